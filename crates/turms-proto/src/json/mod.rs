@@ -1,0 +1,339 @@
+//! JSON that is carried rather than understood: exact text, cheap to clone, decoded once, by whoever wants it.
+
+mod number;
+mod object;
+pub(crate) mod scan;
+
+use std::fmt;
+
+use bytestring::ByteString;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+pub use self::number::Number;
+pub(crate) use self::object::ObjectBuilder;
+pub use self::object::{Members, Object};
+use self::scan::{Layout, Scanner};
+pub use self::scan::{MAX_DEPTH, Problem, SyntaxError};
+
+/// One JSON value as text.
+///
+/// The text is valid JSON, has no white space around it and no line breaks in it (so it may be put on a line of its own).
+/// Numbers, key order and unknown members stay exactly as they came. Cloning and slicing share the text.
+///
+/// Two values are equal when their text is.
+///
+/// ```
+/// use turms_proto::RawJson;
+///
+/// let value = RawJson::parse(r#" {"a": 1e400} "#)?;
+/// assert_eq!(value.as_str(), r#"{"a": 1e400}"#);
+/// assert_eq!(value.member("a").unwrap().as_str(), "1e400");
+/// # Ok::<(), turms_proto::SyntaxError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct RawJson(ByteString);
+
+impl RawJson {
+    /// The value `null`.
+    pub const NULL: Self = Self(ByteString::from_static("null"));
+
+    /// Takes text that should be one JSON value.
+    ///
+    /// # Errors
+    /// When it is not, with the place of the problem.
+    pub fn parse(text: impl Into<ByteString>) -> Result<Self, SyntaxError> {
+        let text = text.into();
+        let layout = scan::check(&text)?;
+        let trimmed = text.slice_ref(text.trim_matches([' ', '\t', '\n', '\r']));
+        Ok(Self(on_one_line(trimmed, layout)))
+    }
+
+    /// Serializes a value.
+    ///
+    /// # Errors
+    /// When the value's own serializer fails, or it has a map whose keys are not strings.
+    pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, EncodeError> {
+        let text = serde_json::to_string(value).map_err(EncodeError)?;
+        Ok(Self(text.into()))
+    }
+
+    /// A JSON string.
+    #[must_use]
+    pub fn string(text: &str) -> Self {
+        Self::from(serde_json::Value::from(text))
+    }
+
+    /// Decodes into the type that is expected here.
+    ///
+    /// # Errors
+    /// When the value is of another shape; the error names the place.
+    pub fn decode<'de, T: Deserialize<'de>>(&'de self) -> Result<T, DecodeError> {
+        decode(self.as_str())
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether this is an object.
+    #[must_use]
+    pub fn is_object(&self) -> bool {
+        self.0.starts_with('{')
+    }
+
+    /// Whether this is `null`.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        &*self.0 == "null"
+    }
+
+    /// This value as an object, if it is one.
+    #[must_use]
+    pub fn as_object(&self) -> Option<Object> {
+        self.is_object().then(|| Object::trusted(self.0.clone()))
+    }
+
+    /// The member `name`, if this is an object that has it. Nothing is copied.
+    #[must_use]
+    pub fn member(&self, name: &str) -> Option<Self> {
+        find_member(self.as_str(), name).map(|value| self.part(value))
+    }
+
+    /// A value whose text is known to be one JSON value on one line.
+    pub(crate) fn trusted(text: ByteString) -> Self {
+        Self(text)
+    }
+
+    /// A value inside this one, sharing its text.
+    pub(crate) fn part(&self, value: &str) -> Self {
+        Self(self.0.slice_ref(value))
+    }
+}
+
+/// The text of the member `name` of the object `text`; the last one if the key is repeated, as most parsers have it.
+pub(crate) fn find_member<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let mut found = None;
+    for (key, value) in object_members(text) {
+        if key.name() == name {
+            found = Some(value);
+        }
+    }
+    found
+}
+
+/// The members of valid JSON text, none if it is no object.
+pub(crate) fn object_members(text: &str) -> impl Iterator<Item = (scan::Key<'_>, &str)> {
+    let mut scanner = Scanner::new(text);
+    let is_object = text.starts_with('{');
+    if is_object {
+        scanner.enter_object();
+    }
+    let mut first = true;
+    std::iter::from_fn(move || {
+        if !is_object {
+            return None;
+        }
+        // The text was checked when it came in, so an error here can only mean that the object is over.
+        let member = scanner.next_member(first, 1).ok().flatten();
+        first = false;
+        member
+    })
+}
+
+/// Line breaks stand only between tokens of JSON, so a space says the same.
+pub(crate) fn on_one_line(text: ByteString, layout: Layout) -> ByteString {
+    match layout {
+        Layout::OneLine => text,
+        Layout::ManyLines => text.replace(['\n', '\r'], " ").into(),
+    }
+}
+
+impl fmt::Debug for RawJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Display for RawJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Default for RawJson {
+    fn default() -> Self {
+        Self::NULL
+    }
+}
+
+impl From<serde_json::Value> for RawJson {
+    fn from(value: serde_json::Value) -> Self {
+        Self(value.to_string().into())
+    }
+}
+
+impl From<Object> for RawJson {
+    fn from(object: Object) -> Self {
+        Self(object.into_text())
+    }
+}
+
+impl From<Box<RawValue>> for RawJson {
+    fn from(value: Box<RawValue>) -> Self {
+        let text = String::from(Box::<str>::from(value));
+        let layout = match memchr::memchr2(b'\n', b'\r', text.as_bytes()) {
+            Some(_) => Layout::ManyLines,
+            None => Layout::OneLine,
+        };
+        Self(on_one_line(text.into(), layout))
+    }
+}
+
+impl Serialize for RawJson {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serialize_text(self.as_str(), serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for RawJson {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Box::<RawValue>::deserialize(deserializer).map(Self::from)
+    }
+}
+
+/// Splices JSON text into a serializer. `RawValue` offers no unchecked way in, so the text is skimmed once more.
+fn serialize_text<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    let raw: &RawValue = serde_json::from_str(text).map_err(serde::ser::Error::custom)?;
+    raw.serialize(serializer)
+}
+
+/// Decodes JSON text, naming the place of what does not fit.
+///
+/// # Errors
+/// When the text is not JSON or not of the expected shape.
+pub fn decode<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, DecodeError> {
+    serde_json::from_str(text).map_err(|first| {
+        // Only failures pay for tracking the path.
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        match serde_path_to_error::deserialize::<_, T>(&mut deserializer) {
+            Ok(_) => DecodeError::new(String::new(), &first),
+            Err(error) => DecodeError::new(path_text(error.path()), error.inner()),
+        }
+    })
+}
+
+/// As [`decode`], from a `serde_json::Value`.
+///
+/// # Errors
+/// When the value is not of the expected shape.
+pub fn decode_value<T: DeserializeOwned>(value: serde_json::Value) -> Result<T, DecodeError> {
+    serde_path_to_error::deserialize::<_, T>(value)
+        .map_err(|error| DecodeError::new(path_text(error.path()), error.inner()))
+}
+
+fn path_text(path: &serde_path_to_error::Path) -> String {
+    if path.iter().len() == 0 {
+        String::new()
+    } else {
+        path.to_string()
+    }
+}
+
+/// A value was JSON, but not of the shape that is expected where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DecodeError {
+    path: String,
+    problem: String,
+}
+
+impl DecodeError {
+    fn new(path: String, error: &serde_json::Error) -> Self {
+        let text = error.to_string();
+        // Positions count from the start of a fragment nobody sees; the path says where.
+        let problem = text
+            .rfind(" at line ")
+            .map_or(text.as_str(), |end| &text[..end])
+            .replace('`', "\"");
+        Self { path, problem }
+    }
+
+    /// Where the problem is, such as `arguments.items[2].name`; empty for the value itself.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// What is wrong there.
+    #[must_use]
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
+
+    /// The same error, seen from a value that holds this one in its member `outer`.
+    #[must_use]
+    pub fn within(mut self, outer: &str) -> Self {
+        self.path = match self.path.as_str() {
+            "" => outer.to_owned(),
+            path if path.starts_with('[') => format!("{outer}{path}"),
+            path => format!("{outer}.{path}"),
+        };
+        self
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.path.as_str() {
+            "" => f.write_str(&self.problem),
+            path => write!(f, "{path}: {}", self.problem),
+        }
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+/// A value of this process could not be written as JSON.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot be written as JSON")]
+pub struct EncodeError(#[source] pub(crate) serde_json::Error);
+
+impl EncodeError {
+    /// An encode error for a reason of the caller's own.
+    pub fn custom(reason: impl fmt::Display) -> Self {
+        Self(serde_json::Error::custom(reason))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_stays_as_it_came_but_on_one_line() {
+        let value = RawJson::parse("\n{\"b\": 1.10,\r\n\"a\": [ ]}\n").unwrap();
+        assert_eq!(value.as_str(), "{\"b\": 1.10,  \"a\": [ ]}");
+        let nested: Vec<RawJson> = serde_json::from_str("[{\"a\":\n1}]").unwrap();
+        assert_eq!(nested[0].as_str(), "{\"a\": 1}");
+        assert_eq!(serde_json::to_string(&nested).unwrap(), "[{\"a\": 1}]");
+    }
+
+    #[test]
+    fn members_are_found_under_escaped_keys_and_the_last_one_counts() {
+        let value = RawJson::parse(r#"{"a":1,"\u0061":2}"#).unwrap();
+        assert_eq!(value.member("a").unwrap().as_str(), "2");
+        assert!(value.member("b").is_none());
+        assert!(RawJson::parse("[1]").unwrap().member("a").is_none());
+    }
+
+    #[test]
+    fn decoding_names_the_place() {
+        let error = decode::<std::collections::BTreeMap<String, Vec<u8>>>(r#"{"a":[1,"x"]}"#).unwrap_err();
+        assert_eq!(error.path(), "a[1]");
+        assert_eq!(error.to_string(), "a[1]: invalid type: string \"x\", expected u8");
+        assert_eq!(error.within("params").path(), "params.a[1]");
+    }
+}

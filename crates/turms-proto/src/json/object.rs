@@ -1,0 +1,286 @@
+use std::borrow::Cow;
+use std::fmt;
+
+use bytestring::ByteString;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use super::{DecodeError, EncodeError, RawJson, SyntaxError, decode, find_member, object_members, serialize_text};
+
+/// A JSON object kept as text: schemas, arguments, metadata and every member nobody here knows.
+///
+/// Reading a member skims the text; changing one rewrites it. That suits objects that are mostly passed on.
+///
+/// ```
+/// use turms_proto::Object;
+///
+/// let mut object = Object::new();
+/// object.insert("name", "Ann")?;
+/// object.insert("age", &30)?;
+/// assert_eq!(object.as_str(), r#"{"name":"Ann","age":30}"#);
+/// assert_eq!(object.get_as::<u8>("age").unwrap()?, 30);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Object(ByteString);
+
+impl Object {
+    /// The empty object.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(ByteString::from_static("{}"))
+    }
+
+    /// Takes text that should be one JSON object.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub fn parse(text: impl Into<ByteString>) -> Result<Self, SyntaxError> {
+        let value = RawJson::parse(text)?;
+        value.as_object().ok_or(SyntaxError {
+            offset: 0,
+            problem: super::Problem::UnexpectedCharacter,
+        })
+    }
+
+    /// Serializes a value that becomes an object: a struct or a map.
+    ///
+    /// # Errors
+    /// When it becomes something else, or its serializer fails.
+    pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, EncodeError> {
+        let value = RawJson::encode(value)?;
+        value
+            .as_object()
+            .ok_or_else(|| EncodeError::custom(format_args!("expected an object, not {value}")))
+    }
+
+    /// Decodes the whole object into a type.
+    ///
+    /// # Errors
+    /// When it does not fit.
+    pub fn decode<'de, T: Deserialize<'de>>(&'de self) -> Result<T, DecodeError> {
+        decode(self.as_str())
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether there is no member.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.len() <= 2 || self.iter().next().is_none()
+    }
+
+    /// The member `name`.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<RawJson> {
+        find_member(self.as_str(), name).map(|value| self.part(value))
+    }
+
+    /// The member `name` decoded into a type; an error names `name`.
+    #[must_use]
+    pub fn get_as<'de, T: Deserialize<'de>>(&'de self, name: &str) -> Option<Result<T, DecodeError>> {
+        find_member(self.as_str(), name).map(|value| decode(value).map_err(|error| error.within(name)))
+    }
+
+    /// Whether there is a member `name`.
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
+        find_member(self.as_str(), name).is_some()
+    }
+
+    /// The members in the order of the text.
+    #[must_use]
+    pub fn iter(&self) -> Members<'_> {
+        self.into_iter()
+    }
+
+    /// Sets a member, in the place of one of that name if there is one.
+    ///
+    /// # Errors
+    /// When the value cannot be written as JSON.
+    pub fn insert<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<(), EncodeError> {
+        self.insert_raw(name, &RawJson::encode(value)?);
+        Ok(())
+    }
+
+    /// As [`Object::insert`], of a value that is JSON already.
+    pub fn insert_raw(&mut self, name: &str, value: &RawJson) {
+        let mut builder = ObjectBuilder::default();
+        let mut placed = false;
+        for (key, old) in object_members(self.as_str()) {
+            if key.name() != name {
+                builder.push_raw(key.raw(), old);
+            } else if !placed {
+                placed = true;
+                builder.push(name, value.as_str());
+            }
+        }
+        if !placed {
+            builder.push(name, value.as_str());
+        }
+        *self = builder.finish();
+    }
+
+    /// Takes a member out.
+    pub fn remove(&mut self, name: &str) -> Option<RawJson> {
+        let removed = self.get(name)?;
+        self.retain(|key| key != name);
+        Some(removed)
+    }
+
+    /// Keeps the members whose name passes.
+    pub fn retain(&mut self, mut keep: impl FnMut(&str) -> bool) {
+        let mut builder = ObjectBuilder::default();
+        for (key, value) in object_members(self.as_str()) {
+            if keep(&key.name()) {
+                builder.push_raw(key.raw(), value);
+            }
+        }
+        *self = builder.finish();
+    }
+
+    /// Text known to be an object on one line.
+    pub(crate) fn trusted(text: ByteString) -> Self {
+        Self(text)
+    }
+
+    pub(crate) fn into_text(self) -> ByteString {
+        self.0
+    }
+
+    fn part(&self, value: &str) -> RawJson {
+        RawJson::trusted(self.0.slice_ref(value))
+    }
+}
+
+impl Default for Object {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Display for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl From<serde_json::Map<String, serde_json::Value>> for Object {
+    fn from(map: serde_json::Map<String, serde_json::Value>) -> Self {
+        Self(serde_json::Value::Object(map).to_string().into())
+    }
+}
+
+impl<K: AsRef<str>> FromIterator<(K, RawJson)> for Object {
+    fn from_iter<I: IntoIterator<Item = (K, RawJson)>>(members: I) -> Self {
+        let mut builder = ObjectBuilder::default();
+        for (name, value) in members {
+            builder.push(name.as_ref(), value.as_str());
+        }
+        builder.finish()
+    }
+}
+
+impl<'a> IntoIterator for &'a Object {
+    type Item = (Cow<'a, str>, RawJson);
+    type IntoIter = Members<'a>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        let members = object_members(self.as_str()).map(|(key, value)| (key.name(), self.part(value)));
+        Members(Box::new(members))
+    }
+}
+
+impl Serialize for Object {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serialize_text(self.as_str(), serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Object {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = RawJson::from(Box::<RawValue>::deserialize(deserializer)?);
+        value
+            .as_object()
+            .ok_or_else(|| serde::de::Error::custom("invalid type: expected an object"))
+    }
+}
+
+/// The members of an [`Object`], in the order of the text.
+pub struct Members<'a>(Box<dyn Iterator<Item = (Cow<'a, str>, RawJson)> + 'a>);
+
+impl fmt::Debug for Members<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Members").finish_non_exhaustive()
+    }
+}
+
+impl<'a> Iterator for Members<'a> {
+    type Item = (Cow<'a, str>, RawJson);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next()
+    }
+}
+
+/// Writes an object member by member; allocates with the first.
+#[derive(Debug, Default)]
+pub(crate) struct ObjectBuilder(String);
+
+impl ObjectBuilder {
+    pub(crate) fn push(&mut self, name: &str, value: &str) {
+        let quoted = serde_json::Value::from(name).to_string();
+        self.push_raw(&quoted[1..quoted.len() - 1], value);
+    }
+
+    /// A member whose name is escaped already.
+    fn push_raw(&mut self, escaped_name: &str, value: &str) {
+        self.0.push(if self.0.is_empty() { '{' } else { ',' });
+        self.0.extend(["\"", escaped_name, "\":", value]);
+    }
+
+    pub(crate) fn finish(mut self) -> Object {
+        if self.0.is_empty() {
+            return Object::new();
+        }
+        self.0.push('}');
+        Object(self.0.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replacing_keeps_the_place_and_removing_the_rest() {
+        let mut object = Object::parse(r#"{"a":1, "b\n":2,"c":3}"#).unwrap();
+        object.insert("b\n", "two").unwrap();
+        assert_eq!(object.as_str(), r#"{"a":1,"b\n":"two","c":3}"#);
+        assert_eq!(object.remove("a").unwrap().as_str(), "1");
+        assert_eq!(
+            object.iter().map(|(key, _)| key.into_owned()).collect::<Vec<_>>(),
+            ["b\n", "c"]
+        );
+        object.retain(|_| false);
+        assert_eq!(object, Object::new());
+        assert!(object.is_empty() && Object::parse("{ }").unwrap().is_empty());
+    }
+
+    #[test]
+    fn only_objects_are_objects() {
+        assert!(Object::parse("[]").is_err());
+        assert!(Object::encode("text").is_err());
+        assert!(serde_json::from_str::<Object>("null").is_err());
+    }
+}

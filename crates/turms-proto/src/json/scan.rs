@@ -1,0 +1,488 @@
+//! A validating JSON skimmer: finds where values begin and end without building anything.
+//!
+//! `serde_json` can do this too (`RawValue`), but it neither bounds nesting while it skips nor lets us keep the id of a
+//! message whose other members are wrong, and it allocates for every nested container. Text that passes here is text that
+//! `serde_json` accepts; a property test holds the two together.
+
+use std::borrow::Cow;
+
+/// The deepest nesting a message may have; one less than where `serde_json` stops, so whatever passes here decodes there.
+pub const MAX_DEPTH: usize = 127;
+
+/// Why text is not JSON we accept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{problem} at byte {offset}")]
+#[non_exhaustive]
+pub struct SyntaxError {
+    /// Where the problem is, in bytes from the start of the text.
+    pub offset: usize,
+    /// What is wrong there.
+    pub problem: Problem,
+}
+
+/// What can be wrong with JSON text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The text is over before the value is.
+    #[error("unexpected end of input")]
+    UnexpectedEnd,
+    /// A character stands where the grammar allows none like it.
+    #[error("unexpected character")]
+    UnexpectedCharacter,
+    /// A backslash is followed by something that is not an escape.
+    #[error("invalid escape sequence")]
+    InvalidEscape,
+    /// A string holds a raw control character.
+    #[error("control character in a string")]
+    ControlCharacter,
+    /// A number is not written as JSON wants it.
+    #[error("invalid number")]
+    InvalidNumber,
+    /// Arrays and objects are nested deeper than [`MAX_DEPTH`].
+    #[error("nested deeper than {MAX_DEPTH} levels")]
+    TooDeep,
+    /// Something follows the value.
+    #[error("trailing characters after the value")]
+    TrailingCharacters,
+    /// Bytes are not UTF-8.
+    #[error("invalid UTF-8")]
+    InvalidUtf8,
+}
+
+/// A key of an object as it stands in the text.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Key<'a> {
+    raw: &'a str,
+    escaped: bool,
+}
+
+impl<'a> Key<'a> {
+    /// The key with its escapes resolved; a key that cannot be (a lone surrogate) stays as written.
+    pub(crate) fn name(self) -> Cow<'a, str> {
+        if self.escaped {
+            unescape(self.raw).map_or(Cow::Borrowed(self.raw), Cow::Owned)
+        } else {
+            Cow::Borrowed(self.raw)
+        }
+    }
+
+    /// The text between the quotes, escapes and all.
+    pub(crate) fn raw(self) -> &'a str {
+        self.raw
+    }
+}
+
+/// The string behind the inside of a JSON string literal, or `None` if its escapes name no text.
+pub(crate) fn unescape(inside: &str) -> Option<String> {
+    serde_json::from_str(&format!("\"{inside}\"")).ok()
+}
+
+/// Checks that `text` is one JSON value; answers whether it spreads over several lines.
+pub(crate) fn check(text: &str) -> Result<Layout, SyntaxError> {
+    let mut scanner = Scanner::new(text);
+    scanner.skip_space();
+    scanner.skip_value(0)?;
+    scanner.finish()?;
+    Ok(scanner.layout)
+}
+
+/// Whether a text contains line breaks (only ever between tokens: inside strings they are escaped).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    OneLine,
+    ManyLines,
+}
+
+/// A cursor over JSON text.
+#[derive(Debug, Clone)]
+pub(crate) struct Scanner<'a> {
+    text: &'a str,
+    at: usize,
+    layout: Layout,
+}
+
+impl<'a> Scanner<'a> {
+    pub(crate) fn new(text: &'a str) -> Self {
+        Self {
+            text,
+            at: 0,
+            layout: Layout::OneLine,
+        }
+    }
+
+    pub(crate) fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    pub(crate) fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    pub(crate) fn skip_space(&mut self) {
+        while let Some(byte) = self.peek() {
+            match byte {
+                b' ' | b'\t' => {}
+                b'\n' | b'\r' => self.layout = Layout::ManyLines,
+                _ => break,
+            }
+            self.at += 1;
+        }
+    }
+
+    /// Passes over one value that stands at the cursor inside `depth` containers and gives its text.
+    pub(crate) fn skip_value(&mut self, depth: usize) -> Result<&'a str, SyntaxError> {
+        let start = self.at;
+        match self.peek() {
+            Some(b'{' | b'[') => self.skip_container(depth)?,
+            _ => self.skip_scalar()?,
+        }
+        Ok(&self.text[start..self.at])
+    }
+
+    /// Nothing but white space may be left.
+    pub(crate) fn finish(&mut self) -> Result<(), SyntaxError> {
+        self.skip_space();
+        if self.at == self.text.len() {
+            Ok(())
+        } else {
+            Err(self.error(Problem::TrailingCharacters))
+        }
+    }
+
+    /// Steps into an object: the cursor must stand on its `{`.
+    pub(crate) fn enter_object(&mut self) {
+        debug_assert_eq!(self.peek(), Some(b'{'));
+        self.at += 1;
+    }
+
+    /// Steps into an array: the cursor must stand on its `[`.
+    pub(crate) fn enter_array(&mut self) {
+        debug_assert_eq!(self.peek(), Some(b'['));
+        self.at += 1;
+    }
+
+    /// The next member of the object the cursor is in, or `None` after its `}`.
+    pub(crate) fn next_member(&mut self, first: bool, depth: usize) -> Result<Option<(Key<'a>, &'a str)>, SyntaxError> {
+        if !self.next_entry(first, b'}')? {
+            return Ok(None);
+        }
+        let key = self.key()?;
+        Ok(Some((key, self.skip_value(depth)?)))
+    }
+
+    /// The next element of the array the cursor is in, or `None` after its `]`.
+    pub(crate) fn next_element(&mut self, first: bool, depth: usize) -> Result<Option<&'a str>, SyntaxError> {
+        if !self.next_entry(first, b']')? {
+            return Ok(None);
+        }
+        self.skip_value(depth).map(Some)
+    }
+
+    /// Passes the comma before an entry; false if the container ended instead.
+    fn next_entry(&mut self, first: bool, end: u8) -> Result<bool, SyntaxError> {
+        self.skip_space();
+        match self.peek() {
+            Some(byte) if byte == end => {
+                self.at += 1;
+                return Ok(false);
+            }
+            Some(_) if first => return Ok(true),
+            Some(b',') => self.at += 1,
+            _ => return Err(self.unexpected()),
+        }
+        self.skip_space();
+        if self.peek() == Some(end) {
+            Err(self.unexpected())
+        } else {
+            Ok(true)
+        }
+    }
+
+    /// A key, its colon, and the space behind.
+    fn key(&mut self) -> Result<Key<'a>, SyntaxError> {
+        if self.peek() != Some(b'"') {
+            return Err(self.unexpected());
+        }
+        let start = self.at + 1;
+        let escaped = self.skip_string()?;
+        let raw = &self.text[start..self.at - 1];
+        self.skip_space();
+        if self.peek() != Some(b':') {
+            return Err(self.unexpected());
+        }
+        self.at += 1;
+        self.skip_space();
+        Ok(Key { raw, escaped })
+    }
+
+    /// Passes over an array or object without recursion: one bit per open container tells which of the two it is.
+    fn skip_container(&mut self, outer: usize) -> Result<(), SyntaxError> {
+        let mut objects = 0_u128;
+        let mut depth = 0;
+        loop {
+            // The cursor is on a value.
+            match self.peek() {
+                Some(open @ (b'{' | b'[')) => {
+                    if outer + depth >= MAX_DEPTH {
+                        return Err(self.error(Problem::TooDeep));
+                    }
+                    depth += 1;
+                    objects = objects << 1 | u128::from(open == b'{');
+                    self.at += 1;
+                    if self.descend(objects & 1 == 1, true)? {
+                        continue;
+                    }
+                    depth -= 1;
+                    objects >>= 1;
+                }
+                _ => self.skip_scalar()?,
+            }
+            // A value is done: go on with its neighbour, or close containers until one has a neighbour.
+            loop {
+                if depth == 0 {
+                    return Ok(());
+                }
+                if self.descend(objects & 1 == 1, false)? {
+                    break;
+                }
+                depth -= 1;
+                objects >>= 1;
+            }
+        }
+    }
+
+    /// Puts the cursor on the next value of the innermost container; false if that container ended.
+    fn descend(&mut self, in_object: bool, first: bool) -> Result<bool, SyntaxError> {
+        let found = self.next_entry(first, if in_object { b'}' } else { b']' })?;
+        if found && in_object {
+            self.key()?;
+        }
+        Ok(found)
+    }
+
+    fn skip_scalar(&mut self) -> Result<(), SyntaxError> {
+        match self.peek() {
+            Some(b'"') => self.skip_string().map(drop),
+            Some(b'-' | b'0'..=b'9') => self.skip_number(),
+            Some(b't') => self.skip_word("true"),
+            Some(b'f') => self.skip_word("false"),
+            Some(b'n') => self.skip_word("null"),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn skip_word(&mut self, word: &str) -> Result<(), SyntaxError> {
+        for expected in word.bytes() {
+            if self.peek() != Some(expected) {
+                return Err(self.unexpected());
+            }
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    fn skip_number(&mut self) -> Result<(), SyntaxError> {
+        self.accept(b"-");
+        if !self.accept(b"0") && self.skip_digits() == 0 {
+            return Err(self.error(Problem::InvalidNumber));
+        }
+        if self.accept(b".") && self.skip_digits() == 0 {
+            return Err(self.error(Problem::InvalidNumber));
+        }
+        if self.accept(b"eE") {
+            self.accept(b"+-");
+            if self.skip_digits() == 0 {
+                return Err(self.error(Problem::InvalidNumber));
+            }
+        }
+        match self.peek() {
+            // "01" and "1x" are not numbers followed by something; they are wrong numbers.
+            Some(b'0'..=b'9' | b'.' | b'a'..=b'z' | b'A'..=b'Z') => Err(self.error(Problem::InvalidNumber)),
+            _ => Ok(()),
+        }
+    }
+
+    fn accept(&mut self, any_of: &[u8]) -> bool {
+        let found = self.peek().is_some_and(|byte| any_of.contains(&byte));
+        self.at += usize::from(found);
+        found
+    }
+
+    fn skip_digits(&mut self) -> usize {
+        let start = self.at;
+        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            self.at += 1;
+        }
+        self.at - start
+    }
+
+    /// Passes over a string; answers whether it has escapes.
+    fn skip_string(&mut self) -> Result<bool, SyntaxError> {
+        self.at += 1;
+        let mut escaped = false;
+        loop {
+            self.skip_plain();
+            match self.peek() {
+                None => return Err(self.error(Problem::UnexpectedEnd)),
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(escaped);
+                }
+                Some(b'\\') => {
+                    escaped = true;
+                    self.at += 1;
+                    self.skip_escape()?;
+                }
+                Some(_) => return Err(self.error(Problem::ControlCharacter)),
+            }
+        }
+    }
+
+    /// Advances to the next quote, backslash or control character, eight bytes at a time.
+    fn skip_plain(&mut self) {
+        const ONES: u64 = 0x0101_0101_0101_0101;
+        const HIGHS: u64 = 0x8080_8080_8080_8080;
+        let bytes = self.text.as_bytes();
+        while let Some(chunk) = bytes.get(self.at..).and_then(<[u8]>::first_chunk::<8>) {
+            let word = u64::from_le_bytes(*chunk);
+            let quote = word ^ (ONES * u64::from(b'"'));
+            let slash = word ^ (ONES * u64::from(b'\\'));
+            let found = ((quote.wrapping_sub(ONES) & !quote)
+                | (slash.wrapping_sub(ONES) & !slash)
+                | (word.wrapping_sub(ONES * 0x20) & !word))
+                & HIGHS;
+            if found != 0 {
+                // A borrow can only make false finds above a true one, and the lowest is what we want.
+                self.at += found.trailing_zeros() as usize / 8;
+                return;
+            }
+            self.at += 8;
+        }
+        while self
+            .peek()
+            .is_some_and(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\')
+        {
+            self.at += 1;
+        }
+    }
+
+    fn skip_escape(&mut self) -> Result<(), SyntaxError> {
+        match self.peek() {
+            None => Err(self.error(Problem::UnexpectedEnd)),
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
+                self.at += 1;
+                Ok(())
+            }
+            Some(b'u') => {
+                let digits = self.text.as_bytes().get(self.at + 1..self.at + 5);
+                if !digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) {
+                    return Err(self.error(Problem::InvalidEscape));
+                }
+                self.at += 5;
+                Ok(())
+            }
+            Some(_) => Err(self.error(Problem::InvalidEscape)),
+        }
+    }
+
+    fn unexpected(&self) -> SyntaxError {
+        let problem = if self.peek().is_none() {
+            Problem::UnexpectedEnd
+        } else {
+            Problem::UnexpectedCharacter
+        };
+        self.error(problem)
+    }
+
+    fn error(&self, problem: Problem) -> SyntaxError {
+        SyntaxError {
+            offset: self.at,
+            problem,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn accepts_what_the_grammar_allows() {
+        for text in [
+            "null",
+            " true ",
+            "-0",
+            "0.5e-3",
+            "1E+9",
+            "\"\"",
+            "\"\\ud800\"",
+            "[]",
+            "[ ]",
+            "{}",
+            "{ \"a\" : [1, {\"b\":null}] }",
+            "[[],[[]],{}]",
+            "\"a longer string without anything special in it\"",
+            "\"é\\n😀\"",
+        ] {
+            assert!(check(text).is_ok(), "{text}: {:?}", check(text));
+        }
+    }
+
+    #[test]
+    fn refuses_what_the_grammar_forbids_and_says_where() {
+        for (text, problem, offset) in [
+            ("", Problem::UnexpectedEnd, 0),
+            ("[1,]", Problem::UnexpectedCharacter, 3),
+            ("{\"a\" 1}", Problem::UnexpectedCharacter, 5),
+            ("{a:1}", Problem::UnexpectedCharacter, 1),
+            ("01", Problem::InvalidNumber, 1),
+            ("1.", Problem::InvalidNumber, 2),
+            ("-", Problem::InvalidNumber, 1),
+            ("\"abc", Problem::UnexpectedEnd, 4),
+            ("\"a\\x\"", Problem::InvalidEscape, 3),
+            ("\"a\nb\"", Problem::ControlCharacter, 2),
+            ("nul", Problem::UnexpectedEnd, 3),
+            ("1 2", Problem::TrailingCharacters, 2),
+            ("[1", Problem::UnexpectedEnd, 2),
+            ("[1}", Problem::UnexpectedCharacter, 2),
+        ] {
+            assert_eq!(check(text), Err(SyntaxError { offset, problem }), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn nesting_is_bounded_without_recursion() {
+        let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
+        assert!(check(&nested(MAX_DEPTH)).is_ok());
+        assert!(serde_json::from_str::<serde_json::Value>(&nested(MAX_DEPTH)).is_ok());
+        assert_eq!(check(&nested(MAX_DEPTH + 1)).unwrap_err().problem, Problem::TooDeep);
+        assert_eq!(
+            check(&"{\"a\":".repeat(1_000_000)).unwrap_err().problem,
+            Problem::TooDeep
+        );
+    }
+
+    #[test]
+    fn line_breaks_between_tokens_are_noticed() {
+        assert_eq!(check("{\"a\":\"\\n\"}"), Ok(Layout::OneLine));
+        assert_eq!(check("{\n\"a\":1}"), Ok(Layout::ManyLines));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Text made of JSON's own pieces is often nearly right, which is where two parsers part.
+        #[test]
+        fn agrees_with_serde_json(pieces in prop::collection::vec(prop::sample::select(vec![
+            "{", "}", "[", "]", ",", ":", " ", "\n", "\"a\"", "\"\\u00e9\"", "\"\\q\"", "\"", "1", "-", "0", ".5", "e3", "true",
+            "null", "fals", "é", "\\", "\u{1}", "\"12345678\\\\\"",
+        ]), 0..12)) {
+            let text = pieces.concat();
+            let theirs = serde_json::from_str::<&serde_json::value::RawValue>(&text).is_ok();
+            prop_assert_eq!(check(&text).is_ok(), theirs, "{}", text);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Messages into bytes: each function appends one complete message to a buffer the caller keeps, and nothing on failure.
+
+use serde::Serialize;
+
+use crate::json::EncodeError;
+use crate::jsonrpc::{ErrorObject, RequestId};
+
+/// Appends a request.
+///
+/// # Errors
+/// When the parameters cannot be written as JSON; the buffer is then as it was.
+pub fn request<P: Serialize + ?Sized>(
+    out: &mut Vec<u8>,
+    id: &RequestId,
+    method: &str,
+    params: Option<&P>,
+) -> Result<(), EncodeError> {
+    whole(out, |out| {
+        open_request(out, Some(id), method)?;
+        member(out, b"\"params\":", params)
+    })
+}
+
+/// Appends a notification.
+///
+/// # Errors
+/// When the parameters cannot be written as JSON; the buffer is then as it was.
+pub fn notification<P: Serialize + ?Sized>(
+    out: &mut Vec<u8>,
+    method: &str,
+    params: Option<&P>,
+) -> Result<(), EncodeError> {
+    whole(out, |out| {
+        open_request(out, None, method)?;
+        member(out, b"\"params\":", params)
+    })
+}
+
+/// Appends a response with a result.
+///
+/// # Errors
+/// When the result cannot be written as JSON; the buffer is then as it was.
+pub fn success<R: Serialize + ?Sized>(out: &mut Vec<u8>, id: &RequestId, result: &R) -> Result<(), EncodeError> {
+    whole(out, |out| {
+        open_response(out, Some(id))?;
+        member(out, b"\"result\":", Some(result))
+    })
+}
+
+/// Appends a response with an error. Without an id the member is left out, as the revisions since 2025-11-25 have it.
+pub fn failure(out: &mut Vec<u8>, id: Option<&RequestId>, error: &ErrorObject) {
+    let written = whole(out, |out| {
+        open_response(out, id)?;
+        member(out, b"\"error\":", Some(error))
+    });
+    debug_assert!(written.is_ok(), "an error object is made of JSON");
+}
+
+/// As [`failure`] where the id could not be read, for revisions whose schema demands the member.
+pub fn failure_with_null_id(out: &mut Vec<u8>, error: &ErrorObject) {
+    let written = whole(out, |out| {
+        out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":null");
+        member(out, b"\"error\":", Some(error))
+    });
+    debug_assert!(written.is_ok(), "an error object is made of JSON");
+}
+
+/// Appends a request or notification whose parameters are JSON already.
+pub(crate) fn raw_call(out: &mut Vec<u8>, id: Option<&RequestId>, method: &str, params: Option<&str>) {
+    // Writing an id and a string into memory cannot fail.
+    let _ = open_request(out, id, method);
+    if let Some(params) = params {
+        out.extend_from_slice(b",\"params\":");
+        out.extend_from_slice(params.as_bytes());
+    }
+    out.push(b'}');
+}
+
+/// Appends a response whose result is JSON already.
+pub(crate) fn raw_success(out: &mut Vec<u8>, id: &RequestId, result: &str) {
+    let _ = open_response(out, Some(id));
+    out.extend_from_slice(b",\"result\":");
+    out.extend_from_slice(result.as_bytes());
+    out.push(b'}');
+}
+
+/// Runs `write`; takes back what it wrote if it fails.
+fn whole(
+    out: &mut Vec<u8>,
+    write: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>,
+) -> Result<(), EncodeError> {
+    let start = out.len();
+    write(out).map_err(|error| {
+        out.truncate(start);
+        EncodeError(error)
+    })
+}
+
+fn open_request(out: &mut Vec<u8>, id: Option<&RequestId>, method: &str) -> Result<(), serde_json::Error> {
+    open_response(out, id)?;
+    out.extend_from_slice(b",\"method\":");
+    serde_json::to_writer(out, method)
+}
+
+fn open_response(out: &mut Vec<u8>, id: Option<&RequestId>) -> Result<(), serde_json::Error> {
+    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
+    match id {
+        Some(id) => {
+            out.extend_from_slice(b",\"id\":");
+            serde_json::to_writer(out, id)
+        }
+        None => Ok(()),
+    }
+}
+
+fn member<T: Serialize + ?Sized>(out: &mut Vec<u8>, name: &[u8], value: Option<&T>) -> Result<(), serde_json::Error> {
+    if let Some(value) = value {
+        out.push(b',');
+        out.extend_from_slice(name);
+        serde_json::to_writer(&mut *out, value)?;
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn a_value_that_cannot_be_written_leaves_the_buffer_alone() {
+        let mut out = b"before".to_vec();
+        let not_json = BTreeMap::from([((1, 2), 3)]);
+        assert!(request(&mut out, &1.into(), "m", Some(&not_json)).is_err());
+        assert_eq!(out, b"before");
+    }
+
+    #[test]
+    fn an_unknown_id_is_left_out_or_null() {
+        let (mut absent, mut null) = (Vec::new(), Vec::new());
+        let error = ErrorObject::parse_error("?");
+        failure(&mut absent, None, &error);
+        failure_with_null_id(&mut null, &error);
+        assert_eq!(absent, br#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"?"}}"#);
+        assert_eq!(
+            null,
+            br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}"#
+        );
+    }
+}

@@ -1,0 +1,442 @@
+use std::borrow::Cow;
+
+use crate::json::scan::{Layout, Scanner};
+use crate::json::{Problem, SyntaxError, decode};
+use crate::jsonrpc::{ErrorCode, ErrorObject, RequestId};
+
+/// One message as it stands in the text it came in: classified, with `params` and `result` left as they are.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "JSON-RPC has these four and no more")]
+pub enum Envelope<'a> {
+    /// A request.
+    Request {
+        /// Its id.
+        id: RequestId,
+        /// What is asked.
+        method: Cow<'a, str>,
+        /// An object's text.
+        params: Option<&'a str>,
+    },
+    /// A message that wants no answer.
+    Notification {
+        /// What is told.
+        method: Cow<'a, str>,
+        /// An object's text.
+        params: Option<&'a str>,
+    },
+    /// The answer to a request.
+    Success {
+        /// The request's id.
+        id: RequestId,
+        /// The text of any value, `null` included.
+        result: &'a str,
+    },
+    /// The refusal of a request.
+    Failure {
+        /// The request's id, unless the peer could not read it.
+        id: Option<RequestId>,
+        /// Why.
+        error: ErrorObject,
+    },
+}
+
+/// What the text of one transmission holds.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "JSON-RPC has these two")]
+pub enum Envelopes<'a> {
+    /// One message.
+    One(Envelope<'a>),
+    /// A JSON array of messages, each good or bad on its own. Only 2025-03-26 knows these.
+    Batch(Vec<Result<Envelope<'a>, InvalidMessage>>),
+}
+
+/// Something that is not a message of JSON-RPC as MCP uses it.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{error}")]
+#[non_exhaustive]
+pub struct InvalidMessage {
+    /// The id, where one could be read.
+    pub id: Option<RequestId>,
+    /// What it tried to be.
+    pub kind: InvalidKind,
+    /// What to tell the peer, if it is to be told.
+    pub error: Box<ErrorObject>,
+}
+
+/// What an invalid message tried to be, as far as one can tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InvalidKind {
+    /// No JSON, no object, or an object with neither method nor outcome.
+    Unreadable,
+    /// A request.
+    Request,
+    /// A notification: must not be answered.
+    Notification,
+    /// A response: must not be answered.
+    Response,
+}
+
+impl InvalidMessage {
+    /// Whether the peer gets an error in answer.
+    #[must_use]
+    pub fn wants_answer(&self) -> bool {
+        matches!(self.kind, InvalidKind::Unreadable | InvalidKind::Request)
+    }
+
+    fn unreadable(error: ErrorObject) -> Self {
+        Self {
+            id: None,
+            kind: InvalidKind::Unreadable,
+            error: Box::new(error),
+        }
+    }
+}
+
+impl From<SyntaxError> for InvalidMessage {
+    fn from(error: SyntaxError) -> Self {
+        Self::unreadable(ErrorObject::parse_error(format!("not valid JSON: {error}")))
+    }
+}
+
+impl<'a> Envelopes<'a> {
+    /// Reads bytes that should be UTF-8 JSON: one pass, nothing copied except escaped methods and string ids.
+    ///
+    /// `batch_limit` bounds how many messages an array may hold.
+    ///
+    /// # Errors
+    /// When the text as a whole is no message. An invalid message inside an array is the array's business.
+    pub fn decode(bytes: &'a [u8], batch_limit: usize) -> Result<Self, InvalidMessage> {
+        let text = std::str::from_utf8(bytes).map_err(|error| SyntaxError {
+            offset: error.valid_up_to(),
+            problem: Problem::InvalidUtf8,
+        })?;
+        Self::from_text(text, batch_limit).map(|(envelopes, _)| envelopes)
+    }
+
+    pub(crate) fn from_text(text: &'a str, batch_limit: usize) -> Result<(Self, Layout), InvalidMessage> {
+        let mut scanner = Scanner::new(text);
+        scanner.skip_space();
+        let envelopes = if scanner.peek() == Some(b'[') {
+            Self::Batch(batch(&mut scanner, batch_limit)?)
+        } else {
+            Self::One(one(&mut scanner)?)
+        };
+        Ok((envelopes, scanner.layout()))
+    }
+}
+
+fn one<'a>(scanner: &mut Scanner<'a>) -> Result<Envelope<'a>, InvalidMessage> {
+    let fields = Fields::scan(scanner, 1)?;
+    scanner.finish()?;
+    fields.ok_or_else(not_an_object)?.classify()
+}
+
+fn batch<'a>(
+    scanner: &mut Scanner<'a>,
+    limit: usize,
+) -> Result<Vec<Result<Envelope<'a>, InvalidMessage>>, InvalidMessage> {
+    // The whole array is checked before any of it counts: half a batch is not a batch.
+    let mut elements = Vec::new();
+    scanner.enter_array();
+    while let Some(element) = scanner.next_element(elements.is_empty(), 1)? {
+        if elements.len() == limit {
+            let message = format!("a batch may hold at most {limit} messages");
+            return Err(InvalidMessage::unreadable(ErrorObject::invalid_request(message)));
+        }
+        elements.push(element);
+    }
+    scanner.finish()?;
+    if elements.is_empty() {
+        return Err(InvalidMessage::unreadable(ErrorObject::invalid_request(
+            "a batch must not be empty",
+        )));
+    }
+    Ok(elements
+        .into_iter()
+        .map(|element| one(&mut Scanner::new(element)))
+        .collect())
+}
+
+fn not_an_object() -> InvalidMessage {
+    InvalidMessage::unreadable(ErrorObject::invalid_request("a message must be a JSON object"))
+}
+
+/// The members of a message, each still text.
+#[derive(Default)]
+struct Fields<'a> {
+    jsonrpc: Option<&'a str>,
+    id: Option<&'a str>,
+    method: Option<&'a str>,
+    params: Option<&'a str>,
+    result: Option<&'a str>,
+    error: Option<&'a str>,
+    duplicate: Option<&'static str>,
+}
+
+impl<'a> Fields<'a> {
+    /// `None` if the value is no object.
+    fn scan(scanner: &mut Scanner<'a>, depth: usize) -> Result<Option<Self>, SyntaxError> {
+        if scanner.peek() != Some(b'{') {
+            scanner.skip_value(depth - 1)?;
+            return Ok(None);
+        }
+        let mut fields = Self::default();
+        scanner.enter_object();
+        let mut first = true;
+        while let Some((key, value)) = scanner.next_member(first, depth)? {
+            first = false;
+            let (name, slot) = match &*key.name() {
+                "jsonrpc" => ("jsonrpc", &mut fields.jsonrpc),
+                "id" => ("id", &mut fields.id),
+                "method" => ("method", &mut fields.method),
+                "params" => ("params", &mut fields.params),
+                "result" => ("result", &mut fields.result),
+                "error" => ("error", &mut fields.error),
+                _ => continue,
+            };
+            // Two readings of one message are a way past whoever checks the other one.
+            if slot.replace(value).is_some() {
+                fields.duplicate = Some(name);
+            }
+        }
+        Ok(Some(fields))
+    }
+
+    fn classify(self) -> Result<Envelope<'a>, InvalidMessage> {
+        if let Some(name) = self.duplicate {
+            return Err(self.invalid(format!("member \"{name}\" appears twice")));
+        }
+        if self.jsonrpc != Some("\"2.0\"") {
+            return Err(self.invalid("member \"jsonrpc\" must be \"2.0\""));
+        }
+        match (self.method, self.result, self.error) {
+            (Some(method), None, None) => self.call(method),
+            (None, Some(result), None) => self.success(result),
+            (None, None, Some(error)) => self.failure(error),
+            (None, None, None) => Err(self.invalid("neither \"method\" nor \"result\" nor \"error\"")),
+            (None, Some(_), Some(_)) => Err(self.invalid("\"result\" and \"error\" together")),
+            (Some(_), ..) => Err(self.invalid("\"method\" together with \"result\" or \"error\"")),
+        }
+    }
+
+    fn call(self, method: &'a str) -> Result<Envelope<'a>, InvalidMessage> {
+        let Some(method) = string(method) else {
+            return Err(self.invalid("member \"method\" must be a string"));
+        };
+        let params = match self.params {
+            None | Some("null") => None,
+            Some(params) if params.starts_with('{') => Some(params),
+            Some(_) => {
+                let mut invalid = self.invalid("member \"params\" must be an object");
+                invalid.error.code = ErrorCode::INVALID_PARAMS;
+                return Err(invalid);
+            }
+        };
+        match self.id {
+            None => Ok(Envelope::Notification { method, params }),
+            Some(id) => match RequestId::from_json(id) {
+                Some(id) => Ok(Envelope::Request { id, method, params }),
+                None => Err(self.invalid("member \"id\" must be a string or an integer of 64 bits")),
+            },
+        }
+    }
+
+    fn success(self, result: &'a str) -> Result<Envelope<'a>, InvalidMessage> {
+        match self.id.and_then(RequestId::from_json) {
+            Some(id) => Ok(Envelope::Success { id, result }),
+            None => Err(self.invalid("a response needs the id of its request")),
+        }
+    }
+
+    fn failure(self, error: &'a str) -> Result<Envelope<'a>, InvalidMessage> {
+        let id = match self.id {
+            None | Some("null") => None,
+            Some(id) => match RequestId::from_json(id) {
+                Some(id) => Some(id),
+                None => return Err(self.invalid("a response needs the id of its request")),
+            },
+        };
+        match decode(error) {
+            Ok(error) => Ok(Envelope::Failure { id, error }),
+            Err(problem) => Err(self.invalid(problem.within("error").to_string())),
+        }
+    }
+
+    fn invalid(&self, message: impl Into<String>) -> InvalidMessage {
+        let kind = match (self.method, self.result.or(self.error), self.id) {
+            (Some(_), _, Some(_)) => InvalidKind::Request,
+            (Some(_), _, None) => InvalidKind::Notification,
+            (None, Some(_), _) => InvalidKind::Response,
+            (None, None, _) => InvalidKind::Unreadable,
+        };
+        // Which of two ids was meant is anybody's guess.
+        let id = if self.duplicate == Some("id") {
+            None
+        } else {
+            self.id.and_then(RequestId::from_json)
+        };
+        InvalidMessage {
+            id,
+            kind,
+            error: Box::new(ErrorObject::invalid_request(message)),
+        }
+    }
+}
+
+/// The string that a JSON value is, if it is one and names text.
+fn string(value: &str) -> Option<Cow<'_, str>> {
+    let inside = value.strip_prefix('"')?.strip_suffix('"')?;
+    if inside.contains('\\') {
+        crate::json::scan::unescape(inside).map(Cow::Owned)
+    } else {
+        Some(Cow::Borrowed(inside))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode_one(text: &str) -> Result<Envelope<'_>, InvalidMessage> {
+        match Envelopes::decode(text.as_bytes(), 8)? {
+            Envelopes::One(envelope) => Ok(envelope),
+            Envelopes::Batch(_) => panic!("a batch: {text}"),
+        }
+    }
+
+    fn refused(text: &str) -> (i64, InvalidKind, Option<RequestId>) {
+        let invalid = decode_one(text).expect_err(text);
+        (invalid.error.code.0, invalid.kind, invalid.id)
+    }
+
+    #[test]
+    fn members_come_in_any_order_and_params_stay_text() {
+        let text = r#" {"params" : {"a": 1e400} , "method":"tools\/call","id":"x","jsonrpc":"2.0","future":[]} "#;
+        assert_eq!(
+            decode_one(text).unwrap(),
+            Envelope::Request {
+                id: "x".into(),
+                method: "tools/call".into(),
+                params: Some(r#"{"a": 1e400}"#)
+            }
+        );
+    }
+
+    #[test]
+    fn a_null_result_is_a_result_and_null_params_are_none() {
+        let text = r#"{"jsonrpc":"2.0","id":1,"result":null}"#;
+        assert_eq!(
+            decode_one(text).unwrap(),
+            Envelope::Success {
+                id: 1.into(),
+                result: "null"
+            }
+        );
+        let text = r#"{"jsonrpc":"2.0","method":"m","params":null}"#;
+        assert_eq!(
+            decode_one(text).unwrap(),
+            Envelope::Notification {
+                method: "m".into(),
+                params: None
+            }
+        );
+    }
+
+    #[test]
+    fn an_error_may_lack_its_id() {
+        for text in [
+            r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"?"}}"#,
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}"#,
+        ] {
+            let error = ErrorObject::parse_error("?");
+            assert_eq!(decode_one(text).unwrap(), Envelope::Failure { id: None, error });
+        }
+    }
+
+    #[test]
+    fn what_is_not_json_is_a_parse_error() {
+        for text in [
+            "",
+            "{",
+            "{]",
+            "nonsense",
+            r#"{"jsonrpc":"2.0"} x"#,
+            "[1",
+            &"[".repeat(200),
+        ] {
+            assert_eq!(refused(text), (-32700, InvalidKind::Unreadable, None), "{text}");
+        }
+        let invalid = Envelopes::decode(b"{\"a\":\"\xff\"}", 8).unwrap_err();
+        assert_eq!(invalid.error.message, "not valid JSON: invalid UTF-8 at byte 6");
+    }
+
+    #[test]
+    fn what_is_json_but_no_message_is_an_invalid_request_that_keeps_its_id() {
+        use InvalidKind::*;
+        for (text, kind, id) in [
+            ("7", Unreadable, None),
+            ("\"text\"", Unreadable, None),
+            ("{}", Unreadable, None),
+            (r#"{"jsonrpc":"2.0","id":4}"#, Unreadable, Some(4)),
+            (r#"{"id":1,"method":"m"}"#, Request, Some(1)),
+            (r#"{"jsonrpc":"1.0","id":1,"method":"m"}"#, Request, Some(1)),
+            (r#"{"jsonrpc":2.0,"id":1,"method":"m"}"#, Request, Some(1)),
+            (r#"{"jsonrpc":"2.0","method":5,"id":1}"#, Request, Some(1)),
+            (r#"{"jsonrpc":"2.0","method":"\ud800","id":1}"#, Request, Some(1)),
+            (r#"{"jsonrpc":"2.0","method":"m","id":null}"#, Request, None),
+            (r#"{"jsonrpc":"2.0","method":"m","id":1.5}"#, Request, None),
+            (
+                r#"{"jsonrpc":"2.0","method":"m","id":92233720368547758080}"#,
+                Request,
+                None,
+            ),
+            (r#"{"jsonrpc":"2.0","method":"m","id":1,"id":2}"#, Request, None),
+            (
+                r#"{"jsonrpc":"2.0","method":"m","method":"n","id":1}"#,
+                Request,
+                Some(1),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","method":"m","\u006dethod":"n"}"#,
+                Notification,
+                None,
+            ),
+            (r#"{"jsonrpc":"2.0","method":"m","result":1,"id":1}"#, Request, Some(1)),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"result":1,"error":{"code":1,"message":""}}"#,
+                Response,
+                Some(1),
+            ),
+            (r#"{"jsonrpc":"2.0","id":null,"result":1}"#, Response, None),
+            (r#"{"jsonrpc":"2.0","id":1,"error":{"code":"x"}}"#, Response, Some(1)),
+        ] {
+            assert_eq!(refused(text), (-32600, kind, id.map(RequestId::Number)), "{text}");
+        }
+    }
+
+    #[test]
+    fn params_must_be_an_object() {
+        let text = r#"{"jsonrpc":"2.0","id":1,"method":"m","params":[1]}"#;
+        assert_eq!(refused(text), (-32602, InvalidKind::Request, Some(1.into())));
+        let text = r#"{"jsonrpc":"2.0","method":"m","params":"x"}"#;
+        assert!(!decode_one(text).unwrap_err().wants_answer());
+    }
+
+    #[test]
+    fn a_batch_judges_each_message_on_its_own() {
+        let text = r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}, 5, {"jsonrpc":"2.0","method":"n"}]"#;
+        let Envelopes::Batch(messages) = Envelopes::decode(text.as_bytes(), 3).unwrap() else {
+            panic!()
+        };
+        assert!(matches!(messages[0], Ok(Envelope::Request { .. })));
+        assert_eq!(messages[1].as_ref().unwrap_err().error.code, ErrorCode::INVALID_REQUEST);
+        assert!(matches!(messages[2], Ok(Envelope::Notification { .. })));
+        let too_long = Envelopes::decode(text.as_bytes(), 2).unwrap_err();
+        assert_eq!(too_long.error.message, "a batch may hold at most 2 messages");
+        assert_eq!(
+            Envelopes::decode(b"[]", 8).unwrap_err().error.message,
+            "a batch must not be empty"
+        );
+    }
+}

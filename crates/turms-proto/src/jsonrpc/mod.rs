@@ -1,0 +1,313 @@
+//! JSON-RPC 2.0 as MCP uses it: ids, errors, the envelope, and messages that own their text.
+
+pub mod encode;
+mod envelope;
+mod error;
+mod id;
+
+use bytes::Bytes;
+use bytestring::ByteString;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+pub use self::envelope::{Envelope, Envelopes, InvalidKind, InvalidMessage};
+pub use self::error::{ErrorCode, ErrorObject};
+pub use self::id::{ProgressToken, RequestId};
+use crate::json::{EncodeError, Problem, RawJson, SyntaxError, on_one_line};
+use crate::method::{Method, Notification as NotificationMethod};
+
+/// How many messages a batch may hold unless configured otherwise.
+pub const DEFAULT_BATCH_LIMIT: usize = 100;
+
+/// One message that owns its text; parts share one buffer.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "JSON-RPC has these three")]
+pub enum Message {
+    /// Somebody asks.
+    Request(Request),
+    /// Somebody tells.
+    Notification(Notification),
+    /// Somebody answers.
+    Response(Response),
+}
+
+/// A request of any method.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Request {
+    /// The id that the answer will carry.
+    pub id: RequestId,
+    /// What is asked.
+    pub method: ByteString,
+    /// An object, or nothing.
+    pub params: Option<RawJson>,
+}
+
+/// A notification of any method.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Notification {
+    /// What is told.
+    pub method: ByteString,
+    /// An object, or nothing.
+    pub params: Option<RawJson>,
+}
+
+/// The answer to a request.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Response {
+    /// The request's id; `None` only in errors about something whose id could not be read.
+    pub id: Option<RequestId>,
+    /// What came of it.
+    pub outcome: Result<RawJson, ErrorObject>,
+}
+
+/// What one transmission holds.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "JSON-RPC has these two")]
+pub enum Incoming {
+    /// One message.
+    One(Message),
+    /// An array of messages, each good or bad on its own. Only 2025-03-26 knows these.
+    Batch(Vec<Result<Message, InvalidMessage>>),
+}
+
+impl Incoming {
+    /// Reads one transmission. The messages share `bytes`; nothing big is copied.
+    ///
+    /// # Errors
+    /// When it is no message at all.
+    pub fn decode(bytes: impl Into<Bytes>, batch_limit: usize) -> Result<Self, InvalidMessage> {
+        let bytes = bytes.into();
+        let text = ByteString::try_from(bytes).map_err(|error| SyntaxError {
+            offset: error.valid_up_to(),
+            problem: Problem::InvalidUtf8,
+        })?;
+        let (envelopes, layout) = Envelopes::from_text(&text, batch_limit)?;
+        let own = |envelope| Message::own(&text, layout, envelope);
+        Ok(match envelopes {
+            Envelopes::One(envelope) => Self::One(own(envelope)),
+            Envelopes::Batch(messages) => Self::Batch(messages.into_iter().map(|message| message.map(own)).collect()),
+        })
+    }
+}
+
+impl Message {
+    /// Reads one message.
+    ///
+    /// # Errors
+    /// When it is none, or a batch.
+    pub fn decode(bytes: impl Into<Bytes>) -> Result<Self, InvalidMessage> {
+        match Incoming::decode(bytes, usize::MAX)? {
+            Incoming::One(message) => Ok(message),
+            Incoming::Batch(_) => Err(InvalidMessage {
+                id: None,
+                kind: InvalidKind::Unreadable,
+                error: Box::new(ErrorObject::invalid_request(
+                    "batches belong to revision 2025-03-26 alone",
+                )),
+            }),
+        }
+    }
+
+    /// Appends the message to a buffer.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Request(request) => request.encode(out),
+            Self::Notification(notification) => notification.encode(out),
+            Self::Response(response) => response.encode(out),
+        }
+    }
+
+    fn own(text: &ByteString, layout: crate::json::scan::Layout, envelope: Envelope<'_>) -> Self {
+        let raw = |part: &str| RawJson::trusted(on_one_line(text.slice_ref(part), layout));
+        let name = |method: std::borrow::Cow<'_, str>| match method {
+            std::borrow::Cow::Borrowed(method) => text.slice_ref(method),
+            std::borrow::Cow::Owned(method) => method.into(),
+        };
+        match envelope {
+            Envelope::Request { id, method, params } => Self::Request(Request {
+                id,
+                method: name(method),
+                params: params.map(raw),
+            }),
+            Envelope::Notification { method, params } => Self::Notification(Notification {
+                method: name(method),
+                params: params.map(raw),
+            }),
+            Envelope::Success { id, result } => Self::Response(Response {
+                id: Some(id),
+                outcome: Ok(raw(result)),
+            }),
+            Envelope::Failure { id, error } => Self::Response(Response {
+                id,
+                outcome: Err(error),
+            }),
+        }
+    }
+}
+
+impl Request {
+    /// A request of a method that may be unknown to this crate.
+    pub fn raw(id: impl Into<RequestId>, method: impl Into<ByteString>, params: Option<RawJson>) -> Self {
+        Self {
+            id: id.into(),
+            method: method.into(),
+            params,
+        }
+    }
+
+    /// A request of a known method.
+    ///
+    /// # Errors
+    /// When the parameters hold something of the caller's that cannot be written as JSON.
+    pub fn new<M: Method>(id: impl Into<RequestId>, params: &M::Params) -> Result<Self, EncodeError> {
+        Ok(Self::raw(
+            id,
+            ByteString::from_static(M::NAME),
+            Some(RawJson::encode(params)?),
+        ))
+    }
+
+    /// The parameters as the type that the method has.
+    ///
+    /// # Errors
+    /// -32602, naming the member, when they do not fit.
+    pub fn params<M: Method>(&self) -> Result<M::Params, ErrorObject> {
+        decode_params(self.params.as_ref())
+    }
+
+    /// Appends the request to a buffer.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        encode::raw_call(
+            out,
+            Some(&self.id),
+            &self.method,
+            self.params.as_ref().map(RawJson::as_str),
+        );
+    }
+}
+
+impl Notification {
+    /// A notification of a method that may be unknown to this crate.
+    pub fn raw(method: impl Into<ByteString>, params: Option<RawJson>) -> Self {
+        Self {
+            method: method.into(),
+            params,
+        }
+    }
+
+    /// A notification of a known method.
+    ///
+    /// # Errors
+    /// When the parameters hold something of the caller's that cannot be written as JSON.
+    pub fn new<N: NotificationMethod>(params: &N::Params) -> Result<Self, EncodeError> {
+        Ok(Self::raw(
+            ByteString::from_static(N::NAME),
+            Some(RawJson::encode(params)?),
+        ))
+    }
+
+    /// The parameters as the type that the method has.
+    ///
+    /// # Errors
+    /// -32602, naming the member, when they do not fit.
+    pub fn params<N: NotificationMethod>(&self) -> Result<N::Params, ErrorObject> {
+        decode_params(self.params.as_ref())
+    }
+
+    /// Appends the notification to a buffer.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        encode::raw_call(out, None, &self.method, self.params.as_ref().map(RawJson::as_str));
+    }
+}
+
+impl Response {
+    /// The answer to the request `id`.
+    pub fn new(id: impl Into<RequestId>, outcome: Result<RawJson, ErrorObject>) -> Self {
+        Self {
+            id: Some(id.into()),
+            outcome,
+        }
+    }
+
+    /// The answer to something whose id, if it had one, could not be read.
+    #[must_use]
+    pub fn without_id(error: ErrorObject) -> Self {
+        Self {
+            id: None,
+            outcome: Err(error),
+        }
+    }
+
+    /// Appends the response to a buffer.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match (&self.id, &self.outcome) {
+            (Some(id), Ok(result)) => encode::raw_success(out, id, result.as_str()),
+            (id, Err(error)) => encode::failure(out, id.as_ref(), error),
+            // Neither decoding nor a constructor makes one, but its parts are public.
+            (None, Ok(_)) => encode::failure(
+                out,
+                None,
+                &ErrorObject::internal("a result without the id of its request"),
+            ),
+        }
+    }
+}
+
+/// Absent parameters are an empty object, so that what they lack is named.
+fn decode_params<T: for<'de> Deserialize<'de>>(params: Option<&RawJson>) -> Result<T, ErrorObject> {
+    let text = params.map_or("{}", RawJson::as_str);
+    Ok(crate::json::decode(text)?)
+}
+
+impl Serialize for Message {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut out = Vec::new();
+        self.encode(&mut out);
+        let text = String::from_utf8(out).map_err(serde::ser::Error::custom)?;
+        RawJson::trusted(text.into()).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Message {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = RawJson::deserialize(deserializer)?;
+        Self::decode(text.as_str().to_owned()).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_message_share_its_buffer() {
+        let bytes = Bytes::from(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}"#);
+        let within = bytes.as_ptr_range();
+        let Message::Request(request) = Message::decode(bytes.clone()).unwrap() else {
+            panic!()
+        };
+        assert!(within.contains(&request.method.as_ptr()));
+        assert!(within.contains(&request.params.as_ref().unwrap().as_str().as_ptr()));
+        let mut out = Vec::new();
+        request.encode(&mut out);
+        assert_eq!(out, bytes);
+    }
+
+    #[test]
+    fn a_message_over_many_lines_is_written_on_one() {
+        let text = "{\"jsonrpc\":\"2.0\",\n\"method\":\"m\",\"params\":{\r\n\"a\":1}}";
+        let mut out = Vec::new();
+        Message::decode(text).unwrap().encode(&mut out);
+        assert_eq!(out, br#"{"jsonrpc":"2.0","method":"m","params":{  "a":1}}"#);
+    }
+
+    #[test]
+    fn batches_are_no_single_message() {
+        let error = *Message::decode(r#"[{"jsonrpc":"2.0","method":"m"}]"#)
+            .unwrap_err()
+            .error;
+        assert_eq!(error.code, ErrorCode::INVALID_REQUEST);
+    }
+}

@@ -1,0 +1,42 @@
+//! The Model Context Protocol without I/O: every revision from 2024-11-05 to 2026-07-28.
+//!
+//! - [`jsonrpc`]: ids, errors, the envelope and messages, decoded in one pass and encoded into a caller's buffer.
+//! - [`types`]: what the messages carry, one file per page of the specification, and a marker for every [`method`].
+//! - [`revision`]: what each revision can do, and the translation between the newest and the older ones.
+//!
+//! There is no clock, no socket and no task here: bytes and messages go in, messages come out.
+//!
+//! ```
+//! use turms_proto::types::{CallTool, CallToolParams, Outcome, ToolResult};
+//! use turms_proto::{Message, Request, Response, RawJson};
+//!
+//! // A client writes a request …
+//! let request = Request::new::<CallTool>(1, &CallToolParams::new("add"))?;
+//! let mut line = Vec::new();
+//! request.encode(&mut line);
+//! assert_eq!(line, br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add"}}"#);
+//!
+//! // … a server reads it, and answers.
+//! let Message::Request(request) = Message::decode(line)? else { panic!("not a request") };
+//! let params = request.params::<CallTool>()?;
+//! let result = Outcome::Complete(ToolResult::of_text(format!("{} was called", params.name)));
+//! let response = Response::new(request.id, Ok(RawJson::encode(&result)?));
+//! # assert!(response.outcome.is_ok());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod json;
+pub mod jsonrpc;
+pub mod method;
+mod object;
+pub mod revision;
+pub mod types;
+
+pub use self::json::{
+    DecodeError, EncodeError, MAX_DEPTH, Members, Number, Object, Problem, RawJson, SyntaxError, decode, decode_value,
+};
+pub use self::jsonrpc::{
+    DEFAULT_BATCH_LIMIT, Envelope, Envelopes, ErrorCode, ErrorObject, Incoming, InvalidKind, InvalidMessage, Message,
+    Notification, ProgressToken, Request, RequestId, Response,
+};
+pub use self::revision::{Ability, ProtocolVersion};

@@ -1,0 +1,80 @@
+//! Content that a revision cannot carry becomes text that says what it was.
+
+use super::{Ability, ProtocolVersion, Translate};
+use crate::types::{AudioContent, Blocks, Content, ResourceLink, ToolResultContent, ToolUse};
+
+impl Translate for Content {
+    fn lower(&mut self, to: ProtocolVersion) {
+        let stand_in = match self {
+            Self::Audio(audio) if !to.has(Ability::Audio) => Some(describe_audio(audio)),
+            Self::ResourceLink(link) if !to.has(Ability::ResourceLinks) => Some(describe_link(link)),
+            Self::ToolUse(call) if !to.has(Ability::SamplingTools) => Some(describe_call(call)),
+            Self::ToolResult(result) if !to.has(Ability::SamplingTools) => Some(describe_result(result)),
+            _ => None,
+        };
+        if let Some(text) = stand_in {
+            let annotations = self.annotations().cloned();
+            *self = Self::text(text);
+            if let Some(annotations) = annotations {
+                *self = std::mem::replace(self, Self::text("")).with_annotations(annotations);
+            }
+        }
+        match self {
+            Self::Text(block) => block.lower(to),
+            Self::Image(block) => block.lower(to),
+            Self::Audio(block) => block.lower(to),
+            Self::Resource(block) => block.lower(to),
+            Self::ResourceLink(block) => block.lower(to),
+            Self::ToolUse(block) => block.lower(to),
+            Self::ToolResult(block) => block.lower(to),
+            Self::Unknown(_) => {}
+        }
+    }
+
+    fn raise(&mut self, _: ProtocolVersion) {}
+}
+
+fn describe_audio(audio: &AudioContent) -> String {
+    // Three bytes of sound stand in four characters.
+    format!("[audio: {}, about {} bytes]", audio.mime_type, audio.data.len() / 4 * 3)
+}
+
+fn describe_link(link: &ResourceLink) -> String {
+    format!(
+        "[resource: {} <{}>]",
+        link.title.as_deref().unwrap_or(&link.name),
+        link.uri
+    )
+}
+
+fn describe_call(call: &ToolUse) -> String {
+    format!("[call of tool {}: {}]", call.name, call.input)
+}
+
+fn describe_result(result: &ToolResultContent) -> String {
+    let text: Vec<_> = result.content.iter().filter_map(Content::as_text).collect();
+    format!("[result of tool call {}: {}]", result.tool_use_id, text.join("\n"))
+}
+
+impl Translate for Blocks {
+    fn lower(&mut self, to: ProtocolVersion) {
+        if let Self::Many(blocks) = self
+            && !to.has(Ability::SamplingTools)
+        {
+            // Requests are split into one message per block before they come here; this is for results.
+            blocks.lower(to);
+            let text: Vec<_> = blocks.iter().filter_map(Content::as_text).collect();
+            *self = match blocks.len() {
+                1 => Self::One(blocks.remove(0)),
+                _ if text.len() == blocks.len() => Self::One(Content::text(text.join("\n"))),
+                _ => Self::One(blocks.remove(0)),
+            };
+        }
+        match self {
+            Self::One(block) => block.lower(to),
+            Self::Many(blocks) => blocks.lower(to),
+        }
+    }
+
+    fn raise(&mut self, _: ProtocolVersion) {}
+}

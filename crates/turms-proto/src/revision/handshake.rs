@@ -1,0 +1,54 @@
+//! The handshake of the older dialect, and what takes its place.
+
+use super::{Ability, ProtocolVersion, Translate};
+use crate::types::{DiscoverResult, InitializeParams, InitializeResult, Meta, RequestMeta, key};
+
+/// What every request after a handshake would say for itself.
+#[must_use]
+pub fn meta_of_initialize(params: &InitializeParams, version: ProtocolVersion) -> RequestMeta {
+    RequestMeta::new()
+        .protocol_version(version.as_str())
+        .client_capabilities(params.capabilities.clone())
+        .client_info(params.client_info.clone())
+}
+
+/// The handshake that stands for what a request says for itself.
+#[must_use]
+pub fn initialize_of_meta(meta: &RequestMeta, version: ProtocolVersion) -> InitializeParams {
+    let unnamed = || crate::types::Implementation::new("unknown", "0");
+    let capabilities = meta.client_capabilities.clone().unwrap_or_default();
+    let mut params = InitializeParams::new(
+        version.as_str(),
+        capabilities,
+        meta.client_info.clone().unwrap_or_else(unnamed),
+    );
+    params.lower(version);
+    params
+}
+
+/// What a server that answered `initialize` would have told without.
+#[must_use]
+pub fn discover_of_initialize(result: InitializeResult) -> DiscoverResult {
+    let mut meta = result.meta.unwrap_or_default();
+    meta.set(key::SERVER_INFO, &result.server_info);
+    let mut discovered = DiscoverResult::new([result.protocol_version], result.capabilities).meta(meta);
+    discovered.instructions = result.instructions;
+    discovered.extra = result.extra;
+    discovered
+}
+
+/// How a server that tells this answers `initialize`, in the negotiated revision.
+#[must_use]
+pub fn initialize_of_discover(discovered: DiscoverResult, version: ProtocolVersion) -> InitializeResult {
+    debug_assert!(version.has(Ability::Handshake));
+    let mut meta = discovered.meta.unwrap_or_default();
+    let unnamed = || crate::types::Implementation::new("unknown", "0");
+    let server = meta.server_info().ok().flatten().unwrap_or_else(unnamed);
+    meta.lower(version);
+    let mut result = InitializeResult::new(version.as_str(), discovered.capabilities, server);
+    result.meta = Some(meta).filter(|meta: &Meta| !meta.is_empty());
+    result.instructions = discovered.instructions;
+    result.extra = discovered.extra;
+    result.lower(version);
+    result
+}

@@ -1,0 +1,90 @@
+//! Subscriptions: one request per resource until 2025-11-25, one lasting request with a filter after.
+
+use crate::RequestId;
+use crate::json::{Object, RawJson};
+use crate::types::{SubscriptionFilter, key};
+
+/// A request that an older server needs so that what it tells fits a changed filter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SubscriptionChange {
+    /// `resources/subscribe` to this URI.
+    Subscribe(String),
+    /// `resources/unsubscribe` from this URI.
+    Unsubscribe(String),
+}
+
+/// What to ask of an older server when the filter changes from one to another. Changes of lists are told by older servers
+/// without being asked.
+#[must_use]
+pub fn subscription_changes(from: &SubscriptionFilter, to: &SubscriptionFilter) -> Vec<SubscriptionChange> {
+    let old = from.resource_subscriptions.as_deref().unwrap_or_default();
+    let new = to.resource_subscriptions.as_deref().unwrap_or_default();
+    let gone = old
+        .iter()
+        .filter(|uri| !new.contains(uri))
+        .cloned()
+        .map(SubscriptionChange::Unsubscribe);
+    let added = new
+        .iter()
+        .filter(|uri| !old.contains(uri))
+        .cloned()
+        .map(SubscriptionChange::Subscribe);
+    gone.chain(added).collect()
+}
+
+/// Marks the parameters of a notification as belonging to a listen request; lowering takes the mark off again.
+#[must_use]
+pub fn tag_subscription(params: Option<&RawJson>, subscription: &RequestId) -> RawJson {
+    let mut params = params.and_then(RawJson::as_object).unwrap_or_default();
+    let mut meta = params
+        .get("_meta")
+        .and_then(|meta| meta.as_object())
+        .unwrap_or_default();
+    let id = match subscription {
+        RequestId::Number(number) => RawJson::trusted(number.to_string().into()),
+        RequestId::String(text) => RawJson::string(text),
+    };
+    meta.insert_raw(key::SUBSCRIPTION_ID, &id);
+    params.insert_raw("_meta", &Object::into(meta));
+    params.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_changes_is_asked_for() {
+        let filter = |uris: &[&str]| {
+            SubscriptionFilter::new()
+                .resource_subscriptions(uris.iter().map(|uri| (*uri).to_owned()).collect::<Vec<_>>())
+        };
+        let changes = subscription_changes(&filter(&["a", "b"]), &filter(&["b", "c"]));
+        assert_eq!(
+            changes,
+            [
+                SubscriptionChange::Unsubscribe("a".into()),
+                SubscriptionChange::Subscribe("c".into())
+            ]
+        );
+        assert_eq!(
+            subscription_changes(&SubscriptionFilter::new(), &SubscriptionFilter::new()),
+            []
+        );
+    }
+
+    #[test]
+    fn a_notification_is_tagged_with_the_id_as_it_is() {
+        let tagged = tag_subscription(Some(&RawJson::parse(r#"{"uri":"a"}"#).unwrap()), &"7".into());
+        assert_eq!(
+            tagged.as_str(),
+            r#"{"uri":"a","_meta":{"io.modelcontextprotocol/subscriptionId":"7"}}"#
+        );
+        let tagged = tag_subscription(None, &7.into());
+        assert_eq!(
+            tagged.as_str(),
+            r#"{"_meta":{"io.modelcontextprotocol/subscriptionId":7}}"#
+        );
+    }
+}

@@ -1,0 +1,83 @@
+//! Tasks: the experimental ones in the core of 2025-11-25 against the extension of 2026-07-28.
+
+use crate::json::RawJson;
+use crate::jsonrpc::ErrorObject;
+use crate::types::{CoreTask, Task, TaskStatus};
+
+/// A task as 2025-11-25 tells of it, and apart from it what `tasks/result` gives once it is over.
+///
+/// A tool that failed is a task that failed there, and a task that completed since.
+#[must_use]
+pub fn core_of_task(task: &Task) -> (CoreTask, Option<Result<RawJson, ErrorObject>>) {
+    let status = match &task.result {
+        Some(result) if task.status == TaskStatus::Completed && is_tool_error(result) => TaskStatus::Failed,
+        _ => task.status,
+    };
+    let mut core = CoreTask::new(
+        task.task_id.clone(),
+        status,
+        task.created_at.clone(),
+        task.last_updated_at.clone(),
+        task.ttl_ms,
+    );
+    core.status_message.clone_from(&task.status_message);
+    core.poll_interval = task.poll_interval_ms;
+    core.extra = task.extra.clone();
+    let outcome = match (&task.result, &task.error) {
+        (Some(result), _) => Some(Ok(result.clone())),
+        (None, Some(error)) => Some(Err(error.clone())),
+        (None, None) => None,
+    };
+    (core, outcome)
+}
+
+/// A task as the extension tells of it, from what 2025-11-25 tells in two answers.
+#[must_use]
+pub fn task_of_core(core: CoreTask, outcome: Option<Result<RawJson, ErrorObject>>) -> Task {
+    let status = match &outcome {
+        Some(Ok(result)) if core.status == TaskStatus::Failed && is_tool_error(result) => TaskStatus::Completed,
+        _ => core.status,
+    };
+    let mut task = Task::new(core.task_id, status, core.created_at, core.last_updated_at, core.ttl);
+    task.status_message = core.status_message;
+    task.poll_interval_ms = core.poll_interval;
+    task.extra = core.extra;
+    match outcome {
+        Some(Ok(result)) => task.result = Some(result),
+        Some(Err(error)) => task.error = Some(error),
+        None => {}
+    }
+    task
+}
+
+fn is_tool_error(result: &RawJson) -> bool {
+    result.member("isError").is_some_and(|flag| flag.as_str() == "true")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_tool_fails_its_task_only_in_the_older_dialect() {
+        let mut task = Task::new("t", TaskStatus::Completed, "a", "b", 5)
+            .poll_interval_ms(7)
+            .status_message("m");
+        task.result = Some(RawJson::parse(r#"{"content":[],"isError":true}"#).unwrap());
+        let (core, outcome) = core_of_task(&task);
+        assert_eq!(
+            (core.status, core.ttl, core.poll_interval),
+            (TaskStatus::Failed, Some(5), Some(7))
+        );
+        assert_eq!(task_of_core(core, outcome), task);
+    }
+
+    #[test]
+    fn a_task_that_broke_failed_in_both() {
+        let mut task = Task::new("t", TaskStatus::Failed, "a", "b", None);
+        task.error = Some(ErrorObject::internal("broke"));
+        let (core, outcome) = core_of_task(&task);
+        assert_eq!((core.status, core.ttl), (TaskStatus::Failed, None));
+        assert_eq!(task_of_core(core, outcome), task);
+    }
+}

@@ -1,0 +1,79 @@
+//! Tools and what they give: structured output came with 2025-06-18 for objects and with 2026-07-28 for everything.
+
+use super::{Ability, ProtocolVersion, Translate};
+use crate::json::{Object, RawJson};
+use crate::types::{Content, Tool, ToolResult, ToolResultContent};
+
+impl Translate for Tool {
+    fn lower(&mut self, to: ProtocolVersion) {
+        if !to.has(Ability::AnyStructuredOutput) {
+            self.output_schema.take_if(|schema| !describes_object(schema));
+            spell_out_booleans(&mut self.input_schema);
+            if let Some(schema) = &mut self.output_schema {
+                spell_out_booleans(schema);
+            }
+        }
+        self.lower_members(to);
+    }
+
+    fn raise(&mut self, from: ProtocolVersion) {
+        self.raise_members(from);
+    }
+}
+
+fn describes_object(schema: &Object) -> bool {
+    schema.get("type").is_some_and(|kind| kind.as_str() == "\"object\"")
+}
+
+/// `true` and `false` are schemas too, but the older revisions want an object for every property.
+fn spell_out_booleans(schema: &mut Object) {
+    let Some(properties) = schema.get("properties").and_then(|properties| properties.as_object()) else {
+        return;
+    };
+    let is_boolean = |value: &RawJson| matches!(value.as_str(), "true" | "false");
+    if !properties.iter().any(|(_, value)| is_boolean(&value)) {
+        return;
+    }
+    let spelled = properties.iter().map(|(name, value)| match value.as_str() {
+        "true" => (name, RawJson::from(Object::new())),
+        "false" => (name, RawJson::trusted(r#"{"not":{}}"#.into())),
+        _ => (name, value),
+    });
+    let spelled: Object = spelled.collect();
+    schema.insert_raw("properties", &spelled.into());
+}
+
+impl Translate for ToolResult {
+    fn lower(&mut self, to: ProtocolVersion) {
+        lower_structured(&mut self.structured_content, &mut self.content, to);
+        self.lower_members(to);
+    }
+
+    fn raise(&mut self, from: ProtocolVersion) {
+        self.raise_members(from);
+        super::result::complete(&mut self.result_type, from);
+    }
+}
+
+impl Translate for ToolResultContent {
+    fn lower(&mut self, to: ProtocolVersion) {
+        lower_structured(&mut self.structured_content, &mut self.content, to);
+        self.lower_members(to);
+    }
+
+    fn raise(&mut self, from: ProtocolVersion) {
+        self.raise_members(from);
+    }
+}
+
+/// Drops data that the revision cannot carry, and says it in text if nothing else does.
+fn lower_structured(structured: &mut Option<RawJson>, content: &mut Vec<Content>, to: ProtocolVersion) {
+    let carried = |value: &RawJson| {
+        to.has(Ability::AnyStructuredOutput) || to.has(Ability::StructuredOutput) && value.is_object()
+    };
+    if let Some(dropped) = structured.take_if(|value| !carried(value))
+        && content.is_empty()
+    {
+        content.push(Content::text(dropped.as_str()));
+    }
+}

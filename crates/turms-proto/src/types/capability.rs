@@ -1,0 +1,378 @@
+//! What the two sides can do (basic/lifecycle until 2025-11-25, basic/index after).
+
+use std::fmt;
+
+use crate::json::{Object, RawJson};
+use crate::jsonrpc::{ErrorCode, ErrorObject};
+use crate::object::object;
+
+object! {
+    /// What a client can do.
+    pub struct ClientCapabilities {
+        optional {
+            /// Things outside the protocol, by name.
+            experimental: Object => "experimental",
+            /// It has roots.
+            roots: RootsCapability => "roots",
+            /// It has a model.
+            sampling: SamplingCapability => "sampling",
+            /// It has a person.
+            elicitation: ElicitationCapability => "elicitation",
+            /// It runs requests as tasks (2025-11-25).
+            tasks: ClientTasksCapability => "tasks",
+            /// Extensions, by id, with their settings.
+            extensions: Object => "extensions",
+        }
+    }
+}
+
+object! {
+    /// A client has roots.
+    pub struct RootsCapability {
+        optional {
+            /// It tells when they change.
+            list_changed: bool => "listChanged",
+        }
+    }
+}
+
+object! {
+    /// A client has a model.
+    pub struct SamplingCapability {
+        optional {
+            /// It honours `includeContext`.
+            context: Object => "context",
+            /// The model may be offered tools.
+            tools: Object => "tools",
+        }
+    }
+}
+
+object! {
+    /// A client has a person. Without members it means forms.
+    pub struct ElicitationCapability {
+        optional {
+            /// The person fills in forms.
+            form: Object => "form",
+            /// The person visits pages.
+            url: Object => "url",
+        }
+    }
+}
+
+object! {
+    /// A client runs requests as tasks (2025-11-25).
+    pub struct ClientTasksCapability {
+        optional {
+            /// It lists them.
+            list: Object => "list",
+            /// It gives them up when told.
+            cancel: Object => "cancel",
+            /// Which requests.
+            requests: Object => "requests",
+        }
+    }
+}
+
+object! {
+    /// What a server can do.
+    pub struct ServerCapabilities {
+        optional {
+            /// Things outside the protocol, by name.
+            experimental: Object => "experimental",
+            /// It sends log messages.
+            logging: Object => "logging",
+            /// It completes arguments.
+            completions: Object => "completions",
+            /// It has prompts.
+            prompts: ListCapability => "prompts",
+            /// It has resources.
+            resources: ResourcesCapability => "resources",
+            /// It has tools.
+            tools: ListCapability => "tools",
+            /// It runs requests as tasks (2025-11-25).
+            tasks: ServerTasksCapability => "tasks",
+            /// Extensions, by id, with their settings.
+            extensions: Object => "extensions",
+        }
+    }
+}
+
+object! {
+    /// A server has tools, or prompts.
+    pub struct ListCapability {
+        optional {
+            /// It tells when the list changes.
+            list_changed: bool => "listChanged",
+        }
+    }
+}
+
+object! {
+    /// A server has resources.
+    pub struct ResourcesCapability {
+        optional {
+            /// It tells when a resource changes.
+            subscribe: bool => "subscribe",
+            /// It tells when the list changes.
+            list_changed: bool => "listChanged",
+        }
+    }
+}
+
+object! {
+    /// A server runs requests as tasks (2025-11-25).
+    pub struct ServerTasksCapability {
+        optional {
+            /// It lists them.
+            list: Object => "list",
+            /// It gives them up when told.
+            cancel: Object => "cancel",
+            /// Which requests.
+            requests: Object => "requests",
+        }
+    }
+}
+
+/// One thing that a client may be able to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClientCapability<'a> {
+    /// Tell its roots.
+    Roots,
+    /// Tell when its roots change.
+    RootsListChanged,
+    /// Ask its model.
+    Sampling,
+    /// Offer tools to its model.
+    SamplingTools,
+    /// Honour `includeContext`.
+    SamplingContext,
+    /// Show forms.
+    FormElicitation,
+    /// Show pages.
+    UrlElicitation,
+    /// An extension.
+    Extension(&'a str),
+    /// Something outside the protocol.
+    Experimental(&'a str),
+}
+
+/// One thing that a server may be able to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ServerCapability<'a> {
+    /// Tools.
+    Tools,
+    /// Tell when the list of tools changes.
+    ToolsListChanged,
+    /// Resources.
+    Resources,
+    /// Tell when the list of resources changes.
+    ResourcesListChanged,
+    /// Tell when a resource changes.
+    ResourceSubscriptions,
+    /// Prompts.
+    Prompts,
+    /// Tell when the list of prompts changes.
+    PromptsListChanged,
+    /// Complete arguments.
+    Completions,
+    /// Send log messages.
+    Logging,
+    /// An extension.
+    Extension(&'a str),
+    /// Something outside the protocol.
+    Experimental(&'a str),
+}
+
+impl ClientCapabilities {
+    /// Whether the client can do this.
+    #[must_use]
+    pub fn supports(&self, capability: ClientCapability<'_>) -> bool {
+        use ClientCapability::*;
+        let roots = self.roots.as_ref();
+        let sampling = self.sampling.as_ref();
+        let elicitation = self.elicitation.as_ref();
+        match capability {
+            Roots => roots.is_some(),
+            RootsListChanged => roots.is_some_and(|roots| roots.list_changed == Some(true)),
+            Sampling => sampling.is_some(),
+            SamplingTools => sampling.is_some_and(|sampling| sampling.tools.is_some()),
+            SamplingContext => sampling.is_some_and(|sampling| sampling.context.is_some()),
+            // An empty object is how 2025-06-18 says "forms", and later revisions read it so.
+            FormElicitation => elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none()),
+            UrlElicitation => elicitation.is_some_and(|modes| modes.url.is_some()),
+            Extension(id) => has(self.extensions.as_ref(), id),
+            Experimental(name) => has(self.experimental.as_ref(), name),
+        }
+    }
+
+    /// Insists that the client can do this.
+    ///
+    /// # Errors
+    /// -32021, saying what the client would have to declare.
+    pub fn require(&self, capability: ClientCapability<'_>) -> Result<(), ErrorObject> {
+        if self.supports(capability) {
+            return Ok(());
+        }
+        let mut data = Object::new();
+        data.insert_raw("requiredCapabilities", &capability.declaration());
+        let message = format!("the client did not declare the capability {capability}");
+        Err(ErrorObject::new(ErrorCode::MISSING_CLIENT_CAPABILITY, message).data(data))
+    }
+
+    /// Declares an extension.
+    #[must_use]
+    pub fn with_extension(mut self, id: &str, settings: impl Into<Object>) -> Self {
+        self.extensions
+            .get_or_insert_default()
+            .insert_raw(id, &RawJson::from(settings.into()));
+        self
+    }
+}
+
+impl ClientCapability<'_> {
+    /// The capabilities object of a client that declares just this.
+    fn declaration(self) -> RawJson {
+        let nested = |path: &[&str]| {
+            path.iter().rev().fold(RawJson::from(Object::new()), |inner, name| {
+                RawJson::from([(name, inner)].into_iter().collect::<Object>())
+            })
+        };
+        match self {
+            Self::Roots => nested(&["roots"]),
+            Self::RootsListChanged => RawJson::from(serde_json::json!({ "roots": { "listChanged": true } })),
+            Self::Sampling => nested(&["sampling"]),
+            Self::SamplingTools => nested(&["sampling", "tools"]),
+            Self::SamplingContext => nested(&["sampling", "context"]),
+            Self::FormElicitation => nested(&["elicitation", "form"]),
+            Self::UrlElicitation => nested(&["elicitation", "url"]),
+            Self::Extension(id) => nested(&["extensions", id]),
+            Self::Experimental(name) => nested(&["experimental", name]),
+        }
+    }
+}
+
+impl fmt::Display for ClientCapability<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Roots => f.write_str("roots"),
+            Self::RootsListChanged => f.write_str("roots.listChanged"),
+            Self::Sampling => f.write_str("sampling"),
+            Self::SamplingTools => f.write_str("sampling.tools"),
+            Self::SamplingContext => f.write_str("sampling.context"),
+            Self::FormElicitation => f.write_str("elicitation.form"),
+            Self::UrlElicitation => f.write_str("elicitation.url"),
+            Self::Extension(id) => write!(f, "extensions[{id:?}]"),
+            Self::Experimental(name) => write!(f, "experimental[{name:?}]"),
+        }
+    }
+}
+
+impl ServerCapabilities {
+    /// Whether the server can do this.
+    #[must_use]
+    pub fn supports(&self, capability: ServerCapability<'_>) -> bool {
+        use ServerCapability::*;
+        let announces =
+            |list: &Option<ListCapability>| list.as_ref().is_some_and(|list| list.list_changed == Some(true));
+        let resources = self.resources.as_ref();
+        match capability {
+            Tools => self.tools.is_some(),
+            ToolsListChanged => announces(&self.tools),
+            Resources => resources.is_some(),
+            ResourcesListChanged => resources.is_some_and(|resources| resources.list_changed == Some(true)),
+            ResourceSubscriptions => resources.is_some_and(|resources| resources.subscribe == Some(true)),
+            Prompts => self.prompts.is_some(),
+            PromptsListChanged => announces(&self.prompts),
+            Completions => self.completions.is_some(),
+            Logging => self.logging.is_some(),
+            Extension(id) => has(self.extensions.as_ref(), id),
+            Experimental(name) => has(self.experimental.as_ref(), name),
+        }
+    }
+
+    /// Insists that the server can do this.
+    ///
+    /// # Errors
+    /// When it did not declare it.
+    pub fn require(&self, capability: ServerCapability<'_>) -> Result<(), MissingServerCapability> {
+        if self.supports(capability) {
+            Ok(())
+        } else {
+            Err(MissingServerCapability(capability.to_string()))
+        }
+    }
+
+    /// Declares an extension.
+    #[must_use]
+    pub fn with_extension(mut self, id: &str, settings: impl Into<Object>) -> Self {
+        self.extensions
+            .get_or_insert_default()
+            .insert_raw(id, &RawJson::from(settings.into()));
+        self
+    }
+}
+
+impl fmt::Display for ServerCapability<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tools => f.write_str("tools"),
+            Self::ToolsListChanged => f.write_str("tools.listChanged"),
+            Self::Resources => f.write_str("resources"),
+            Self::ResourcesListChanged => f.write_str("resources.listChanged"),
+            Self::ResourceSubscriptions => f.write_str("resources.subscribe"),
+            Self::Prompts => f.write_str("prompts"),
+            Self::PromptsListChanged => f.write_str("prompts.listChanged"),
+            Self::Completions => f.write_str("completions"),
+            Self::Logging => f.write_str("logging"),
+            Self::Extension(id) => write!(f, "extensions[{id:?}]"),
+            Self::Experimental(name) => write!(f, "experimental[{name:?}]"),
+        }
+    }
+}
+
+/// A server was asked for something that it did not declare.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the server did not declare the capability {0}")]
+pub struct MissingServerCapability(String);
+
+fn has(map: Option<&Object>, name: &str) -> bool {
+    map.is_some_and(|map| map.contains(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_elicitation_capability_means_forms() {
+        let client: ClientCapabilities = crate::decode(r#"{"elicitation":{}}"#).unwrap();
+        assert!(client.supports(ClientCapability::FormElicitation));
+        assert!(!client.supports(ClientCapability::UrlElicitation));
+        let client: ClientCapabilities = crate::decode(r#"{"elicitation":{"url":{}}}"#).unwrap();
+        assert!(!client.supports(ClientCapability::FormElicitation));
+    }
+
+    #[test]
+    fn a_missing_capability_says_what_to_declare() {
+        let error = ClientCapabilities::new()
+            .require(ClientCapability::UrlElicitation)
+            .unwrap_err();
+        assert_eq!(error.code, ErrorCode::MISSING_CLIENT_CAPABILITY);
+        assert_eq!(
+            error.data.unwrap().as_str(),
+            r#"{"requiredCapabilities":{"elicitation":{"url":{}}}}"#
+        );
+        let error = ClientCapabilities::new()
+            .require(ClientCapability::Extension("a.b/c"))
+            .unwrap_err();
+        assert_eq!(
+            error.data.unwrap().as_str(),
+            r#"{"requiredCapabilities":{"extensions":{"a.b/c":{}}}}"#
+        );
+        let error = ServerCapabilities::new().require(ServerCapability::Tools).unwrap_err();
+        assert_eq!(error.to_string(), "the server did not declare the capability tools");
+    }
+}

@@ -1,0 +1,392 @@
+//! The forms that elicitation shows: flat objects of simple fields (client/elicitation, "Requested schema").
+
+use indexmap::IndexMap;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::Number;
+use crate::json::{Object, RawJson};
+use crate::object::{object, string_enum};
+
+object! {
+    /// A form.
+    pub struct FormSchema {
+        tag "type" = "object";
+        preset {
+            /// The fields, in the order in which to show them.
+            properties: IndexMap<String, Field> = IndexMap::new() => "properties",
+        }
+        optional {
+            /// The fields that must be filled in.
+            required: Vec<String> => "required",
+            /// The dialect of JSON Schema.
+            schema: String => "$schema",
+        }
+    }
+}
+
+impl FormSchema {
+    /// One more field, which may stay empty.
+    #[must_use]
+    pub fn field(mut self, name: impl Into<String>, field: impl Into<Field>) -> Self {
+        self.properties.insert(name.into(), field.into());
+        self
+    }
+
+    /// One more field, which must be filled in.
+    #[must_use]
+    pub fn required_field(mut self, name: impl Into<String>, field: impl Into<Field>) -> Self {
+        let name = name.into();
+        self.required.get_or_insert_default().push(name.clone());
+        self.field(name, field)
+    }
+}
+
+string_enum! {
+    /// What kind of text a field wants.
+    open StringFormat {
+        /// A mail address.
+        Email = "email",
+        /// A URI.
+        Uri = "uri",
+        /// A day.
+        Date = "date",
+        /// A moment.
+        DateTime = "date-time",
+    }
+}
+
+object! {
+    /// A field for text.
+    pub struct StringField {
+        tag "type" = "string";
+        optional {
+            /// Its name for people.
+            title: String => "title",
+            /// What it is for.
+            description: String => "description",
+            /// How long the text must be.
+            min_length: i64 => "minLength",
+            /// How long it may be.
+            max_length: i64 => "maxLength",
+            /// What kind of text.
+            format: StringFormat => "format",
+            /// What stands there at first.
+            default: String => "default",
+        }
+    }
+}
+
+string_enum! {
+    /// What kind of number a field wants.
+    closed NumberKind {
+        /// Any.
+        Number = "number",
+        /// A whole one.
+        Integer = "integer",
+    }
+}
+
+object! {
+    /// A field for a number.
+    pub struct NumberField {
+        required {
+            /// What kind of number.
+            kind: NumberKind => "type",
+        }
+        optional {
+            /// Its name for people.
+            title: String => "title",
+            /// What it is for.
+            description: String => "description",
+            /// The least it may be.
+            minimum: Number => "minimum",
+            /// The most it may be.
+            maximum: Number => "maximum",
+            /// What stands there at first.
+            default: Number => "default",
+        }
+    }
+}
+
+object! {
+    /// A field for yes or no.
+    pub struct BooleanField {
+        tag "type" = "boolean";
+        optional {
+            /// Its name for people.
+            title: String => "title",
+            /// What it is for.
+            description: String => "description",
+            /// What stands there at first.
+            default: bool => "default",
+        }
+    }
+}
+
+object! {
+    /// One choice among values; with `enum_names`, the older way to give them titles.
+    pub struct ChoiceField {
+        tag "type" = "string";
+        required {
+            /// The values.
+            values: Vec<String> => "enum",
+        }
+        optional {
+            /// Their names for people, in the same order.
+            enum_names: Vec<String> => "enumNames",
+            /// Its name for people.
+            title: String => "title",
+            /// What it is for.
+            description: String => "description",
+            /// What is chosen at first.
+            default: String => "default",
+        }
+    }
+}
+
+object! {
+    /// A value with a title.
+    pub struct TitledValue {
+        required {
+            /// The value.
+            value: String => "const",
+            /// Its name for people.
+            title: String => "title",
+        }
+    }
+}
+
+object! {
+    /// One choice among titled values.
+    pub struct TitledChoiceField {
+        tag "type" = "string";
+        required {
+            /// The values.
+            one_of: Vec<TitledValue> => "oneOf",
+        }
+        optional {
+            /// Its name for people.
+            title: String => "title",
+            /// What it is for.
+            description: String => "description",
+            /// What is chosen at first.
+            default: String => "default",
+        }
+    }
+}
+
+object! {
+    /// The values of a field with several choices.
+    pub struct ChoiceItems {
+        tag "type" = "string";
+        required {
+            /// The values.
+            values: Vec<String> => "enum",
+        }
+    }
+}
+
+object! {
+    /// Several choices among values.
+    pub struct ChoicesField {
+        tag "type" = "array";
+        required {
+            /// The values.
+            items: ChoiceItems => "items",
+        }
+        optional {
+            /// Its name for people.
+            title: String => "title",
+            /// What it is for.
+            description: String => "description",
+            /// How many must be chosen.
+            min_items: i64 => "minItems",
+            /// How many may be chosen.
+            max_items: i64 => "maxItems",
+            /// What is chosen at first.
+            default: Vec<String> => "default",
+        }
+    }
+}
+
+object! {
+    /// The titled values of a field with several choices.
+    pub struct TitledChoiceItems {
+        required {
+            /// The values.
+            any_of: Vec<TitledValue> => "anyOf",
+        }
+    }
+}
+
+object! {
+    /// Several choices among titled values.
+    pub struct TitledChoicesField {
+        tag "type" = "array";
+        required {
+            /// The values.
+            items: TitledChoiceItems => "items",
+        }
+        optional {
+            /// Its name for people.
+            title: String => "title",
+            /// What it is for.
+            description: String => "description",
+            /// How many must be chosen.
+            min_items: i64 => "minItems",
+            /// How many may be chosen.
+            max_items: i64 => "maxItems",
+            /// What is chosen at first.
+            default: Vec<String> => "default",
+        }
+    }
+}
+
+/// A field of a form.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Field {
+    /// Text.
+    String(StringField),
+    /// A number.
+    Number(NumberField),
+    /// Yes or no.
+    Boolean(BooleanField),
+    /// One choice.
+    Choice(ChoiceField),
+    /// One choice among titled values.
+    TitledChoice(TitledChoiceField),
+    /// Several choices.
+    Choices(ChoicesField),
+    /// Several choices among titled values.
+    TitledChoices(TitledChoicesField),
+    /// A kind of field that this crate does not know, kept as it came.
+    Unknown(Object),
+}
+
+impl Field {
+    /// What stands in the field at first.
+    #[must_use]
+    pub fn default_value(&self) -> Option<RawJson> {
+        let encoded = match self {
+            Self::String(field) => field.default.as_ref().map(RawJson::encode),
+            Self::Number(field) => field.default.as_ref().map(RawJson::encode),
+            Self::Boolean(field) => field.default.as_ref().map(RawJson::encode),
+            Self::Choice(field) => field.default.as_ref().map(RawJson::encode),
+            Self::TitledChoice(field) => field.default.as_ref().map(RawJson::encode),
+            Self::Choices(field) => field.default.as_ref().map(RawJson::encode),
+            Self::TitledChoices(field) => field.default.as_ref().map(RawJson::encode),
+            Self::Unknown(object) => return object.get("default"),
+        };
+        encoded.and_then(Result::ok)
+    }
+}
+
+macro_rules! fields {
+    ($($Variant:ident($Field:ident)),+) => {
+        $(
+            impl From<$Field> for Field {
+                fn from(field: $Field) -> Self {
+                    Self::$Variant(field)
+                }
+            }
+        )+
+
+        impl Serialize for Field {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                match self {
+                    $( Self::$Variant(field) => field.serialize(serializer), )+
+                    Self::Unknown(object) => object.serialize(serializer),
+                }
+            }
+        }
+
+        impl crate::revision::Translate for Field {
+            fn lower(&mut self, to: crate::ProtocolVersion) {
+                crate::revision::lower_field(self, to);
+                match self {
+                    $( Self::$Variant(field) => field.lower_members(to), )+
+                    Self::Unknown(_) => {}
+                }
+            }
+
+            fn raise(&mut self, _: crate::ProtocolVersion) {}
+        }
+    };
+}
+
+fields!(
+    String(StringField),
+    Number(NumberField),
+    Boolean(BooleanField),
+    Choice(ChoiceField),
+    TitledChoice(TitledChoiceField),
+    Choices(ChoicesField),
+    TitledChoices(TitledChoicesField)
+);
+
+impl<'de> Deserialize<'de> for Field {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let object = Object::deserialize(deserializer)?;
+        let kind = object.get("type");
+        let has = |name| object.contains(name);
+        let field = match kind.as_ref().map(RawJson::as_str) {
+            Some("\"boolean\"") => object.decode().map(Self::Boolean),
+            Some("\"number\"" | "\"integer\"") => object.decode().map(Self::Number),
+            Some("\"string\"") if has("oneOf") => object.decode().map(Self::TitledChoice),
+            Some("\"string\"") if has("enum") => object.decode().map(Self::Choice),
+            Some("\"string\"") => object.decode().map(Self::String),
+            Some("\"array\"") => match object.get("items") {
+                Some(items) if items.member("anyOf").is_some() => object.decode().map(Self::TitledChoices),
+                Some(items) if items.member("enum").is_some() => object.decode().map(Self::Choices),
+                _ => Ok(Self::Unknown(object.clone())),
+            },
+            _ => Ok(Self::Unknown(object.clone())),
+        };
+        field.map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_told_apart_by_their_members() {
+        for (text, expected) in [
+            (r#"{"type":"string","format":"email"}"#, "String"),
+            (r#"{"type":"integer","default":30}"#, "Number"),
+            (r#"{"type":"boolean"}"#, "Boolean"),
+            (r#"{"type":"string","enum":["a"],"enumNames":["A"]}"#, "Choice"),
+            (
+                r#"{"type":"string","oneOf":[{"const":"a","title":"A"}]}"#,
+                "TitledChoice",
+            ),
+            (r#"{"type":"array","items":{"type":"string","enum":["a"]}}"#, "Choices"),
+            (
+                r#"{"type":"array","items":{"anyOf":[{"const":"a","title":"A"}]}}"#,
+                "TitledChoices",
+            ),
+            (r#"{"type":"array","items":{"type":"object"}}"#, "Unknown"),
+            (r#"{"$ref":"somewhere"}"#, "Unknown"),
+        ] {
+            let field: Field = crate::decode(text).unwrap();
+            assert!(format!("{field:?}").starts_with(expected), "{text}: {field:?}");
+            assert_eq!(serde_json::to_string(&field).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn a_form_is_built_in_the_order_of_its_fields() {
+        let form = FormSchema::new()
+            .required_field("name", StringField::new().default("Ann"))
+            .field("age", NumberField::new(NumberKind::Integer));
+        assert_eq!(
+            serde_json::to_string(&form).unwrap(),
+            r#"{"type":"object","properties":{"name":{"type":"string","default":"Ann"},"age":{"type":"integer"}},"required":["name"]}"#
+        );
+        assert_eq!(form.properties["name"].default_value().unwrap().as_str(), "\"Ann\"");
+        assert_eq!(form.properties["age"].default_value(), None);
+    }
+}

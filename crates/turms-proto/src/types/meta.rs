@@ -1,0 +1,272 @@
+//! `_meta`: what a message carries beside its subject (basic/index, "General fields").
+
+use std::ops::{Deref, DerefMut};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::json::{DecodeError, EncodeError, Object, RawJson};
+use crate::object::object;
+use crate::types::{ClientCapabilities, Implementation, LoggingLevel};
+use crate::{ProgressToken, RequestId};
+
+/// The keys that the protocol gives a meaning.
+pub mod key {
+    /// Under which progress of a request is reported.
+    pub const PROGRESS_TOKEN: &str = "progressToken";
+    /// The revision of a request.
+    pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+    /// What the client of a request can do.
+    pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+    /// Who the client of a request is.
+    pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+    /// From which level on a request wants log messages.
+    pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+    /// Who answered.
+    pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+    /// The listen request that a notification belongs to.
+    pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+    /// The task that a message belongs to (2025-11-25).
+    pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+    /// What a model may be told while a task runs (2025-11-25).
+    pub const MODEL_IMMEDIATE_RESPONSE: &str = "io.modelcontextprotocol/model-immediate-response";
+    /// W3C trace context.
+    pub const TRACEPARENT: &str = "traceparent";
+    /// W3C trace state.
+    pub const TRACESTATE: &str = "tracestate";
+    /// W3C baggage.
+    pub const BAGGAGE: &str = "baggage";
+
+    /// Whether a key is well formed: an optional prefix of dotted labels and a slash, then a name.
+    #[must_use]
+    pub fn is_valid(key: &str) -> bool {
+        let (prefix, name) = match key.split_once('/') {
+            Some((prefix, name)) => (Some(prefix), name),
+            None => (None, key),
+        };
+        prefix.is_none_or(|prefix| prefix.split('.').all(is_label)) && is_name(name)
+    }
+
+    /// Whether a key belongs to the protocol: the second label of its prefix is `modelcontextprotocol` or `mcp`.
+    #[must_use]
+    pub fn is_reserved(key: &str) -> bool {
+        let second = key.split_once('/').and_then(|(prefix, _)| prefix.split('.').nth(1));
+        matches!(second, Some("modelcontextprotocol" | "mcp"))
+    }
+
+    fn is_label(label: &str) -> bool {
+        let bytes = label.as_bytes();
+        bytes.first().is_some_and(u8::is_ascii_alphabetic)
+            && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
+            && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
+    }
+
+    fn is_name(name: &str) -> bool {
+        let bytes = name.as_bytes();
+        bytes.first().is_none_or(u8::is_ascii_alphanumeric)
+            && bytes.last().is_none_or(u8::is_ascii_alphanumeric)
+            && bytes
+                .iter()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+    }
+}
+
+/// A `_meta` object, kept as text: most of it is passed on, little is read, and that once.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Meta(Object);
+
+impl Meta {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a member.
+    ///
+    /// # Errors
+    /// When the value cannot be written as JSON.
+    pub fn with<T: Serialize + ?Sized>(mut self, name: &str, value: &T) -> Result<Self, EncodeError> {
+        self.insert(name, value)?;
+        Ok(self)
+    }
+
+    /// What a request's `_meta` says, in one reading.
+    ///
+    /// # Errors
+    /// When a member of the protocol's is of the wrong type.
+    pub fn request(&self) -> Result<RequestMeta, DecodeError> {
+        self.decode()
+    }
+
+    /// The progress token.
+    ///
+    /// # Errors
+    /// When it is neither a string nor an integer.
+    pub fn progress_token(&self) -> Result<Option<ProgressToken>, DecodeError> {
+        self.get_as(key::PROGRESS_TOKEN).transpose()
+    }
+
+    /// The version that a stateless request names, whatever it is.
+    ///
+    /// # Errors
+    /// When it is not a string.
+    pub fn protocol_version(&self) -> Result<Option<String>, DecodeError> {
+        self.get_as(key::PROTOCOL_VERSION).transpose()
+    }
+
+    /// Who answered.
+    ///
+    /// # Errors
+    /// When it is not an implementation.
+    pub fn server_info(&self) -> Result<Option<Implementation>, DecodeError> {
+        self.get_as(key::SERVER_INFO).transpose()
+    }
+
+    /// The listen request that a notification belongs to.
+    ///
+    /// # Errors
+    /// When it is neither a string nor an integer.
+    pub fn subscription_id(&self) -> Result<Option<RequestId>, DecodeError> {
+        self.get_as(key::SUBSCRIPTION_ID).transpose()
+    }
+
+    pub(crate) fn set(&mut self, name: &str, value: &impl Serialize) {
+        match RawJson::encode(value) {
+            Ok(value) => self.insert_raw(name, &value),
+            Err(error) => debug_assert!(false, "a type of the protocol is made of JSON: {error}"),
+        }
+    }
+}
+
+impl Deref for Meta {
+    type Target = Object;
+
+    fn deref(&self) -> &Object {
+        &self.0
+    }
+}
+
+impl DerefMut for Meta {
+    fn deref_mut(&mut self) -> &mut Object {
+        &mut self.0
+    }
+}
+
+impl From<Object> for Meta {
+    fn from(object: Object) -> Self {
+        Self(object)
+    }
+}
+
+impl From<Meta> for Object {
+    fn from(meta: Meta) -> Self {
+        meta.0
+    }
+}
+
+impl Serialize for Meta {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Meta {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Object::deserialize(deserializer).map(Self)
+    }
+}
+
+object! {
+    /// The `_meta` of a request, read.
+    pub struct RequestMeta {
+        optional {
+            /// Under which progress is to be reported.
+            progress_token: ProgressToken => "progressToken",
+            /// The revision of the request; required since 2026-07-28, absent before.
+            protocol_version: String => "io.modelcontextprotocol/protocolVersion",
+            /// What the client can do; required since 2026-07-28, absent before.
+            client_capabilities: ClientCapabilities => "io.modelcontextprotocol/clientCapabilities",
+            /// Who the client is.
+            client_info: Implementation => "io.modelcontextprotocol/clientInfo",
+            /// From which level on log messages are wanted.
+            log_level: LoggingLevel => "io.modelcontextprotocol/logLevel",
+        }
+    }
+}
+
+impl From<&RequestMeta> for Meta {
+    fn from(request: &RequestMeta) -> Self {
+        let mut meta = Self(request.extra.clone());
+        if let Some(token) = &request.progress_token {
+            meta.set(key::PROGRESS_TOKEN, token);
+        }
+        if let Some(version) = &request.protocol_version {
+            meta.set(key::PROTOCOL_VERSION, version);
+        }
+        if let Some(capabilities) = &request.client_capabilities {
+            meta.set(key::CLIENT_CAPABILITIES, capabilities);
+        }
+        if let Some(info) = &request.client_info {
+            meta.set(key::CLIENT_INFO, info);
+        }
+        if let Some(level) = &request.log_level {
+            meta.set(key::LOG_LEVEL, level);
+        }
+        meta
+    }
+}
+
+object! {
+    /// The parameters of a request that has none of its own.
+    pub struct EmptyParams {
+        optional {
+            /// Beside the subject.
+            meta: Meta => "_meta",
+        }
+    }
+}
+
+object! {
+    /// The result of a request that has nothing to say but that it was done.
+    pub struct EmptyResult (custom) {
+        optional {
+            /// What kind of result this is.
+            result_type: crate::types::ResultType = crate::types::ResultType::Complete => "resultType",
+            /// Beside the subject.
+            meta: Meta => "_meta",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_follow_the_grammar_and_some_are_reserved() {
+        for good in [
+            "a",
+            "",
+            "a.b_c-d",
+            "io.modelcontextprotocol/x",
+            "com.example-x.y/",
+            "traceparent",
+        ] {
+            assert!(key::is_valid(good), "{good}");
+        }
+        for bad in ["-a", "a-", "1a.b/x", "a..b/x", "a/b/c", "é"] {
+            assert!(!key::is_valid(bad), "{bad}");
+        }
+        assert!(key::is_reserved("dev.mcp/x") && key::is_reserved("com.mcp.tools/x"));
+        assert!(!key::is_reserved("com.example.mcp/x") && !key::is_reserved("mcp"));
+    }
+
+    #[test]
+    fn a_request_meta_survives_being_read_and_written() {
+        let text = r#"{"mine":[1],"progressToken":"t","io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
+        let meta = Meta::from(Object::parse(text).unwrap());
+        let request = meta.request().unwrap();
+        assert_eq!(request.progress_token, Some("t".into()));
+        assert_eq!(Meta::from(&request), meta);
+    }
+}

@@ -1,0 +1,48 @@
+//! The types of every revision, one file per page of the specification.
+//!
+//! A type is the union of what the revisions define, read leniently and written exactly: [`crate::revision`] drops what a
+//! peer's revision does not have. Members nobody here knows are kept.
+
+mod cancellation;
+mod capability;
+mod completion;
+mod content;
+mod elicitation;
+mod form;
+mod input;
+mod lifecycle;
+mod logging;
+mod meta;
+mod outcome;
+mod pagination;
+mod ping;
+mod progress;
+mod prompts;
+mod resources;
+mod roots;
+mod sampling;
+mod subscriptions;
+mod tasks;
+mod tools;
+
+pub use self::cancellation::*;
+pub use self::capability::*;
+pub use self::completion::*;
+pub use self::content::*;
+pub use self::elicitation::*;
+pub use self::form::*;
+pub use self::input::*;
+pub use self::lifecycle::*;
+pub use self::logging::*;
+pub use self::meta::*;
+pub use self::outcome::*;
+pub use self::pagination::*;
+pub use self::ping::*;
+pub use self::progress::*;
+pub use self::prompts::*;
+pub use self::resources::*;
+pub use self::roots::*;
+pub use self::sampling::*;
+pub use self::subscriptions::*;
+pub use self::tasks::*;
+pub use self::tools::*;

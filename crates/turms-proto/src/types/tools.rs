@@ -1,0 +1,291 @@
+//! What a model can have done (server/tools).
+
+use std::fmt::Display;
+
+use serde::{Deserialize, Serialize};
+
+use crate::json::{DecodeError, EncodeError, Object, RawJson};
+use crate::method::{method, notification};
+use crate::object::{object, string_enum};
+use crate::types::{
+    CacheScope, Content, Cursor, EmptyParams, Icon, ImageContent, InputResponses, Meta, Outcome, PaginatedParams,
+    ResultType, TaskRequest,
+};
+
+object! {
+    /// A tool.
+    pub struct Tool (custom) {
+        required {
+            /// Its name for programs: letters, digits, `_`, `-`, `.` and `/`.
+            name: String => "name",
+        }
+        preset {
+            /// The JSON Schema of its arguments.
+            input_schema: Object = Object::trusted(r#"{"type":"object"}"#.into()) => "inputSchema",
+        }
+        optional {
+            /// Its name for people.
+            title: String => "title",
+            /// What it does, for the model.
+            description: String => "description",
+            /// The JSON Schema of its structured output.
+            output_schema: Object => "outputSchema",
+            /// Hints on what calling it means.
+            annotations: ToolAnnotations => "annotations",
+            /// Pictures of it.
+            icons: Vec<Icon> => "icons",
+            /// How it may be run.
+            execution: ToolExecution => "execution",
+            /// Beside the subject.
+            meta: Meta => "_meta",
+        }
+    }
+}
+
+impl Tool {
+    /// What to show to people: the title, else the title in the annotations, else the name.
+    #[must_use]
+    pub fn display_name(&self) -> &str {
+        let annotated = self
+            .annotations
+            .as_ref()
+            .and_then(|annotations| annotations.title.as_deref());
+        self.title.as_deref().or(annotated).unwrap_or(&self.name)
+    }
+
+    /// Whether a name is one that every revision takes: 1 to 64 letters, digits, `_`, `-`, `.` and `/`.
+    #[must_use]
+    pub fn is_valid_name(name: &str) -> bool {
+        (1..=64).contains(&name.len())
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'/'))
+    }
+}
+
+object! {
+    /// Hints on what calling a tool means. A server may lie: never rest safety on them.
+    pub struct ToolAnnotations {
+        optional {
+            /// A name for people.
+            title: String => "title",
+            /// It changes nothing. Assumed false.
+            read_only_hint: bool => "readOnlyHint",
+            /// It may destroy something. Assumed true.
+            destructive_hint: bool => "destructiveHint",
+            /// Calling it again with the same arguments changes nothing more. Assumed false.
+            idempotent_hint: bool => "idempotentHint",
+            /// It deals with an open world, as a web search does. Assumed true.
+            open_world_hint: bool => "openWorldHint",
+        }
+    }
+}
+
+impl ToolAnnotations {
+    /// Whether a call may be repeated without asking: the tool is read-only or idempotent.
+    #[must_use]
+    pub fn is_safe_to_repeat(&self) -> bool {
+        self.read_only_hint == Some(true) || self.idempotent_hint == Some(true)
+    }
+}
+
+string_enum! {
+    /// Whether a tool runs as a task (2025-11-25).
+    open TaskSupport {
+        /// Never.
+        Forbidden = "forbidden",
+        /// If the caller wants it.
+        Optional = "optional",
+        /// Always.
+        Required = "required",
+    }
+}
+
+object! {
+    /// How a tool may be run (2025-11-25).
+    pub struct ToolExecution {
+        optional {
+            /// Whether it runs as a task.
+            task_support: TaskSupport => "taskSupport",
+        }
+    }
+}
+
+object! {
+    /// A page of tools.
+    pub struct ListToolsResult (custom) {
+        required {
+            /// The tools.
+            tools: Vec<Tool> => "tools",
+        }
+        optional {
+            /// Where the next page begins, if there is one.
+            next_cursor: Cursor => "nextCursor",
+            /// What kind of result this is.
+            result_type: ResultType = ResultType::Complete => "resultType",
+            /// For how many milliseconds it may be reused.
+            ttl_ms: i64 = 0 => "ttlMs",
+            /// By whom.
+            cache_scope: CacheScope = CacheScope::Private => "cacheScope",
+            /// Beside the subject.
+            meta: Meta => "_meta",
+        }
+    }
+}
+
+object! {
+    /// A call of a tool.
+    pub struct CallToolParams {
+        required {
+            /// The tool.
+            name: String => "name",
+        }
+        optional {
+            /// Its arguments.
+            arguments: Object => "arguments",
+            /// Run it as a task (2025-11-25).
+            task: TaskRequest => "task",
+            /// Answers to what the last round asked for.
+            input_responses: InputResponses => "inputResponses",
+            /// What the last round wants to see again, as it came.
+            request_state: String => "requestState",
+            /// Beside the subject.
+            meta: Meta => "_meta",
+        }
+    }
+}
+
+object! {
+    /// What a tool gave, or how it failed.
+    pub struct ToolResult (custom) {
+        preset {
+            /// For the model and the people.
+            content: Vec<Content> = Vec::new() => "content",
+        }
+        optional {
+            /// Whether the tool failed.
+            is_error: bool => "isError",
+            /// What kind of result this is.
+            result_type: ResultType = ResultType::Complete => "resultType",
+            /// Beside the subject.
+            meta: Meta => "_meta",
+        }
+        any {
+            /// The same as data.
+            structured_content => "structuredContent",
+        }
+    }
+}
+
+impl ToolResult {
+    /// A text.
+    pub fn of_text(text: impl Into<String>) -> Self {
+        Self::new().with(Content::text(text))
+    }
+
+    /// A failure, in words that let the model do better.
+    pub fn error(message: impl Display) -> Self {
+        Self::of_text(message.to_string()).is_error(true)
+    }
+
+    /// Data, and the same as text for those who read only that.
+    ///
+    /// # Errors
+    /// When the value cannot be written as JSON.
+    pub fn structured<T: Serialize + ?Sized>(value: &T) -> Result<Self, EncodeError> {
+        let value = RawJson::encode(value)?;
+        Ok(Self::of_text(value.as_str()).structured_content(value))
+    }
+
+    /// One more block.
+    #[must_use]
+    pub fn with(mut self, content: impl Into<Content>) -> Self {
+        self.content.push(content.into());
+        self
+    }
+
+    /// The text of all text blocks, a line break between two.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.content
+            .iter()
+            .filter_map(Content::as_text)
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    /// The pictures.
+    pub fn images(&self) -> impl Iterator<Item = &ImageContent> {
+        self.content.iter().filter_map(|content| match content {
+            Content::Image(image) => Some(image),
+            _ => None,
+        })
+    }
+
+    /// Whether the tool failed.
+    #[must_use]
+    pub fn failed(&self) -> bool {
+        self.is_error == Some(true)
+    }
+
+    /// The structured content as a type, if there is any.
+    #[must_use]
+    pub fn structured_as<'de, T: Deserialize<'de>>(&'de self) -> Option<Result<T, DecodeError>> {
+        self.structured_content
+            .as_ref()
+            .map(|value| value.decode().map_err(|error| error.within("structuredContent")))
+    }
+}
+
+crate::types::multi_round!(ToolResult);
+
+method!(
+    /// `tools/list`.
+    ListTools = "tools/list", PaginatedParams => ListToolsResult
+);
+
+method!(
+    /// `tools/call`.
+    CallTool = "tools/call", CallToolParams => Outcome<ToolResult>
+);
+
+notification!(
+    /// `notifications/tools/list_changed`.
+    ToolListChanged = "notifications/tools/list_changed", EmptyParams
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_read_as_text_pictures_and_data() {
+        let result = ToolResult::structured(&[1, 2])
+            .unwrap()
+            .with("two")
+            .with(Content::image([1], "image/png"));
+        assert_eq!(result.text(), "[1,2]\ntwo");
+        assert_eq!(result.images().count(), 1);
+        assert_eq!(result.structured_as::<Vec<i64>>().unwrap().unwrap(), [1, 2]);
+        assert!(!result.failed() && ToolResult::error("no").failed());
+    }
+
+    #[test]
+    fn the_title_is_shown_before_the_name() {
+        let tool = Tool::new("add");
+        assert_eq!(tool.display_name(), "add");
+        let tool = tool.annotations(ToolAnnotations::new().title("Adder"));
+        assert_eq!(tool.display_name(), "Adder");
+        assert_eq!(tool.title("Add").display_name(), "Add");
+    }
+
+    #[test]
+    fn null_is_structured_content() {
+        let result: ToolResult = crate::decode(r#"{"content":[],"structuredContent":null}"#).unwrap();
+        assert_eq!(result.structured_content, Some(RawJson::NULL));
+        assert_eq!(
+            serde_json::to_string(&result).unwrap(),
+            r#"{"content":[],"structuredContent":null}"#
+        );
+    }
+}

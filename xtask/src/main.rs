@@ -1,0 +1,42 @@
+//! Turms' own chores, run as `cargo xtask <task>`.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a developer's tool talks to a terminal"
+)]
+
+mod args;
+mod full_test;
+mod need;
+mod program;
+mod step;
+mod summary;
+
+use std::env;
+use std::process::ExitCode;
+
+use args::{Task, USAGE};
+
+fn main() -> ExitCode {
+    match args::parse(env::args_os().skip(1)) {
+        Ok(Task::Test) => test(),
+        Ok(Task::Help) => {
+            print!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprint!("error: {error}\n\n{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn test() -> ExitCode {
+    let summary = full_test::run();
+    println!("xtask test: {summary}");
+    if summary.is_success() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

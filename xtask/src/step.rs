@@ -1,0 +1,96 @@
+//! One named part of a task.
+
+use std::error::Error;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::program::{self, RunError};
+use crate::summary::Outcome;
+
+/// A name for the summary, and the commands that must all succeed.
+pub(crate) struct Step {
+    name: &'static str,
+    commands: Vec<Command>,
+}
+
+impl Step {
+    pub(crate) fn new(name: &'static str, commands: Vec<Command>) -> Self {
+        Self { name, commands }
+    }
+
+    /// A step of one cargo command; `args` are separated by spaces.
+    pub(crate) fn cargo(name: &'static str, args: &str) -> Self {
+        let mut cargo = Command::new("cargo");
+        cargo.args(args.split_whitespace());
+        Self::new(name, vec![cargo])
+    }
+
+    /// Sets an environment variable for the step's commands.
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        for command in &mut self.commands {
+            command.env(name, value);
+        }
+        self
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Runs the commands one after another, says what it does, and says why if it fails.
+    pub(crate) fn run(&mut self) -> Outcome {
+        let (result, time) = timed(|| self.run_commands());
+        match result {
+            Ok(()) => Outcome::Passed(time),
+            Err(error) => {
+                eprintln!("error: {}: {}", self.name, with_causes(&error));
+                Outcome::Failed(time)
+            }
+        }
+    }
+
+    fn run_commands(&mut self) -> Result<(), RunError> {
+        for command in &mut self.commands {
+            eprintln!("\n=== {}: {}", self.name, program::line(command));
+            program::run(command)?;
+        }
+        Ok(())
+    }
+}
+
+fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long a step took is what this tool reports"
+)]
+fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let start = Instant::now();
+    let result = work();
+    (result, start.elapsed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_with_nothing_to_do_passes() {
+        assert!(matches!(Step::new("needs", Vec::new()).run(), Outcome::Passed(_)));
+    }
+
+    #[test]
+    fn the_cause_follows_the_error() {
+        let error = program::run(&mut Command::new("no-such-program-here")).unwrap_err();
+        let text = with_causes(&error);
+        assert!(text.starts_with("cannot start `no-such-program-here`: "), "{text}");
+    }
+}
