@@ -8,6 +8,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use args::Action;
+use turms_proto::ProtocolVersion;
 
 const VERSION: &str = concat!("turms ", env!("CARGO_PKG_VERSION"), "\n");
 
@@ -23,10 +24,12 @@ fn main() -> ExitCode {
 }
 
 fn help() -> String {
+    let revisions = ProtocolVersion::ALL.map(ProtocolVersion::as_str).join(", ");
     format!(
         "\
 {VERSION}
 Turms is a Rust toolkit for the Model Context Protocol (MCP). This is its command.
+Revisions of the protocol: {revisions}.
 
 Usage: turms [OPTION]
 

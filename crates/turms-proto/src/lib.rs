@@ -4,6 +4,9 @@
 //! - [`types`]: what the messages carry, one file per page of the specification, and a marker for every [`method`].
 //! - [`revision`]: what each revision can do, and the translation between the newest and the older ones.
 //!
+//! - [`header`] and [`uri_template`]: the rules for mirrored HTTP headers and for resource templates.
+//! - [`session`]: the state machine of a connection, for both sides.
+//!
 //! There is no clock, no socket and no task here: bytes and messages go in, messages come out.
 //!
 //! ```
@@ -25,18 +28,21 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod header;
 mod json;
 pub mod jsonrpc;
 pub mod method;
 mod object;
 pub mod revision;
+pub mod session;
 pub mod types;
+pub mod uri_template;
 
 pub use self::json::{
     DecodeError, EncodeError, MAX_DEPTH, Members, Number, Object, Problem, RawJson, SyntaxError, decode, decode_value,
 };
 pub use self::jsonrpc::{
-    DEFAULT_BATCH_LIMIT, Envelope, Envelopes, ErrorCode, ErrorObject, Incoming, InvalidKind, InvalidMessage, Message,
-    Notification, ProgressToken, Request, RequestId, Response,
+    DEFAULT_BATCH_LIMIT, Envelope, Envelopes, ErrorCode, ErrorObject, Incoming, InvalidKind, InvalidMessage,
+    LineTooLong, Lines, Message, Notification, ProgressToken, Request, RequestId, Response,
 };
 pub use self::revision::{Ability, ProtocolVersion};

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::json::EncodeError;
-use crate::jsonrpc::{ErrorObject, RequestId};
+use crate::jsonrpc::{ErrorObject, Message, RequestId};
 
 /// Appends a request.
 ///
@@ -63,6 +63,18 @@ pub fn failure_with_null_id(out: &mut Vec<u8>, error: &ErrorObject) {
         member(out, b"\"error\":", Some(error))
     });
     debug_assert!(written.is_ok(), "an error object is made of JSON");
+}
+
+/// Appends messages as one JSON array: a batch, which only 2025-03-26 knows.
+pub fn batch<'a>(out: &mut Vec<u8>, messages: impl IntoIterator<Item = &'a Message>) {
+    out.push(b'[');
+    for (index, message) in messages.into_iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        message.encode(out);
+    }
+    out.push(b']');
 }
 
 /// Appends a request or notification whose parameters are JSON already.

@@ -4,6 +4,7 @@ pub mod encode;
 mod envelope;
 mod error;
 mod id;
+mod lines;
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub use self::envelope::{Envelope, Envelopes, InvalidKind, InvalidMessage};
 pub use self::error::{ErrorCode, ErrorObject};
 pub use self::id::{ProgressToken, RequestId};
+pub use self::lines::{LineTooLong, Lines};
 use crate::json::{EncodeError, Problem, RawJson, SyntaxError, on_one_line};
 use crate::method::{Method, Notification as NotificationMethod};
 

@@ -1,0 +1,646 @@
+//! The state machine of a duplex connection (pipes, sockets, memory), one for both sides.
+//!
+//! It holds no bytes, no clock and no task. A driver gives it decoded messages and the time, takes [`Event`]s out, and sends
+//! what they say. What a driver needs to know it asks: the [`Status`], the dialect, the next deadline, the [`Stats`].
+//!
+//! ```
+//! use std::time::Instant;
+//! use turms_proto::session::{ClientOptions, Event, Session};
+//! use turms_proto::types::{ClientCapabilities, Implementation};
+//!
+//! # #[allow(clippy::disallowed_methods)]
+//! let now = Instant::now();
+//! let options = ClientOptions::new(Implementation::new("my-app", "1.0.0"), ClientCapabilities::new());
+//! let mut session = Session::<&str>::client(options);
+//! session.open(now);
+//! let Some(Event::Send(probe)) = session.next_event() else { panic!("nothing to send") };
+//! let mut line = Vec::new();
+//! session.encode(&probe, &mut line);
+//! assert!(line.starts_with(br#"{"jsonrpc":"2.0","id":1,"method":"server/discover""#));
+//! ```
+
+mod event;
+mod gate;
+mod opening;
+mod pending;
+mod running;
+mod stats;
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use bytestring::ByteString;
+
+pub use self::event::{Call, Dialect, Event, OpenError, Opened, RequestError, SessionError};
+use self::gate::Gate;
+pub use self::opening::{ClientOptions, VersionChoice};
+use self::opening::{Opening, Step};
+use self::pending::Pending;
+pub use self::pending::RequestOptions;
+use self::running::Running;
+pub use self::running::{Reply, Ticket};
+pub use self::stats::Stats;
+use crate::jsonrpc::{
+    ErrorObject, Incoming, InvalidMessage, Message, Notification, Request, RequestId, Response, encode,
+};
+use crate::method::{Method as _, Notification as _};
+use crate::types::{Cancelled, CancelledParams, Initialize, Initialized, Ping, Progress, ProgressParams, key};
+use crate::{Ability, ProtocolVersion, RawJson};
+
+/// How a connection stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Status {
+    /// Nothing has been tried.
+    Disconnected,
+    /// The transport is there, or about to be, and nobody has spoken.
+    Connecting,
+    /// The two sides are finding out how to speak.
+    Initializing,
+    /// Requests may be made.
+    Ready,
+    /// It is over.
+    Closed,
+}
+
+/// One side of a connection. `T` is whatever the caller wants back with the answer to a request of its own.
+#[derive(Debug)]
+pub struct Session<T> {
+    status: Status,
+    side: Side,
+    /// What a handshake has agreed on.
+    agreed: Option<ProtocolVersion>,
+    /// How we speak when we ask.
+    dialect: Option<Dialect>,
+    pending: Pending<Owner<T>>,
+    running: Running,
+    events: VecDeque<Event<T>>,
+    stats: Stats,
+}
+
+#[derive(Debug)]
+enum Side {
+    Client(Box<Opening>),
+    Server(Gate),
+}
+
+/// Who waits for an answer.
+#[derive(Debug)]
+enum Owner<T> {
+    Caller(T, Duration),
+    Opening,
+}
+
+impl<T> Session<T> {
+    /// The side that asks first.
+    #[must_use]
+    pub fn client(options: ClientOptions) -> Self {
+        Self::new(Side::Client(Box::new(Opening::new(options))))
+    }
+
+    /// The side that is asked, in one of `versions`.
+    #[must_use]
+    pub fn server(versions: &[ProtocolVersion]) -> Self {
+        Self::new(Side::Server(Gate::new(versions)))
+    }
+
+    fn new(side: Side) -> Self {
+        Self {
+            status: Status::Disconnected,
+            side,
+            agreed: None,
+            dialect: None,
+            pending: Pending::new(),
+            running: Running::default(),
+            events: VecDeque::new(),
+            stats: Stats::default(),
+        }
+    }
+
+    /// How the connection stands.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    /// How this side speaks when it asks, once that is settled.
+    #[must_use]
+    pub fn dialect(&self) -> Option<Dialect> {
+        self.dialect
+    }
+
+    /// What has happened so far.
+    #[must_use]
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// How many requests of ours have no answer yet.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// The ids of the requests of ours that have no answer yet.
+    pub fn pending_ids(&self) -> impl Iterator<Item = RequestId> {
+        self.pending.ids()
+    }
+
+    /// How many requests of the peer's we have not answered yet.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.running.len()
+    }
+
+    /// What the request `id` was made with.
+    #[must_use]
+    pub fn owner(&self, id: &RequestId) -> Option<&T> {
+        match &self.pending.get(id)?.owner {
+            Owner::Caller(owner, _) => Some(owner),
+            Owner::Opening => None,
+        }
+    }
+
+    /// The transport is being set up.
+    pub fn connecting(&mut self) {
+        if self.status == Status::Disconnected {
+            self.status = Status::Connecting;
+        }
+    }
+
+    /// The transport is there: a client finds out how to speak, a server waits to be spoken to.
+    pub fn open(&mut self, now: Instant) {
+        match &mut self.side {
+            Side::Server(_) => self.connecting(),
+            Side::Client(opening) => {
+                self.status = Status::Initializing;
+                let step = opening.begin();
+                self.take_step(step, now);
+            }
+        }
+    }
+
+    /// Makes a request. Send what comes back; [`Event::Answered`] will bring `owner` back with the outcome.
+    ///
+    /// # Errors
+    /// When the connection does not allow requests now.
+    pub fn request(
+        &mut self,
+        method: impl Into<ByteString>,
+        params: Option<RawJson>,
+        options: RequestOptions,
+        owner: T,
+        now: Instant,
+    ) -> Result<Request, SessionError> {
+        let method = method.into();
+        self.may_ask(&method)?;
+        let patience = options.timeout.unwrap_or_default();
+        let cancellable = &*method != Initialize::NAME;
+        let id = self
+            .pending
+            .insert(Owner::Caller(owner, patience), cancellable, options, now);
+        self.stats.requests_sent += 1;
+        let params = if options.progress {
+            Some(with_progress_token(params.as_ref(), id))
+        } else {
+            params
+        };
+        Ok(Request::raw(id, method, params))
+    }
+
+    /// Tells the peer something. Send what comes back.
+    ///
+    /// # Errors
+    /// When the connection is closed.
+    pub fn notify(
+        &mut self,
+        method: impl Into<ByteString>,
+        params: Option<RawJson>,
+    ) -> Result<Notification, SessionError> {
+        if self.status == Status::Closed {
+            return Err(SessionError::Closed);
+        }
+        self.stats.notifications_sent += 1;
+        Ok(Notification::raw(method, params))
+    }
+
+    /// Gives up a request of ours: its owner comes back, the peer is told, and a late answer is passed over. `None` if it is
+    /// answered already, or is the handshake, which cannot be given up.
+    pub fn cancel(&mut self, id: &RequestId, reason: Option<&str>) -> Option<T> {
+        self.pending.get(id).filter(|entry| entry.cancellable)?;
+        let entry = self.pending.remove(id)?;
+        let Owner::Caller(owner, _) = entry.owner else {
+            return None;
+        };
+        self.stats.cancelled += 1;
+        self.tell_cancelled(id, reason);
+        Some(owner)
+    }
+
+    /// Takes what one transmission held.
+    pub fn receive(&mut self, incoming: Result<Incoming, InvalidMessage>, now: Instant) {
+        if self.status == Status::Closed {
+            self.stats.ignored += 1;
+            return;
+        }
+        match incoming {
+            Ok(Incoming::One(message)) => self.receive_message(message, None, now),
+            Ok(Incoming::Batch(messages)) => self.receive_batch(messages, now),
+            Err(invalid) => self.receive_invalid(invalid, None, now),
+        }
+    }
+
+    /// The next thing that came of it all.
+    pub fn next_event(&mut self) -> Option<Event<T>> {
+        self.events.pop_front()
+    }
+
+    /// Answers a request of the peer's.
+    pub fn answer(&mut self, ticket: &Ticket, outcome: Result<RawJson, ErrorObject>) {
+        let response = Response::new(ticket.id().clone(), outcome);
+        match self.finish(ticket, response.outcome.is_ok()) {
+            (Reply::Send, _) => self.events.push_back(Event::Send(Message::Response(response))),
+            (Reply::Collect, batch) => self.collect_in(batch, response),
+            (Reply::Drop, _) => {}
+        }
+    }
+
+    /// Takes note that a request of the peer's is answered, and says what to do with the answer. For drivers that write
+    /// answers straight into their buffer; `succeeded` says whether it is a result.
+    pub fn reply(&mut self, ticket: &Ticket, succeeded: bool) -> ReplyTo {
+        let (reply, batch) = self.finish(ticket, succeeded);
+        ReplyTo { reply, batch }
+    }
+
+    /// Takes the answer to a request that came in a batch.
+    pub fn collect(&mut self, to: ReplyTo, response: Response) {
+        self.collect_in(to.batch, response);
+    }
+
+    /// When [`Session::expire`] is next to be called.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.pending.next_deadline()
+    }
+
+    /// Gives up what has waited too long.
+    pub fn expire(&mut self, now: Instant) {
+        while let Some((id, entry)) = self.pending.expired(now) {
+            self.stats.timed_out += 1;
+            match entry.owner {
+                Owner::Opening => self.go_on_opening(Err(RequestError::TimedOut(Duration::ZERO)), now),
+                Owner::Caller(owner, patience) => {
+                    if entry.cancellable {
+                        self.tell_cancelled(&id, Some("timed out"));
+                    }
+                    let outcome = Err(RequestError::TimedOut(patience));
+                    self.events.push_back(Event::Answered { owner, id, outcome });
+                }
+            }
+        }
+    }
+
+    /// Ends the connection: everybody who waits hears of it, everything that runs is forgotten.
+    pub fn close(&mut self) {
+        self.status = Status::Closed;
+        self.running.clear();
+        for (id, entry) in self.pending.drain() {
+            if let Owner::Caller(owner, _) = entry.owner {
+                self.stats.failed += 1;
+                self.events.push_back(Event::Answered {
+                    owner,
+                    id,
+                    outcome: Err(RequestError::Closed),
+                });
+            }
+        }
+    }
+
+    /// Writes a message as the peer's revision wants it, and counts it.
+    pub fn encode(&mut self, message: &Message, out: &mut Vec<u8>) {
+        let start = out.len();
+        let null_id = self.agreed.is_some_and(|version| !version.has(Ability::IdlessErrors));
+        match message {
+            Message::Response(Response {
+                id: None,
+                outcome: Err(error),
+            }) if null_id => {
+                encode::failure_with_null_id(out, error);
+            }
+            _ => message.encode(out),
+        }
+        self.count_sent(out.len() - start);
+    }
+
+    /// Counts bytes that were sent without [`Session::encode`].
+    pub fn count_sent(&mut self, bytes: usize) {
+        self.stats.bytes_sent += bytes as u64;
+    }
+
+    /// Counts bytes that were received.
+    pub fn count_received(&mut self, bytes: usize) {
+        self.stats.bytes_received += bytes as u64;
+    }
+
+    fn may_ask(&self, method: &str) -> Result<(), SessionError> {
+        match (self.status, self.dialect, &self.side) {
+            (Status::Closed, ..) => Err(SessionError::Closed),
+            // Both sides may see whether the other is there, even before the handshake is done.
+            (Status::Initializing, ..) if method == Ping::NAME => Ok(()),
+            (Status::Ready, Some(_), Side::Client(_)) => Ok(()),
+            (Status::Ready, Some(dialect), Side::Server(_)) if dialect.version().has(Ability::ServerRequests) => Ok(()),
+            (Status::Ready, _, Side::Server(_)) => Err(SessionError::NoServerRequests),
+            _ => Err(SessionError::NotReady),
+        }
+    }
+
+    fn receive_batch(&mut self, messages: Vec<Result<Message, InvalidMessage>>, now: Instant) {
+        if !self.agreed.is_some_and(|version| version.has(Ability::Batching)) {
+            self.stats.parse_errors += 1;
+            let error = ErrorObject::invalid_request("batches belong to revision 2025-03-26 alone");
+            self.send(Message::Response(Response::without_id(error)));
+            return;
+        }
+        let batch = self.running.open_batch();
+        for message in messages {
+            match message {
+                Ok(message) => self.receive_message(message, Some(batch), now),
+                Err(invalid) => self.receive_invalid(invalid, Some(batch), now),
+            }
+        }
+        if let Some(responses) = self.running.close_batch(batch) {
+            self.events.push_back(Event::SendBatch(responses));
+        }
+    }
+
+    fn receive_message(&mut self, message: Message, batch: Option<u64>, now: Instant) {
+        match message {
+            Message::Request(request) => self.receive_request(request, batch),
+            Message::Notification(notification) => self.receive_notification(notification, now),
+            Message::Response(response) => self.receive_response(response, now),
+        }
+    }
+
+    fn receive_invalid(&mut self, invalid: InvalidMessage, batch: Option<u64>, now: Instant) {
+        self.stats.parse_errors += 1;
+        if invalid.wants_answer() {
+            let response = Response {
+                id: invalid.id,
+                outcome: Err(*invalid.error),
+            };
+            self.refuse(response, batch);
+        } else if let Some(id) = invalid.id {
+            // Whoever waits for this answer waits in vain otherwise.
+            self.settle(&id, Err(RequestError::Invalid(invalid.error.message)), now);
+        }
+    }
+
+    fn receive_request(&mut self, request: Request, batch: Option<u64>) {
+        self.stats.requests_received += 1;
+        match self.admit(&request, batch) {
+            Ok(dialect) => {
+                let handshake = &*request.method == Initialize::NAME;
+                let ticket = self.running.insert(request.id.clone(), !handshake, batch);
+                self.events.push_back(Event::Request(Box::new(Call {
+                    request,
+                    dialect,
+                    ticket,
+                })));
+            }
+            Err(error) => self.refuse(Response::new(request.id, Err(error)), batch),
+        }
+    }
+
+    /// Whether a request may be made now, and how to understand it.
+    fn admit(&mut self, request: &Request, batch: Option<u64>) -> Result<Dialect, ErrorObject> {
+        if self.running.contains(&request.id) {
+            return Err(ErrorObject::invalid_request(format!(
+                "the id {} is in use by a request in flight",
+                request.id
+            )));
+        }
+        match &mut self.side {
+            Side::Client(_) => gate::admit_on_client(request, self.dialect),
+            Side::Server(_) if batch.is_some() && &*request.method == Initialize::NAME => {
+                Err(ErrorObject::invalid_request("initialize cannot be part of a batch"))
+            }
+            Side::Server(gate) => {
+                let dialect = gate.admit(request, self.agreed)?;
+                self.note_dialect(dialect, &request.method);
+                Ok(dialect)
+            }
+        }
+    }
+
+    /// A server speaks as it was last spoken to: the handshake binds the connection, a stateless request nothing.
+    fn note_dialect(&mut self, dialect: Dialect, method: &str) {
+        match dialect {
+            Dialect::Handshake(version) if method == Initialize::NAME => {
+                self.agreed = Some(version);
+                self.dialect = Some(dialect);
+                self.status = Status::Initializing;
+            }
+            Dialect::Handshake(_) => {}
+            Dialect::Stateless(_) if self.agreed.is_none() => {
+                self.dialect = Some(dialect);
+                self.status = Status::Ready;
+            }
+            Dialect::Stateless(_) => {}
+        }
+    }
+
+    fn receive_notification(&mut self, notification: Notification, now: Instant) {
+        self.stats.notifications_received += 1;
+        match &*notification.method {
+            Cancelled::NAME => self.receive_cancelled(&notification),
+            Progress::NAME => self.receive_progress(&notification, now),
+            Initialized::NAME => {
+                if self.agreed.is_some() && self.status == Status::Initializing {
+                    self.status = Status::Ready;
+                }
+                self.events.push_back(Event::Notification(notification));
+            }
+            _ => self.events.push_back(Event::Notification(notification)),
+        }
+    }
+
+    fn receive_cancelled(&mut self, notification: &Notification) {
+        let params = notification.params::<Cancelled>().unwrap_or_default();
+        let Some(ticket) = params.request_id.and_then(|id| self.running.cancel(&id)) else {
+            // Unknown, answered, foreign, or the handshake: not to be cancelled, and no answer is due.
+            self.stats.ignored += 1;
+            return;
+        };
+        self.stats.cancelled += 1;
+        self.events.push_back(Event::Cancelled {
+            ticket,
+            reason: params.reason,
+        });
+        for responses in self.running.take_any_complete() {
+            self.events.push_back(Event::SendBatch(responses));
+        }
+    }
+
+    fn receive_progress(&mut self, notification: &Notification, now: Instant) {
+        let params = notification.params::<Progress>().ok();
+        let known = params.filter(|params: &ProgressParams| {
+            self.pending
+                .get(&params.progress_token)
+                .is_some_and(|entry| entry.wants_progress)
+        });
+        match known {
+            Some(params) => {
+                let id = params.progress_token.clone();
+                self.pending.touch(&id, now);
+                self.events.push_back(Event::Progress { id, params });
+            }
+            None => self.stats.ignored += 1,
+        }
+    }
+
+    fn receive_response(&mut self, response: Response, now: Instant) {
+        let outcome = response.outcome.map_err(|error| RequestError::Peer(Box::new(error)));
+        match response.id {
+            Some(id) => self.settle(&id, outcome, now),
+            None => self.stats.ignored += 1,
+        }
+    }
+
+    fn settle(&mut self, id: &RequestId, outcome: Result<RawJson, RequestError>, now: Instant) {
+        let Some(entry) = self.pending.remove(id) else {
+            self.stats.ignored += 1;
+            return;
+        };
+        match &outcome {
+            Ok(_) => self.stats.completed += 1,
+            Err(_) => self.stats.failed += 1,
+        }
+        match entry.owner {
+            Owner::Opening => self.go_on_opening(outcome, now),
+            Owner::Caller(owner, _) => {
+                self.events.push_back(Event::Answered {
+                    owner,
+                    id: id.clone(),
+                    outcome,
+                });
+            }
+        }
+    }
+
+    fn go_on_opening(&mut self, outcome: Result<RawJson, RequestError>, now: Instant) {
+        if let Side::Client(opening) = &mut self.side {
+            let step = opening.answered(outcome);
+            self.take_step(step, now);
+        }
+    }
+
+    fn take_step(&mut self, step: Step, now: Instant) {
+        match step {
+            Step::Ask {
+                method,
+                params,
+                timeout,
+            } => {
+                let options = RequestOptions::default().timeout(timeout);
+                let id = self.pending.insert(Owner::Opening, false, options, now);
+                self.stats.requests_sent += 1;
+                let request = Request::raw(id, ByteString::from_static(method), Some(params));
+                self.send(Message::Request(request));
+            }
+            Step::Open { opened, tell } => {
+                if let Dialect::Handshake(version) = opened.dialect {
+                    self.agreed = Some(version);
+                }
+                self.dialect = Some(opened.dialect);
+                self.status = Status::Ready;
+                if let Some(method) = tell {
+                    self.stats.notifications_sent += 1;
+                    self.send(Message::Notification(Notification::raw(
+                        ByteString::from_static(method),
+                        None,
+                    )));
+                }
+                self.events.push_back(Event::Opened(opened));
+            }
+            Step::Fail(error) => {
+                self.status = Status::Closed;
+                self.events.push_back(Event::OpenFailed(error));
+            }
+        }
+    }
+
+    fn finish(&mut self, ticket: &Ticket, succeeded: bool) -> (Reply, Option<u64>) {
+        let Some(batch) = self.running.finish(ticket) else {
+            return (Reply::Drop, None);
+        };
+        if let Side::Server(gate) = &mut self.side
+            && gate.handshake_answered(ticket.id())
+            && !succeeded
+        {
+            // A refused handshake agrees on nothing; the client may try again.
+            self.agreed = None;
+            self.dialect = None;
+            self.status = Status::Connecting;
+        }
+        let reply = if batch.is_some() { Reply::Collect } else { Reply::Send };
+        (reply, batch)
+    }
+
+    fn collect_in(&mut self, batch: Option<u64>, response: Response) {
+        let Some(batch) = batch else { return };
+        self.running.collect(batch, response, true);
+        if let Some(responses) = self.running.take_complete(batch) {
+            self.events.push_back(Event::SendBatch(responses));
+        }
+    }
+
+    fn refuse(&mut self, response: Response, batch: Option<u64>) {
+        match batch {
+            Some(batch) => self.running.collect(batch, response, false),
+            None => self.send(Message::Response(response)),
+        }
+    }
+
+    fn tell_cancelled(&mut self, id: &RequestId, reason: Option<&str>) {
+        let mut params = CancelledParams::new().request_id(id.clone());
+        params.reason = reason.map(str::to_owned);
+        if let Ok(notification) = Notification::new::<Cancelled>(&params) {
+            self.stats.notifications_sent += 1;
+            self.send(Message::Notification(notification));
+        }
+    }
+
+    fn send(&mut self, message: Message) {
+        self.events.push_back(Event::Send(message));
+    }
+}
+
+/// What to do with an answer, as [`Session::reply`] says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplyTo {
+    reply: Reply,
+    batch: Option<u64>,
+}
+
+impl ReplyTo {
+    /// What to do.
+    #[must_use]
+    pub fn reply(self) -> Reply {
+        self.reply
+    }
+}
+
+/// The token is the request's own id: unique among those in flight, and found without a second table.
+fn with_progress_token(params: Option<&RawJson>, id: i64) -> RawJson {
+    let mut params = params.and_then(RawJson::as_object).unwrap_or_default();
+    let mut meta = params
+        .get("_meta")
+        .and_then(|meta| meta.as_object())
+        .unwrap_or_default();
+    meta.insert_raw(key::PROGRESS_TOKEN, &RawJson::trusted(id.to_string().into()));
+    params.insert_raw("_meta", &RawJson::from(meta));
+    params.into()
+}
+
+#[cfg(test)]
+mod tests;

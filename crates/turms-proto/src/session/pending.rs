@@ -1,0 +1,173 @@
+use std::collections::{BTreeSet, HashMap};
+use std::time::{Duration, Instant};
+
+use crate::RequestId;
+
+/// The requests of ours that have no answer yet, with their deadlines.
+#[derive(Debug)]
+pub(super) struct Pending<T> {
+    entries: HashMap<i64, Entry<T>>,
+    deadlines: BTreeSet<(Instant, i64)>,
+    last_id: i64,
+}
+
+/// One request that has no answer yet.
+#[derive(Debug)]
+pub(super) struct Entry<T> {
+    pub(super) owner: T,
+    /// Whether the specification lets this request be given up.
+    pub(super) cancellable: bool,
+    pub(super) wants_progress: bool,
+    patience: Option<Patience>,
+}
+
+/// How long to wait.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    deadline: Instant,
+    /// What every report of progress grants anew.
+    timeout: Duration,
+    /// What no progress can move.
+    last: Instant,
+}
+
+/// How a request is made.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct RequestOptions {
+    /// How long to wait for the answer, or since the last report of progress. `None` waits for ever.
+    pub timeout: Option<Duration>,
+    /// How long to wait in all, whatever progress is reported.
+    pub max_timeout: Duration,
+    /// Whether to ask for reports of progress.
+    pub progress: bool,
+}
+
+impl RequestOptions {
+    /// How long a request waits unless it says otherwise.
+    pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+
+    /// How long progress can keep a request alive unless it says otherwise.
+    pub const DEFAULT_MAX_TIMEOUT: Duration = Duration::from_secs(60 * 60);
+
+    /// With another timeout.
+    #[must_use]
+    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.timeout = timeout.into();
+        self
+    }
+
+    /// With another limit for all waiting.
+    #[must_use]
+    pub fn max_timeout(mut self, max_timeout: Duration) -> Self {
+        self.max_timeout = max_timeout;
+        self
+    }
+
+    /// Asks for reports of progress.
+    #[must_use]
+    pub fn with_progress(mut self) -> Self {
+        self.progress = true;
+        self
+    }
+}
+
+impl Default for RequestOptions {
+    fn default() -> Self {
+        Self {
+            timeout: Some(Self::DEFAULT_TIMEOUT),
+            max_timeout: Self::DEFAULT_MAX_TIMEOUT,
+            progress: false,
+        }
+    }
+}
+
+impl<T> Pending<T> {
+    pub(super) fn new() -> Self {
+        Self {
+            entries: HashMap::new(),
+            deadlines: BTreeSet::new(),
+            last_id: 0,
+        }
+    }
+
+    /// Registers a request under an id that was never used on this connection.
+    pub(super) fn insert(&mut self, owner: T, cancellable: bool, options: RequestOptions, now: Instant) -> i64 {
+        self.last_id += 1;
+        let patience = options.timeout.map(|timeout| {
+            let last = now + options.max_timeout.max(timeout);
+            Patience {
+                deadline: now + timeout,
+                timeout,
+                last,
+            }
+        });
+        if let Some(patience) = patience {
+            self.deadlines.insert((patience.deadline, self.last_id));
+        }
+        let entry = Entry {
+            owner,
+            cancellable,
+            wants_progress: options.progress,
+            patience,
+        };
+        self.entries.insert(self.last_id, entry);
+        self.last_id
+    }
+
+    pub(super) fn get(&self, id: &RequestId) -> Option<&Entry<T>> {
+        self.entries.get(&own_id(id)?)
+    }
+
+    pub(super) fn remove(&mut self, id: &RequestId) -> Option<Entry<T>> {
+        let id = own_id(id)?;
+        let entry = self.entries.remove(&id)?;
+        if let Some(patience) = entry.patience {
+            self.deadlines.remove(&(patience.deadline, id));
+        }
+        Some(entry)
+    }
+
+    /// The peer is at work: wait the timeout anew, but not beyond the last moment.
+    pub(super) fn touch(&mut self, id: &RequestId, now: Instant) {
+        let Some(id) = own_id(id) else { return };
+        let Some(patience) = self.entries.get_mut(&id).and_then(|entry| entry.patience.as_mut()) else {
+            return;
+        };
+        self.deadlines.remove(&(patience.deadline, id));
+        patience.deadline = (now + patience.timeout).min(patience.last);
+        self.deadlines.insert((patience.deadline, id));
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// Takes out one request whose deadline has passed.
+    pub(super) fn expired(&mut self, now: Instant) -> Option<(RequestId, Entry<T>)> {
+        let (_, id) = *self.deadlines.first().filter(|(deadline, _)| *deadline <= now)?;
+        let id = RequestId::Number(id);
+        self.remove(&id).map(|entry| (id, entry))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn ids(&self) -> impl Iterator<Item = RequestId> {
+        self.entries.keys().copied().map(RequestId::Number)
+    }
+
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = (RequestId, Entry<T>)> {
+        self.deadlines.clear();
+        self.entries.drain().map(|(id, entry)| (RequestId::Number(id), entry))
+    }
+}
+
+/// Our ids are numbers; a string cannot be one of them.
+fn own_id(id: &RequestId) -> Option<i64> {
+    match id {
+        RequestId::Number(number) => Some(*number),
+        RequestId::String(_) => None,
+    }
+}

@@ -1,0 +1,156 @@
+use std::collections::HashMap;
+
+use crate::{RequestId, Response};
+
+/// The requests of the peer's that we have not answered yet.
+#[derive(Debug, Default)]
+pub(super) struct Running {
+    entries: HashMap<RequestId, Entry>,
+    batches: HashMap<u64, Batch>,
+    last_serial: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    serial: u64,
+    cancellable: bool,
+    batch: Option<u64>,
+}
+
+/// Requests that came in one array and are answered in one.
+#[derive(Debug, Default)]
+struct Batch {
+    open: usize,
+    /// While the array is still being read, more may come.
+    reading: bool,
+    responses: Vec<Response>,
+}
+
+/// Tells a request apart from any other of this connection, even one of the same id.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Ticket {
+    id: RequestId,
+    serial: u64,
+}
+
+impl Ticket {
+    /// The request's id.
+    #[must_use]
+    pub fn id(&self) -> &RequestId {
+        &self.id
+    }
+}
+
+/// What to do with the answer to a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reply {
+    /// Send it.
+    Send,
+    /// Hand it to [`Session::collect`](super::Session::collect): it belongs to a batch.
+    Collect,
+    /// Nothing: the request was cancelled, or answered already.
+    Drop,
+}
+
+impl Running {
+    pub(super) fn contains(&self, id: &RequestId) -> bool {
+        self.entries.contains_key(id)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn insert(&mut self, id: RequestId, cancellable: bool, batch: Option<u64>) -> Ticket {
+        self.last_serial += 1;
+        let serial = self.last_serial;
+        if let Some(batch) = batch.and_then(|batch| self.batches.get_mut(&batch)) {
+            batch.open += 1;
+        }
+        self.entries.insert(
+            id.clone(),
+            Entry {
+                serial,
+                cancellable,
+                batch,
+            },
+        );
+        Ticket { id, serial }
+    }
+
+    /// Takes a request out as answered; `None` if it is not there any more. Answers its batch.
+    pub(super) fn finish(&mut self, ticket: &Ticket) -> Option<Option<u64>> {
+        self.entries
+            .get(&ticket.id)
+            .filter(|entry| entry.serial == ticket.serial)?;
+        self.entries.remove(&ticket.id).map(|entry| entry.batch)
+    }
+
+    /// Takes a request out as given up, if it may be.
+    pub(super) fn cancel(&mut self, id: &RequestId) -> Option<Ticket> {
+        self.entries.get(id).filter(|entry| entry.cancellable)?;
+        let (id, entry) = self.entries.remove_entry(id)?;
+        if let Some(batch) = entry.batch.and_then(|batch| self.batches.get_mut(&batch)) {
+            batch.open -= 1;
+        }
+        Some(Ticket {
+            id,
+            serial: entry.serial,
+        })
+    }
+
+    pub(super) fn open_batch(&mut self) -> u64 {
+        self.last_serial += 1;
+        self.batches.insert(
+            self.last_serial,
+            Batch {
+                reading: true,
+                ..Batch::default()
+            },
+        );
+        self.last_serial
+    }
+
+    pub(super) fn close_batch(&mut self, batch: u64) -> Option<Vec<Response>> {
+        self.batches.get_mut(&batch)?.reading = false;
+        self.take_complete(batch)
+    }
+
+    /// Adds an answer to a batch; `answered` if a request of the batch was waiting for it.
+    pub(super) fn collect(&mut self, batch: u64, response: Response, answered: bool) {
+        if let Some(batch) = self.batches.get_mut(&batch) {
+            batch.open -= usize::from(answered);
+            batch.responses.push(response);
+        }
+    }
+
+    /// The answers of a batch that is complete.
+    pub(super) fn take_complete(&mut self, batch: u64) -> Option<Vec<Response>> {
+        let complete = self
+            .batches
+            .get(&batch)
+            .is_some_and(|batch| batch.open == 0 && !batch.reading);
+        if !complete {
+            return None;
+        }
+        self.batches
+            .remove(&batch)
+            .map(|batch| batch.responses)
+            .filter(|responses| !responses.is_empty())
+    }
+
+    /// Batches that a cancellation has completed.
+    pub(super) fn take_any_complete(&mut self) -> Vec<Vec<Response>> {
+        let batches: Vec<u64> = self.batches.keys().copied().collect();
+        batches
+            .into_iter()
+            .filter_map(|batch| self.take_complete(batch))
+            .collect()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.entries.clear();
+        self.batches.clear();
+    }
+}

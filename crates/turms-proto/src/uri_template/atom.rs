@@ -1,0 +1,233 @@
+//! URIs one character at a time: the normal form in which expansion and matching agree.
+
+use std::fmt::Write as _;
+
+/// One character of a URI, whatever way it was spelled.
+///
+/// `%c3%a9`, `%C3%A9` and a raw `é` are the same atom, so comparing atoms compares percent-encoding without regard to
+/// the case of its digits. `A` and `%41` stay different, as they do in an expansion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Atom {
+    /// An unreserved or reserved character standing for itself.
+    Plain(u8),
+    /// A character that was percent-encoded, or should have been.
+    Encoded(char),
+    /// A percent-encoded byte that is no part of a UTF-8 character.
+    Byte(u8),
+}
+
+impl Atom {
+    /// Reads a whole URI; `None` if a `%` is not followed by two hexadecimal digits.
+    pub(super) fn read_all(text: &str) -> Option<Vec<Self>> {
+        let mut atoms = Vec::with_capacity(text.len());
+        let mut at = 0;
+        while at < text.len() {
+            let (atom, end) = Self::read(text, at)?;
+            atoms.push(atom);
+            at = end;
+        }
+        Some(atoms)
+    }
+
+    /// Reads the atom that begins at byte `at`, a character boundary, and says where it ends.
+    pub(super) fn read(text: &str, at: usize) -> Option<(Self, usize)> {
+        let c = text.get(at..)?.chars().next()?;
+        if c != '%' {
+            let atom = u8::try_from(c)
+                .ok()
+                .filter(|&b| has(UNRESERVED | RESERVED, b))
+                .map_or(Self::Encoded(c), Self::Plain);
+            return Some((atom, at + c.len_utf8()));
+        }
+        let lead = triplet(text, at)?;
+        let mut bytes = [lead, 0, 0, 0];
+        let len = utf8_len(lead);
+        for (i, slot) in bytes.iter_mut().enumerate().take(len).skip(1) {
+            *slot = triplet(text, at + 3 * i).unwrap_or(0);
+        }
+        let decoded = str::from_utf8(&bytes[..len]).ok().and_then(|s| s.chars().next());
+        Some(decoded.map_or((Self::Byte(lead), at + 3), |c| (Self::Encoded(c), at + 3 * len)))
+    }
+
+    pub(super) fn is(self, plain: u8) -> bool {
+        self == Self::Plain(plain)
+    }
+
+    /// Writes the atom as a URI spells it, digits in upper case.
+    pub(super) fn spell(self, out: &mut String) {
+        match self {
+            Self::Plain(byte) => out.push(char::from(byte)),
+            Self::Encoded(c) => percent_encode(c, out),
+            Self::Byte(byte) => percent_encode_byte(byte, out),
+        }
+    }
+}
+
+/// What a simple expansion makes of `text`: all but unreserved characters are encoded.
+pub(super) fn encode(text: impl Iterator<Item = char>, out: &mut String) {
+    for c in text {
+        if is_in(UNRESERVED, c) {
+            out.push(c)
+        } else {
+            percent_encode(c, out)
+        }
+    }
+}
+
+/// What a reserved expansion makes of the first `limit` characters of `text`: reserved characters and percent-encoded
+/// triplets pass. A triplet counts as one character, so that none is cut in two.
+pub(super) fn encode_reserved(text: &str, limit: usize, out: &mut String) {
+    let mut at = 0;
+    for _ in 0..limit {
+        let Some(c) = text[at..].chars().next() else { return };
+        if let Some(byte) = triplet(text, at) {
+            percent_encode_byte(byte, out);
+            at += 3;
+            continue;
+        }
+        if is_in(UNRESERVED | RESERVED, c) {
+            out.push(c)
+        } else {
+            percent_encode(c, out)
+        }
+        at += c.len_utf8();
+    }
+}
+
+/// The value a simple expansion was made of.
+pub(super) fn decode(atoms: &[Atom]) -> String {
+    let mut text = String::with_capacity(atoms.len());
+    for &atom in atoms {
+        match atom {
+            Atom::Encoded(c) => text.push(c),
+            other => other.spell(&mut text),
+        }
+    }
+    text
+}
+
+/// A value whose reserved expansion is exactly `atoms`.
+///
+/// A triplet is decoded only if expansion would encode it again; `%2F` stays `%2F`, since `/` would come out as `/`.
+pub(super) fn decode_reserved(atoms: &[Atom]) -> String {
+    let is_hex = |atom: Option<&Atom>| matches!(atom, Some(Atom::Plain(b)) if b.is_ascii_hexdigit());
+    let mut text = String::with_capacity(atoms.len());
+    for (i, &atom) in atoms.iter().enumerate() {
+        match atom {
+            Atom::Encoded('%') if is_hex(atoms.get(i + 1)) && is_hex(atoms.get(i + 2)) => atom.spell(&mut text),
+            Atom::Encoded(c) if !is_in(UNRESERVED | RESERVED, c) => text.push(c),
+            other => other.spell(&mut text),
+        }
+    }
+    text
+}
+
+/// A set of atoms: what a variable may consist of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Class {
+    /// Characters that may stand for themselves, one bit each.
+    plain: u128,
+    encoded: Encoded,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Encoded {
+    /// Only characters a simple expansion encodes.
+    Canonical,
+    /// Every character.
+    Character,
+    /// Also bytes that are no characters.
+    Any,
+}
+
+impl Class {
+    /// What a simple expansion produces.
+    pub(super) const CANONICAL: Self = Self {
+        plain: UNRESERVED,
+        encoded: Encoded::Canonical,
+    };
+    /// What people and other programs write in a path without encoding it, beyond [`Self::CANONICAL`].
+    pub(super) const PATH: Self = Self {
+        plain: UNRESERVED | set(b":@!$'()*+"),
+        encoded: Encoded::Character,
+    };
+    /// The same for a query.
+    pub(super) const QUERY: Self = Self {
+        plain: Self::PATH.plain | set(b"/?="),
+        encoded: Encoded::Character,
+    };
+    /// What a reserved expansion produces.
+    pub(super) const RESERVED: Self = Self {
+        plain: UNRESERVED | RESERVED,
+        encoded: Encoded::Any,
+    };
+
+    pub(super) const fn with(self, plain: u8) -> Self {
+        Self {
+            plain: self.plain | 1 << plain,
+            ..self
+        }
+    }
+
+    pub(super) fn admits(self, atom: Atom) -> bool {
+        match (atom, self.encoded) {
+            (Atom::Plain(byte), _) => has(self.plain, byte),
+            (Atom::Encoded(c), Encoded::Canonical) => !is_in(UNRESERVED, c),
+            (Atom::Encoded(_), Encoded::Character | Encoded::Any) => true,
+            (Atom::Byte(_), encoded) => matches!(encoded, Encoded::Any),
+        }
+    }
+}
+
+/// RFC 3986 §2.3.
+const UNRESERVED: u128 = set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~");
+/// RFC 3986 §2.2: gen-delims and sub-delims.
+const RESERVED: u128 = set(b":/?#[]@!$&'()*+,;=");
+
+const fn set(bytes: &[u8]) -> u128 {
+    let mut set = 0;
+    let mut i = 0;
+    while i < bytes.len() {
+        set |= 1 << bytes[i];
+        i += 1;
+    }
+    set
+}
+
+const fn has(set: u128, byte: u8) -> bool {
+    byte.is_ascii() && set >> byte & 1 == 1
+}
+
+fn is_in(set: u128, c: char) -> bool {
+    u8::try_from(c).is_ok_and(|byte| has(set, byte))
+}
+
+/// The byte a percent-encoded triplet at `at` stands for, if there is one.
+pub(super) fn triplet(text: &str, at: usize) -> Option<u8> {
+    let bytes = text.as_bytes().get(at..at + 3)?;
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    match *bytes {
+        [b'%', high, low] => u8::try_from(digit(high)? << 4 | digit(low)?).ok(),
+        _ => None,
+    }
+}
+
+fn percent_encode(c: char, out: &mut String) {
+    for &byte in c.encode_utf8(&mut [0; 4]).as_bytes() {
+        percent_encode_byte(byte, out);
+    }
+}
+
+fn percent_encode_byte(byte: u8, out: &mut String) {
+    let _ = write!(out, "%{byte:02X}");
+}
+
+/// How many bytes the character has that begins with `lead`, if any does.
+const fn utf8_len(lead: u8) -> usize {
+    match lead {
+        0xC2..=0xDF => 2,
+        0xE0..=0xEF => 3,
+        0xF0..=0xF4 => 4,
+        _ => 1,
+    }
+}

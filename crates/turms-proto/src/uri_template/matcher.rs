@@ -1,0 +1,324 @@
+//! From a URI back to values.
+//!
+//! First from the end to the beginning: from which positions can the rest of the template match the rest of the URI?
+//! Each literal and each variable answers with one pass over the URI. Then from the beginning to the end, choosing
+//! where each variable ends among the positions that are known to lead to the end. Nothing is ever taken back, so time
+//! and memory are bounded by the length of the URI times the number of variables.
+
+use super::atom::{Atom, decode, decode_reserved};
+use super::expression::{Expression, Modifier, Operator, Reading, Variable};
+use super::parse::Part;
+use super::position::Positions;
+use super::value::{Captures, Value};
+
+/// The values from which `parts` make `uri`, if there are any.
+pub(super) fn captures(parts: &[Part], uri: &[Atom], reading: Reading) -> Option<Captures> {
+    let mut after = Positions::new(uri.len());
+    after.insert(uri.len());
+    let mut tables = Vec::new();
+    for part in parts.iter().rev() {
+        after = match part {
+            Part::Literal(literal) => literal.starts(uri, &after),
+            Part::Expression(expression) => {
+                let (table, before) = Table::new(expression, uri, reading, after);
+                tables.push(table);
+                before
+            }
+        };
+        if after.is_empty() {
+            return None;
+        }
+    }
+    if !after.contains(0) {
+        return None;
+    }
+    let mut captures = Captures::default();
+    let mut at = 0;
+    for part in parts {
+        at = match part {
+            Part::Literal(literal) => at + literal.len(),
+            Part::Expression(_) => tables.pop()?.read(at, &mut captures)?,
+        };
+    }
+    Some(captures)
+}
+
+/// The query parameters of `uri` in the order in which `parts` name them, after any that they do not name.
+pub(super) fn sort_query(parts: &[Part], uri: &[Atom]) -> Option<Vec<Atom>> {
+    let expressions = parts.iter().filter_map(|part| match part {
+        Part::Expression(expression) if expression.operator.is_query() => Some(expression),
+        Part::Expression(_) | Part::Literal(_) => None,
+    });
+    let keys: Vec<&[Atom]> = expressions
+        .flat_map(|e| &e.variables)
+        .map(|v| v.key.as_slice())
+        .collect();
+    let start = uri.iter().position(|atom| atom.is(b'?'))? + 1;
+    let len = uri[start..].iter().position(|atom| atom.is(b'#'));
+    let (query, rest) = uri[start..].split_at(len.unwrap_or(uri.len() - start));
+    let mut pairs: Vec<&[Atom]> = query.split(|atom| atom.is(b'&')).collect();
+    pairs.sort_by_cached_key(|pair| {
+        let key = pair.split(|atom| atom.is(b'=')).next();
+        keys.iter().position(|&known| Some(known) == key).map_or(0, |i| i + 1)
+    });
+    Some([&uri[..start], &pairs.join(&Atom::Plain(b'&')), rest].concat())
+}
+
+/// Where in a URI the variables of one expression can begin and end.
+struct Table<'a> {
+    expression: &'a Expression,
+    uri: &'a [Atom],
+    reading: Reading,
+    /// For each variable, where its text (or its name) can begin.
+    starts: Vec<Positions>,
+    /// For each variable, where its text can end.
+    ends: Vec<Positions>,
+}
+
+impl<'a> Table<'a> {
+    /// The table, and where the expression can begin, if the rest of the template can begin at `after`.
+    fn new(expression: &'a Expression, uri: &'a [Atom], reading: Reading, after: Positions) -> (Self, Positions) {
+        let mut table = Self {
+            expression,
+            uri,
+            reading,
+            starts: Vec::new(),
+            ends: Vec::new(),
+        };
+        let mut before = after.clone();
+        let mut end = after;
+        for variable in expression.variables.iter().rev() {
+            let start = if expression.operator.is_named() {
+                table.named_starts(variable, &end)
+            } else {
+                table.value_starts(variable, &end)
+            };
+            match expression.operator.first() {
+                Some(first) => before.extend_before(uri, first, &start),
+                None => before.extend(&start),
+            }
+            let mut earlier_end = end.clone();
+            earlier_end.extend_before(uri, expression.operator.separator(), &start);
+            table.starts.push(start);
+            table.ends.push(end);
+            end = earlier_end;
+        }
+        table.starts.reverse();
+        table.ends.reverse();
+        (table, before)
+    }
+
+    /// Where a value can begin that ends at one of `end`.
+    fn value_starts(&self, variable: &Variable, end: &Positions) -> Positions {
+        let class = variable.class(self.expression.operator, self.reading);
+        let mut starts = Positions::new(self.uri.len());
+        let mut distance = Distance::NEVER;
+        for at in (0..=self.uri.len()).rev() {
+            let continues = self.uri.get(at).is_some_and(|&atom| class.admits(atom));
+            distance = if end.contains(at) {
+                Distance::HERE
+            } else {
+                distance.further(continues)
+            };
+            if distance.is_within(variable.limit()) {
+                starts.insert(at);
+            }
+        }
+        starts
+    }
+
+    /// Where a name can begin that is followed by a value, or by several such pairs if the variable is exploded, up to
+    /// one of `end`.
+    fn named_starts(&self, variable: &Variable, end: &Positions) -> Positions {
+        let class = variable.class(self.expression.operator, self.reading);
+        let mut starts = Positions::new(self.uri.len());
+        let mut values = Positions::new(self.uri.len());
+        let mut distance = Distance::NEVER;
+        for at in (0..=self.uri.len()).rev() {
+            let continues = self.uri.get(at).is_some_and(|&atom| class.admits(atom));
+            let further = distance.further(continues);
+            distance = if self.pair_can_end(variable, at, end, &starts) {
+                Distance::HERE
+            } else {
+                further
+            };
+            let value = if self.least_after_equals() == 0 {
+                distance
+            } else {
+                further
+            };
+            if value.is_within(variable.limit()) {
+                values.insert(at);
+            }
+            if self.is_after_delimiter(at) && self.uri[at..].starts_with(&variable.key) {
+                let key_end = at + variable.key.len();
+                let is_bare = self.may_omit_equals() && self.pair_can_end(variable, key_end, end, &starts);
+                if is_bare || self.is_at(key_end, b'=') && values.contains(key_end + 1) {
+                    starts.insert(at);
+                }
+            }
+        }
+        starts
+    }
+
+    /// Whether a pair of `variable` can end here: followed by something else, or by the next pair of a list.
+    fn pair_can_end(&self, variable: &Variable, at: usize, end: &Positions, starts: &Positions) -> bool {
+        end.contains(at) || self.is_before_next_pair(variable, at, starts)
+    }
+
+    fn is_before_next_pair(&self, variable: &Variable, at: usize, starts: &Positions) -> bool {
+        let separator = self.expression.operator.separator();
+        variable.modifier == Modifier::Explode && self.is_at(at, separator) && starts.contains(at + 1)
+    }
+
+    /// Names cannot contain a delimiter, so looking for them only after one keeps the search linear.
+    fn is_after_delimiter(&self, at: usize) -> bool {
+        let operator = self.expression.operator;
+        let is_delimiter = |atom: &Atom| atom.is(operator.separator()) || operator.first().is_some_and(|f| atom.is(f));
+        at.checked_sub(1)
+            .and_then(|before| self.uri.get(before))
+            .is_some_and(is_delimiter)
+    }
+
+    fn is_at(&self, at: usize, plain: u8) -> bool {
+        self.uri.get(at).is_some_and(|atom| atom.is(plain))
+    }
+
+    /// `;x` is how an empty path parameter is written.
+    fn may_omit_equals(&self) -> bool {
+        self.expression.operator == Operator::Parameter || self.reading == Reading::Lenient
+    }
+
+    fn least_after_equals(&self) -> usize {
+        usize::from(self.expression.operator == Operator::Parameter && self.reading == Reading::Strict)
+    }
+
+    /// Reads the expression at `at`, a position where it can begin, and says where it ends.
+    fn read(&self, at: usize, captures: &mut Captures) -> Option<usize> {
+        let operator = self.expression.operator;
+        let mut start = match operator.first() {
+            Some(first) if self.is_at(at, first) => at + 1,
+            Some(_) => return Some(at),
+            None => at,
+        };
+        let mut next = self.variable_at(0, start);
+        let mut end = at;
+        while let Some(i) = next {
+            let variable = &self.expression.variables[i];
+            let value;
+            (value, end) = self.read_variable(i, start)?;
+            start = end + 1;
+            next = self
+                .is_at(end, operator.separator())
+                .then(|| self.variable_at(i + 1, start))
+                .flatten();
+            let is_nothing = end == at && next.is_none();
+            if !is_nothing {
+                captures.push(&variable.name, value);
+            }
+        }
+        Some(end)
+    }
+
+    /// The first variable, from number `from` on, that can begin here.
+    fn variable_at(&self, from: usize, at: usize) -> Option<usize> {
+        (from..self.starts.len()).find(|&i| self.starts[i].contains(at))
+    }
+
+    fn read_variable(&self, i: usize, start: usize) -> Option<(Value, usize)> {
+        let variable = &self.expression.variables[i];
+        if !self.expression.operator.is_named() {
+            let end = self.value_end(variable, start, 0, |at| self.ends[i].contains(at))?;
+            return Some((self.value(variable, &self.uri[start..end]), end));
+        }
+        let mut items = Vec::new();
+        let mut at = start;
+        loop {
+            let (text, end) = self.read_pair(i, at)?;
+            if variable.modifier != Modifier::Explode {
+                return Some((self.value(variable, text), end));
+            }
+            items.push(decode(text));
+            if !self.is_before_next_pair(variable, end, &self.starts[i]) {
+                return Some((Value::List(items), end));
+            }
+            at = end + 1;
+        }
+    }
+
+    /// Reads `name=value` or `name`.
+    fn read_pair(&self, i: usize, start: usize) -> Option<(&[Atom], usize)> {
+        let variable = &self.expression.variables[i];
+        let can_end = |at: usize| self.pair_can_end(variable, at, &self.ends[i], &self.starts[i]);
+        let key_end = start + variable.key.len();
+        if self.is_at(key_end, b'=') {
+            let value = key_end + 1;
+            if let Some(end) = self.value_end(variable, value, self.least_after_equals(), can_end) {
+                return Some((&self.uri[value..end], end));
+            }
+        }
+        (self.may_omit_equals() && can_end(key_end)).then_some((&[], key_end))
+    }
+
+    /// Where a value that begins at `start` should end: as far as possible, but before a stop of the variable if that
+    /// is possible too.
+    fn value_end(
+        &self,
+        variable: &Variable,
+        start: usize,
+        least: usize,
+        can_end: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let class = variable.class(self.expression.operator, self.reading);
+        let mut best = None;
+        for at in start..=self.uri.len() {
+            let len = at - start;
+            if len >= least && can_end(at) {
+                best = Some(at);
+            }
+            let Some(&atom) = self.uri.get(at) else { break };
+            let stops = best.is_some() && variable.stops.iter().any(|&stop| atom.is(stop));
+            if stops || len == variable.limit() || !class.admits(atom) {
+                break;
+            }
+        }
+        best
+    }
+
+    fn value(&self, variable: &Variable, text: &[Atom]) -> Value {
+        let operator = self.expression.operator;
+        let decode = if operator.is_reserved() {
+            decode_reserved
+        } else {
+            decode
+        };
+        let list = |separator| Value::List(text.split(|atom| atom.is(separator)).map(decode).collect());
+        match variable.modifier {
+            Modifier::Explode => list(operator.separator()),
+            Modifier::None if !operator.is_reserved() && text.iter().any(|atom| atom.is(b',')) => list(b','),
+            Modifier::None | Modifier::Prefix(_) => Value::Text(decode(text)),
+        }
+    }
+}
+
+/// How many atoms of a value there are until it can end.
+#[derive(Clone, Copy)]
+struct Distance(usize);
+
+impl Distance {
+    const HERE: Self = Self(0);
+    const NEVER: Self = Self(usize::MAX);
+
+    /// The distance one atom earlier, if that atom belongs to the value.
+    const fn further(self, continues: bool) -> Self {
+        if continues {
+            Self(self.0.saturating_add(1))
+        } else {
+            Self::NEVER
+        }
+    }
+
+    const fn is_within(self, limit: usize) -> bool {
+        self.0 <= limit
+    }
+}

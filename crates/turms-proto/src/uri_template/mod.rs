@@ -1,0 +1,197 @@
+//! URI templates: the addresses of resources that have parameters.
+//!
+//! A server offers `users://{id}/profile` in `resources/templates/list`; a client fills it in, and the server finds the
+//! values again in the URI of `resources/read`. [`UriTemplate`] does both, after RFC 6570.
+#![doc = include_str!("law.md")]
+
+mod atom;
+mod expression;
+mod literal;
+mod matcher;
+mod parse;
+mod position;
+mod value;
+
+use std::fmt;
+use std::str::FromStr;
+
+use self::atom::Atom;
+use self::expression::{Reading, Variable};
+use self::parse::Part;
+pub use self::parse::{MAX_LEN, MAX_VARIABLES, TemplateError};
+pub use self::value::{Captures, Value};
+
+/// A URI with holes, ready to be filled in or to be recognised.
+///
+/// Use it wherever a resource template's `uriTemplate` does more than pass through: parse once, keep it, and call
+/// [`expand`](Self::expand) or [`matches`](Self::matches) as often as needed.
+///
+/// # Examples
+///
+/// ```
+/// use turms_proto::uri_template::UriTemplate;
+///
+/// let profile = UriTemplate::parse("users://{id}/profile")?;
+/// assert_eq!(profile.expand([("id", "René")]), "users://Ren%C3%A9/profile");
+///
+/// let captures = profile.matches("users://Ren%c3%a9/profile").expect("this is a profile");
+/// assert_eq!(captures.text("id"), Some("René"));
+/// assert_eq!(profile.matches("users://a/b/profile"), None);
+/// # Ok::<(), turms_proto::uri_template::TemplateError>(())
+/// ```
+#[derive(Clone)]
+pub struct UriTemplate {
+    text: String,
+    parts: Vec<Part>,
+    /// What every matching URI begins with, to refuse most others at once.
+    prefix: String,
+}
+
+impl UriTemplate {
+    /// Compiles a template.
+    ///
+    /// All of RFC 6570 is understood except for associative arrays, which [`Value`] cannot express.
+    ///
+    /// # Errors
+    ///
+    /// The text does not follow RFC 6570; it is longer than [`MAX_LEN`] or has more than [`MAX_VARIABLES`] variables;
+    /// or, since such a template could not be matched reliably, a variable appears twice or the percent-encoded bytes
+    /// of a literal or a name are not UTF-8.
+    pub fn parse(template: impl Into<String>) -> Result<Self, TemplateError> {
+        let text = template.into();
+        let parts = parse::parse(&text)?;
+        let prefix = match parts.first() {
+            Some(Part::Literal(literal)) => literal.plain_prefix(),
+            Some(Part::Expression(_)) | None => String::new(),
+        };
+        Ok(Self { text, parts, prefix })
+    }
+
+    /// The template as it was written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The names of the variables, in order. Use them to ask for values, or to offer completion.
+    ///
+    /// ```
+    /// # use turms_proto::uri_template::UriTemplate;
+    /// let search = UriTemplate::parse("search://{index}/items{?q,limit}")?;
+    /// assert_eq!(search.variables().collect::<Vec<_>>(), ["index", "q", "limit"]);
+    /// # Ok::<(), turms_proto::uri_template::TemplateError>(())
+    /// ```
+    pub fn variables(&self) -> impl Iterator<Item = &str> {
+        self.all_variables().map(|variable| variable.name.as_str())
+    }
+
+    /// Fills in the template: from pairs of name and value to a URI.
+    ///
+    /// Names the template does not have are ignored; the last of several values counts; what has no value is left out.
+    /// An empty list is no value, and neither is a list for a variable with a prefix length, which RFC 6570 leaves
+    /// without meaning.
+    ///
+    /// ```
+    /// # use turms_proto::uri_template::{UriTemplate, Value};
+    /// let search = UriTemplate::parse("search://items{?q,tags*}")?;
+    /// let values = [("q", Value::from("50%")), ("tags", Value::from(["new", "blue"]))];
+    /// assert_eq!(search.expand(values), "search://items?q=50%25&tags=new&tags=blue");
+    /// # Ok::<(), turms_proto::uri_template::TemplateError>(())
+    /// ```
+    #[must_use]
+    pub fn expand<N, V>(&self, values: impl IntoIterator<Item = (N, V)>) -> String
+    where
+        N: AsRef<str>,
+        V: Into<Value>,
+    {
+        let names: Vec<&str> = self.variables().collect();
+        let mut slots = vec![None; names.len()];
+        for (name, value) in values {
+            if let Some(i) = names.iter().position(|&known| known == name.as_ref()) {
+                slots[i] = Some(value.into());
+            }
+        }
+        let mut uri = String::new();
+        let mut slots = slots.as_slice();
+        for part in &self.parts {
+            match part {
+                Part::Literal(literal) => literal.expand(&mut uri),
+                Part::Expression(expression) => {
+                    let (own, others) = slots.split_at(expression.variables.len());
+                    expression.expand(own, &mut uri);
+                    slots = others;
+                }
+            }
+        }
+        uri
+    }
+
+    /// Finds the values in a URI, or `None` if the template does not describe it.
+    ///
+    /// A variable that the URI leaves empty is absent from the captures: `users://{id}/profile` also
+    /// describes `users:///profile`, which is what it expands to without an `id`.
+    ///
+    /// The [module documentation](self) says exactly what can be found again. The time this takes grows with the length
+    /// of the URI times the number of variables and no faster, whatever either contains.
+    ///
+    /// ```
+    /// # use turms_proto::uri_template::UriTemplate;
+    /// let search = UriTemplate::parse("search://items{?q,limit}")?;
+    /// let captures = search.matches("search://items?limit=5&q=red%20shoes").expect("a search");
+    /// assert_eq!(captures.text("q"), Some("red shoes"));
+    /// assert_eq!(captures.text("limit"), Some("5"));
+    ///
+    /// let captures = search.matches("search://items").expect("parameters can be left out");
+    /// assert!(captures.is_empty());
+    /// # Ok::<(), turms_proto::uri_template::TemplateError>(())
+    /// ```
+    #[must_use]
+    pub fn matches(&self, uri: &str) -> Option<Captures> {
+        if !uri.starts_with(&self.prefix) {
+            return None;
+        }
+        let uri = Atom::read_all(uri)?;
+        matcher::captures(&self.parts, &uri, Reading::Strict).or_else(|| {
+            let sorted = matcher::sort_query(&self.parts, &uri).unwrap_or(uri);
+            matcher::captures(&self.parts, &sorted, Reading::Lenient)
+        })
+    }
+
+    fn all_variables(&self) -> impl Iterator<Item = &Variable> {
+        self.parts.iter().flat_map(|part| match part {
+            Part::Literal(_) => &[],
+            Part::Expression(expression) => expression.variables.as_slice(),
+        })
+    }
+}
+
+impl FromStr for UriTemplate {
+    type Err = TemplateError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::parse(text)
+    }
+}
+
+impl fmt::Display for UriTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for UriTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("UriTemplate").field(&self.text).finish()
+    }
+}
+
+impl PartialEq for UriTemplate {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for UriTemplate {}
+
+#[cfg(test)]
+mod tests;
