@@ -261,6 +261,14 @@ impl DecodeError {
         Self { path, problem }
     }
 
+    /// A decode error for a reason of the caller's own.
+    pub fn custom(problem: impl fmt::Display) -> Self {
+        Self {
+            path: String::new(),
+            problem: problem.to_string(),
+        }
+    }
+
     /// Where the problem is, such as `arguments.items[2].name`; empty for the value itself.
     #[must_use]
     pub fn path(&self) -> &str {

@@ -47,6 +47,31 @@ pub fn success<R: Serialize + ?Sized>(out: &mut Vec<u8>, id: &RequestId, result:
     })
 }
 
+/// As [`success`], with a result that knows how to write itself.
+///
+/// # Errors
+/// When `write` fails; the buffer is then as it was.
+pub fn success_with(
+    out: &mut Vec<u8>,
+    id: &RequestId,
+    write: impl FnOnce(&mut Vec<u8>) -> Result<(), EncodeError>,
+) -> Result<(), EncodeError> {
+    let start = out.len();
+    open_response(out, Some(id)).map_err(EncodeError)?;
+    out.extend_from_slice(b",\"result\":");
+    write(out).inspect_err(|_| out.truncate(start))?;
+    out.push(b'}');
+    Ok(())
+}
+
+/// Appends a value alone.
+///
+/// # Errors
+/// When it cannot be written as JSON; the buffer is then as it was.
+pub fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), EncodeError> {
+    whole(out, |out| serde_json::to_writer(out, value))
+}
+
 /// Appends a response with an error. Without an id the member is left out, as the revisions since 2025-11-25 have it.
 pub fn failure(out: &mut Vec<u8>, id: Option<&RequestId>, error: &ErrorObject) {
     let written = whole(out, |out| {

@@ -193,7 +193,7 @@ impl<T> Session<T> {
         now: Instant,
     ) -> Result<Request, SessionError> {
         let method = method.into();
-        self.may_ask(&method)?;
+        self.may_request(&method)?;
         let patience = options.timeout.unwrap_or_default();
         let cancellable = &*method != Initialize::NAME;
         let id = self
@@ -304,6 +304,11 @@ impl<T> Session<T> {
     pub fn close(&mut self) {
         self.status = Status::Closed;
         self.running.clear();
+        self.give_up_pending();
+    }
+
+    /// The peer will answer nothing any more: everybody who waits hears of it. What it asked may still be answered.
+    pub fn give_up_pending(&mut self) {
         for (id, entry) in self.pending.drain() {
             if let Owner::Caller(owner, _) = entry.owner {
                 self.stats.failed += 1;
@@ -342,7 +347,11 @@ impl<T> Session<T> {
         self.stats.bytes_received += bytes as u64;
     }
 
-    fn may_ask(&self, method: &str) -> Result<(), SessionError> {
+    /// Whether a request of this method may be made now.
+    ///
+    /// # Errors
+    /// Saying why not.
+    pub fn may_request(&self, method: &str) -> Result<(), SessionError> {
         match (self.status, self.dialect, &self.side) {
             (Status::Closed, ..) => Err(SessionError::Closed),
             // Both sides may see whether the other is there, even before the handshake is done.

@@ -1,0 +1,529 @@
+//! The driver: one loop for both sides that joins a byte stream, a session and a service.
+
+mod handle;
+mod output;
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::task::{Context as TaskContext, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use bytestring::ByteString;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
+use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
+use tokio::time::Sleep;
+use turms_proto::session::{Call, ClientOptions, Dialect, Event, Reply, Session, Ticket};
+use turms_proto::types::Meta;
+use turms_proto::{
+    DEFAULT_BATCH_LIMIT, ErrorObject, Incoming, LineTooLong, Lines, Message, Notification, ProtocolVersion, RawJson,
+    RequestId, Response,
+};
+
+use self::handle::{Command, Signal, View, Waiter};
+pub use self::handle::{ConnectionHandle, OpenFailure};
+use self::output::Output;
+use crate::context::Context;
+use crate::payload::Payload;
+use crate::peer::Peer;
+use crate::service::{Guarded, Outcome, Request, Service};
+
+/// The bounds of a connection. Each has a default that suits most.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ConnectionOptions {
+    /// How long a message may be, in bytes.
+    pub line_limit: usize,
+    /// How many messages a batch may hold.
+    pub batch_limit: usize,
+    /// How many requests of the peer's may run at once; more have to wait.
+    pub max_in_flight: usize,
+    /// How much may wait to be written before no more is read.
+    pub write_limit: usize,
+    /// How long what runs may go on when the peer has gone or a shutdown was asked for.
+    pub drain_timeout: Duration,
+}
+
+impl Default for ConnectionOptions {
+    fn default() -> Self {
+        Self {
+            line_limit: Lines::DEFAULT_LIMIT,
+            batch_limit: DEFAULT_BATCH_LIMIT,
+            max_in_flight: 1024,
+            write_limit: 1024 * 1024,
+            drain_timeout: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Why a connection ended other than well.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectionError {
+    /// Reading failed.
+    #[error("cannot read from the peer")]
+    Read(#[source] io::Error),
+    /// Writing failed.
+    #[error("cannot write to the peer")]
+    Write(#[source] io::Error),
+}
+
+/// One side of a connection over a byte stream, one message per line. [`Connection::run`] drives it.
+#[derive(Debug)]
+pub struct Connection<R, W> {
+    reader: R,
+    lines: Lines,
+    output: Output<W>,
+    session: Session<Waiter>,
+    options: ConnectionOptions,
+    peer: Peer,
+    commands: mpsc::Receiver<Command>,
+    signals: mpsc::UnboundedReceiver<Signal>,
+    answers: mpsc::UnboundedReceiver<Answer>,
+    answering: mpsc::UnboundedSender<Answer>,
+    /// Calls that did not answer at once, and how to stop them.
+    tasks: HashMap<Ticket, AbortHandle>,
+    /// Requests of ours by the key that their waiter knows.
+    asked: HashMap<u64, RequestId>,
+    view: watch::Sender<View>,
+    stage: Stage,
+}
+
+/// How far a connection is on its way to the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Open,
+    /// Nothing more is read; what runs may finish until then.
+    Draining(Instant),
+}
+
+/// What came of a call that did not answer at once.
+#[derive(Debug)]
+struct Answer {
+    ticket: Ticket,
+    method: ByteString,
+    dialect: Dialect,
+    outcome: Outcome,
+}
+
+/// What a connection has to see to.
+enum Wake {
+    Read(io::Result<usize>),
+    Written(io::Result<()>),
+    Command(Command),
+    Signal(Signal),
+    Answer(Answer),
+    Time,
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
+    /// The side that is asked, in one of `versions`.
+    pub fn server(
+        reader: R,
+        writer: W,
+        versions: &[ProtocolVersion],
+        options: ConnectionOptions,
+    ) -> (Self, ConnectionHandle) {
+        Self::new(reader, writer, Session::server(versions), options)
+    }
+
+    /// The side that asks first.
+    pub fn client(reader: R, writer: W, client: ClientOptions, options: ConnectionOptions) -> (Self, ConnectionHandle) {
+        Self::new(reader, writer, Session::client(client), options)
+    }
+
+    fn new(reader: R, writer: W, session: Session<Waiter>, options: ConnectionOptions) -> (Self, ConnectionHandle) {
+        let (command_sender, commands) = mpsc::channel(256);
+        let (signal_sender, signals) = mpsc::unbounded_channel();
+        let (answering, answers) = mpsc::unbounded_channel();
+        let view = View {
+            status: session.status(),
+            opened: None,
+            stats: *session.stats(),
+            pending: 0,
+        };
+        let (view, viewer) = watch::channel(view);
+        let keys = Arc::new(AtomicU64::new(0));
+        let handle = ConnectionHandle {
+            commands: command_sender,
+            signals: signal_sender,
+            view: viewer,
+            keys,
+        };
+        let connection = Self {
+            reader,
+            lines: Lines::new(options.line_limit),
+            output: Output::new(writer),
+            session,
+            peer: handle.peer(),
+            options,
+            commands,
+            signals,
+            answers,
+            answering,
+            tasks: HashMap::new(),
+            asked: HashMap::new(),
+            view,
+            stage: Stage::Open,
+        };
+        (connection, handle)
+    }
+
+    /// Drives the connection until either side ends it. What the peer asks goes to `service`.
+    ///
+    /// # Errors
+    /// When reading or writing fails other than by the peer's going away.
+    pub async fn run(mut self, service: impl Service) -> Result<(), ConnectionError> {
+        self.session.open(now());
+        let ended = self.drive(&service).await;
+        self.session.close();
+        self.dispatch(&service).await;
+        for task in self.tasks.values() {
+            task.abort();
+        }
+        self.show();
+        ended
+    }
+
+    async fn drive(&mut self, service: &impl Service) -> Result<(), ConnectionError> {
+        let mut timer = Timer::default();
+        loop {
+            self.read_lines(service).await;
+            self.dispatch(service).await;
+            if self.is_done() {
+                return self.output.drain().await.map_err(ConnectionError::Write);
+            }
+            self.show();
+            timer.set(self.next_deadline());
+            match poll_fn(|task| self.poll(&mut timer, task)).await {
+                Wake::Read(Ok(0)) => self.peer_has_gone(service).await,
+                Wake::Read(Ok(count)) => self.session.count_received(count),
+                Wake::Read(Err(error)) => return Err(ConnectionError::Read(error)),
+                Wake::Written(Ok(())) => {}
+                Wake::Written(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+                Wake::Written(Err(error)) => return Err(ConnectionError::Write(error)),
+                Wake::Command(command) => self.obey(command),
+                Wake::Signal(signal) => self.heed(signal),
+                Wake::Answer(answer) => self.take_answer(answer),
+                Wake::Time => self.session.expire(now()),
+            }
+        }
+    }
+
+    /// Reading comes before writing, so that the answers to all that is there already leave in one piece.
+    fn poll(&mut self, timer: &mut Timer, task: &mut TaskContext<'_>) -> Poll<Wake> {
+        if let Poll::Ready(Some(answer)) = self.answers.poll_recv(task) {
+            return Poll::Ready(Wake::Answer(answer));
+        }
+        if let Poll::Ready(Some(signal)) = self.signals.poll_recv(task) {
+            return Poll::Ready(Wake::Signal(signal));
+        }
+        if let Poll::Ready(Some(command)) = self.commands.poll_recv(task) {
+            return Poll::Ready(Wake::Command(command));
+        }
+        if self.may_read()
+            && let Poll::Ready(read) = pin!(self.reader.read_buf(self.lines.buffer())).poll(task)
+        {
+            return Poll::Ready(Wake::Read(read));
+        }
+        if let Poll::Ready(written) = self.output.poll_write(task) {
+            return Poll::Ready(Wake::Written(written));
+        }
+        timer.poll(task).map(|()| Wake::Time)
+    }
+
+    /// A peer that does not read, or asks faster than it is answered, has to wait. But while we wait for the peer's own
+    /// answers we go on reading, or the two sides would wait for each other.
+    fn may_read(&self) -> bool {
+        let crowded = self.session.running() >= self.options.max_in_flight && self.session.pending() == 0;
+        self.stage == Stage::Open && !crowded && self.output.len() < self.options.write_limit
+    }
+
+    async fn read_lines(&mut self, service: &impl Service) {
+        while self.may_read()
+            && let Some(line) = self.lines.next_line()
+        {
+            self.read_line(line);
+            self.dispatch(service).await;
+        }
+    }
+
+    fn read_line(&mut self, line: Result<Bytes, LineTooLong>) {
+        match line {
+            Ok(line) => self
+                .session
+                .receive(Incoming::decode(line, self.options.batch_limit), now()),
+            Err(too_long) => {
+                let error = ErrorObject::invalid_request(too_long.to_string());
+                self.output
+                    .message(&mut self.session, &Message::Response(Response::without_id(error)));
+            }
+        }
+    }
+
+    /// Sees to everything that has come of the last message.
+    async fn dispatch(&mut self, service: &impl Service) {
+        while let Some(event) = self.session.next_event() {
+            match event {
+                Event::Send(message) => self.output.message(&mut self.session, &message),
+                Event::SendBatch(responses) => self.output.batch(&mut self.session, responses),
+                Event::Request(call) => self.call(*call, service).await,
+                Event::Notification(notification) => self.hear(notification, service).await,
+                Event::Answered { owner, outcome, .. } => {
+                    self.asked.remove(&owner.key);
+                    owner.settle(outcome);
+                }
+                Event::Cancelled { ticket, .. } => {
+                    if let Some(task) = self.tasks.remove(&ticket) {
+                        task.abort();
+                    }
+                }
+                Event::Progress { params, .. } => {
+                    if let Ok(report) = Notification::new::<turms_proto::types::Progress>(&params) {
+                        self.hear(report, service).await;
+                    }
+                }
+                Event::Opened(opened) => {
+                    let opened = Some(Ok(Arc::from(opened)));
+                    self.view.send_modify(|view| view.opened = opened);
+                }
+                Event::OpenFailed(error) => {
+                    self.view.send_modify(|view| view.opened = Some(Err(error)));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Most calls answer at once and need no task of their own.
+    async fn call(&mut self, call: Call, service: &impl Service) {
+        let Call {
+            request,
+            dialect,
+            ticket,
+            ..
+        } = call;
+        let (method, params) = (request.method, request.params);
+        let cx = self.context(dialect, params.as_ref()).with_id(ticket.id().clone());
+        let params = params.map_or_else(Payload::default, Payload::raw);
+        let mut future = Guarded::call(|| service.call(Request::raw(method.clone(), params), cx));
+        match poll_once(&mut future).await {
+            Poll::Ready(outcome) => self.take_answer(Answer {
+                ticket,
+                method,
+                dialect,
+                outcome,
+            }),
+            Poll::Pending => {
+                let answering = self.answering.clone();
+                let key = ticket.clone();
+                let task = tokio::spawn(async move {
+                    let outcome = future.await;
+                    // The connection may have ended meanwhile.
+                    let _ = answering.send(Answer {
+                        ticket,
+                        method,
+                        dialect,
+                        outcome,
+                    });
+                });
+                self.tasks.insert(key, task.abort_handle());
+            }
+        }
+    }
+
+    async fn hear(&mut self, notification: Notification, service: &impl Service) {
+        let dialect = self
+            .session
+            .dialect()
+            .unwrap_or(Dialect::Handshake(ProtocolVersion::LATEST_WITH_HANDSHAKE));
+        let cx = self.context(dialect, notification.params.as_ref());
+        let mut heard = service.notify(notification.method, notification.params, cx);
+        if poll_once(&mut heard).await.is_pending() {
+            tokio::spawn(heard);
+        }
+    }
+
+    fn context(&self, dialect: Dialect, params: Option<&RawJson>) -> Context {
+        let meta = params
+            .and_then(|params| params.member("_meta"))
+            .and_then(|meta| meta.as_object());
+        Context::new(dialect, self.peer.clone()).with_meta(meta.map(Meta::from))
+    }
+
+    /// What a handler has told or asked before it answered leaves before its answer.
+    fn take_answer(&mut self, answer: Answer) {
+        while let Ok(command) = self.commands.try_recv() {
+            self.obey(command);
+        }
+        while let Some(event) = self.session.next_event() {
+            // Obeying makes nothing but messages to send.
+            if let Event::Send(message) = event {
+                self.output.message(&mut self.session, &message);
+            }
+        }
+        self.tasks.remove(&answer.ticket);
+        let outcome = lower(answer.outcome, &answer.method, answer.dialect.version());
+        let to = self.session.reply(&answer.ticket, outcome.is_ok());
+        match to.reply() {
+            Reply::Send => self.output.answer(&mut self.session, answer.ticket.id(), outcome),
+            Reply::Collect => {
+                let outcome = outcome.and_then(|payload| payload.into_raw().map_err(|error| unwritable(&error)));
+                self.session
+                    .collect(to, Response::new(answer.ticket.id().clone(), outcome));
+            }
+            _ => {}
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Notify(notification) => {
+                let Notification { method, params, .. } = notification;
+                if let Ok(notification) = self.session.notify(method, params) {
+                    self.output
+                        .message(&mut self.session, &Message::Notification(notification));
+                }
+            }
+            Command::Request {
+                method,
+                params,
+                options,
+                waiter,
+            } => {
+                let key = waiter.key;
+                if let Err(error) = self.session.may_request(&method) {
+                    return waiter.refuse(error);
+                }
+                if let Ok(request) = self.session.request(method, params, options, waiter, now()) {
+                    self.asked.insert(key, request.id.clone());
+                    self.output.message(&mut self.session, &Message::Request(request));
+                }
+            }
+        }
+    }
+
+    fn heed(&mut self, signal: Signal) {
+        match signal {
+            Signal::Forget(key) => {
+                if let Some(id) = self.asked.remove(&key) {
+                    self.session.cancel(&id, None);
+                }
+            }
+            Signal::Shutdown => self.start_draining(),
+        }
+    }
+
+    /// The peer reads no questions and gives no answers any more, but may still want to see what it asked for.
+    async fn peer_has_gone(&mut self, service: &impl Service) {
+        if let Some(line) = self.lines.finish() {
+            self.read_line(line);
+            self.dispatch(service).await;
+        }
+        self.session.give_up_pending();
+        self.start_draining();
+    }
+
+    fn start_draining(&mut self) {
+        if self.stage == Stage::Open {
+            self.stage = Stage::Draining(now() + self.options.drain_timeout);
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        match self.stage {
+            Stage::Open => self.session.status() == turms_proto::session::Status::Closed,
+            Stage::Draining(until) => self.session.running() == 0 || until <= now(),
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let draining = match self.stage {
+            Stage::Open => None,
+            Stage::Draining(until) => Some(until),
+        };
+        [self.session.next_deadline(), draining].into_iter().flatten().min()
+    }
+
+    /// Lets the handles see how things stand, if anything has changed that they show.
+    fn show(&self) {
+        let (status, stats, pending) = (self.session.status(), *self.session.stats(), self.session.pending());
+        self.view.send_if_modified(|view| {
+            let news = view.status != status;
+            (view.status, view.stats, view.pending) = (status, stats, pending);
+            news
+        });
+    }
+}
+
+fn lower(outcome: Outcome, method: &str, to: ProtocolVersion) -> Outcome {
+    use turms_proto::revision::Translate as _;
+    match outcome {
+        Ok(mut payload) => match payload.lower_result(method, to) {
+            Ok(()) => Ok(payload),
+            Err(problem) => Err(ErrorObject::internal(format!(
+                "the result of {method} is not one: {problem}"
+            ))),
+        },
+        Err(mut error) => {
+            error.lower(to);
+            Err(error)
+        }
+    }
+}
+
+fn unwritable(error: &turms_proto::EncodeError) -> ErrorObject {
+    let cause = std::error::Error::source(error)
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    ErrorObject::internal(format!("the result cannot be written as JSON: {cause}"))
+}
+
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+async fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    poll_fn(|task| Poll::Ready(Pin::new(&mut *future).poll(task))).await
+}
+
+/// A deadline that moves.
+#[derive(Debug, Default)]
+struct Timer {
+    sleep: Option<Pin<Box<Sleep>>>,
+    armed: Option<Instant>,
+}
+
+impl Timer {
+    fn set(&mut self, deadline: Option<Instant>) {
+        if self.armed == deadline {
+            return;
+        }
+        self.armed = deadline;
+        if let Some(deadline) = deadline {
+            let deadline = tokio::time::Instant::from_std(deadline);
+            match &mut self.sleep {
+                Some(sleep) => sleep.as_mut().reset(deadline),
+                None => self.sleep = Some(Box::pin(tokio::time::sleep_until(deadline))),
+            }
+        }
+    }
+
+    fn poll(&mut self, task: &mut TaskContext<'_>) -> Poll<()> {
+        match (&mut self.sleep, self.armed) {
+            (Some(sleep), Some(_)) => {
+                let poll = sleep.as_mut().poll(task);
+                if poll.is_ready() {
+                    self.armed = None;
+                }
+                poll
+            }
+            _ => Poll::Pending,
+        }
+    }
+}

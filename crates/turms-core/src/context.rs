@@ -1,0 +1,108 @@
+use std::sync::Arc;
+
+use http::Extensions;
+use turms_proto::session::Dialect;
+use turms_proto::types::Meta;
+use turms_proto::{ProtocolVersion, RequestId};
+
+use crate::peer::Peer;
+
+/// What surrounds a call: how it was asked, by whom, and how to reach them.
+#[derive(Debug, Clone)]
+pub struct Context {
+    dialect: Dialect,
+    id: Option<RequestId>,
+    meta: Option<Meta>,
+    peer: Peer,
+    extensions: Option<Arc<Extensions>>,
+}
+
+impl Context {
+    /// Around a call in a dialect, from a peer.
+    #[must_use]
+    pub fn new(dialect: Dialect, peer: Peer) -> Self {
+        Self {
+            dialect,
+            id: None,
+            meta: None,
+            peer,
+            extensions: None,
+        }
+    }
+
+    /// Around a call within this process: the newest revision, and nobody to speak to.
+    #[must_use]
+    pub fn in_process() -> Self {
+        Self::new(Dialect::Stateless(ProtocolVersion::LATEST), Peer::nobody())
+    }
+
+    /// With the request's id.
+    #[must_use]
+    pub fn with_id(mut self, id: RequestId) -> Self {
+        self.id = Some(id);
+        self
+    }
+
+    /// With the request's `_meta`.
+    #[must_use]
+    pub fn with_meta(mut self, meta: Option<Meta>) -> Self {
+        self.meta = meta;
+        self
+    }
+
+    /// With values that the transport or the application's own middleware put there.
+    #[must_use]
+    pub fn with_extensions(mut self, extensions: Arc<Extensions>) -> Self {
+        self.extensions = Some(extensions);
+        self
+    }
+
+    /// With another peer to speak to.
+    #[must_use]
+    pub fn with_peer(mut self, peer: Peer) -> Self {
+        self.peer = peer;
+        self
+    }
+
+    /// How the call was asked.
+    #[must_use]
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// The revision in which it was asked.
+    #[must_use]
+    pub fn version(&self) -> ProtocolVersion {
+        self.dialect.version()
+    }
+
+    /// The request's id, if it came over a wire.
+    #[must_use]
+    pub fn id(&self) -> Option<&RequestId> {
+        self.id.as_ref()
+    }
+
+    /// The request's `_meta`.
+    #[must_use]
+    pub fn meta(&self) -> Option<&Meta> {
+        self.meta.as_ref()
+    }
+
+    /// Who asked.
+    #[must_use]
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// A value that the transport or the application's own middleware put there.
+    #[must_use]
+    pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.extensions.as_ref()?.get()
+    }
+
+    /// Puts a value there; other calls do not see it.
+    pub fn insert_extension<T: Clone + Send + Sync + 'static>(&mut self, value: T) {
+        let extensions = self.extensions.get_or_insert_default();
+        Arc::make_mut(extensions).insert(value);
+    }
+}

@@ -1,0 +1,18 @@
+//! The seam of Turms: what a service is, what surrounds a call, and what carries calls between processes.
+//!
+//! - [`Service`] answers a [`Request`] in a [`Context`] with a [`Payload`].
+//! - A [`Connection`] joins a byte stream and a service, on either side of the protocol.
+//! - [`transport`] has standard input and output, and pipes within one process.
+
+mod connection;
+mod context;
+mod payload;
+mod peer;
+mod service;
+pub mod transport;
+
+pub use self::connection::{Connection, ConnectionError, ConnectionHandle, ConnectionOptions, OpenFailure};
+pub use self::context::Context;
+pub use self::payload::Payload;
+pub use self::peer::{BoxFuture, Link, Peer, PeerError};
+pub use self::service::{CallFuture, Guarded, NotifyFuture, Outcome, Ready, Request, Service};

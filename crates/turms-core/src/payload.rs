@@ -1,0 +1,215 @@
+use std::any::Any;
+use std::fmt;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use turms_proto::revision::Translate;
+use turms_proto::{DecodeError, EncodeError, Object, ProtocolVersion, RawJson, decode};
+
+/// What a request carries or an answer holds: JSON as it came from a wire, or a value of this process.
+///
+/// A value is only written as JSON when it meets a wire, and only once; between two parts of one process it moves.
+///
+/// ```
+/// use turms_core::Payload;
+/// use turms_proto::types::ToolResult;
+///
+/// let payload = Payload::new(ToolResult::of_text("hi"));
+/// let result: ToolResult = payload.take()?;
+/// assert_eq!(result.text(), "hi");
+/// # Ok::<(), turms_proto::DecodeError>(())
+/// ```
+pub struct Payload(Repr);
+
+enum Repr {
+    Raw(RawJson),
+    Typed(Box<dyn Value>),
+}
+
+/// A value of this process that can meet a wire.
+trait Value: Any + Send + Sync {
+    fn write(&self, out: &mut Vec<u8>) -> Result<(), EncodeError>;
+    fn lower(&mut self, to: ProtocolVersion);
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+    fn as_any(&self) -> &dyn Any;
+    fn as_any_mut(&mut self) -> &mut dyn Any;
+}
+
+impl<T: Serialize + Translate + Send + Sync + 'static> Value for T {
+    fn write(&self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        turms_proto::jsonrpc::encode::value(out, self)
+    }
+
+    fn lower(&mut self, to: ProtocolVersion) {
+        Translate::lower(self, to);
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+impl Payload {
+    /// A value of this process.
+    pub fn new<T: Serialize + Translate + Send + Sync + 'static>(value: T) -> Self {
+        Self(Repr::Typed(Box::new(value)))
+    }
+
+    /// JSON, as it came or as it is to go.
+    #[must_use]
+    pub fn raw(json: RawJson) -> Self {
+        Self(Repr::Raw(json))
+    }
+
+    /// The value as a `T`: moved if it is one, decoded otherwise.
+    ///
+    /// # Errors
+    /// When it is not of that shape.
+    pub fn take<T: DeserializeOwned + 'static>(self) -> Result<T, DecodeError> {
+        match self.0 {
+            Repr::Raw(json) => json.decode(),
+            Repr::Typed(value) if value.as_any().is::<T>() => match value.into_any().downcast() {
+                Ok(value) => Ok(*value),
+                Err(_) => unreachable!("the type was just checked"),
+            },
+            Repr::Typed(value) => {
+                let mut out = Vec::new();
+                value.write(&mut out).map_err(DecodeError::custom)?;
+                decode(std::str::from_utf8(&out).map_err(DecodeError::custom)?)
+            }
+        }
+    }
+
+    /// The value, if it is a `T` of this process.
+    pub fn get_mut<T: 'static>(&mut self) -> Option<&mut T> {
+        match &mut self.0 {
+            Repr::Typed(value) => (**value).as_any_mut().downcast_mut(),
+            Repr::Raw(_) => None,
+        }
+    }
+
+    /// The JSON, if that is what this is.
+    #[must_use]
+    pub fn as_raw(&self) -> Option<&RawJson> {
+        match &self.0 {
+            Repr::Raw(json) => Some(json),
+            Repr::Typed(_) => None,
+        }
+    }
+
+    /// The value as JSON.
+    ///
+    /// # Errors
+    /// When it holds something of the caller's that cannot be written as JSON.
+    pub fn into_raw(self) -> Result<RawJson, EncodeError> {
+        match self.0 {
+            Repr::Raw(json) => Ok(json),
+            Repr::Typed(value) => {
+                let mut out = Vec::new();
+                value.write(&mut out)?;
+                let text = String::from_utf8(out).map_err(EncodeError::custom)?;
+                RawJson::parse(text).map_err(EncodeError::custom)
+            }
+        }
+    }
+
+    /// Appends the value as JSON to a buffer, which stays as it was on failure.
+    ///
+    /// # Errors
+    /// When it holds something of the caller's that cannot be written as JSON.
+    pub fn write(&self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        match &self.0 {
+            Repr::Raw(json) => {
+                out.extend_from_slice(json.as_str().as_bytes());
+                Ok(())
+            }
+            Repr::Typed(value) => value.write(out),
+        }
+    }
+
+    /// Fits the result of `method` to a peer of revision `to`.
+    ///
+    /// # Errors
+    /// When it is JSON that is not what the method gives.
+    pub fn lower_result(&mut self, method: &str, to: ProtocolVersion) -> Result<(), DecodeError> {
+        match &mut self.0 {
+            Repr::Typed(value) => value.lower(to),
+            Repr::Raw(json) => *json = turms_proto::revision::lower_result(method, json, to)?,
+        }
+        Ok(())
+    }
+
+    /// Fits the parameters of `method` to a peer of revision `to`.
+    ///
+    /// # Errors
+    /// When they are JSON that is not what the method takes.
+    pub fn lower_params(&mut self, method: &str, to: ProtocolVersion) -> Result<(), DecodeError> {
+        match &mut self.0 {
+            Repr::Typed(value) => value.lower(to),
+            Repr::Raw(json) => *json = turms_proto::revision::lower_params(method, json, to)?,
+        }
+        Ok(())
+    }
+}
+
+/// No parameters: an empty object.
+impl Default for Payload {
+    fn default() -> Self {
+        Self::raw(Object::new().into())
+    }
+}
+
+impl From<RawJson> for Payload {
+    fn from(json: RawJson) -> Self {
+        Self::raw(json)
+    }
+}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = Vec::new();
+        match self.write(&mut out) {
+            Ok(()) => f.write_str(&String::from_utf8_lossy(&out)),
+            Err(error) => write!(f, "<{error}>"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use turms_proto::types::{CallToolParams, ToolResult};
+
+    use super::*;
+
+    #[test]
+    fn a_value_moves_where_the_types_match_and_is_decoded_where_they_do_not() {
+        let text = "long enough to live on the heap".to_owned();
+        let place = text.as_ptr();
+        let params: CallToolParams = Payload::new(CallToolParams::new(text)).take().unwrap();
+        assert_eq!(params.name.as_ptr(), place);
+
+        let params: Object = Payload::new(CallToolParams::new("a")).take().unwrap();
+        assert_eq!(params.as_str(), r#"{"name":"a"}"#);
+        assert!(Payload::new(CallToolParams::new("a")).take::<ToolResult>().is_err());
+    }
+
+    #[test]
+    fn a_result_is_fitted_whether_it_is_a_value_or_text() {
+        let mut typed = Payload::new(ToolResult::of_text("a"));
+        let mut raw = Payload::raw(Payload::new(ToolResult::of_text("a")).into_raw().unwrap());
+        for payload in [&mut typed, &mut raw] {
+            payload
+                .lower_result("tools/call", ProtocolVersion::V2025_06_18)
+                .unwrap();
+            assert_eq!(format!("{payload:?}"), r#"{"content":[{"type":"text","text":"a"}]}"#);
+        }
+    }
+}

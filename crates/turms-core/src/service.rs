@@ -1,0 +1,195 @@
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+
+use bytestring::ByteString;
+use turms_proto::method::Method;
+use turms_proto::{ErrorObject, RawJson};
+
+use crate::context::Context;
+use crate::payload::Payload;
+
+/// What is asked of a service.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Request {
+    /// The method.
+    pub method: ByteString,
+    /// What it takes.
+    pub params: Payload,
+}
+
+impl Request {
+    /// A request of a known method, with a value of this process.
+    #[must_use]
+    pub fn new<M: Method>(params: M::Params) -> Self {
+        Self {
+            method: ByteString::from_static(M::NAME),
+            params: Payload::new(params),
+        }
+    }
+
+    /// A request of any method.
+    pub fn raw(method: impl Into<ByteString>, params: impl Into<Payload>) -> Self {
+        Self {
+            method: method.into(),
+            params: params.into(),
+        }
+    }
+}
+
+/// What comes of a call.
+pub type Outcome = Result<Payload, ErrorObject>;
+
+/// Anything that can answer a request: a router, the handle of a connection, an HTTP client, a cache in front of one.
+///
+/// This is the one seam of Turms. A client is a typed face over a service; a server is whatever feeds one; a gateway is one
+/// service calling another.
+pub trait Service: Send + Sync + 'static {
+    /// Answers a request. Dropping the future gives it up.
+    fn call(&self, request: Request, cx: Context) -> CallFuture;
+
+    /// Hears a notification. Services that have no use for any ignore them all.
+    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: Context) -> NotifyFuture {
+        let _ = (method, params, cx);
+        NotifyFuture::done()
+    }
+}
+
+impl<S: Service + ?Sized> Service for Arc<S> {
+    fn call(&self, request: Request, cx: Context) -> CallFuture {
+        (**self).call(request, cx)
+    }
+
+    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: Context) -> NotifyFuture {
+        (**self).notify(method, params, cx)
+    }
+}
+
+/// The answer to a call, there already or on its way.
+///
+/// An answer that is there costs no allocation, which is why this is not simply a boxed future.
+pub type CallFuture = Ready<Outcome>;
+
+/// The end of hearing a notification.
+pub type NotifyFuture = Ready<()>;
+
+/// A value that is there already or on its way.
+#[must_use = "futures do nothing unless polled"]
+pub struct Ready<T>(State<T>);
+
+enum State<T> {
+    Now(Option<T>),
+    Later(Pin<Box<dyn Future<Output = T> + Send>>),
+}
+
+impl<T> Ready<T> {
+    /// A value that is there.
+    pub fn now(value: T) -> Self {
+        Self(State::Now(Some(value)))
+    }
+
+    /// A value on its way.
+    pub fn later(future: impl Future<Output = T> + Send + 'static) -> Self {
+        Self(State::Later(Box::pin(future)))
+    }
+}
+
+impl NotifyFuture {
+    /// Nothing to be done.
+    pub fn done() -> Self {
+        Self::now(())
+    }
+}
+
+impl<T: Unpin> Future for Ready<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<T> {
+        match &mut self.0 {
+            State::Now(value) => match value.take() {
+                Some(value) => Poll::Ready(value),
+                None => panic!("polled again after the value was taken"),
+            },
+            State::Later(future) => future.as_mut().poll(task),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Ready<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            State::Now(_) => "Ready::Now",
+            State::Later(_) => "Ready::Later",
+        })
+    }
+}
+
+/// A call whose panic is an answer: -32603, and nothing else is disturbed.
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub struct Guarded(Option<CallFuture>);
+
+impl Guarded {
+    /// Makes the call; `call` itself may panic, too.
+    pub fn call(call: impl FnOnce() -> CallFuture) -> Self {
+        let future = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| CallFuture::now(Err(panicked())));
+        Self(Some(future))
+    }
+}
+
+impl Future for Guarded {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Outcome> {
+        let Some(future) = &mut self.0 else {
+            return Poll::Ready(Err(panicked()));
+        };
+        match catch_unwind(AssertUnwindSafe(|| Pin::new(future).poll(task))) {
+            Ok(poll) => poll,
+            Err(_) => {
+                // What panicked is in no state to be dropped by anybody who does not expect another panic.
+                let broken = self.0.take();
+                let _ = catch_unwind(AssertUnwindSafe(move || drop(broken)));
+                Poll::Ready(Err(panicked()))
+            }
+        }
+    }
+}
+
+fn panicked() -> ErrorObject {
+    ErrorObject::internal("the handler panicked")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    fn poll(future: Guarded) -> Poll<Outcome> {
+        std::pin::pin!(future).poll(&mut TaskContext::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn a_panic_is_an_internal_error() {
+        let at_once = Guarded::call(|| panic!("at once"));
+        let later = Guarded::call(|| CallFuture::later(async { panic!("later") }));
+        for future in [at_once, later] {
+            let Poll::Ready(Err(error)) = poll(future) else {
+                panic!()
+            };
+            assert_eq!(error, ErrorObject::internal("the handler panicked"));
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_there_is_given_at_once() {
+        let Poll::Ready(Ok(payload)) = poll(Guarded::call(|| CallFuture::now(Ok(Payload::default())))) else {
+            panic!()
+        };
+        assert_eq!(format!("{payload:?}"), "{}");
+    }
+}

@@ -1,0 +1,316 @@
+//! Two connections back to back, each with a service behind it.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytestring::ByteString;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::Notify;
+use turms_core::transport::memory;
+use turms_core::{
+    CallFuture, Connection, ConnectionHandle, ConnectionOptions, Context, Payload, Peer, PeerError, Request, Service,
+};
+use turms_proto::session::{ClientOptions, RequestError, RequestOptions, Status, VersionChoice};
+use turms_proto::types::{
+    ClientCapabilities, DiscoverResult, Implementation, InitializeResult, ServerCapabilities, key,
+};
+use turms_proto::{Ability, ErrorObject, Object, ProtocolVersion, RawJson};
+
+/// Answers a handful of methods, each showing one thing.
+#[derive(Clone, Default)]
+struct Fixture {
+    waiting: Arc<AtomicUsize>,
+    most_waiting: Arc<AtomicUsize>,
+    dropped: Arc<Notify>,
+    release: Arc<Notify>,
+}
+
+impl Service for Fixture {
+    fn call(&self, request: Request, cx: Context) -> CallFuture {
+        let server = Implementation::new("fixture", "1");
+        let capabilities = ServerCapabilities::new();
+        match &*request.method {
+            "initialize" => {
+                let result = InitializeResult::new(cx.version().as_str(), capabilities, server);
+                CallFuture::now(Ok(Payload::new(result)))
+            }
+            "server/discover" => {
+                let versions: Vec<_> = ProtocolVersion::ALL.iter().map(ToString::to_string).collect();
+                CallFuture::now(Ok(Payload::new(DiscoverResult::new(versions, capabilities))))
+            }
+            "test/echo" => CallFuture::now(Ok(request.params)),
+            "test/panic" => panic!("as asked"),
+            "test/tell" => CallFuture::later(async move {
+                for _ in 0..300 {
+                    let told = turms_proto::Notification::raw("test/told", None);
+                    cx.peer()
+                        .notify_raw(told)
+                        .await
+                        .map_err(|error| ErrorObject::internal(error.to_string()))?;
+                }
+                Ok(Payload::default())
+            }),
+            "test/ask" => CallFuture::later(async move {
+                let answer = cx
+                    .peer()
+                    .request_raw("test/echo", None, RequestOptions::default())
+                    .await;
+                answer
+                    .map(Payload::raw)
+                    .map_err(|error| ErrorObject::internal(error.to_string()))
+            }),
+            "test/wait" => CallFuture::later(self.clone().wait()),
+            method => CallFuture::now(Err(ErrorObject::method_not_found(method))),
+        }
+    }
+}
+
+impl Fixture {
+    async fn wait(self) -> turms_core::Outcome {
+        let guard = Waiting::enter(&self);
+        self.release.notified().await;
+        drop(guard);
+        Ok(Payload::default())
+    }
+}
+
+/// Counts who waits, and tells when one stops.
+struct Waiting(Fixture);
+
+impl Waiting {
+    fn enter(fixture: &Fixture) -> Self {
+        let waiting = fixture.waiting.fetch_add(1, Ordering::SeqCst) + 1;
+        fixture.most_waiting.fetch_max(waiting, Ordering::SeqCst);
+        Self(fixture.clone())
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::SeqCst);
+        self.0.dropped.notify_one();
+    }
+}
+
+/// Counts the notifications that reach a client, and answers what the server asks.
+#[derive(Clone, Default)]
+struct Listener(Arc<AtomicUsize>);
+
+impl Service for Listener {
+    fn call(&self, request: Request, _: Context) -> CallFuture {
+        CallFuture::now(Ok(request.params))
+    }
+
+    fn notify(&self, _: ByteString, _: Option<RawJson>, _: Context) -> turms_core::NotifyFuture {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        turms_core::NotifyFuture::done()
+    }
+}
+
+struct Pair {
+    client: ConnectionHandle,
+    server: ConnectionHandle,
+    listener: Listener,
+    version: ProtocolVersion,
+}
+
+async fn connect(version: ProtocolVersion, fixture: &Fixture, options: ConnectionOptions) -> Pair {
+    let (near, far) = memory();
+    let (connection, server) = Connection::server(far.0, far.1, &ProtocolVersion::ALL, options.clone());
+    tokio::spawn(connection.run(fixture.clone()));
+    let listener = Listener::default();
+    let who = ClientOptions::new(Implementation::new("client", "1"), ClientCapabilities::new());
+    let who = who.choice(VersionChoice::Only(version));
+    let (connection, client) = Connection::client(near.0, near.1, who, options);
+    tokio::spawn(connection.run(listener.clone()));
+    let opened = client.opened().await.expect("the fixture speaks every revision");
+    assert_eq!(opened.dialect.version(), version);
+    Pair {
+        client,
+        server,
+        listener,
+        version,
+    }
+}
+
+impl Pair {
+    async fn ask(&self, method: &'static str) -> Result<RawJson, PeerError> {
+        ask(self.client.peer(), self.version, method).await
+    }
+}
+
+async fn ask(peer: Peer, version: ProtocolVersion, method: &'static str) -> Result<RawJson, PeerError> {
+    let mut params = Object::new();
+    if version.has(Ability::Stateless) {
+        let mut meta = Object::new();
+        meta.insert(key::PROTOCOL_VERSION, &version).unwrap();
+        meta.insert(key::CLIENT_CAPABILITIES, &ClientCapabilities::new())
+            .unwrap();
+        params.insert("_meta", &meta).unwrap();
+    }
+    peer.request_raw(method, Some(params.into()), RequestOptions::default())
+        .await
+}
+
+fn error_of(answer: Result<RawJson, PeerError>) -> ErrorObject {
+    match answer {
+        Err(PeerError::Request(RequestError::Peer(error))) => *error,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn every_revision_is_spoken() {
+    for version in ProtocolVersion::ALL {
+        let pair = connect(version, &Fixture::default(), ConnectionOptions::default()).await;
+        assert!(pair.ask("test/echo").await.unwrap().is_object());
+        assert_eq!(pair.client.status(), Status::Ready);
+        assert_eq!(error_of(pair.ask("test/nothing").await).code.0, -32601);
+    }
+}
+
+#[tokio::test]
+async fn a_panic_is_an_answer_and_the_next_call_works() {
+    let pair = connect(
+        ProtocolVersion::LATEST,
+        &Fixture::default(),
+        ConnectionOptions::default(),
+    )
+    .await;
+    assert_eq!(error_of(pair.ask("test/panic").await).code.0, -32603);
+    assert!(pair.ask("test/echo").await.is_ok());
+}
+
+#[tokio::test]
+async fn what_is_told_before_the_answer_arrives_before_it() {
+    let pair = connect(
+        ProtocolVersion::V2025_06_18,
+        &Fixture::default(),
+        ConnectionOptions::default(),
+    )
+    .await;
+    pair.ask("test/tell").await.unwrap();
+    assert_eq!(pair.listener.0.load(Ordering::SeqCst), 300);
+}
+
+#[tokio::test]
+async fn a_handler_may_ask_the_client_even_when_the_house_is_full() {
+    let mut options = ConnectionOptions::default();
+    options.max_in_flight = 2;
+    let pair = connect(ProtocolVersion::V2025_06_18, &Fixture::default(), options).await;
+    let asks: Vec<_> = (0..50)
+        .map(|_| tokio::spawn(ask(pair.client.peer(), pair.version, "test/ask")))
+        .collect();
+    for answer in asks {
+        assert!(answer.await.unwrap().is_ok());
+    }
+}
+
+#[tokio::test]
+async fn ten_thousand_calls_are_bounded_and_all_answered() {
+    let mut options = ConnectionOptions::default();
+    options.max_in_flight = 100;
+    let fixture = Fixture::default();
+    let pair = connect(ProtocolVersion::LATEST, &fixture, options).await;
+    let calls: Vec<_> = (0..10_000)
+        .map(|_| tokio::spawn(ask(pair.client.peer(), pair.version, "test/wait")))
+        .collect();
+    let release = fixture.release.clone();
+    let releasing = tokio::spawn(async move {
+        loop {
+            release.notify_waiters();
+            tokio::task::yield_now().await;
+        }
+    });
+    for call in calls {
+        call.await.unwrap().unwrap();
+    }
+    releasing.abort();
+    assert!(fixture.most_waiting.load(Ordering::SeqCst) <= 100);
+    assert_eq!(pair.client.stats().timed_out, 0);
+}
+
+#[tokio::test]
+async fn a_dropped_call_is_cancelled_at_the_other_end() {
+    for version in ProtocolVersion::ALL {
+        let fixture = Fixture::default();
+        let pair = connect(version, &fixture, ConnectionOptions::default()).await;
+        let call = tokio::spawn(ask(pair.client.peer(), version, "test/wait"));
+        while fixture.waiting.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        call.abort();
+        fixture.dropped.notified().await;
+        assert_eq!(fixture.waiting.load(Ordering::SeqCst), 0);
+        assert!(pair.ask("test/echo").await.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn a_shutdown_finishes_what_runs() {
+    let fixture = Fixture::default();
+    let pair = connect(ProtocolVersion::LATEST, &fixture, ConnectionOptions::default()).await;
+    let call = tokio::spawn(ask(pair.client.peer(), pair.version, "test/wait"));
+    while fixture.waiting.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    pair.server.shutdown();
+    fixture.release.notify_one();
+    assert!(call.await.unwrap().is_ok());
+    pair.server.closed().await;
+    pair.client.closed().await;
+    assert!(matches!(pair.ask("test/echo").await, Err(PeerError::Closed)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_does_not_wait_for_ever() {
+    let fixture = Fixture::default();
+    let pair = connect(ProtocolVersion::LATEST, &fixture, ConnectionOptions::default()).await;
+    let call = tokio::spawn(ask(pair.client.peer(), pair.version, "test/wait"));
+    while fixture.waiting.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    pair.server.shutdown();
+    pair.server.closed().await;
+    assert!(matches!(
+        call.await.unwrap(),
+        Err(PeerError::Request(RequestError::Closed))
+    ));
+    fixture.dropped.notified().await;
+}
+
+#[tokio::test]
+async fn a_bad_line_is_answered_and_the_next_is_served() {
+    let (mut near, far) = memory();
+    let mut options = ConnectionOptions::default();
+    options.line_limit = 200;
+    let (connection, _handle) = Connection::server(far.0, far.1, &ProtocolVersion::ALL, options);
+    let running = tokio::spawn(connection.run(Fixture::default()));
+    let long = "x".repeat(5000);
+    let input = format!("nonsense\n{long}\n\r\n{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}}");
+    near.1.write_all(input.as_bytes()).await.unwrap();
+    near.1.shutdown().await.unwrap();
+    let mut output = String::new();
+    near.0.read_to_string(&mut output).await.unwrap();
+    let lines: Vec<_> = output.lines().collect();
+    assert_eq!(lines.len(), 3, "{output}");
+    assert!(lines[0].contains("-32700"), "{output}");
+    assert!(lines[1].contains("longer than the limit of 200 bytes"), "{output}");
+    assert!(lines[2].contains(r#""id":1,"error":{"code":-32601"#), "{output}");
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_is_not_waited_for_for_ever() {
+    let (near, _far) = memory();
+    let who = ClientOptions::new(Implementation::new("client", "1"), ClientCapabilities::new());
+    let (connection, client) = Connection::client(near.0, near.1, who, ConnectionOptions::default());
+    tokio::spawn(connection.run(Listener::default()));
+    let failure = tokio::time::timeout(Duration::from_secs(60), client.opened())
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert_eq!(failure.to_string(), "the server did not answer the handshake in time");
+}
