@@ -207,7 +207,7 @@ impl<'a> Fields<'a> {
         if let Some(name) = self.duplicate {
             return Err(self.invalid(format!("member \"{name}\" appears twice")));
         }
-        if self.jsonrpc != Some("\"2.0\"") {
+        if self.jsonrpc.and_then(string).as_deref() != Some("2.0") {
             return Err(self.invalid("member \"jsonrpc\" must be \"2.0\""));
         }
         match (self.method, self.result, self.error) {

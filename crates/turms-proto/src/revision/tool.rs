@@ -22,7 +22,7 @@ impl Translate for Tool {
 }
 
 fn describes_object(schema: &Object) -> bool {
-    schema.get("type").is_some_and(|kind| kind.as_str() == "\"object\"")
+    matches!(schema.get_as::<String>("type"), Some(Ok(kind)) if kind == "object")
 }
 
 /// `true` and `false` are schemas too, but the older revisions want an object for every property.

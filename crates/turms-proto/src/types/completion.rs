@@ -70,9 +70,10 @@ impl Serialize for Reference {
 impl<'de> Deserialize<'de> for Reference {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = RawJson::deserialize(deserializer)?;
-        match value.member("type").as_ref().map(RawJson::as_str) {
-            Some("\"ref/prompt\"") => value.decode().map(Self::Prompt).map_err(D::Error::custom),
-            Some("\"ref/resource\"") => value.decode().map(Self::Resource).map_err(D::Error::custom),
+        let kind = value.member("type").and_then(|kind| kind.decode::<String>().ok());
+        match kind.as_deref() {
+            Some("ref/prompt") => value.decode().map(Self::Prompt).map_err(D::Error::custom),
+            Some("ref/resource") => value.decode().map(Self::Resource).map_err(D::Error::custom),
             _ => Err(D::Error::custom("\"type\" must be \"ref/prompt\" or \"ref/resource\"")),
         }
     }
@@ -181,6 +182,20 @@ mod tests {
             (100, Some(150), Some(true))
         );
         assert_eq!(Completion::of(["a"]).has_more, Some(false));
+    }
+
+    #[test]
+    fn a_reference_is_told_by_its_type_however_it_is_spelled() {
+        for text in [
+            r#"{"type":"ref/prompt","name":"a"}"#,
+            r#"{"name":"a","type":"ref\/\u0070rompt"}"#,
+        ] {
+            assert_eq!(
+                crate::decode::<Reference>(text).unwrap(),
+                Reference::prompt("a"),
+                "{text}"
+            );
+        }
     }
 
     #[test]

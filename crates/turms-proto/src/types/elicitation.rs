@@ -112,10 +112,14 @@ impl Serialize for ElicitParams {
 impl<'de> Deserialize<'de> for ElicitParams {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = RawJson::deserialize(deserializer)?;
-        match value.member("mode").as_ref().map(RawJson::as_str) {
-            None | Some("\"form\"" | "null") => value.decode().map(Self::Form).map_err(D::Error::custom),
-            Some("\"url\"") => value.decode().map(Self::Url).map_err(D::Error::custom),
-            Some(mode) => Err(D::Error::custom(format_args!("unknown elicitation mode {mode}"))),
+        let mode: Option<String> = match value.member("mode") {
+            Some(mode) => mode.decode().map_err(|error| D::Error::custom(error.within("mode")))?,
+            None => None,
+        };
+        match mode.as_deref() {
+            None | Some("form") => value.decode().map(Self::Form).map_err(D::Error::custom),
+            Some("url") => value.decode().map(Self::Url).map_err(D::Error::custom),
+            Some(mode) => Err(D::Error::custom(format_args!("unknown elicitation mode {mode:?}"))),
         }
     }
 }
@@ -220,8 +224,12 @@ mod tests {
         ] {
             assert!(matches!(crate::decode(&text), Ok(ElicitParams::Form(_))), "{text}");
         }
-        let url = crate::decode(r#"{"message":"m","mode":"url","url":"https://a.example"}"#);
-        assert_eq!(url, Ok(ElicitParams::url("m", "https://a.example")));
+        for mode in ["url", r"\u0075rl"] {
+            let url = crate::decode(&format!(
+                r#"{{"message":"m","mode":"{mode}","url":"https://a.example"}}"#
+            ));
+            assert_eq!(url, Ok(ElicitParams::url("m", "https://a.example")));
+        }
         let error = crate::decode::<ElicitParams>(r#"{"message":"m","mode":"dance"}"#).unwrap_err();
         assert_eq!(error.to_string(), "unknown elicitation mode \"dance\"");
     }

@@ -329,15 +329,15 @@ fields!(
 impl<'de> Deserialize<'de> for Field {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let object = Object::deserialize(deserializer)?;
-        let kind = object.get("type");
+        let kind = object.get_as::<String>("type").and_then(Result::ok);
         let has = |name| object.contains(name);
-        let field = match kind.as_ref().map(RawJson::as_str) {
-            Some("\"boolean\"") => object.decode().map(Self::Boolean),
-            Some("\"number\"" | "\"integer\"") => object.decode().map(Self::Number),
-            Some("\"string\"") if has("oneOf") => object.decode().map(Self::TitledChoice),
-            Some("\"string\"") if has("enum") => object.decode().map(Self::Choice),
-            Some("\"string\"") => object.decode().map(Self::String),
-            Some("\"array\"") => match object.get("items") {
+        let field = match kind.as_deref() {
+            Some("boolean") => object.decode().map(Self::Boolean),
+            Some("number" | "integer") => object.decode().map(Self::Number),
+            Some("string") if has("oneOf") => object.decode().map(Self::TitledChoice),
+            Some("string") if has("enum") => object.decode().map(Self::Choice),
+            Some("string") => object.decode().map(Self::String),
+            Some("array") => match object.get("items") {
                 Some(items) if items.member("anyOf").is_some() => object.decode().map(Self::TitledChoices),
                 Some(items) if items.member("enum").is_some() => object.decode().map(Self::Choices),
                 _ => Ok(Self::Unknown(object.clone())),
@@ -375,6 +375,12 @@ mod tests {
             assert!(format!("{field:?}").starts_with(expected), "{text}: {field:?}");
             assert_eq!(serde_json::to_string(&field).unwrap(), text);
         }
+    }
+
+    #[test]
+    fn a_field_is_told_by_its_type_however_it_is_spelled() {
+        let field: Field = crate::decode(r#"{"type":"\u0062oolean"}"#).unwrap();
+        assert_eq!(field, Field::Boolean(BooleanField::new()));
     }
 
     #[test]
