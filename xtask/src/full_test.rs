@@ -14,10 +14,7 @@ fn steps() -> Vec<Step> {
     vec![
         Step::new("needs", need::install_missing()),
         Step::cargo("fmt", "fmt --all --check"),
-        Step::cargo(
-            "clippy",
-            "clippy --workspace --all-targets --all-features -- -D warnings",
-        ),
+        Step::cargo("clippy", "clippy --workspace --all-targets --all-features -- -D warnings"),
         Step::cargo("tests", test_command()),
         Step::cargo("doc-tests", "test --workspace --all-features --doc"),
         Step::cargo("docs", "doc --workspace --all-features --no-deps").env("RUSTDOCFLAGS", "-D warnings"),
@@ -39,11 +36,7 @@ fn test_command() -> &'static str {
 fn run_until_failure(steps: Vec<Step>) -> Summary {
     let mut summary = Summary::default();
     for mut step in steps {
-        let outcome = if summary.is_success() {
-            step.run()
-        } else {
-            Outcome::NotRun
-        };
+        let outcome = if summary.is_success() { step.run() } else { Outcome::NotRun };
         summary.push(step.name(), outcome);
     }
     summary

@@ -1,9 +1,5 @@
 //! Turms' own chores, run as `cargo xtask <task>`.
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a developer's tool talks to a terminal"
-)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a developer's tool talks to a terminal")]
 
 mod args;
 mod full_test;
@@ -34,9 +30,5 @@ fn main() -> ExitCode {
 fn test() -> ExitCode {
     let summary = full_test::run();
     println!("xtask test: {summary}");
-    if summary.is_success() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    if summary.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

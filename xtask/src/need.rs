@@ -20,12 +20,6 @@ struct Need {
 }
 
 const NEEDS: &[Need] = &[
-    Need {
-        program: "cargo-fmt",
-        how: "rustup component add rustfmt",
-    },
-    Need {
-        program: "cargo-clippy",
-        how: "rustup component add clippy",
-    },
+    Need { program: "cargo-fmt", how: "rustup component add rustfmt" },
+    Need { program: "cargo-clippy", how: "rustup component add clippy" },
 ];

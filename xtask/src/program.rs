@@ -28,14 +28,8 @@ pub(crate) fn works(program: &str, args: &str) -> bool {
 pub(crate) fn run(command: &mut Command) -> Result<(), RunError> {
     match command.stdin(Stdio::null()).status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(RunError::Failed {
-            line: line(command),
-            status,
-        }),
-        Err(source) => Err(RunError::NotStarted {
-            line: line(command),
-            source,
-        }),
+        Ok(status) => Err(RunError::Failed { line: line(command), status }),
+        Err(source) => Err(RunError::NotStarted { line: line(command), source }),
     }
 }
 

@@ -68,10 +68,7 @@ fn with_causes(error: &dyn Error) -> String {
     text
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "how long a step took is what this tool reports"
-)]
+#[expect(clippy::disallowed_methods, reason = "how long a step took is what this tool reports")]
 fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let start = Instant::now();
     let result = work();

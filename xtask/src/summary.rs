@@ -25,9 +25,7 @@ impl Summary {
 
     /// Whether every step so far has passed.
     pub(crate) fn is_success(&self) -> bool {
-        self.steps
-            .iter()
-            .all(|(_, outcome)| matches!(outcome, Outcome::Passed(_)))
+        self.steps.iter().all(|(_, outcome)| matches!(outcome, Outcome::Passed(_)))
     }
 
     fn total(&self) -> Duration {
@@ -96,10 +94,7 @@ mod tests {
             ("clippy", Outcome::Failed(Duration::from_secs(2))),
             ("tests", Outcome::NotRun),
         ]);
-        assert_eq!(
-            summary.to_string(),
-            "fmt ok 1.0s | clippy FAILED 2.0s | tests not run | total 3.0s"
-        );
+        assert_eq!(summary.to_string(), "fmt ok 1.0s | clippy FAILED 2.0s | tests not run | total 3.0s");
         assert!(!summary.is_success());
     }
 }

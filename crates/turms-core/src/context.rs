@@ -21,13 +21,7 @@ impl Context {
     /// Around a call in a dialect, from a peer.
     #[must_use]
     pub fn new(dialect: Dialect, peer: Peer) -> Self {
-        Self {
-            dialect,
-            id: None,
-            meta: None,
-            peer,
-            extensions: None,
-        }
+        Self { dialect, id: None, meta: None, peer, extensions: None }
     }
 
     /// Around a call within this process: the newest revision, and nobody to speak to.

@@ -124,9 +124,7 @@ impl Peer {
         options: RequestOptions,
     ) -> Result<M::Result, PeerError> {
         let params = RawJson::encode(params)?;
-        let result = self
-            .request_raw(ByteString::from_static(M::NAME), Some(params), options)
-            .await?;
+        let result = self.request_raw(ByteString::from_static(M::NAME), Some(params), options).await?;
         Ok(result.decode()?)
     }
 }

@@ -45,21 +45,13 @@ impl Service for Fixture {
             "test/tell" => CallFuture::later(async move {
                 for _ in 0..300 {
                     let told = turms_proto::Notification::raw("test/told", None);
-                    cx.peer()
-                        .notify_raw(told)
-                        .await
-                        .map_err(|error| ErrorObject::internal(error.to_string()))?;
+                    cx.peer().notify_raw(told).await.map_err(|error| ErrorObject::internal(error.to_string()))?;
                 }
                 Ok(Payload::default())
             }),
             "test/ask" => CallFuture::later(async move {
-                let answer = cx
-                    .peer()
-                    .request_raw("test/echo", None, RequestOptions::default())
-                    .await;
-                answer
-                    .map(Payload::raw)
-                    .map_err(|error| ErrorObject::internal(error.to_string()))
+                let answer = cx.peer().request_raw("test/echo", None, RequestOptions::default()).await;
+                answer.map(Payload::raw).map_err(|error| ErrorObject::internal(error.to_string()))
             }),
             "test/wait" => CallFuture::later(self.clone().wait()),
             method => CallFuture::now(Err(ErrorObject::method_not_found(method))),
@@ -127,12 +119,7 @@ async fn connect(version: ProtocolVersion, fixture: &Fixture, options: Connectio
     tokio::spawn(connection.run(listener.clone()));
     let opened = client.opened().await.expect("the fixture speaks every revision");
     assert_eq!(opened.dialect.version(), version);
-    Pair {
-        client,
-        server,
-        listener,
-        version,
-    }
+    Pair { client, server, listener, version }
 }
 
 impl Pair {
@@ -146,12 +133,10 @@ async fn ask(peer: Peer, version: ProtocolVersion, method: &'static str) -> Resu
     if version.has(Ability::Stateless) {
         let mut meta = Object::new();
         meta.insert(key::PROTOCOL_VERSION, &version).unwrap();
-        meta.insert(key::CLIENT_CAPABILITIES, &ClientCapabilities::new())
-            .unwrap();
+        meta.insert(key::CLIENT_CAPABILITIES, &ClientCapabilities::new()).unwrap();
         params.insert("_meta", &meta).unwrap();
     }
-    peer.request_raw(method, Some(params.into()), RequestOptions::default())
-        .await
+    peer.request_raw(method, Some(params.into()), RequestOptions::default()).await
 }
 
 fn error_of(answer: Result<RawJson, PeerError>) -> ErrorObject {
@@ -173,24 +158,14 @@ async fn every_revision_is_spoken() {
 
 #[tokio::test]
 async fn a_panic_is_an_answer_and_the_next_call_works() {
-    let pair = connect(
-        ProtocolVersion::LATEST,
-        &Fixture::default(),
-        ConnectionOptions::default(),
-    )
-    .await;
+    let pair = connect(ProtocolVersion::LATEST, &Fixture::default(), ConnectionOptions::default()).await;
     assert_eq!(error_of(pair.ask("test/panic").await).code.0, -32603);
     assert!(pair.ask("test/echo").await.is_ok());
 }
 
 #[tokio::test]
 async fn what_is_told_before_the_answer_arrives_before_it() {
-    let pair = connect(
-        ProtocolVersion::V2025_06_18,
-        &Fixture::default(),
-        ConnectionOptions::default(),
-    )
-    .await;
+    let pair = connect(ProtocolVersion::V2025_06_18, &Fixture::default(), ConnectionOptions::default()).await;
     pair.ask("test/tell").await.unwrap();
     assert_eq!(pair.listener.0.load(Ordering::SeqCst), 300);
 }
@@ -200,9 +175,7 @@ async fn a_handler_may_ask_the_client_even_when_the_house_is_full() {
     let mut options = ConnectionOptions::default();
     options.max_in_flight = 2;
     let pair = connect(ProtocolVersion::V2025_06_18, &Fixture::default(), options).await;
-    let asks: Vec<_> = (0..50)
-        .map(|_| tokio::spawn(ask(pair.client.peer(), pair.version, "test/ask")))
-        .collect();
+    let asks: Vec<_> = (0..50).map(|_| tokio::spawn(ask(pair.client.peer(), pair.version, "test/ask"))).collect();
     for answer in asks {
         assert!(answer.await.unwrap().is_ok());
     }
@@ -214,9 +187,7 @@ async fn ten_thousand_calls_are_bounded_and_all_answered() {
     options.max_in_flight = 100;
     let fixture = Fixture::default();
     let pair = connect(ProtocolVersion::LATEST, &fixture, options).await;
-    let calls: Vec<_> = (0..10_000)
-        .map(|_| tokio::spawn(ask(pair.client.peer(), pair.version, "test/wait")))
-        .collect();
+    let calls: Vec<_> = (0..10_000).map(|_| tokio::spawn(ask(pair.client.peer(), pair.version, "test/wait"))).collect();
     let release = fixture.release.clone();
     let releasing = tokio::spawn(async move {
         loop {
@@ -274,10 +245,7 @@ async fn a_shutdown_does_not_wait_for_ever() {
     }
     pair.server.shutdown();
     pair.server.closed().await;
-    assert!(matches!(
-        call.await.unwrap(),
-        Err(PeerError::Request(RequestError::Closed))
-    ));
+    assert!(matches!(call.await.unwrap(), Err(PeerError::Request(RequestError::Closed))));
     fixture.dropped.notified().await;
 }
 
@@ -308,9 +276,6 @@ async fn silence_is_not_waited_for_for_ever() {
     let who = ClientOptions::new(Implementation::new("client", "1"), ClientCapabilities::new());
     let (connection, client) = Connection::client(near.0, near.1, who, ConnectionOptions::default());
     tokio::spawn(connection.run(Listener::default()));
-    let failure = tokio::time::timeout(Duration::from_secs(60), client.opened())
-        .await
-        .unwrap()
-        .unwrap_err();
+    let failure = tokio::time::timeout(Duration::from_secs(60), client.opened()).await.unwrap().unwrap_err();
     assert_eq!(failure.to_string(), "the server did not answer the handshake in time");
 }

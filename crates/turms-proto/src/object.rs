@@ -118,11 +118,7 @@ pub(crate) struct Rewound<A> {
 
 impl<A> Rewound<A> {
     pub(crate) fn new(ahead: Vec<(String, Box<RawValue>)>, rest: A) -> Self {
-        Self {
-            ahead: ahead.into_iter(),
-            next: None,
-            rest,
-        }
+        Self { ahead: ahead.into_iter(), next: None, rest }
     }
 }
 
@@ -133,8 +129,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Rewound<A> {
         match self.ahead.next() {
             Some((name, value)) => {
                 self.next = Some(value);
-                seed.deserialize(serde::de::value::StringDeserializer::new(name))
-                    .map(Some)
+                seed.deserialize(serde::de::value::StringDeserializer::new(name)).map(Some)
             }
             None => self.rest.next_key_seed(seed),
         }
@@ -359,9 +354,7 @@ pub(crate) fn expect_tag<'de, A: MapAccess<'de>>(
     if found == expected {
         return Ok(());
     }
-    Err(A::Error::custom(format_args!(
-        "\"{name}\" is \"{found}\", expected \"{expected}\""
-    )))
+    Err(A::Error::custom(format_args!("\"{name}\" is \"{found}\", expected \"{expected}\"")))
 }
 
 /// Writes down an enumeration of strings: `closed` ones refuse other values, `open` ones keep them in `Other`.

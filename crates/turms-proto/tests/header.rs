@@ -71,10 +71,7 @@ fn text() -> impl Strategy<Value = String> {
         "[ \t\r\n]{1,2}",
         any::<char>().prop_map(String::from),
     ];
-    prop_oneof![
-        proptest::collection::vec(piece, 0..5).prop_map(|pieces| pieces.concat()),
-        any::<String>()
-    ]
+    prop_oneof![proptest::collection::vec(piece, 0..5).prop_map(|pieces| pieces.concat()), any::<String>()]
 }
 
 fn headers() -> ParamHeaders {

@@ -161,40 +161,23 @@ fn expression() -> impl Strategy<Value = (&'static str, Vec<&'static str>, Strin
 }
 
 fn template_and_values() -> impl Strategy<Value = (String, Values)> {
-    (
-        literal(),
-        vec(expression(), 0..4),
-        vec(option::weighted(0.8, value()), 12),
-    )
-        .prop_map(|(mut text, expressions, values)| {
+    (literal(), vec(expression(), 0..4), vec(option::weighted(0.8, value()), 12)).prop_map(
+        |(mut text, expressions, values)| {
             let mut names = (0..).map(|i| format!("v{i}"));
             for (operator, modifiers, literal) in expressions {
-                let variables: Vec<String> = modifiers
-                    .iter()
-                    .zip(&mut names)
-                    .map(|(modifier, name)| name + modifier)
-                    .collect();
+                let variables: Vec<String> =
+                    modifiers.iter().zip(&mut names).map(|(modifier, name)| name + modifier).collect();
                 text += &format!("{{{operator}{}}}{literal}", variables.join(","));
             }
-            let values = (0..)
-                .zip(values)
-                .filter_map(|(i, value)| Some((format!("v{i}"), value?)));
+            let values = (0..).zip(values).filter_map(|(i, value)| Some((format!("v{i}"), value?)));
             (text, values.collect())
-        })
+        },
+    )
 }
 
 /// Every variable is a non-empty string and ends at a reserved character.
 fn unambiguous_template_and_values() -> impl Strategy<Value = (String, Values)> {
-    let part = select(vec![
-        "/{_}",
-        ":{_}",
-        "={_};",
-        "@{_}/here",
-        "{/_,_}",
-        "{;_,_}",
-        "{/_}",
-        "{;_}",
-    ]);
+    let part = select(vec!["/{_}", ":{_}", "={_};", "@{_}/here", "{/_,_}", "{;_,_}", "{/_}", "{;_}"]);
     let query = select(vec!["", "{?_,_}", "{?_}", "?fixed=yes{&_,_}"]);
     let text = prop_oneof![
         4 => vec(piece(), 1..5).prop_map(|pieces| pieces.concat()),

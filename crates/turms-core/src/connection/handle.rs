@@ -12,12 +12,7 @@ use crate::peer::{BoxFuture, Link, Peer, PeerError};
 #[derive(Debug)]
 pub(super) enum Command {
     Notify(Notification),
-    Request {
-        method: ByteString,
-        params: Option<RawJson>,
-        options: RequestOptions,
-        waiter: Waiter,
-    },
+    Request { method: ByteString, params: Option<RawJson>, options: RequestOptions, waiter: Waiter },
 }
 
 /// Something that must reach a connection even when its queue is full.
@@ -64,11 +59,7 @@ impl ConnectionHandle {
     /// How the connection stands.
     #[must_use]
     pub fn status(&self) -> Status {
-        if self.commands.is_closed() {
-            Status::Closed
-        } else {
-            self.view.borrow().status
-        }
+        if self.commands.is_closed() { Status::Closed } else { self.view.borrow().status }
     }
 
     /// What has happened so far.
@@ -123,12 +114,7 @@ pub enum OpenFailure {
 
 impl Link for ConnectionHandle {
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
-        Box::pin(async move {
-            self.commands
-                .send(Command::Notify(notification))
-                .await
-                .map_err(|_| PeerError::Closed)
-        })
+        Box::pin(async move { self.commands.send(Command::Notify(notification)).await.map_err(|_| PeerError::Closed) })
     }
 
     fn request(
@@ -140,17 +126,9 @@ impl Link for ConnectionHandle {
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
             let key = self.keys.fetch_add(1, Ordering::Relaxed);
-            let command = Command::Request {
-                method,
-                params,
-                options,
-                waiter: Waiter { key, reply },
-            };
+            let command = Command::Request { method, params, options, waiter: Waiter { key, reply } };
             self.commands.send(command).await.map_err(|_| PeerError::Closed)?;
-            let mut forget = Forget {
-                signals: &self.signals,
-                key: Some(key),
-            };
+            let mut forget = Forget { signals: &self.signals, key: Some(key) };
             let answer = answer.await;
             forget.key = None;
             answer.unwrap_or(Err(PeerError::Closed))

@@ -141,20 +141,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         let (command_sender, commands) = mpsc::channel(256);
         let (signal_sender, signals) = mpsc::unbounded_channel();
         let (answering, answers) = mpsc::unbounded_channel();
-        let view = View {
-            status: session.status(),
-            opened: None,
-            stats: *session.stats(),
-            pending: 0,
-        };
+        let view = View { status: session.status(), opened: None, stats: *session.stats(), pending: 0 };
         let (view, viewer) = watch::channel(view);
         let keys = Arc::new(AtomicU64::new(0));
-        let handle = ConnectionHandle {
-            commands: command_sender,
-            signals: signal_sender,
-            view: viewer,
-            keys,
-        };
+        let handle = ConnectionHandle { commands: command_sender, signals: signal_sender, view: viewer, keys };
         let connection = Self {
             reader,
             lines: Lines::new(options.line_limit),
@@ -255,13 +245,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 
     fn read_line(&mut self, line: Result<Bytes, LineTooLong>) {
         match line {
-            Ok(line) => self
-                .session
-                .receive(Incoming::decode(line, self.options.batch_limit), now()),
+            Ok(line) => self.session.receive(Incoming::decode(line, self.options.batch_limit), now()),
             Err(too_long) => {
                 let error = ErrorObject::invalid_request(too_long.to_string());
-                self.output
-                    .message(&mut self.session, &Message::Response(Response::without_id(error)));
+                self.output.message(&mut self.session, &Message::Response(Response::without_id(error)));
             }
         }
     }
@@ -302,35 +289,20 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 
     /// Most calls answer at once and need no task of their own.
     async fn call(&mut self, call: Call, service: &impl Service) {
-        let Call {
-            request,
-            dialect,
-            ticket,
-            ..
-        } = call;
+        let Call { request, dialect, ticket, .. } = call;
         let (method, params) = (request.method, request.params);
         let cx = self.context(dialect, params.as_ref()).with_id(ticket.id().clone());
         let params = params.map_or_else(Payload::default, Payload::raw);
         let mut future = Guarded::call(|| service.call(Request::raw(method.clone(), params), cx));
         match poll_once(&mut future).await {
-            Poll::Ready(outcome) => self.take_answer(Answer {
-                ticket,
-                method,
-                dialect,
-                outcome,
-            }),
+            Poll::Ready(outcome) => self.take_answer(Answer { ticket, method, dialect, outcome }),
             Poll::Pending => {
                 let answering = self.answering.clone();
                 let key = ticket.clone();
                 let task = tokio::spawn(async move {
                     let outcome = future.await;
                     // The connection may have ended meanwhile.
-                    let _ = answering.send(Answer {
-                        ticket,
-                        method,
-                        dialect,
-                        outcome,
-                    });
+                    let _ = answering.send(Answer { ticket, method, dialect, outcome });
                 });
                 self.tasks.insert(key, task.abort_handle());
             }
@@ -338,10 +310,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 
     async fn hear(&mut self, notification: Notification, service: &impl Service) {
-        let dialect = self
-            .session
-            .dialect()
-            .unwrap_or(Dialect::Handshake(ProtocolVersion::LATEST_WITH_HANDSHAKE));
+        let dialect = self.session.dialect().unwrap_or(Dialect::Handshake(ProtocolVersion::LATEST_WITH_HANDSHAKE));
         let cx = self.context(dialect, notification.params.as_ref());
         let mut heard = service.notify(notification.method, notification.params, cx);
         if poll_once(&mut heard).await.is_pending() {
@@ -350,9 +319,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 
     fn context(&self, dialect: Dialect, params: Option<&RawJson>) -> Context {
-        let meta = params
-            .and_then(|params| params.member("_meta"))
-            .and_then(|meta| meta.as_object());
+        let meta = params.and_then(|params| params.member("_meta")).and_then(|meta| meta.as_object());
         Context::new(dialect, self.peer.clone()).with_meta(meta.map(Meta::from))
     }
 
@@ -374,8 +341,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             Reply::Send => self.output.answer(&mut self.session, answer.ticket.id(), outcome),
             Reply::Collect => {
                 let outcome = outcome.and_then(|payload| payload.into_raw().map_err(|error| unwritable(&error)));
-                self.session
-                    .collect(to, Response::new(answer.ticket.id().clone(), outcome));
+                self.session.collect(to, Response::new(answer.ticket.id().clone(), outcome));
             }
             _ => {}
         }
@@ -386,16 +352,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             Command::Notify(notification) => {
                 let Notification { method, params, .. } = notification;
                 if let Ok(notification) = self.session.notify(method, params) {
-                    self.output
-                        .message(&mut self.session, &Message::Notification(notification));
+                    self.output.message(&mut self.session, &Message::Notification(notification));
                 }
             }
-            Command::Request {
-                method,
-                params,
-                options,
-                waiter,
-            } => {
+            Command::Request { method, params, options, waiter } => {
                 let key = waiter.key;
                 if let Err(error) = self.session.may_request(&method) {
                     return waiter.refuse(error);
@@ -466,9 +426,7 @@ fn lower(outcome: Outcome, method: &str, to: ProtocolVersion) -> Outcome {
     match outcome {
         Ok(mut payload) => match payload.lower_result(method, to) {
             Ok(()) => Ok(payload),
-            Err(problem) => Err(ErrorObject::internal(format!(
-                "the result of {method} is not one: {problem}"
-            ))),
+            Err(problem) => Err(ErrorObject::internal(format!("the result of {method} is not one: {problem}"))),
         },
         Err(mut error) => {
             error.lower(to);
@@ -478,9 +436,7 @@ fn lower(outcome: Outcome, method: &str, to: ProtocolVersion) -> Outcome {
 }
 
 fn unwritable(error: &turms_proto::EncodeError) -> ErrorObject {
-    let cause = std::error::Error::source(error)
-        .map(ToString::to_string)
-        .unwrap_or_default();
+    let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
     ErrorObject::internal(format!("the result cannot be written as JSON: {cause}"))
 }
 

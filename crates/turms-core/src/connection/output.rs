@@ -25,12 +25,7 @@ impl<W: AsyncWrite + Unpin> Output<W> {
     const KEPT: usize = 64 * 1024;
 
     pub(super) fn new(writer: W) -> Self {
-        Self {
-            writer,
-            buffer: Vec::new(),
-            written: 0,
-            unflushed: false,
-        }
+        Self { writer, buffer: Vec::new(), written: 0, unflushed: false }
     }
 
     /// How much waits to be written.
@@ -86,11 +81,8 @@ impl<W: AsyncWrite + Unpin> Output<W> {
 
     /// Writes everything, then closes.
     pub(super) async fn drain(&mut self) -> io::Result<()> {
-        let written = if self.len() > 0 || self.unflushed {
-            poll_fn(|task| self.poll_write(task)).await
-        } else {
-            Ok(())
-        };
+        let written =
+            if self.len() > 0 || self.unflushed { poll_fn(|task| self.poll_write(task)).await } else { Ok(()) };
         let closed = poll_fn(|task| Pin::new(&mut self.writer).poll_shutdown(task)).await;
         match written.and(closed) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

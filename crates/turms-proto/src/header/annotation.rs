@@ -113,9 +113,7 @@ impl<'s> Search<'s> {
         let Value::Object(members) = members else {
             return self.schema(members, Reach::Elsewhere);
         };
-        members
-            .iter()
-            .try_for_each(|(name, schema)| self.within(name.into(), |search| search.schema(schema, reach)))
+        members.iter().try_for_each(|(name, schema)| self.within(name.into(), |search| search.schema(schema, reach)))
     }
 
     fn annotation(
@@ -131,11 +129,7 @@ impl<'s> Search<'s> {
         let Some(name) = annotation.as_str().filter(|name| is_token(name)) else {
             return Err(HeaderAnnotationError::NotToken { place });
         };
-        let Some(kind) = owner
-            .get("type")
-            .and_then(Value::as_str)
-            .and_then(ParamType::from_schema)
-        else {
+        let Some(kind) = owner.get("type").and_then(Value::as_str).and_then(ParamType::from_schema) else {
             return Err(HeaderAnnotationError::Type { place });
         };
         if let Some(first) = self.places.insert(name.to_ascii_lowercase(), place.clone()) {
@@ -153,9 +147,7 @@ impl<'s> Search<'s> {
     ) -> Result<(), HeaderAnnotationError> {
         self.path.push(key);
         if self.path.len() > MAX_SCHEMA_DEPTH {
-            return Err(HeaderAnnotationError::TooDeep {
-                place: pointer(&self.path),
-            });
+            return Err(HeaderAnnotationError::TooDeep { place: pointer(&self.path) });
         }
         look(self)?;
         self.path.pop();
@@ -165,17 +157,12 @@ impl<'s> Search<'s> {
 
 /// RFC 6901.
 pub(super) fn pointer(path: &[impl AsRef<str>]) -> String {
-    path.iter()
-        .map(|key| format!("/{}", key.as_ref().replace('~', "~0").replace('/', "~1")))
-        .collect()
+    path.iter().map(|key| format!("/{}", key.as_ref().replace('~', "~0").replace('/', "~1"))).collect()
 }
 
 /// RFC 9110 §5.6.2.
 fn is_token(text: &str) -> bool {
-    !text.is_empty()
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }
 
 #[cfg(test)]
@@ -206,19 +193,12 @@ mod tests {
             },
         });
         let found = collect(&schema).unwrap();
-        let mut shown: Vec<_> = found
-            .iter()
-            .map(|p| (p.header(), p.path().join("/"), p.kind()))
-            .collect();
+        let mut shown: Vec<_> = found.iter().map(|p| (p.header(), p.path().join("/"), p.kind())).collect();
         shown.sort_by(|a, b| a.1.cmp(&b.1));
         assert_eq!(
             shown,
             [
-                (
-                    "Mcp-Param-X!#$%&'*+-.^_`|~9",
-                    "deep/flag".to_owned(),
-                    ParamType::Boolean
-                ),
+                ("Mcp-Param-X!#$%&'*+-.^_`|~9", "deep/flag".to_owned(), ParamType::Boolean),
                 ("Mcp-Param-Count", "deep/properties".to_owned(), ParamType::Integer),
                 ("Mcp-Param-Region", "region".to_owned(), ParamType::String),
             ]
@@ -227,12 +207,9 @@ mod tests {
 
     #[test]
     fn a_schema_without_annotations_has_no_headers() {
-        for schema in [
-            json!({}),
-            json!(true),
-            json!(null),
-            json!({"type": "object", "properties": {"a": {"type": "null"}}}),
-        ] {
+        for schema in
+            [json!({}), json!(true), json!(null), json!({"type": "object", "properties": {"a": {"type": "null"}}})]
+        {
             assert_eq!(collect(&schema), Ok(Vec::new()));
         }
     }
@@ -251,16 +228,9 @@ mod tests {
 
     #[test]
     fn names_must_be_tokens() {
-        for name in [
-            json!(""),
-            json!("a b"),
-            json!("a:"),
-            json!("é"),
-            json!("a\r\n"),
-            json!("a/b"),
-            json!(1),
-            json!(null),
-        ] {
+        for name in
+            [json!(""), json!("a b"), json!("a:"), json!("é"), json!("a\r\n"), json!("a/b"), json!(1), json!(null)]
+        {
             let schema = property(&json!({"type": "string", "x-mcp-header": name}));
             let place = "/properties/a/x-mcp-header".to_owned();
             assert_eq!(error(&schema), HeaderAnnotationError::NotToken { place }, "{name}");
@@ -294,10 +264,7 @@ mod tests {
             let schema = property(&json!({"type": kind, "x-mcp-header": "A"}));
             assert!(matches!(error(&schema), HeaderAnnotationError::Type { .. }), "{kind}");
         }
-        assert!(matches!(
-            error(&property(&json!({"x-mcp-header": "A"}))),
-            HeaderAnnotationError::Type { .. }
-        ));
+        assert!(matches!(error(&property(&json!({"x-mcp-header": "A"}))), HeaderAnnotationError::Type { .. }));
     }
 
     #[test]
@@ -324,10 +291,7 @@ mod tests {
             property(&json!({"type": "array", "items": {"properties": {"b": annotated}}})),
             property(&json!({"type": "string", "x-other": {"x-mcp-header": "A"}})),
         ] {
-            assert!(
-                matches!(error(&schema), HeaderAnnotationError::Unreachable { .. }),
-                "{schema}"
-            );
+            assert!(matches!(error(&schema), HeaderAnnotationError::Unreachable { .. }), "{schema}");
         }
     }
 

@@ -49,11 +49,7 @@ impl<'a> From<Option<&'a str>> for HeaderLookup<'a> {
 ///
 /// The header is missing, malformed or different.
 pub fn check_version(found: HeaderLookup<'_>, version: &str) -> Result<(), HeaderMismatch> {
-    Mirror {
-        header: PROTOCOL_VERSION,
-        place: META_VERSION,
-    }
-    .check_literal(found, version)
+    Mirror { header: PROTOCOL_VERSION, place: META_VERSION }.check_literal(found, version)
 }
 
 const META_VERSION: &str = "/params/_meta/io.modelcontextprotocol~1protocolVersion";
@@ -66,11 +62,7 @@ const META_VERSION: &str = "/params/_meta/io.modelcontextprotocol~1protocolVersi
 ///
 /// The header is missing, malformed or different.
 pub fn check_method(found: HeaderLookup<'_>, method: &str) -> Result<(), HeaderMismatch> {
-    Mirror {
-        header: METHOD,
-        place: "/method",
-    }
-    .check_literal(found, method)
+    Mirror { header: METHOD, place: "/method" }.check_literal(found, method)
 }
 
 /// Compares the `Mcp-Name` header with the member of `params` that [`name_member`] tells, `None` if `params` lacks it.
@@ -96,11 +88,7 @@ pub fn check_name(found: HeaderLookup<'_>, method: &str, name: Option<&str>) -> 
         return Ok(());
     };
     let place = format!("/params/{member}");
-    Mirror {
-        header: NAME,
-        place: &place,
-    }
-    .check(found, name, |value, name| value == name)
+    Mirror { header: NAME, place: &place }.check(found, name, |value, name| value == name)
 }
 
 /// One header and the place in the body that it repeats.
@@ -122,31 +110,18 @@ impl Mirror<'_> {
         match (self.single(found)?, body) {
             (None, None) => Ok(()),
             (None, Some(_)) => Err(self.missing()),
-            (Some(_), None) => Err(HeaderMismatch::Unexpected {
-                header: self.header(),
-                place: self.place(),
-            }),
+            (Some(_), None) => Err(HeaderMismatch::Unexpected { header: self.header(), place: self.place() }),
             (Some(value), Some(body)) => {
-                let decoded = decode_value(value).map_err(|source| HeaderMismatch::Encoding {
-                    header: self.header(),
-                    source,
-                })?;
-                if is_same(&decoded, body) {
-                    Ok(())
-                } else {
-                    Err(self.different(value))
-                }
+                let decoded =
+                    decode_value(value).map_err(|source| HeaderMismatch::Encoding { header: self.header(), source })?;
+                if is_same(&decoded, body) { Ok(()) } else { Err(self.different(value)) }
             }
         }
     }
 
     fn check_literal(self, found: HeaderLookup<'_>, body: &str) -> Result<(), HeaderMismatch> {
         let value = self.single(found)?.ok_or_else(|| self.missing())?;
-        if value.trim_matches([' ', '\t']) == body {
-            Ok(())
-        } else {
-            Err(self.different(value))
-        }
+        if value.trim_matches([' ', '\t']) == body { Ok(()) } else { Err(self.different(value)) }
     }
 
     fn single(self, found: HeaderLookup<'_>) -> Result<Option<&str>, HeaderMismatch> {
@@ -159,19 +134,12 @@ impl Mirror<'_> {
     }
 
     fn missing(self) -> HeaderMismatch {
-        HeaderMismatch::Missing {
-            header: self.header(),
-            place: self.place(),
-        }
+        HeaderMismatch::Missing { header: self.header(), place: self.place() }
     }
 
     fn different(self, value: &str) -> HeaderMismatch {
         let value = value.trim_matches([' ', '\t']).chars().take(MAX_SHOWN).collect();
-        HeaderMismatch::Different {
-            header: self.header(),
-            place: self.place(),
-            value,
-        }
+        HeaderMismatch::Different { header: self.header(), place: self.place(), value }
     }
 
     fn header(self) -> String {
@@ -281,13 +249,7 @@ mod tests {
     fn the_name_may_be_encoded() {
         assert!(check_name(HeaderLookup::One("=?base64?w6k=?="), "tools/call", Some("é")).is_ok());
         let error = check_name(HeaderLookup::One("=?base64?w6k?="), "tools/call", Some("é")).unwrap_err();
-        assert_eq!(
-            error,
-            HeaderMismatch::Encoding {
-                header: NAME.to_owned(),
-                source: HeaderError::Base64
-            }
-        );
+        assert_eq!(error, HeaderMismatch::Encoding { header: NAME.to_owned(), source: HeaderError::Base64 });
     }
 
     #[test]
@@ -307,10 +269,7 @@ mod tests {
                 "header \"mcp-method\" is missing; it must repeat what the request body says at \"/method\"",
             ),
             (HeaderLookup::Repeated, "header \"mcp-method\" must be sent only once"),
-            (
-                HeaderLookup::NotText,
-                "header \"mcp-method\" must consist of visible ASCII characters, spaces and tabs",
-            ),
+            (HeaderLookup::NotText, "header \"mcp-method\" must consist of visible ASCII characters, spaces and tabs"),
             (
                 HeaderLookup::One(" a\u{1b} "),
                 "header \"mcp-method\" says \"a\\u{1b}\", which is not what the request body says at \"/method\"",
@@ -319,13 +278,8 @@ mod tests {
         for (found, message) in cases {
             assert_eq!(check_method(found, "tools/call").unwrap_err().to_string(), message);
         }
-        let version = check_version(HeaderLookup::One("2025-11-25"), "2026-07-28")
-            .unwrap_err()
-            .to_string();
-        assert!(
-            version.contains("io.modelcontextprotocol~1protocolVersion"),
-            "{version}"
-        );
+        let version = check_version(HeaderLookup::One("2025-11-25"), "2026-07-28").unwrap_err().to_string();
+        assert!(version.contains("io.modelcontextprotocol~1protocolVersion"), "{version}");
     }
 
     #[test]

@@ -81,13 +81,8 @@ impl ParamHeaders {
         self.params.iter().try_for_each(|param| {
             let body = param.scalar(arguments).map_err(HeaderMismatch::Argument)?;
             let place = format!("/params/arguments{}", pointer(&param.path));
-            let mirror = Mirror {
-                header: &param.header,
-                place: &place,
-            };
-            mirror.check(lookup(&param.header.to_ascii_lowercase()), body, |value, body| {
-                body.is_said_by(value)
-            })
+            let mirror = Mirror { header: &param.header, place: &place };
+            mirror.check(lookup(&param.header.to_ascii_lowercase()), body, |value, body| body.is_said_by(value))
         })
     }
 
@@ -113,11 +108,7 @@ pub struct ParamHeader {
 
 impl ParamHeader {
     pub(super) fn new(name: &str, path: Vec<String>, kind: ParamType) -> Self {
-        Self {
-            header: format!("Mcp-Param-{name}"),
-            path,
-            kind,
-        }
+        Self { header: format!("Mcp-Param-{name}"), path, kind }
     }
 
     /// The whole name of the header, such as `Mcp-Param-Region`, in the case of the annotation.
@@ -155,18 +146,11 @@ impl ParamHeader {
     }
 
     fn wrong_type(&self) -> HeaderError {
-        HeaderError::ArgumentType {
-            header: self.header.clone(),
-            place: pointer(&self.path),
-            expected: self.kind,
-        }
+        HeaderError::ArgumentType { header: self.header.clone(), place: pointer(&self.path), expected: self.kind }
     }
 
     fn out_of_range(&self) -> HeaderError {
-        HeaderError::ArgumentRange {
-            header: self.header.clone(),
-            place: pointer(&self.path),
-        }
+        HeaderError::ArgumentRange { header: self.header.clone(), place: pointer(&self.path) }
     }
 }
 
@@ -240,24 +224,14 @@ fn parse_integer(text: &str) -> Option<i64> {
 /// The number as an integer, unless it has a fraction. What no `i128` holds becomes its limit, which is
 /// not [safe] either.
 fn whole(number: &Number) -> Option<i128> {
-    let integer = number
-        .as_i64()
-        .map(i128::from)
-        .or_else(|| number.as_u64().map(i128::from));
-    integer.or_else(|| {
-        number
-            .as_f64()
-            .filter(|float| float.fract() == 0.0)
-            .map(|float| float as i128)
-    })
+    let integer = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
+    integer.or_else(|| number.as_f64().filter(|float| float.fract() == 0.0).map(|float| float as i128))
 }
 
 /// The integer if every JSON parser reads the same.
 fn safe(integer: i128) -> Option<i64> {
     const MAX_SAFE: i128 = (1 << 53) - 1;
-    i64::try_from(integer)
-        .ok()
-        .filter(|_| (-MAX_SAFE..=MAX_SAFE).contains(&integer))
+    i64::try_from(integer).ok().filter(|_| (-MAX_SAFE..=MAX_SAFE).contains(&integer))
 }
 
 #[cfg(test)]
@@ -285,12 +259,7 @@ mod tests {
 
     /// Checks `arguments` against headers given by lower-case name.
     fn check(arguments: &Value, sent: &[(&str, &str)]) -> Result<(), HeaderMismatch> {
-        headers().check(arguments, |name| {
-            sent.iter()
-                .find(|(known, _)| *known == name)
-                .map(|(_, value)| *value)
-                .into()
-        })
+        headers().check(arguments, |name| sent.iter().find(|(known, _)| *known == name).map(|(_, value)| *value).into())
     }
 
     #[test]
@@ -298,16 +267,9 @@ mod tests {
         let arguments = json!({"region": "Zürich", "page": {"count": -7}, "dry": true, "other": 1});
         assert_eq!(
             extracted(&arguments),
-            [
-                "Mcp-Param-Count: -7",
-                "Mcp-Param-Dry-Run: true",
-                "Mcp-Param-Region: =?base64?WsO8cmljaA==?="
-            ]
+            ["Mcp-Param-Count: -7", "Mcp-Param-Dry-Run: true", "Mcp-Param-Region: =?base64?WsO8cmljaA==?="]
         );
-        assert_eq!(
-            extracted(&json!({"region": "", "dry": false})),
-            ["Mcp-Param-Dry-Run: false", "Mcp-Param-Region: "]
-        );
+        assert_eq!(extracted(&json!({"region": "", "dry": false})), ["Mcp-Param-Dry-Run: false", "Mcp-Param-Region: "]);
     }
 
     #[test]
@@ -338,23 +300,15 @@ mod tests {
         ] {
             assert_eq!(extracted(&count(number)), [format!("Mcp-Param-Count: {text}")]);
         }
-        for number in [
-            json!(9_007_199_254_740_992_i64),
-            json!(i64::MIN),
-            json!(u64::MAX),
-            json!(1e300),
-            json!(-1e300),
-        ] {
+        for number in [json!(9_007_199_254_740_992_i64), json!(i64::MIN), json!(u64::MAX), json!(1e300), json!(-1e300)]
+        {
             let error = headers().extract(&count(number)).unwrap_err();
             assert_eq!(
                 error.to_string(),
                 "argument \"/page/count\" for header \"Mcp-Param-Count\" is not between -(2^53-1) and 2^53-1"
             );
         }
-        assert!(matches!(
-            headers().extract(&count(json!(1.5))),
-            Err(HeaderError::ArgumentType { .. })
-        ));
+        assert!(matches!(headers().extract(&count(json!(1.5))), Err(HeaderError::ArgumentType { .. })));
     }
 
     #[test]
@@ -381,14 +335,8 @@ mod tests {
             json!({}),
         ] {
             let sent = headers().extract(&arguments).unwrap();
-            let lower: Vec<_> = sent
-                .iter()
-                .map(|(name, value)| (name.to_ascii_lowercase(), value))
-                .collect();
-            let sent: Vec<_> = lower
-                .iter()
-                .map(|(name, value)| (name.as_str(), value.as_str()))
-                .collect();
+            let lower: Vec<_> = sent.iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
+            let sent: Vec<_> = lower.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
             assert_eq!(check(&arguments, &sent), Ok(()), "{arguments}");
         }
     }
@@ -399,14 +347,7 @@ mod tests {
         for value in ["Hello", " Hello\t", "=?base64?SGVsbG8=?="] {
             assert_eq!(check(&arguments, &[("mcp-param-region", value)]), Ok(()), "{value}");
         }
-        for value in [
-            "hello",
-            "",
-            "SGVsbG8=",
-            "=?base64?SGVsbG8=",
-            "=?base64?SGVsbG8?=",
-            "=?base64?!!!?=",
-        ] {
+        for value in ["hello", "", "SGVsbG8=", "=?base64?SGVsbG8=", "=?base64?SGVsbG8?=", "=?base64?!!!?="] {
             assert!(check(&arguments, &[("mcp-param-region", value)]).is_err(), "{value}");
         }
     }
@@ -420,19 +361,8 @@ mod tests {
             }
             let huge = "9".repeat(10_000);
             // The last one is " 42".
-            for value in [
-                "43",
-                "42.5",
-                "+42",
-                "042",
-                "0x2a",
-                "",
-                "4 2",
-                "\"42\"",
-                "1e999999",
-                &huge,
-                "=?base64?IDQy?=",
-            ] {
+            for value in ["43", "42.5", "+42", "042", "0x2a", "", "4 2", "\"42\"", "1e999999", &huge, "=?base64?IDQy?="]
+            {
                 assert!(check(&arguments, &[("mcp-param-count", value)]).is_err(), "{value}");
             }
         }
@@ -454,9 +384,7 @@ mod tests {
              \"/params/arguments/region\""
         );
         assert_eq!(
-            check(&json!({"region": null}), &[("mcp-param-region", "")])
-                .unwrap_err()
-                .to_string(),
+            check(&json!({"region": null}), &[("mcp-param-region", "")]).unwrap_err().to_string(),
             "header \"Mcp-Param-Region\" must not be sent; the request body has nothing at \
              \"/params/arguments/region\""
         );
@@ -468,10 +396,7 @@ mod tests {
         for found in [HeaderLookup::Repeated, HeaderLookup::NotText] {
             assert!(headers().check(&arguments, |_| found).is_err());
         }
-        assert_eq!(
-            check(&arguments, &[("mcp-param-region", "eu"), ("mcp-param-other", "x")]),
-            Ok(())
-        );
+        assert_eq!(check(&arguments, &[("mcp-param-region", "eu"), ("mcp-param-other", "x")]), Ok(()));
     }
 
     #[test]

@@ -236,11 +236,7 @@ pub fn decode_value<T: DeserializeOwned>(value: serde_json::Value) -> Result<T, 
 }
 
 fn path_text(path: &serde_path_to_error::Path) -> String {
-    if path.iter().len() == 0 {
-        String::new()
-    } else {
-        path.to_string()
-    }
+    if path.iter().len() == 0 { String::new() } else { path.to_string() }
 }
 
 /// A value was JSON, but not of the shape that is expected where it stands.
@@ -254,19 +250,13 @@ impl DecodeError {
     fn new(path: String, error: &serde_json::Error) -> Self {
         let text = error.to_string();
         // Positions count from the start of a fragment nobody sees; the path says where.
-        let problem = text
-            .rfind(" at line ")
-            .map_or(text.as_str(), |end| &text[..end])
-            .replace('`', "\"");
+        let problem = text.rfind(" at line ").map_or(text.as_str(), |end| &text[..end]).replace('`', "\"");
         Self { path, problem }
     }
 
     /// A decode error for a reason of the caller's own.
     pub fn custom(problem: impl fmt::Display) -> Self {
-        Self {
-            path: String::new(),
-            problem: problem.to_string(),
-        }
+        Self { path: String::new(), problem: problem.to_string() }
     }
 
     /// Where the problem is, such as `arguments.items[2].name`; empty for the value itself.

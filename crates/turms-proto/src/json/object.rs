@@ -37,10 +37,7 @@ impl Object {
     /// When it is not.
     pub fn parse(text: impl Into<ByteString>) -> Result<Self, SyntaxError> {
         let value = RawJson::parse(text)?;
-        value.as_object().ok_or(SyntaxError {
-            offset: 0,
-            problem: super::Problem::UnexpectedCharacter,
-        })
+        value.as_object().ok_or(SyntaxError { offset: 0, problem: super::Problem::UnexpectedCharacter })
     }
 
     /// Serializes a value that becomes an object: a struct or a map.
@@ -49,9 +46,7 @@ impl Object {
     /// When it becomes something else, or its serializer fails.
     pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, EncodeError> {
         let value = RawJson::encode(value)?;
-        value
-            .as_object()
-            .ok_or_else(|| EncodeError::custom(format_args!("expected an object, not {value}")))
+        value.as_object().ok_or_else(|| EncodeError::custom(format_args!("expected an object, not {value}")))
     }
 
     /// Decodes the whole object into a type.
@@ -210,9 +205,7 @@ impl Serialize for Object {
 impl<'de> Deserialize<'de> for Object {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = RawJson::from(Box::<RawValue>::deserialize(deserializer)?);
-        value
-            .as_object()
-            .ok_or_else(|| serde::de::Error::custom("invalid type: expected an object"))
+        value.as_object().ok_or_else(|| serde::de::Error::custom("invalid type: expected an object"))
     }
 }
 
@@ -268,10 +261,7 @@ mod tests {
         object.insert("b\n", "two").unwrap();
         assert_eq!(object.as_str(), r#"{"a":1,"b\n":"two","c":3}"#);
         assert_eq!(object.remove("a").unwrap().as_str(), "1");
-        assert_eq!(
-            object.iter().map(|(key, _)| key.into_owned()).collect::<Vec<_>>(),
-            ["b\n", "c"]
-        );
+        assert_eq!(object.iter().map(|(key, _)| key.into_owned()).collect::<Vec<_>>(), ["b\n", "c"]);
         object.retain(|_| false);
         assert_eq!(object, Object::new());
         assert!(object.is_empty() && Object::parse("{ }").unwrap().is_empty());

@@ -104,11 +104,7 @@ pub(crate) struct Scanner<'a> {
 
 impl<'a> Scanner<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
-        Self {
-            text,
-            at: 0,
-            layout: Layout::OneLine,
-        }
+        Self { text, at: 0, layout: Layout::OneLine }
     }
 
     pub(crate) fn layout(&self) -> Layout {
@@ -143,11 +139,7 @@ impl<'a> Scanner<'a> {
     /// Nothing but white space may be left.
     pub(crate) fn finish(&mut self) -> Result<(), SyntaxError> {
         self.skip_space();
-        if self.at == self.text.len() {
-            Ok(())
-        } else {
-            Err(self.error(Problem::TrailingCharacters))
-        }
+        if self.at == self.text.len() { Ok(()) } else { Err(self.error(Problem::TrailingCharacters)) }
     }
 
     /// Steps into an object: the cursor must stand on its `{`.
@@ -192,11 +184,7 @@ impl<'a> Scanner<'a> {
             _ => return Err(self.unexpected()),
         }
         self.skip_space();
-        if self.peek() == Some(end) {
-            Err(self.unexpected())
-        } else {
-            Ok(true)
-        }
+        if self.peek() == Some(end) { Err(self.unexpected()) } else { Ok(true) }
     }
 
     /// A key, its colon, and the space behind.
@@ -359,10 +347,7 @@ impl<'a> Scanner<'a> {
             }
             self.at += 8;
         }
-        while self
-            .peek()
-            .is_some_and(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\')
-        {
+        while self.peek().is_some_and(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
             self.at += 1;
         }
     }
@@ -387,19 +372,12 @@ impl<'a> Scanner<'a> {
     }
 
     fn unexpected(&self) -> SyntaxError {
-        let problem = if self.peek().is_none() {
-            Problem::UnexpectedEnd
-        } else {
-            Problem::UnexpectedCharacter
-        };
+        let problem = if self.peek().is_none() { Problem::UnexpectedEnd } else { Problem::UnexpectedCharacter };
         self.error(problem)
     }
 
     fn error(&self, problem: Problem) -> SyntaxError {
-        SyntaxError {
-            offset: self.at,
-            problem,
-        }
+        SyntaxError { offset: self.at, problem }
     }
 }
 
@@ -459,10 +437,7 @@ mod tests {
         assert!(check(&nested(MAX_DEPTH)).is_ok());
         assert!(serde_json::from_str::<serde_json::Value>(&nested(MAX_DEPTH)).is_ok());
         assert_eq!(check(&nested(MAX_DEPTH + 1)).unwrap_err().problem, Problem::TooDeep);
-        assert_eq!(
-            check(&"{\"a\":".repeat(1_000_000)).unwrap_err().problem,
-            Problem::TooDeep
-        );
+        assert_eq!(check(&"{\"a\":".repeat(1_000_000)).unwrap_err().problem, Problem::TooDeep);
     }
 
     #[test]

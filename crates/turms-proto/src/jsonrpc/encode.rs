@@ -181,9 +181,6 @@ mod tests {
         failure(&mut absent, None, &error);
         failure_with_null_id(&mut null, &error);
         assert_eq!(absent, br#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"?"}}"#);
-        assert_eq!(
-            null,
-            br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}"#
-        );
+        assert_eq!(null, br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}"#);
     }
 }

@@ -85,11 +85,7 @@ impl InvalidMessage {
     }
 
     fn unreadable(error: ErrorObject) -> Self {
-        Self {
-            id: None,
-            kind: InvalidKind::Unreadable,
-            error: Box::new(error),
-        }
+        Self { id: None, kind: InvalidKind::Unreadable, error: Box::new(error) }
     }
 }
 
@@ -107,10 +103,8 @@ impl<'a> Envelopes<'a> {
     /// # Errors
     /// When the text as a whole is no message. An invalid message inside an array is the array's business.
     pub fn decode(bytes: &'a [u8], batch_limit: usize) -> Result<Self, InvalidMessage> {
-        let text = std::str::from_utf8(bytes).map_err(|error| SyntaxError {
-            offset: error.valid_up_to(),
-            problem: Problem::InvalidUtf8,
-        })?;
+        let text = std::str::from_utf8(bytes)
+            .map_err(|error| SyntaxError { offset: error.valid_up_to(), problem: Problem::InvalidUtf8 })?;
         Self::from_text(text, batch_limit).map(|(envelopes, _)| envelopes)
     }
 
@@ -148,14 +142,9 @@ fn batch<'a>(
     }
     scanner.finish()?;
     if elements.is_empty() {
-        return Err(InvalidMessage::unreadable(ErrorObject::invalid_request(
-            "a batch must not be empty",
-        )));
+        return Err(InvalidMessage::unreadable(ErrorObject::invalid_request("a batch must not be empty")));
     }
-    Ok(elements
-        .into_iter()
-        .map(|element| one(&mut Scanner::new(element)))
-        .collect())
+    Ok(elements.into_iter().map(|element| one(&mut Scanner::new(element))).collect())
 }
 
 fn not_an_object() -> InvalidMessage {
@@ -271,16 +260,8 @@ impl<'a> Fields<'a> {
             (None, None, _) => InvalidKind::Unreadable,
         };
         // Which of two ids was meant is anybody's guess.
-        let id = if self.duplicate == Some("id") {
-            None
-        } else {
-            self.id.and_then(RequestId::from_json)
-        };
-        InvalidMessage {
-            id,
-            kind,
-            error: Box::new(ErrorObject::invalid_request(message)),
-        }
+        let id = if self.duplicate == Some("id") { None } else { self.id.and_then(RequestId::from_json) };
+        InvalidMessage { id, kind, error: Box::new(ErrorObject::invalid_request(message)) }
     }
 }
 
@@ -315,32 +296,16 @@ mod tests {
         let text = r#" {"params" : {"a": 1e400} , "method":"tools\/call","id":"x","jsonrpc":"2.0","future":[]} "#;
         assert_eq!(
             decode_one(text).unwrap(),
-            Envelope::Request {
-                id: "x".into(),
-                method: "tools/call".into(),
-                params: Some(r#"{"a": 1e400}"#)
-            }
+            Envelope::Request { id: "x".into(), method: "tools/call".into(), params: Some(r#"{"a": 1e400}"#) }
         );
     }
 
     #[test]
     fn a_null_result_is_a_result_and_null_params_are_none() {
         let text = r#"{"jsonrpc":"2.0","id":1,"result":null}"#;
-        assert_eq!(
-            decode_one(text).unwrap(),
-            Envelope::Success {
-                id: 1.into(),
-                result: "null"
-            }
-        );
+        assert_eq!(decode_one(text).unwrap(), Envelope::Success { id: 1.into(), result: "null" });
         let text = r#"{"jsonrpc":"2.0","method":"m","params":null}"#;
-        assert_eq!(
-            decode_one(text).unwrap(),
-            Envelope::Notification {
-                method: "m".into(),
-                params: None
-            }
-        );
+        assert_eq!(decode_one(text).unwrap(), Envelope::Notification { method: "m".into(), params: None });
     }
 
     #[test]
@@ -356,15 +321,7 @@ mod tests {
 
     #[test]
     fn what_is_not_json_is_a_parse_error() {
-        for text in [
-            "",
-            "{",
-            "{]",
-            "nonsense",
-            r#"{"jsonrpc":"2.0"} x"#,
-            "[1",
-            &"[".repeat(200),
-        ] {
+        for text in ["", "{", "{]", "nonsense", r#"{"jsonrpc":"2.0"} x"#, "[1", &"[".repeat(200)] {
             assert_eq!(refused(text), (-32700, InvalidKind::Unreadable, None), "{text}");
         }
         let invalid = Envelopes::decode(b"{\"a\":\"\xff\"}", 8).unwrap_err();
@@ -386,28 +343,12 @@ mod tests {
             (r#"{"jsonrpc":"2.0","method":"\ud800","id":1}"#, Request, Some(1)),
             (r#"{"jsonrpc":"2.0","method":"m","id":null}"#, Request, None),
             (r#"{"jsonrpc":"2.0","method":"m","id":1.5}"#, Request, None),
-            (
-                r#"{"jsonrpc":"2.0","method":"m","id":92233720368547758080}"#,
-                Request,
-                None,
-            ),
+            (r#"{"jsonrpc":"2.0","method":"m","id":92233720368547758080}"#, Request, None),
             (r#"{"jsonrpc":"2.0","method":"m","id":1,"id":2}"#, Request, None),
-            (
-                r#"{"jsonrpc":"2.0","method":"m","method":"n","id":1}"#,
-                Request,
-                Some(1),
-            ),
-            (
-                r#"{"jsonrpc":"2.0","method":"m","\u006dethod":"n"}"#,
-                Notification,
-                None,
-            ),
+            (r#"{"jsonrpc":"2.0","method":"m","method":"n","id":1}"#, Request, Some(1)),
+            (r#"{"jsonrpc":"2.0","method":"m","\u006dethod":"n"}"#, Notification, None),
             (r#"{"jsonrpc":"2.0","method":"m","result":1,"id":1}"#, Request, Some(1)),
-            (
-                r#"{"jsonrpc":"2.0","id":1,"result":1,"error":{"code":1,"message":""}}"#,
-                Response,
-                Some(1),
-            ),
+            (r#"{"jsonrpc":"2.0","id":1,"result":1,"error":{"code":1,"message":""}}"#, Response, Some(1)),
             (r#"{"jsonrpc":"2.0","id":null,"result":1}"#, Response, None),
             (r#"{"jsonrpc":"2.0","id":1,"error":{"code":"x"}}"#, Response, Some(1)),
         ] {
@@ -426,17 +367,12 @@ mod tests {
     #[test]
     fn a_batch_judges_each_message_on_its_own() {
         let text = r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}, 5, {"jsonrpc":"2.0","method":"n"}]"#;
-        let Envelopes::Batch(messages) = Envelopes::decode(text.as_bytes(), 3).unwrap() else {
-            panic!()
-        };
+        let Envelopes::Batch(messages) = Envelopes::decode(text.as_bytes(), 3).unwrap() else { panic!() };
         assert!(matches!(messages[0], Ok(Envelope::Request { .. })));
         assert_eq!(messages[1].as_ref().unwrap_err().error.code, ErrorCode::INVALID_REQUEST);
         assert!(matches!(messages[2], Ok(Envelope::Notification { .. })));
         let too_long = Envelopes::decode(text.as_bytes(), 2).unwrap_err();
         assert_eq!(too_long.error.message, "a batch may hold at most 2 messages");
-        assert_eq!(
-            Envelopes::decode(b"[]", 8).unwrap_err().error.message,
-            "a batch must not be empty"
-        );
+        assert_eq!(Envelopes::decode(b"[]", 8).unwrap_err().error.message, "a batch must not be empty");
     }
 }

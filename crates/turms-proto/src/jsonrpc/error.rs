@@ -135,10 +135,7 @@ impl ErrorCode {
     /// The name of a code that has a meaning.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
-        Self::NAMED
-            .iter()
-            .find(|(code, _)| *code == self)
-            .map(|(_, name)| *name)
+        Self::NAMED.iter().find(|(code, _)| *code == self).map(|(_, name)| *name)
     }
 
     /// Whether the code is one of JSON-RPC's own.
@@ -164,10 +161,7 @@ impl ErrorCode {
     /// Whether only a server of 2026-07-28 or later answers with this code, which tells a probing client whom it talks to.
     #[must_use]
     pub fn is_modern(self) -> bool {
-        matches!(
-            self,
-            Self::HEADER_MISMATCH | Self::MISSING_CLIENT_CAPABILITY | Self::UNSUPPORTED_VERSION
-        )
+        matches!(self, Self::HEADER_MISMATCH | Self::MISSING_CLIENT_CAPABILITY | Self::UNSUPPORTED_VERSION)
     }
 }
 

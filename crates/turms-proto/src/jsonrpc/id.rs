@@ -13,10 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// assert_eq!(RequestId::from("7").to_string(), "\"7\"");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "JSON-RPC has these two kinds and MCP forbids the third, null"
-)]
+#[expect(clippy::exhaustive_enums, reason = "JSON-RPC has these two kinds and MCP forbids the third, null")]
 pub enum RequestId {
     /// An integer.
     Number(i64),
@@ -106,9 +103,7 @@ impl<'de> Deserialize<'de> for RequestId {
             }
 
             fn visit_u64<E: Error>(self, number: u64) -> Result<RequestId, E> {
-                i64::try_from(number)
-                    .map(RequestId::Number)
-                    .map_err(|_| E::custom("the integer is beyond 64 bits"))
+                i64::try_from(number).map(RequestId::Number).map_err(|_| E::custom("the integer is beyond 64 bits"))
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<RequestId, E> {
@@ -129,21 +124,8 @@ mod tests {
         assert_eq!(RequestId::from_json("-5"), Some(RequestId::Number(-5)));
         assert_eq!(RequestId::from_json("\"-5\""), Some(RequestId::from("-5")));
         assert_eq!(RequestId::from_json(r#""\u0061""#), Some(RequestId::from("a")));
-        assert_eq!(
-            RequestId::from_json("9223372036854775807"),
-            Some(RequestId::Number(i64::MAX))
-        );
-        for text in [
-            "null",
-            "1.5",
-            "1.0",
-            "1e3",
-            "-0",
-            "9223372036854775808",
-            "true",
-            "{}",
-            r#""\ud800""#,
-        ] {
+        assert_eq!(RequestId::from_json("9223372036854775807"), Some(RequestId::Number(i64::MAX)));
+        for text in ["null", "1.5", "1.0", "1e3", "-0", "9223372036854775808", "true", "{}", r#""\ud800""#] {
             assert_eq!(RequestId::from_json(text), None, "{text}");
         }
     }

@@ -42,12 +42,7 @@ impl Lines {
     /// With lines of at most `limit` bytes, their end not counted.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Self {
-            buffer: BytesMut::new(),
-            searched: 0,
-            limit,
-            refusing: false,
-        }
+        Self { buffer: BytesMut::new(), searched: 0, limit, refusing: false }
     }
 
     /// Where to put what was read. Only ever add at the end.
@@ -135,10 +130,7 @@ mod tests {
     fn a_line_over_the_limit_is_refused_and_the_next_is_served() {
         let refused = || Err(LineTooLong { limit: 4 });
         assert_eq!(read(&[b"12345\nab\n"], 4), [refused(), Ok(Bytes::from("ab"))]);
-        assert_eq!(
-            read(&[b"123456", b"7", b"8\nab"], 4),
-            [refused(), Ok(Bytes::from("ab"))]
-        );
+        assert_eq!(read(&[b"123456", b"7", b"8\nab"], 4), [refused(), Ok(Bytes::from("ab"))]);
         assert_eq!(read(&[b"1234\r\n"], 4), [Ok(Bytes::from("1234"))]);
         assert_eq!(read(&[b"12345678"], 4), [refused()]);
     }

@@ -81,10 +81,8 @@ impl Incoming {
     /// When it is no message at all.
     pub fn decode(bytes: impl Into<Bytes>, batch_limit: usize) -> Result<Self, InvalidMessage> {
         let bytes = bytes.into();
-        let text = ByteString::try_from(bytes).map_err(|error| SyntaxError {
-            offset: error.valid_up_to(),
-            problem: Problem::InvalidUtf8,
-        })?;
+        let text = ByteString::try_from(bytes)
+            .map_err(|error| SyntaxError { offset: error.valid_up_to(), problem: Problem::InvalidUtf8 })?;
         let (envelopes, layout) = Envelopes::from_text(&text, batch_limit)?;
         let own = |envelope| Message::own(&text, layout, envelope);
         Ok(match envelopes {
@@ -105,9 +103,7 @@ impl Message {
             Incoming::Batch(_) => Err(InvalidMessage {
                 id: None,
                 kind: InvalidKind::Unreadable,
-                error: Box::new(ErrorObject::invalid_request(
-                    "batches belong to revision 2025-03-26 alone",
-                )),
+                error: Box::new(ErrorObject::invalid_request("batches belong to revision 2025-03-26 alone")),
             }),
         }
     }
@@ -128,23 +124,14 @@ impl Message {
             std::borrow::Cow::Owned(method) => method.into(),
         };
         match envelope {
-            Envelope::Request { id, method, params } => Self::Request(Request {
-                id,
-                method: name(method),
-                params: params.map(raw),
-            }),
-            Envelope::Notification { method, params } => Self::Notification(Notification {
-                method: name(method),
-                params: params.map(raw),
-            }),
-            Envelope::Success { id, result } => Self::Response(Response {
-                id: Some(id),
-                outcome: Ok(raw(result)),
-            }),
-            Envelope::Failure { id, error } => Self::Response(Response {
-                id,
-                outcome: Err(error),
-            }),
+            Envelope::Request { id, method, params } => {
+                Self::Request(Request { id, method: name(method), params: params.map(raw) })
+            }
+            Envelope::Notification { method, params } => {
+                Self::Notification(Notification { method: name(method), params: params.map(raw) })
+            }
+            Envelope::Success { id, result } => Self::Response(Response { id: Some(id), outcome: Ok(raw(result)) }),
+            Envelope::Failure { id, error } => Self::Response(Response { id, outcome: Err(error) }),
         }
     }
 }
@@ -152,11 +139,7 @@ impl Message {
 impl Request {
     /// A request of a method that may be unknown to this crate.
     pub fn raw(id: impl Into<RequestId>, method: impl Into<ByteString>, params: Option<RawJson>) -> Self {
-        Self {
-            id: id.into(),
-            method: method.into(),
-            params,
-        }
+        Self { id: id.into(), method: method.into(), params }
     }
 
     /// A request of a known method.
@@ -164,11 +147,7 @@ impl Request {
     /// # Errors
     /// When the parameters hold something of the caller's that cannot be written as JSON.
     pub fn new<M: Method>(id: impl Into<RequestId>, params: &M::Params) -> Result<Self, EncodeError> {
-        Ok(Self::raw(
-            id,
-            ByteString::from_static(M::NAME),
-            Some(RawJson::encode(params)?),
-        ))
+        Ok(Self::raw(id, ByteString::from_static(M::NAME), Some(RawJson::encode(params)?)))
     }
 
     /// The parameters as the type that the method has.
@@ -181,22 +160,14 @@ impl Request {
 
     /// Appends the request to a buffer.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        encode::raw_call(
-            out,
-            Some(&self.id),
-            &self.method,
-            self.params.as_ref().map(RawJson::as_str),
-        );
+        encode::raw_call(out, Some(&self.id), &self.method, self.params.as_ref().map(RawJson::as_str));
     }
 }
 
 impl Notification {
     /// A notification of a method that may be unknown to this crate.
     pub fn raw(method: impl Into<ByteString>, params: Option<RawJson>) -> Self {
-        Self {
-            method: method.into(),
-            params,
-        }
+        Self { method: method.into(), params }
     }
 
     /// A notification of a known method.
@@ -204,10 +175,7 @@ impl Notification {
     /// # Errors
     /// When the parameters hold something of the caller's that cannot be written as JSON.
     pub fn new<N: NotificationMethod>(params: &N::Params) -> Result<Self, EncodeError> {
-        Ok(Self::raw(
-            ByteString::from_static(N::NAME),
-            Some(RawJson::encode(params)?),
-        ))
+        Ok(Self::raw(ByteString::from_static(N::NAME), Some(RawJson::encode(params)?)))
     }
 
     /// The parameters as the type that the method has.
@@ -227,19 +195,13 @@ impl Notification {
 impl Response {
     /// The answer to the request `id`.
     pub fn new(id: impl Into<RequestId>, outcome: Result<RawJson, ErrorObject>) -> Self {
-        Self {
-            id: Some(id.into()),
-            outcome,
-        }
+        Self { id: Some(id.into()), outcome }
     }
 
     /// The answer to something whose id, if it had one, could not be read.
     #[must_use]
     pub fn without_id(error: ErrorObject) -> Self {
-        Self {
-            id: None,
-            outcome: Err(error),
-        }
+        Self { id: None, outcome: Err(error) }
     }
 
     /// Appends the response to a buffer.
@@ -248,11 +210,9 @@ impl Response {
             (Some(id), Ok(result)) => encode::raw_success(out, id, result.as_str()),
             (id, Err(error)) => encode::failure(out, id.as_ref(), error),
             // Neither decoding nor a constructor makes one, but its parts are public.
-            (None, Ok(_)) => encode::failure(
-                out,
-                None,
-                &ErrorObject::internal("a result without the id of its request"),
-            ),
+            (None, Ok(_)) => {
+                encode::failure(out, None, &ErrorObject::internal("a result without the id of its request"))
+            }
         }
     }
 }
@@ -287,9 +247,7 @@ mod tests {
     fn parts_of_a_message_share_its_buffer() {
         let bytes = Bytes::from(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}"#);
         let within = bytes.as_ptr_range();
-        let Message::Request(request) = Message::decode(bytes.clone()).unwrap() else {
-            panic!()
-        };
+        let Message::Request(request) = Message::decode(bytes.clone()).unwrap() else { panic!() };
         assert!(within.contains(&request.method.as_ptr()));
         assert!(within.contains(&request.params.as_ref().unwrap().as_str().as_ptr()));
         let mut out = Vec::new();
@@ -307,9 +265,7 @@ mod tests {
 
     #[test]
     fn batches_are_no_single_message() {
-        let error = *Message::decode(r#"[{"jsonrpc":"2.0","method":"m"}]"#)
-            .unwrap_err()
-            .error;
+        let error = *Message::decode(r#"[{"jsonrpc":"2.0","method":"m"}]"#).unwrap_err().error;
         assert_eq!(error.code, ErrorCode::INVALID_REQUEST);
     }
 }

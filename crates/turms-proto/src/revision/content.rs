@@ -40,11 +40,7 @@ fn describe_audio(audio: &AudioContent) -> String {
 }
 
 fn describe_link(link: &ResourceLink) -> String {
-    format!(
-        "[resource: {} <{}>]",
-        link.title.as_deref().unwrap_or(&link.name),
-        link.uri
-    )
+    format!("[resource: {} <{}>]", link.title.as_deref().unwrap_or(&link.name), link.uri)
 }
 
 fn describe_call(call: &ToolUse) -> String {

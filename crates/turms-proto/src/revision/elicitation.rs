@@ -64,11 +64,8 @@ pub(crate) fn lower_field(field: &mut Field, to: ProtocolVersion) {
     let older = match field {
         Field::TitledChoice(choice) => {
             let choice = std::mem::replace(choice, TitledChoiceField::new(Vec::new()));
-            let (values, names): (Vec<_>, Vec<_>) = choice
-                .one_of
-                .into_iter()
-                .map(|value| (value.value, value.title))
-                .unzip();
+            let (values, names): (Vec<_>, Vec<_>) =
+                choice.one_of.into_iter().map(|value| (value.value, value.title)).unzip();
             let mut older = ChoiceField::new(values).enum_names(names);
             (older.title, older.description, older.default) = (choice.title, choice.description, choice.default);
             older.extra = choice.extra;

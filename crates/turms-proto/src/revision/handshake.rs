@@ -17,11 +17,8 @@ pub fn meta_of_initialize(params: &InitializeParams, version: ProtocolVersion) -
 pub fn initialize_of_meta(meta: &RequestMeta, version: ProtocolVersion) -> InitializeParams {
     let unnamed = || crate::types::Implementation::new("unknown", "0");
     let capabilities = meta.client_capabilities.clone().unwrap_or_default();
-    let mut params = InitializeParams::new(
-        version.as_str(),
-        capabilities,
-        meta.client_info.clone().unwrap_or_else(unnamed),
-    );
+    let mut params =
+        InitializeParams::new(version.as_str(), capabilities, meta.client_info.clone().unwrap_or_else(unnamed));
     params.lower(version);
     params
 }

@@ -21,100 +21,40 @@ const fn loss(what: &'static str, lost_in: Span, becomes: &'static str) -> Loss 
 
 /// The second loss table: values that lowering rewrites. Together with [`MEMBERS`](super::MEMBERS) it is complete.
 pub const LOSSES: &[Loss] = &[
-    loss(
-        "audio content",
-        Span::only(V2024_11_05),
-        "a text that names its type and size",
-    ),
-    loss(
-        "a resource link",
-        Span::until(V2025_03_26),
-        "a text that names the resource and its URI",
-    ),
+    loss("audio content", Span::only(V2024_11_05), "a text that names its type and size"),
+    loss("a resource link", Span::until(V2025_03_26), "a text that names the resource and its URI"),
     loss(
         "tool use and tool result in sampling",
         Span::until(V2025_06_18),
         "a text that says what was called or returned",
     ),
-    loss(
-        "a sampling message of several blocks",
-        Span::until(V2025_06_18),
-        "one message per block, of the same role",
-    ),
-    loss(
-        "a sampling message of no blocks",
-        Span::until(V2025_06_18),
-        "no message",
-    ),
+    loss("a sampling message of several blocks", Span::until(V2025_06_18), "one message per block, of the same role"),
+    loss("a sampling message of no blocks", Span::until(V2025_06_18), "no message"),
     loss(
         "a sampling result of several blocks",
         Span::until(V2025_06_18),
         "their text as one block, else the first block",
     ),
-    loss(
-        "an output schema of something other than an object",
-        Span::until(V2025_11_25),
-        "nothing",
-    ),
+    loss("an output schema of something other than an object", Span::until(V2025_11_25), "nothing"),
     loss(
         "structured content other than an object",
         Span::until(V2025_11_25),
         "its JSON as text if the result has no content, else nothing",
     ),
-    loss(
-        "a boolean as the schema of a property",
-        Span::until(V2025_11_25),
-        "{} for true, {\"not\":{}} for false",
-    ),
-    loss(
-        "titled choices in a form",
-        Span::until(V2025_06_18),
-        "enum and enumNames; raised back to titled choices",
-    ),
-    loss(
-        "several choices in a form",
-        Span::until(V2025_06_18),
-        "a field for text",
-    ),
-    loss(
-        "the keys of 2026-07-28 in _meta",
-        Span::until(V2025_11_25),
-        "nothing: the handshake says it for the session",
-    ),
+    loss("a boolean as the schema of a property", Span::until(V2025_11_25), "{} for true, {\"not\":{}} for false"),
+    loss("titled choices in a form", Span::until(V2025_06_18), "enum and enumNames; raised back to titled choices"),
+    loss("several choices in a form", Span::until(V2025_06_18), "a field for text"),
+    loss("the keys of 2026-07-28 in _meta", Span::until(V2025_11_25), "nothing: the handshake says it for the session"),
     loss(
         "the task keys of 2025-11-25 in _meta",
         Span::since(V2026_07_28),
         "nothing: the tasks extension has no use for them",
     ),
-    loss(
-        "the task keys of 2025-11-25 in _meta",
-        Span::until(V2025_06_18),
-        "nothing",
-    ),
-    loss(
-        "error -32602 that names the URI of a missing resource",
-        Span::until(V2025_11_25),
-        "-32002; raised back",
-    ),
+    loss("the task keys of 2025-11-25 in _meta", Span::until(V2025_06_18), "nothing"),
+    loss("error -32602 that names the URI of a missing resource", Span::until(V2025_11_25), "-32002; raised back"),
     loss("error -32022", Span::until(V2025_11_25), "-32602 with the same data"),
-    loss(
-        "errors -32020 and -32021",
-        Span::until(V2025_11_25),
-        "-32600 with the same data",
-    ),
-    loss(
-        "a completed task whose tool failed",
-        Span::only(V2025_11_25),
-        "a failed task; raised back",
-    ),
-    loss(
-        "questions of a task",
-        Span::only(V2025_11_25),
-        "requests by the server while tasks/result is open",
-    ),
-    loss(
-        "ttlMs and cacheScope",
-        Span::until(V2025_11_25),
-        "nothing; raised as 0 and private",
-    ),
+    loss("errors -32020 and -32021", Span::until(V2025_11_25), "-32600 with the same data"),
+    loss("a completed task whose tool failed", Span::only(V2025_11_25), "a failed task; raised back"),
+    loss("questions of a task", Span::only(V2025_11_25), "requests by the server while tasks/result is open"),
+    loss("ttlMs and cacheScope", Span::until(V2025_11_25), "nothing; raised as 0 and private"),
 ];

@@ -12,10 +12,7 @@ pub struct Span {
 
 impl Span {
     /// Every revision.
-    pub const ALWAYS: Self = Self {
-        first: V2024_11_05,
-        last: ProtocolVersion::LATEST,
-    };
+    pub const ALWAYS: Self = Self { first: V2024_11_05, last: ProtocolVersion::LATEST };
 
     pub(crate) const fn since(first: ProtocolVersion) -> Self {
         Self { first, ..Self::ALWAYS }
@@ -30,10 +27,7 @@ impl Span {
     }
 
     pub(crate) const fn only(version: ProtocolVersion) -> Self {
-        Self {
-            first: version,
-            last: version,
-        }
+        Self { first: version, last: version }
     }
 
     /// Whether the run includes `version`.
@@ -73,11 +67,7 @@ pub const MEMBERS: &[MemberSpan] = &[
     member("Implementation", "websiteUrl", Span::since(D)),
     member("Implementation", "icons", Span::since(D)),
     member("RequestMeta", "io.modelcontextprotocol/protocolVersion", Span::since(E)),
-    member(
-        "RequestMeta",
-        "io.modelcontextprotocol/clientCapabilities",
-        Span::since(E),
-    ),
+    member("RequestMeta", "io.modelcontextprotocol/clientCapabilities", Span::since(E)),
     member("RequestMeta", "io.modelcontextprotocol/clientInfo", Span::since(E)),
     member("RequestMeta", "io.modelcontextprotocol/logLevel", Span::since(E)),
     member("ClientCapabilities", "elicitation", Span::since(C)),

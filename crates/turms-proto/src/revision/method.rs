@@ -54,21 +54,11 @@ pub fn method_info(name: &str) -> Option<&'static MethodInfo> {
 }
 
 const fn request(name: &'static str, direction: Direction, span: Span) -> MethodInfo {
-    MethodInfo {
-        name,
-        kind: MethodKind::Request,
-        direction,
-        span,
-    }
+    MethodInfo { name, kind: MethodKind::Request, direction, span }
 }
 
 const fn notification(name: &'static str, direction: Direction, span: Span) -> MethodInfo {
-    MethodInfo {
-        name,
-        kind: MethodKind::Notification,
-        direction,
-        span,
-    }
+    MethodInfo { name, kind: MethodKind::Notification, direction, span }
 }
 
 use Direction::{Both, ToClient, ToServer};

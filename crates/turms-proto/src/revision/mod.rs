@@ -60,17 +60,7 @@ macro_rules! opaque {
 }
 pub(crate) use opaque;
 
-opaque!(
-    String,
-    bool,
-    i64,
-    f64,
-    crate::RawJson,
-    crate::Object,
-    crate::Number,
-    crate::RequestId,
-    crate::ErrorCode
-);
+opaque!(String, bool, i64, f64, crate::RawJson, crate::Object, crate::Number, crate::RequestId, crate::ErrorCode);
 opaque!(std::collections::BTreeMap<String, String>);
 
 impl<T: Translate> Translate for Option<T> {

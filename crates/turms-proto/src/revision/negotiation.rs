@@ -16,10 +16,7 @@ pub fn newest_common<'a>(
 #[must_use]
 pub fn version_for_initialize(requested: &str, ours: &[ProtocolVersion]) -> Option<ProtocolVersion> {
     let with_handshake = ours.iter().copied().filter(|version| version.has(Ability::Handshake));
-    with_handshake
-        .clone()
-        .find(|version| version.as_str() == requested)
-        .or_else(|| with_handshake.max())
+    with_handshake.clone().find(|version| version.as_str() == requested).or_else(|| with_handshake.max())
 }
 
 #[cfg(test)]
@@ -30,10 +27,7 @@ mod tests {
     #[test]
     fn the_newest_common_revision_is_chosen() {
         let ours = ProtocolVersion::ALL;
-        assert_eq!(
-            newest_common(["2024-11-05", "2025-06-18", "2099-01-01"], &ours),
-            Some(V2025_06_18)
-        );
+        assert_eq!(newest_common(["2024-11-05", "2025-06-18", "2099-01-01"], &ours), Some(V2025_06_18));
         assert_eq!(newest_common(["2099-01-01"], &ours), None);
         assert_eq!(newest_common(["2026-07-28"], &[V2025_11_25]), None);
     }

@@ -6,10 +6,7 @@ use crate::types::{Blocks, CreateMessageParams, SamplingMessage};
 impl Translate for CreateMessageParams {
     fn lower(&mut self, to: ProtocolVersion) {
         if !to.has(Ability::SamplingTools) {
-            self.messages = std::mem::take(&mut self.messages)
-                .into_iter()
-                .flat_map(one_block_each)
-                .collect();
+            self.messages = std::mem::take(&mut self.messages).into_iter().flat_map(one_block_each).collect();
         }
         self.lower_members(to);
     }

@@ -20,16 +20,8 @@ pub enum SubscriptionChange {
 pub fn subscription_changes(from: &SubscriptionFilter, to: &SubscriptionFilter) -> Vec<SubscriptionChange> {
     let old = from.resource_subscriptions.as_deref().unwrap_or_default();
     let new = to.resource_subscriptions.as_deref().unwrap_or_default();
-    let gone = old
-        .iter()
-        .filter(|uri| !new.contains(uri))
-        .cloned()
-        .map(SubscriptionChange::Unsubscribe);
-    let added = new
-        .iter()
-        .filter(|uri| !old.contains(uri))
-        .cloned()
-        .map(SubscriptionChange::Subscribe);
+    let gone = old.iter().filter(|uri| !new.contains(uri)).cloned().map(SubscriptionChange::Unsubscribe);
+    let added = new.iter().filter(|uri| !old.contains(uri)).cloned().map(SubscriptionChange::Subscribe);
     gone.chain(added).collect()
 }
 
@@ -37,10 +29,7 @@ pub fn subscription_changes(from: &SubscriptionFilter, to: &SubscriptionFilter) 
 #[must_use]
 pub fn tag_subscription(params: Option<&RawJson>, subscription: &RequestId) -> RawJson {
     let mut params = params.and_then(RawJson::as_object).unwrap_or_default();
-    let mut meta = params
-        .get("_meta")
-        .and_then(|meta| meta.as_object())
-        .unwrap_or_default();
+    let mut meta = params.get("_meta").and_then(|meta| meta.as_object()).unwrap_or_default();
     let id = match subscription {
         RequestId::Number(number) => RawJson::trusted(number.to_string().into()),
         RequestId::String(text) => RawJson::string(text),
@@ -61,30 +50,15 @@ mod tests {
                 .resource_subscriptions(uris.iter().map(|uri| (*uri).to_owned()).collect::<Vec<_>>())
         };
         let changes = subscription_changes(&filter(&["a", "b"]), &filter(&["b", "c"]));
-        assert_eq!(
-            changes,
-            [
-                SubscriptionChange::Unsubscribe("a".into()),
-                SubscriptionChange::Subscribe("c".into())
-            ]
-        );
-        assert_eq!(
-            subscription_changes(&SubscriptionFilter::new(), &SubscriptionFilter::new()),
-            []
-        );
+        assert_eq!(changes, [SubscriptionChange::Unsubscribe("a".into()), SubscriptionChange::Subscribe("c".into())]);
+        assert_eq!(subscription_changes(&SubscriptionFilter::new(), &SubscriptionFilter::new()), []);
     }
 
     #[test]
     fn a_notification_is_tagged_with_the_id_as_it_is() {
         let tagged = tag_subscription(Some(&RawJson::parse(r#"{"uri":"a"}"#).unwrap()), &"7".into());
-        assert_eq!(
-            tagged.as_str(),
-            r#"{"uri":"a","_meta":{"io.modelcontextprotocol/subscriptionId":"7"}}"#
-        );
+        assert_eq!(tagged.as_str(), r#"{"uri":"a","_meta":{"io.modelcontextprotocol/subscriptionId":"7"}}"#);
         let tagged = tag_subscription(None, &7.into());
-        assert_eq!(
-            tagged.as_str(),
-            r#"{"_meta":{"io.modelcontextprotocol/subscriptionId":7}}"#
-        );
+        assert_eq!(tagged.as_str(), r#"{"_meta":{"io.modelcontextprotocol/subscriptionId":7}}"#);
     }
 }

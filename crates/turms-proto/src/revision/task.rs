@@ -13,13 +13,8 @@ pub fn core_of_task(task: &Task) -> (CoreTask, Option<Result<RawJson, ErrorObjec
         Some(result) if task.status == TaskStatus::Completed && is_tool_error(result) => TaskStatus::Failed,
         _ => task.status,
     };
-    let mut core = CoreTask::new(
-        task.task_id.clone(),
-        status,
-        task.created_at.clone(),
-        task.last_updated_at.clone(),
-        task.ttl_ms,
-    );
+    let mut core =
+        CoreTask::new(task.task_id.clone(), status, task.created_at.clone(), task.last_updated_at.clone(), task.ttl_ms);
     core.status_message.clone_from(&task.status_message);
     core.poll_interval = task.poll_interval_ms;
     core.extra = task.extra.clone();
@@ -60,15 +55,10 @@ mod tests {
 
     #[test]
     fn a_failed_tool_fails_its_task_only_in_the_older_dialect() {
-        let mut task = Task::new("t", TaskStatus::Completed, "a", "b", 5)
-            .poll_interval_ms(7)
-            .status_message("m");
+        let mut task = Task::new("t", TaskStatus::Completed, "a", "b", 5).poll_interval_ms(7).status_message("m");
         task.result = Some(RawJson::parse(r#"{"content":[],"isError":true}"#).unwrap());
         let (core, outcome) = core_of_task(&task);
-        assert_eq!(
-            (core.status, core.ttl, core.poll_interval),
-            (TaskStatus::Failed, Some(5), Some(7))
-        );
+        assert_eq!((core.status, core.ttl, core.poll_interval), (TaskStatus::Failed, Some(5), Some(7)));
         assert_eq!(task_of_core(core, outcome), task);
     }
 

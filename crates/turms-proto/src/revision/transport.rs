@@ -55,10 +55,6 @@ mod tests {
         assert_eq!(Transport::HttpSse.fit(V2026_07_28), Fit::Impossible);
         assert_eq!(Transport::HttpSse.fit(V2024_11_05), Fit::Defined);
         assert_eq!(Transport::StreamableHttp.fit(V2024_11_05), Fit::Tolerated);
-        assert!(
-            ProtocolVersion::ALL
-                .iter()
-                .all(|version| Transport::Stdio.fit(*version) == Fit::Defined)
-        );
+        assert!(ProtocolVersion::ALL.iter().all(|version| Transport::Stdio.fit(*version) == Fit::Defined));
     }
 }

@@ -25,13 +25,8 @@ pub enum ProtocolVersion {
 
 impl ProtocolVersion {
     /// Every revision, oldest first.
-    pub const ALL: [Self; 5] = [
-        Self::V2024_11_05,
-        Self::V2025_03_26,
-        Self::V2025_06_18,
-        Self::V2025_11_25,
-        Self::V2026_07_28,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25, Self::V2026_07_28];
 
     /// The newest revision, which code inside speaks.
     pub const LATEST: Self = Self::V2026_07_28;
@@ -119,9 +114,6 @@ mod tests {
 
     #[test]
     fn the_handshake_ends_with_2025_11_25() {
-        assert_eq!(
-            ProtocolVersion::with_handshake().next_back(),
-            Some(ProtocolVersion::LATEST_WITH_HANDSHAKE)
-        );
+        assert_eq!(ProtocolVersion::with_handshake().next_back(), Some(ProtocolVersion::LATEST_WITH_HANDSHAKE));
     }
 }

@@ -124,11 +124,7 @@ impl RequestError {
 #[non_exhaustive]
 pub enum OpenError {
     /// There is no revision that both sides speak.
-    #[error(
-        "no common protocol version: the server speaks {}, this client {}",
-        list(theirs),
-        list(ours)
-    )]
+    #[error("no common protocol version: the server speaks {}, this client {}", list(theirs), list(ours))]
     NoCommonVersion {
         /// What the server speaks.
         theirs: Vec<String>,
@@ -136,10 +132,7 @@ pub enum OpenError {
         ours: Vec<String>,
     },
     /// The server does not know `server/discover`, and we were told not to fall back.
-    #[error(
-        "the server speaks only older revisions, and this client was told to speak {}",
-        list(ours)
-    )]
+    #[error("the server speaks only older revisions, and this client was told to speak {}", list(ours))]
     OnlyOlder {
         /// What we were told to speak.
         ours: Vec<String>,
@@ -159,11 +152,7 @@ pub enum OpenError {
 }
 
 fn list(versions: &[String]) -> String {
-    if versions.is_empty() {
-        "none".to_owned()
-    } else {
-        versions.join(", ")
-    }
+    if versions.is_empty() { "none".to_owned() } else { versions.join(", ") }
 }
 
 /// Why something cannot be done on a connection as it stands.

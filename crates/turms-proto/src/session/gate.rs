@@ -17,19 +17,16 @@ pub(super) struct Gate {
 
 impl Gate {
     pub(super) fn new(versions: &[ProtocolVersion]) -> Self {
-        Self {
-            versions: versions.to_vec(),
-            shaking: None,
-        }
+        Self { versions: versions.to_vec(), shaking: None }
     }
 
     /// Every request is judged for itself: one that says which revision it is of needs no handshake, before or after one.
     pub(super) fn admit(&mut self, request: &Request, agreed: Option<ProtocolVersion>) -> Result<Dialect, ErrorObject> {
         let meta = request.params.as_ref().and_then(|params| params.member("_meta"));
         match meta.as_ref().and_then(|meta| meta.member(key::PROTOCOL_VERSION)) {
-            Some(version) if self.is_stateless() => self
-                .admit_stateless(request, meta.as_ref(), &version)
-                .map(Dialect::Stateless),
+            Some(version) if self.is_stateless() => {
+                self.admit_stateless(request, meta.as_ref(), &version).map(Dialect::Stateless)
+            }
             // Older servers take no notice of what `_meta` says.
             _ => self.admit_older(request, agreed).map(Dialect::Handshake),
         }
@@ -50,17 +47,12 @@ impl Gate {
         meta: Option<&RawJson>,
         version: &RawJson,
     ) -> Result<ProtocolVersion, ErrorObject> {
-        let named: String = version
-            .decode()
-            .map_err(|error| error.within(key::PROTOCOL_VERSION).within("_meta"))?;
+        let named: String = version.decode().map_err(|error| error.within(key::PROTOCOL_VERSION).within("_meta"))?;
         let capabilities = meta.and_then(|meta| meta.member(key::CLIENT_CAPABILITIES));
         if !capabilities.is_some_and(|capabilities| capabilities.is_object()) {
             return Err(missing_meta(key::CLIENT_CAPABILITIES));
         }
-        let known = named
-            .parse()
-            .ok()
-            .filter(|version: &ProtocolVersion| version.has(Ability::Stateless));
+        let known = named.parse().ok().filter(|version: &ProtocolVersion| version.has(Ability::Stateless));
         match known.filter(|version| self.versions.contains(version)) {
             None => Err(self.unsupported(&named, Ability::Stateless)),
             Some(version) if is_foreign(request, version) => Err(ErrorObject::method_not_found(&request.method)),
@@ -104,16 +96,10 @@ impl Gate {
 
     /// Names only revisions in which the same request could be made again, lest the client go in circles.
     fn unsupported(&self, requested: &str, ability: Ability) -> ErrorObject {
-        let supported: Vec<&str> = self
-            .versions
-            .iter()
-            .filter(|version| version.has(ability))
-            .map(|version| version.as_str())
-            .collect();
-        let message = format!(
-            "protocol version {requested:?} is not supported here; supported: {}",
-            supported.join(", ")
-        );
+        let supported: Vec<&str> =
+            self.versions.iter().filter(|version| version.has(ability)).map(|version| version.as_str()).collect();
+        let message =
+            format!("protocol version {requested:?} is not supported here; supported: {}", supported.join(", "));
         let mut data = Object::new();
         data.insert_raw("supported", &RawJson::from(serde_json::Value::from(supported)));
         data.insert_raw("requested", &RawJson::string(requested));
@@ -127,9 +113,7 @@ pub(super) fn admit_on_client(request: &Request, dialect: Option<Dialect>) -> Re
         Some(dialect) => dialect,
         None if &*request.method == Ping::NAME => Dialect::Handshake(ProtocolVersion::LATEST_WITH_HANDSHAKE),
         None => {
-            return Err(ErrorObject::invalid_request(
-                "a server must not send requests before the handshake",
-            ));
+            return Err(ErrorObject::invalid_request("a server must not send requests before the handshake"));
         }
     };
     let to_server = method_info(&request.method).is_some_and(|method| method.direction == Direction::ToServer);

@@ -196,15 +196,9 @@ impl<T> Session<T> {
         self.may_request(&method)?;
         let patience = options.timeout.unwrap_or_default();
         let cancellable = &*method != Initialize::NAME;
-        let id = self
-            .pending
-            .insert(Owner::Caller(owner, patience), cancellable, options, now);
+        let id = self.pending.insert(Owner::Caller(owner, patience), cancellable, options, now);
         self.stats.requests_sent += 1;
-        let params = if options.progress {
-            Some(with_progress_token(params.as_ref(), id))
-        } else {
-            params
-        };
+        let params = if options.progress { Some(with_progress_token(params.as_ref(), id)) } else { params };
         Ok(Request::raw(id, method, params))
     }
 
@@ -312,11 +306,7 @@ impl<T> Session<T> {
         for (id, entry) in self.pending.drain() {
             if let Owner::Caller(owner, _) = entry.owner {
                 self.stats.failed += 1;
-                self.events.push_back(Event::Answered {
-                    owner,
-                    id,
-                    outcome: Err(RequestError::Closed),
-                });
+                self.events.push_back(Event::Answered { owner, id, outcome: Err(RequestError::Closed) });
             }
         }
     }
@@ -326,10 +316,7 @@ impl<T> Session<T> {
         let start = out.len();
         let null_id = self.agreed.is_some_and(|version| !version.has(Ability::IdlessErrors));
         match message {
-            Message::Response(Response {
-                id: None,
-                outcome: Err(error),
-            }) if null_id => {
+            Message::Response(Response { id: None, outcome: Err(error) }) if null_id => {
                 encode::failure_with_null_id(out, error);
             }
             _ => message.encode(out),
@@ -393,10 +380,7 @@ impl<T> Session<T> {
     fn receive_invalid(&mut self, invalid: InvalidMessage, batch: Option<u64>, now: Instant) {
         self.stats.parse_errors += 1;
         if invalid.wants_answer() {
-            let response = Response {
-                id: invalid.id,
-                outcome: Err(*invalid.error),
-            };
+            let response = Response { id: invalid.id, outcome: Err(*invalid.error) };
             self.refuse(response, batch);
         } else if let Some(id) = invalid.id {
             // Whoever waits for this answer waits in vain otherwise.
@@ -410,11 +394,7 @@ impl<T> Session<T> {
             Ok(dialect) => {
                 let handshake = &*request.method == Initialize::NAME;
                 let ticket = self.running.insert(request.id.clone(), !handshake, batch);
-                self.events.push_back(Event::Request(Box::new(Call {
-                    request,
-                    dialect,
-                    ticket,
-                })));
+                self.events.push_back(Event::Request(Box::new(Call { request, dialect, ticket })));
             }
             Err(error) => self.refuse(Response::new(request.id, Err(error)), batch),
         }
@@ -481,10 +461,7 @@ impl<T> Session<T> {
             return;
         };
         self.stats.cancelled += 1;
-        self.events.push_back(Event::Cancelled {
-            ticket,
-            reason: params.reason,
-        });
+        self.events.push_back(Event::Cancelled { ticket, reason: params.reason });
         for responses in self.running.take_any_complete() {
             self.events.push_back(Event::SendBatch(responses));
         }
@@ -493,9 +470,7 @@ impl<T> Session<T> {
     fn receive_progress(&mut self, notification: &Notification, now: Instant) {
         let params = notification.params::<Progress>().ok();
         let known = params.filter(|params: &ProgressParams| {
-            self.pending
-                .get(&params.progress_token)
-                .is_some_and(|entry| entry.wants_progress)
+            self.pending.get(&params.progress_token).is_some_and(|entry| entry.wants_progress)
         });
         match known {
             Some(params) => {
@@ -527,11 +502,7 @@ impl<T> Session<T> {
         match entry.owner {
             Owner::Opening => self.go_on_opening(outcome, now),
             Owner::Caller(owner, _) => {
-                self.events.push_back(Event::Answered {
-                    owner,
-                    id: id.clone(),
-                    outcome,
-                });
+                self.events.push_back(Event::Answered { owner, id: id.clone(), outcome });
             }
         }
     }
@@ -545,11 +516,7 @@ impl<T> Session<T> {
 
     fn take_step(&mut self, step: Step, now: Instant) {
         match step {
-            Step::Ask {
-                method,
-                params,
-                timeout,
-            } => {
+            Step::Ask { method, params, timeout } => {
                 let options = RequestOptions::default().timeout(timeout);
                 let id = self.pending.insert(Owner::Opening, false, options, now);
                 self.stats.requests_sent += 1;
@@ -564,10 +531,7 @@ impl<T> Session<T> {
                 self.status = Status::Ready;
                 if let Some(method) = tell {
                     self.stats.notifications_sent += 1;
-                    self.send(Message::Notification(Notification::raw(
-                        ByteString::from_static(method),
-                        None,
-                    )));
+                    self.send(Message::Notification(Notification::raw(ByteString::from_static(method), None)));
                 }
                 self.events.push_back(Event::Opened(opened));
             }
@@ -642,10 +606,7 @@ impl ReplyTo {
 /// The token is the request's own id: unique among those in flight, and found without a second table.
 fn with_progress_token(params: Option<&RawJson>, id: i64) -> RawJson {
     let mut params = params.and_then(RawJson::as_object).unwrap_or_default();
-    let mut meta = params
-        .get("_meta")
-        .and_then(|meta| meta.as_object())
-        .unwrap_or_default();
+    let mut meta = params.get("_meta").and_then(|meta| meta.as_object()).unwrap_or_default();
     meta.insert_raw(key::PROGRESS_TOKEN, &RawJson::trusted(id.to_string().into()));
     params.insert_raw("_meta", &RawJson::from(meta));
     params.into()

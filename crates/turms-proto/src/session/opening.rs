@@ -99,16 +99,9 @@ impl ClientOptions {
 #[derive(Debug)]
 pub(super) enum Step {
     /// Ask this, and come back with the answer.
-    Ask {
-        method: &'static str,
-        params: RawJson,
-        timeout: Duration,
-    },
+    Ask { method: &'static str, params: RawJson, timeout: Duration },
     /// Done, after telling the server so if it wants to know.
-    Open {
-        opened: Box<Opened>,
-        tell: Option<&'static str>,
-    },
+    Open { opened: Box<Opened>, tell: Option<&'static str> },
     /// No way.
     Fail(OpenError),
 }
@@ -132,20 +125,14 @@ enum Stage {
 impl Opening {
     pub(super) fn new(options: ClientOptions) -> Self {
         let ours = options.choice.versions();
-        Self {
-            options,
-            ours,
-            stage: Stage::Probing,
-            retries: 2,
-        }
+        Self { options, ours, stage: Stage::Probing, retries: 2 }
     }
 
     pub(super) fn begin(&mut self) -> Step {
         match self.options.known {
-            Some(dialect @ Dialect::Stateless(version)) if self.ours.contains(&version) => Step::Open {
-                opened: Box::new(Opened { dialect, server: None }),
-                tell: None,
-            },
+            Some(dialect @ Dialect::Stateless(version)) if self.ours.contains(&version) => {
+                Step::Open { opened: Box::new(Opened { dialect, server: None }), tell: None }
+            }
             Some(Dialect::Handshake(_)) => self.shake_hands(None),
             _ => match self.newest(Ability::Stateless) {
                 Some(version) => self.probe(version),
@@ -175,10 +162,7 @@ impl Opening {
     /// Falls back to the handshake, if we may; `refusal` is what the server said to the probe.
     fn shake_hands(&mut self, refusal: Option<Box<ErrorObject>>) -> Step {
         let Some(version) = self.newest(Ability::Handshake) else {
-            return Step::Fail(OpenError::OnlyOlder {
-                ours: self.our_names(),
-                refusal,
-            });
+            return Step::Fail(OpenError::OnlyOlder { ours: self.our_names(), refusal });
         };
         self.shake_hands_in(version)
     }
@@ -207,13 +191,7 @@ impl Opening {
         match newest_common(theirs, &self.ours) {
             Some(version) if version.has(Ability::Stateless) => {
                 let dialect = Dialect::Stateless(version);
-                Step::Open {
-                    opened: Box::new(Opened {
-                        dialect,
-                        server: Some(discovered),
-                    }),
-                    tell: None,
-                }
+                Step::Open { opened: Box::new(Opened { dialect, server: Some(discovered) }), tell: None }
             }
             Some(version) => self.shake_hands_in(version),
             None => self.no_common(discovered.supported_versions),
@@ -253,23 +231,14 @@ impl Opening {
             Ok(answer) => answer,
             Err(problem) => return Step::Fail(OpenError::Invalid(problem.to_string())),
         };
-        let chosen = answer
-            .protocol_version
-            .parse()
-            .ok()
-            .filter(|version: &ProtocolVersion| {
-                version.has(Ability::Handshake) && (self.ours.contains(version) || *version == proposed)
-            });
+        let chosen = answer.protocol_version.parse().ok().filter(|version: &ProtocolVersion| {
+            version.has(Ability::Handshake) && (self.ours.contains(version) || *version == proposed)
+        });
         match chosen {
             Some(version) => {
-                let opened = Opened {
-                    dialect: Dialect::Handshake(version),
-                    server: Some(discover_of_initialize(answer)),
-                };
-                Step::Open {
-                    opened: Box::new(opened),
-                    tell: Some(Initialized::NAME),
-                }
+                let opened =
+                    Opened { dialect: Dialect::Handshake(version), server: Some(discover_of_initialize(answer)) };
+                Step::Open { opened: Box::new(opened), tell: Some(Initialized::NAME) }
             }
             None => self.no_common(vec![answer.protocol_version]),
         }
@@ -277,11 +246,7 @@ impl Opening {
 
     fn ask<M: Method>(&self, params: &M::Params, timeout: Duration) -> Step {
         let params = RawJson::encode(params).unwrap_or_else(|_| RawJson::from(Object::new()));
-        Step::Ask {
-            method: M::NAME,
-            params,
-            timeout,
-        }
+        Step::Ask { method: M::NAME, params, timeout }
     }
 
     fn request_meta(&self, version: ProtocolVersion) -> RequestMeta {
@@ -292,10 +257,7 @@ impl Opening {
     }
 
     fn no_common(&self, theirs: Vec<String>) -> Step {
-        Step::Fail(OpenError::NoCommonVersion {
-            theirs,
-            ours: self.our_names(),
-        })
+        Step::Fail(OpenError::NoCommonVersion { theirs, ours: self.our_names() })
     }
 
     fn our_names(&self) -> Vec<String> {

@@ -74,21 +74,13 @@ impl RequestOptions {
 
 impl Default for RequestOptions {
     fn default() -> Self {
-        Self {
-            timeout: Some(Self::DEFAULT_TIMEOUT),
-            max_timeout: Self::DEFAULT_MAX_TIMEOUT,
-            progress: false,
-        }
+        Self { timeout: Some(Self::DEFAULT_TIMEOUT), max_timeout: Self::DEFAULT_MAX_TIMEOUT, progress: false }
     }
 }
 
 impl<T> Pending<T> {
     pub(super) fn new() -> Self {
-        Self {
-            entries: HashMap::new(),
-            deadlines: BTreeSet::new(),
-            last_id: 0,
-        }
+        Self { entries: HashMap::new(), deadlines: BTreeSet::new(), last_id: 0 }
     }
 
     /// Registers a request under an id that was never used on this connection.
@@ -96,21 +88,12 @@ impl<T> Pending<T> {
         self.last_id += 1;
         let patience = options.timeout.map(|timeout| {
             let last = now + options.max_timeout.max(timeout);
-            Patience {
-                deadline: now + timeout,
-                timeout,
-                last,
-            }
+            Patience { deadline: now + timeout, timeout, last }
         });
         if let Some(patience) = patience {
             self.deadlines.insert((patience.deadline, self.last_id));
         }
-        let entry = Entry {
-            owner,
-            cancellable,
-            wants_progress: options.progress,
-            patience,
-        };
+        let entry = Entry { owner, cancellable, wants_progress: options.progress, patience };
         self.entries.insert(self.last_id, entry);
         self.last_id
     }

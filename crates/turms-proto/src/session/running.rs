@@ -68,22 +68,13 @@ impl Running {
         if let Some(batch) = batch.and_then(|batch| self.batches.get_mut(&batch)) {
             batch.open += 1;
         }
-        self.entries.insert(
-            id.clone(),
-            Entry {
-                serial,
-                cancellable,
-                batch,
-            },
-        );
+        self.entries.insert(id.clone(), Entry { serial, cancellable, batch });
         Ticket { id, serial }
     }
 
     /// Takes a request out as answered; `None` if it is not there any more. Answers its batch.
     pub(super) fn finish(&mut self, ticket: &Ticket) -> Option<Option<u64>> {
-        self.entries
-            .get(&ticket.id)
-            .filter(|entry| entry.serial == ticket.serial)?;
+        self.entries.get(&ticket.id).filter(|entry| entry.serial == ticket.serial)?;
         self.entries.remove(&ticket.id).map(|entry| entry.batch)
     }
 
@@ -94,21 +85,12 @@ impl Running {
         if let Some(batch) = entry.batch.and_then(|batch| self.batches.get_mut(&batch)) {
             batch.open -= 1;
         }
-        Some(Ticket {
-            id,
-            serial: entry.serial,
-        })
+        Some(Ticket { id, serial: entry.serial })
     }
 
     pub(super) fn open_batch(&mut self) -> u64 {
         self.last_serial += 1;
-        self.batches.insert(
-            self.last_serial,
-            Batch {
-                reading: true,
-                ..Batch::default()
-            },
-        );
+        self.batches.insert(self.last_serial, Batch { reading: true, ..Batch::default() });
         self.last_serial
     }
 
@@ -127,26 +109,17 @@ impl Running {
 
     /// The answers of a batch that is complete.
     pub(super) fn take_complete(&mut self, batch: u64) -> Option<Vec<Response>> {
-        let complete = self
-            .batches
-            .get(&batch)
-            .is_some_and(|batch| batch.open == 0 && !batch.reading);
+        let complete = self.batches.get(&batch).is_some_and(|batch| batch.open == 0 && !batch.reading);
         if !complete {
             return None;
         }
-        self.batches
-            .remove(&batch)
-            .map(|batch| batch.responses)
-            .filter(|responses| !responses.is_empty())
+        self.batches.remove(&batch).map(|batch| batch.responses).filter(|responses| !responses.is_empty())
     }
 
     /// Batches that a cancellation has completed.
     pub(super) fn take_any_complete(&mut self) -> Vec<Vec<Response>> {
         let batches: Vec<u64> = self.batches.keys().copied().collect();
-        batches
-            .into_iter()
-            .filter_map(|batch| self.take_complete(batch))
-            .collect()
+        batches.into_iter().filter_map(|batch| self.take_complete(batch)).collect()
     }
 
     pub(super) fn clear(&mut self) {

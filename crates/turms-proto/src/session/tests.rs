@@ -50,10 +50,7 @@ impl Pair {
         let mut pair = Self::new(options().choice(VersionChoice::Only(version)), &ProtocolVersion::ALL);
         pair.open();
         assert_eq!(pair.client.dialect().map(Dialect::version), Some(version));
-        assert_eq!(
-            (pair.client.status(), pair.server.status()),
-            (Status::Ready, Status::Ready)
-        );
+        assert_eq!((pair.client.status(), pair.server.status()), (Status::Ready, Status::Ready));
         pair
     }
 
@@ -115,11 +112,9 @@ impl Pair {
         let server = Implementation::new("server", "1");
         let capabilities = ServerCapabilities::new();
         let result = match &*call.request.method {
-            "initialize" => RawJson::encode(&InitializeResult::new(
-                call.dialect.version().as_str(),
-                capabilities,
-                server,
-            )),
+            "initialize" => {
+                RawJson::encode(&InitializeResult::new(call.dialect.version().as_str(), capabilities, server))
+            }
             "server/discover" => {
                 let versions: Vec<_> = self.server_versions.iter().map(ToString::to_string).collect();
                 RawJson::encode(&DiscoverResult::new(versions, capabilities))
@@ -139,13 +134,8 @@ impl Pair {
 
     fn call(&mut self, owner: &'static str, options: RequestOptions) -> RequestId {
         let version = self.client.dialect().unwrap().version();
-        let params = version
-            .has(Ability::Stateless)
-            .then(|| RawJson::parse(MODERN_PARAMS).unwrap());
-        let request = self
-            .client
-            .request("tools/call", params, options, owner, self.now)
-            .unwrap();
+        let params = version.has(Ability::Stateless).then(|| RawJson::parse(MODERN_PARAMS).unwrap());
+        let request = self.client.request("tools/call", params, options, owner, self.now).unwrap();
         let id = request.id.clone();
         self.carry(&Message::Request(request));
         self.settle();
@@ -194,10 +184,7 @@ impl Pair {
 
 const MODERN_PARAMS: &str = r#"{"name":"t","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}"#;
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a moment to count from; no test depends on which"
-)]
+#[expect(clippy::disallowed_methods, reason = "a moment to count from; no test depends on which")]
 fn start_of_time() -> Instant {
     Instant::now()
 }
@@ -207,9 +194,7 @@ fn options() -> ClientOptions {
 }
 
 fn code_of(line: &str) -> i64 {
-    let Message::Response(response) = Message::decode(line.to_owned()).unwrap() else {
-        panic!("{line}")
-    };
+    let Message::Response(response) = Message::decode(line.to_owned()).unwrap() else { panic!("{line}") };
     response.outcome.unwrap_err().code.0
 }
 
@@ -267,9 +252,7 @@ fn a_version_refused_though_listed_is_tried_again_but_not_for_ever() {
     let now = start_of_time();
     client.open(now);
     for round in 1..=3 {
-        let Some(Event::Send(Message::Request(probe))) = client.next_event() else {
-            panic!("round {round}")
-        };
+        let Some(Event::Send(Message::Request(probe))) = client.next_event() else { panic!("round {round}") };
         assert_eq!(&*probe.method, "server/discover");
         let refusal = format!(
             r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":-32022,"message":"no","data":{{"supported":["2026-07-28"],"requested":"2026-07-28"}}}}}}"#,
@@ -277,10 +260,7 @@ fn a_version_refused_though_listed_is_tried_again_but_not_for_ever() {
         );
         client.receive(Incoming::decode(refusal, 1), now);
     }
-    assert!(matches!(
-        client.next_event(),
-        Some(Event::OpenFailed(OpenError::Refused(_)))
-    ));
+    assert!(matches!(client.next_event(), Some(Event::OpenFailed(OpenError::Refused(_)))));
 }
 
 #[test]
@@ -300,16 +280,11 @@ fn a_choice_is_a_choice() {
     let mut pair = Pair::new(options().choice(VersionChoice::Only(V2025_03_26)), &[V2025_11_25]);
     pair.open();
     let Err(error) = &pair.opened[0] else { panic!() };
-    assert_eq!(
-        error.to_string(),
-        "no common protocol version: the server speaks 2025-11-25, this client 2025-03-26"
-    );
+    assert_eq!(error.to_string(), "no common protocol version: the server speaks 2025-11-25, this client 2025-03-26");
 
     let mut pair = Pair::new(options().choice(VersionChoice::Handshake), &[V2026_07_28]);
     pair.open();
-    let Err(OpenError::Refused(error)) = &pair.opened[0] else {
-        panic!()
-    };
+    let Err(OpenError::Refused(error)) = &pair.opened[0] else { panic!() };
     assert!(error.message.contains("2026-07-28"), "{error}");
 }
 
@@ -329,14 +304,8 @@ fn what_is_known_is_not_asked() {
 #[test]
 fn before_the_handshake_only_ping_is_answered() {
     let mut pair = Pair::new(options(), &ProtocolVersion::ALL);
-    assert_eq!(
-        code_of(&pair.say(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#)[0]),
-        -32600
-    );
-    assert_eq!(
-        code_of(&pair.say(r#"{"jsonrpc":"2.0","id":2,"method":"server/discover"}"#)[0]),
-        -32602
-    );
+    assert_eq!(code_of(&pair.say(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#)[0]), -32600);
+    assert_eq!(code_of(&pair.say(r#"{"jsonrpc":"2.0","id":2,"method":"server/discover"}"#)[0]), -32602);
     assert!(pair.say(r#"{"jsonrpc":"2.0","id":3,"method":"ping"}"#).is_empty());
     assert_eq!(&*pair.calls[0].request.method, "ping");
     let session = &mut pair.server;
@@ -356,15 +325,9 @@ fn both_dialects_are_served_on_one_connection() {
     let mut pair = Pair::ready(V2025_06_18);
     let modern = format!(r#"{{"jsonrpc":"2.0","id":"m","method":"tools/call","params":{MODERN_PARAMS}}}"#);
     assert!(pair.say(&modern).is_empty());
-    assert!(
-        pair.say(r#"{"jsonrpc":"2.0","id":"o","method":"tools/call"}"#)
-            .is_empty()
-    );
+    assert!(pair.say(r#"{"jsonrpc":"2.0","id":"o","method":"tools/call"}"#).is_empty());
     let dialects: Vec<_> = pair.calls.iter().map(|call| call.dialect).collect();
-    assert_eq!(
-        dialects,
-        [Dialect::Stateless(V2026_07_28), Dialect::Handshake(V2025_06_18)]
-    );
+    assert_eq!(dialects, [Dialect::Stateless(V2026_07_28), Dialect::Handshake(V2025_06_18)]);
 }
 
 #[test]
@@ -378,29 +341,13 @@ fn a_stateless_request_says_all_it_must() {
     let full = |v: &str| format!(r#"{},"io.modelcontextprotocol/clientCapabilities":{{}}"#, version(v));
     assert_eq!(code_of(&say(&mut pair, "tools/list", &version("7"))), -32602);
     let missing = say(&mut pair, "tools/list", &version("\"2026-07-28\""));
-    assert!(
-        missing.contains("clientCapabilities") && code_of(&missing) == -32602,
-        "{missing}"
-    );
+    assert!(missing.contains("clientCapabilities") && code_of(&missing) == -32602, "{missing}");
     let unknown = say(&mut pair, "tools/list", &full("\"v999.0.0\""));
-    assert!(
-        unknown.contains(r#""data":{"supported":["2026-07-28"],"requested":"v999.0.0"}"#),
-        "{unknown}"
-    );
+    assert!(unknown.contains(r#""data":{"supported":["2026-07-28"],"requested":"v999.0.0"}"#), "{unknown}");
     assert_eq!(code_of(&unknown), -32022);
     assert_eq!(code_of(&say(&mut pair, "tools/list", &full("\"2025-06-18\""))), -32022);
-    for removed in [
-        "initialize",
-        "ping",
-        "logging/setLevel",
-        "resources/subscribe",
-        "resources/unsubscribe",
-    ] {
-        assert_eq!(
-            code_of(&say(&mut pair, removed, &full("\"2026-07-28\""))),
-            -32601,
-            "{removed}"
-        );
+    for removed in ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"] {
+        assert_eq!(code_of(&say(&mut pair, removed, &full("\"2026-07-28\""))), -32601, "{removed}");
     }
     assert_eq!(say(&mut pair, "tools/list", &full("\"2026-07-28\"")), "");
 }
@@ -421,9 +368,7 @@ fn only_2025_03_26_takes_batches_and_answers_them_in_one() {
     pair.server.answer(&calls[1].ticket, Ok(RawJson::NULL));
     assert!(pair.server.next_event().is_none());
     pair.server.answer(&calls[0].ticket, Ok(RawJson::NULL));
-    let Some(Event::SendBatch(responses)) = pair.server.next_event() else {
-        panic!()
-    };
+    let Some(Event::SendBatch(responses)) = pair.server.next_event() else { panic!() };
     let ids: Vec<_> = responses.iter().map(|response| response.id.clone()).collect();
     assert_eq!(ids, [None, Some("i".into()), Some("b".into()), Some("a".into())]);
 }
@@ -453,10 +398,7 @@ fn a_cancelled_request_gets_no_answer_and_a_late_one_is_passed_over() {
         pair.answer_all();
         let late = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
         pair.client.receive(Incoming::decode(late, 1), pair.now);
-        assert_eq!(
-            (pair.answers.len(), pair.client.pending(), pair.server.running()),
-            (0, 0, 0)
-        );
+        assert_eq!((pair.answers.len(), pair.client.pending(), pair.server.running()), (0, 0, 0));
     }
 }
 
@@ -477,9 +419,7 @@ fn cancelling_something_unknown_or_the_handshake_does_nothing() {
     let now = start_of_time();
     let initialize = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"","version":""}}}"#;
     server.receive(Incoming::decode(initialize, 1), now);
-    let Some(Event::Request(call)) = server.next_event() else {
-        panic!()
-    };
+    let Some(Event::Request(call)) = server.next_event() else { panic!() };
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
     server.receive(Incoming::decode(cancel, 1), now);
     assert!(server.next_event().is_none());
@@ -493,9 +433,7 @@ fn a_refused_handshake_may_be_tried_again() {
     let initialize = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"","version":""}}}"#;
     for _ in 0..2 {
         server.receive(Incoming::decode(initialize, 1), now);
-        let Some(Event::Request(call)) = server.next_event() else {
-            panic!()
-        };
+        let Some(Event::Request(call)) = server.next_event() else { panic!() };
         assert_eq!(server.status(), Status::Initializing);
         server.answer(&call.ticket, Err(ErrorObject::internal("not today")));
         assert!(matches!(server.next_event(), Some(Event::Send(_))));
@@ -543,10 +481,7 @@ fn a_request_times_out_and_the_server_is_told() {
 #[test]
 fn progress_buys_time_but_not_for_ever() {
     let mut pair = Pair::ready(V2026_07_28);
-    let options = RequestOptions::default()
-        .timeout(5 * SECOND)
-        .max_timeout(12 * SECOND)
-        .with_progress();
+    let options = RequestOptions::default().timeout(5 * SECOND).max_timeout(12 * SECOND).with_progress();
     let id = pair.call("a", options);
     let params = pair.calls[0].request.params.as_ref().unwrap();
     let token = params.member("_meta").unwrap().member("progressToken").unwrap();
@@ -580,12 +515,8 @@ fn progress_nobody_asked_for_is_passed_over() {
 #[test]
 fn a_server_asks_only_whom_it_has_shaken_hands_with() {
     let mut pair = Pair::ready(V2025_06_18);
-    let request = pair
-        .server
-        .request("roots/list", None, RequestOptions::default(), "roots", pair.now)
-        .unwrap();
-    pair.client
-        .receive(Ok(Incoming::One(Message::Request(request))), pair.now);
+    let request = pair.server.request("roots/list", None, RequestOptions::default(), "roots", pair.now).unwrap();
+    pair.client.receive(Ok(Incoming::One(Message::Request(request))), pair.now);
     pair.settle();
     let call = pair.client_calls.remove(0);
     pair.client.answer(&call.ticket, Ok(RawJson::NULL));
@@ -593,16 +524,11 @@ fn a_server_asks_only_whom_it_has_shaken_hands_with() {
     assert_eq!(pair.answers, [("roots", Ok(RawJson::NULL))]);
 
     let mut pair = Pair::ready(V2026_07_28);
-    let refused = pair
-        .server
-        .request("roots/list", None, RequestOptions::default(), "", pair.now);
+    let refused = pair.server.request("roots/list", None, RequestOptions::default(), "", pair.now);
     assert_eq!(refused.unwrap_err(), SessionError::NoServerRequests);
     let asked = Request::raw("x", "roots/list", None);
-    pair.client
-        .receive(Ok(Incoming::One(Message::Request(asked))), pair.now);
-    let Some(Event::Send(Message::Response(response))) = pair.client.next_event() else {
-        panic!()
-    };
+    pair.client.receive(Ok(Incoming::One(Message::Request(asked))), pair.now);
+    let Some(Event::Send(Message::Response(response))) = pair.client.next_event() else { panic!() };
     assert_eq!(response.outcome.unwrap_err().code, ErrorCode::METHOD_NOT_FOUND);
 }
 
@@ -613,13 +539,8 @@ fn closing_tells_everybody_who_waits() {
     pair.client.close();
     pair.settle();
     assert_eq!(pair.answers, [("a", Err(RequestError::Closed))]);
-    assert_eq!(
-        (pair.client.status(), pair.client.pending(), pair.client.next_deadline()),
-        (Status::Closed, 0, None)
-    );
-    let refused = pair
-        .client
-        .request("ping", None, RequestOptions::default(), "", pair.now);
+    assert_eq!((pair.client.status(), pair.client.pending(), pair.client.next_deadline()), (Status::Closed, 0, None));
+    let refused = pair.client.request("ping", None, RequestOptions::default(), "", pair.now);
     assert_eq!(refused.unwrap_err(), SessionError::Closed);
     assert_eq!(pair.client.notify("x", None).unwrap_err(), SessionError::Closed);
 }
@@ -653,10 +574,7 @@ fn everything_is_counted() {
     let client = *pair.client.stats();
     // A refused probe counts among the requests that failed; pinned to an older revision there is none.
     assert_eq!((client.requests_sent, client.completed, client.failed), (2, 2, 0));
-    assert_eq!(
-        (client.notifications_sent, pair.server.stats().notifications_received),
-        (1, 1)
-    );
+    assert_eq!((client.notifications_sent, pair.server.stats().notifications_received), (1, 1));
     assert_eq!(pair.server.stats().requests_received, 2);
     assert!(client.bytes_sent > 0);
     pair.client.count_received(7);

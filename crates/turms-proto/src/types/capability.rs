@@ -225,9 +225,7 @@ impl ClientCapabilities {
     /// Declares an extension.
     #[must_use]
     pub fn with_extension(mut self, id: &str, settings: impl Into<Object>) -> Self {
-        self.extensions
-            .get_or_insert_default()
-            .insert_raw(id, &RawJson::from(settings.into()));
+        self.extensions.get_or_insert_default().insert_raw(id, &RawJson::from(settings.into()));
         self
     }
 }
@@ -298,19 +296,13 @@ impl ServerCapabilities {
     /// # Errors
     /// When it did not declare it.
     pub fn require(&self, capability: ServerCapability<'_>) -> Result<(), MissingServerCapability> {
-        if self.supports(capability) {
-            Ok(())
-        } else {
-            Err(MissingServerCapability(capability.to_string()))
-        }
+        if self.supports(capability) { Ok(()) } else { Err(MissingServerCapability(capability.to_string())) }
     }
 
     /// Declares an extension.
     #[must_use]
     pub fn with_extension(mut self, id: &str, settings: impl Into<Object>) -> Self {
-        self.extensions
-            .get_or_insert_default()
-            .insert_raw(id, &RawJson::from(settings.into()));
+        self.extensions.get_or_insert_default().insert_raw(id, &RawJson::from(settings.into()));
         self
     }
 }
@@ -357,21 +349,11 @@ mod tests {
 
     #[test]
     fn a_missing_capability_says_what_to_declare() {
-        let error = ClientCapabilities::new()
-            .require(ClientCapability::UrlElicitation)
-            .unwrap_err();
+        let error = ClientCapabilities::new().require(ClientCapability::UrlElicitation).unwrap_err();
         assert_eq!(error.code, ErrorCode::MISSING_CLIENT_CAPABILITY);
-        assert_eq!(
-            error.data.unwrap().as_str(),
-            r#"{"requiredCapabilities":{"elicitation":{"url":{}}}}"#
-        );
-        let error = ClientCapabilities::new()
-            .require(ClientCapability::Extension("a.b/c"))
-            .unwrap_err();
-        assert_eq!(
-            error.data.unwrap().as_str(),
-            r#"{"requiredCapabilities":{"extensions":{"a.b/c":{}}}}"#
-        );
+        assert_eq!(error.data.unwrap().as_str(), r#"{"requiredCapabilities":{"elicitation":{"url":{}}}}"#);
+        let error = ClientCapabilities::new().require(ClientCapability::Extension("a.b/c")).unwrap_err();
+        assert_eq!(error.data.unwrap().as_str(), r#"{"requiredCapabilities":{"extensions":{"a.b/c":{}}}}"#);
         let error = ServerCapabilities::new().require(ServerCapability::Tools).unwrap_err();
         assert_eq!(error.to_string(), "the server did not declare the capability tools");
     }

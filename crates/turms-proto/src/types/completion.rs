@@ -177,33 +177,20 @@ mod tests {
     #[test]
     fn at_most_a_hundred_values_are_given() {
         let completion = Completion::of((0..150).map(|n| n.to_string()));
-        assert_eq!(
-            (completion.values.len(), completion.total, completion.has_more),
-            (100, Some(150), Some(true))
-        );
+        assert_eq!((completion.values.len(), completion.total, completion.has_more), (100, Some(150), Some(true)));
         assert_eq!(Completion::of(["a"]).has_more, Some(false));
     }
 
     #[test]
     fn a_reference_is_told_by_its_type_however_it_is_spelled() {
-        for text in [
-            r#"{"type":"ref/prompt","name":"a"}"#,
-            r#"{"name":"a","type":"ref\/\u0070rompt"}"#,
-        ] {
-            assert_eq!(
-                crate::decode::<Reference>(text).unwrap(),
-                Reference::prompt("a"),
-                "{text}"
-            );
+        for text in [r#"{"type":"ref/prompt","name":"a"}"#, r#"{"name":"a","type":"ref\/\u0070rompt"}"#] {
+            assert_eq!(crate::decode::<Reference>(text).unwrap(), Reference::prompt("a"), "{text}");
         }
     }
 
     #[test]
     fn an_unknown_reference_is_refused_by_name() {
         let error = crate::decode::<CompleteParams>(r#"{"ref":{"type":"x"},"argument":{"name":"","value":""}}"#);
-        assert_eq!(
-            error.unwrap_err().to_string(),
-            r#"ref: "type" must be "ref/prompt" or "ref/resource""#
-        );
+        assert_eq!(error.unwrap_err().to_string(), r#"ref: "type" must be "ref/prompt" or "ref/resource""#);
     }
 }

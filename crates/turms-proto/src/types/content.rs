@@ -330,9 +330,7 @@ pub(crate) fn encode_base64(bytes: impl AsRef<[u8]>) -> String {
 
 pub(crate) fn decode_base64(text: &str) -> Result<Vec<u8>, Base64Error> {
     use base64::Engine as _;
-    base64::engine::general_purpose::STANDARD
-        .decode(text)
-        .map_err(Base64Error)
+    base64::engine::general_purpose::STANDARD.decode(text).map_err(Base64Error)
 }
 
 impl From<&str> for Content {
@@ -391,12 +389,7 @@ impl<'de> Visitor<'de> for ContentVisitor {
             scan::check(value.get()).map_err(A::Error::custom)?;
             ahead.push((name.into_owned(), value));
         }
-        Ok(Content::Unknown(
-            ahead
-                .into_iter()
-                .map(|(name, value)| (name, RawJson::from(value)))
-                .collect(),
-        ))
+        Ok(Content::Unknown(ahead.into_iter().map(|(name, value)| (name, RawJson::from(value))).collect()))
     }
 }
 
@@ -464,9 +457,7 @@ mod tests {
 
     #[test]
     fn bytes_survive_base64() {
-        let Content::Image(image) = Content::image([0, 255, 7], "image/png") else {
-            panic!()
-        };
+        let Content::Image(image) = Content::image([0, 255, 7], "image/png") else { panic!() };
         assert_eq!(image.bytes().unwrap(), [0, 255, 7]);
         assert!(ImageContent::new("*", "image/png").bytes().is_err());
     }

@@ -218,16 +218,11 @@ mod tests {
     #[test]
     fn the_mode_tells_forms_from_pages() {
         let schema = r#""requestedSchema":{"type":"object","properties":{}}"#;
-        for text in [
-            format!(r#"{{"message":"m",{schema}}}"#),
-            format!(r#"{{"mode":"form","message":"m",{schema}}}"#),
-        ] {
+        for text in [format!(r#"{{"message":"m",{schema}}}"#), format!(r#"{{"mode":"form","message":"m",{schema}}}"#)] {
             assert!(matches!(crate::decode(&text), Ok(ElicitParams::Form(_))), "{text}");
         }
         for mode in ["url", r"\u0075rl"] {
-            let url = crate::decode(&format!(
-                r#"{{"message":"m","mode":"{mode}","url":"https://a.example"}}"#
-            ));
+            let url = crate::decode(&format!(r#"{{"message":"m","mode":"{mode}","url":"https://a.example"}}"#));
             assert_eq!(url, Ok(ElicitParams::url("m", "https://a.example")));
         }
         let error = crate::decode::<ElicitParams>(r#"{"message":"m","mode":"dance"}"#).unwrap_err();

@@ -359,15 +359,9 @@ mod tests {
             (r#"{"type":"integer","default":30}"#, "Number"),
             (r#"{"type":"boolean"}"#, "Boolean"),
             (r#"{"type":"string","enum":["a"],"enumNames":["A"]}"#, "Choice"),
-            (
-                r#"{"type":"string","oneOf":[{"const":"a","title":"A"}]}"#,
-                "TitledChoice",
-            ),
+            (r#"{"type":"string","oneOf":[{"const":"a","title":"A"}]}"#, "TitledChoice"),
             (r#"{"type":"array","items":{"type":"string","enum":["a"]}}"#, "Choices"),
-            (
-                r#"{"type":"array","items":{"anyOf":[{"const":"a","title":"A"}]}}"#,
-                "TitledChoices",
-            ),
+            (r#"{"type":"array","items":{"anyOf":[{"const":"a","title":"A"}]}}"#, "TitledChoices"),
             (r#"{"type":"array","items":{"type":"object"}}"#, "Unknown"),
             (r#"{"$ref":"somewhere"}"#, "Unknown"),
         ] {

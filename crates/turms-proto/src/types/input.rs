@@ -106,9 +106,7 @@ impl InputRequired {
     /// One more question.
     #[must_use]
     pub fn ask(mut self, key: impl Into<String>, request: impl Into<InputRequest>) -> Self {
-        self.input_requests
-            .get_or_insert_default()
-            .insert(key.into(), request.into());
+        self.input_requests.get_or_insert_default().insert(key.into(), request.into());
         self
     }
 }

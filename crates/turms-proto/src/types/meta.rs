@@ -64,9 +64,7 @@ pub mod key {
         let bytes = name.as_bytes();
         bytes.first().is_none_or(u8::is_ascii_alphanumeric)
             && bytes.last().is_none_or(u8::is_ascii_alphanumeric)
-            && bytes
-                .iter()
-                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+            && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
     }
 }
 
@@ -244,14 +242,7 @@ mod tests {
 
     #[test]
     fn keys_follow_the_grammar_and_some_are_reserved() {
-        for good in [
-            "a",
-            "",
-            "a.b_c-d",
-            "io.modelcontextprotocol/x",
-            "com.example-x.y/",
-            "traceparent",
-        ] {
+        for good in ["a", "", "a.b_c-d", "io.modelcontextprotocol/x", "com.example-x.y/", "traceparent"] {
             assert!(key::is_valid(good), "{good}");
         }
         for bad in ["-a", "a-", "1a.b/x", "a..b/x", "a/b/c", "é"] {

@@ -167,9 +167,7 @@ mod tests {
     #[test]
     fn questions_and_tasks_are_recognised_wherever_the_type_stands() {
         let round = decode(r#"{"requestState":"s","_meta":{"a":1},"future":2,"resultType":"input_required"}"#);
-        let Outcome::InputRequired(round) = round else {
-            panic!("{round:?}")
-        };
+        let Outcome::InputRequired(round) = round else { panic!("{round:?}") };
         assert_eq!(round.request_state.as_deref(), Some("s"));
         assert_eq!(round.meta.unwrap().as_str(), r#"{"a":1}"#);
         assert_eq!(round.extra.as_str(), r#"{"future":2}"#);

@@ -46,10 +46,7 @@ impl Tool {
     /// What to show to people: the title, else the title in the annotations, else the name.
     #[must_use]
     pub fn display_name(&self) -> &str {
-        let annotated = self
-            .annotations
-            .as_ref()
-            .and_then(|annotations| annotations.title.as_deref());
+        let annotated = self.annotations.as_ref().and_then(|annotations| annotations.title.as_deref());
         self.title.as_deref().or(annotated).unwrap_or(&self.name)
     }
 
@@ -57,9 +54,7 @@ impl Tool {
     #[must_use]
     pub fn is_valid_name(name: &str) -> bool {
         (1..=64).contains(&name.len())
-            && name
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'/'))
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'/'))
     }
 }
 
@@ -207,11 +202,7 @@ impl ToolResult {
     /// The text of all text blocks, a line break between two.
     #[must_use]
     pub fn text(&self) -> String {
-        self.content
-            .iter()
-            .filter_map(Content::as_text)
-            .collect::<Vec<_>>()
-            .join("\n")
+        self.content.iter().filter_map(Content::as_text).collect::<Vec<_>>().join("\n")
     }
 
     /// The pictures.
@@ -231,9 +222,7 @@ impl ToolResult {
     /// The structured content as a type, if there is any.
     #[must_use]
     pub fn structured_as<'de, T: Deserialize<'de>>(&'de self) -> Option<Result<T, DecodeError>> {
-        self.structured_content
-            .as_ref()
-            .map(|value| value.decode().map_err(|error| error.within("structuredContent")))
+        self.structured_content.as_ref().map(|value| value.decode().map_err(|error| error.within("structuredContent")))
     }
 }
 
@@ -260,10 +249,7 @@ mod tests {
 
     #[test]
     fn a_result_is_read_as_text_pictures_and_data() {
-        let result = ToolResult::structured(&[1, 2])
-            .unwrap()
-            .with("two")
-            .with(Content::image([1], "image/png"));
+        let result = ToolResult::structured(&[1, 2]).unwrap().with("two").with(Content::image([1], "image/png"));
         assert_eq!(result.text(), "[1,2]\ntwo");
         assert_eq!(result.images().count(), 1);
         assert_eq!(result.structured_as::<Vec<i64>>().unwrap().unwrap(), [1, 2]);
@@ -283,9 +269,6 @@ mod tests {
     fn null_is_structured_content() {
         let result: ToolResult = crate::decode(r#"{"content":[],"structuredContent":null}"#).unwrap();
         assert_eq!(result.structured_content, Some(RawJson::NULL));
-        assert_eq!(
-            serde_json::to_string(&result).unwrap(),
-            r#"{"content":[],"structuredContent":null}"#
-        );
+        assert_eq!(serde_json::to_string(&result).unwrap(), r#"{"content":[],"structuredContent":null}"#);
     }
 }

@@ -33,10 +33,8 @@ impl Atom {
     pub(super) fn read(text: &str, at: usize) -> Option<(Self, usize)> {
         let c = text.get(at..)?.chars().next()?;
         if c != '%' {
-            let atom = u8::try_from(c)
-                .ok()
-                .filter(|&b| has(UNRESERVED | RESERVED, b))
-                .map_or(Self::Encoded(c), Self::Plain);
+            let atom =
+                u8::try_from(c).ok().filter(|&b| has(UNRESERVED | RESERVED, b)).map_or(Self::Encoded(c), Self::Plain);
             return Some((atom, at + c.len_utf8()));
         }
         let lead = triplet(text, at)?;
@@ -66,11 +64,7 @@ impl Atom {
 /// What a simple expansion makes of `text`: all but unreserved characters are encoded.
 pub(super) fn encode(text: impl Iterator<Item = char>, out: &mut String) {
     for c in text {
-        if is_in(UNRESERVED, c) {
-            out.push(c)
-        } else {
-            percent_encode(c, out)
-        }
+        if is_in(UNRESERVED, c) { out.push(c) } else { percent_encode(c, out) }
     }
 }
 
@@ -142,31 +136,16 @@ enum Encoded {
 
 impl Class {
     /// What a simple expansion produces.
-    pub(super) const CANONICAL: Self = Self {
-        plain: UNRESERVED,
-        encoded: Encoded::Canonical,
-    };
+    pub(super) const CANONICAL: Self = Self { plain: UNRESERVED, encoded: Encoded::Canonical };
     /// What people and other programs write in a path without encoding it, beyond [`Self::CANONICAL`].
-    pub(super) const PATH: Self = Self {
-        plain: UNRESERVED | set(b":@!$'()*+"),
-        encoded: Encoded::Character,
-    };
+    pub(super) const PATH: Self = Self { plain: UNRESERVED | set(b":@!$'()*+"), encoded: Encoded::Character };
     /// The same for a query.
-    pub(super) const QUERY: Self = Self {
-        plain: Self::PATH.plain | set(b"/?="),
-        encoded: Encoded::Character,
-    };
+    pub(super) const QUERY: Self = Self { plain: Self::PATH.plain | set(b"/?="), encoded: Encoded::Character };
     /// What a reserved expansion produces.
-    pub(super) const RESERVED: Self = Self {
-        plain: UNRESERVED | RESERVED,
-        encoded: Encoded::Any,
-    };
+    pub(super) const RESERVED: Self = Self { plain: UNRESERVED | RESERVED, encoded: Encoded::Any };
 
     pub(super) const fn with(self, plain: u8) -> Self {
-        Self {
-            plain: self.plain | 1 << plain,
-            ..self
-        }
+        Self { plain: self.plain | 1 << plain, ..self }
     }
 
     pub(super) fn admits(self, atom: Atom) -> bool {

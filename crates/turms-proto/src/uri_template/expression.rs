@@ -75,12 +75,7 @@ impl Expression {
 
 impl Variable {
     pub(super) fn new(name: &str, key: Vec<Atom>, modifier: Modifier) -> Self {
-        Self {
-            name: name.to_owned(),
-            key,
-            modifier,
-            stops: Vec::new(),
-        }
+        Self { name: name.to_owned(), key, modifier, stops: Vec::new() }
     }
 
     /// An empty list is undefined (RFC 6570 §2.3), and a prefix of a list has no meaning (§2.4.1).

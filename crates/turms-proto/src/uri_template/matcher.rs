@@ -49,10 +49,7 @@ pub(super) fn sort_query(parts: &[Part], uri: &[Atom]) -> Option<Vec<Atom>> {
         Part::Expression(expression) if expression.operator.is_query() => Some(expression),
         Part::Expression(_) | Part::Literal(_) => None,
     });
-    let keys: Vec<&[Atom]> = expressions
-        .flat_map(|e| &e.variables)
-        .map(|v| v.key.as_slice())
-        .collect();
+    let keys: Vec<&[Atom]> = expressions.flat_map(|e| &e.variables).map(|v| v.key.as_slice()).collect();
     let start = uri.iter().position(|atom| atom.is(b'?'))? + 1;
     let len = uri[start..].iter().position(|atom| atom.is(b'#'));
     let (query, rest) = uri[start..].split_at(len.unwrap_or(uri.len() - start));
@@ -78,13 +75,7 @@ struct Table<'a> {
 impl<'a> Table<'a> {
     /// The table, and where the expression can begin, if the rest of the template can begin at `after`.
     fn new(expression: &'a Expression, uri: &'a [Atom], reading: Reading, after: Positions) -> (Self, Positions) {
-        let mut table = Self {
-            expression,
-            uri,
-            reading,
-            starts: Vec::new(),
-            ends: Vec::new(),
-        };
+        let mut table = Self { expression, uri, reading, starts: Vec::new(), ends: Vec::new() };
         let mut before = after.clone();
         let mut end = after;
         for variable in expression.variables.iter().rev() {
@@ -115,11 +106,7 @@ impl<'a> Table<'a> {
         let mut distance = Distance::NEVER;
         for at in (0..=self.uri.len()).rev() {
             let continues = self.uri.get(at).is_some_and(|&atom| class.admits(atom));
-            distance = if end.contains(at) {
-                Distance::HERE
-            } else {
-                distance.further(continues)
-            };
+            distance = if end.contains(at) { Distance::HERE } else { distance.further(continues) };
             if distance.is_within(variable.limit()) {
                 starts.insert(at);
             }
@@ -137,16 +124,8 @@ impl<'a> Table<'a> {
         for at in (0..=self.uri.len()).rev() {
             let continues = self.uri.get(at).is_some_and(|&atom| class.admits(atom));
             let further = distance.further(continues);
-            distance = if self.pair_can_end(variable, at, end, &starts) {
-                Distance::HERE
-            } else {
-                further
-            };
-            let value = if self.least_after_equals() == 0 {
-                distance
-            } else {
-                further
-            };
+            distance = if self.pair_can_end(variable, at, end, &starts) { Distance::HERE } else { further };
+            let value = if self.least_after_equals() == 0 { distance } else { further };
             if value.is_within(variable.limit()) {
                 values.insert(at);
             }
@@ -175,9 +154,7 @@ impl<'a> Table<'a> {
     fn is_after_delimiter(&self, at: usize) -> bool {
         let operator = self.expression.operator;
         let is_delimiter = |atom: &Atom| atom.is(operator.separator()) || operator.first().is_some_and(|f| atom.is(f));
-        at.checked_sub(1)
-            .and_then(|before| self.uri.get(before))
-            .is_some_and(is_delimiter)
+        at.checked_sub(1).and_then(|before| self.uri.get(before)).is_some_and(is_delimiter)
     }
 
     fn is_at(&self, at: usize, plain: u8) -> bool {
@@ -208,10 +185,7 @@ impl<'a> Table<'a> {
             let value;
             (value, end) = self.read_variable(i, start)?;
             start = end + 1;
-            next = self
-                .is_at(end, operator.separator())
-                .then(|| self.variable_at(i + 1, start))
-                .flatten();
+            next = self.is_at(end, operator.separator()).then(|| self.variable_at(i + 1, start)).flatten();
             let is_nothing = end == at && next.is_none();
             if !is_nothing {
                 captures.push(&variable.name, value);
@@ -287,11 +261,7 @@ impl<'a> Table<'a> {
 
     fn value(&self, variable: &Variable, text: &[Atom]) -> Value {
         let operator = self.expression.operator;
-        let decode = if operator.is_reserved() {
-            decode_reserved
-        } else {
-            decode
-        };
+        let decode = if operator.is_reserved() { decode_reserved } else { decode };
         let list = |separator| Value::List(text.split(|atom| atom.is(separator)).map(decode).collect());
         match variable.modifier {
             Modifier::Explode => list(operator.separator()),
@@ -311,11 +281,7 @@ impl Distance {
 
     /// The distance one atom earlier, if that atom belongs to the value.
     const fn further(self, continues: bool) -> Self {
-        if continues {
-            Self(self.0.saturating_add(1))
-        } else {
-            Self::NEVER
-        }
+        if continues { Self(self.0.saturating_add(1)) } else { Self::NEVER }
     }
 
     const fn is_within(self, limit: usize) -> bool {

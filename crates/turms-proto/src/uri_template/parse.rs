@@ -62,10 +62,7 @@ enum Problem {
 
 impl Problem {
     const fn at(self, position: usize) -> TemplateError {
-        TemplateError {
-            position,
-            problem: self,
-        }
+        TemplateError { position, problem: self }
     }
 }
 
@@ -163,10 +160,7 @@ fn expression<'t>(text: &'t str, start: usize, names: &mut Vec<&'t str>) -> Resu
 
 fn variable(spec: &str, start: usize) -> Result<(&str, Modifier), TemplateError> {
     let (name, modifier) = if let Some((name, length)) = spec.split_once(':') {
-        (
-            name,
-            prefix(length).ok_or_else(|| Problem::Prefix.at(start + name.len()))?,
-        )
+        (name, prefix(length).ok_or_else(|| Problem::Prefix.at(start + name.len()))?)
     } else if let Some(name) = spec.strip_suffix('*') {
         (name, Modifier::Explode)
     } else {
@@ -212,11 +206,7 @@ fn following_stops(tail: &[Part]) -> Vec<u8> {
         match part {
             Part::Literal(_) => adjacent = false,
             Part::Expression(next) => {
-                stops.extend(
-                    next.operator
-                        .first()
-                        .filter(|&first| adjacent || matches!(first, b'?' | b'#')),
-                );
+                stops.extend(next.operator.first().filter(|&first| adjacent || matches!(first, b'?' | b'#')));
             }
         }
     }

@@ -11,9 +11,7 @@ pub(super) struct Positions {
 impl Positions {
     /// No position of a URI of `len` atoms.
     pub(super) fn new(len: usize) -> Self {
-        Self {
-            words: vec![0; len / 64 + 1],
-        }
+        Self { words: vec![0; len / 64 + 1] }
     }
 
     pub(super) fn insert(&mut self, position: usize) {
@@ -21,9 +19,7 @@ impl Positions {
     }
 
     pub(super) fn contains(&self, position: usize) -> bool {
-        self.words
-            .get(position / 64)
-            .is_some_and(|word| word >> (position % 64) & 1 == 1)
+        self.words.get(position / 64).is_some_and(|word| word >> (position % 64) & 1 == 1)
     }
 
     pub(super) fn is_empty(&self) -> bool {

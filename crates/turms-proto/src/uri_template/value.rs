@@ -83,10 +83,7 @@ impl Captures {
     /// The value of a variable. Use [`text`](Self::text) where a string is expected.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Value> {
-        self.entries
-            .iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| value)
+        self.entries.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 
     /// The value of a variable if it is a string.

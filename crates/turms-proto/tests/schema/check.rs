@@ -39,12 +39,7 @@ impl RoundTrip {
         let input = spell(&sent);
         let codec = row.codec();
         let output = catch_unwind(|| codec(&input)).unwrap_or_else(|_| Err("the codec panicked, see above".to_owned()));
-        Self {
-            sent,
-            input,
-            output,
-            wrapping,
-        }
+        Self { sent, input, output, wrapping }
     }
 
     /// The output must say what the input said, but for what the row is excused from, and be valid.
@@ -68,10 +63,7 @@ impl RoundTrip {
     }
 
     fn decoded(&self) -> Result<Json, String> {
-        let output = self
-            .output
-            .as_ref()
-            .map_err(|reason| format!("not decoded: {reason}"))?;
+        let output = self.output.as_ref().map_err(|reason| format!("not decoded: {reason}"))?;
         Json::parse(output).map_err(|reason| format!("the output is not JSON: {reason}"))
     }
 }
@@ -96,14 +88,7 @@ pub(crate) struct Failure {
 impl Outcome {
     pub(crate) fn new(revision: &str, definition: &str) -> Self {
         let (revision, definition) = (revision.to_owned(), definition.to_owned());
-        Self {
-            revision,
-            definition,
-            cases: 0,
-            excused: 0,
-            excuse: "",
-            failures: Vec::new(),
-        }
+        Self { revision, definition, cases: 0, excused: 0, excuse: "", failures: Vec::new() }
     }
 
     pub(crate) fn title(&self) -> String {
@@ -128,12 +113,7 @@ impl Outcome {
             return;
         }
         let output = trip.output.unwrap_or_else(|_| "(none)".to_owned());
-        self.failures.push(Failure {
-            case,
-            input: trip.input,
-            output,
-            problems,
-        });
+        self.failures.push(Failure { case, input: trip.input, output, problems });
     }
 
     /// Counts a case whose output came otherwise than by a round trip.
@@ -143,12 +123,8 @@ impl Outcome {
         output: Result<String, String>,
         examine: impl FnOnce(&Json) -> Vec<String>,
     ) {
-        let trip = RoundTrip {
-            sent: case.instance.clone(),
-            input: case.spell(&case.instance),
-            output,
-            wrapping: Vec::new(),
-        };
+        let trip =
+            RoundTrip { sent: case.instance.clone(), input: case.spell(&case.instance), output, wrapping: Vec::new() };
         let problems = match trip.decoded() {
             Ok(output) => examine(&output),
             Err(problem) => vec![problem],

@@ -10,11 +10,7 @@ use crate::json::Json;
 /// The places of members that a definition does not declare. In objects whose members are anybody's choice there are none,
 /// apart from the names that the protocol keeps for itself.
 pub(crate) fn undeclared(revision: &Revision, definition: &str, instance: &Json) -> Vec<String> {
-    let mut walk = Walk {
-        revision,
-        path: String::new(),
-        found: Vec::new(),
-    };
+    let mut walk = Walk { revision, path: String::new(), found: Vec::new() };
     walk.visit(&[revision.definition(definition)], instance);
     walk.found
 }
@@ -54,19 +50,13 @@ impl<'a> Walk<'a> {
     }
 
     fn member(&mut self, branches: &[&'a Value], name: &str, value: &Json) {
-        let declared: Vec<_> = branches
-            .iter()
-            .filter_map(|branch| properties(branch).get(name))
-            .collect();
+        let declared: Vec<_> = branches.iter().filter_map(|branch| properties(branch).get(name)).collect();
         match declared.as_slice() {
             [] if name.starts_with(RESERVED) || !branches.iter().any(|branch| is_free_form(branch)) => {
                 self.found.push(self.path.clone());
             }
             [] => {
-                let entries: Vec<_> = branches
-                    .iter()
-                    .filter_map(|branch| branch.get("additionalProperties"))
-                    .collect();
+                let entries: Vec<_> = branches.iter().filter_map(|branch| branch.get("additionalProperties")).collect();
                 self.visit(&entries, value);
             }
             _ if FOREIGN.contains(&name) => {}
@@ -87,9 +77,7 @@ impl<'a> Walk<'a> {
 fn applicable<'a>(branches: Vec<&'a Value>, instance: &Json) -> Vec<&'a Value> {
     let fits = |branch: &&&Value| {
         let required = branch.get("required").and_then(Value::as_array).into_iter().flatten();
-        let complete = required
-            .filter_map(Value::as_str)
-            .all(|name| instance.member(name).is_some());
+        let complete = required.filter_map(Value::as_str).all(|name| instance.member(name).is_some());
         let agrees = |(name, node): (&String, &Value)| match (node.get("const"), instance.member(name)) {
             (Some(constant), Some(value)) => *constant == value.to_value(),
             _ => true,

@@ -95,9 +95,7 @@ impl Revision {
     /// Until 2025-06-18 the parameters inside a message repeat what is special to it and leave out the `_meta` that the
     /// message inherits from `Request` or `Notification`.
     fn with_inherited_meta(&self, message: &str, params: &Value) -> Value {
-        let base = ["Request", "Notification"]
-            .into_iter()
-            .find(|base| message.ends_with(base));
+        let base = ["Request", "Notification"].into_iter().find(|base| message.ends_with(base));
         let inherited = base.and_then(|base| params_of(self.published.get(base)?)?.get("properties")?.get("_meta"));
         let mut params = params.clone();
         if let (Some(Value::Object(own)), Some(meta)) = (params.get_mut("properties"), inherited) {
@@ -182,9 +180,7 @@ fn params_of(message: &Value) -> Option<&Value> {
 /// The definition a node refers to, by either revision's spelling.
 pub(crate) fn referenced(node: &Value) -> Option<&str> {
     let reference = node.get("$ref")?.as_str()?;
-    let name = reference
-        .strip_prefix("#/definitions/")
-        .or_else(|| reference.strip_prefix("#/$defs/"));
+    let name = reference.strip_prefix("#/definitions/").or_else(|| reference.strip_prefix("#/$defs/"));
     Some(name.unwrap_or_else(|| panic!("a $ref outside the document: {reference}")))
 }
 
@@ -195,16 +191,10 @@ pub(crate) fn alternatives(node: &Value) -> Option<&Vec<Value>> {
 /// The schemas directly inside a schema. Needed because `type`, `items`, `anyOf`, `properties`
 /// and others are also names of members that these schemas describe.
 pub(crate) fn children(node: &Value) -> impl Iterator<Item = &Value> {
-    let single = ["items", "additionalProperties"]
-        .into_iter()
-        .filter_map(|key| node.get(key));
-    let lists = ["anyOf", "oneOf", "allOf"]
-        .into_iter()
-        .filter_map(|key| node.get(key)?.as_array());
+    let single = ["items", "additionalProperties"].into_iter().filter_map(|key| node.get(key));
+    let lists = ["anyOf", "oneOf", "allOf"].into_iter().filter_map(|key| node.get(key)?.as_array());
     let named = node.get("properties").and_then(Value::as_object);
-    single
-        .chain(lists.flatten())
-        .chain(named.into_iter().flat_map(Map::values))
+    single.chain(lists.flatten()).chain(named.into_iter().flat_map(Map::values))
 }
 
 fn collect_references<'a>(node: &'a Value, found: &mut Vec<&'a str>) {

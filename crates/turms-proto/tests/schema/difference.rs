@@ -26,21 +26,12 @@ pub(crate) struct Comparison<'a> {
 impl Comparison<'_> {
     /// To the letter, numbers apart.
     pub(crate) fn exact() -> Self {
-        Self {
-            schema: None,
-            may_add: &[],
-            sheds: &[],
-            wrapping: &[],
-        }
+        Self { schema: None, may_add: &[], sheds: &[], wrapping: &[] }
     }
 
     /// Each difference as a sentence that starts with its path.
     pub(crate) fn differences(&self, original: &Json, output: &Json) -> Vec<String> {
-        let mut walk = Walk {
-            comparison: self,
-            path: Vec::new(),
-            found: Vec::new(),
-        };
+        let mut walk = Walk { comparison: self, path: Vec::new(), found: Vec::new() };
         walk.compare(original, output);
         walk.found
     }
@@ -66,9 +57,7 @@ impl Comparison<'_> {
 
     fn may_add(&self, path: &[Step<'_>], name: &str) -> bool {
         let pointer = pointer(path, Some(name));
-        self.may_add
-            .iter()
-            .any(|allowed| *allowed == name || matches_pointer(allowed, &pointer))
+        self.may_add.iter().any(|allowed| *allowed == name || matches_pointer(allowed, &pointer))
     }
 }
 
@@ -131,16 +120,11 @@ impl<'a> Walk<'a> {
 }
 
 fn declares(nodes: &[&Value], name: &str) -> bool {
-    nodes
-        .iter()
-        .any(|node| node.get("properties").and_then(|all| all.get(name)).is_some())
+    nodes.iter().any(|node| node.get("properties").and_then(|all| all.get(name)).is_some())
 }
 
 fn member<'a>(members: &'a [(String, Json)], name: &str) -> Option<&'a Json> {
-    members
-        .iter()
-        .find(|(candidate, _)| candidate == name)
-        .map(|(_, value)| value)
+    members.iter().find(|(candidate, _)| candidate == name).map(|(_, value)| value)
 }
 
 fn brief(json: &Json) -> String {

@@ -39,11 +39,7 @@ pub(crate) struct Case {
 impl Case {
     /// An instance that chance would not find.
     pub(crate) fn by_hand(text: &str) -> Self {
-        Self {
-            label: format!("by hand {text}"),
-            seed: 0,
-            instance: Json::parse(text).unwrap(),
-        }
+        Self { label: format!("by hand {text}"), seed: 0, instance: Json::parse(text).unwrap() }
     }
 
     /// What a report calls it.
@@ -130,13 +126,7 @@ impl<'a> Generator<'a> {
     fn new(revision: &'a Revision, shape: Shape, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let budget = 4 + rng.below(LARGEST);
-        Self {
-            revision,
-            shape,
-            rng,
-            budget,
-            open: Vec::new(),
-        }
+        Self { revision, shape, rng, budget, open: Vec::new() }
     }
 
     fn node(&mut self, node: &'a Value) -> Json {
@@ -151,11 +141,7 @@ impl<'a> Generator<'a> {
             return self.rng.pick(values).into();
         }
         if let Some(branches) = alternatives(node) {
-            let branch = if self.is_terse() {
-                &branches[0]
-            } else {
-                self.rng.pick(branches)
-            };
+            let branch = if self.is_terse() { &branches[0] } else { self.rng.pick(branches) };
             return self.node(branch);
         }
         self.typed(node)
@@ -264,12 +250,7 @@ impl<'a> Generator<'a> {
         elements.truncate(bound(node, "maxItems").map_or(usize::MAX, |most| most as usize));
         let least = bound(node, "minItems").map_or(0, |least| least as usize);
         elements.resize(least.max(elements.len()), schema);
-        Json::Array(
-            elements
-                .into_iter()
-                .map(|branch| self.element(schema, branch))
-                .collect(),
-        )
+        Json::Array(elements.into_iter().map(|branch| self.element(schema, branch)).collect())
     }
 
     /// The schemas from which to make the elements of a list or a map: none, one of each kind, or

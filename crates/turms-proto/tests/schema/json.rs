@@ -180,11 +180,7 @@ impl Decimal {
         Self {
             negative: whole.starts_with('-') && !is_zero,
             digits: significant.to_owned(),
-            exponent: if is_zero {
-                0
-            } else {
-                power.parse::<i64>().unwrap() + shift
-            },
+            exponent: if is_zero { 0 } else { power.parse::<i64>().unwrap() + shift },
         }
     }
 }

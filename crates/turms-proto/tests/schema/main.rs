@@ -43,11 +43,7 @@ fn every_definition_has_a_row_and_every_row_a_definition() {
         return;
     };
     let faults = registry::faults(ROWS, revisions);
-    assert!(
-        faults.is_empty(),
-        "the table in registry.rs:\n  {}",
-        faults.join("\n  ")
-    );
+    assert!(faults.is_empty(), "the table in registry.rs:\n  {}", faults.join("\n  "));
 }
 
 #[test]
@@ -71,10 +67,7 @@ fn every_official_example_round_trips_to_equal_json() {
         return;
     };
     assert!(!examples.is_empty(), "the directory of examples is there, but has none");
-    let outcomes: Vec<_> = examples
-        .iter()
-        .map(|example| outcome_of_example(revisions, example))
-        .collect();
+    let outcomes: Vec<_> = examples.iter().map(|example| outcome_of_example(revisions, example)).collect();
     println!("{} official examples", outcomes.len());
     refuse(&outcomes);
 }
@@ -96,23 +89,13 @@ fn every_generated_instance_is_valid() {
             }
         }
     }
-    assert!(
-        invalid.is_empty(),
-        "{} instances:\n{}",
-        invalid.len(),
-        invalid.join("\n")
-    );
+    assert!(invalid.is_empty(), "{} instances:\n{}", invalid.len(), invalid.join("\n"));
 }
 
 #[test]
 fn the_generator_obeys_every_keyword_in_use() {
     fn collect(node: &serde_json::Value, found: &mut BTreeSet<String>) {
-        found.extend(
-            node.as_object()
-                .into_iter()
-                .flatten()
-                .map(|(keyword, _)| keyword.clone()),
-        );
+        found.extend(node.as_object().into_iter().flatten().map(|(keyword, _)| keyword.clone()));
         children(node).for_each(|child| collect(child, found));
     }
     let Some(revisions) = corpus::revisions() else {
@@ -120,9 +103,7 @@ fn the_generator_obeys_every_keyword_in_use() {
     };
     let mut found = BTreeSet::new();
     for revision in revisions {
-        revision
-            .definitions()
-            .for_each(|name| collect(revision.definition(name), &mut found));
+        revision.definitions().for_each(|name| collect(revision.definition(name), &mut found));
     }
     found.retain(|keyword| !KEYWORDS.contains(&keyword.as_str()));
     assert!(found.is_empty(), "unknown keywords: {found:?}");
@@ -161,12 +142,7 @@ fn outcome_of(revision: &Revision, definition: &str) -> Outcome {
 }
 
 fn outcome_of_example(revisions: &[Revision], example: &Example) -> Outcome {
-    let Example {
-        revision,
-        definition,
-        file,
-        text,
-    } = example;
+    let Example { revision, definition, file, text } = example;
     let original = Json::parse(text).unwrap();
     let row = row_for(revision, definition).adding_nothing();
     let trip = RoundTrip::of(&row, &original, Json::to_text);
@@ -184,9 +160,7 @@ fn row_for(revision: &str, definition: &str) -> &'static Row {
 
 fn selected(revision: &Revision) -> impl Iterator<Item = &str> {
     let only = env::var("TURMS_SCHEMA_ONLY").ok();
-    revision
-        .definitions()
-        .filter(move |name| only.as_deref().is_none_or(|only| only == *name))
+    revision.definitions().filter(move |name| only.as_deref().is_none_or(|only| only == *name))
 }
 
 fn case_count() -> usize {
@@ -210,10 +184,5 @@ fn refuse(outcomes: &[Outcome]) {
     let failed: Vec<_> = outcomes.iter().filter(|outcome| outcome.is_failure()).collect();
     let report: String = failed.iter().map(ToString::to_string).collect();
     let names: Vec<_> = failed.iter().map(|outcome| outcome.title()).collect();
-    assert!(
-        failed.is_empty(),
-        "{report}\n{} failed:\n  {}",
-        names.len(),
-        names.join("\n  ")
-    );
+    assert!(failed.is_empty(), "{report}\n{} failed:\n  {}", names.len(), names.join("\n  "));
 }

@@ -146,10 +146,8 @@ const UNDECLARED: [(&str, &str); 3] = [
 
 /// Members that are sent to every revision although not every one declares them: to those that do not know extensions
 /// they are unknown members, and among those that do the extension decides which revisions it works with.
-pub(crate) const SENT_TO_ALL: [(&str, &str); 2] = [
-    ("ClientCapabilities", "extensions"),
-    ("ServerCapabilities", "extensions"),
-];
+pub(crate) const SENT_TO_ALL: [(&str, &str); 2] =
+    [("ClientCapabilities", "extensions"), ("ServerCapabilities", "extensions")];
 
 #[test]
 fn every_type_has_a_place_in_the_schemas() {
@@ -174,9 +172,7 @@ fn every_member_of_a_type_is_declared_and_every_declared_member_known() {
             continue;
         };
         let known: BTreeSet<_> = known.iter().map(String::as_str).collect();
-        let undeclared = known
-            .difference(declared)
-            .filter(|name| !UNDECLARED.contains(&(&object, name)));
+        let undeclared = known.difference(declared).filter(|name| !UNDECLARED.contains(&(&object, name)));
         faults.extend(undeclared.map(|name| format!("{object} has {name:?}, which no schema declares")));
         let unknown = declared.difference(&known);
         faults.extend(unknown.map(|name| format!("{object} has no {name:?}, which a schema declares")));
@@ -192,13 +188,7 @@ fn the_table_of_members_agrees_with_the_schemas() {
     let mut faults = Vec::new();
     let mut confirmed = BTreeSet::new();
     let mut checked = 0;
-    for Declared {
-        object,
-        place,
-        life,
-        members,
-    } in declarations(&revisions)
-    {
+    for Declared { object, place, life, members } in declarations(&revisions) {
         for (member, declared) in members {
             checked += 1;
             confirmed.insert((object, member));
@@ -206,25 +196,16 @@ fn the_table_of_members_agrees_with_the_schemas() {
             let listed: Vec<_> = life.iter().copied().filter(|version| span.contains(*version)).collect();
             if listed != declared && !SENT_TO_ALL.contains(&(object, member)) {
                 let (listed, declared) = (names(&listed), names(&declared));
-                faults.push(format!(
-                    "{object} {member:?}: {place} declares it in {declared}, the table has {listed}"
-                ));
+                faults.push(format!("{object} {member:?}: {place} declares it in {declared}, the table has {listed}"));
             }
         }
     }
     for row in MEMBERS {
         if !confirmed.contains(&(row.object, row.member)) {
-            faults.push(format!(
-                "{} {:?}: the table has it, but no schema",
-                row.object, row.member
-            ));
+            faults.push(format!("{} {:?}: the table has it, but no schema", row.object, row.member));
         }
     }
-    println!(
-        "{} rows of members and {checked} declared members in {} places",
-        MEMBERS.len(),
-        PLACES.len()
-    );
+    println!("{} rows of members and {checked} declared members in {} places", MEMBERS.len(), PLACES.len());
     assert!(faults.is_empty(), "  {}", faults.join("\n  "));
 }
 
@@ -240,11 +221,7 @@ type Revisions = Vec<(ProtocolVersion, Revision)>;
 
 fn revisions() -> Option<Revisions> {
     let revisions = corpus::revisions()?.iter().map(Revision::with_params);
-    Some(
-        revisions
-            .map(|revision| (revision.name().parse().unwrap(), revision))
-            .collect(),
-    )
+    Some(revisions.map(|revision| (revision.name().parse().unwrap(), revision)).collect())
 }
 
 fn declarations(revisions: &Revisions) -> Vec<Declared<'_>> {
@@ -263,12 +240,7 @@ fn declarations(revisions: &Revisions) -> Vec<Declared<'_>> {
             }
         }
         assert!(!life.is_empty(), "{object}: no revision has {places:?}");
-        Declared {
-            object,
-            place: places[0],
-            life,
-            members,
-        }
+        Declared { object, place: places[0], life, members }
     };
     PLACES.iter().map(declared).collect()
 }
@@ -289,9 +261,7 @@ fn nodes_at<'a>(revision: &'a Revision, place: &str) -> Vec<&'a Value> {
 }
 
 fn span(object: &str, member: &str) -> Span {
-    let mut rows = MEMBERS
-        .iter()
-        .filter(|row| row.object == object && row.member == member);
+    let mut rows = MEMBERS.iter().filter(|row| row.object == object && row.member == member);
     let span = rows.next().map_or(Span::ALWAYS, |row| row.span);
     assert!(rows.next().is_none(), "{object} {member:?}: two rows");
     span
@@ -309,10 +279,7 @@ fn types_in_source() -> BTreeMap<String, Vec<String>> {
         let text = fs::read_to_string(file).unwrap();
         let blocks = text.split("\nobject! {\n").skip(1);
         for block in blocks.map(|rest| rest.split("\n}\n").next().unwrap()) {
-            let head = block
-                .lines()
-                .find_map(|line| line.trim().strip_prefix("pub struct "))
-                .unwrap();
+            let head = block.lines().find_map(|line| line.trim().strip_prefix("pub struct ")).unwrap();
             let name = head.split([' ', '{']).next().unwrap();
             types.insert(name.to_owned(), block.lines().filter_map(wire_name).collect());
         }
@@ -333,8 +300,5 @@ fn wire_name(line: &str) -> Option<String> {
 fn source_files(directory: &Path) -> Vec<std::path::PathBuf> {
     let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     let (directories, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
-    files
-        .into_iter()
-        .chain(directories.iter().flat_map(|inner| source_files(inner)))
-        .collect()
+    files.into_iter().chain(directories.iter().flat_map(|inner| source_files(inner))).collect()
 }

@@ -7,10 +7,7 @@ use crate::corpus::referenced;
 /// The definitions with every `allOf`, however deep, replaced by what it amounts to.
 pub(crate) fn merge_all_of(definitions: &Map<String, Value>) -> Map<String, Value> {
     let merged = |node| Merger { definitions }.node(node);
-    definitions
-        .iter()
-        .map(|(name, node)| (name.clone(), merged(node)))
-        .collect()
+    definitions.iter().map(|(name, node)| (name.clone(), merged(node))).collect()
 }
 
 struct Merger<'a> {
@@ -31,10 +28,9 @@ impl Merger<'_> {
 
     fn keyword(&self, keyword: &str, value: &Value) -> Value {
         match (keyword, value) {
-            ("properties", Value::Object(named)) => named
-                .iter()
-                .map(|(name, node)| (name.clone(), self.node(node)))
-                .collect(),
+            ("properties", Value::Object(named)) => {
+                named.iter().map(|(name, node)| (name.clone(), self.node(node))).collect()
+            }
             ("anyOf" | "oneOf", Value::Array(nodes)) => nodes.iter().map(|node| self.node(node)).collect(),
             ("items" | "additionalProperties", node) => self.node(node),
             _ => value.clone(),

@@ -57,9 +57,7 @@ fn a_member_written_twice_is_noticed() {
 #[test]
 fn only_an_optional_null_may_be_dropped() {
     fn without_null(text: &str, victim: &str) -> Result<String, String> {
-        edit(text, |thing| {
-            thing.retain(|(name, value)| name != victim || !value.is_null())
-        })
+        edit(text, |thing| thing.retain(|(name, value)| name != victim || !value.is_null()))
     }
     assert_eq!(problems(row("Thing", |text| without_null(text, "note"))), "");
     let required = problems(row("Thing", |text| without_null(text, "due")));
@@ -134,10 +132,7 @@ fn a_member_is_undeclared_unless_its_object_is_free_form() {
     assert_eq!(found("Thing", r#"{"note":{"any":[{"thing":1}]}}"#), "");
     let reserved = r#"{"note":{"io.modelcontextprotocol/x":1}}"#;
     assert_eq!(found("Thing", reserved), "/note/io.modelcontextprotocol/x");
-    assert_eq!(
-        found("PokeRequest", r#"{"method":"poke","params":{"nom":1}}"#),
-        "/params/nom"
-    );
+    assert_eq!(found("PokeRequest", r#"{"method":"poke","params":{"nom":1}}"#), "/params/nom");
     assert_eq!(found("PokeRequestParams", r#"{"nom":1}"#), "/nom");
 }
 
@@ -171,14 +166,7 @@ fn a_table_that_does_not_fit_the_schemas_is_noticed() {
 fn a_report_names_the_case_and_shows_both_sides() {
     let shout: Codec = |text| edit(text, |thing| set(thing, "name", Json::string("X")));
     let report = outcome(row("Thing", shout)).to_string();
-    for part in [
-        "toy Thing",
-        "seed 0x",
-        "input:  {",
-        "output: {",
-        "\"/name\" was",
-        "by place",
-    ] {
+    for part in ["toy Thing", "seed 0x", "input:  {", "output: {", "\"/name\" was", "by place"] {
         assert!(report.contains(part), "{part} is missing from:\n{report}");
     }
 }
@@ -216,12 +204,7 @@ fn outcome(row: Row) -> Outcome {
 fn problems(row: Row) -> String {
     let outcome = outcome(row);
     assert!(outcome.cases > 200);
-    outcome
-        .failures
-        .iter()
-        .flat_map(|failure| failure.problems.clone())
-        .collect::<Vec<_>>()
-        .join("\n")
+    outcome.failures.iter().flat_map(|failure| failure.problems.clone()).collect::<Vec<_>>().join("\n")
 }
 
 /// Not through `serde_json::Value`, which would have the fault of rounding some numbers.

@@ -77,9 +77,7 @@ pub(crate) static ROWS: &[Row] = &[
     typed::<types::InitializeResult>("InitializeResult"),
     notification::<types::Initialized>("InitializedNotification").may_add(PARAMS),
     question("InputRequest"),
-    typed::<types::InputRequests>("InputRequests")
-        .sheds(&["/*"])
-        .except(asks_for_roots_with_nothing),
+    typed::<types::InputRequests>("InputRequests").sheds(&["/*"]).except(asks_for_roots_with_nothing),
     typed::<types::InputRequired>("InputRequiredResult")
         .sheds(&["/inputRequests/*"])
         .except(asks_for_roots_with_nothing),
@@ -92,17 +90,11 @@ pub(crate) static ROWS: &[Row] = &[
     typed::<Vec<RawJson>>("JSONArray"),
     typed::<Object>("JSONObject"),
     // JSON-RPC 2.0 has no empty batch ("an Array with at least one value"); the schema does not say so.
-    row("JSONRPCBatchRequest", codec::transmission)
-        .sheds(&["/*"])
-        .except(is_empty_batch),
-    row("JSONRPCBatchResponse", codec::transmission)
-        .sheds(&["/*"])
-        .except(is_empty_batch),
+    row("JSONRPCBatchRequest", codec::transmission).sheds(&["/*"]).except(is_empty_batch),
+    row("JSONRPCBatchResponse", codec::transmission).sheds(&["/*"]).except(is_empty_batch),
     envelope("JSONRPCError", codec::message),
     envelope("JSONRPCErrorResponse", codec::message),
-    row("JSONRPCMessage", codec::transmission)
-        .sheds(&["", "/*"])
-        .except(is_empty_batch),
+    row("JSONRPCMessage", codec::transmission).sheds(&["", "/*"]).except(is_empty_batch),
     envelope("JSONRPCNotification", codec::message),
     envelope("JSONRPCRequest", codec::message),
     envelope("JSONRPCResponse", codec::message),
@@ -118,9 +110,7 @@ pub(crate) static ROWS: &[Row] = &[
     request::<types::ListResources>("ListResourcesRequest").may_add(PARAMS),
     typed::<types::ListResourcesResult>("ListResourcesResult"),
     response::<types::ListResources>("ListResourcesResultResponse"),
-    request::<types::ListRoots>("ListRootsRequest")
-        .may_add(PARAMS)
-        .until("2025-11-25"),
+    request::<types::ListRoots>("ListRootsRequest").may_add(PARAMS).until("2025-11-25"),
     question("ListRootsRequest").since("2026-07-28"),
     typed::<types::ListRootsResult>("ListRootsResult"),
     request::<types::ListCoreTasks>("ListTasksRequest").may_add(PARAMS),
@@ -259,9 +249,7 @@ const fn round<M: Method>(name: &'static str) -> Row {
 /// A request without an envelope, as a server puts it to its client inside a result. Like an envelope, it is a method with
 /// parameters and nothing else.
 const fn question(name: &'static str) -> Row {
-    typed::<types::InputRequest>(name)
-        .sheds(&[""])
-        .except(asks_for_roots_with_nothing)
+    typed::<types::InputRequest>(name).sheds(&[""]).except(asks_for_roots_with_nothing)
 }
 
 /// An answer that is neither clearly complete nor clearly a list of questions. The schema takes any word as `resultType`,
@@ -304,43 +292,24 @@ pub(crate) struct Row {
 }
 
 pub(crate) const fn row(name: &'static str, codec: Codec) -> Row {
-    Row {
-        name,
-        codec,
-        since: None,
-        until: None,
-        may_add: &[],
-        sheds: &[],
-        wrap: false,
-        except: None,
-        translator: None,
-    }
+    Row { name, codec, since: None, until: None, may_add: &[], sheds: &[], wrap: false, except: None, translator: None }
 }
 
 impl Row {
     /// Only for this revision and later ones.
     pub(crate) const fn since(self, revision: &'static str) -> Self {
-        Self {
-            since: Some(revision),
-            ..self
-        }
+        Self { since: Some(revision), ..self }
     }
 
     /// Only for revisions up to and including this one.
     pub(crate) const fn until(self, revision: &'static str) -> Self {
-        Self {
-            until: Some(revision),
-            ..self
-        }
+        Self { until: Some(revision), ..self }
     }
 
     /// Members that the output may have although the input has not: names, which count at any
     /// depth, or paths such as `/params/_meta`, in which `*` stands for any one step.
     pub(crate) const fn may_add(self, members: &'static [&'static str]) -> Self {
-        Self {
-            may_add: members,
-            ..self
-        }
+        Self { may_add: members, ..self }
     }
 
     /// The same, but the output may have no more members than the input.
@@ -356,10 +325,7 @@ impl Row {
 
     /// The type whose values can be fitted to another revision.
     pub(crate) const fn translates<T: DeserializeOwned + Serialize + Translate>(self) -> Self {
-        Self {
-            translator: Some(translate::<T>),
-            ..self
-        }
+        Self { translator: Some(translate::<T>), ..self }
     }
 
     /// The type is a whole JSON-RPC message where the definition may be only `method` and `params`.
@@ -370,10 +336,7 @@ impl Row {
     /// Leaves out instances that the schema allows but the type refuses on purpose. How many is
     /// part of the summary; the line above the row should say why.
     pub(crate) const fn except(self, refused: fn(&Json) -> bool) -> Self {
-        Self {
-            except: Some(refused),
-            ..self
-        }
+        Self { except: Some(refused), ..self }
     }
 }
 
@@ -441,18 +404,14 @@ pub(crate) fn find<'a>(rows: &'a [Row], revision: &str, definition: &str) -> Opt
 
 /// What is wrong with a table: definitions without exactly one row, rows without a definition.
 pub(crate) fn faults(rows: &[Row], revisions: &[Revision]) -> Vec<String> {
-    let definitions = revisions.iter().flat_map(|revision| {
-        revision
-            .definitions()
-            .map(move |definition| (revision.name(), definition))
-    });
+    let definitions = revisions
+        .iter()
+        .flat_map(|revision| revision.definitions().map(move |definition| (revision.name(), definition)));
     let uncovered = definitions.filter_map(|(revision, definition)| {
         let rows = rows.iter().filter(|row| row.covers(revision, definition)).count();
         (rows != 1).then(|| format!("{revision} {definition}: {rows} rows instead of one"))
     });
-    uncovered
-        .chain(rows.iter().filter_map(|row| row_fault(row, revisions)))
-        .collect()
+    uncovered.chain(rows.iter().filter_map(|row| row_fault(row, revisions))).collect()
 }
 
 fn row_fault(row: &Row, revisions: &[Revision]) -> Option<String> {
@@ -461,9 +420,7 @@ fn row_fault(row: &Row, revisions: &[Revision]) -> Option<String> {
     if let Some(unknown) = named.into_iter().find(|name| !known(name)) {
         return Some(format!("row {}: there is no revision {unknown}", row.name));
     }
-    let mut covered = revisions
-        .iter()
-        .filter(|revision| row.covers(revision.name(), row.name));
+    let mut covered = revisions.iter().filter(|revision| row.covers(revision.name(), row.name));
     let exists = covered.any(|revision| revision.defines(row.name));
     (!exists).then(|| format!("row {}: no schema in its range has that definition", row.name))
 }

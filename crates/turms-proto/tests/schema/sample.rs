@@ -190,9 +190,7 @@ fn base64(rng: &mut Rng) -> String {
     let mut text = String::new();
     let bytes: Vec<u8> = (0..rng.below(12)).map(|_| rng.next() as u8).collect();
     for chunk in bytes.chunks(3) {
-        let group = (0..3).fold(0_u32, |group, at| {
-            group << 8 | u32::from(chunk.get(at).copied().unwrap_or_default())
-        });
+        let group = (0..3).fold(0_u32, |group, at| group << 8 | u32::from(chunk.get(at).copied().unwrap_or_default()));
         for sextet in 0..4 {
             let index = (group >> (18 - 6 * sextet)) & 63;
             let padding = sextet > chunk.len();

@@ -86,17 +86,9 @@ static BY_HAND: &[(&str, &str, &str)] = &[
         "CallToolResult",
         r#"{"content":[],"_meta":{"io.modelcontextprotocol/model-immediate-response":"wait"}}"#,
     ),
-    (
-        "2025-11-25",
-        "Error",
-        r#"{"code":-32002,"message":"gone","data":{"uri":"file:///x"}}"#,
-    ),
+    ("2025-11-25", "Error", r#"{"code":-32002,"message":"gone","data":{"uri":"file:///x"}}"#),
     ("2025-11-25", "Error", r#"{"code":-32002,"message":"gone"}"#),
-    (
-        "2025-11-25",
-        "Error",
-        r#"{"code":-32042,"message":"visit","data":{"elicitations":[]}}"#,
-    ),
+    ("2025-11-25", "Error", r#"{"code":-32042,"message":"visit","data":{"elicitations":[]}}"#),
     (
         "2026-07-28",
         "Tool",
@@ -108,16 +100,8 @@ static BY_HAND: &[(&str, &str, &str)] = &[
         "Tool",
         r#"{"name":"t","inputSchema":{"type":"object"},"outputSchema":{"type":"array","items":true}}"#,
     ),
-    (
-        "2026-07-28",
-        "Error",
-        r#"{"code":-32602,"message":"gone","data":{"uri":"file:///x"}}"#,
-    ),
-    (
-        "2026-07-28",
-        "Error",
-        r#"{"code":-32022,"message":"no","data":{"requested":"1","supported":[]}}"#,
-    ),
+    ("2026-07-28", "Error", r#"{"code":-32602,"message":"gone","data":{"uri":"file:///x"}}"#),
+    ("2026-07-28", "Error", r#"{"code":-32022,"message":"no","data":{"requested":"1","supported":[]}}"#),
     (
         "2026-07-28",
         "ListToolsResult",
@@ -246,9 +230,7 @@ fn what_an_older_revision_says_survives_raising_and_lowering() {
             let random = cases(revision, definition, case_count() / 2);
             for case in random.chain(by_hand(revision, definition)) {
                 let output = translator(&case.spell(&case.instance), &steps);
-                outcome.record(&case, output, |output| {
-                    same(revision, definition, row, &case.instance, output)
-                });
+                outcome.record(&case, output, |output| same(revision, definition, row, &case.instance, output));
             }
             outcomes.push(outcome);
         }
@@ -273,9 +255,7 @@ fn what_an_older_revision_says_is_raised_to_what_the_newest_one_defines() {
             for case in random.chain(by_hand(revision, definition)) {
                 let remedy = remedy(GAPS_ABOVE, *version, definition, &case.instance);
                 let output = || translator(&case.instance.to_text(), &[Step::Raise(*version)]);
-                outcome.remedied(remedy, &case, output, |output| {
-                    newest.violations(definition, &output.to_value())
-                });
+                outcome.remedied(remedy, &case, output, |output| newest.violations(definition, &output.to_value()));
             }
             outcomes.push(outcome);
         }
@@ -338,11 +318,7 @@ fn translating_twice_changes_no_more_than_translating_once() {
 
 /// What the loss table says is raised back, and the revision that changes it.
 static RAISED_BACK: &[(&str, ProtocolVersion, &str)] = &[
-    (
-        "Error",
-        ProtocolVersion::V2025_11_25,
-        r#"{"code":-32602,"message":"gone","data":{"uri":"file:///x"}}"#,
-    ),
+    ("Error", ProtocolVersion::V2025_11_25, r#"{"code":-32602,"message":"gone","data":{"uri":"file:///x"}}"#),
     (
         "ElicitRequestParams",
         ProtocolVersion::V2025_06_18,
@@ -380,9 +356,7 @@ fn every_instance_by_hand_is_valid() {
 
 fn revisions() -> Option<(Vec<(ProtocolVersion, Revision)>, Revision)> {
     let all = corpus::revisions()?.iter().map(Revision::with_params);
-    let mut older: Vec<_> = all
-        .map(|revision| (revision.name().parse().unwrap(), revision))
-        .collect();
+    let mut older: Vec<_> = all.map(|revision| (revision.name().parse().unwrap(), revision)).collect();
     let (_, newest) = older.pop()?;
     Some((older, newest))
 }
@@ -397,12 +371,8 @@ fn translatable(revision: &Revision) -> impl Iterator<Item = (&str, &'static Row
 }
 
 fn same(revision: &Revision, definition: &str, row: &Row, original: &Json, output: &Json) -> Vec<String> {
-    let comparison = Comparison {
-        schema: Some((revision, definition)),
-        may_add: &[],
-        sheds: row.shedding_places(),
-        wrapping: &[],
-    };
+    let comparison =
+        Comparison { schema: Some((revision, definition)), may_add: &[], sheds: row.shedding_places(), wrapping: &[] };
     comparison.differences(original, output)
 }
 
@@ -425,14 +395,9 @@ impl Outcome {
 
 fn misfits(revision: &Revision, definition: &str, output: &Json) -> Vec<String> {
     let mut problems = revision.violations(definition, &output.to_value());
-    let sent_anyway = |place: &String| {
-        SENT_TO_ALL
-            .iter()
-            .any(|(object, member)| definition == *object && place[1..] == **member)
-    };
-    let undeclared = undeclared(revision, definition, output)
-        .into_iter()
-        .filter(|place| !sent_anyway(place));
+    let sent_anyway =
+        |place: &String| SENT_TO_ALL.iter().any(|(object, member)| definition == *object && place[1..] == **member);
+    let undeclared = undeclared(revision, definition, output).into_iter().filter(|place| !sent_anyway(place));
     problems.extend(undeclared.map(|place| format!("{place:?} is not declared")));
     problems
 }
@@ -447,11 +412,6 @@ fn summarize(what: &str, outcomes: &[Outcome]) {
     let pairs = outcomes.len();
     println!("{what}: {pairs} pairs of a definition and a revision, {cases} instances");
     for outcome in outcomes.iter().filter(|outcome| outcome.excused > 0) {
-        println!(
-            "  {}: and {} excused, {}",
-            outcome.title(),
-            outcome.excused,
-            outcome.excuse
-        );
+        println!("  {}: and {} excused, {}", outcome.title(), outcome.excused, outcome.excuse);
     }
 }
