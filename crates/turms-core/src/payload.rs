@@ -23,6 +23,8 @@ pub struct Payload(Repr);
 
 enum Repr {
     Raw(RawJson),
+    /// JSON that is in the words of the peer's revision already.
+    Fitted(RawJson),
     Typed(Box<dyn Value>),
 }
 
@@ -69,13 +71,19 @@ impl Payload {
         Self(Repr::Raw(json))
     }
 
+    /// JSON that is in the words of the peer's revision already, such as a list that was written when it last changed.
+    #[must_use]
+    pub fn fitted(json: RawJson) -> Self {
+        Self(Repr::Fitted(json))
+    }
+
     /// The value as a `T`: moved if it is one, decoded otherwise.
     ///
     /// # Errors
     /// When it is not of that shape.
     pub fn take<T: DeserializeOwned + 'static>(self) -> Result<T, DecodeError> {
         match self.0 {
-            Repr::Raw(json) => json.decode(),
+            Repr::Raw(json) | Repr::Fitted(json) => json.decode(),
             Repr::Typed(value) if value.as_any().is::<T>() => match value.into_any().downcast() {
                 Ok(value) => Ok(*value),
                 Err(_) => unreachable!("the type was just checked"),
@@ -92,7 +100,7 @@ impl Payload {
     pub fn get_mut<T: 'static>(&mut self) -> Option<&mut T> {
         match &mut self.0 {
             Repr::Typed(value) => (**value).as_any_mut().downcast_mut(),
-            Repr::Raw(_) => None,
+            Repr::Raw(_) | Repr::Fitted(_) => None,
         }
     }
 
@@ -100,7 +108,7 @@ impl Payload {
     #[must_use]
     pub fn as_raw(&self) -> Option<&RawJson> {
         match &self.0 {
-            Repr::Raw(json) => Some(json),
+            Repr::Raw(json) | Repr::Fitted(json) => Some(json),
             Repr::Typed(_) => None,
         }
     }
@@ -111,7 +119,7 @@ impl Payload {
     /// When it holds something of the caller's that cannot be written as JSON.
     pub fn into_raw(self) -> Result<RawJson, EncodeError> {
         match self.0 {
-            Repr::Raw(json) => Ok(json),
+            Repr::Raw(json) | Repr::Fitted(json) => Ok(json),
             Repr::Typed(value) => {
                 let mut out = Vec::new();
                 value.write(&mut out)?;
@@ -127,7 +135,7 @@ impl Payload {
     /// When it holds something of the caller's that cannot be written as JSON.
     pub fn write(&self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         match &self.0 {
-            Repr::Raw(json) => {
+            Repr::Raw(json) | Repr::Fitted(json) => {
                 out.extend_from_slice(json.as_str().as_bytes());
                 Ok(())
             }
@@ -143,6 +151,7 @@ impl Payload {
         match &mut self.0 {
             Repr::Typed(value) => value.lower(to),
             Repr::Raw(json) => *json = turms_proto::revision::lower_result(method, json, to)?,
+            Repr::Fitted(_) => {}
         }
         Ok(())
     }
@@ -155,6 +164,7 @@ impl Payload {
         match &mut self.0 {
             Repr::Typed(value) => value.lower(to),
             Repr::Raw(json) => *json = turms_proto::revision::lower_params(method, json, to)?,
+            Repr::Fitted(_) => {}
         }
         Ok(())
     }
@@ -206,9 +216,7 @@ mod tests {
         let mut typed = Payload::new(ToolResult::of_text("a"));
         let mut raw = Payload::raw(Payload::new(ToolResult::of_text("a")).into_raw().unwrap());
         for payload in [&mut typed, &mut raw] {
-            payload
-                .lower_result("tools/call", ProtocolVersion::V2025_06_18)
-                .unwrap();
+            payload.lower_result("tools/call", ProtocolVersion::V2025_06_18).unwrap();
             assert_eq!(format!("{payload:?}"), r#"{"content":[{"type":"text","text":"a"}]}"#);
         }
     }

@@ -25,18 +25,12 @@ impl Request {
     /// A request of a known method, with a value of this process.
     #[must_use]
     pub fn new<M: Method>(params: M::Params) -> Self {
-        Self {
-            method: ByteString::from_static(M::NAME),
-            params: Payload::new(params),
-        }
+        Self { method: ByteString::from_static(M::NAME), params: Payload::new(params) }
     }
 
     /// A request of any method.
     pub fn raw(method: impl Into<ByteString>, params: impl Into<Payload>) -> Self {
-        Self {
-            method: method.into(),
-            params: params.into(),
-        }
+        Self { method: method.into(), params: params.into() }
     }
 }
 
@@ -94,6 +88,16 @@ impl<T> Ready<T> {
     /// A value on its way.
     pub fn later(future: impl Future<Output = T> + Send + 'static) -> Self {
         Self(State::Later(Box::pin(future)))
+    }
+}
+
+impl<T: Send + Unpin + 'static> Ready<T> {
+    /// The same, seen another way; a value that is there stays there.
+    pub fn map<U: Send + 'static>(self, map: impl FnOnce(T) -> U + Send + 'static) -> Ready<U> {
+        match self.0 {
+            State::Now(Some(value)) => Ready::now(map(value)),
+            state => Ready::later(async move { map(Self(state).await) }),
+        }
     }
 }
 
@@ -178,9 +182,7 @@ mod tests {
         let at_once = Guarded::call(|| panic!("at once"));
         let later = Guarded::call(|| CallFuture::later(async { panic!("later") }));
         for future in [at_once, later] {
-            let Poll::Ready(Err(error)) = poll(future) else {
-                panic!()
-            };
+            let Poll::Ready(Err(error)) = poll(future) else { panic!() };
             assert_eq!(error, ErrorObject::internal("the handler panicked"));
         }
     }

@@ -1,0 +1,355 @@
+//! What a server has, as one value that never changes: registering something puts another in its place.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use turms_proto::method::Method as _;
+use turms_proto::revision::Translate;
+use turms_proto::types::{
+    CacheScope, Cursor, ListCapability, ListPrompts, ListPromptsResult, ListResourceTemplates,
+    ListResourceTemplatesResult, ListResources, ListResourcesResult, ListTools, ListToolsResult, Meta,
+    ResourcesCapability, ServerCapabilities,
+};
+use turms_proto::{Ability, ErrorObject, Object, ProtocolVersion, RawJson};
+
+use crate::prompt::Prompt;
+use crate::resource::{Resource, Spec};
+use crate::tool::Tool;
+
+/// Everything that a server has.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Catalog {
+    pub(crate) tools: Table<Tool>,
+    pub(crate) prompts: Table<Prompt>,
+    pub(crate) resources: Table<Resource>,
+    pub(crate) templates: Table<Resource>,
+    lists: Lists,
+}
+
+/// Things by name, in the order in which they were registered.
+#[derive(Debug, Clone)]
+pub(crate) struct Table<T> {
+    entries: Vec<T>,
+    places: HashMap<String, usize>,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self { entries: Vec::new(), places: HashMap::new() }
+    }
+}
+
+impl<T> Table<T> {
+    pub(crate) fn get(&self, name: &str) -> Option<&T> {
+        self.places.get(name).map(|place| &self.entries[*place])
+    }
+
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, T> {
+        self.entries.iter()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Puts something in, in the place of what has that name already.
+    pub(crate) fn insert(&mut self, name: String, entry: T) {
+        match self.places.get(&name) {
+            Some(place) => self.entries[*place] = entry,
+            None => {
+                self.places.insert(name, self.entries.len());
+                self.entries.push(entry);
+            }
+        }
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) -> bool {
+        let Some(place) = self.places.remove(name) else {
+            return false;
+        };
+        self.entries.remove(place);
+        self.places.values_mut().filter(|other| **other > place).for_each(|other| *other -= 1);
+        true
+    }
+}
+
+impl Catalog {
+    pub(crate) fn insert_resource(&mut self, resource: Resource) {
+        let uri = resource.uri().to_owned();
+        let table = if resource.is_template() { &mut self.templates } else { &mut self.resources };
+        table.insert(uri, resource);
+    }
+
+    pub(crate) fn remove_resource(&mut self, uri: &str) -> bool {
+        self.resources.remove(uri) || self.templates.remove(uri)
+    }
+
+    /// The resource at a URI, or the family that has it.
+    pub(crate) fn resource_at(&self, uri: &str) -> Option<(&Resource, std::collections::BTreeMap<String, String>)> {
+        let exact = self.resources.get(uri).and_then(|resource| Some((resource, resource.variables(uri)?)));
+        exact.or_else(|| self.templates.iter().find_map(|family| Some((family, family.variables(uri)?))))
+    }
+
+    /// The same things without the lists that were written of them.
+    pub(crate) fn changed(&self) -> Self {
+        Self { lists: Lists::default(), ..self.clone() }
+    }
+
+    /// What follows from what is registered.
+    pub(crate) fn capabilities(&self) -> ServerCapabilities {
+        let mut capabilities = ServerCapabilities::new().logging(Object::new());
+        if !self.tools.is_empty() {
+            capabilities.tools = Some(ListCapability::new().list_changed(true));
+        }
+        if !self.prompts.is_empty() {
+            capabilities.prompts = Some(ListCapability::new().list_changed(true));
+        }
+        if !self.resources.is_empty() || !self.templates.is_empty() {
+            capabilities.resources = Some(ResourcesCapability::new().list_changed(true).subscribe(true));
+        }
+        let completes = self.prompts.iter().any(Prompt::completes)
+            || self.resources.iter().chain(self.templates.iter()).any(Resource::completes);
+        if completes {
+            capabilities.completions = Some(Object::new());
+        }
+        capabilities
+    }
+
+    /// A page of a list, written once for each revision and kept until the catalog changes.
+    pub(crate) fn page(
+        &self,
+        kind: ListKind,
+        cursor: Option<&Cursor>,
+        version: ProtocolVersion,
+        style: &ListStyle,
+    ) -> Result<RawJson, ErrorObject> {
+        let pages = self.lists.pages(kind, version).get_or_init(|| self.write(kind, version, style));
+        find_page(pages, cursor).cloned()
+    }
+
+    pub(crate) fn write(&self, kind: ListKind, version: ProtocolVersion, style: &ListStyle) -> Vec<RawJson> {
+        match kind {
+            ListKind::Tools => {
+                let specs: Vec<_> = self.tools.iter().map(|tool| tool.spec().clone()).collect();
+                write_pages(&specs, version, style, |page| style.finish_tools(ListToolsResult::new(page)))
+            }
+            ListKind::Prompts => {
+                let specs = self.prompts.iter().map(|prompt| prompt.spec().clone()).collect::<Vec<_>>();
+                write_pages(&specs, version, style, |page| style.finish_prompts(ListPromptsResult::new(page)))
+            }
+            ListKind::Resources => {
+                let specs = self.resources.iter().filter_map(|resource| match resource.spec() {
+                    Spec::One(spec) => Some(spec.clone()),
+                    Spec::Family(..) => None,
+                });
+                write_pages(&specs.collect::<Vec<_>>(), version, style, |page| {
+                    style.finish_resources(ListResourcesResult::new(page))
+                })
+            }
+            ListKind::Templates => {
+                let specs = self.templates.iter().filter_map(|resource| match resource.spec() {
+                    Spec::Family(spec, _) => Some(spec.clone()),
+                    Spec::One(_) => None,
+                });
+                write_pages(&specs.collect::<Vec<_>>(), version, style, |page| {
+                    style.finish_templates(ListResourceTemplatesResult::new(page))
+                })
+            }
+        }
+    }
+}
+
+/// One of the four lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListKind {
+    Tools,
+    Prompts,
+    Resources,
+    Templates,
+}
+
+impl ListKind {
+    pub(crate) fn of_method(method: &str) -> Option<Self> {
+        match method {
+            ListTools::NAME => Some(Self::Tools),
+            ListPrompts::NAME => Some(Self::Prompts),
+            ListResources::NAME => Some(Self::Resources),
+            ListResourceTemplates::NAME => Some(Self::Templates),
+            _ => None,
+        }
+    }
+}
+
+/// How lists are written.
+#[derive(Debug, Clone)]
+pub(crate) struct ListStyle {
+    pub(crate) page_size: usize,
+    pub(crate) ttl_ms: i64,
+    pub(crate) scope: CacheScope,
+    pub(crate) server_meta: Meta,
+}
+
+macro_rules! finish {
+    ($($name:ident: $Result:ident),+) => {$(
+        fn $name(&self, mut result: $Result) -> $Result {
+            result.ttl_ms = Some(self.ttl_ms);
+            result.cache_scope = Some(self.scope.clone());
+            result.meta = Some(self.server_meta.clone());
+            result
+        }
+    )+};
+}
+
+impl ListStyle {
+    finish!(
+        finish_tools: ListToolsResult,
+        finish_prompts: ListPromptsResult,
+        finish_resources: ListResourcesResult,
+        finish_templates: ListResourceTemplatesResult
+    );
+}
+
+/// A result that may say where the next page begins.
+trait Paged: Translate + serde::Serialize {
+    fn set_next(&mut self, cursor: Cursor);
+    fn drop_empty_meta(&mut self);
+}
+
+macro_rules! paged {
+    ($($Result:ident),+) => {$(
+        impl Paged for $Result {
+            fn set_next(&mut self, cursor: Cursor) {
+                self.next_cursor = Some(cursor);
+            }
+
+            fn drop_empty_meta(&mut self) {
+                self.meta.take_if(|meta| meta.is_empty());
+            }
+        }
+    )+};
+}
+
+paged!(ListToolsResult, ListPromptsResult, ListResourcesResult, ListResourceTemplatesResult);
+
+fn write_pages<S: Clone, R: Paged>(
+    specs: &[S],
+    version: ProtocolVersion,
+    style: &ListStyle,
+    result: impl Fn(Vec<S>) -> R,
+) -> Vec<RawJson> {
+    let size = style.page_size.max(1);
+    let count = specs.len().div_ceil(size).max(1);
+    (0..count)
+        .map(|index| {
+            let page: Vec<S> = specs.iter().skip(index * size).take(size).cloned().collect();
+            let mut result = result(page);
+            if index + 1 < count {
+                result.set_next(cursor_of(index + 1));
+            }
+            result.lower(version);
+            result.drop_empty_meta();
+            RawJson::encode(&result).unwrap_or_default()
+        })
+        .collect()
+}
+
+fn cursor_of(page: usize) -> Cursor {
+    URL_SAFE_NO_PAD.encode(format!("page {page}")).into()
+}
+
+fn find_page<'a>(pages: &'a [RawJson], cursor: Option<&Cursor>) -> Result<&'a RawJson, ErrorObject> {
+    let index = match cursor {
+        None => Some(0),
+        Some(cursor) => page_of(cursor),
+    };
+    let page = index.and_then(|index| pages.get(index));
+    page.ok_or_else(|| ErrorObject::invalid_params("params.cursor: not a cursor of this list"))
+}
+
+fn page_of(cursor: &Cursor) -> Option<usize> {
+    let text = String::from_utf8(URL_SAFE_NO_PAD.decode(cursor.as_str()).ok()?).ok()?;
+    text.strip_prefix("page ")?.parse().ok().filter(|page| *page > 0)
+}
+
+/// Lists as they were last written, for each kind and revision.
+#[derive(Debug, Default)]
+struct Lists([[OnceLock<Vec<RawJson>>; ProtocolVersion::ALL.len()]; 4]);
+
+impl Lists {
+    fn pages(&self, kind: ListKind, version: ProtocolVersion) -> &OnceLock<Vec<RawJson>> {
+        let place = ProtocolVersion::ALL.iter().position(|other| *other == version).unwrap_or_default();
+        &self.0[kind as usize][place]
+    }
+}
+
+/// A copy is about to be changed, so nothing that was written of the original is worth keeping.
+impl Clone for Lists {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+/// Whether a list may be asked for: a server without any of a kind does not know the method.
+pub(crate) fn is_offered(kind: ListKind, capabilities: &ServerCapabilities) -> bool {
+    match kind {
+        ListKind::Tools => capabilities.tools.is_some(),
+        ListKind::Prompts => capabilities.prompts.is_some(),
+        ListKind::Resources | ListKind::Templates => capabilities.resources.is_some(),
+    }
+}
+
+/// The `_meta` that results of a revision carry, if any.
+pub(crate) fn meta_for(version: ProtocolVersion, server_meta: &Meta) -> Option<Meta> {
+    version.has(Ability::Stateless).then(|| server_meta.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn style(page_size: usize) -> ListStyle {
+        ListStyle { page_size, ttl_ms: 0, scope: CacheScope::Private, server_meta: Meta::new() }
+    }
+
+    fn catalog(names: &[&str]) -> Catalog {
+        let mut catalog = Catalog::default();
+        for name in names {
+            catalog.tools.insert((*name).to_owned(), Tool::builder(*name).handler_sync(|| ""));
+        }
+        catalog
+    }
+
+    #[test]
+    fn pages_follow_each_other_and_a_bad_cursor_is_an_error() {
+        let catalog = catalog(&["a", "b", "c"]);
+        let style = style(2);
+        let page = |cursor: Option<&Cursor>| catalog.page(ListKind::Tools, cursor, ProtocolVersion::LATEST, &style);
+        let first: ListToolsResult = page(None).unwrap().decode().unwrap();
+        let second: ListToolsResult = page(first.next_cursor.as_ref()).unwrap().decode().unwrap();
+        let names: Vec<_> = first.tools.iter().chain(&second.tools).map(|tool| tool.name.as_str()).collect();
+        assert_eq!(names, ["a", "b", "c"]);
+        assert_eq!(second.next_cursor, None);
+        for bad in ["", "x", "cGFnZSA5OQ", "cGFnZSAw"] {
+            assert_eq!(page(Some(&bad.into())).unwrap_err().code.0, -32602, "{bad}");
+        }
+    }
+
+    #[test]
+    fn removing_keeps_the_order_and_replacing_the_place() {
+        let mut catalog = catalog(&["a", "b", "c"]);
+        assert!(catalog.tools.remove("a") && !catalog.tools.remove("a"));
+        catalog.tools.insert("b".into(), Tool::builder("b").title("B").handler_sync(|| ""));
+        let names: Vec<_> = catalog.tools.iter().map(Tool::name).collect();
+        assert_eq!(names, ["b", "c"]);
+        assert_eq!(catalog.tools.get("b").unwrap().spec().display_name(), "B");
+        assert!(catalog.tools.get("c").is_some());
+    }
+
+    #[test]
+    fn capabilities_follow_from_what_is_there() {
+        let capabilities = catalog(&["a"]).capabilities();
+        assert!(capabilities.tools.is_some() && capabilities.prompts.is_none() && capabilities.resources.is_none());
+    }
+}

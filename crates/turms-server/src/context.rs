@@ -1,0 +1,392 @@
+//! What a handler can see and do around its call.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use turms_core::{Peer, PeerError};
+use turms_proto::method::Method;
+use turms_proto::revision::{CannotExpress, Translate as _, check_elicitation};
+use turms_proto::session::{Dialect, RequestOptions};
+use turms_proto::types::{
+    ClientCapabilities, ClientCapability, CreateMessage, CreateMessageParams, CreateMessageResult, Elicit,
+    ElicitAction, ElicitParams, ElicitResult, EmptyParams, FormSchema, Implementation, InputRequest, ListRoots,
+    ListRootsResult, Log, LogMessage, LoggingLevel, Meta, Progress as ProgressNotification, ProgressParams, Root,
+};
+use turms_proto::{Ability, DecodeError, ErrorObject, Number, ProgressToken, ProtocolVersion, RawJson, RequestId};
+
+use crate::handle::ServerHandle;
+use crate::input::Rounds;
+use crate::principal::Principal;
+use crate::schema;
+use crate::session::Session;
+
+/// What surrounds a call. Cheap to clone, and may be taken along into other tasks.
+#[derive(Debug, Clone)]
+pub struct Context {
+    call: turms_core::Context,
+    server: ServerHandle,
+    session: Option<Arc<Session>>,
+    rounds: Option<Arc<Rounds>>,
+}
+
+impl Context {
+    pub(crate) fn new(call: turms_core::Context, server: ServerHandle, session: Option<Arc<Session>>) -> Self {
+        Self { call, server, session, rounds: None }
+    }
+
+    pub(crate) fn with_rounds(mut self, rounds: Option<Arc<Rounds>>) -> Self {
+        self.rounds = rounds;
+        self
+    }
+
+    pub(crate) fn put<T: Clone + Send + Sync + 'static>(&mut self, value: T) {
+        self.call.insert_extension(value);
+    }
+
+    /// The revision that the client speaks.
+    #[must_use]
+    pub fn version(&self) -> ProtocolVersion {
+        self.call.version()
+    }
+
+    /// The request's id, if it came over a wire.
+    #[must_use]
+    pub fn request_id(&self) -> Option<&RequestId> {
+        self.call.id()
+    }
+
+    /// The request's `_meta`.
+    #[must_use]
+    pub fn meta(&self) -> Option<&Meta> {
+        self.call.meta()
+    }
+
+    /// The session, with a client that has shaken hands.
+    #[must_use]
+    pub fn session(&self) -> Option<&Arc<Session>> {
+        self.session.as_ref()
+    }
+
+    /// The server, to register, announce and end things.
+    #[must_use]
+    pub fn server(&self) -> &ServerHandle {
+        &self.server
+    }
+
+    /// The client, to tell it something of your own.
+    #[must_use]
+    pub fn peer(&self) -> &Peer {
+        self.call.peer()
+    }
+
+    /// A value that the transport or middleware put there.
+    #[must_use]
+    pub fn extension<T: Clone + Send + Sync + 'static>(&self) -> Option<&T> {
+        self.call.extension()
+    }
+
+    /// Who the client has proved to be.
+    #[must_use]
+    pub fn principal(&self) -> Option<&Principal> {
+        self.call.extension()
+    }
+
+    /// Who the client says it is. For people and logs.
+    #[must_use]
+    pub fn client_info(&self) -> Option<Implementation> {
+        match self.call.dialect() {
+            Dialect::Stateless(_) => self.request_meta().and_then(|meta| meta.client_info),
+            _ => self.session.as_ref()?.client_info().cloned(),
+        }
+    }
+
+    /// What the client can do: what this request says, or what the handshake said.
+    #[must_use]
+    pub fn client_capabilities(&self) -> ClientCapabilities {
+        let declared = match self.call.dialect() {
+            Dialect::Stateless(_) => self.request_meta().and_then(|meta| meta.client_capabilities),
+            _ => self.session.as_ref().and_then(|session| session.client_capabilities().cloned()),
+        };
+        declared.unwrap_or_default()
+    }
+
+    /// Reports how far the work has come, if the client wants to know.
+    pub async fn progress(&self, progress: impl Into<Number>, total: Option<f64>, message: Option<&str>) {
+        if let Some(token) = self.progress_token() {
+            let mut params = ProgressParams::new(token, progress);
+            params.total = total.map(Number::from);
+            params.message = message.map(str::to_owned);
+            params.lower(self.version());
+            // A client that has gone wants no progress.
+            let _ = self.peer().notify::<ProgressNotification>(&params).await;
+        }
+    }
+
+    /// Under which token the client wants to hear of progress.
+    #[must_use]
+    pub fn progress_token(&self) -> Option<ProgressToken> {
+        self.meta()?.progress_token().ok().flatten()
+    }
+
+    /// Sends a log message, if the client wants any of this level.
+    pub async fn log(&self, level: LoggingLevel, data: impl Serialize) {
+        self.log_as(level, None, data).await;
+    }
+
+    /// As [`Context::log`], in the name of a logger.
+    pub async fn log_as(&self, level: LoggingLevel, logger: Option<&str>, data: impl Serialize) {
+        if !self.wants_log(level) {
+            return;
+        }
+        let Ok(data) = RawJson::encode(&data) else { return };
+        let mut message = LogMessage::new(level, data);
+        message.logger = logger.map(str::to_owned);
+        let _ = self.peer().notify::<Log>(&message).await;
+    }
+
+    /// Whether the client wants log messages of this level.
+    #[must_use]
+    pub fn wants_log(&self, level: LoggingLevel) -> bool {
+        match self.call.dialect() {
+            Dialect::Stateless(_) => {
+                self.request_meta().and_then(|meta| meta.log_level).is_some_and(|wanted| level >= wanted)
+            }
+            _ => self.session.as_ref().is_some_and(|session| session.wants_log(level)),
+        }
+    }
+
+    /// Asks the person to fill in a form made from `T`.
+    ///
+    /// # Errors
+    /// When the client cannot show it, or does not answer.
+    pub async fn elicit<T: JsonSchema + DeserializeOwned>(
+        &self,
+        message: impl Into<String>,
+    ) -> Result<Elicited<T>, AskError> {
+        let form = form_of::<T>()?;
+        let answer = self.elicit_with(ElicitParams::form(message, form)).await?;
+        Ok(match answer.action {
+            ElicitAction::Accept => {
+                let content = answer.content.unwrap_or_default();
+                Elicited::Accepted(content.decode().map_err(|error| AskError::Answer(error.within("content")))?)
+            }
+            ElicitAction::Decline => Elicited::Declined,
+            _ => Elicited::Cancelled,
+        })
+    }
+
+    /// Asks the person to visit a page. That they accept says only that they agreed to.
+    ///
+    /// # Errors
+    /// When the client cannot show it, or does not answer.
+    pub async fn elicit_url(
+        &self,
+        message: impl Into<String>,
+        url: impl Into<String>,
+    ) -> Result<ElicitAction, AskError> {
+        Ok(self.elicit_with(ElicitParams::url(message, url)).await?.action)
+    }
+
+    /// Asks the person, with a form of your own making.
+    ///
+    /// # Errors
+    /// When the client cannot show it, or does not answer.
+    pub async fn elicit_with(&self, params: ElicitParams) -> Result<ElicitResult, AskError> {
+        self.elicit_as(None, params).await
+    }
+
+    /// As [`Context::elicit_with`], under a key of your own, which a client of 2026-07-28 sees.
+    ///
+    /// # Errors
+    /// When the client cannot show it, or does not answer.
+    pub async fn elicit_as(
+        &self,
+        key: impl Into<Option<&str>>,
+        mut params: ElicitParams,
+    ) -> Result<ElicitResult, AskError> {
+        let needed = match &params {
+            ElicitParams::Url(_) => ClientCapability::UrlElicitation,
+            _ => ClientCapability::FormElicitation,
+        };
+        self.require(needed)?;
+        if self.rounds.is_none() {
+            check_elicitation(&params, self.version())?;
+            if let ElicitParams::Url(page) = &mut params
+                && self.version().has(Ability::ElicitationIds)
+            {
+                page.elicitation_id.get_or_insert_with(random_id);
+            }
+        }
+        self.ask::<Elicit>(key.into(), "elicit", params, |params| InputRequest::Elicit(Box::new(params))).await
+    }
+
+    /// Asks the client's model.
+    ///
+    /// # Errors
+    /// When the client has none to ask, or does not answer.
+    pub async fn sample(&self, params: CreateMessageParams) -> Result<CreateMessageResult, AskError> {
+        self.sample_as(None, params).await
+    }
+
+    /// As [`Context::sample`], under a key of your own.
+    ///
+    /// # Errors
+    /// When the client has none to ask, or does not answer.
+    pub async fn sample_as(
+        &self,
+        key: impl Into<Option<&str>>,
+        params: CreateMessageParams,
+    ) -> Result<CreateMessageResult, AskError> {
+        self.require(ClientCapability::Sampling)?;
+        if params.tools.is_some() || params.tool_choice.is_some() {
+            self.require(ClientCapability::SamplingTools)?;
+        }
+        self.ask::<CreateMessage>(key.into(), "sample", params, |params| InputRequest::Sample(Box::new(params))).await
+    }
+
+    /// Asks the client for its roots.
+    ///
+    /// # Errors
+    /// When the client has none, or does not answer.
+    pub async fn roots(&self) -> Result<Vec<Root>, AskError> {
+        self.roots_as(None).await
+    }
+
+    /// As [`Context::roots`], under a key of your own.
+    ///
+    /// # Errors
+    /// When the client has none, or does not answer.
+    pub async fn roots_as(&self, key: impl Into<Option<&str>>) -> Result<Vec<Root>, AskError> {
+        self.require(ClientCapability::Roots)?;
+        let answer: ListRootsResult =
+            self.ask::<ListRoots>(key.into(), "roots", EmptyParams::new(), InputRequest::Roots).await?;
+        Ok(answer.roots)
+    }
+
+    /// Does something once, however often the handler is run again because it asked something: the outcome is kept and
+    /// handed back. Use it for side effects before or between questions.
+    ///
+    /// # Errors
+    /// When the outcome cannot be written as JSON and read again.
+    pub async fn once<T: Serialize + DeserializeOwned>(
+        &self,
+        key: &str,
+        work: impl Future<Output = T>,
+    ) -> Result<T, AskError> {
+        let Some(rounds) = &self.rounds else {
+            return Ok(work.await);
+        };
+        if let Some(outcome) = rounds.outcome(key) {
+            return Ok(outcome.decode()?);
+        }
+        let outcome = work.await;
+        let text = RawJson::encode(&outcome).map_err(|error| AskError::Answer(DecodeError::custom(error)))?;
+        rounds.keep_outcome(key, &text);
+        Ok(outcome)
+    }
+
+    fn require(&self, capability: ClientCapability<'_>) -> Result<(), AskError> {
+        self.client_capabilities().require(capability).map_err(|error| AskError::Unsupported(Box::new(error)))
+    }
+
+    async fn ask<M: Method>(
+        &self,
+        key: Option<&str>,
+        kind: &'static str,
+        mut params: M::Params,
+        question: impl FnOnce(M::Params) -> InputRequest,
+    ) -> Result<M::Result, AskError> {
+        let Some(rounds) = &self.rounds else {
+            params.lower(self.version());
+            let mut result = self.peer().request::<M>(&params, RequestOptions::default().timeout(ASK_TIMEOUT)).await?;
+            result.raise(self.version());
+            return Ok(result);
+        };
+        let key = key.map_or_else(|| rounds.next_key(kind), str::to_owned);
+        let mut question = question(params);
+        question.lower(self.version());
+        let answer = rounds.ask(&key, question.clone()).await;
+        match answer.decode() {
+            Ok(answer) => Ok(answer),
+            // An answer of the wrong shape is asked for again.
+            Err(_) => {
+                rounds.forget(&key);
+                Ok(rounds.ask(&key, question).await.decode()?)
+            }
+        }
+    }
+
+    fn request_meta(&self) -> Option<turms_proto::types::RequestMeta> {
+        self.meta()?.request().ok()
+    }
+}
+
+/// How long a person or a model may take.
+const ASK_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10 * 60);
+
+fn random_id() -> String {
+    use base64::Engine as _;
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).expect("the operating system gives random numbers");
+    base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes)
+}
+
+fn form_of<T: JsonSchema>() -> Result<FormSchema, AskError> {
+    let schema = schema::object_of(&schema::inlined::<T>());
+    schema.decode().map_err(|error| AskError::Form(error.to_string()))
+}
+
+/// What a person did with a form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Elicited<T> {
+    /// Filled it in.
+    Accepted(T),
+    /// Said no.
+    Declined,
+    /// Said nothing.
+    Cancelled,
+}
+
+impl<T> Elicited<T> {
+    /// What was filled in, if it was.
+    pub fn accepted(self) -> Option<T> {
+        match self {
+            Self::Accepted(content) => Some(content),
+            Self::Declined | Self::Cancelled => None,
+        }
+    }
+}
+
+/// Why a question to the client has no answer.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum AskError {
+    /// The client did not declare that it can be asked this.
+    #[error("{}", .0.message)]
+    Unsupported(Box<ErrorObject>),
+    /// The client's revision has no words for it.
+    #[error(transparent)]
+    CannotExpress(#[from] CannotExpress),
+    /// The type cannot be shown as a form.
+    #[error("the type cannot be shown as a form: {0}")]
+    Form(String),
+    /// The client could not be reached, refused or failed.
+    #[error(transparent)]
+    Peer(#[from] PeerError),
+    /// The answer is of the wrong shape.
+    #[error("the client's answer is not of the expected shape: {0}")]
+    Answer(#[from] DecodeError),
+}
+
+/// A client of 2026-07-28 is told what it would have to declare; everything else is the tool's own failure.
+impl From<AskError> for ErrorObject {
+    fn from(error: AskError) -> Self {
+        match error {
+            AskError::Unsupported(error) => *error,
+            error => Self::internal(error.to_string()),
+        }
+    }
+}

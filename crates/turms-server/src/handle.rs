@@ -1,0 +1,190 @@
+//! A server while it runs.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use serde::Serialize;
+use turms_proto::types::{Log, LogMessage, LoggingLevel};
+use turms_proto::{Notification, RawJson};
+
+use crate::catalog::Catalog;
+use crate::hub::{Change, Hub, tell};
+use crate::prompt::IntoPrompt;
+use crate::resource::IntoResource;
+use crate::session::Session;
+use crate::tool::IntoTool;
+
+/// A server while it runs: register, announce, look and end from any task. Clones are the same server.
+#[derive(Clone)]
+pub struct ServerHandle(Arc<Core>);
+
+struct Core {
+    catalog: ArcSwap<Catalog>,
+    hub: Arc<Hub>,
+    states: ArcSwap<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+}
+
+impl ServerHandle {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Core { catalog: ArcSwap::default(), hub: Arc::new(Hub::new()), states: ArcSwap::default() }))
+    }
+
+    /// Adds a tool, in the place of one of the same name, and tells whoever listens.
+    pub fn add_tool(&self, tool: impl IntoTool) {
+        let tool = tool.into_tool();
+        self.change(&Change::Tools, |catalog| catalog.tools.insert(tool.name().to_owned(), tool.clone()));
+    }
+
+    /// Takes a tool away; false if there is none of that name.
+    #[expect(clippy::must_use_candidate, reason = "most callers only want it gone")]
+    pub fn remove_tool(&self, name: &str) -> bool {
+        self.change_if(&Change::Tools, |catalog| catalog.tools.remove(name))
+    }
+
+    /// Adds a prompt, in the place of one of the same name, and tells whoever listens.
+    pub fn add_prompt(&self, prompt: impl IntoPrompt) {
+        let prompt = prompt.into_prompt();
+        self.change(&Change::Prompts, |catalog| catalog.prompts.insert(prompt.name().to_owned(), prompt.clone()));
+    }
+
+    /// Takes a prompt away; false if there is none of that name.
+    #[expect(clippy::must_use_candidate, reason = "most callers only want it gone")]
+    pub fn remove_prompt(&self, name: &str) -> bool {
+        self.change_if(&Change::Prompts, |catalog| catalog.prompts.remove(name))
+    }
+
+    /// Adds a resource or a family, in the place of one of the same URI, and tells whoever listens.
+    pub fn add_resource(&self, resource: impl IntoResource) {
+        let resource = resource.into_resource();
+        self.change(&Change::Resources, |catalog| catalog.insert_resource(resource.clone()));
+    }
+
+    /// Takes a resource or a family away; false if there is none of that URI.
+    #[expect(clippy::must_use_candidate, reason = "most callers only want it gone")]
+    pub fn remove_resource(&self, uri: &str) -> bool {
+        self.change_if(&Change::Resources, |catalog| catalog.remove_resource(uri))
+    }
+
+    /// Adds a tool for one session alone.
+    pub fn add_session_tool(&self, session: &Arc<Session>, tool: impl IntoTool) {
+        let tool = tool.into_tool();
+        self.change_session(session, &Change::Tools, |own| own.tools.insert(tool.name().to_owned(), tool.clone()));
+    }
+
+    /// Adds a prompt for one session alone.
+    pub fn add_session_prompt(&self, session: &Arc<Session>, prompt: impl IntoPrompt) {
+        let prompt = prompt.into_prompt();
+        self.change_session(session, &Change::Prompts, |own| {
+            own.prompts.insert(prompt.name().to_owned(), prompt.clone());
+        });
+    }
+
+    /// Adds a resource or a family for one session alone.
+    pub fn add_session_resource(&self, session: &Arc<Session>, resource: impl IntoResource) {
+        let resource = resource.into_resource();
+        self.change_session(session, &Change::Resources, |own| own.insert_resource(resource.clone()));
+    }
+
+    /// Tells whoever listens that something has changed that the server cannot see, such as what stands in a resource.
+    pub fn announce(&self, change: &Change) {
+        self.0.hub.announce(change);
+    }
+
+    /// Tells whoever watches this resource that it has changed.
+    pub fn resource_updated(&self, uri: impl Into<String>) {
+        self.announce(&Change::Resource(uri.into()));
+    }
+
+    /// Sends a log message to every session that wants any of this level. Clients of 2026-07-28 hear only of their own
+    /// requests: see [`Context::log`](crate::Context::log).
+    pub fn log(&self, level: LoggingLevel, data: impl Serialize) {
+        let Ok(data) = RawJson::encode(&data) else { return };
+        let Ok(notification) = Notification::new::<Log>(&LogMessage::new(level, data)) else {
+            return;
+        };
+        for session in self.sessions() {
+            if session.is_open() && session.wants_log(level) {
+                tell(session, notification.clone());
+            }
+        }
+    }
+
+    /// The clients that have shaken hands and are still there.
+    #[must_use]
+    pub fn sessions(&self) -> Vec<Arc<Session>> {
+        self.0.hub.sessions()
+    }
+
+    /// Ends the server: no more is taken in, what runs is finished, then every connection is closed.
+    pub fn shutdown(&self) {
+        self.0.hub.end();
+    }
+
+    /// Waits until somebody ends the server.
+    pub async fn ending(&self) {
+        let mut ending = self.0.hub.ending();
+        // The sender lives as long as this handle.
+        let _ = ending.wait_for(|ending| *ending).await;
+    }
+
+    pub(crate) fn hub(&self) -> &Arc<Hub> {
+        &self.0.hub
+    }
+
+    pub(crate) fn catalog(&self) -> arc_swap::Guard<Arc<Catalog>> {
+        self.0.catalog.load()
+    }
+
+    pub(crate) fn state<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.0.states.load().get(&TypeId::of::<T>())?.clone().downcast().ok()
+    }
+
+    pub(crate) fn put_state<T: Send + Sync + 'static>(&self, state: &Arc<T>) {
+        self.0.states.rcu(|states| {
+            let mut states = HashMap::clone(states);
+            states.insert(TypeId::of::<T>(), state.clone());
+            states
+        });
+    }
+
+    /// Puts a changed catalog in the place of the old one. Calls that run keep the one they began with.
+    pub(crate) fn change(&self, change: &Change, edit: impl Fn(&mut Catalog)) {
+        self.change_if(change, |catalog| {
+            edit(catalog);
+            true
+        });
+    }
+
+    fn change_if(&self, change: &Change, edit: impl Fn(&mut Catalog) -> bool) -> bool {
+        let mut changed = false;
+        self.0.catalog.rcu(|catalog| {
+            let mut next = catalog.changed();
+            changed = edit(&mut next);
+            next
+        });
+        if changed {
+            self.announce(change);
+        }
+        changed
+    }
+
+    fn change_session(&self, session: &Arc<Session>, change: &Change, edit: impl Fn(&mut Catalog)) {
+        session.own.rcu(|own| {
+            let mut next = own.as_ref().map(|own| own.changed()).unwrap_or_default();
+            edit(&mut next);
+            Some(Arc::new(next))
+        });
+        if let Some(notification) = change.notification() {
+            tell(session.clone(), notification);
+        }
+    }
+}
+
+impl fmt::Debug for ServerHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerHandle").field("sessions", &self.sessions().len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,196 @@
+//! Handlers are plain functions; their arguments say what they want of a call.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use turms_core::Ready;
+use turms_proto::revision::Translate as _;
+use turms_proto::{Ability, ErrorObject, Object};
+
+use crate::context::Context;
+use crate::schema;
+
+/// A call on its way to a handler.
+#[derive(Debug)]
+pub struct Call {
+    pub(crate) context: Context,
+    pub(crate) input: Input,
+}
+
+/// What the caller gave.
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// The arguments of a tool.
+    Json(Object),
+    /// The arguments of a prompt, or the variables in a URI.
+    Texts(BTreeMap<String, String>),
+}
+
+impl Call {
+    /// What surrounds the call.
+    #[must_use]
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+}
+
+/// Why a call does not reach its handler.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Rejection {
+    /// The caller's arguments do not fit; a model may do better next time.
+    Arguments(String),
+    /// The request cannot be served.
+    Protocol(Box<ErrorObject>),
+}
+
+impl Rejection {
+    /// As an error of the protocol, in the words of the caller's revision.
+    pub(crate) fn into_error(self, context: &Context) -> ErrorObject {
+        let mut error = match self {
+            Self::Arguments(message) => ErrorObject::invalid_params(message),
+            Self::Protocol(error) => *error,
+        };
+        error.lower(context.version());
+        error
+    }
+
+    /// Whether the caller's revision wants this to be a tool's result rather than an error.
+    pub(crate) fn as_tool_error(&self, context: &Context) -> Option<&str> {
+        match self {
+            Self::Arguments(message) if context.version().has(Ability::ArgumentErrorsAsResults) => Some(message),
+            _ => None,
+        }
+    }
+}
+
+impl From<ErrorObject> for Rejection {
+    fn from(error: ErrorObject) -> Self {
+        Self::Protocol(Box::new(error))
+    }
+}
+
+/// What a handler may take as an argument.
+#[diagnostic::on_unimplemented(
+    message = "a handler cannot take `{Self}`",
+    label = "not something a call can be asked for",
+    note = "take `Args<T>` for the arguments (`T: Deserialize + JsonSchema`), `State<T>`, `Context`, `Progress`, \
+            `Cancellation`, `ClientInfo`, `Headers`, `Extension<T>`, `Meta`, or an `Option` of one of these"
+)]
+pub trait FromCall: Sized {
+    /// Takes it out of the call.
+    ///
+    /// # Errors
+    /// When the call does not have it.
+    fn from_call(call: &mut Call) -> Result<Self, Rejection>;
+
+    /// The schema of the caller's arguments, if this is what takes them.
+    #[must_use]
+    fn input_schema() -> Option<Value> {
+        None
+    }
+}
+
+/// An asynchronous function whose arguments come from a call. `X` only tells functions of different arguments apart.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a handler",
+    label = "not a handler",
+    note = "a handler is an `async` function or closure, of at most eight arguments that each implement `FromCall`; \
+            for functions that are not `async` there is `handler_sync`"
+)]
+pub trait Handler<X>: Clone + Send + Sync + 'static {
+    /// What it returns.
+    type Output: Send + Unpin + 'static;
+
+    /// Calls it.
+    ///
+    /// # Errors
+    /// When the call does not have what it takes.
+    fn call(&self, call: &mut Call) -> Result<Ready<Self::Output>, Rejection>;
+
+    /// The schema of the caller's arguments.
+    #[must_use]
+    fn input_schema() -> Option<Value>;
+}
+
+/// As [`Handler`], for functions that answer at once.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a handler",
+    note = "a handler takes at most eight arguments that each implement `FromCall`"
+)]
+pub trait SyncHandler<X>: Clone + Send + Sync + 'static {
+    /// What it returns.
+    type Output: Send + Unpin + 'static;
+
+    /// Calls it.
+    ///
+    /// # Errors
+    /// When the call does not have what it takes.
+    fn call(&self, call: &mut Call) -> Result<Self::Output, Rejection>;
+
+    /// The schema of the caller's arguments.
+    #[must_use]
+    fn input_schema() -> Option<Value>;
+}
+
+macro_rules! handlers {
+    ($($T:ident)*) => {
+        #[allow(non_snake_case, unused_variables, reason = "named for the types")]
+        impl<F, Fut, $($T,)*> Handler<($($T,)*)> for F
+        where
+            F: Fn($($T),*) -> Fut + Clone + Send + Sync + 'static,
+            Fut: Future + Send + 'static,
+            Fut::Output: Send + Unpin + 'static,
+            $($T: FromCall,)*
+        {
+            type Output = Fut::Output;
+
+            fn call(&self, call: &mut Call) -> Result<Ready<Self::Output>, Rejection> {
+                $( let $T = $T::from_call(call)?; )*
+                Ok(Ready::later(self($($T),*)))
+            }
+
+            fn input_schema() -> Option<Value> {
+                let schema = None;
+                $( let schema = schema.or_else($T::input_schema); )*
+                schema
+            }
+        }
+
+        #[allow(non_snake_case, unused_variables, reason = "named for the types")]
+        impl<F, O, $($T,)*> SyncHandler<($($T,)*)> for F
+        where
+            F: Fn($($T),*) -> O + Clone + Send + Sync + 'static,
+            O: Send + Unpin + 'static,
+            $($T: FromCall,)*
+        {
+            type Output = O;
+
+            fn call(&self, call: &mut Call) -> Result<O, Rejection> {
+                $( let $T = $T::from_call(call)?; )*
+                Ok(self($($T),*))
+            }
+
+            fn input_schema() -> Option<Value> {
+                let schema = None;
+                $( let schema = schema.or_else($T::input_schema); )*
+                schema
+            }
+        }
+    };
+}
+
+handlers!();
+handlers!(A);
+handlers!(A B);
+handlers!(A B C);
+handlers!(A B C D);
+handlers!(A B C D E);
+handlers!(A B C D E G);
+handlers!(A B C D E G H);
+handlers!(A B C D E G H I);
+
+/// The schema of `T`, for extractors that take the caller's arguments.
+pub(crate) fn schema_of<T: schemars::JsonSchema>() -> Option<Value> {
+    Some(schema::of::<T>())
+}

@@ -1,0 +1,60 @@
+//! Build servers of the Model Context Protocol: tools, resources, prompts, and everything around them.
+//!
+//! Write plain functions, say what they are, and serve them to clients of every revision:
+//!
+//! ```no_run
+//! use schemars::JsonSchema;
+//! use serde::Deserialize;
+//! use turms_server::{Args, Server, Tool};
+//!
+//! #[derive(Deserialize, JsonSchema)]
+//! struct Add {
+//!     a: f64,
+//!     b: f64,
+//! }
+//!
+//! # async fn example() -> Result<(), turms_server::ServeError> {
+//! let add = Tool::builder("add")
+//!     .description("Adds two numbers.")
+//!     .handler(|Args(add): Args<Add>| async move { add.a + add.b });
+//! Server::new("calculator", "1.0.0").tool(add).serve_stdio().await
+//! # }
+//! ```
+
+mod catalog;
+mod completion;
+mod context;
+mod extract;
+mod handle;
+mod handler;
+mod hub;
+mod input;
+mod principal;
+mod prompt;
+mod resource;
+mod respond;
+mod router;
+mod schema;
+mod seal;
+mod server;
+mod session;
+pub mod testing;
+mod text_map;
+mod tool;
+
+pub use self::completion::Completing;
+pub use self::context::{AskError, Context, Elicited};
+pub use self::extract::{Args, Cancellation, CancellationToken, ClientInfo, Extension, Headers, Progress, State};
+pub use self::handle::ServerHandle;
+pub use self::handler::{Call, FromCall, Handler, Rejection, SyncHandler};
+pub use self::hub::Change;
+pub use self::principal::Principal;
+pub use self::prompt::{IntoPrompt, Prompt, PromptBuilder};
+pub use self::resource::{IntoResource, Resource, ResourceBuilder, Uri};
+pub use self::respond::{IntoCompletion, IntoPromptResult, IntoResourceResult, IntoToolResult, Json};
+pub use self::router::Router;
+pub use self::schema::SchemaError;
+pub use self::seal::SealKey;
+pub use self::server::{ServeError, Server, ServerParts};
+pub use self::session::Session;
+pub use self::tool::{IntoTool, Tool, ToolBuilder};

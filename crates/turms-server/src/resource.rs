@@ -1,0 +1,285 @@
+//! A resource or a family of them: what it is, and the function behind it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+use turms_core::Ready;
+use turms_proto::ErrorObject;
+use turms_proto::types::{
+    Annotations, CacheScope, Completion, Icon, Meta, ReadResourceResult, Resource as ResourceSpec,
+    ResourceTemplate as TemplateSpec,
+};
+use turms_proto::uri_template::{UriTemplate, Value};
+
+use crate::completion::{Completer, completer};
+use crate::handler::{Call, FromCall, Handler, Rejection, SyncHandler};
+use crate::respond::{IntoCompletion, IntoResourceResult};
+
+/// Something that can be read, or a family of such: what it is, and the function that reads it.
+///
+/// With braces in its URI it is a template, whose variables are the arguments of the handler.
+///
+/// ```
+/// use turms_server::Resource;
+///
+/// let config = Resource::builder("config://app").mime_type("text/plain").handler_sync(|| "debug = true");
+/// assert!(!config.is_template());
+/// ```
+#[derive(Clone)]
+pub struct Resource(Arc<Inner>);
+
+struct Inner {
+    spec: Spec,
+    action: Action,
+    completers: HashMap<String, Completer>,
+    cache: Option<(i64, CacheScope)>,
+}
+
+/// What clients are told.
+#[derive(Debug, Clone)]
+pub(crate) enum Spec {
+    One(ResourceSpec),
+    Family(TemplateSpec, UriTemplate),
+}
+
+type Action =
+    Box<dyn Fn(&mut Call, String) -> Result<Ready<Result<ReadResourceResult, ErrorObject>>, Rejection> + Send + Sync>;
+
+impl Resource {
+    /// Begins a resource at this URI, or a family of them if it has variables in braces.
+    pub fn builder(uri: impl Into<String>) -> ResourceBuilder {
+        let uri = uri.into();
+        let spec = if uri.contains('{') {
+            match UriTemplate::parse(uri.clone()) {
+                Ok(template) => Ok(Spec::Family(TemplateSpec::new(uri.clone(), uri), template)),
+                Err(error) => Err(format!("{uri:?}: {error}")),
+            }
+        } else {
+            Ok(Spec::One(ResourceSpec::new(uri.clone(), uri)))
+        };
+        ResourceBuilder { spec, completers: HashMap::new(), cache: None }
+    }
+
+    /// Its URI, or the form of its URIs.
+    #[must_use]
+    pub fn uri(&self) -> &str {
+        match &self.0.spec {
+            Spec::One(spec) => &spec.uri,
+            Spec::Family(spec, _) => &spec.uri_template,
+        }
+    }
+
+    /// Whether it is a family of resources.
+    #[must_use]
+    pub fn is_template(&self) -> bool {
+        matches!(self.0.spec, Spec::Family(..))
+    }
+
+    pub(crate) fn spec(&self) -> &Spec {
+        &self.0.spec
+    }
+
+    /// The variables in a URI, if it is one of this family.
+    pub(crate) fn variables(&self, uri: &str) -> Option<BTreeMap<String, String>> {
+        match &self.0.spec {
+            Spec::One(spec) => (spec.uri == uri).then(BTreeMap::new),
+            Spec::Family(_, template) => {
+                let captures = template.matches(uri)?;
+                let text = |value: &Value| value.items().join(",");
+                Some(captures.iter().map(|(name, value)| (name.to_owned(), text(value))).collect())
+            }
+        }
+    }
+
+    pub(crate) fn read(&self, uri: String, mut call: Call) -> Ready<Result<ReadResourceResult, ErrorObject>> {
+        let this = self.clone();
+        match (self.0.action)(&mut call, uri.clone()) {
+            Ok(running) => running.map(move |result| result.map(|result| this.complete_result(result, &uri))),
+            Err(rejection) => Ready::now(Err(rejection.into_error(&call.context))),
+        }
+    }
+
+    /// Fills in what the handler left out.
+    fn complete_result(&self, mut result: ReadResourceResult, uri: &str) -> ReadResourceResult {
+        let mime_type = match &self.0.spec {
+            Spec::One(spec) => spec.mime_type.as_ref(),
+            Spec::Family(spec, _) => spec.mime_type.as_ref(),
+        };
+        for contents in &mut result.contents {
+            if contents.uri.is_empty() {
+                uri.clone_into(&mut contents.uri);
+            }
+            if contents.mime_type.is_none() {
+                contents.mime_type = mime_type.cloned();
+            }
+        }
+        if let Some((ttl, scope)) = &self.0.cache {
+            (result.ttl_ms, result.cache_scope) = (Some(*ttl), Some(scope.clone()));
+        }
+        result
+    }
+
+    pub(crate) fn complete(&self, variable: &str, call: Call) -> Ready<Result<Completion, ErrorObject>> {
+        match self.0.completers.get(variable) {
+            Some(completer) => completer(call),
+            None => Ready::now(Ok(Completion::new(Vec::new()))),
+        }
+    }
+
+    pub(crate) fn completes(&self) -> bool {
+        !self.0.completers.is_empty()
+    }
+}
+
+impl fmt::Debug for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Resource").field("spec", &self.0.spec).finish_non_exhaustive()
+    }
+}
+
+/// A resource without its function yet.
+#[must_use = "a resource needs a handler"]
+pub struct ResourceBuilder {
+    spec: Result<Spec, String>,
+    completers: HashMap<String, Completer>,
+    cache: Option<(i64, CacheScope)>,
+}
+
+macro_rules! on_either {
+    ($($(#[$meta:meta])* $name:ident: $Type:ty;)+) => {$(
+        $(#[$meta])*
+        pub fn $name(mut self, $name: impl Into<$Type>) -> Self {
+            match &mut self.spec {
+                Ok(Spec::One(spec)) => spec.$name = Some($name.into()),
+                Ok(Spec::Family(spec, _)) => spec.$name = Some($name.into()),
+                Err(_) => {}
+            }
+            self
+        }
+    )+};
+}
+
+impl ResourceBuilder {
+    on_either! {
+        /// Its name for people.
+        title: String;
+        /// What it is.
+        description: String;
+        /// Its type.
+        mime_type: String;
+        /// Hints.
+        annotations: Box<Annotations>;
+        /// Pictures of it.
+        icons: Vec<Icon>;
+        /// Beside the subject.
+        meta: Meta;
+    }
+
+    /// Its name for programs; the URI without.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        match &mut self.spec {
+            Ok(Spec::One(spec)) => spec.name = name.into(),
+            Ok(Spec::Family(spec, _)) => spec.name = name.into(),
+            Err(_) => {}
+        }
+        self
+    }
+
+    /// Its size in bytes; families have none.
+    pub fn size(mut self, size: u64) -> Self {
+        if let Ok(Spec::One(spec)) = &mut self.spec {
+            spec.size = i64::try_from(size).ok();
+        }
+        self
+    }
+
+    /// For how long and by whom what was read may be reused.
+    pub fn cache(mut self, ttl: std::time::Duration, scope: CacheScope) -> Self {
+        self.cache = Some((i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX), scope));
+        self
+    }
+
+    /// What could stand in a variable. The handler takes [`Completing`](crate::Completing).
+    pub fn completion<H: Handler<X>, X>(mut self, variable: impl Into<String>, handler: H) -> Self
+    where
+        H::Output: IntoCompletion,
+    {
+        self.completers.insert(variable.into(), completer(handler));
+        self
+    }
+
+    /// The function behind it.
+    ///
+    /// # Panics
+    /// When the URI is no template though it has braces.
+    pub fn handler<H: Handler<X>, X>(self, handler: H) -> Resource
+    where
+        H::Output: IntoResourceResult,
+    {
+        let action: Action =
+            Box::new(move |call, uri| Ok(handler.call(call)?.map(move |value| value.into_resource_result(&uri))));
+        self.finish(action)
+    }
+
+    /// The function behind it, if it answers at once.
+    ///
+    /// # Panics
+    /// When the URI is no template though it has braces.
+    pub fn handler_sync<H: SyncHandler<X>, X>(self, handler: H) -> Resource
+    where
+        H::Output: IntoResourceResult,
+    {
+        let action: Action = Box::new(move |call, uri| Ok(Ready::now(handler.call(call)?.into_resource_result(&uri))));
+        self.finish(action)
+    }
+
+    fn finish(self, action: Action) -> Resource {
+        let spec = match self.spec {
+            Ok(spec) => spec,
+            Err(problem) => panic!("a resource's URI must be a URI template of RFC 6570: {problem}"),
+        };
+        Resource(Arc::new(Inner { spec, action, completers: self.completers, cache: self.cache }))
+    }
+}
+
+impl fmt::Debug for ResourceBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResourceBuilder").field("spec", &self.spec).finish_non_exhaustive()
+    }
+}
+
+/// The URI that is being read. Handlers of families may take it beside the variables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a wrapper and nothing else")]
+pub struct Uri(pub String);
+
+impl FromCall for Uri {
+    fn from_call(call: &mut Call) -> Result<Self, Rejection> {
+        let uri = call.context.extension::<Self>().cloned();
+        uri.ok_or_else(|| ErrorObject::internal("only resources are read at a URI").into())
+    }
+}
+
+/// What [`Server::resource`](crate::Server::resource) takes: a [`Resource`], or a function that makes one, as `#[resource]`
+/// writes it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a resource",
+    note = "put `#[resource(\"uri\")]` on the function, or build one with `Resource::builder(\"uri\").handler(..)`"
+)]
+pub trait IntoResource {
+    /// Makes the resource.
+    fn into_resource(self) -> Resource;
+}
+
+impl IntoResource for Resource {
+    fn into_resource(self) -> Resource {
+        self
+    }
+}
+
+impl<F: FnOnce() -> Resource> IntoResource for F {
+    fn into_resource(self) -> Resource {
+        self()
+    }
+}

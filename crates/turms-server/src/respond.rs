@@ -1,0 +1,321 @@
+//! What handlers may return.
+
+use std::any::Any;
+use std::fmt::Display;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+use turms_proto::types::{
+    Completion, Content, PromptMessage, PromptResult, ReadResourceResult, ResourceContents, ToolResult,
+};
+use turms_proto::{EncodeError, ErrorObject};
+
+use crate::schema;
+
+/// Data as a tool gives it: structured content with an output schema, and the same as text for older clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(clippy::exhaustive_structs, reason = "a wrapper and nothing else")]
+pub struct Json<T>(pub T);
+
+/// What a tool may return.
+#[diagnostic::on_unimplemented(
+    message = "a tool cannot return `{Self}`",
+    label = "not something a client can be shown",
+    note = "return text, a number, a bool, `Json<T>` with `T: Serialize + JsonSchema`, `Content`, `Vec<Content>`, \
+            `ToolResult`, or a `Result` of one of these whose error can be displayed"
+)]
+pub trait IntoToolResult {
+    /// Makes the result.
+    ///
+    /// # Errors
+    /// When the request as such failed; a tool that failed is a result.
+    fn into_tool_result(self) -> Result<ToolResult, ErrorObject>;
+
+    /// The schema of the structured content, if there is any.
+    #[must_use]
+    fn output_schema() -> Option<Value> {
+        None
+    }
+}
+
+impl IntoToolResult for ToolResult {
+    fn into_tool_result(self) -> Result<ToolResult, ErrorObject> {
+        Ok(self)
+    }
+}
+
+impl IntoToolResult for Content {
+    fn into_tool_result(self) -> Result<ToolResult, ErrorObject> {
+        Ok(ToolResult::new().with(self))
+    }
+}
+
+impl IntoToolResult for Vec<Content> {
+    fn into_tool_result(self) -> Result<ToolResult, ErrorObject> {
+        Ok(ToolResult::new().content(self))
+    }
+}
+
+impl IntoToolResult for () {
+    fn into_tool_result(self) -> Result<ToolResult, ErrorObject> {
+        Ok(ToolResult::new())
+    }
+}
+
+macro_rules! shown_as_text {
+    ($($Type:ty),+) => {$(
+        impl IntoToolResult for $Type {
+            fn into_tool_result(self) -> Result<ToolResult, ErrorObject> {
+                Ok(ToolResult::of_text(self.to_string()))
+            }
+        }
+    )+};
+}
+
+shown_as_text!(&'static str, bool, char, i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize, f32, f64);
+
+impl IntoToolResult for String {
+    fn into_tool_result(self) -> Result<ToolResult, ErrorObject> {
+        Ok(ToolResult::of_text(self))
+    }
+}
+
+impl<T: Serialize + JsonSchema> IntoToolResult for Json<T> {
+    fn into_tool_result(self) -> Result<ToolResult, ErrorObject> {
+        ToolResult::structured(&self.0).map_err(|error| unwritable(&error))
+    }
+
+    fn output_schema() -> Option<Value> {
+        Some(schema::of::<T>())
+    }
+}
+
+impl<T: IntoToolResult> IntoToolResult for Option<T> {
+    fn into_tool_result(self) -> Result<ToolResult, ErrorObject> {
+        self.map_or_else(|| Ok(ToolResult::new()), T::into_tool_result)
+    }
+
+    fn output_schema() -> Option<Value> {
+        T::output_schema()
+    }
+}
+
+impl<T: IntoToolResult, E: Display + 'static> IntoToolResult for Result<T, E> {
+    fn into_tool_result(self) -> Result<ToolResult, ErrorObject> {
+        match self {
+            Ok(value) => value.into_tool_result(),
+            Err(error) => protocol_error(&error).map_or_else(|| Ok(ToolResult::error(error)), Err),
+        }
+    }
+
+    fn output_schema() -> Option<Value> {
+        T::output_schema()
+    }
+}
+
+/// An error object says that the request failed; any other error that the work did.
+fn protocol_error<E: 'static>(error: &E) -> Option<ErrorObject> {
+    (error as &dyn Any).downcast_ref::<ErrorObject>().cloned()
+}
+
+pub(crate) fn unwritable(error: &EncodeError) -> ErrorObject {
+    let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+    ErrorObject::internal(format!("the result cannot be written as JSON: {cause}"))
+}
+
+/// What a prompt may return.
+#[diagnostic::on_unimplemented(
+    message = "a prompt cannot return `{Self}`",
+    note = "return text, `PromptMessage`, `Vec<PromptMessage>`, `PromptResult`, or a `Result` of one of these"
+)]
+pub trait IntoPromptResult {
+    /// Makes the result.
+    ///
+    /// # Errors
+    /// When the prompt could not be made.
+    fn into_prompt_result(self) -> Result<PromptResult, ErrorObject>;
+}
+
+impl IntoPromptResult for PromptResult {
+    fn into_prompt_result(self) -> Result<PromptResult, ErrorObject> {
+        Ok(self)
+    }
+}
+
+impl IntoPromptResult for Vec<PromptMessage> {
+    fn into_prompt_result(self) -> Result<PromptResult, ErrorObject> {
+        Ok(PromptResult::new(self))
+    }
+}
+
+impl IntoPromptResult for PromptMessage {
+    fn into_prompt_result(self) -> Result<PromptResult, ErrorObject> {
+        Ok(PromptResult::new([self]))
+    }
+}
+
+impl IntoPromptResult for String {
+    fn into_prompt_result(self) -> Result<PromptResult, ErrorObject> {
+        PromptMessage::user(self).into_prompt_result()
+    }
+}
+
+impl IntoPromptResult for &'static str {
+    fn into_prompt_result(self) -> Result<PromptResult, ErrorObject> {
+        PromptMessage::user(self).into_prompt_result()
+    }
+}
+
+impl<T: IntoPromptResult, E: Display + 'static> IntoPromptResult for Result<T, E> {
+    fn into_prompt_result(self) -> Result<PromptResult, ErrorObject> {
+        match self {
+            Ok(value) => value.into_prompt_result(),
+            Err(error) => Err(failed(&error)),
+        }
+    }
+}
+
+/// What a resource may return. The URI that was read and the resource's type are filled in where they are missing.
+#[diagnostic::on_unimplemented(
+    message = "a resource cannot return `{Self}`",
+    note = "return text, bytes (`Vec<u8>`), `Json<T>`, `ResourceContents`, `Vec<ResourceContents>`, \
+            `ReadResourceResult`, or a `Result` or `Option` of one of these"
+)]
+pub trait IntoResourceResult {
+    /// Makes the result of reading `uri`.
+    ///
+    /// # Errors
+    /// When it could not be read.
+    fn into_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject>;
+}
+
+impl IntoResourceResult for ReadResourceResult {
+    fn into_resource_result(self, _: &str) -> Result<ReadResourceResult, ErrorObject> {
+        Ok(self)
+    }
+}
+
+impl IntoResourceResult for Vec<ResourceContents> {
+    fn into_resource_result(self, _: &str) -> Result<ReadResourceResult, ErrorObject> {
+        Ok(ReadResourceResult::new(self))
+    }
+}
+
+impl IntoResourceResult for ResourceContents {
+    fn into_resource_result(self, _: &str) -> Result<ReadResourceResult, ErrorObject> {
+        Ok(ReadResourceResult::new([self]))
+    }
+}
+
+impl IntoResourceResult for String {
+    fn into_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
+        ResourceContents::of_text(uri, self).into_resource_result(uri)
+    }
+}
+
+impl IntoResourceResult for &'static str {
+    fn into_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
+        ResourceContents::of_text(uri, self).into_resource_result(uri)
+    }
+}
+
+impl IntoResourceResult for Vec<u8> {
+    fn into_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
+        ResourceContents::of_bytes(uri, self).into_resource_result(uri)
+    }
+}
+
+impl<T: Serialize> IntoResourceResult for Json<T> {
+    fn into_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
+        let text = serde_json::to_string(&self.0)
+            .map_err(|error| ErrorObject::internal(format!("{uri} cannot be written as JSON: {error}")))?;
+        ResourceContents::of_text(uri, text).mime_type("application/json").into_resource_result(uri)
+    }
+}
+
+/// Nothing there is an error to the client.
+impl<T: IntoResourceResult> IntoResourceResult for Option<T> {
+    fn into_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
+        match self {
+            Some(value) => value.into_resource_result(uri),
+            None => Err(ErrorObject::resource_not_found(uri)),
+        }
+    }
+}
+
+impl<T: IntoResourceResult, E: Display + 'static> IntoResourceResult for Result<T, E> {
+    fn into_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
+        match self {
+            Ok(value) => value.into_resource_result(uri),
+            Err(error) => Err(failed(&error)),
+        }
+    }
+}
+
+/// What a completion may return.
+#[diagnostic::on_unimplemented(
+    message = "a completion cannot return `{Self}`",
+    note = "return a list of texts or a `Completion`"
+)]
+pub trait IntoCompletion {
+    /// Makes the completion.
+    ///
+    /// # Errors
+    /// When it could not be made.
+    fn into_completion(self) -> Result<Completion, ErrorObject>;
+}
+
+impl IntoCompletion for Completion {
+    fn into_completion(self) -> Result<Completion, ErrorObject> {
+        Ok(self)
+    }
+}
+
+impl<T: Into<String>> IntoCompletion for Vec<T> {
+    fn into_completion(self) -> Result<Completion, ErrorObject> {
+        Ok(Completion::of(self))
+    }
+}
+
+impl<T: IntoCompletion, E: Display + 'static> IntoCompletion for Result<T, E> {
+    fn into_completion(self) -> Result<Completion, ErrorObject> {
+        match self {
+            Ok(value) => value.into_completion(),
+            Err(error) => Err(failed(&error)),
+        }
+    }
+}
+
+fn failed<E: Display + 'static>(error: &E) -> ErrorObject {
+    protocol_error(error).unwrap_or_else(|| ErrorObject::internal(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_a_result_unless_it_is_the_protocols() {
+        let failed: Result<i32, String> = Err("no luck".into());
+        let result = failed.into_tool_result().unwrap();
+        assert!(result.failed() && result.text() == "no luck");
+        let refused: Result<i32, ErrorObject> = Err(ErrorObject::invalid_params("no"));
+        assert_eq!(refused.into_tool_result().unwrap_err(), ErrorObject::invalid_params("no"));
+    }
+
+    #[test]
+    fn data_comes_with_its_schema_and_as_text() {
+        let result = Json(vec![1, 2]).into_tool_result().unwrap();
+        assert_eq!(result.text(), "[1,2]");
+        assert_eq!(result.structured_content.unwrap().as_str(), "[1,2]");
+        assert_eq!(<Json<Vec<i32>> as IntoToolResult>::output_schema().unwrap()["type"], "array");
+        assert!(<Result<f64, String> as IntoToolResult>::output_schema().is_none());
+    }
+
+    #[test]
+    fn a_resource_that_is_not_there_is_an_error() {
+        let error = None::<String>.into_resource_result("a://b").unwrap_err();
+        assert!(error.is_resource_not_found());
+    }
+}

@@ -1,0 +1,490 @@
+//! Which part of a server answers what.
+
+use std::sync::Arc;
+
+use bytestring::ByteString;
+use turms_core::{CallFuture, NotifyFuture, Outcome as CallOutcome, Payload, Ready, Request, Service};
+use turms_proto::method::{Method as _, Notification as _};
+use turms_proto::revision::{initialize_of_discover, tag_subscription};
+use turms_proto::session::Dialect;
+use turms_proto::types::{
+    Acknowledged, AcknowledgedParams, CallTool, CallToolParams, Complete, CompleteParams, CompleteResult, Discover,
+    DiscoverResult, EmptyResult, GetPrompt, GetPromptParams, Initialize, InitializeParams, InputResponses, Listen,
+    ListenParams, ListenResult, Meta, Outcome, PaginatedParams, Ping, PromptResult, ReadResource, ReadResourceParams,
+    ReadResourceResult, Reference, ServerCapabilities, SetLevel, SetLevelParams, Subscribe, SubscriptionFilter,
+    ToolResult, Unsubscribe, key,
+};
+use turms_proto::{Ability, ErrorObject, Object, ProtocolVersion, RawJson};
+
+use crate::catalog::{Catalog, ListKind, is_offered, meta_for};
+use crate::completion;
+use crate::context::Context;
+use crate::handle::ServerHandle;
+use crate::handler::{Call, Input};
+use crate::hub::Listening;
+use crate::input::{self, Rounds};
+use crate::resource::Uri;
+use crate::server::Settings;
+use crate::session::Session;
+
+/// A server as a service: what every transport calls.
+#[derive(Debug, Clone)]
+pub struct Router {
+    handle: ServerHandle,
+    settings: Arc<Settings>,
+}
+
+impl Router {
+    pub(crate) fn new(handle: ServerHandle, settings: Arc<Settings>) -> Self {
+        Self { handle, settings }
+    }
+
+    /// The server while it runs.
+    #[must_use]
+    pub fn handle(&self) -> &ServerHandle {
+        &self.handle
+    }
+
+    /// The revisions that the server speaks.
+    #[must_use]
+    pub fn versions(&self) -> &[ProtocolVersion] {
+        &self.settings.versions
+    }
+
+    /// Answers a request of a client that has shaken hands, or of one that never does.
+    pub fn call_in(&self, request: Request, cx: turms_core::Context, session: Option<Arc<Session>>) -> CallFuture {
+        let context = Context::new(cx, self.handle.clone(), session);
+        self.route(request, context).unwrap_or_else(|error| Ready::now(Err(error)))
+    }
+
+    fn route(&self, request: Request, context: Context) -> Result<CallFuture, ErrorObject> {
+        let Request { method, params, .. } = request;
+        Ok(match &*method {
+            CallTool::NAME => self.call_tool(params, context)?,
+            ReadResource::NAME => self.read_resource(params, context)?,
+            GetPrompt::NAME => self.get_prompt(params, context)?,
+            Complete::NAME => self.complete(params, context)?,
+            Listen::NAME => self.listen(params, context)?,
+            Initialize::NAME => now(self.initialize(params, &context)?),
+            Discover::NAME => now(self.discover()),
+            Ping::NAME => now(EmptyResult::new()),
+            SetLevel::NAME => now(set_level(params, &context)?),
+            Subscribe::NAME => now(self.subscribe(params, &context)?),
+            Unsubscribe::NAME => now(unsubscribe(params, &context)?),
+            method => match ListKind::of_method(method) {
+                Some(kind) => Ready::now(Ok(self.list(kind, params, &context)?)),
+                None => return self.custom(method, params, context),
+            },
+        })
+    }
+
+    fn custom(&self, method: &str, params: Payload, context: Context) -> Result<CallFuture, ErrorObject> {
+        match self.settings.methods.get(method).or(self.settings.fallback.as_ref()) {
+            Some(action) => Ok(action(method, params, context)),
+            None => Err(ErrorObject::method_not_found(method)),
+        }
+    }
+
+    fn call_tool(&self, params: Payload, context: Context) -> Result<CallFuture, ErrorObject> {
+        let params: CallToolParams = params.take()?;
+        let catalog = self.handle.catalog();
+        let tool = find(&catalog, &context, |catalog| catalog.tools.get(&params.name).cloned());
+        let tool = tool.filter(|tool| self.settings.shows_tool(tool, &context)).ok_or_else(|| {
+            if catalog.tools.is_empty() {
+                return ErrorObject::method_not_found(CallTool::NAME);
+            }
+            ErrorObject::invalid_params(format!("unknown tool: {:?}", params.name))
+        })?;
+        let rounds = self.rounds(
+            &context,
+            &RoundParts {
+                method: CallTool::NAME,
+                subject: &params.name,
+                arguments: params.arguments.as_ref(),
+                state: params.request_state.as_deref(),
+                responses: params.input_responses.as_ref(),
+            },
+        )?;
+        let meta = self.result_meta(&context);
+        let context = context.with_rounds(rounds.clone());
+        let call = Call { context, input: Input::Json(params.arguments.unwrap_or_default()) };
+        let running = input::run(tool.call(call), rounds);
+        Ok(running.map(move |outcome| answer(outcome, meta, |result: &mut ToolResult| &mut result.meta)))
+    }
+
+    fn get_prompt(&self, params: Payload, context: Context) -> Result<CallFuture, ErrorObject> {
+        let params: GetPromptParams = params.take()?;
+        let catalog = self.handle.catalog();
+        let prompt = find(&catalog, &context, |catalog| catalog.prompts.get(&params.name).cloned());
+        let prompt = prompt.ok_or_else(|| {
+            if catalog.prompts.is_empty() {
+                return ErrorObject::method_not_found(GetPrompt::NAME);
+            }
+            ErrorObject::invalid_params(format!("unknown prompt: {:?}", params.name))
+        })?;
+        let arguments = params.arguments.unwrap_or_default();
+        for argument in prompt.spec().arguments.iter().flatten() {
+            if argument.required == Some(true) && !arguments.contains_key(&argument.name) {
+                return Err(ErrorObject::invalid_params(format!("arguments: missing field {:?}", argument.name)));
+            }
+        }
+        let bound = Object::encode(&arguments).ok();
+        let rounds = self.rounds(
+            &context,
+            &RoundParts {
+                method: GetPrompt::NAME,
+                subject: &params.name,
+                arguments: bound.as_ref(),
+                state: params.request_state.as_deref(),
+                responses: params.input_responses.as_ref(),
+            },
+        )?;
+        let meta = self.result_meta(&context);
+        let call = Call { context: context.with_rounds(rounds.clone()), input: Input::Texts(arguments) };
+        let running = input::run(prompt.call(call), rounds);
+        Ok(running.map(move |outcome| answer(outcome, meta, |result: &mut PromptResult| &mut result.meta)))
+    }
+
+    fn read_resource(&self, params: Payload, mut context: Context) -> Result<CallFuture, ErrorObject> {
+        let params: ReadResourceParams = params.take()?;
+        let catalog = self.handle.catalog();
+        let found = find(&catalog, &context, |catalog| {
+            catalog.resource_at(&params.uri).map(|(resource, variables)| (resource.clone(), variables))
+        });
+        let (resource, variables) = found.ok_or_else(|| {
+            if catalog.resources.is_empty() && catalog.templates.is_empty() {
+                return ErrorObject::method_not_found(ReadResource::NAME);
+            }
+            ErrorObject::resource_not_found(&params.uri)
+        })?;
+        let rounds = self.rounds(
+            &context,
+            &RoundParts {
+                method: ReadResource::NAME,
+                subject: &params.uri,
+                arguments: None,
+                state: params.request_state.as_deref(),
+                responses: params.input_responses.as_ref(),
+            },
+        )?;
+        let meta = self.result_meta(&context);
+        context.put(Uri(params.uri.clone()));
+        let call = Call { context: context.with_rounds(rounds.clone()), input: Input::Texts(variables) };
+        let running = input::run(resource.read(params.uri, call), rounds);
+        Ok(running.map(move |outcome| answer(outcome, meta, |result: &mut ReadResourceResult| &mut result.meta)))
+    }
+
+    fn complete(&self, params: Payload, context: Context) -> Result<CallFuture, ErrorObject> {
+        let params: CompleteParams = params.take()?;
+        let catalog = self.handle.catalog();
+        if catalog.capabilities().completions.is_none() {
+            return Err(ErrorObject::method_not_found(Complete::NAME));
+        }
+        let known = params.context.and_then(|context| context.arguments);
+        let input = completion::input(params.argument.value, known);
+        let meta = self.result_meta(&context);
+        let call = Call { context, input };
+        let running = match &params.reference {
+            Reference::Prompt(reference) => match catalog.prompts.get(&reference.name) {
+                Some(prompt) => prompt.complete(&params.argument.name, call),
+                None => {
+                    return Err(ErrorObject::invalid_params(format!("unknown prompt: {:?}", reference.name)));
+                }
+            },
+            Reference::Resource(reference) => {
+                let family = catalog.templates.get(&reference.uri);
+                match family.or_else(|| catalog.resources.get(&reference.uri)) {
+                    Some(family) => family.complete(&params.argument.name, call),
+                    None => return Err(ErrorObject::resource_not_found(&reference.uri)),
+                }
+            }
+            _ => return Err(ErrorObject::invalid_params("params.ref: unknown kind of reference")),
+        };
+        Ok(running.map(move |completion| {
+            completion.map(|completion| {
+                let mut result = CompleteResult::new(completion);
+                result.meta = meta;
+                Payload::new(result)
+            })
+        }))
+    }
+
+    fn list(&self, kind: ListKind, params: Payload, context: &Context) -> CallOutcome {
+        let params: PaginatedParams = params.take()?;
+        let catalog = self.handle.catalog();
+        let own = context.session().and_then(|session| session.own.load_full());
+        let offered = |catalog: &Catalog| is_offered(kind, &catalog.capabilities());
+        if !offered(&catalog) && !own.as_ref().is_some_and(|own| offered(own)) {
+            return Err(ErrorObject::method_not_found(method_of(kind)));
+        }
+        let (cursor, style) = (params.cursor.as_ref(), &self.settings.lists);
+        if own.is_none() && self.settings.visible.is_none() {
+            return catalog.page(kind, cursor, context.version(), style).map(Payload::fitted);
+        }
+        let seen = self.settings.visible_to(&catalog, own.as_deref(), context);
+        seen.page(kind, cursor, context.version(), style).map(Payload::fitted)
+    }
+
+    fn initialize(
+        &self,
+        params: Payload,
+        context: &Context,
+    ) -> Result<turms_proto::types::InitializeResult, ErrorObject> {
+        let params: InitializeParams = params.take()?;
+        if let Some(session) = context.session() {
+            session.shake_hands(params);
+        }
+        Ok(initialize_of_discover(self.discover(), context.version()))
+    }
+
+    fn discover(&self) -> DiscoverResult {
+        let versions: Vec<String> = self.settings.versions.iter().map(ToString::to_string).collect();
+        let mut result = DiscoverResult::new(versions, self.capabilities());
+        result.instructions.clone_from(&self.settings.instructions);
+        result.ttl_ms = Some(self.settings.lists.ttl_ms);
+        result.cache_scope = Some(self.settings.lists.scope.clone());
+        result.meta = Some(self.settings.lists.server_meta.clone());
+        result
+    }
+
+    fn capabilities(&self) -> ServerCapabilities {
+        let mut capabilities = self.handle.catalog().capabilities();
+        capabilities.experimental.clone_from(&self.settings.experimental);
+        capabilities.extensions.clone_from(&self.settings.extensions);
+        capabilities
+    }
+
+    fn subscribe(&self, params: Payload, context: &Context) -> Result<EmptyResult, ErrorObject> {
+        let params: turms_proto::types::ResourceParams = params.take()?;
+        if self.handle.catalog().resource_at(&params.uri).is_none() {
+            return Err(ErrorObject::resource_not_found(&params.uri));
+        }
+        if let Some(session) = context.session() {
+            session.subscribe(params.uri);
+        }
+        Ok(EmptyResult::new())
+    }
+
+    /// A request that lasts: first what will be told, then every change of it, until either side has had enough.
+    fn listen(&self, params: Payload, context: Context) -> Result<CallFuture, ErrorObject> {
+        let params: ListenParams = params.take()?;
+        let capabilities = self.capabilities();
+        let tells = capabilities.tools.is_some() || capabilities.prompts.is_some() || capabilities.resources.is_some();
+        if !tells {
+            return Err(ErrorObject::method_not_found(Listen::NAME));
+        }
+        let filter = honoured(&params.notifications, &capabilities);
+        let listening = self.handle.hub().listen(filter.clone());
+        let handle = self.handle.clone();
+        Ok(Ready::later(async move { tell_changes(filter, listening, context, handle).await }))
+    }
+
+    fn rounds(&self, context: &Context, parts: &RoundParts<'_>) -> Result<Option<Arc<Rounds>>, ErrorObject> {
+        if !context.version().has(Ability::InputRequired) {
+            return Ok(None);
+        }
+        let begun = parts.state.is_some() || parts.responses.is_some();
+        if !begun && !may_be_asked(context.meta()) {
+            return Ok(None);
+        }
+        let principal = context.principal().map(|principal| principal.subject.as_str());
+        let bound_to = input::binding(parts.method, parts.subject, parts.arguments, principal);
+        let rounds = Rounds::new(self.settings.sealer.clone(), bound_to, parts.state, parts.responses)?;
+        Ok(Some(Arc::new(rounds)))
+    }
+
+    fn result_meta(&self, context: &Context) -> Option<Meta> {
+        meta_for(context.version(), &self.settings.lists.server_meta)
+    }
+}
+
+impl Service for Router {
+    fn call(&self, request: Request, cx: turms_core::Context) -> CallFuture {
+        self.call_in(request, cx, None)
+    }
+}
+
+struct RoundParts<'a> {
+    method: &'a str,
+    subject: &'a str,
+    arguments: Option<&'a Object>,
+    state: Option<&'a str>,
+    responses: Option<&'a InputResponses>,
+}
+
+/// A client that declares nothing cannot be asked anything, and its calls need no rounds.
+fn may_be_asked(meta: Option<&Meta>) -> bool {
+    let declared = meta.and_then(|meta| meta.get(key::CLIENT_CAPABILITIES)).and_then(|declared| declared.as_object());
+    declared.is_some_and(|declared| !declared.is_empty())
+}
+
+fn method_of(kind: ListKind) -> &'static str {
+    match kind {
+        ListKind::Tools => turms_proto::types::ListTools::NAME,
+        ListKind::Prompts => turms_proto::types::ListPrompts::NAME,
+        ListKind::Resources => turms_proto::types::ListResources::NAME,
+        ListKind::Templates => turms_proto::types::ListResourceTemplates::NAME,
+    }
+}
+
+/// Looks in what the session has to itself first.
+fn find<T>(catalog: &Catalog, context: &Context, look: impl Fn(&Catalog) -> Option<T>) -> Option<T> {
+    let own = context.session().and_then(|session| session.own.load_full());
+    own.as_deref().and_then(&look).or_else(|| look(catalog))
+}
+
+fn now<T>(value: T) -> CallFuture
+where
+    T: serde::Serialize + turms_proto::revision::Translate + Send + Sync + 'static,
+{
+    Ready::now(Ok(Payload::new(value)))
+}
+
+/// Says who answered, where the revision wants that.
+fn answer<T>(
+    outcome: Result<Outcome<T>, ErrorObject>,
+    server: Option<Meta>,
+    meta_of: impl Fn(&mut T) -> &mut Option<Meta>,
+) -> CallOutcome
+where
+    T: serde::Serialize + turms_proto::revision::Translate + Send + Sync + 'static,
+{
+    let mut outcome = outcome?;
+    if let Some(server) = server {
+        let meta = match &mut outcome {
+            Outcome::Complete(result) => Some(meta_of(result)),
+            Outcome::InputRequired(round) => Some(&mut round.meta),
+            _ => None,
+        };
+        if let Some(meta) = meta {
+            match meta {
+                None => *meta = Some(server),
+                Some(own) => {
+                    for (name, value) in server.iter() {
+                        own.insert_raw(&name, &value);
+                    }
+                }
+            }
+        }
+    }
+    Ok(Payload::new(outcome))
+}
+
+fn set_level(params: Payload, context: &Context) -> Result<EmptyResult, ErrorObject> {
+    let params: SetLevelParams = params.take()?;
+    if let Some(session) = context.session() {
+        session.set_log_level(params.level);
+    }
+    Ok(EmptyResult::new())
+}
+
+fn unsubscribe(params: Payload, context: &Context) -> Result<EmptyResult, ErrorObject> {
+    let params: turms_proto::types::ResourceParams = params.take()?;
+    if let Some(session) = context.session() {
+        session.unsubscribe(&params.uri);
+    }
+    Ok(EmptyResult::new())
+}
+
+/// What of a filter the server can honour.
+fn honoured(wanted: &SubscriptionFilter, capabilities: &ServerCapabilities) -> SubscriptionFilter {
+    let mut filter = SubscriptionFilter::new();
+    filter.tools_list_changed = wanted.tools_list_changed.filter(|_| capabilities.tools.is_some());
+    filter.prompts_list_changed = wanted.prompts_list_changed.filter(|_| capabilities.prompts.is_some());
+    if capabilities.resources.is_some() {
+        filter.resources_list_changed = wanted.resources_list_changed;
+        filter.resource_subscriptions.clone_from(&wanted.resource_subscriptions);
+    }
+    filter
+}
+
+async fn tell_changes(
+    filter: SubscriptionFilter,
+    mut listening: Listening,
+    context: Context,
+    handle: ServerHandle,
+) -> CallOutcome {
+    let id = context.request_id().cloned().unwrap_or_else(|| 0.into());
+    let gone = |_| ErrorObject::internal("the client has gone");
+    let acknowledged = AcknowledgedParams::new(filter);
+    let params = RawJson::encode(&acknowledged).map_err(|error| crate::respond::unwritable(&error))?;
+    let tagged = |params: Option<&RawJson>, method: ByteString| {
+        turms_proto::Notification::raw(method, Some(tag_subscription(params, &id)))
+    };
+    let acknowledgement = tagged(Some(&params), ByteString::from_static(Acknowledged::NAME));
+    context.peer().notify_raw(acknowledgement).await.map_err(gone)?;
+    let mut ending = handle.hub().ending();
+    loop {
+        let change = {
+            let mut next = std::pin::pin!(listening.changes.recv());
+            let mut end = std::pin::pin!(ending.wait_for(|ending| *ending));
+            std::future::poll_fn(|task| match next.as_mut().poll(task) {
+                std::task::Poll::Ready(change) => std::task::Poll::Ready(change),
+                std::task::Poll::Pending => end.as_mut().poll(task).map(|_| None),
+            })
+            .await
+        };
+        let Some(notification) = change.as_ref().and_then(crate::hub::Change::notification) else {
+            break;
+        };
+        let told = tagged(notification.params.as_ref(), notification.method);
+        context.peer().notify_raw(told).await.map_err(gone)?;
+    }
+    let mut meta = Meta::new();
+    let tag = tag_subscription(None, &id);
+    if let Some(tag) = tag.member("_meta").and_then(|meta| meta.as_object()) {
+        meta = tag.into();
+    }
+    Ok(Payload::new(ListenResult::new().meta(meta)))
+}
+
+/// A server as one connection sees it: with a memory of who is at the other end.
+#[derive(Debug)]
+pub(crate) struct ConnectedRouter {
+    router: Router,
+    session: Arc<Session>,
+}
+
+impl ConnectedRouter {
+    pub(crate) fn new(router: Router, session: Session) -> Self {
+        let session = Arc::new(session);
+        router.handle.hub().join(&session);
+        Self { router, session }
+    }
+
+    /// Requests that say everything for themselves have no session, even here.
+    fn session_for(&self, cx: &turms_core::Context) -> Option<Arc<Session>> {
+        matches!(cx.dialect(), Dialect::Handshake(_)).then(|| self.session.clone())
+    }
+}
+
+impl Service for ConnectedRouter {
+    fn call(&self, request: Request, cx: turms_core::Context) -> CallFuture {
+        let session = self.session_for(&cx);
+        self.router.call_in(request, cx, session)
+    }
+
+    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: turms_core::Context) -> NotifyFuture {
+        let session = self.session_for(&cx);
+        if &*method == turms_proto::types::Initialized::NAME
+            && let Some(opened) = &self.router.settings.on_open
+        {
+            opened(&self.session);
+        }
+        match &self.router.settings.on_notification {
+            Some(heard) => heard(&method, params, Context::new(cx, self.router.handle.clone(), session)),
+            None => NotifyFuture::done(),
+        }
+    }
+}
+
+impl Drop for ConnectedRouter {
+    fn drop(&mut self) {
+        self.router.handle.hub().leave(&self.session);
+        if self.session.is_open()
+            && let Some(closed) = &self.router.settings.on_close
+        {
+            closed(&self.session);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! JSON Schemas: made from types, compiled once, checked before a handler runs.
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+use turms_proto::{Object, RawJson};
+
+/// A schema that was compiled when its tool was registered.
+#[derive(Debug)]
+pub(crate) struct Schema {
+    object: Object,
+    check: Check,
+}
+
+#[derive(Debug)]
+enum Check {
+    /// Decoding into the handler's type demands all that the schema does.
+    ByDecoding,
+    /// There may be no members at all.
+    Empty,
+    Compiled(Box<jsonschema::Validator>),
+}
+
+/// A schema that no validator can be made of.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a usable JSON Schema: {0}")]
+pub struct SchemaError(String);
+
+impl Schema {
+    /// Compiles a schema that somebody wrote.
+    ///
+    /// # Errors
+    /// When it is not one, or refers to something outside itself: nothing is ever fetched.
+    pub(crate) fn compile(object: Object) -> Result<Self, SchemaError> {
+        let value: Value = object.decode().map_err(|error| SchemaError(error.to_string()))?;
+        let validator = compile(&value)?;
+        Ok(Self { object, check: Check::Compiled(Box::new(validator)) })
+    }
+
+    /// Compiles a schema that was made from the type a handler decodes.
+    pub(crate) fn of_type(value: &Value) -> Result<Self, SchemaError> {
+        let object = object_of(value);
+        if is_enforced_by_decoding(value) {
+            return Ok(Self { object, check: Check::ByDecoding });
+        }
+        Ok(Self { object, check: Check::Compiled(Box::new(compile(value)?)) })
+    }
+
+    /// The schema of what takes nothing.
+    pub(crate) fn empty() -> Self {
+        let object = object_of(&serde_json::json!({ "type": "object", "additionalProperties": false }));
+        Self { object, check: Check::Empty }
+    }
+
+    pub(crate) fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// What is wrong with a value, in words that a person or a model can act on; empty if nothing is.
+    pub(crate) fn violations(&self, value: &RawJson, root: &str) -> Vec<String> {
+        let validator = match &self.check {
+            Check::ByDecoding => return Vec::new(),
+            Check::Empty => return unexpected_members(value, root),
+            Check::Compiled(validator) => validator,
+        };
+        let value: Value = match value.decode() {
+            Ok(value) => value,
+            Err(error) => return vec![error.within(root).to_string()],
+        };
+        // Nobody mends more than a few faults at once.
+        validator.iter_errors(&value).take(8).map(|error| describe(&error, root)).collect()
+    }
+}
+
+fn unexpected_members(value: &RawJson, root: &str) -> Vec<String> {
+    let members = value.as_object().unwrap_or_default();
+    members.iter().map(|(name, _)| format!("{root}: unexpected field {name:?}, nothing is taken here")).collect()
+}
+
+fn describe(error: &jsonschema::ValidationError<'_>, root: &str) -> String {
+    let mut place = root.to_owned();
+    for segment in error.instance_path().as_str().split('/').skip(1) {
+        let segment = segment.replace("~1", "/").replace("~0", "~");
+        match segment.parse::<usize>() {
+            Ok(index) => place.push_str(&format!("[{index}]")),
+            Err(_) => {
+                place.push('.');
+                place.push_str(&segment);
+            }
+        }
+    }
+    format!("{place}: {error}")
+}
+
+fn compile(value: &Value) -> Result<jsonschema::Validator, SchemaError> {
+    jsonschema::options()
+        .with_draft(jsonschema::Draft::Draft202012)
+        .should_validate_formats(true)
+        .build(value)
+        .map_err(|error| SchemaError(error.to_string()))
+}
+
+/// The schema of a type, without what only documents would want.
+pub(crate) fn of<T: JsonSchema + ?Sized>() -> Value {
+    let generator = SchemaSettings::draft2020_12().into_generator();
+    strip(generator.into_root_schema_for::<T>())
+}
+
+/// As [`of`], with every definition in its place, as forms need it.
+pub(crate) fn inlined<T: JsonSchema + ?Sized>() -> Value {
+    let generator = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true).into_generator();
+    strip(generator.into_root_schema_for::<T>())
+}
+
+fn strip(schema: schemars::Schema) -> Value {
+    let mut value = Value::from(schema);
+    if let Value::Object(members) = &mut value {
+        members.remove("$schema");
+        members.remove("title");
+    }
+    value
+}
+
+pub(crate) fn object_of(value: &Value) -> Object {
+    match value {
+        Value::Object(members) => members.clone().into(),
+        _ => Object::new(),
+    }
+}
+
+/// Whether the schema says no more than serde checks anyway: an object of plain members.
+fn is_enforced_by_decoding(schema: &Value) -> bool {
+    let Value::Object(members) = schema else { return false };
+    members.iter().all(|(name, value)| match name.as_str() {
+        "type" => value == "object",
+        "description" | "required" => true,
+        "properties" => value.as_object().is_some_and(|properties| properties.values().all(is_plain)),
+        _ => false,
+    })
+}
+
+fn is_plain(property: &Value) -> bool {
+    let Value::Object(members) = property else { return false };
+    members.iter().all(|(name, value)| match name.as_str() {
+        "type" => matches!(value.as_str(), Some("string" | "boolean" | "number")),
+        "description" | "title" | "default" => true,
+        // Rust's own widths; serde checks them.
+        "format" => matches!(value.as_str(), Some("double" | "float")),
+        _ => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schema(text: &str) -> Schema {
+        Schema::compile(Object::parse(text.to_owned()).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_violation_names_the_place_and_the_rule() {
+        let schema = schema(
+            r#"{"type":"object","properties":{"items":{"type":"array","items":{"type":"integer","minimum":1}}}}"#,
+        );
+        let value = RawJson::parse(r#"{"items":[1,0]}"#).unwrap();
+        assert_eq!(schema.violations(&value, "arguments"), ["arguments.items[1]: 0 is less than the minimum of 1"]);
+        assert!(schema.violations(&RawJson::parse(r#"{"items":[1]}"#).unwrap(), "arguments").is_empty());
+    }
+
+    #[test]
+    fn nothing_is_fetched() {
+        let remote = Object::parse(r#"{"$ref":"https://example.com/schema.json"}"#).unwrap();
+        assert!(Schema::compile(remote).is_err());
+    }
+
+    #[test]
+    fn plain_members_need_no_second_check() {
+        #[derive(JsonSchema)]
+        #[allow(dead_code, reason = "only its schema is looked at")]
+        struct Plain {
+            /// the first
+            a: f64,
+            b: String,
+        }
+        #[derive(JsonSchema)]
+        #[allow(dead_code, reason = "only its schema is looked at")]
+        struct Bounded {
+            #[schemars(range(min = 1))]
+            a: u8,
+        }
+        assert!(matches!(Schema::of_type(&of::<Plain>()).unwrap().check, Check::ByDecoding));
+        assert!(matches!(Schema::of_type(&of::<Bounded>()).unwrap().check, Check::Compiled(_)));
+    }
+}

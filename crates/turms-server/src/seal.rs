@@ -1,0 +1,122 @@
+//! `requestState`: what a handler has learned so far, sealed so that a client can carry it but neither read nor change it.
+
+use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use chacha20poly1305::aead::{Aead, KeyInit, Payload};
+use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+
+/// A key for sealing. Replicas that share keys can open each other's states.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SealKey([u8; 32]);
+
+impl SealKey {
+    /// From 32 secret bytes.
+    #[must_use]
+    pub fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// A key that only this process has.
+    ///
+    /// # Panics
+    /// When the operating system has no random numbers, without which nothing here is safe.
+    #[must_use]
+    pub fn random() -> Self {
+        let mut bytes = [0; 32];
+        getrandom::fill(&mut bytes).expect("the operating system gives random numbers");
+        Self(bytes)
+    }
+}
+
+impl fmt::Debug for SealKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SealKey(..)")
+    }
+}
+
+/// Seals with the newest key, opens with any.
+#[derive(Debug)]
+pub(crate) struct Sealer {
+    keys: Vec<SealKey>,
+    lifetime: Duration,
+}
+
+/// A state that this server did not give, or not for this, or too long ago.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("requestState is not valid for this request, or has expired")]
+pub(crate) struct Unsealable;
+
+impl Sealer {
+    const NONCE: usize = 24;
+
+    pub(crate) fn new(keys: Vec<SealKey>, lifetime: Duration) -> Self {
+        let keys = if keys.is_empty() { vec![SealKey::random()] } else { keys };
+        Self { keys, lifetime }
+    }
+
+    /// Seals a state; `bound_to` is what has to be the same when it comes back.
+    pub(crate) fn seal(&self, state: &[u8], bound_to: &[u8]) -> String {
+        let mut nonce = [0; Self::NONCE];
+        getrandom::fill(&mut nonce).expect("the operating system gives random numbers");
+        let expiry = (unix_time() + self.lifetime).as_secs().to_be_bytes();
+        let text = [&expiry[..], state].concat();
+        let payload = Payload { msg: &text, aad: bound_to };
+        let sealed = cipher(&self.keys[0])
+            .encrypt(&XNonce::from(nonce), payload)
+            .expect("a state is far smaller than what the cipher can take");
+        URL_SAFE_NO_PAD.encode([&nonce[..], &sealed].concat())
+    }
+
+    pub(crate) fn open(&self, sealed: &str, bound_to: &[u8]) -> Result<Vec<u8>, Unsealable> {
+        let bytes = URL_SAFE_NO_PAD.decode(sealed).map_err(|_| Unsealable)?;
+        let (nonce, text) = bytes.split_first_chunk::<{ Self::NONCE }>().ok_or(Unsealable)?;
+        let opened = self
+            .keys
+            .iter()
+            .find_map(|key| cipher(key).decrypt(&XNonce::from(*nonce), Payload { msg: text, aad: bound_to }).ok());
+        let opened = opened.ok_or(Unsealable)?;
+        let (expiry, state) = opened.split_first_chunk::<8>().ok_or(Unsealable)?;
+        if u64::from_be_bytes(*expiry) < unix_time().as_secs() {
+            return Err(Unsealable);
+        }
+        Ok(state.to_vec())
+    }
+}
+
+fn cipher(key: &SealKey) -> XChaCha20Poly1305 {
+    XChaCha20Poly1305::new(&key.0.into())
+}
+
+#[expect(clippy::disallowed_methods, reason = "an expiry that crosses processes needs the calendar")]
+fn unix_time() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_opens_only_for_what_it_was_sealed_for() {
+        let sealer = Sealer::new(Vec::new(), Duration::from_secs(60));
+        let sealed = sealer.seal(b"state", b"tools/call add");
+        assert_eq!(sealer.open(&sealed, b"tools/call add").unwrap(), b"state");
+        assert_eq!(sealer.open(&sealed, b"tools/call subtract"), Err(Unsealable));
+        assert_eq!(sealer.open(&format!("{sealed}-TAMPERED"), b"tools/call add"), Err(Unsealable));
+        assert_eq!(sealer.open("", b"tools/call add"), Err(Unsealable));
+        let other = Sealer::new(Vec::new(), Duration::from_secs(60));
+        assert_eq!(other.open(&sealed, b"tools/call add"), Err(Unsealable));
+    }
+
+    #[test]
+    fn keys_can_be_rotated() {
+        let (old, new) = (SealKey::new([1; 32]), SealKey::new([2; 32]));
+        let sealed = Sealer::new(vec![old.clone()], Duration::from_secs(60)).seal(b"state", b"");
+        let rotated = Sealer::new(vec![new, old], Duration::from_secs(60));
+        assert_eq!(rotated.open(&sealed, b"").unwrap(), b"state");
+        assert_eq!(format!("{:?}", SealKey::random()), "SealKey(..)");
+    }
+}

@@ -1,0 +1,404 @@
+//! Putting a server together.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncRead, AsyncWrite};
+use turms_core::transport::stdio;
+use turms_core::{CallFuture, Connection, ConnectionError, ConnectionOptions, NotifyFuture, Payload, Ready};
+use turms_proto::types::{CacheScope, Icon, Implementation, Meta, key};
+use turms_proto::{ErrorObject, Object, ProtocolVersion, RawJson};
+
+use crate::catalog::{Catalog, ListStyle};
+use crate::context::Context;
+use crate::handle::ServerHandle;
+use crate::prompt::IntoPrompt;
+use crate::resource::IntoResource;
+use crate::router::{ConnectedRouter, Router};
+use crate::seal::{SealKey, Sealer};
+use crate::session::Session;
+use crate::tool::{IntoTool, Tool};
+
+/// A server in the making.
+///
+/// ```no_run
+/// use turms_server::{Server, Tool};
+///
+/// # async fn example() -> Result<(), turms_server::ServeError> {
+/// let hello = Tool::builder("hello").description("Greets.").handler_sync(|| "Hello!");
+/// Server::new("greeter", "1.0.0").tool(hello).serve_stdio().await
+/// # }
+/// ```
+#[must_use = "a server does nothing until it serves"]
+pub struct Server {
+    handle: ServerHandle,
+    info: Implementation,
+    settings: Settings,
+    seal_keys: Vec<SealKey>,
+    seal_lifetime: Duration,
+    connection: ConnectionOptions,
+    faults: Vec<String>,
+}
+
+/// What a server was told when it was put together.
+pub(crate) struct Settings {
+    pub(crate) instructions: Option<String>,
+    pub(crate) versions: Vec<ProtocolVersion>,
+    pub(crate) lists: ListStyle,
+    pub(crate) experimental: Option<Object>,
+    pub(crate) extensions: Option<Object>,
+    pub(crate) sealer: Arc<Sealer>,
+    pub(crate) visible: Option<Visible>,
+    pub(crate) methods: HashMap<String, MethodAction>,
+    pub(crate) fallback: Option<MethodAction>,
+    pub(crate) on_open: Option<SessionHook>,
+    pub(crate) on_close: Option<SessionHook>,
+    pub(crate) on_notification: Option<NotificationHook>,
+}
+
+type SessionHook = Box<dyn Fn(&Arc<Session>) + Send + Sync>;
+type NotificationHook = Box<dyn Fn(&str, Option<RawJson>, Context) -> NotifyFuture + Send + Sync>;
+type Visible = Box<dyn Fn(&Tool, &Context) -> bool + Send + Sync>;
+type MethodAction = Arc<dyn Fn(&str, Payload, Context) -> CallFuture + Send + Sync>;
+
+impl Settings {
+    pub(crate) fn shows_tool(&self, tool: &Tool, context: &Context) -> bool {
+        self.visible.as_ref().is_none_or(|visible| visible(tool, context))
+    }
+
+    /// The catalog as one caller sees it.
+    pub(crate) fn visible_to(&self, catalog: &Catalog, own: Option<&Catalog>, context: &Context) -> Catalog {
+        let mut seen = catalog.changed();
+        if let Some(own) = own {
+            own.tools.iter().for_each(|tool| seen.tools.insert(tool.name().to_owned(), tool.clone()));
+            own.prompts.iter().for_each(|prompt| seen.prompts.insert(prompt.name().to_owned(), prompt.clone()));
+            own.resources
+                .iter()
+                .chain(own.templates.iter())
+                .for_each(|resource| seen.insert_resource(resource.clone()));
+        }
+        let hidden: Vec<String> = seen
+            .tools
+            .iter()
+            .filter(|tool| !self.shows_tool(tool, context))
+            .map(|tool| tool.name().to_owned())
+            .collect();
+        for name in hidden {
+            seen.tools.remove(&name);
+        }
+        seen
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings").field("versions", &self.versions).finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// Begins a server of this name and version.
+    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
+        Self {
+            handle: ServerHandle::new(),
+            info: Implementation::new(name, version),
+            settings: Settings {
+                instructions: None,
+                versions: ProtocolVersion::ALL.to_vec(),
+                lists: ListStyle { page_size: 1000, ttl_ms: 0, scope: CacheScope::Private, server_meta: Meta::new() },
+                experimental: None,
+                extensions: None,
+                sealer: Arc::new(Sealer::new(Vec::new(), Duration::ZERO)),
+                visible: None,
+                methods: HashMap::new(),
+                fallback: None,
+                on_open: None,
+                on_close: None,
+                on_notification: None,
+            },
+            seal_keys: Vec::new(),
+            seal_lifetime: Duration::from_secs(60 * 60),
+            connection: ConnectionOptions::default(),
+            faults: Vec::new(),
+        }
+    }
+
+    /// Its name for people.
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.info.title = Some(title.into());
+        self
+    }
+
+    /// What it is.
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.info.description = Some(description.into());
+        self
+    }
+
+    /// Where to read more.
+    pub fn website(mut self, url: impl Into<String>) -> Self {
+        self.info.website_url = Some(url.into());
+        self
+    }
+
+    /// A picture of it.
+    pub fn icon(mut self, icon: Icon) -> Self {
+        self.info.icons.get_or_insert_default().push(icon);
+        self
+    }
+
+    /// How to use it, for the model.
+    pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
+        self.settings.instructions = Some(instructions.into());
+        self
+    }
+
+    /// A tool.
+    pub fn tool(mut self, tool: impl IntoTool) -> Self {
+        let tool = tool.into_tool();
+        if let Some(fault) = tool.fault() {
+            self.faults.push(format!("tool {:?}: {fault}", tool.name()));
+        }
+        self.handle.add_tool(tool);
+        self
+    }
+
+    /// A prompt.
+    pub fn prompt(self, prompt: impl IntoPrompt) -> Self {
+        self.handle.add_prompt(prompt);
+        self
+    }
+
+    /// A resource, or a family of them.
+    pub fn resource(self, resource: impl IntoResource) -> Self {
+        self.handle.add_resource(resource);
+        self
+    }
+
+    /// Everything that a service object has, as `#[server]` on its `impl` block collects it.
+    pub fn service<S: ServerParts>(self, service: S) -> Self {
+        Arc::new(service).add_to(self)
+    }
+
+    /// Something that handlers ask for with [`State<T>`](crate::State).
+    pub fn state<T: Send + Sync + 'static>(self, state: T) -> Self {
+        self.handle.put_state(&Arc::new(state));
+        self
+    }
+
+    /// As [`Server::state`], of something that is shared already.
+    #[expect(clippy::needless_pass_by_value, reason = "given away like any other state")]
+    pub fn shared_state<T: Send + Sync + 'static>(self, state: Arc<T>) -> Self {
+        self.handle.put_state(&state);
+        self
+    }
+
+    /// The revisions to speak; all of them unless told otherwise.
+    pub fn versions(mut self, versions: impl IntoIterator<Item = ProtocolVersion>) -> Self {
+        self.settings.versions = versions.into_iter().collect();
+        self
+    }
+
+    /// How many things a page of a list holds.
+    pub fn page_size(mut self, size: usize) -> Self {
+        self.settings.lists.page_size = size;
+        self
+    }
+
+    /// For how long and by whom lists may be reused.
+    pub fn cache(mut self, ttl: Duration, scope: CacheScope) -> Self {
+        self.settings.lists.ttl_ms = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
+        self.settings.lists.scope = scope;
+        self
+    }
+
+    /// The keys that seal what clients of 2026-07-28 carry between rounds, the newest first. Replicas need the same; one
+    /// process alone makes its own.
+    pub fn seal_keys(mut self, keys: impl IntoIterator<Item = SealKey>) -> Self {
+        self.seal_keys = keys.into_iter().collect();
+        self
+    }
+
+    /// How long a client may take between two rounds; an hour unless told otherwise.
+    pub fn round_lifetime(mut self, lifetime: Duration) -> Self {
+        self.seal_lifetime = lifetime;
+        self
+    }
+
+    /// The bounds of connections.
+    pub fn limits(mut self, options: ConnectionOptions) -> Self {
+        self.connection = options;
+        self
+    }
+
+    /// Which tools a caller sees and may call.
+    pub fn visible(mut self, visible: impl Fn(&Tool, &Context) -> bool + Send + Sync + 'static) -> Self {
+        self.settings.visible = Some(Box::new(visible));
+        self
+    }
+
+    /// A method of your own.
+    pub fn method<P, R, F, Fut>(mut self, name: impl Into<String>, handler: F) -> Self
+    where
+        P: DeserializeOwned + Send + 'static,
+        R: Serialize + Send + 'static,
+        F: Fn(P, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, ErrorObject>> + Send + 'static,
+    {
+        let handler = Arc::new(handler);
+        let action: MethodAction = Arc::new(move |_, params, context| {
+            let handler = handler.clone();
+            Ready::later(async move {
+                let params: P = params.into_raw().map_err(|error| crate::respond::unwritable(&error))?.decode()?;
+                let result = handler(params, context).await?;
+                RawJson::encode(&result).map(Payload::fitted).map_err(|error| crate::respond::unwritable(&error))
+            })
+        });
+        self.settings.methods.insert(name.into(), action);
+        self
+    }
+
+    /// Answers every method that nobody else does.
+    pub fn fallback(mut self, fallback: impl Fn(&str, Payload, Context) -> CallFuture + Send + Sync + 'static) -> Self {
+        self.settings.fallback = Some(Arc::new(fallback));
+        self
+    }
+
+    /// Called when a client has shaken hands.
+    pub fn on_open(mut self, opened: impl Fn(&Arc<Session>) + Send + Sync + 'static) -> Self {
+        self.settings.on_open = Some(Box::new(opened));
+        self
+    }
+
+    /// Called when a client that had shaken hands has gone.
+    pub fn on_close(mut self, closed: impl Fn(&Arc<Session>) + Send + Sync + 'static) -> Self {
+        self.settings.on_close = Some(Box::new(closed));
+        self
+    }
+
+    /// Called with every notification that the protocol leaves to the server.
+    pub fn on_notification(
+        mut self,
+        heard: impl Fn(&str, Option<RawJson>, Context) -> NotifyFuture + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.on_notification = Some(Box::new(heard));
+        self
+    }
+
+    /// The server while it runs. May be taken before it does.
+    #[must_use]
+    pub fn handle(&self) -> ServerHandle {
+        self.handle.clone()
+    }
+
+    /// The finished server as a service, to be called within this process or to be put behind a transport.
+    ///
+    /// # Errors
+    /// When something that was registered cannot be used, such as a tool whose schema is none.
+    pub fn build(mut self) -> Result<Router, ServeError> {
+        if !self.faults.is_empty() {
+            return Err(ServeError::Registered(self.faults.join("; ")));
+        }
+        let info = RawJson::encode(&self.info).unwrap_or_default();
+        self.settings.lists.server_meta.insert_raw(key::SERVER_INFO, &info);
+        self.settings.sealer = Arc::new(Sealer::new(self.seal_keys, self.seal_lifetime));
+        Ok(Router::new(self.handle, Arc::new(self.settings)))
+    }
+
+    /// Serves one client over standard input and output, until it goes or the server is shut down.
+    ///
+    /// # Errors
+    /// When something that was registered cannot be used, or reading or writing fails.
+    pub async fn serve_stdio(self) -> Result<(), ServeError> {
+        let (reader, writer) = stdio().map_err(ServeError::Stdio)?;
+        self.serve(reader, writer).await
+    }
+
+    /// Serves one client over a byte stream, until it goes or the server is shut down.
+    ///
+    /// # Errors
+    /// When something that was registered cannot be used, or reading or writing fails.
+    pub async fn serve<R, W>(self, reader: R, writer: W) -> Result<(), ServeError>
+    where
+        R: AsyncRead + Unpin,
+        W: AsyncWrite + Unpin,
+    {
+        let options = self.connection.clone();
+        self.build()?.serve_with(reader, writer, options).await
+    }
+}
+
+impl Router {
+    /// Serves one more client over a byte stream.
+    ///
+    /// # Errors
+    /// When reading or writing fails.
+    pub async fn serve<R, W>(&self, reader: R, writer: W) -> Result<(), ServeError>
+    where
+        R: AsyncRead + Unpin,
+        W: AsyncWrite + Unpin,
+    {
+        self.serve_with(reader, writer, ConnectionOptions::default()).await
+    }
+
+    /// As [`Router::serve`], with bounds of your own.
+    ///
+    /// # Errors
+    /// When reading or writing fails.
+    pub async fn serve_with<R, W>(&self, reader: R, writer: W, options: ConnectionOptions) -> Result<(), ServeError>
+    where
+        R: AsyncRead + Unpin,
+        W: AsyncWrite + Unpin,
+    {
+        let (connection, handle) = Connection::server(reader, writer, self.versions(), options);
+        let service = ConnectedRouter::new(self.clone(), Session::new(handle.peer()));
+        let mut running = std::pin::pin!(connection.run(service));
+        let mut ending = std::pin::pin!(self.handle().ending());
+        let mut told = false;
+        std::future::poll_fn(|task| {
+            if !told && ending.as_mut().poll(task).is_ready() {
+                told = true;
+                handle.shutdown();
+            }
+            running.as_mut().poll(task)
+        })
+        .await
+        .map_err(ServeError::Connection)
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("info", &self.info).finish_non_exhaustive()
+    }
+}
+
+/// A service object whose methods are tools, prompts and resources, as `#[server]` writes it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no tools, prompts or resources",
+    note = "put `#[server]` on its `impl` block and `#[tool]`, `#[prompt]` or `#[resource(..)]` on the methods"
+)]
+pub trait ServerParts: Send + Sync + 'static {
+    /// Registers everything the object has.
+    fn add_to(self: Arc<Self>, server: Server) -> Server;
+}
+
+/// Why a server does not serve.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// Something that was registered cannot be used.
+    #[error("cannot be served: {0}")]
+    Registered(String),
+    /// Standard input or output cannot be had.
+    #[error("standard input and output cannot be used")]
+    Stdio(#[source] io::Error),
+    /// The connection broke.
+    #[error(transparent)]
+    Connection(ConnectionError),
+}

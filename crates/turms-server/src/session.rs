@@ -1,0 +1,122 @@
+//! What is remembered of a client between its requests, in the older dialect where connections are conversations.
+
+use std::any::Any;
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use arc_swap::ArcSwapOption;
+use turms_core::Peer;
+use turms_proto::types::{ClientCapabilities, Implementation, InitializeParams, LoggingLevel};
+
+use crate::catalog::Catalog;
+
+/// A client that has shaken hands.
+pub struct Session {
+    serial: u64,
+    peer: Peer,
+    client: OnceLock<InitializeParams>,
+    log_level: AtomicU8,
+    subscriptions: Mutex<BTreeSet<String>>,
+    assigns: Mutex<HashMap<std::any::TypeId, Arc<dyn Any + Send + Sync>>>,
+    pub(crate) own: ArcSwapOption<Catalog>,
+}
+
+impl Session {
+    pub(crate) fn new(peer: Peer) -> Self {
+        static SERIALS: AtomicU64 = AtomicU64::new(1);
+        Self {
+            serial: SERIALS.fetch_add(1, Ordering::Relaxed),
+            peer,
+            client: OnceLock::new(),
+            log_level: AtomicU8::new(rank(LoggingLevel::Info)),
+            subscriptions: Mutex::default(),
+            assigns: Mutex::default(),
+            own: ArcSwapOption::empty(),
+        }
+    }
+
+    /// A number that no other session of this process has.
+    #[must_use]
+    pub fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    /// Who the client says it is, once it has shaken hands.
+    #[must_use]
+    pub fn client_info(&self) -> Option<&Implementation> {
+        self.client.get().map(|client| &client.client_info)
+    }
+
+    /// What the client can do, once it has shaken hands.
+    #[must_use]
+    pub fn client_capabilities(&self) -> Option<&ClientCapabilities> {
+        self.client.get().map(|client| &client.capabilities)
+    }
+
+    /// The client.
+    #[must_use]
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// Keeps a value for the rest of the session, in place of one of the same type.
+    pub fn assign<T: Send + Sync + 'static>(&self, value: T) {
+        lock(&self.assigns).insert(std::any::TypeId::of::<T>(), Arc::new(value));
+    }
+
+    /// A value that was kept.
+    #[must_use]
+    pub fn assigned<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        let value = lock(&self.assigns).get(&std::any::TypeId::of::<T>()).cloned()?;
+        value.downcast().ok()
+    }
+
+    pub(crate) fn shake_hands(&self, client: InitializeParams) {
+        // The protocol's session lets only one handshake through.
+        let _ = self.client.set(client);
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.client.get().is_some()
+    }
+
+    pub(crate) fn wants_log(&self, level: LoggingLevel) -> bool {
+        rank(level) >= self.log_level.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_log_level(&self, level: LoggingLevel) {
+        self.log_level.store(rank(level), Ordering::Relaxed);
+    }
+
+    pub(crate) fn subscribe(&self, uri: String) {
+        lock(&self.subscriptions).insert(uri);
+    }
+
+    pub(crate) fn unsubscribe(&self, uri: &str) {
+        lock(&self.subscriptions).remove(uri);
+    }
+
+    pub(crate) fn is_subscribed(&self, uri: &str) -> bool {
+        lock(&self.subscriptions).contains(uri)
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("serial", &self.serial)
+            .field("client", &self.client_info())
+            .finish_non_exhaustive()
+    }
+}
+
+fn rank(level: LoggingLevel) -> u8 {
+    level as u8
+}
+
+/// What these locks guard is whole whenever they are free, so a panic elsewhere does not spoil it.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,419 @@
+//! A client for tests of your own server: any revision, in memory, with the answers of a person or a model played by you.
+//!
+//! ```
+//! use turms_server::testing::TestClient;
+//! use turms_server::{Server, Tool};
+//! use turms_proto::ProtocolVersion;
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = Server::new("greeter", "1").tool(Tool::builder("hello").handler_sync(|| "Hello!")).build()?;
+//! for version in ProtocolVersion::ALL {
+//!     let client = TestClient::connect(&server, version).await;
+//!     assert_eq!(client.call_tool("hello", serde_json::json!({})).await?.text(), "Hello!");
+//! }
+//! # Ok(())
+//! # }
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+//! ```
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytestring::ByteString;
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Notify;
+use turms_core::transport::memory;
+use turms_core::{
+    CallFuture, Connection, ConnectionHandle, ConnectionOptions, Context, NotifyFuture, OpenFailure, Payload,
+    PeerError, Request, Service,
+};
+use turms_proto::method::{Method, Notification as NotificationMethod};
+use turms_proto::revision::Translate;
+use turms_proto::session::{ClientOptions, Opened, RequestError, RequestOptions, VersionChoice};
+use turms_proto::types::{
+    CallTool, CallToolParams, ClientCapabilities, CreateMessage, CreateMessageParams, CreateMessageResult, Elicit,
+    ElicitParams, ElicitResult, ElicitationCapability, Implementation, InputRequest, InputRequired, ListRoots,
+    ListRootsResult, Outcome, Root, RootsCapability, SamplingCapability, ToolResult, key,
+};
+use turms_proto::{Ability, ErrorObject, Notification, Object, ProtocolVersion, RawJson};
+
+use crate::router::Router;
+use crate::session::lock;
+
+/// How often a request is made again before a server that never stops asking is given up.
+const MAX_ROUNDS: usize = 10;
+
+/// How long to wait for something that should happen at once.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What the client's person and model answer.
+#[derive(Clone, Default)]
+pub struct Script {
+    elicit: Option<Play<ElicitParams, ElicitResult>>,
+    sample: Option<Play<CreateMessageParams, CreateMessageResult>>,
+    roots: Option<Vec<Root>>,
+    capabilities: ClientCapabilities,
+    log_level: Option<turms_proto::types::LoggingLevel>,
+}
+
+type Play<Q, A> = Arc<dyn Fn(Q) -> A + Send + Sync>;
+
+impl Script {
+    /// A client that cannot be asked anything.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A person who answers forms and pages.
+    #[must_use]
+    pub fn elicit(mut self, answer: impl Fn(ElicitParams) -> ElicitResult + Send + Sync + 'static) -> Self {
+        self.elicit = Some(Arc::new(answer));
+        self.capabilities.elicitation = Some(ElicitationCapability::new().form(Object::new()).url(Object::new()));
+        self
+    }
+
+    /// A model that answers.
+    #[must_use]
+    pub fn sample(
+        mut self,
+        answer: impl Fn(CreateMessageParams) -> CreateMessageResult + Send + Sync + 'static,
+    ) -> Self {
+        self.sample = Some(Arc::new(answer));
+        self.capabilities.sampling = Some(SamplingCapability::new().tools(Object::new()));
+        self
+    }
+
+    /// Roots.
+    #[must_use]
+    pub fn roots(mut self, roots: impl IntoIterator<Item = Root>) -> Self {
+        self.roots = Some(roots.into_iter().collect());
+        self.capabilities.roots = Some(RootsCapability::new().list_changed(true));
+        self
+    }
+
+    /// The level from which on stateless requests ask for log messages.
+    #[must_use]
+    pub fn log_level(mut self, level: turms_proto::types::LoggingLevel) -> Self {
+        self.log_level = Some(level);
+        self
+    }
+
+    fn answer(&self, question: InputRequest) -> Result<RawJson, ErrorObject> {
+        let unanswered = |method: &str| ErrorObject::method_not_found(method);
+        let answer = match question {
+            InputRequest::Elicit(params) => match &self.elicit {
+                Some(elicit) => RawJson::encode(&elicit(*params)),
+                None => return Err(unanswered(Elicit::NAME)),
+            },
+            InputRequest::Sample(params) => match &self.sample {
+                Some(sample) => RawJson::encode(&sample(*params)),
+                None => return Err(unanswered(CreateMessage::NAME)),
+            },
+            _ => match &self.roots {
+                Some(roots) => RawJson::encode(&ListRootsResult::new(roots.clone())),
+                None => return Err(unanswered(ListRoots::NAME)),
+            },
+        };
+        answer.map_err(|error| ErrorObject::internal(error.to_string()))
+    }
+}
+
+impl fmt::Debug for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Script").field("capabilities", &self.capabilities).finish_non_exhaustive()
+    }
+}
+
+/// A client of one revision, connected to a server in this process.
+#[derive(Debug, Clone)]
+pub struct TestClient {
+    connection: ConnectionHandle,
+    version: ProtocolVersion,
+    script: Script,
+    heard: Arc<Heard>,
+    opened: Arc<Opened>,
+}
+
+#[derive(Debug, Default)]
+struct Heard {
+    notifications: Mutex<Vec<Notification>>,
+    more: Notify,
+}
+
+/// Why a request of a test failed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum TestError {
+    /// The server answered with an error.
+    #[error("the server answered with an error: {0}")]
+    Server(Box<ErrorObject>),
+    /// There was no answer, or none of the expected shape.
+    #[error(transparent)]
+    Peer(PeerError),
+    /// The server asks again and again.
+    #[error("the server still asks after {MAX_ROUNDS} rounds")]
+    TooManyRounds,
+}
+
+impl TestError {
+    /// The error that the server answered with.
+    ///
+    /// # Panics
+    /// When it did not.
+    #[must_use]
+    pub fn server_error(&self) -> &ErrorObject {
+        match self {
+            Self::Server(error) => error,
+            other => panic!("not an error of the server's: {other}"),
+        }
+    }
+}
+
+impl From<PeerError> for TestError {
+    fn from(error: PeerError) -> Self {
+        match error {
+            PeerError::Request(RequestError::Peer(error)) => Self::Server(error),
+            error => Self::Peer(error),
+        }
+    }
+}
+
+impl TestClient {
+    /// Connects a client that cannot be asked anything.
+    pub async fn connect(server: &Router, version: ProtocolVersion) -> Self {
+        Self::connect_with(server, version, Script::new()).await
+    }
+
+    /// Connects a client whose person and model answer as the script says.
+    ///
+    /// # Panics
+    /// When the server does not speak the revision.
+    pub async fn connect_with(server: &Router, version: ProtocolVersion, script: Script) -> Self {
+        let (near, far) = memory();
+        let server = server.clone();
+        tokio::spawn(async move { server.serve(far.0, far.1).await });
+        Self::over(near.0, near.1, version, script).await.expect("the server speaks the revision")
+    }
+
+    /// Connects over a byte stream of your own.
+    ///
+    /// # Errors
+    /// When the server does not speak the revision.
+    pub async fn over<R, W>(reader: R, writer: W, version: ProtocolVersion, script: Script) -> Result<Self, OpenFailure>
+    where
+        R: AsyncRead + Unpin + Send + 'static,
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
+        let mut capabilities = script.capabilities.clone();
+        capabilities.lower(version);
+        let options = ClientOptions::new(Implementation::new("test-client", "1.0.0"), capabilities)
+            .choice(VersionChoice::Only(version));
+        let (connection, handle) = Connection::client(reader, writer, options, ConnectionOptions::default());
+        let heard = Arc::new(Heard::default());
+        let ear = Ear { script: script.clone(), heard: heard.clone() };
+        tokio::spawn(async move { connection.run(ear).await });
+        let opened = handle.opened().await?;
+        Ok(Self { connection: handle, version, script, heard, opened })
+    }
+
+    /// The revision that is spoken.
+    #[must_use]
+    pub fn version(&self) -> ProtocolVersion {
+        self.version
+    }
+
+    /// What the server told of itself.
+    #[must_use]
+    pub fn opened(&self) -> &Opened {
+        &self.opened
+    }
+
+    /// The connection.
+    #[must_use]
+    pub fn connection(&self) -> &ConnectionHandle {
+        &self.connection
+    }
+
+    /// Calls a tool, answering its questions as the script says.
+    ///
+    /// # Errors
+    /// When the request failed; a tool that failed is a result.
+    pub async fn call_tool(&self, name: &str, arguments: Value) -> Result<ToolResult, TestError> {
+        let mut params = CallToolParams::new(name);
+        if let Value::Object(arguments) = arguments {
+            params.arguments = Some(arguments.into());
+        }
+        self.request_rounds::<CallTool, _>(&params).await
+    }
+
+    /// Makes a request, answering questions as the script says.
+    ///
+    /// # Errors
+    /// When the request failed.
+    pub async fn request_rounds<M, T>(&self, params: &M::Params) -> Result<T, TestError>
+    where
+        M: Method<Result = Outcome<T>>,
+    {
+        let mut params = object_of(params)?;
+        for _ in 0..MAX_ROUNDS {
+            match self.request_object::<M>(params.clone(), RequestOptions::default()).await? {
+                Outcome::Complete(result) => return Ok(result),
+                Outcome::InputRequired(round) => self.answer_round(&mut params, *round)?,
+                other => {
+                    return Err(TestError::Peer(PeerError::Decode(turms_proto::DecodeError::custom(format_args!(
+                        "a task was not asked for: {}",
+                        matches!(other, Outcome::Task(_))
+                    )))));
+                }
+            }
+        }
+        Err(TestError::TooManyRounds)
+    }
+
+    /// Makes a request and takes the answer as it is.
+    ///
+    /// # Errors
+    /// When the request failed.
+    pub async fn request<M: Method>(&self, params: &M::Params) -> Result<M::Result, TestError> {
+        self.request_object::<M>(object_of(params)?, RequestOptions::default()).await
+    }
+
+    /// As [`TestClient::request`], asking for reports of progress.
+    ///
+    /// # Errors
+    /// When the request failed.
+    pub async fn request_with_progress<M: Method>(&self, params: &M::Params) -> Result<M::Result, TestError> {
+        self.request_object::<M>(object_of(params)?, RequestOptions::default().with_progress()).await
+    }
+
+    /// Makes a request of any method.
+    ///
+    /// # Errors
+    /// When the request failed.
+    pub async fn request_raw(&self, method: &str, params: Object) -> Result<RawJson, TestError> {
+        let params = self.with_meta(params);
+        let options = RequestOptions::default();
+        Ok(self.connection.peer().request_raw(method.to_owned(), Some(params.into()), options).await?)
+    }
+
+    /// Tells the server something.
+    ///
+    /// # Errors
+    /// When the connection is closed.
+    pub async fn notify<N: NotificationMethod>(&self, params: &N::Params) -> Result<(), TestError> {
+        Ok(self.connection.peer().notify::<N>(params).await?)
+    }
+
+    /// Waits for the next notification of a kind and takes it out of what was heard.
+    ///
+    /// # Panics
+    /// When there is none within ten seconds, or it is malformed.
+    pub async fn expect_notification<N: NotificationMethod>(&self) -> N::Params {
+        let found = tokio::time::timeout(PATIENCE, async {
+            loop {
+                let more = self.heard.more.notified();
+                let mut pinned = std::pin::pin!(more);
+                pinned.as_mut().enable();
+                if let Some(notification) = self.take_notification(N::NAME) {
+                    return notification;
+                }
+                pinned.await;
+            }
+        });
+        let notification = found.await.unwrap_or_else(|_| panic!("no {} came; heard: {:?}", N::NAME, self.heard()));
+        notification.params::<N>().unwrap_or_else(|error| panic!("{}: {error}", N::NAME))
+    }
+
+    /// The methods of the notifications that were heard and not yet expected.
+    #[must_use]
+    pub fn heard(&self) -> Vec<String> {
+        lock(&self.heard.notifications).iter().map(|notification| notification.method.to_string()).collect()
+    }
+
+    fn take_notification(&self, method: &str) -> Option<Notification> {
+        let mut notifications = lock(&self.heard.notifications);
+        let place = notifications.iter().position(|notification| *notification.method == *method)?;
+        Some(notifications.remove(place))
+    }
+
+    async fn request_object<M: Method>(&self, params: Object, options: RequestOptions) -> Result<M::Result, TestError> {
+        let params = self.with_meta(params);
+        let answer =
+            self.connection.peer().request_raw(ByteString::from_static(M::NAME), Some(params.into()), options).await?;
+        Ok(answer.decode().map_err(PeerError::Decode)?)
+    }
+
+    fn with_meta(&self, mut params: Object) -> Object {
+        if !self.version.has(Ability::Stateless) {
+            return params;
+        }
+        let mut meta = params.get("_meta").and_then(|meta| meta.as_object()).unwrap_or_default();
+        meta.insert_raw(key::PROTOCOL_VERSION, &text_of(&self.version));
+        meta.insert_raw(key::CLIENT_CAPABILITIES, &text_of(&self.script.capabilities));
+        meta.insert_raw(key::CLIENT_INFO, &text_of(&Implementation::new("test-client", "1.0.0")));
+        if let Some(level) = &self.script.log_level {
+            meta.insert_raw(key::LOG_LEVEL, &text_of(level));
+        }
+        params.insert_raw("_meta", &meta.into());
+        params
+    }
+
+    fn answer_round(&self, params: &mut Object, round: InputRequired) -> Result<(), TestError> {
+        let mut answers = Object::new();
+        for (name, question) in round.input_requests.unwrap_or_default() {
+            let answer = self.script.answer(question).map_err(|error| TestError::Server(Box::new(error)))?;
+            answers.insert_raw(&name, &answer);
+        }
+        params.insert_raw("inputResponses", &answers.into());
+        match round.request_state {
+            Some(state) => params.insert_raw("requestState", &RawJson::string(&state)),
+            None => {
+                params.remove("requestState");
+            }
+        }
+        Ok(())
+    }
+}
+
+fn text_of(value: &impl serde::Serialize) -> RawJson {
+    RawJson::encode(value).unwrap_or_default()
+}
+
+fn object_of<P: serde::Serialize>(params: &P) -> Result<Object, TestError> {
+    Object::encode(params).map_err(|error| TestError::Peer(error.into()))
+}
+
+/// What the client answers and hears.
+struct Ear {
+    script: Script,
+    heard: Arc<Heard>,
+}
+
+impl Service for Ear {
+    fn call(&self, request: Request, _: Context) -> CallFuture {
+        CallFuture::now(self.answer(request).map(Payload::fitted))
+    }
+
+    fn notify(&self, method: ByteString, params: Option<RawJson>, _: Context) -> NotifyFuture {
+        lock(&self.heard.notifications).push(Notification::raw(method, params));
+        self.heard.more.notify_waiters();
+        NotifyFuture::done()
+    }
+}
+
+impl Ear {
+    fn answer(&self, request: Request) -> Result<RawJson, ErrorObject> {
+        let Request { method, params, .. } = request;
+        let question = match &*method {
+            Elicit::NAME => InputRequest::Elicit(Box::new(params.take()?)),
+            CreateMessage::NAME => InputRequest::Sample(Box::new(params.take()?)),
+            ListRoots::NAME => InputRequest::Roots(params.take()?),
+            "ping" => return Ok(Object::new().into()),
+            method => return Err(ErrorObject::method_not_found(method)),
+        };
+        self.script.answer(question)
+    }
+}

@@ -1,0 +1,284 @@
+//! A tool: what it is, and the function behind it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+use turms_core::Ready;
+use turms_proto::header::ParamHeaders;
+use turms_proto::types::{Icon, Meta, Tool as ToolSpec, ToolAnnotations, ToolResult};
+use turms_proto::{ErrorObject, Object, RawJson};
+
+use crate::handler::{Call, Handler, Input, Rejection, SyncHandler};
+use crate::respond::IntoToolResult;
+use crate::schema::{Schema, SchemaError};
+
+/// Something that can be called: what it is, and the function behind it.
+///
+/// ```
+/// use schemars::JsonSchema;
+/// use serde::Deserialize;
+/// use turms_server::{Args, Tool};
+///
+/// #[derive(Deserialize, JsonSchema)]
+/// struct Add {
+///     /// the first number
+///     a: f64,
+///     /// the second number
+///     b: f64,
+/// }
+///
+/// let tool = Tool::builder("add")
+///     .description("Adds two numbers.")
+///     .read_only()
+///     .handler(|Args(add): Args<Add>| async move { add.a + add.b });
+/// assert_eq!(tool.name(), "add");
+/// ```
+#[derive(Clone)]
+pub struct Tool(Arc<Inner>);
+
+struct Inner {
+    spec: ToolSpec,
+    input: Option<Schema>,
+    output: Option<Schema>,
+    headers: Option<ParamHeaders>,
+    action: Action,
+    /// What is wrong with it; said when the server is built rather than when the tool is called.
+    fault: Option<String>,
+}
+
+type Action = Box<dyn Fn(&mut Call) -> Result<Ready<Result<ToolResult, ErrorObject>>, Rejection> + Send + Sync>;
+
+impl Tool {
+    /// Begins a tool of this name.
+    pub fn builder(name: impl Into<String>) -> ToolBuilder {
+        ToolBuilder { spec: ToolSpec::new(name), input: None, output: None, annotations: ToolAnnotations::new() }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.spec.name
+    }
+
+    /// What clients are told of it.
+    #[must_use]
+    pub fn spec(&self) -> &ToolSpec {
+        &self.0.spec
+    }
+
+    /// The headers that mirror its arguments over HTTP.
+    #[must_use]
+    pub fn headers(&self) -> Option<&ParamHeaders> {
+        self.0.headers.as_ref()
+    }
+
+    pub(crate) fn fault(&self) -> Option<&str> {
+        self.0.fault.as_deref()
+    }
+
+    /// Checks the arguments, runs the function, checks what it gives.
+    pub(crate) fn call(&self, mut call: Call) -> Ready<Result<ToolResult, ErrorObject>> {
+        let started = self.check_input(&call).and_then(|()| (self.0.action)(&mut call));
+        match started {
+            Err(rejection) => Ready::now(match rejection.as_tool_error(&call.context) {
+                Some(message) => Ok(ToolResult::error(message)),
+                None => Err(rejection.into_error(&call.context)),
+            }),
+            Ok(running) if self.0.output.is_none() => running,
+            Ok(running) => {
+                let tool = self.clone();
+                running.map(move |result| result.and_then(|result| tool.check_output(result)))
+            }
+        }
+    }
+
+    fn check_input(&self, call: &Call) -> Result<(), Rejection> {
+        let (Some(schema), Input::Json(arguments)) = (&self.0.input, &call.input) else {
+            return Ok(());
+        };
+        let violations = schema.violations(&RawJson::from(arguments.clone()), "arguments");
+        if violations.is_empty() { Ok(()) } else { Err(Rejection::Arguments(violations.join("; "))) }
+    }
+
+    fn check_output(&self, result: ToolResult) -> Result<ToolResult, ErrorObject> {
+        let Some(schema) = self.0.output.as_ref().filter(|_| !result.failed()) else {
+            return Ok(result);
+        };
+        let violations = match &result.structured_content {
+            Some(content) => schema.violations(content, "structuredContent"),
+            None => vec!["structuredContent is missing".to_owned()],
+        };
+        if violations.is_empty() {
+            return Ok(result);
+        }
+        let name = self.name();
+        let message = format!("tool {name:?} gave what its output schema forbids: {}", violations.join("; "));
+        Err(ErrorObject::internal(message))
+    }
+}
+
+impl fmt::Debug for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tool").field("spec", &self.0.spec).finish_non_exhaustive()
+    }
+}
+
+/// A tool without its function yet.
+#[derive(Debug)]
+#[must_use = "a tool needs a handler"]
+pub struct ToolBuilder {
+    spec: ToolSpec,
+    input: Option<Object>,
+    output: Option<Object>,
+    annotations: ToolAnnotations,
+}
+
+impl ToolBuilder {
+    /// Its name for people.
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.spec.title = Some(title.into());
+        self
+    }
+
+    /// What it does, for the model.
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.spec.description = Some(description.into());
+        self
+    }
+
+    /// A picture of it.
+    pub fn icon(mut self, icon: Icon) -> Self {
+        self.spec.icons.get_or_insert_default().push(icon);
+        self
+    }
+
+    /// It changes nothing.
+    pub fn read_only(mut self) -> Self {
+        self.annotations.read_only_hint = Some(true);
+        self
+    }
+
+    /// It may destroy something, or not.
+    pub fn destructive(mut self, destructive: bool) -> Self {
+        self.annotations.destructive_hint = Some(destructive);
+        self
+    }
+
+    /// Calling it again with the same arguments changes nothing more.
+    pub fn idempotent(mut self) -> Self {
+        self.annotations.idempotent_hint = Some(true);
+        self
+    }
+
+    /// It deals with an open world, or not.
+    pub fn open_world(mut self, open_world: bool) -> Self {
+        self.annotations.open_world_hint = Some(open_world);
+        self
+    }
+
+    /// Beside the subject.
+    pub fn meta(mut self, meta: Meta) -> Self {
+        self.spec.meta = Some(meta);
+        self
+    }
+
+    /// A schema of your own for the arguments, instead of the one made from the handler's type.
+    pub fn input_schema(mut self, schema: impl Into<Object>) -> Self {
+        self.input = Some(schema.into());
+        self
+    }
+
+    /// A schema of your own for the structured content, instead of the one made from the handler's type.
+    pub fn output_schema(mut self, schema: impl Into<Object>) -> Self {
+        self.output = Some(schema.into());
+        self
+    }
+
+    /// The function behind it.
+    pub fn handler<H: Handler<X>, X>(self, handler: H) -> Tool
+    where
+        H::Output: IntoToolResult,
+    {
+        let action: Action = Box::new(move |call| Ok(handler.call(call)?.map(IntoToolResult::into_tool_result)));
+        self.finish(action, H::input_schema(), <H::Output as IntoToolResult>::output_schema())
+    }
+
+    /// The function behind it, if it answers at once.
+    pub fn handler_sync<H: SyncHandler<X>, X>(self, handler: H) -> Tool
+    where
+        H::Output: IntoToolResult,
+    {
+        let action: Action = Box::new(move |call| Ok(Ready::now(handler.call(call)?.into_tool_result())));
+        self.finish(action, H::input_schema(), <H::Output as IntoToolResult>::output_schema())
+    }
+
+    fn finish(mut self, action: Action, input: Option<Value>, output: Option<Value>) -> Tool {
+        let mut fault = None;
+        if !ToolSpec::is_valid_name(&self.spec.name) {
+            fault = Some("a name is 1 to 64 letters, digits, `_`, `-`, `.` and `/`".to_owned());
+        }
+        let mut keep = |schema: Result<Schema, SchemaError>| match schema {
+            Ok(schema) => Some(schema),
+            Err(error) => {
+                fault.get_or_insert_with(|| error.to_string());
+                None
+            }
+        };
+        let input = keep(match self.input {
+            Some(own) => Schema::compile(own),
+            None => input.map_or_else(|| Ok(Schema::empty()), |made| Schema::of_type(&made)),
+        });
+        let output = match (self.output, output) {
+            (Some(own), _) => keep(Schema::compile(own)),
+            (None, Some(made)) => keep(Schema::of_type(&made)),
+            (None, None) => None,
+        };
+        if let Some(schema) = &input {
+            self.spec.input_schema = schema.object().clone();
+        }
+        self.spec.output_schema = output.as_ref().map(|schema| schema.object().clone());
+        if self.annotations != ToolAnnotations::new() {
+            self.spec.annotations = Some(self.annotations);
+        }
+        let headers = match param_headers(&self.spec.input_schema) {
+            Ok(headers) => headers,
+            Err(problem) => {
+                fault.get_or_insert(problem);
+                None
+            }
+        };
+        Tool(Arc::new(Inner { spec: self.spec, input, output, headers, action, fault }))
+    }
+}
+
+fn param_headers(schema: &Object) -> Result<Option<ParamHeaders>, String> {
+    if !schema.as_str().contains("x-mcp-header") {
+        return Ok(None);
+    }
+    let value: Value = schema.decode().map_err(|error| error.to_string())?;
+    let headers = ParamHeaders::from_schema(&value).map_err(|error| error.to_string())?;
+    Ok(Some(headers).filter(|headers| !headers.is_empty()))
+}
+
+/// What [`Server::tool`](crate::Server::tool) takes: a [`Tool`], or a function that makes one, as `#[tool]` writes it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a tool",
+    note = "put `#[tool]` on the function, or build one with `Tool::builder(\"name\").handler(..)`"
+)]
+pub trait IntoTool {
+    /// Makes the tool.
+    fn into_tool(self) -> Tool;
+}
+
+impl IntoTool for Tool {
+    fn into_tool(self) -> Tool {
+        self
+    }
+}
+
+impl<F: FnOnce() -> Tool> IntoTool for F {
+    fn into_tool(self) -> Tool {
+        self()
+    }
+}
