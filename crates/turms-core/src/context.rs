@@ -1,3 +1,4 @@
+use std::any::Any;
 use std::sync::Arc;
 
 use http::Extensions;
@@ -8,20 +9,21 @@ use turms_proto::{ProtocolVersion, RequestId};
 use crate::peer::Peer;
 
 /// What surrounds a call: how it was asked, by whom, and how to reach them.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Context {
     dialect: Dialect,
     id: Option<RequestId>,
     meta: Option<Meta>,
     peer: Peer,
     extensions: Option<Arc<Extensions>>,
+    session: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Context {
     /// Around a call in a dialect, from a peer.
     #[must_use]
     pub fn new(dialect: Dialect, peer: Peer) -> Self {
-        Self { dialect, id: None, meta: None, peer, extensions: None }
+        Self { dialect, id: None, meta: None, peer, extensions: None, session: None }
     }
 
     /// Around a call within this process: the newest revision, and nobody to speak to.
@@ -56,6 +58,19 @@ impl Context {
     pub fn with_peer(mut self, peer: Peer) -> Self {
         self.peer = peer;
         self
+    }
+
+    /// With what the service remembers of the peer between its requests.
+    #[must_use]
+    pub fn with_session(mut self, session: Arc<dyn Any + Send + Sync>) -> Self {
+        self.session = Some(session);
+        self
+    }
+
+    /// What the service remembers of the peer between its requests.
+    #[must_use]
+    pub fn session<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.session.clone()?.downcast().ok()
     }
 
     /// How the call was asked.
@@ -98,5 +113,12 @@ impl Context {
     pub fn insert_extension<T: Clone + Send + Sync + 'static>(&mut self, value: T) {
         let extensions = self.extensions.get_or_insert_default();
         Arc::make_mut(extensions).insert(value);
+    }
+}
+
+impl std::fmt::Debug for Context {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut context = f.debug_struct("Context");
+        context.field("dialect", &self.dialect).field("id", &self.id).finish_non_exhaustive()
     }
 }

@@ -2,10 +2,12 @@
 //!
 //! - [`Service`] answers a [`Request`] in a [`Context`] with a [`Payload`].
 //! - A [`Connection`] joins a byte stream and a service, on either side of the protocol.
+//! - [`layer`] has what can stand in front of a service.
 //! - [`transport`] has standard input and output, and pipes within one process.
 
 mod connection;
 mod context;
+pub mod layer;
 mod payload;
 mod peer;
 mod service;

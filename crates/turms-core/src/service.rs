@@ -85,6 +85,12 @@ impl<T> Ready<T> {
         Self(State::Now(Some(value)))
     }
 
+    /// Whether the value is there already.
+    #[must_use]
+    pub fn is_now(&self) -> bool {
+        matches!(self.0, State::Now(_))
+    }
+
     /// A value on its way.
     pub fn later(future: impl Future<Output = T> + Send + 'static) -> Self {
         Self(State::Later(Box::pin(future)))

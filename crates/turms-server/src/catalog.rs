@@ -65,6 +65,19 @@ impl<T> Table<T> {
         }
     }
 
+    /// Keeps what passes.
+    pub(crate) fn retain(&mut self, keep: impl Fn(&T) -> bool) {
+        let gone: Vec<String> = self
+            .places
+            .iter()
+            .filter(|(_, place)| !keep(&self.entries[**place]))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in gone {
+            self.remove(&name);
+        }
+    }
+
     pub(crate) fn remove(&mut self, name: &str) -> bool {
         let Some(place) = self.places.remove(name) else {
             return false;

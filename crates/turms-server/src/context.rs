@@ -41,6 +41,10 @@ impl Context {
         self
     }
 
+    pub(crate) fn call(&self) -> &turms_core::Context {
+        &self.call
+    }
+
     pub(crate) fn put<T: Clone + Send + Sync + 'static>(&mut self, value: T) {
         self.call.insert_extension(value);
     }

@@ -11,14 +11,14 @@ use crate::context::Context;
 use crate::schema;
 
 /// A call on its way to a handler.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Call {
     pub(crate) context: Context,
     pub(crate) input: Input,
 }
 
 /// What the caller gave.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Input {
     /// The arguments of a tool.
     Json(Object),

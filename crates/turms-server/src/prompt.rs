@@ -5,11 +5,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
-use turms_core::Ready;
+use turms_core::layer::Layer;
+use turms_core::{Ready, Service};
 use turms_proto::ErrorObject;
-use turms_proto::types::{Completion, Icon, Meta, Prompt as PromptSpec, PromptArgument, PromptResult};
+use turms_proto::method::Method as _;
+use turms_proto::types::{Completion, GetPrompt, Icon, Meta, Prompt as PromptSpec, PromptArgument, PromptResult};
 
 use crate::completion::{Completer, completer};
+use crate::front::{Layers, Runner, SharedService};
 use crate::handler::{Call, Handler, Rejection, SyncHandler};
 use crate::respond::{IntoCompletion, IntoPromptResult};
 
@@ -19,7 +22,7 @@ pub struct Prompt(Arc<Inner>);
 
 struct Inner {
     spec: PromptSpec,
-    action: Action,
+    runner: Runner<PromptResult>,
     completers: HashMap<String, Completer>,
 }
 
@@ -28,7 +31,7 @@ type Action = Box<dyn Fn(&mut Call) -> Result<Ready<Result<PromptResult, ErrorOb
 impl Prompt {
     /// Begins a prompt of this name.
     pub fn builder(name: impl Into<String>) -> PromptBuilder {
-        PromptBuilder { spec: PromptSpec::new(name), completers: HashMap::new() }
+        PromptBuilder { spec: PromptSpec::new(name), completers: HashMap::new(), layers: Layers::default() }
     }
 
     /// Its name.
@@ -43,11 +46,8 @@ impl Prompt {
         &self.0.spec
     }
 
-    pub(crate) fn call(&self, mut call: Call) -> Ready<Result<PromptResult, ErrorObject>> {
-        match (self.0.action)(&mut call) {
-            Ok(running) => running,
-            Err(rejection) => Ready::now(Err(rejection.into_error(&call.context))),
-        }
+    pub(crate) fn call(&self, call: Call) -> Ready<Result<PromptResult, ErrorObject>> {
+        self.0.runner.call(call)
     }
 
     pub(crate) fn complete(&self, argument: &str, call: Call) -> Ready<Result<Completion, ErrorObject>> {
@@ -73,6 +73,7 @@ impl fmt::Debug for Prompt {
 pub struct PromptBuilder {
     spec: PromptSpec,
     completers: HashMap<String, Completer>,
+    layers: Layers,
 }
 
 impl PromptBuilder {
@@ -115,6 +116,16 @@ impl PromptBuilder {
         self
     }
 
+    /// A layer in front of this prompt alone; the last one added is the first to see a call.
+    pub fn layer<L>(mut self, layer: L) -> Self
+    where
+        L: Layer<SharedService> + Send + Sync + 'static,
+        L::Service: Service,
+    {
+        self.layers.push(layer);
+        self
+    }
+
     /// The function behind it.
     pub fn handler<H: Handler<X>, X>(self, handler: H) -> Prompt
     where
@@ -139,7 +150,12 @@ impl PromptBuilder {
         {
             self.spec.arguments = Some(arguments_of(&schema)).filter(|arguments| !arguments.is_empty());
         }
-        Prompt(Arc::new(Inner { spec: self.spec, action, completers: self.completers }))
+        let run = move |mut call: Call| match action(&mut call) {
+            Ok(running) => running,
+            Err(rejection) => Ready::now(Err(rejection.into_error(&call.context))),
+        };
+        let runner = Runner::new(&self.layers, GetPrompt::NAME, Box::new(run));
+        Prompt(Arc::new(Inner { spec: self.spec, runner, completers: self.completers }))
     }
 }
 

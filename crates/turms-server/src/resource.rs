@@ -4,15 +4,18 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-use turms_core::Ready;
+use turms_core::layer::Layer;
+use turms_core::{Ready, Service};
 use turms_proto::ErrorObject;
+use turms_proto::method::Method as _;
 use turms_proto::types::{
-    Annotations, CacheScope, Completion, Icon, Meta, ReadResourceResult, Resource as ResourceSpec,
+    Annotations, CacheScope, Completion, Icon, Meta, ReadResource, ReadResourceResult, Resource as ResourceSpec,
     ResourceTemplate as TemplateSpec,
 };
 use turms_proto::uri_template::{UriTemplate, Value};
 
 use crate::completion::{Completer, completer};
+use crate::front::{Layers, Runner, SharedService};
 use crate::handler::{Call, FromCall, Handler, Rejection, SyncHandler};
 use crate::respond::{IntoCompletion, IntoResourceResult};
 
@@ -31,7 +34,7 @@ pub struct Resource(Arc<Inner>);
 
 struct Inner {
     spec: Spec,
-    action: Action,
+    runner: Runner<ReadResourceResult>,
     completers: HashMap<String, Completer>,
     cache: Option<(i64, CacheScope)>,
 }
@@ -44,7 +47,7 @@ pub(crate) enum Spec {
 }
 
 type Action =
-    Box<dyn Fn(&mut Call, String) -> Result<Ready<Result<ReadResourceResult, ErrorObject>>, Rejection> + Send + Sync>;
+    Box<dyn Fn(&mut Call, &str) -> Result<Ready<Result<ReadResourceResult, ErrorObject>>, Rejection> + Send + Sync>;
 
 impl Resource {
     /// Begins a resource at this URI, or a family of them if it has variables in braces.
@@ -58,7 +61,7 @@ impl Resource {
         } else {
             Ok(Spec::One(ResourceSpec::new(uri.clone(), uri)))
         };
-        ResourceBuilder { spec, completers: HashMap::new(), cache: None }
+        ResourceBuilder { spec, completers: HashMap::new(), cache: None, layers: Layers::default() }
     }
 
     /// Its URI, or the form of its URIs.
@@ -92,12 +95,11 @@ impl Resource {
         }
     }
 
-    pub(crate) fn read(&self, uri: String, mut call: Call) -> Ready<Result<ReadResourceResult, ErrorObject>> {
+    /// Reads at the URI that the call's context names.
+    pub(crate) fn read(&self, uri: String, call: Call) -> Ready<Result<ReadResourceResult, ErrorObject>> {
         let this = self.clone();
-        match (self.0.action)(&mut call, uri.clone()) {
-            Ok(running) => running.map(move |result| result.map(|result| this.complete_result(result, &uri))),
-            Err(rejection) => Ready::now(Err(rejection.into_error(&call.context))),
-        }
+        let running = self.0.runner.call(call);
+        running.map(move |result| result.map(|result| this.complete_result(result, &uri)))
     }
 
     /// Fills in what the handler left out.
@@ -144,6 +146,7 @@ pub struct ResourceBuilder {
     spec: Result<Spec, String>,
     completers: HashMap<String, Completer>,
     cache: Option<(i64, CacheScope)>,
+    layers: Layers,
 }
 
 macro_rules! on_either {
@@ -209,6 +212,16 @@ impl ResourceBuilder {
         self
     }
 
+    /// A layer in front of this resource alone; the last one added is the first to see a call.
+    pub fn layer<L>(mut self, layer: L) -> Self
+    where
+        L: Layer<SharedService> + Send + Sync + 'static,
+        L::Service: Service,
+    {
+        self.layers.push(layer);
+        self
+    }
+
     /// The function behind it.
     ///
     /// # Panics
@@ -217,8 +230,10 @@ impl ResourceBuilder {
     where
         H::Output: IntoResourceResult,
     {
-        let action: Action =
-            Box::new(move |call, uri| Ok(handler.call(call)?.map(move |value| value.into_resource_result(&uri))));
+        let action: Action = Box::new(move |call, uri| {
+            let uri = uri.to_owned();
+            Ok(handler.call(call)?.map(move |value| value.into_resource_result(&uri)))
+        });
         self.finish(action)
     }
 
@@ -230,7 +245,7 @@ impl ResourceBuilder {
     where
         H::Output: IntoResourceResult,
     {
-        let action: Action = Box::new(move |call, uri| Ok(Ready::now(handler.call(call)?.into_resource_result(&uri))));
+        let action: Action = Box::new(move |call, uri| Ok(Ready::now(handler.call(call)?.into_resource_result(uri))));
         self.finish(action)
     }
 
@@ -239,7 +254,15 @@ impl ResourceBuilder {
             Ok(spec) => spec,
             Err(problem) => panic!("a resource's URI must be a URI template of RFC 6570: {problem}"),
         };
-        Resource(Arc::new(Inner { spec, action, completers: self.completers, cache: self.cache }))
+        let run = move |mut call: Call| {
+            let uri = call.context.extension::<Uri>().map(|uri| uri.0.clone()).unwrap_or_default();
+            match action(&mut call, &uri) {
+                Ok(running) => running,
+                Err(rejection) => Ready::now(Err(rejection.into_error(&call.context))),
+            }
+        };
+        let runner = Runner::new(&self.layers, ReadResource::NAME, Box::new(run));
+        Resource(Arc::new(Inner { spec, runner, completers: self.completers, cache: self.cache }))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Which part of a server answers what.
 
+use std::fmt;
 use std::sync::Arc;
 
 use bytestring::ByteString;
@@ -19,44 +20,74 @@ use turms_proto::{Ability, ErrorObject, Object, ProtocolVersion, RawJson};
 use crate::catalog::{Catalog, ListKind, is_offered, meta_for};
 use crate::completion;
 use crate::context::Context;
+use crate::front::{Layers, SharedService};
 use crate::handle::ServerHandle;
 use crate::handler::{Call, Input};
 use crate::hub::Listening;
 use crate::input::{self, Rounds};
 use crate::resource::Uri;
-use crate::server::Settings;
+use crate::server::{Item, Settings};
 use crate::session::Session;
 
 /// A server as a service: what every transport calls.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Router {
+    bare: Bare,
+    /// The same behind the layers of the whole server, if it has any.
+    front: Option<SharedService>,
+}
+
+/// A server without layers.
+#[derive(Debug, Clone)]
+struct Bare {
     handle: ServerHandle,
     settings: Arc<Settings>,
 }
 
 impl Router {
-    pub(crate) fn new(handle: ServerHandle, settings: Arc<Settings>) -> Self {
-        Self { handle, settings }
+    pub(crate) fn new(handle: ServerHandle, settings: Arc<Settings>, layers: &Layers) -> Self {
+        let bare = Bare { handle, settings };
+        let front = (!layers.is_empty()).then(|| layers.wrap(Arc::new(bare.clone())));
+        Self { bare, front }
     }
 
     /// The server while it runs.
     #[must_use]
     pub fn handle(&self) -> &ServerHandle {
-        &self.handle
+        &self.bare.handle
     }
 
     /// The revisions that the server speaks.
     #[must_use]
     pub fn versions(&self) -> &[ProtocolVersion] {
-        &self.settings.versions
+        &self.bare.settings.versions
     }
+}
 
-    /// Answers a request of a client that has shaken hands, or of one that never does.
-    pub fn call_in(&self, request: Request, cx: turms_core::Context, session: Option<Arc<Session>>) -> CallFuture {
+impl fmt::Debug for Router {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.bare.fmt(f)
+    }
+}
+
+impl Service for Router {
+    fn call(&self, request: Request, cx: turms_core::Context) -> CallFuture {
+        match &self.front {
+            Some(front) => front.call(request, cx),
+            None => self.bare.call(request, cx),
+        }
+    }
+}
+
+impl Service for Bare {
+    fn call(&self, request: Request, cx: turms_core::Context) -> CallFuture {
+        let session = cx.session();
         let context = Context::new(cx, self.handle.clone(), session);
         self.route(request, context).unwrap_or_else(|error| Ready::now(Err(error)))
     }
+}
 
+impl Bare {
     fn route(&self, request: Request, context: Context) -> Result<CallFuture, ErrorObject> {
         let Request { method, params, .. } = request;
         Ok(match &*method {
@@ -89,7 +120,7 @@ impl Router {
         let params: CallToolParams = params.take()?;
         let catalog = self.handle.catalog();
         let tool = find(&catalog, &context, |catalog| catalog.tools.get(&params.name).cloned());
-        let tool = tool.filter(|tool| self.settings.shows_tool(tool, &context)).ok_or_else(|| {
+        let tool = tool.filter(|tool| self.settings.shows(Item::Tool(tool), &context)).ok_or_else(|| {
             if catalog.tools.is_empty() {
                 return ErrorObject::method_not_found(CallTool::NAME);
             }
@@ -116,7 +147,7 @@ impl Router {
         let params: GetPromptParams = params.take()?;
         let catalog = self.handle.catalog();
         let prompt = find(&catalog, &context, |catalog| catalog.prompts.get(&params.name).cloned());
-        let prompt = prompt.ok_or_else(|| {
+        let prompt = prompt.filter(|prompt| self.settings.shows(Item::Prompt(prompt), &context)).ok_or_else(|| {
             if catalog.prompts.is_empty() {
                 return ErrorObject::method_not_found(GetPrompt::NAME);
             }
@@ -151,6 +182,7 @@ impl Router {
         let found = find(&catalog, &context, |catalog| {
             catalog.resource_at(&params.uri).map(|(resource, variables)| (resource.clone(), variables))
         });
+        let found = found.filter(|(resource, _)| self.settings.shows(Item::Resource(resource), &context));
         let (resource, variables) = found.ok_or_else(|| {
             if catalog.resources.is_empty() && catalog.templates.is_empty() {
                 return ErrorObject::method_not_found(ReadResource::NAME);
@@ -298,12 +330,6 @@ impl Router {
     }
 }
 
-impl Service for Router {
-    fn call(&self, request: Request, cx: turms_core::Context) -> CallFuture {
-        self.call_in(request, cx, None)
-    }
-}
-
 struct RoundParts<'a> {
     method: &'a str,
     subject: &'a str,
@@ -448,31 +474,36 @@ pub(crate) struct ConnectedRouter {
 impl ConnectedRouter {
     pub(crate) fn new(router: Router, session: Session) -> Self {
         let session = Arc::new(session);
-        router.handle.hub().join(&session);
+        router.handle().hub().join(&session);
         Self { router, session }
     }
 
     /// Requests that say everything for themselves have no session, even here.
-    fn session_for(&self, cx: &turms_core::Context) -> Option<Arc<Session>> {
-        matches!(cx.dialect(), Dialect::Handshake(_)).then(|| self.session.clone())
+    fn remember(&self, cx: turms_core::Context) -> turms_core::Context {
+        match cx.dialect() {
+            Dialect::Handshake(_) => cx.with_session(self.session.clone()),
+            _ => cx,
+        }
     }
 }
 
 impl Service for ConnectedRouter {
     fn call(&self, request: Request, cx: turms_core::Context) -> CallFuture {
-        let session = self.session_for(&cx);
-        self.router.call_in(request, cx, session)
+        self.router.call(request, self.remember(cx))
     }
 
     fn notify(&self, method: ByteString, params: Option<RawJson>, cx: turms_core::Context) -> NotifyFuture {
-        let session = self.session_for(&cx);
+        let settings = &self.router.bare.settings;
         if &*method == turms_proto::types::Initialized::NAME
-            && let Some(opened) = &self.router.settings.on_open
+            && let Some(opened) = &settings.on_open
         {
             opened(&self.session);
         }
-        match &self.router.settings.on_notification {
-            Some(heard) => heard(&method, params, Context::new(cx, self.router.handle.clone(), session)),
+        let cx = self.remember(cx);
+        let session = cx.session();
+        let context = Context::new(cx, self.router.handle().clone(), session);
+        match settings.notifications.get(&*method).or(settings.on_notification.as_ref()) {
+            Some(heard) => heard(&method, params, context),
             None => NotifyFuture::done(),
         }
     }
@@ -480,9 +511,9 @@ impl Service for ConnectedRouter {
 
 impl Drop for ConnectedRouter {
     fn drop(&mut self) {
-        self.router.handle.hub().leave(&self.session);
+        self.router.handle().hub().leave(&self.session);
         if self.session.is_open()
-            && let Some(closed) = &self.router.settings.on_close
+            && let Some(closed) = &self.router.bare.settings.on_close
         {
             closed(&self.session);
         }

@@ -9,16 +9,18 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncWrite};
+use turms_core::layer::Layer;
 use turms_core::transport::stdio;
-use turms_core::{CallFuture, Connection, ConnectionError, ConnectionOptions, NotifyFuture, Payload, Ready};
+use turms_core::{CallFuture, Connection, ConnectionError, ConnectionOptions, NotifyFuture, Payload, Ready, Service};
 use turms_proto::types::{CacheScope, Icon, Implementation, Meta, key};
 use turms_proto::{ErrorObject, Object, ProtocolVersion, RawJson};
 
 use crate::catalog::{Catalog, ListStyle};
 use crate::context::Context;
+use crate::front::{Layers, SharedService};
 use crate::handle::ServerHandle;
-use crate::prompt::IntoPrompt;
-use crate::resource::IntoResource;
+use crate::prompt::{IntoPrompt, Prompt};
+use crate::resource::{IntoResource, Resource};
 use crate::router::{ConnectedRouter, Router};
 use crate::seal::{SealKey, Sealer};
 use crate::session::Session;
@@ -42,6 +44,7 @@ pub struct Server {
     seal_keys: Vec<SealKey>,
     seal_lifetime: Duration,
     connection: ConnectionOptions,
+    layers: Layers,
     faults: Vec<String>,
 }
 
@@ -58,17 +61,18 @@ pub(crate) struct Settings {
     pub(crate) fallback: Option<MethodAction>,
     pub(crate) on_open: Option<SessionHook>,
     pub(crate) on_close: Option<SessionHook>,
+    pub(crate) notifications: HashMap<String, NotificationHook>,
     pub(crate) on_notification: Option<NotificationHook>,
 }
 
 type SessionHook = Box<dyn Fn(&Arc<Session>) + Send + Sync>;
 type NotificationHook = Box<dyn Fn(&str, Option<RawJson>, Context) -> NotifyFuture + Send + Sync>;
-type Visible = Box<dyn Fn(&Tool, &Context) -> bool + Send + Sync>;
+type Visible = Box<dyn Fn(Item<'_>, &Context) -> bool + Send + Sync>;
 type MethodAction = Arc<dyn Fn(&str, Payload, Context) -> CallFuture + Send + Sync>;
 
 impl Settings {
-    pub(crate) fn shows_tool(&self, tool: &Tool, context: &Context) -> bool {
-        self.visible.as_ref().is_none_or(|visible| visible(tool, context))
+    pub(crate) fn shows(&self, item: Item<'_>, context: &Context) -> bool {
+        self.visible.as_ref().is_none_or(|visible| visible(item, context))
     }
 
     /// The catalog as one caller sees it.
@@ -82,16 +86,37 @@ impl Settings {
                 .chain(own.templates.iter())
                 .for_each(|resource| seen.insert_resource(resource.clone()));
         }
-        let hidden: Vec<String> = seen
-            .tools
-            .iter()
-            .filter(|tool| !self.shows_tool(tool, context))
-            .map(|tool| tool.name().to_owned())
-            .collect();
-        for name in hidden {
-            seen.tools.remove(&name);
+        if self.visible.is_some() {
+            seen.tools.retain(|tool| self.shows(Item::Tool(tool), context));
+            seen.prompts.retain(|prompt| self.shows(Item::Prompt(prompt), context));
+            seen.resources.retain(|resource| self.shows(Item::Resource(resource), context));
+            seen.templates.retain(|resource| self.shows(Item::Resource(resource), context));
         }
         seen
+    }
+}
+
+/// Something that a caller may see or not.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Item<'a> {
+    /// A tool.
+    Tool(&'a Tool),
+    /// A prompt.
+    Prompt(&'a Prompt),
+    /// A resource, or a family of them.
+    Resource(&'a Resource),
+}
+
+impl Item<'_> {
+    /// The name of a tool or prompt, the URI of a resource.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Tool(tool) => tool.name(),
+            Self::Prompt(prompt) => prompt.name(),
+            Self::Resource(resource) => resource.uri(),
+        }
     }
 }
 
@@ -119,11 +144,13 @@ impl Server {
                 fallback: None,
                 on_open: None,
                 on_close: None,
+                notifications: HashMap::new(),
                 on_notification: None,
             },
             seal_keys: Vec::new(),
             seal_lifetime: Duration::from_secs(60 * 60),
             connection: ConnectionOptions::default(),
+            layers: Layers::default(),
             faults: Vec::new(),
         }
     }
@@ -236,8 +263,8 @@ impl Server {
         self
     }
 
-    /// Which tools a caller sees and may call.
-    pub fn visible(mut self, visible: impl Fn(&Tool, &Context) -> bool + Send + Sync + 'static) -> Self {
+    /// What a caller sees and may use; everything unless told otherwise.
+    pub fn visible(mut self, visible: impl Fn(Item<'_>, &Context) -> bool + Send + Sync + 'static) -> Self {
         self.settings.visible = Some(Box::new(visible));
         self
     }
@@ -260,6 +287,38 @@ impl Server {
             })
         });
         self.settings.methods.insert(name.into(), action);
+        self
+    }
+
+    /// A notification of your own.
+    pub fn notification<P, F, Fut>(mut self, name: impl Into<String>, handler: F) -> Self
+    where
+        P: DeserializeOwned + Send + 'static,
+        F: Fn(P, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        let handler = Arc::new(handler);
+        let hook: NotificationHook = Box::new(move |method, params, context| {
+            let params = params.unwrap_or_else(|| Object::new().into());
+            match params.decode::<P>() {
+                Ok(params) => NotifyFuture::later(handler(params, context)),
+                Err(error) => {
+                    tracing::warn!(method, %error, "a notification of the wrong shape is passed over");
+                    NotifyFuture::done()
+                }
+            }
+        });
+        self.settings.notifications.insert(name.into(), hook);
+        self
+    }
+
+    /// A layer in front of everything; the last one added is the first to see a call.
+    pub fn layer<L>(mut self, layer: L) -> Self
+    where
+        L: Layer<SharedService> + Send + Sync + 'static,
+        L::Service: Service,
+    {
+        self.layers.push(layer);
         self
     }
 
@@ -307,7 +366,7 @@ impl Server {
         let info = RawJson::encode(&self.info).unwrap_or_default();
         self.settings.lists.server_meta.insert_raw(key::SERVER_INFO, &info);
         self.settings.sealer = Arc::new(Sealer::new(self.seal_keys, self.seal_lifetime));
-        Ok(Router::new(self.handle, Arc::new(self.settings)))
+        Ok(Router::new(self.handle, Arc::new(self.settings), &self.layers))
     }
 
     /// Serves one client over standard input and output, until it goes or the server is shut down.

@@ -4,11 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
-use turms_core::Ready;
+use turms_core::layer::Layer;
+use turms_core::{Ready, Service};
 use turms_proto::header::ParamHeaders;
-use turms_proto::types::{Icon, Meta, Tool as ToolSpec, ToolAnnotations, ToolResult};
+use turms_proto::method::Method as _;
+use turms_proto::types::{CallTool, Icon, Meta, Tool as ToolSpec, ToolAnnotations, ToolResult};
 use turms_proto::{ErrorObject, Object, RawJson};
 
+use crate::front::{Layers, Runner, SharedService};
 use crate::handler::{Call, Handler, Input, Rejection, SyncHandler};
 use crate::respond::IntoToolResult;
 use crate::schema::{Schema, SchemaError};
@@ -39,10 +42,8 @@ pub struct Tool(Arc<Inner>);
 
 struct Inner {
     spec: ToolSpec,
-    input: Option<Schema>,
-    output: Option<Schema>,
     headers: Option<ParamHeaders>,
-    action: Action,
+    runner: Runner<ToolResult>,
     /// What is wrong with it; said when the server is built rather than when the tool is called.
     fault: Option<String>,
 }
@@ -52,7 +53,13 @@ type Action = Box<dyn Fn(&mut Call) -> Result<Ready<Result<ToolResult, ErrorObje
 impl Tool {
     /// Begins a tool of this name.
     pub fn builder(name: impl Into<String>) -> ToolBuilder {
-        ToolBuilder { spec: ToolSpec::new(name), input: None, output: None, annotations: ToolAnnotations::new() }
+        ToolBuilder {
+            spec: ToolSpec::new(name),
+            input: None,
+            output: None,
+            annotations: ToolAnnotations::new(),
+            layers: Layers::default(),
+        }
     }
 
     /// Its name.
@@ -77,43 +84,60 @@ impl Tool {
         self.0.fault.as_deref()
     }
 
-    /// Checks the arguments, runs the function, checks what it gives.
-    pub(crate) fn call(&self, mut call: Call) -> Ready<Result<ToolResult, ErrorObject>> {
-        let started = self.check_input(&call).and_then(|()| (self.0.action)(&mut call));
-        match started {
-            Err(rejection) => Ready::now(match rejection.as_tool_error(&call.context) {
+    pub(crate) fn call(&self, call: Call) -> Ready<Result<ToolResult, ErrorObject>> {
+        self.0.runner.call(call)
+    }
+}
+
+/// A function with the checks on what goes in and what comes out.
+struct Checked {
+    input: Option<Schema>,
+    output: Option<Arc<Output>>,
+    action: Action,
+}
+
+struct Output {
+    tool: String,
+    schema: Schema,
+}
+
+impl Checked {
+    fn run(&self, mut call: Call) -> Ready<Result<ToolResult, ErrorObject>> {
+        let started = self.check_input(&call).and_then(|()| (self.action)(&mut call));
+        match (started, &self.output) {
+            (Err(rejection), _) => Ready::now(match rejection.as_tool_error(&call.context) {
                 Some(message) => Ok(ToolResult::error(message)),
                 None => Err(rejection.into_error(&call.context)),
             }),
-            Ok(running) if self.0.output.is_none() => running,
-            Ok(running) => {
-                let tool = self.clone();
-                running.map(move |result| result.and_then(|result| tool.check_output(result)))
+            (Ok(running), None) => running,
+            (Ok(running), Some(output)) => {
+                let output = output.clone();
+                running.map(move |result| result.and_then(|result| output.check(result)))
             }
         }
     }
 
     fn check_input(&self, call: &Call) -> Result<(), Rejection> {
-        let (Some(schema), Input::Json(arguments)) = (&self.0.input, &call.input) else {
-            return Ok(());
-        };
+        let (Some(schema), Input::Json(arguments)) = (&self.input, &call.input) else { return Ok(()) };
         let violations = schema.violations(&RawJson::from(arguments.clone()), "arguments");
         if violations.is_empty() { Ok(()) } else { Err(Rejection::Arguments(violations.join("; "))) }
     }
+}
 
-    fn check_output(&self, result: ToolResult) -> Result<ToolResult, ErrorObject> {
-        let Some(schema) = self.0.output.as_ref().filter(|_| !result.failed()) else {
+impl Output {
+    fn check(&self, result: ToolResult) -> Result<ToolResult, ErrorObject> {
+        if result.failed() {
             return Ok(result);
-        };
+        }
         let violations = match &result.structured_content {
-            Some(content) => schema.violations(content, "structuredContent"),
+            Some(content) => self.schema.violations(content, "structuredContent"),
             None => vec!["structuredContent is missing".to_owned()],
         };
         if violations.is_empty() {
             return Ok(result);
         }
-        let name = self.name();
-        let message = format!("tool {name:?} gave what its output schema forbids: {}", violations.join("; "));
+        let tool = &self.tool;
+        let message = format!("tool {tool:?} gave what its output schema forbids: {}", violations.join("; "));
         Err(ErrorObject::internal(message))
     }
 }
@@ -132,6 +156,7 @@ pub struct ToolBuilder {
     input: Option<Object>,
     output: Option<Object>,
     annotations: ToolAnnotations,
+    layers: Layers,
 }
 
 impl ToolBuilder {
@@ -195,6 +220,16 @@ impl ToolBuilder {
         self
     }
 
+    /// A layer in front of this tool alone; the last one added is the first to see a call.
+    pub fn layer<L>(mut self, layer: L) -> Self
+    where
+        L: Layer<SharedService> + Send + Sync + 'static,
+        L::Service: Service,
+    {
+        self.layers.push(layer);
+        self
+    }
+
     /// The function behind it.
     pub fn handler<H: Handler<X>, X>(self, handler: H) -> Tool
     where
@@ -248,7 +283,10 @@ impl ToolBuilder {
                 None
             }
         };
-        Tool(Arc::new(Inner { spec: self.spec, input, output, headers, action, fault }))
+        let output = output.map(|schema| Arc::new(Output { tool: self.spec.name.clone(), schema }));
+        let checked = Checked { input, output, action };
+        let runner = Runner::new(&self.layers, CallTool::NAME, Box::new(move |call| checked.run(call)));
+        Tool(Arc::new(Inner { spec: self.spec, headers, runner, fault }))
     }
 }
 

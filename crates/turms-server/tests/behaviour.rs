@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::Notify;
+use turms_core::layer::{RateLimit, Timeout, Trace};
 use turms_proto::types::*;
 use turms_proto::{Ability, Object, ProtocolVersion, RawJson};
 use turms_server::testing::{Script, TestClient};
@@ -604,13 +606,69 @@ async fn a_hidden_tool_is_neither_seen_nor_called() {
     let router = Server::new("s", "1")
         .tool(Tool::builder("open").handler_sync(|| ""))
         .tool(Tool::builder("secret").handler_sync(|| ""))
-        .visible(|tool, _| tool.name() != "secret")
+        .prompt(Prompt::builder("secret").handler_sync(|| ""))
+        .resource(Resource::builder("secret://x").handler_sync(|| ""))
+        .visible(|item, _| !item.name().starts_with("secret"))
         .build()
         .unwrap();
     let client = TestClient::connect(&router, ProtocolVersion::LATEST).await;
     let list = client.request::<ListTools>(&PaginatedParams::new()).await.unwrap();
     assert_eq!(list.tools.len(), 1);
     assert_eq!(client.call_tool("secret", json!({})).await.unwrap_err().server_error().code.0, -32602);
+    assert!(client.request::<ListPrompts>(&PaginatedParams::new()).await.unwrap().prompts.is_empty());
+    assert!(client.request::<GetPrompt>(&GetPromptParams::new("secret")).await.is_err());
+    assert!(client.request::<ListResources>(&PaginatedParams::new()).await.unwrap().resources.is_empty());
+    assert!(client.request::<ReadResource>(&ReadResourceParams::new("secret://x")).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn layers_stand_in_front_of_everything_or_of_one_thing() {
+    let once = || RateLimit::new(1, Duration::from_secs(60));
+    let router = Server::new("s", "1")
+        .tool(Tool::builder("limited").layer(once()).handler_sync(|| "ran"))
+        .tool(Tool::builder("slow").handler(|| async {
+            std::future::pending::<()>().await;
+            ""
+        }))
+        .prompt(Prompt::builder("limited").layer(once()).handler_sync(|| "ran"))
+        .resource(Resource::builder("x://limited").layer(once()).handler_sync(|| "ran"))
+        .resource(Resource::builder("x://free").handler_sync(|| "ran"))
+        .layer(Timeout::new(Duration::from_secs(5)))
+        .layer(Trace::new())
+        .build()
+        .unwrap();
+    for version in ProtocolVersion::ALL {
+        tokio::time::advance(Duration::from_secs(60)).await;
+        let client = TestClient::connect(&router, version).await;
+        assert_eq!(client.call_tool("limited", json!({})).await.unwrap().text(), "ran");
+        let refused = client.call_tool("limited", json!({})).await.unwrap_err();
+        assert!(refused.server_error().message.starts_with("too many calls of tools/call"), "{refused}");
+        let get = async || client.request_rounds::<GetPrompt, _>(&GetPromptParams::new("limited")).await;
+        assert!(get().await.is_ok() && get().await.is_err());
+        let read = async |uri: &str| client.request_rounds::<ReadResource, _>(&ReadResourceParams::new(uri)).await;
+        let contents = read("x://limited").await.unwrap().contents;
+        assert_eq!((contents[0].uri.as_str(), contents[0].text.as_deref()), ("x://limited", Some("ran")));
+        assert!(read("x://limited").await.is_err() && read("x://free").await.is_ok());
+        let slow = client.call_tool("slow", json!({})).await.unwrap_err();
+        assert_eq!(slow.server_error().message, "tools/call took longer than 5s");
+    }
+}
+
+#[tokio::test]
+async fn notifications_of_ones_own_are_heard() {
+    let heard = Arc::new(Notify::new());
+    let hear = heard.clone();
+    let router = Server::new("s", "1")
+        .notification("mine/ring", move |_: serde_json::Value, _: Context| {
+            let hear = hear.clone();
+            async move { hear.notify_one() }
+        })
+        .build()
+        .unwrap();
+    let client = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
+    let ring = turms_proto::Notification::raw("mine/ring", None);
+    client.connection().peer().notify_raw(ring).await.unwrap();
+    heard.notified().await;
 }
 
 #[tokio::test]

@@ -1,0 +1,121 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::*;
+use crate::{CallFuture, Context, Outcome, Payload, Request, Service};
+
+/// Answers at once, or never, or when told.
+#[derive(Clone)]
+enum Fixture {
+    Echo,
+    Never,
+    Waits(Arc<Notify>),
+}
+
+impl Service for Fixture {
+    fn call(&self, request: Request, _: Context) -> CallFuture {
+        match self.clone() {
+            Self::Echo => CallFuture::now(Ok(request.params)),
+            Self::Never => CallFuture::later(std::future::pending()),
+            Self::Waits(notify) => CallFuture::later(async move {
+                notify.notified().await;
+                Ok(request.params)
+            }),
+        }
+    }
+}
+
+fn call(service: &impl Service) -> CallFuture {
+    service.call(Request::raw("test", Payload::default()), Context::in_process())
+}
+
+fn message(outcome: Outcome) -> String {
+    outcome.map(|_| "fine".to_owned()).unwrap_or_else(|error| error.message)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_takes_too_long_is_given_up() {
+    let slow = Timeout::new(Duration::from_secs(5)).layer(Fixture::Never);
+    assert_eq!(message(call(&slow).await), "test took longer than 5s");
+    assert_eq!(message(call(&Timeout::new(Duration::ZERO).layer(Fixture::Echo)).await), "fine");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bucket_refills() {
+    let limited = RateLimit::new(2, Duration::from_secs(1)).layer(Fixture::Echo);
+    assert_eq!(message(call(&limited).await), "fine");
+    assert_eq!(message(call(&limited).await), "fine");
+    assert_eq!(message(call(&limited).await), "too many calls of test: try again in 500.0ms");
+    tokio::time::advance(Duration::from_millis(500)).await;
+    assert_eq!(message(call(&limited).await), "fine");
+    assert_ne!(message(call(&limited).await), "fine");
+}
+
+#[tokio::test]
+async fn the_others_wait_for_their_turn() {
+    let release = Arc::new(Notify::new());
+    let limited = ConcurrencyLimit::new(1).layer(Fixture::Waits(release.clone()));
+    let (mut first, mut second) = (call(&limited), call(&limited));
+    assert!(poll(&mut first).is_none() && poll(&mut second).is_none());
+    release.notify_waiters();
+    assert_eq!(message(poll(&mut first).expect("it was released")), "fine");
+    drop(first);
+    assert!(poll(&mut second).is_none(), "it has only begun to wait");
+    release.notify_waiters();
+    assert_eq!(message(poll(&mut second).expect("it was released")), "fine");
+}
+
+fn poll(future: &mut CallFuture) -> Option<Outcome> {
+    let mut task = std::task::Context::from_waker(std::task::Waker::noop());
+    match std::pin::Pin::new(future).poll(&mut task) {
+        std::task::Poll::Ready(outcome) => Some(outcome),
+        std::task::Poll::Pending => None,
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_big_is_refused() {
+    let limited = ResponseSizeLimit::new(1).layer(Fixture::Echo);
+    assert_eq!(message(call(&limited).await), "the answer to test has 2 bytes, more than the limit of 1");
+    assert_eq!(message(call(&ResponseSizeLimit::new(2).layer(Fixture::Echo)).await), "fine");
+}
+
+#[tokio::test]
+async fn middleware_for_tower_stands_in_front() {
+    /// Refuses everything, as a service of tower's.
+    #[derive(Clone)]
+    struct Refuse<S>(S);
+
+    impl<S: tower_service::Service<Call, Response = Payload>> tower_service::Service<Call> for Refuse<S> {
+        type Response = Payload;
+        type Error = std::io::Error;
+        type Future = std::future::Ready<Result<Payload, std::io::Error>>;
+
+        fn poll_ready(&mut self, task: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), std::io::Error>> {
+            self.0.poll_ready(task).map_err(|_| std::io::Error::other("not ready"))
+        }
+
+        fn call(&mut self, call: Call) -> Self::Future {
+            std::future::ready(Err(std::io::Error::other(format!("no {}", call.request.method))))
+        }
+    }
+
+    struct RefuseLayer;
+
+    impl<S> Layer<S> for RefuseLayer {
+        type Service = Refuse<S>;
+
+        fn layer(&self, inner: S) -> Refuse<S> {
+            Refuse(inner)
+        }
+    }
+
+    assert_eq!(message(call(&tower(RefuseLayer).layer(Fixture::Echo)).await), "no test");
+}
+
+#[tokio::test]
+async fn a_traced_call_answers_as_before() {
+    assert_eq!(message(call(&Trace::new().layer(Fixture::Echo)).await), "fine");
+}

@@ -1,0 +1,49 @@
+use std::time::Duration;
+
+use turms_proto::ErrorObject;
+
+use super::Layer;
+use crate::{CallFuture, Context, Request, Service};
+
+/// Gives a call up that takes too long.
+#[derive(Debug, Clone, Copy)]
+pub struct Timeout(Duration);
+
+impl Timeout {
+    /// After this long.
+    #[must_use]
+    pub fn new(limit: Duration) -> Self {
+        Self(limit)
+    }
+}
+
+impl<S: Service> Layer<S> for Timeout {
+    type Service = TimeoutService<S>;
+
+    fn layer(&self, inner: S) -> TimeoutService<S> {
+        TimeoutService { inner, limit: self.0 }
+    }
+}
+
+/// See [`Timeout`].
+#[derive(Debug, Clone)]
+pub struct TimeoutService<S> {
+    inner: S,
+    limit: Duration,
+}
+
+impl<S: Service> Service for TimeoutService<S> {
+    fn call(&self, request: Request, cx: Context) -> CallFuture {
+        let (method, limit) = (request.method.clone(), self.limit);
+        let call = self.inner.call(request, cx);
+        if call.is_now() {
+            return call;
+        }
+        CallFuture::later(async move {
+            match tokio::time::timeout(limit, call).await {
+                Ok(outcome) => outcome,
+                Err(_) => Err(ErrorObject::internal(format!("{method} took longer than {limit:?}"))),
+            }
+        })
+    }
+}

@@ -1,0 +1,119 @@
+use std::error::Error;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context as TaskContext, Poll};
+
+use turms_proto::ErrorObject;
+
+use super::Layer;
+use crate::{CallFuture, Context, Outcome, Payload, Request, Service};
+
+/// A call as middleware for `tower` sees it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Call {
+    /// What is asked.
+    pub request: Request,
+    /// What surrounds it.
+    pub context: Context,
+}
+
+/// Lets middleware that was written for `tower` stand in front of a service.
+///
+/// ```
+/// use turms_core::layer;
+///
+/// # struct Identity;
+/// # impl<S> layer::Layer<S> for Identity { type Service = S; fn layer(&self, inner: S) -> S { inner } }
+/// let layer = layer::tower(Identity);
+/// # let _ = layer;
+/// ```
+pub fn tower<L>(layer: L) -> Tower<L> {
+    Tower(layer)
+}
+
+/// See [`tower`].
+#[derive(Debug, Clone, Copy)]
+pub struct Tower<L>(L);
+
+impl<S, L> Layer<S> for Tower<L>
+where
+    S: Service + Clone,
+    L: Layer<ToTower<S>>,
+{
+    type Service = FromTower<L::Service>;
+
+    fn layer(&self, inner: S) -> FromTower<L::Service> {
+        FromTower(self.0.layer(ToTower(inner)))
+    }
+}
+
+/// A service of ours as one of `tower`'s: always ready, called by clone.
+#[derive(Debug, Clone)]
+pub struct ToTower<S>(S);
+
+impl<S: Service> tower_service::Service<Call> for ToTower<S> {
+    type Response = Payload;
+    type Error = BoxError;
+    type Future = ToTowerFuture;
+
+    fn poll_ready(&mut self, _: &mut TaskContext<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, call: Call) -> ToTowerFuture {
+        ToTowerFuture(self.0.call(call.request, call.context))
+    }
+}
+
+type BoxError = Box<dyn Error + Send + Sync>;
+
+/// The answer of a [`ToTower`].
+#[must_use = "futures do nothing unless polled"]
+pub struct ToTowerFuture(CallFuture);
+
+impl Future for ToTowerFuture {
+    type Output = Result<Payload, BoxError>;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(task).map_err(BoxError::from)
+    }
+}
+
+impl fmt::Debug for ToTowerFuture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ToTowerFuture")
+    }
+}
+
+/// A service of `tower`'s as one of ours. Its errors are the protocol's if they are error objects, internal ones if not.
+#[derive(Debug, Clone)]
+pub struct FromTower<T>(T);
+
+impl<T> Service for FromTower<T>
+where
+    T: tower_service::Service<Call, Response = Payload> + Clone + Send + Sync + 'static,
+    T::Error: Into<BoxError>,
+    T::Future: Send,
+{
+    fn call(&self, request: Request, cx: Context) -> CallFuture {
+        let mut service = self.0.clone();
+        CallFuture::later(async move {
+            poll_fn(|task| service.poll_ready(task)).await.map_err(|error| to_object(error.into()))?;
+            let called = service.call(Call { request, context: cx }).await;
+            to_outcome(called)
+        })
+    }
+}
+
+fn to_outcome<E: Into<BoxError>>(called: Result<Payload, E>) -> Outcome {
+    called.map_err(|error| to_object(error.into()))
+}
+
+fn to_object(error: BoxError) -> ErrorObject {
+    match error.downcast::<ErrorObject>() {
+        Ok(error) => *error,
+        Err(error) => ErrorObject::internal(error.to_string()),
+    }
+}

@@ -1,0 +1,102 @@
+use tracing::{Instrument as _, Span, field};
+use turms_proto::types::key;
+
+use super::Layer;
+use crate::{CallFuture, Context, Outcome, Request, Service};
+
+/// Puts every call into a span of its own, under OpenTelemetry's names for MCP.
+///
+/// The trace context that a caller sends in `_meta` is recorded as `traceparent`, for a subscriber that continues traces.
+#[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
+pub struct Trace;
+
+impl Trace {
+    /// A span for every call.
+    #[must_use]
+    pub fn new() -> Self {
+        Self
+    }
+}
+
+impl<S: Service> Layer<S> for Trace {
+    type Service = TraceService<S>;
+
+    fn layer(&self, inner: S) -> TraceService<S> {
+        TraceService { inner }
+    }
+}
+
+/// See [`Trace`].
+#[derive(Debug, Clone)]
+pub struct TraceService<S> {
+    inner: S,
+}
+
+impl<S: Service> Service for TraceService<S> {
+    fn call(&self, request: Request, cx: Context) -> CallFuture {
+        let span = span_of(&request, &cx);
+        if span.is_disabled() {
+            return self.inner.call(request, cx);
+        }
+        let call = span.in_scope(|| self.inner.call(request, cx));
+        if call.is_now() {
+            return call.map(move |outcome| record(outcome, &span));
+        }
+        let within = span.clone();
+        CallFuture::later(async move { record(call.await, &span) }.instrument(within))
+    }
+}
+
+fn span_of(request: &Request, cx: &Context) -> Span {
+    let span = tracing::info_span!(
+        "mcp.call",
+        otel.name = field::Empty,
+        otel.kind = "server",
+        mcp.method.name = &*request.method,
+        mcp.protocol.version = cx.version().as_str(),
+        jsonrpc.request.id = field::Empty,
+        gen_ai.tool.name = field::Empty,
+        gen_ai.prompt.name = field::Empty,
+        mcp.resource.uri = field::Empty,
+        traceparent = field::Empty,
+        error.type = field::Empty,
+        rpc.response.status_code = field::Empty,
+    );
+    if span.is_disabled() {
+        return span;
+    }
+    if let Some(id) = cx.id() {
+        span.record("jsonrpc.request.id", field::display(id));
+    }
+    if let Some(parent) = cx.meta().and_then(|meta| meta.get_as::<String>(key::TRACEPARENT)).and_then(Result::ok) {
+        span.record("traceparent", parent);
+    }
+    record_subject(request, &span);
+    span
+}
+
+/// Tools, prompts and resources are named in the span, and in its name as OpenTelemetry wants to see it.
+fn record_subject(request: &Request, span: &Span) {
+    let (member, attribute) = match &*request.method {
+        "tools/call" => ("name", "gen_ai.tool.name"),
+        "prompts/get" => ("name", "gen_ai.prompt.name"),
+        "resources/read" => ("uri", "mcp.resource.uri"),
+        method => {
+            span.record("otel.name", method);
+            return;
+        }
+    };
+    let subject = request.params.as_raw().and_then(|params| params.member(member)?.decode::<String>().ok());
+    let subject = subject.unwrap_or_default();
+    span.record("otel.name", format_args!("{} {subject}", request.method).to_string());
+    span.record(attribute, subject);
+}
+
+fn record(outcome: Outcome, span: &Span) -> Outcome {
+    if let Err(error) = &outcome {
+        span.record("error.type", error.code.name().unwrap_or("error"));
+        span.record("rpc.response.status_code", error.code.0);
+    }
+    outcome
+}

@@ -1,0 +1,103 @@
+//! Layers in front of one tool, one prompt or one resource.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use bytestring::ByteString;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use turms_core::layer::Layer;
+use turms_core::{CallFuture, Context, Payload, Ready, Request, Service};
+use turms_proto::ErrorObject;
+use turms_proto::revision::Translate;
+
+use crate::handler::Call;
+
+/// A service that layers can be put in front of.
+pub type SharedService = Arc<dyn Service>;
+
+/// Layers, the outermost last.
+#[derive(Default)]
+pub(crate) struct Layers(Vec<Box<dyn Fn(SharedService) -> SharedService + Send + Sync>>);
+
+impl Layers {
+    pub(crate) fn push<L>(&mut self, layer: L)
+    where
+        L: Layer<SharedService> + Send + Sync + 'static,
+        L::Service: Service,
+    {
+        self.0.push(Box::new(move |inner| Arc::new(layer.layer(inner))));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn wrap(&self, service: SharedService) -> SharedService {
+        self.0.iter().fold(service, |inner, layer| layer(inner))
+    }
+}
+
+impl fmt::Debug for Layers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Layers({})", self.0.len())
+    }
+}
+
+/// What runs when something is called, with the layers in front of it if there are any.
+pub(crate) enum Runner<R> {
+    Bare(Run<R>),
+    Layered(Layered<R>),
+}
+
+pub(crate) type Run<R> = Box<dyn Fn(Call) -> Ready<Result<R, ErrorObject>> + Send + Sync>;
+
+impl<R: Serialize + DeserializeOwned + Translate + Send + Sync + Unpin + 'static> Runner<R> {
+    pub(crate) fn new(layers: &Layers, method: &'static str, run: Run<R>) -> Self {
+        if layers.is_empty() {
+            return Self::Bare(run);
+        }
+        Self::Layered(Layered { service: layers.wrap(Arc::new(Leaf(run))), method, gives: PhantomData })
+    }
+
+    pub(crate) fn call(&self, call: Call) -> Ready<Result<R, ErrorObject>> {
+        match self {
+            Self::Bare(run) => run(call),
+            Self::Layered(layered) => layered.call(call),
+        }
+    }
+}
+
+/// A handler behind layers.
+pub(crate) struct Layered<R> {
+    service: SharedService,
+    method: &'static str,
+    gives: PhantomData<fn() -> R>,
+}
+
+impl<R: DeserializeOwned + Send + 'static> Layered<R> {
+    fn call(&self, call: Call) -> Ready<Result<R, ErrorObject>> {
+        let mut cx = call.context.call().clone();
+        cx.insert_extension(Slot(call));
+        let request = Request::raw(ByteString::from_static(self.method), Payload::default());
+        self.service.call(request, cx).map(|outcome| {
+            outcome?.take().map_err(|error| ErrorObject::internal(format!("a layer changed the answer: {error}")))
+        })
+    }
+}
+
+/// What a handler behind layers is called with. The layers see an ordinary request; the call itself travels in its context.
+#[derive(Clone)]
+struct Slot(Call);
+
+struct Leaf<R>(Run<R>);
+
+impl<R: Serialize + Translate + Send + Sync + Unpin + 'static> Service for Leaf<R> {
+    fn call(&self, _: Request, cx: Context) -> CallFuture {
+        match cx.extension::<Slot>() {
+            Some(Slot(call)) => (self.0)(call.clone()).map(|result| result.map(Payload::new)),
+            None => Ready::now(Err(ErrorObject::internal("a layer has taken the call out of its context"))),
+        }
+    }
+}
