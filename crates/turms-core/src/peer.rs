@@ -15,6 +15,9 @@ pub trait Link: Send + Sync + 'static {
     /// Tells it something. Waits while it does not listen.
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>>;
 
+    /// Tells it something if it listens now; false if not.
+    fn try_notify(&self, notification: Notification) -> bool;
+
     /// Asks it something.
     fn request(
         &self,
@@ -88,6 +91,12 @@ impl Peer {
             Some(link) => link.notify(notification).await,
             None => Ok(()),
         }
+    }
+
+    /// Tells the peer something without waiting; false if it is lost because the peer does not listen.
+    #[must_use]
+    pub fn try_notify_raw(&self, notification: Notification) -> bool {
+        self.0.as_ref().is_some_and(|link| link.try_notify(notification))
     }
 
     /// Tells the peer something that the protocol defines.

@@ -145,8 +145,12 @@ impl Hub {
     }
 }
 
-/// Sends without waiting: one client that does not read must not keep the news from the others.
+/// Sends without waiting: one client that does not read must not keep the news from the others. If it has no room, the news
+/// waits for it on its own.
 pub(crate) fn tell(session: Arc<Session>, notification: Notification) {
+    if session.peer().try_notify_raw(notification.clone()) {
+        return;
+    }
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         runtime.spawn(async move {
             // The client may have gone.

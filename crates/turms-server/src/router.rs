@@ -20,6 +20,7 @@ use turms_proto::{Ability, ErrorObject, Object, ProtocolVersion, RawJson};
 use crate::catalog::{Catalog, ListKind, is_offered, meta_for};
 use crate::completion;
 use crate::context::Context;
+use crate::forward;
 use crate::front::{Layers, SharedService};
 use crate::handle::ServerHandle;
 use crate::handler::{Call, Input};
@@ -83,11 +84,18 @@ impl Service for Bare {
     fn call(&self, request: Request, cx: turms_core::Context) -> CallFuture {
         let session = cx.session();
         let context = Context::new(cx, self.handle.clone(), session);
-        self.route(request, context).unwrap_or_else(|error| Ready::now(Err(error)))
+        if self.settings.forward_tracing {
+            return forward::within(context.clone(), || self.answer(request, context));
+        }
+        self.answer(request, context)
     }
 }
 
 impl Bare {
+    fn answer(&self, request: Request, context: Context) -> CallFuture {
+        self.route(request, context).unwrap_or_else(|error| Ready::now(Err(error)))
+    }
+
     fn route(&self, request: Request, context: Context) -> Result<CallFuture, ErrorObject> {
         let Request { method, params, .. } = request;
         Ok(match &*method {

@@ -57,6 +57,7 @@ pub(crate) struct Settings {
     pub(crate) extensions: Option<Object>,
     pub(crate) sealer: Arc<Sealer>,
     pub(crate) visible: Option<Visible>,
+    pub(crate) forward_tracing: bool,
     pub(crate) methods: HashMap<String, MethodAction>,
     pub(crate) fallback: Option<MethodAction>,
     pub(crate) on_open: Option<SessionHook>,
@@ -140,6 +141,7 @@ impl Server {
                 extensions: None,
                 sealer: Arc::new(Sealer::new(Vec::new(), Duration::ZERO)),
                 visible: None,
+                forward_tracing: false,
                 methods: HashMap::new(),
                 fallback: None,
                 on_open: None,
@@ -266,6 +268,12 @@ impl Server {
     /// What a caller sees and may use; everything unless told otherwise.
     pub fn visible(mut self, visible: impl Fn(Item<'_>, &Context) -> bool + Send + Sync + 'static) -> Self {
         self.settings.visible = Some(Box::new(visible));
+        self
+    }
+
+    /// Sends what handlers say through `tracing` to their callers; the subscriber needs [`ForwardLogs`](crate::ForwardLogs).
+    pub fn forward_tracing(mut self) -> Self {
+        self.settings.forward_tracing = true;
         self
     }
 

@@ -655,6 +655,34 @@ async fn layers_stand_in_front_of_everything_or_of_one_thing() {
 }
 
 #[tokio::test]
+async fn what_a_handler_traces_reaches_its_caller() {
+    use tracing_subscriber::layer::SubscriberExt as _;
+    let subscriber = tracing_subscriber::registry().with(turms_server::ForwardLogs::new());
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let router = Server::new("s", "1")
+        .forward_tracing()
+        .tool(Tool::builder("speak").handler(|| async {
+            tracing::info!(target: "speaker", answer = 42, "thinking");
+            tokio::task::yield_now().await;
+            tracing::warn!("late");
+            tracing::trace!("whisper");
+            ""
+        }))
+        .build()
+        .unwrap();
+    tracing::error!("outside any call");
+    for version in ProtocolVersion::ALL {
+        let client = TestClient::connect_with(&router, version, person().log_level(LoggingLevel::Info)).await;
+        client.call_tool("speak", json!({})).await.unwrap();
+        let first = client.expect_notification::<Log>().await;
+        assert_eq!(first.data.as_str(), r#"{"answer":42,"message":"thinking"}"#);
+        assert_eq!((first.level, first.logger.as_deref()), (LoggingLevel::Info, Some("speaker")));
+        assert_eq!(client.expect_notification::<Log>().await.data.as_str(), "\"late\"");
+        assert_eq!(client.heard(), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
 async fn notifications_of_ones_own_are_heard() {
     let heard = Arc::new(Notify::new());
     let hear = heard.clone();

@@ -117,6 +117,10 @@ impl Link for ConnectionHandle {
         Box::pin(async move { self.commands.send(Command::Notify(notification)).await.map_err(|_| PeerError::Closed) })
     }
 
+    fn try_notify(&self, notification: Notification) -> bool {
+        self.commands.try_send(Command::Notify(notification)).is_ok()
+    }
+
     fn request(
         &self,
         method: ByteString,

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use crate::method::{method, notification};
 use crate::object::object;
 use crate::types::{
-    CacheScope, Content, Cursor, EmptyParams, Icon, InputResponses, Meta, Outcome, PaginatedParams, ResultType, Role,
+    Annotations, CacheScope, Content, Cursor, EmptyParams, Icon, InputResponses, Meta, Outcome, PaginatedParams,
+    ResultType, Role,
 };
 
 object! {
@@ -129,6 +130,31 @@ object! {
             /// Beside the subject.
             meta: Meta => "_meta",
         }
+    }
+}
+
+impl PromptResult {
+    /// One more message, said by the person.
+    #[must_use]
+    pub fn user(mut self, content: impl Into<Content>) -> Self {
+        self.messages.push(PromptMessage::user(content));
+        self
+    }
+
+    /// One more message, said by the model.
+    #[must_use]
+    pub fn assistant(mut self, content: impl Into<Content>) -> Self {
+        self.messages.push(PromptMessage::assistant(content));
+        self
+    }
+
+    /// One more message, meant as an instruction. The protocol knows no role but the person's and the model's, so it is the
+    /// person's, marked as being for the model alone.
+    #[must_use]
+    pub fn system(mut self, content: impl Into<Content>) -> Self {
+        let for_the_model = Annotations::new().audience([Role::Assistant]).priority(1);
+        self.messages.push(PromptMessage::user(content.into().with_annotations(for_the_model)));
+        self
     }
 }
 

@@ -9,7 +9,7 @@ use crate::method::{method, notification};
 use crate::object::{object, string_enum};
 use crate::types::{
     CacheScope, Content, Cursor, EmptyParams, Icon, ImageContent, InputResponses, Meta, Outcome, PaginatedParams,
-    ResultType, TaskRequest,
+    ResourceContents, ResourceLink, ResultType, TaskRequest,
 };
 
 object! {
@@ -197,6 +197,44 @@ impl ToolResult {
     pub fn with(mut self, content: impl Into<Content>) -> Self {
         self.content.push(content.into());
         self
+    }
+
+    /// One more text.
+    #[must_use]
+    pub fn with_text(self, text: impl Into<String>) -> Self {
+        self.with(Content::text(text))
+    }
+
+    /// One more picture.
+    #[must_use]
+    pub fn with_image(self, bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
+        self.with(Content::image(bytes, mime_type))
+    }
+
+    /// One more sound.
+    #[must_use]
+    pub fn with_audio(self, bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
+        self.with(Content::audio(bytes, mime_type))
+    }
+
+    /// One more resource with its contents, text or bytes.
+    #[must_use]
+    pub fn with_resource(self, contents: ResourceContents) -> Self {
+        self.with(Content::resource(contents))
+    }
+
+    /// One more resource to be read.
+    #[must_use]
+    pub fn with_link(self, link: impl Into<ResourceLink>) -> Self {
+        self.with(Content::resource_link(link))
+    }
+
+    /// Data beside what is there already.
+    ///
+    /// # Errors
+    /// When the value cannot be written as JSON.
+    pub fn with_json<T: Serialize + ?Sized>(self, value: &T) -> Result<Self, EncodeError> {
+        Ok(self.structured_content(RawJson::encode(value)?))
     }
 
     /// The text of all text blocks, a line break between two.

@@ -1,0 +1,126 @@
+//! What a handler says through `tracing`, sent to its caller as MCP log messages.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::layer::{Context as SubscriberContext, Layer};
+use turms_core::{CallFuture, Ready};
+use turms_proto::types::{Log, LogMessage, LoggingLevel};
+use turms_proto::{Notification, RawJson};
+
+use crate::context::Context;
+
+tokio::task_local! {
+    /// The call in which this task is at work.
+    static CURRENT: Context;
+}
+
+/// Runs a call so that [`ForwardLogs`] knows whose it is.
+pub(crate) fn within(context: Context, call: impl FnOnce() -> CallFuture) -> CallFuture {
+    let future = CURRENT.sync_scope(context.clone(), call);
+    if future.is_now() { future } else { Ready::later(CURRENT.scope(context, future)) }
+}
+
+/// A layer for `tracing-subscriber` that sends the events of a handler to the client that called it, if the client wants log
+/// messages of that level. Events of tasks that a handler spawns are not among them.
+///
+/// The server has to be told, too: [`Server::forward_tracing`](crate::Server::forward_tracing).
+#[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
+pub struct ForwardLogs;
+
+impl ForwardLogs {
+    /// The layer.
+    #[must_use]
+    pub fn new() -> Self {
+        Self
+    }
+}
+
+impl<S: Subscriber> Layer<S> for ForwardLogs {
+    fn on_event(&self, event: &Event<'_>, _: SubscriberContext<'_, S>) {
+        // Outside a call there is nobody to tell.
+        let _ = CURRENT.try_with(|context| forward(event, context));
+    }
+}
+
+fn forward(event: &Event<'_>, context: &Context) {
+    let level = level_of(*event.metadata().level());
+    if !context.wants_log(level) {
+        return;
+    }
+    let mut fields = Fields::default();
+    event.record(&mut fields);
+    let message = LogMessage::new(level, fields.into_data()).logger(event.metadata().target());
+    if let Ok(notification) = Notification::new::<Log>(&message) {
+        // A client that does not listen misses it; the handler must not wait for that.
+        let _ = context.peer().try_notify_raw(notification);
+    }
+}
+
+fn level_of(level: Level) -> LoggingLevel {
+    match level {
+        Level::ERROR => LoggingLevel::Error,
+        Level::WARN => LoggingLevel::Warning,
+        Level::INFO => LoggingLevel::Info,
+        _ => LoggingLevel::Debug,
+    }
+}
+
+/// The fields of an event as JSON.
+#[derive(Default)]
+struct Fields {
+    message: Option<String>,
+    others: Map<String, Value>,
+}
+
+impl Fields {
+    /// The message alone if there is nothing else, an object otherwise.
+    fn into_data(mut self) -> RawJson {
+        match self.message {
+            Some(message) if self.others.is_empty() => RawJson::string(&message),
+            message => {
+                self.others.extend(message.map(|message| ("message".to_owned(), message.into())));
+                Value::Object(self.others).into()
+            }
+        }
+    }
+
+    fn put(&mut self, field: &Field, value: impl Into<Value>) {
+        self.others.insert(field.name().to_owned(), value.into());
+    }
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        match field.name() {
+            "message" => self.message = Some(format!("{value:?}")),
+            _ => self.put(field, format!("{value:?}")),
+        }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        match field.name() {
+            "message" => self.message = Some(value.to_owned()),
+            _ => self.put(field, value),
+        }
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.put(field, value);
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.put(field, value);
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.put(field, value);
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.put(field, value);
+    }
+}
