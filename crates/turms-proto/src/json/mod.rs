@@ -97,6 +97,11 @@ impl RawJson {
         self.is_object().then(|| Object::trusted(self.0.clone()))
     }
 
+    /// This value as an object, or `None` if it is none.
+    pub(crate) fn into_object(self) -> Option<Object> {
+        self.is_object().then(|| Object::trusted(self.0))
+    }
+
     /// The member `name`, if this is an object that has it. Nothing is copied.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<Self> {

@@ -205,7 +205,7 @@ impl Serialize for Object {
 impl<'de> Deserialize<'de> for Object {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = RawJson::from(Box::<RawValue>::deserialize(deserializer)?);
-        value.as_object().ok_or_else(|| serde::de::Error::custom("invalid type: expected an object"))
+        value.into_object().ok_or_else(|| serde::de::Error::custom("invalid type: expected an object"))
     }
 }
 

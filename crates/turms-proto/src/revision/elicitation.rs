@@ -1,6 +1,7 @@
 //! Elicitation: forms since 2025-06-18; pages, defaults and richer choices since 2025-11-25.
 
 use super::{Ability, ProtocolVersion, Translate};
+use crate::Object;
 use crate::types::{ChoiceField, ElicitParams, Field, StringField, TitledChoiceField, TitledValue};
 
 impl Translate for ElicitParams {
@@ -68,7 +69,7 @@ pub(crate) fn lower_field(field: &mut Field, to: ProtocolVersion) {
                 choice.one_of.into_iter().map(|value| (value.value, value.title)).unzip();
             let mut older = ChoiceField::new(values).enum_names(names);
             (older.title, older.description, older.default) = (choice.title, choice.description, choice.default);
-            older.extra = choice.extra;
+            older.extra = without(choice.extra, &["enum", "enumNames"]);
             Field::Choice(older)
         }
         Field::Choices(choices) => as_text(&mut choices.title, &mut choices.description),
@@ -76,6 +77,14 @@ pub(crate) fn lower_field(field: &mut Field, to: ProtocolVersion) {
         _ => return,
     };
     *field = older;
+}
+
+/// Unknown members, less those that the new shape has of its own: a member must not stand there twice.
+fn without(mut extra: Object, names: &[&str]) -> Object {
+    if names.iter().any(|name| extra.contains(name)) {
+        extra.retain(|name| !names.contains(&name));
+    }
+    extra
 }
 
 fn as_text(title: &mut Option<String>, description: &mut Option<String>) -> Field {
@@ -95,6 +104,29 @@ fn raise_field(field: &mut Field) {
     let mut newer = TitledChoiceField::new(values);
     (newer.title, newer.description, newer.default) =
         (choice.title.take(), choice.description.take(), choice.default.take());
-    newer.extra = std::mem::take(&mut choice.extra);
+    newer.extra = without(std::mem::take(&mut choice.extra), &["oneOf"]);
     *field = Field::TitledChoice(newer);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_of_two_shapes_is_lowered_to_one() {
+        let text = r#"{"type":"string","enum":["x"],"oneOf":[{"const":"k","title":"K"}]}"#;
+        let mut field: Field = crate::decode(text).unwrap();
+        field.lower(ProtocolVersion::V2025_06_18);
+        let lowered = serde_json::to_string(&field).unwrap();
+        assert_eq!(lowered, r#"{"type":"string","enum":["k"],"enumNames":["K"]}"#);
+    }
+
+    #[test]
+    fn what_a_revision_cannot_ask_is_said() {
+        let url = ElicitParams::url("m", "https://a.example");
+        let error = check_elicitation(&url, ProtocolVersion::V2025_06_18).unwrap_err();
+        assert_eq!(error.to_string(), "a client of 2025-06-18 cannot be asked this: it cannot be sent to a URL");
+        assert!(check_elicitation(&url, ProtocolVersion::V2025_11_25).is_ok());
+        assert!(check_elicitation(&url, ProtocolVersion::V2024_11_05).is_err());
+    }
 }

@@ -172,6 +172,8 @@ impl<T> Session<T> {
     pub fn open(&mut self, now: Instant) {
         match &mut self.side {
             Side::Server(_) => self.connecting(),
+            // Once opened, or closed, it stays so.
+            Side::Client(_) if !matches!(self.status, Status::Disconnected | Status::Connecting) => {}
             Side::Client(opening) => {
                 self.status = Status::Initializing;
                 let step = opening.begin();
@@ -267,6 +269,7 @@ impl<T> Session<T> {
     }
 
     /// Takes the answer to a request that came in a batch.
+    #[expect(clippy::needless_pass_by_value, reason = "an answer is collected once")]
     pub fn collect(&mut self, to: ReplyTo, response: Response) {
         self.collect_in(to.batch, response);
     }
@@ -536,8 +539,8 @@ impl<T> Session<T> {
                 self.events.push_back(Event::Opened(opened));
             }
             Step::Fail(error) => {
-                self.status = Status::Closed;
                 self.events.push_back(Event::OpenFailed(error));
+                self.close();
             }
         }
     }
@@ -589,7 +592,7 @@ impl<T> Session<T> {
 }
 
 /// What to do with an answer, as [`Session::reply`] says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct ReplyTo {
     reply: Reply,
     batch: Option<u64>,
@@ -598,7 +601,7 @@ pub struct ReplyTo {
 impl ReplyTo {
     /// What to do.
     #[must_use]
-    pub fn reply(self) -> Reply {
+    pub fn reply(&self) -> Reply {
         self.reply
     }
 }

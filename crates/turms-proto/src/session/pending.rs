@@ -27,8 +27,8 @@ struct Patience {
     deadline: Instant,
     /// What every report of progress grants anew.
     timeout: Duration,
-    /// What no progress can move.
-    last: Instant,
+    /// What no progress can move, if there is such a moment.
+    last: Option<Instant>,
 }
 
 /// How a request is made.
@@ -86,9 +86,11 @@ impl<T> Pending<T> {
     /// Registers a request under an id that was never used on this connection.
     pub(super) fn insert(&mut self, owner: T, cancellable: bool, options: RequestOptions, now: Instant) -> i64 {
         self.last_id += 1;
-        let patience = options.timeout.map(|timeout| {
-            let last = now + options.max_timeout.max(timeout);
-            Patience { deadline: now + timeout, timeout, last }
+        // A deadline beyond all time is none.
+        let patience = options.timeout.and_then(|timeout| {
+            let deadline = now.checked_add(timeout)?;
+            let last = now.checked_add(options.max_timeout.max(timeout));
+            Some(Patience { deadline, timeout, last })
         });
         if let Some(patience) = patience {
             self.deadlines.insert((patience.deadline, self.last_id));
@@ -118,7 +120,8 @@ impl<T> Pending<T> {
             return;
         };
         self.deadlines.remove(&(patience.deadline, id));
-        patience.deadline = (now + patience.timeout).min(patience.last);
+        let granted = now.checked_add(patience.timeout).unwrap_or(patience.deadline);
+        patience.deadline = patience.last.map_or(granted, |last| granted.min(last));
         self.deadlines.insert((patience.deadline, id));
     }
 

@@ -567,6 +567,34 @@ fn an_answer_that_is_none_fails_its_request() {
 }
 
 #[test]
+fn waiting_for_ever_may_be_said_in_numbers() {
+    let mut pair = Pair::ready(V2025_06_18);
+    let for_ever = RequestOptions::default().timeout(Duration::MAX).max_timeout(Duration::MAX).with_progress();
+    let id = pair.call("a", for_ever);
+    pair.call("b", RequestOptions::default().max_timeout(Duration::MAX).with_progress());
+    let line = format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{id},"progress":1}}}}"#
+    );
+    pair.client.receive(Incoming::decode(line, 1), pair.now);
+    pair.pass(31 * SECOND);
+    assert_eq!(pair.answers, [("b", Err(RequestError::TimedOut(RequestOptions::DEFAULT_TIMEOUT)))]);
+}
+
+#[test]
+fn what_has_failed_to_open_stays_closed() {
+    let mut pair = Pair::new(options().choice(VersionChoice::Stateless), &[V2025_11_25]);
+    pair.deaf_server = true;
+    pair.open();
+    let ping = pair.client.request("ping", None, RequestOptions::default(), "ping", pair.now);
+    assert!(ping.is_ok());
+    pair.pass(3 * SECOND);
+    assert!(matches!(pair.opened[..], [Err(OpenError::OnlyOlder { .. })]));
+    assert_eq!(pair.answers, [("ping", Err(RequestError::Closed))]);
+    pair.client.open(pair.now);
+    assert_eq!((pair.client.status(), pair.client.pending()), (Status::Closed, 0));
+}
+
+#[test]
 fn everything_is_counted() {
     let mut pair = Pair::ready(V2025_06_18);
     pair.call("a", RequestOptions::default());

@@ -406,6 +406,10 @@ fn read_block<'de, A: MapAccess<'de>>(kind: &str, mut map: Rewound<A>) -> Result
             let mut object = Object::new();
             object.insert_raw("type", &RawJson::string(kind));
             while let Some(name) = map.next_key_seed(Name)? {
+                // A second kind would make it another block to the next reader.
+                if name == "type" {
+                    return Err(serde::de::Error::duplicate_field("type"));
+                }
                 let value = RawJson::from(map.next_value::<Box<RawValue>>()?);
                 object.insert_raw(&name, &value);
             }
@@ -447,6 +451,8 @@ mod tests {
         assert_eq!(error.to_string(), "[0]: missing field \"mimeType\"");
         let error = crate::decode::<Content>(r#"{"type":"text","text":"a","text":"b"}"#).unwrap_err();
         assert_eq!(error.to_string(), "duplicate field \"text\"");
+        let error = crate::decode::<Content>(r#"{"type":"x","type":"image"}"#).unwrap_err();
+        assert_eq!(error.to_string(), "duplicate field \"type\"");
     }
 
     #[test]

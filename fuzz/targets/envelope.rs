@@ -1,0 +1,124 @@
+use bytes::Bytes;
+use serde_json::value::RawValue;
+use turms_proto::jsonrpc::encode;
+use turms_proto::revision::{
+    lower_notification, lower_params, lower_result, raise_notification, raise_params, raise_result,
+};
+use turms_proto::{
+    DecodeError, Envelope, Envelopes, ErrorCode, Incoming, InvalidMessage, MAX_DEPTH, Message, ProtocolVersion, RawJson,
+};
+
+const BATCH_LIMIT: usize = 8;
+
+/// One transmission: borrowed and owned reading agree, with each other and with `serde_json` on what is JSON; what was read
+/// can be written and read again; and its parts can be fitted to every revision.
+pub(crate) fn envelope(data: &[u8]) {
+    let borrowed = Envelopes::decode(data, BATCH_LIMIT);
+    assert_agrees_with_serde_json(data, &borrowed);
+    let owned = Incoming::decode(Bytes::copy_from_slice(data), BATCH_LIMIT);
+    match (borrowed, owned) {
+        (Err(one), Err(other)) => assert_eq!(one, other),
+        (Ok(Envelopes::One(envelope)), Ok(Incoming::One(message))) => {
+            assert_same(&envelope, &message);
+            assert_reads_back(&message);
+            assert_fits_every_revision(&message);
+        }
+        (Ok(Envelopes::Batch(envelopes)), Ok(Incoming::Batch(messages))) => assert_same_batch(&envelopes, &messages),
+        (one, other) => panic!("borrowed {one:?}, owned {other:?}"),
+    }
+}
+
+fn assert_agrees_with_serde_json(data: &[u8], read: &Result<Envelopes<'_>, InvalidMessage>) {
+    let theirs = serde_json::from_slice::<&RawValue>(data);
+    match read {
+        Ok(_) => assert!(theirs.is_ok(), "{theirs:?}"),
+        // `serde_json` bounds the nesting of what it understands, not of what it skips.
+        Err(invalid) if invalid.error.message.contains(&format!("deeper than {MAX_DEPTH}")) => {}
+        Err(invalid) if invalid.error.code == ErrorCode::PARSE_ERROR => assert!(theirs.is_err(), "{invalid}"),
+        Err(_) => {}
+    }
+}
+
+fn assert_same_batch(envelopes: &[Result<Envelope<'_>, InvalidMessage>], messages: &[Result<Message, InvalidMessage>]) {
+    assert_eq!(envelopes.len(), messages.len());
+    for pair in envelopes.iter().zip(messages) {
+        match pair {
+            (Ok(envelope), Ok(message)) => assert_same(envelope, message),
+            (Err(one), Err(other)) => assert_eq!(one, other),
+            (one, other) => panic!("borrowed {one:?}, owned {other:?}"),
+        }
+    }
+    let good: Vec<Message> = messages.iter().flatten().cloned().collect();
+    if !good.is_empty() {
+        let mut out = Vec::new();
+        encode::batch(&mut out, &good);
+        let expected = Incoming::Batch(good.into_iter().map(Ok).collect());
+        assert_eq!(Incoming::decode(out, BATCH_LIMIT), Ok(expected));
+    }
+}
+
+fn assert_same(envelope: &Envelope<'_>, message: &Message) {
+    match (envelope, message) {
+        (Envelope::Request { id, method, params }, Message::Request(request)) => {
+            assert_eq!((id, &**method), (&request.id, &*request.method));
+            assert_same_text(*params, request.params.as_ref());
+        }
+        (Envelope::Notification { method, params }, Message::Notification(notification)) => {
+            assert_eq!(&**method, &*notification.method);
+            assert_same_text(*params, notification.params.as_ref());
+        }
+        (Envelope::Success { id, result }, Message::Response(response)) => {
+            assert_eq!(Some(id), response.id.as_ref());
+            assert_same_text(Some(result), response.outcome.as_ref().ok());
+        }
+        (Envelope::Failure { id, error }, Message::Response(response)) => {
+            assert_eq!((id, Err(error)), (&response.id, response.outcome.as_ref()));
+        }
+        different => panic!("{different:?}"),
+    }
+}
+
+/// A message that owns its text has it on one line.
+fn assert_same_text(borrowed: Option<&str>, owned: Option<&RawJson>) {
+    let on_one_line = borrowed.map(|text| text.replace(['\n', '\r'], " "));
+    assert_eq!(on_one_line.as_deref(), owned.map(RawJson::as_str));
+}
+
+fn assert_reads_back(message: &Message) {
+    let mut out = Vec::new();
+    message.encode(&mut out);
+    assert!(!out.contains(&b'\n') && !out.contains(&b'\r'));
+    assert_eq!(Message::decode(out).as_ref(), Ok(message));
+}
+
+fn assert_fits_every_revision(message: &Message) {
+    match message {
+        Message::Request(request) => {
+            assert_fits(&request.method, request.params.as_ref(), lower_params, raise_params);
+        }
+        Message::Notification(notification) => {
+            assert_fits(&notification.method, notification.params.as_ref(), lower_notification, raise_notification);
+        }
+        // The response does not say what it answers, so it is taken for everything that has content of some kind.
+        Message::Response(response) => {
+            for method in ["tools/call", "tools/list", "prompts/get", "resources/read", "sampling/createMessage"] {
+                assert_fits(method, response.outcome.as_ref().ok(), lower_result, raise_result);
+            }
+        }
+    }
+}
+
+type Translate = fn(&str, &RawJson, ProtocolVersion) -> Result<RawJson, DecodeError>;
+
+/// What was fitted to a revision fits it.
+fn assert_fits(method: &str, value: Option<&RawJson>, lower: Translate, raise: Translate) {
+    let Some(value) = value else { return };
+    for version in ProtocolVersion::ALL {
+        for translate in [lower, raise] {
+            if let Ok(once) = translate(method, value, version) {
+                let twice = translate(method, &once, version);
+                assert_eq!(twice.as_ref(), Ok(&once), "{method} in {version} of {value}");
+            }
+        }
+    }
+}
