@@ -270,6 +270,25 @@ async fn a_bad_line_is_answered_and_the_next_is_served() {
     running.await.unwrap().unwrap();
 }
 
+#[tokio::test]
+async fn every_request_of_a_batch_is_answered_in_one_piece() {
+    let (mut near, far) = memory();
+    let (connection, _handle) = Connection::server(far.0, far.1, &ProtocolVersion::ALL, ConnectionOptions::default());
+    tokio::spawn(connection.run(Fixture::default()));
+    let initialize = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"","version":""}}}"#;
+    let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"test/echo"},{"jsonrpc":"2.0","id":2,"method":"test/tell"},{"jsonrpc":"2.0","id":3,"method":"test/echo"}]"#;
+    let input = format!("{initialize}\n{batch}\n");
+    near.1.write_all(input.as_bytes()).await.unwrap();
+    near.1.shutdown().await.unwrap();
+    let mut output = String::new();
+    near.0.read_to_string(&mut output).await.unwrap();
+    let answers = output.lines().last().unwrap();
+    for id in 1..=3 {
+        assert!(answers.starts_with('[') && answers.contains(&format!(r#""id":{id},"result""#)), "{answers}");
+    }
+    assert_eq!(output.lines().filter(|line| line.contains("test/told")).count(), 300);
+}
+
 #[tokio::test(start_paused = true)]
 async fn silence_is_not_waited_for_for_ever() {
     let (near, _far) = memory();

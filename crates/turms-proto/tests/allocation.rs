@@ -31,7 +31,7 @@ fn a_small_call_becomes_a_message_with_one_allocation() {
 #[test]
 fn a_small_call_becomes_typed_params_with_seven_allocations() {
     let info = cost_of_reading(Sample::SmallCall.bytes(), sample::params);
-    assert_count(&info, 7);
+    assert_count(&info, 5);
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn typed_arguments_allocate_only_what_they_hold() {
         city = sample::arguments::<Forecast>(bytes).city;
     });
     assert_eq!(city, "Vienna");
-    assert_count(&info, 7 + 1);
+    assert_count(&info, 5 + 1);
 }
 
 #[test]

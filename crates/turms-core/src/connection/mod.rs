@@ -328,12 +328,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         while let Ok(command) = self.commands.try_recv() {
             self.obey(command);
         }
-        while let Some(event) = self.session.next_event() {
-            // Obeying makes nothing but messages to send.
-            if let Event::Send(message) = event {
-                self.output.message(&mut self.session, &message);
-            }
-        }
         self.tasks.remove(&answer.ticket);
         let outcome = lower(answer.outcome, &answer.method, answer.dialect.version());
         let to = self.session.reply(&answer.ticket, outcome.is_ok());

@@ -37,15 +37,15 @@ pub use self::opening::{ClientOptions, VersionChoice};
 use self::opening::{Opening, Step};
 use self::pending::Pending;
 pub use self::pending::RequestOptions;
-use self::running::Running;
+use self::running::{Kind, Running};
 pub use self::running::{Reply, Ticket};
 pub use self::stats::Stats;
 use crate::jsonrpc::{
     ErrorObject, Incoming, InvalidMessage, Message, Notification, Request, RequestId, Response, encode,
 };
 use crate::method::{Method as _, Notification as _};
-use crate::types::{Cancelled, CancelledParams, Initialize, Initialized, Ping, Progress, ProgressParams, key};
-use crate::{Ability, ProtocolVersion, RawJson};
+use crate::types::{Cancelled, CancelledParams, Initialize, Initialized, Listen, Ping, Progress, ProgressParams, key};
+use crate::{Ability, Object, ProtocolVersion, RawJson};
 
 /// How a connection stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -197,8 +197,7 @@ impl<T> Session<T> {
         let method = method.into();
         self.may_request(&method)?;
         let patience = options.timeout.unwrap_or_default();
-        let cancellable = &*method != Initialize::NAME;
-        let id = self.pending.insert(Owner::Caller(owner, patience), cancellable, options, now);
+        let id = self.pending.insert(Owner::Caller(owner, patience), kind_of(&method), options, now);
         self.stats.requests_sent += 1;
         let params = if options.progress { Some(with_progress_token(params.as_ref(), id)) } else { params };
         Ok(Request::raw(id, method, params))
@@ -254,18 +253,22 @@ impl<T> Session<T> {
     /// Answers a request of the peer's.
     pub fn answer(&mut self, ticket: &Ticket, outcome: Result<RawJson, ErrorObject>) {
         let response = Response::new(ticket.id().clone(), outcome);
-        match self.finish(ticket, response.outcome.is_ok()) {
-            (Reply::Send, _) => self.events.push_back(Event::Send(Message::Response(response))),
-            (Reply::Collect, batch) => self.collect_in(batch, response),
-            (Reply::Drop, _) => {}
+        let Some((kind, batch)) = self.finish(ticket, response.outcome.is_ok()) else { return };
+        match batch {
+            None => self.send(Message::Response(response)),
+            batch => self.collect_in(batch, response),
         }
+        self.end(kind, ticket);
     }
 
     /// Takes note that a request of the peer's is answered, and says what to do with the answer. For drivers that write
-    /// answers straight into their buffer; `succeeded` says whether it is a result.
+    /// answers straight into their buffer, before they look for events; `succeeded` says whether it is a result.
     pub fn reply(&mut self, ticket: &Ticket, succeeded: bool) -> ReplyTo {
-        let (reply, batch) = self.finish(ticket, succeeded);
-        ReplyTo { reply, batch }
+        let Some((kind, batch)) = self.finish(ticket, succeeded) else {
+            return ReplyTo { reply: Reply::Drop, batch: None };
+        };
+        self.end(kind, ticket);
+        ReplyTo { reply: if batch.is_some() { Reply::Collect } else { Reply::Send }, batch }
     }
 
     /// Takes the answer to a request that came in a batch.
@@ -395,8 +398,7 @@ impl<T> Session<T> {
         self.stats.requests_received += 1;
         match self.admit(&request, batch) {
             Ok(dialect) => {
-                let handshake = &*request.method == Initialize::NAME;
-                let ticket = self.running.insert(request.id.clone(), !handshake, batch);
+                let ticket = self.running.insert(request.id.clone(), kind_of(&request.method), batch);
                 self.events.push_back(Event::Request(Box::new(Call { request, dialect, ticket })));
             }
             Err(error) => self.refuse(Response::new(request.id, Err(error)), batch),
@@ -444,7 +446,7 @@ impl<T> Session<T> {
     fn receive_notification(&mut self, notification: Notification, now: Instant) {
         self.stats.notifications_received += 1;
         match &*notification.method {
-            Cancelled::NAME => self.receive_cancelled(&notification),
+            Cancelled::NAME => self.receive_cancelled(&notification, now),
             Progress::NAME => self.receive_progress(&notification, now),
             Initialized::NAME => {
                 if self.agreed.is_some() && self.status == Status::Initializing {
@@ -456,9 +458,16 @@ impl<T> Session<T> {
         }
     }
 
-    fn receive_cancelled(&mut self, notification: &Notification) {
+    fn receive_cancelled(&mut self, notification: &Notification, now: Instant) {
         let params = notification.params::<Cancelled>().unwrap_or_default();
-        let Some(ticket) = params.request_id.and_then(|id| self.running.cancel(&id)) else {
+        let Some(id) = params.request_id else {
+            self.stats.ignored += 1;
+            return;
+        };
+        if self.pending.get(&id).is_some_and(|entry| entry.lasting) {
+            return self.settle(&id, Ok(RawJson::from(Object::new())), now);
+        }
+        let Some(ticket) = self.running.cancel(&id) else {
             // Unknown, answered, foreign, or the handshake: not to be cancelled, and no answer is due.
             self.stats.ignored += 1;
             return;
@@ -521,7 +530,7 @@ impl<T> Session<T> {
         match step {
             Step::Ask { method, params, timeout } => {
                 let options = RequestOptions::default().timeout(timeout);
-                let id = self.pending.insert(Owner::Opening, false, options, now);
+                let id = self.pending.insert(Owner::Opening, Kind::Handshake, options, now);
                 self.stats.requests_sent += 1;
                 let request = Request::raw(id, ByteString::from_static(method), Some(params));
                 self.send(Message::Request(request));
@@ -545,10 +554,8 @@ impl<T> Session<T> {
         }
     }
 
-    fn finish(&mut self, ticket: &Ticket, succeeded: bool) -> (Reply, Option<u64>) {
-        let Some(batch) = self.running.finish(ticket) else {
-            return (Reply::Drop, None);
-        };
+    fn finish(&mut self, ticket: &Ticket, succeeded: bool) -> Option<(Kind, Option<u64>)> {
+        let finished = self.running.finish(ticket)?;
         if let Side::Server(gate) = &mut self.side
             && gate.handshake_answered(ticket.id())
             && !succeeded
@@ -558,8 +565,15 @@ impl<T> Session<T> {
             self.dialect = None;
             self.status = Status::Connecting;
         }
-        let reply = if batch.is_some() { Reply::Collect } else { Reply::Send };
-        (reply, batch)
+        Some(finished)
+    }
+
+    /// A server that ends a listen request says so twice: the page on subscriptions of 2026-07-28 wants a result, the one on
+    /// cancellation a notification.
+    fn end(&mut self, kind: Kind, ticket: &Ticket) {
+        if kind == Kind::Listen {
+            self.tell_cancelled(ticket.id(), None);
+        }
     }
 
     fn collect_in(&mut self, batch: Option<u64>, response: Response) {
@@ -603,6 +617,14 @@ impl ReplyTo {
     #[must_use]
     pub fn reply(&self) -> Reply {
         self.reply
+    }
+}
+
+fn kind_of(method: &str) -> Kind {
+    match method {
+        Initialize::NAME => Kind::Handshake,
+        Listen::NAME => Kind::Listen,
+        _ => Kind::Ordinary,
     }
 }
 

@@ -1,6 +1,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
+use super::running::Kind;
 use crate::RequestId;
 
 /// The requests of ours that have no answer yet, with their deadlines.
@@ -17,6 +18,8 @@ pub(super) struct Entry<T> {
     pub(super) owner: T,
     /// Whether the specification lets this request be given up.
     pub(super) cancellable: bool,
+    /// Whether it lasts until somebody ends it.
+    pub(super) lasting: bool,
     pub(super) wants_progress: bool,
     patience: Option<Patience>,
 }
@@ -84,7 +87,7 @@ impl<T> Pending<T> {
     }
 
     /// Registers a request under an id that was never used on this connection.
-    pub(super) fn insert(&mut self, owner: T, cancellable: bool, options: RequestOptions, now: Instant) -> i64 {
+    pub(super) fn insert(&mut self, owner: T, kind: Kind, options: RequestOptions, now: Instant) -> i64 {
         self.last_id += 1;
         // A deadline beyond all time is none.
         let patience = options.timeout.and_then(|timeout| {
@@ -95,7 +98,8 @@ impl<T> Pending<T> {
         if let Some(patience) = patience {
             self.deadlines.insert((patience.deadline, self.last_id));
         }
-        let entry = Entry { owner, cancellable, wants_progress: options.progress, patience };
+        let (cancellable, lasting) = (kind != Kind::Handshake, kind == Kind::Listen);
+        let entry = Entry { owner, cancellable, lasting, wants_progress: options.progress, patience };
         self.entries.insert(self.last_id, entry);
         self.last_id
     }

@@ -13,8 +13,19 @@ pub(super) struct Running {
 #[derive(Debug)]
 struct Entry {
     serial: u64,
-    cancellable: bool,
+    kind: Kind,
     batch: Option<u64>,
+}
+
+/// What is special about a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Nothing.
+    Ordinary,
+    /// It cannot be cancelled.
+    Handshake,
+    /// It lasts until somebody ends it.
+    Listen,
 }
 
 /// Requests that came in one array and are answered in one.
@@ -62,25 +73,25 @@ impl Running {
         self.entries.len()
     }
 
-    pub(super) fn insert(&mut self, id: RequestId, cancellable: bool, batch: Option<u64>) -> Ticket {
+    pub(super) fn insert(&mut self, id: RequestId, kind: Kind, batch: Option<u64>) -> Ticket {
         self.last_serial += 1;
         let serial = self.last_serial;
         if let Some(batch) = batch.and_then(|batch| self.batches.get_mut(&batch)) {
             batch.open += 1;
         }
-        self.entries.insert(id.clone(), Entry { serial, cancellable, batch });
+        self.entries.insert(id.clone(), Entry { serial, kind, batch });
         Ticket { id, serial }
     }
 
-    /// Takes a request out as answered; `None` if it is not there any more. Answers its batch.
-    pub(super) fn finish(&mut self, ticket: &Ticket) -> Option<Option<u64>> {
+    /// Takes a request out as answered; `None` if it is not there any more.
+    pub(super) fn finish(&mut self, ticket: &Ticket) -> Option<(Kind, Option<u64>)> {
         self.entries.get(&ticket.id).filter(|entry| entry.serial == ticket.serial)?;
-        self.entries.remove(&ticket.id).map(|entry| entry.batch)
+        self.entries.remove(&ticket.id).map(|entry| (entry.kind, entry.batch))
     }
 
     /// Takes a request out as given up, if it may be.
     pub(super) fn cancel(&mut self, id: &RequestId) -> Option<Ticket> {
-        self.entries.get(id).filter(|entry| entry.cancellable)?;
+        self.entries.get(id).filter(|entry| entry.kind != Kind::Handshake)?;
         let (id, entry) = self.entries.remove_entry(id)?;
         if let Some(batch) = entry.batch.and_then(|batch| self.batches.get_mut(&batch)) {
             batch.open -= 1;

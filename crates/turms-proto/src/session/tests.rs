@@ -595,6 +595,35 @@ fn what_has_failed_to_open_stays_closed() {
 }
 
 #[test]
+fn a_listen_request_ends_however_the_server_says_so() {
+    let listen = |pair: &mut Pair, owner| {
+        let params = RawJson::parse(MODERN_PARAMS).unwrap();
+        let options = RequestOptions::default().timeout(None);
+        let request = pair.client.request("subscriptions/listen", Some(params), options, owner, pair.now).unwrap();
+        let id = request.id.clone();
+        pair.carry(&Message::Request(request));
+        pair.settle();
+        id
+    };
+    let mut pair = Pair::ready(V2026_07_28);
+    listen(&mut pair, "result");
+    let call = pair.calls.remove(0);
+    pair.server.answer(&call.ticket, Ok(RawJson::NULL));
+    let said: Vec<_> = std::iter::from_fn(|| pair.server.next_event()).collect();
+    assert!(matches!(&said[..], [Event::Send(Message::Response(_)), Event::Send(Message::Notification(_))]));
+    said.into_iter().for_each(|event| pair.on_server(event));
+    pair.settle();
+    assert_eq!(pair.answers, [("result", Ok(RawJson::NULL))]);
+
+    let id = listen(&mut pair, "notification");
+    let line = format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#);
+    pair.client.receive(Incoming::decode(line, 1), pair.now);
+    pair.settle();
+    assert!(matches!(pair.answers[1], ("notification", Ok(_))));
+    assert_eq!(pair.client.pending(), 0);
+}
+
+#[test]
 fn everything_is_counted() {
     let mut pair = Pair::ready(V2025_06_18);
     pair.call("a", RequestOptions::default());
