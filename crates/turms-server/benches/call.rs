@@ -3,16 +3,13 @@
 
 use std::task::{Context as TaskContext, Poll, Waker};
 
-use divan::{AllocProfiler, Bencher, black_box};
+use divan::{Bencher, black_box};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use turms_core::{Context, Outcome, Payload, Request, Service};
 use turms_proto::types::{CallTool, CallToolParams, ListTools, Outcome as Rounds, PaginatedParams, ToolResult};
 use turms_proto::{Object, RawJson};
 use turms_server::{Args, Router, Server, Tool};
-
-#[global_allocator]
-static ALLOCATIONS: AllocProfiler = AllocProfiler::system();
 
 fn main() {
     divan::main();

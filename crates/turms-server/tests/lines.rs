@@ -14,12 +14,12 @@ struct Wire {
 impl Wire {
     fn new() -> Self {
         let (near, far) = memory();
-        let server = Server::new("s", "1")
-            .tool(Tool::builder("hello").handler_sync(|| "hello"))
-            .tool(Tool::builder("wait").handler(|| async {
+        let server = Server::new("s", "1").tool(Tool::builder("hello").handler_sync(|| "hello")).tool(
+            Tool::builder("wait").handler(|| async {
                 std::future::pending::<()>().await;
                 ""
-            }));
+            }),
+        );
         tokio::spawn(server.serve(far.0, far.1));
         Self { reader: BufReader::new(near.0).lines(), writer: near.1 }
     }

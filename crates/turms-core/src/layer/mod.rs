@@ -1,4 +1,4 @@
-//! What can stand in front of a service: each is a [`Layer`] that makes a [`Service`] of a service.
+//! What can stand in front of a service: each is a [`Layer`] that makes a [`Service`](crate::Service) of a service.
 //!
 //! Middleware written for `tower` goes through [`tower`].
 

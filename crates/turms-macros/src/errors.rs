@@ -1,0 +1,24 @@
+//! Everything that is wrong with some code, rather than the first of it.
+
+use syn::{Error, Result};
+
+#[derive(Default)]
+pub(crate) struct Errors(Option<Error>);
+
+impl Errors {
+    pub(crate) fn add(&mut self, error: Error) {
+        match &mut self.0 {
+            Some(errors) => errors.combine(error),
+            none => *none = Some(error),
+        }
+    }
+
+    /// What is right goes on.
+    pub(crate) fn keep<T>(&mut self, result: Result<T>) -> Option<T> {
+        result.map_err(|error| self.add(error)).ok()
+    }
+
+    pub(crate) fn finish(self) -> Result<()> {
+        self.0.map_or(Ok(()), Err)
+    }
+}

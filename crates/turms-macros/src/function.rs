@@ -1,0 +1,95 @@
+//! `#[tool]`, `#[prompt]` and `#[resource]` on a function.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::{Attribute, Error, Item, ItemFn, Result};
+
+use crate::description::is_doc;
+use crate::generics::bind;
+use crate::maker::{Maker, allowances};
+use crate::mark::{Kind, Mark};
+use crate::parameter::Parameter;
+
+/// Replaces a function by one that makes the tool, prompt or resource, with the original within.
+pub(crate) fn expand(kind: Kind, attribute: TokenStream, item: TokenStream) -> TokenStream {
+    let word = kind.word();
+    match syn::parse2(item) {
+        Ok(Item::Fn(function)) => match function.sig.receiver() {
+            None => expand_function(kind, attribute, function),
+            Some(receiver) => {
+                let problem = format!("for `#[{word}]` on a method, put `#[server]` on the `impl` block");
+                let error = Error::new_spanned(receiver, problem);
+                let mut method = function;
+                Parameter::strip(&mut method.sig);
+                beside(&error, &method)
+            }
+        },
+        Ok(item) => beside(&Error::new_spanned(&item, format!("`#[{word}]` goes on a function")), &item),
+        Err(error) => error.into_compile_error(),
+    }
+}
+
+fn expand_function(kind: Kind, attribute: TokenStream, mut function: ItemFn) -> TokenStream {
+    let expanded = Mark::parse(kind, attribute).and_then(|mark| making(&mark, &mut function));
+    expanded.unwrap_or_else(|error| beside(&error, &stand_in(kind, &function)))
+}
+
+/// An error, and what prevents others that would only follow from it.
+pub(crate) fn beside(error: &Error, code: &impl ToTokens) -> TokenStream {
+    let error = error.to_compile_error();
+    quote!(#error #code)
+}
+
+/// The function that makes it.
+fn making(mark: &Mark, function: &mut ItemFn) -> Result<TokenStream> {
+    let generics = function.sig.generics.clone();
+    if let Some(lifetime) = generics.lifetimes().next() {
+        let problem = "a function that clients call borrows from nobody: take and return values";
+        return Err(Error::new_spanned(lifetime, problem));
+    }
+    let maker = Maker::read(mark, &function.attrs, &mut function.sig, &generics)?;
+    let mut outer_generics = generics.clone();
+    bind(&mut outer_generics, maker.bounds().iter().cloned());
+    let (declared, _, predicates) = outer_generics.split_for_impl();
+    let (_, used, _) = generics.split_for_impl();
+    let ItemFn { attrs, vis, sig, block, .. } = &*function;
+    let (outer, inner): (Vec<_>, Vec<_>) = attrs.iter().partition(|attribute| is_of_the_outer(attribute));
+    let ident = &sig.ident;
+    let turbofish = used.as_turbofish();
+    let made_type = mark.kind.path();
+    let definitions = maker.definitions();
+    let expression = maker.of_function(&quote!(#ident #turbofish));
+    let allowances = allowances(sig);
+    Ok(quote! {
+        #(#outer)*
+        #vis fn #ident #declared () -> #made_type #predicates {
+            #(#inner)*
+            #allowances
+            #sig #block
+
+            #definitions
+
+            #expression
+        }
+    })
+}
+
+/// What stands for a function that could not be read, so that there is no second error wherever it is used.
+fn stand_in(kind: Kind, function: &ItemFn) -> TokenStream {
+    let ItemFn { attrs, vis, sig, .. } = function;
+    let outer = attrs.iter().filter(|attribute| is_of_the_outer(attribute));
+    let ident = &sig.ident;
+    let made_type = kind.path();
+    let (declared, _, predicates) = sig.generics.split_for_impl();
+    quote! {
+        #(#outer)*
+        #vis fn #ident #declared () -> #made_type #predicates {
+            ::std::unimplemented!()
+        }
+    }
+}
+
+/// Whether an attribute is about the name that others see rather than about the code.
+fn is_of_the_outer(attribute: &Attribute) -> bool {
+    is_doc(attribute) || ["cfg", "deprecated"].iter().any(|name| attribute.path().is_ident(name))
+}

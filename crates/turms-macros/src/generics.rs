@@ -1,0 +1,124 @@
+//! The generics of a function, and those of what is written for it.
+
+use proc_macro2::{TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::punctuated::Punctuated;
+use syn::{GenericParam, Generics, Ident, PredicateType, Token, Type, TypeParam, TypeParamBound, WherePredicate};
+
+/// The part of some generics that types use: those parameters, with the bounds that are about nothing else.
+pub(crate) fn used_by(types: &[&Type], generics: &Generics) -> Generics {
+    let is_used = |param: &&GenericParam| types.iter().any(|ty| mentions(ty, &name_of(param)));
+    let (used, unused): (Vec<_>, Vec<_>) = generics.params.iter().partition(is_used);
+    let stands_alone = |bound: &dyn ToTokens| !unused.iter().any(|param| mentions(bound, &name_of(param)));
+    let params = used.iter().map(|&param| {
+        let mut param = param.clone();
+        if let GenericParam::Type(param) = &mut param {
+            param.bounds = param.bounds.iter().filter(|bound| stands_alone(bound)).cloned().collect();
+        }
+        param
+    });
+    let mut own = Generics { params: params.collect(), ..Generics::default() };
+    if let Some(clause) = &generics.where_clause {
+        let is_ours = |predicate: &&WherePredicate| stands_alone(predicate) && are_mentioned(&own, predicate);
+        let ours = clause.predicates.iter().filter(is_ours).cloned().collect();
+        own.make_where_clause().predicates = ours;
+    }
+    own
+}
+
+/// Adds bounds, each where its type is bound already: clippy warns of a parameter that is bound in two places.
+pub(crate) fn bind(generics: &mut Generics, bounds: impl IntoIterator<Item = WherePredicate>) {
+    for bound in bounds {
+        match parameter_of(generics, &bound) {
+            Some((param, more)) => param.bounds.extend(more.clone()),
+            None => generics.make_where_clause().predicates.push(bound),
+        }
+    }
+}
+
+type Bounds = Punctuated<TypeParamBound, Token![+]>;
+
+/// The parameter that a predicate binds, unless a where clause binds it.
+fn parameter_of<'g, 'p>(
+    generics: &'g mut Generics,
+    predicate: &'p WherePredicate,
+) -> Option<(&'g mut TypeParam, &'p Bounds)> {
+    let (name, bounds) = bound_name(predicate)?;
+    let mut earlier = generics.where_clause.iter().flat_map(|clause| &clause.predicates).filter_map(bound_name);
+    if earlier.any(|(earlier, _)| earlier == name) {
+        return None;
+    }
+    let param = generics.type_params_mut().find(|param| param.ident == *name)?;
+    Some((param, bounds))
+}
+
+/// What a predicate says of a single name.
+fn bound_name(predicate: &WherePredicate) -> Option<(&Ident, &Bounds)> {
+    match predicate {
+        WherePredicate::Type(PredicateType { bounded_ty: Type::Path(ty), bounds, .. }) => {
+            Some((ty.path.get_ident()?, bounds))
+        }
+        _ => None,
+    }
+}
+
+/// Whether one of the parameters occurs in some code.
+pub(crate) fn are_mentioned(generics: &Generics, code: &dyn ToTokens) -> bool {
+    generics.params.iter().any(|param| mentions(code, &name_of(param)))
+}
+
+/// Whether a name occurs in some code.
+pub(crate) fn mentions(code: &dyn ToTokens, name: &str) -> bool {
+    fn search(tokens: TokenStream, name: &str) -> bool {
+        tokens.into_iter().any(|token| match token {
+            TokenTree::Ident(ident) => ident == name,
+            TokenTree::Group(group) => search(group.stream(), name),
+            TokenTree::Punct(_) | TokenTree::Literal(_) => false,
+        })
+    }
+    search(code.to_token_stream(), name)
+}
+
+fn name_of(param: &GenericParam) -> String {
+    let name = match param {
+        GenericParam::Lifetime(param) => &param.lifetime.ident,
+        GenericParam::Type(param) => &param.ident,
+        GenericParam::Const(param) => &param.ident,
+    };
+    name.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use quote::quote;
+    use syn::parse_quote;
+
+    use super::*;
+
+    fn generics() -> Generics {
+        let mut generics: Generics = parse_quote!(<T: Store + Into<U>, U, const N: usize>);
+        generics.where_clause = Some(parse_quote!(where T::Item: Clone, U: Clone));
+        generics
+    }
+
+    fn written(generics: &Generics) -> String {
+        let clause = &generics.where_clause;
+        quote!(#generics #clause).to_string()
+    }
+
+    #[test]
+    fn bounds_go_with_the_parameters_that_are_used() {
+        let used = used_by(&[&parse_quote!(T::Item), &parse_quote!([u8; N])], &generics());
+        assert_eq!(written(&used), "< T : Store , const N : usize > where T :: Item : Clone");
+        assert_eq!(written(&used_by(&[&parse_quote!(u8)], &generics())), "");
+    }
+
+    #[test]
+    fn a_parameter_is_bound_in_one_place() {
+        let mut bound = generics();
+        bind(&mut bound, [parse_quote!(T: Send), parse_quote!(U: Send), parse_quote!(T::Item: Send)]);
+        let expected = "< T : Store + Into < U > + Send , U , const N : usize > \
+                        where T :: Item : Clone , U : Clone , U : Send , T :: Item : Send";
+        assert_eq!(written(&bound), expected);
+    }
+}

@@ -1,0 +1,220 @@
+//! What `#[tool(..)]`, `#[prompt(..)]` and `#[resource(..)]` say.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote};
+use syn::ext::IdentExt as _;
+use syn::parse::{ParseStream, Parser as _};
+use syn::{Attribute, Error, Expr, ExprLit, Ident, Lit, LitStr, Meta, Result, Token};
+
+use crate::template::Template;
+
+/// One of the attributes, with what stands in its parentheses.
+pub(crate) struct Mark {
+    pub(crate) kind: Kind,
+    /// Where a resource is.
+    pub(crate) uri: Option<Template>,
+    entries: Vec<Entry>,
+}
+
+struct Entry {
+    key: Ident,
+    value: Option<Lit>,
+}
+
+impl Mark {
+    /// Reads what stands in the parentheses.
+    pub(crate) fn parse(kind: Kind, tokens: TokenStream) -> Result<Self> {
+        (|input: ParseStream<'_>| Self::parse_stream(kind, input)).parse2(tokens)
+    }
+
+    /// Reads an attribute of a method, if it is one of ours.
+    pub(crate) fn of_attribute(attribute: &Attribute) -> Option<Result<Self>> {
+        let word = &attribute.path().segments.last()?.ident;
+        let kind = Kind::ALL.into_iter().find(|kind| word == kind.word())?;
+        Some(match &attribute.meta {
+            Meta::Path(_) => Self::parse(kind, TokenStream::new()).map_err(|error| at(&error, word.span())),
+            Meta::List(list) => Self::parse(kind, list.tokens.clone()),
+            Meta::NameValue(pair) => Err(Error::new_spanned(pair, format!("write `#[{word}(..)]`"))),
+        })
+    }
+
+    fn parse_stream(kind: Kind, input: ParseStream<'_>) -> Result<Self> {
+        let uri = match kind {
+            Kind::Resource => Some(Template::parse(&uri(input)?)?),
+            Kind::Tool | Kind::Prompt => None,
+        };
+        let mut entries: Vec<Entry> = Vec::new();
+        while !input.is_empty() {
+            let entry = Entry::parse(kind, input)?;
+            if entries.iter().any(|earlier| earlier.key == entry.key) {
+                let problem = format!("`{}` is given twice", entry.key);
+                return Err(Error::new(entry.key.span(), problem));
+            }
+            entries.push(entry);
+            if !input.is_empty() {
+                input.parse::<Token![,]>()?;
+            }
+        }
+        Ok(Self { kind, uri, entries })
+    }
+
+    /// The name under which clients know it: what the attribute says, or else the function's.
+    pub(crate) fn name(&self, function: &Ident) -> Result<LitStr> {
+        let given = self.entries.iter().find(|entry| entry.key == "name");
+        let name = match given.and_then(|entry| entry.value.as_ref()) {
+            Some(Lit::Str(name)) => name.clone(),
+            _ => LitStr::new(&function.unraw().to_string(), function.span()),
+        };
+        if self.kind == Kind::Tool && !is_tool_name(&name.value()) {
+            let problem = format!(
+                "{:?} cannot be the name of a tool: a name is 1 to 64 letters (a to z, A to Z), digits, `_`, `-`, `.` \
+                 and `/`",
+                name.value()
+            );
+            return Err(Error::new(name.span(), problem));
+        }
+        Ok(name)
+    }
+
+    /// The builder with all that the attribute says, described by `documentation` unless by the attribute.
+    pub(crate) fn builder(&self, name: &LitStr, documentation: Option<&str>) -> TokenStream {
+        let path = self.kind.path();
+        let begun = match &self.uri {
+            Some(template) => {
+                let uri = &template.uri;
+                quote!(#path::builder(#uri).name(#name))
+            }
+            None => quote!(#path::builder(#name)),
+        };
+        let own_description = self.entries.iter().any(|entry| entry.key == "description");
+        let description = documentation.filter(|_| !own_description).into_iter();
+        let calls = self.entries.iter().filter(|entry| entry.key != "name").map(|entry| {
+            let Entry { key, value } = entry;
+            quote!(.#key(#value))
+        });
+        quote!(#begun #(.description(#description))* #(#calls)*)
+    }
+}
+
+impl Entry {
+    fn parse(kind: Kind, input: ParseStream<'_>) -> Result<Self> {
+        let key = input.call(Ident::parse_any)?;
+        let known = kind.keys().iter().find(|(name, _)| key == name);
+        let Some((_, form)) = known else {
+            let names: Vec<_> = kind.keys().iter().map(|(name, _)| format!("`{name}`")).collect();
+            let problem = format!("`#[{}]` does not know `{key}`; it takes {}", kind.word(), names.join(", "));
+            return Err(Error::new(key.span(), problem));
+        };
+        let value = if input.peek(Token![=]) {
+            input.parse::<Token![=]>()?;
+            Some(input.parse::<Expr>()?)
+        } else {
+            None
+        };
+        let value = form.check(&key, value)?;
+        Ok(Self { key, value })
+    }
+}
+
+/// What may follow a key.
+#[derive(Clone, Copy)]
+enum Form {
+    /// Nothing.
+    Flag,
+    /// Nothing, or true or false.
+    Choice,
+    /// A text.
+    Text,
+}
+
+impl Form {
+    /// The literal to hand to the builder's method of the key's name.
+    fn check(self, key: &Ident, value: Option<Expr>) -> Result<Option<Lit>> {
+        match (self, value) {
+            (Self::Flag, None) => Ok(None),
+            (Self::Flag, Some(value)) => {
+                Err(Error::new_spanned(value, format!("`{key}` takes no value: write it, or leave it out")))
+            }
+            (Self::Choice, None) => Ok(Some(syn::parse_quote!(true))),
+            (Self::Choice, Some(Expr::Lit(ExprLit { lit: Lit::Bool(choice), .. }))) => Ok(Some(Lit::Bool(choice))),
+            (Self::Choice, Some(value)) => {
+                Err(Error::new_spanned(value, format!("`{key}` takes `true` or `false`, written out")))
+            }
+            (Self::Text, Some(Expr::Lit(ExprLit { lit: Lit::Str(text), .. }))) => Ok(Some(Lit::Str(text))),
+            (Self::Text, Some(value)) => {
+                Err(Error::new_spanned(value, format!("`{key}` takes a text, written out: `{key} = \"..\"`")))
+            }
+            (Self::Text, None) => Err(Error::new(key.span(), format!("`{key}` takes a text: `{key} = \"..\"`"))),
+        }
+    }
+}
+
+/// What a function is made into.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Tool,
+    Prompt,
+    Resource,
+}
+
+impl Kind {
+    const ALL: [Self; 3] = [Self::Tool, Self::Prompt, Self::Resource];
+
+    /// The attribute's name, which is also that of `Server`'s method.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Tool => "tool",
+            Self::Prompt => "prompt",
+            Self::Resource => "resource",
+        }
+    }
+
+    /// The type of the thing made.
+    pub(crate) fn path(self) -> TokenStream {
+        let name = match self {
+            Self::Tool => "Tool",
+            Self::Prompt => "Prompt",
+            Self::Resource => "Resource",
+        };
+        let name = format_ident!("{name}");
+        quote!(::turms::#name)
+    }
+
+    /// What the attribute takes: each key is also a method of the builder.
+    fn keys(self) -> &'static [(&'static str, Form)] {
+        match self {
+            Self::Tool => &[
+                ("name", Form::Text),
+                ("title", Form::Text),
+                ("description", Form::Text),
+                ("read_only", Form::Flag),
+                ("idempotent", Form::Flag),
+                ("destructive", Form::Choice),
+                ("open_world", Form::Choice),
+            ],
+            Self::Prompt => &[("name", Form::Text), ("title", Form::Text), ("description", Form::Text)],
+            Self::Resource => {
+                &[("name", Form::Text), ("title", Form::Text), ("description", Form::Text), ("mime_type", Form::Text)]
+            }
+        }
+    }
+}
+
+fn uri(input: ParseStream<'_>) -> Result<LitStr> {
+    let missing = "`#[resource]` begins with the URI, written out: `#[resource(\"config://app\")]`";
+    let uri = input.parse::<LitStr>().map_err(|error| Error::new(error.span(), missing))?;
+    if !input.is_empty() {
+        input.parse::<Token![,]>()?;
+    }
+    Ok(uri)
+}
+
+fn is_tool_name(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'/'))
+}
+
+/// The same error elsewhere: what is missing in an attribute of a method is not missing in `#[server]`.
+fn at(error: &Error, span: Span) -> Error {
+    Error::new(span, error)
+}

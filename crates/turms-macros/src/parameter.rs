@@ -1,0 +1,249 @@
+//! The parameters of a marked function: what the caller gives, and what is taken from around the call.
+
+use syn::ext::IdentExt as _;
+use syn::{
+    Attribute, Error, FnArg, GenericArgument, Ident, LitStr, Pat, PatIdent, PatType, PathArguments, PathSegment,
+    Result, Signature, Type,
+};
+
+use crate::argument::Argument;
+use crate::description::is_doc;
+use crate::errors::Errors;
+use crate::generics::mentions;
+use crate::mark::{Kind, Mark};
+
+/// One parameter, in the function's order.
+pub(crate) enum Parameter {
+    /// The caller gives it by name.
+    Argument(Argument),
+    /// It is taken from the call.
+    Extractor(Type),
+}
+
+impl Parameter {
+    /// Reads the parameters but not `self`, and leaves in the signature only what a function may have.
+    pub(crate) fn take_all(mark: &Mark, signature: &mut Signature) -> Result<Vec<Self>> {
+        let mut errors = Errors::default();
+        let mut parameters = Vec::new();
+        for input in &mut signature.inputs {
+            if let FnArg::Typed(typed) = input {
+                errors.keep(Self::take(mark.kind, typed).map(|parameter| parameters.push(parameter)));
+            }
+        }
+        errors.finish()?;
+        check_together(mark, &signature.ident, &parameters)?;
+        Ok(parameters)
+    }
+
+    /// Leaves in a signature that will not be read only what a function may have.
+    pub(crate) fn strip(signature: &mut Signature) {
+        for input in &mut signature.inputs {
+            if let FnArg::Typed(typed) = input {
+                Notes::take(&mut typed.attrs);
+            }
+        }
+    }
+
+    fn take(kind: Kind, typed: &mut PatType) -> Result<Self> {
+        let notes = Notes::take(&mut typed.attrs);
+        if notes.extract.is_some() || is_extractor(&typed.ty) {
+            return match notes.of_an_argument() {
+                Some(note) => Err(Error::new_spanned(
+                    note,
+                    "this describes an argument, and the parameter is none: it is taken from the call",
+                )),
+                None => Ok(Self::Extractor((*typed.ty).clone())),
+            };
+        }
+        check_type(&typed.ty)?;
+        Ok(Self::Argument(Argument {
+            ident: argument_name(&typed.pat)?,
+            ty: (*typed.ty).clone(),
+            header: notes.header(kind)?,
+            attributes: notes.field,
+        }))
+    }
+
+    pub(crate) fn as_argument(&self) -> Option<&Argument> {
+        match self {
+            Self::Argument(argument) => Some(argument),
+            Self::Extractor(_) => None,
+        }
+    }
+
+    /// Its type, if it is the caller's arguments as a whole.
+    fn as_all_arguments(&self) -> Option<&Type> {
+        match self {
+            Self::Extractor(ty) if is_args(option_of(ty).unwrap_or(ty)) => Some(ty),
+            Self::Argument(_) | Self::Extractor(_) => None,
+        }
+    }
+}
+
+/// Attributes of a parameter that no function may have.
+#[derive(Default)]
+struct Notes {
+    /// Go to the field of the argument struct.
+    field: Vec<Attribute>,
+    header: Option<Attribute>,
+    extract: Option<Attribute>,
+}
+
+impl Notes {
+    fn take(attributes: &mut Vec<Attribute>) -> Self {
+        let mut notes = Self::default();
+        for attribute in std::mem::take(attributes) {
+            let path = attribute.path();
+            if path.is_ident("header") {
+                notes.header = Some(attribute);
+            } else if path.is_ident("extract") {
+                notes.extract = Some(attribute);
+            } else if is_doc(&attribute) || FIELD_ATTRIBUTES.iter().any(|name| path.is_ident(name)) {
+                notes.field.push(attribute);
+            } else {
+                attributes.push(attribute);
+            }
+        }
+        notes
+    }
+
+    /// What only an argument can have; a doc comment is welcome everywhere.
+    fn of_an_argument(&self) -> Option<&Attribute> {
+        let field = self.field.iter().find(|attribute| !is_doc(attribute));
+        field.or(self.header.as_ref())
+    }
+
+    fn header(&self, kind: Kind) -> Result<Option<LitStr>> {
+        let Some(attribute) = &self.header else { return Ok(None) };
+        if kind != Kind::Tool {
+            let problem = "only the arguments of a tool are repeated in headers";
+            return Err(Error::new_spanned(attribute, problem));
+        }
+        let name: LitStr =
+            attribute.parse_args().map_err(|error| Error::new(error.span(), "write `#[header(\"Name\")]`"))?;
+        let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+        if name.value().is_empty() || !name.value().chars().all(is_token) {
+            let problem = "a header's name is letters, digits and any of \"!#$%&'*+-.^_`|~\"";
+            return Err(Error::new(name.span(), problem));
+        }
+        Ok(Some(name))
+    }
+}
+
+/// What the derives of the argument struct read.
+const FIELD_ATTRIBUTES: [&str; 4] = ["serde", "schemars", "validate", "garde"];
+
+/// Extractors, by the last segment of their path.
+const EXTRACTORS: [&str; 10] = [
+    "Cancellation",
+    "ClientInfo",
+    "Completing",
+    "Context",
+    "Headers",
+    "Meta",
+    "Principal",
+    "Progress",
+    "Session",
+    "Uri",
+];
+
+/// Those that say of what in angle brackets.
+const GENERIC_EXTRACTORS: [&str; 3] = ["Args", "Extension", "State"];
+
+fn is_extractor(ty: &Type) -> bool {
+    let Some(segment) = outer(ty) else { return false };
+    let is_one_of = |names: &[&str]| names.iter().any(|name| segment.ident == name);
+    match &segment.arguments {
+        PathArguments::None => is_one_of(&EXTRACTORS),
+        PathArguments::AngleBracketed(_) if is_one_of(&["Arc", "Option"]) => inner(segment).is_some_and(is_extractor),
+        PathArguments::AngleBracketed(_) => is_one_of(&GENERIC_EXTRACTORS),
+        PathArguments::Parenthesized(_) => false,
+    }
+}
+
+fn is_args(ty: &Type) -> bool {
+    outer(ty).is_some_and(|segment| segment.ident == "Args")
+}
+
+/// The last segment of a type's path.
+fn outer(ty: &Type) -> Option<&PathSegment> {
+    match ty {
+        Type::Path(path) => path.path.segments.last(),
+        // What a `macro_rules!` put here.
+        Type::Group(group) => outer(&group.elem),
+        _ => None,
+    }
+}
+
+/// The `T` of `Option<T>`.
+fn inner(segment: &PathSegment) -> Option<&Type> {
+    match &segment.arguments {
+        PathArguments::AngleBracketed(arguments) => match arguments.args.first()? {
+            GenericArgument::Type(ty) => Some(ty),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The `T` of a type that is `Option<T>`.
+pub(crate) fn option_of(ty: &Type) -> Option<&Type> {
+    outer(ty).filter(|outer| outer.ident == "Option").and_then(inner)
+}
+
+fn argument_name(pattern: &Pat) -> Result<Ident> {
+    match pattern {
+        Pat::Ident(PatIdent { by_ref: None, subpat: None, ident, .. }) => Ok(ident.clone()),
+        _ => Err(Error::new_spanned(
+            pattern,
+            "callers give an argument by its name: name it here, and take it apart in the body",
+        )),
+    }
+}
+
+fn check_type(ty: &Type) -> Result<()> {
+    let problem = match ty {
+        Type::Reference(reference) if is_extractor(&reference.elem) => {
+            "take it by value: what is taken from the call belongs to the function"
+        }
+        Type::Reference(_) => {
+            "an argument belongs to the function: take `String` rather than `&str`, `Vec<T>` rather than `&[T]`"
+        }
+        Type::ImplTrait(_) => "name the type of an argument: clients are told what it is",
+        ty if mentions(ty, "Self") => "name the type of an argument rather than write `Self`",
+        _ => return Ok(()),
+    };
+    Err(Error::new_spanned(ty, problem))
+}
+
+/// What no parameter can tell alone.
+fn check_together(mark: &Mark, function: &Ident, parameters: &[Parameter]) -> Result<()> {
+    let whole: Vec<&Type> = parameters.iter().filter_map(Parameter::as_all_arguments).collect();
+    let single: Vec<&Argument> = parameters.iter().filter_map(Parameter::as_argument).collect();
+    if let [_, second, ..] = whole.as_slice() {
+        return Err(Error::new_spanned(
+            second,
+            "`Args` takes all the arguments, so there is nothing left for this one",
+        ));
+    }
+    if let ([_], [argument, ..]) = (whole.as_slice(), single.as_slice()) {
+        let problem = "`Args` takes all the arguments already: move this one into its struct";
+        return Err(Error::new(argument.ident.span(), problem));
+    }
+    let Some(template) = &mark.uri else { return Ok(()) };
+    let mut errors = Errors::default();
+    for argument in &single {
+        if !template.variables.iter().any(|name| argument.ident.unraw() == name) {
+            let uri = template.uri.value();
+            let problem = format!("{uri:?} has no variable `{}`", argument.ident.unraw());
+            errors.add(Error::new(argument.ident.span(), problem));
+        }
+    }
+    for name in template.variables.iter().filter(|_| whole.is_empty()) {
+        if !single.iter().any(|argument| argument.ident.unraw() == name) {
+            let problem = format!("`{function}` has no parameter for the variable `{name}`");
+            errors.add(Error::new(template.uri.span(), problem));
+        }
+    }
+    errors.finish()
+}

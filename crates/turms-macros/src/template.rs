@@ -1,0 +1,79 @@
+//! The variables in a URI template.
+
+use syn::{Error, LitStr, Result};
+
+/// A URI, or the form of a family of them, with the names of its variables.
+pub(crate) struct Template {
+    pub(crate) uri: LitStr,
+    pub(crate) variables: Vec<String>,
+}
+
+impl Template {
+    /// Finds the variables. What is wrong beyond that, the builder finds when the server is put together.
+    pub(crate) fn parse(uri: &LitStr) -> Result<Self> {
+        let variables = variables(&uri.value()).map_err(|problem| {
+            let problem = format!("not a URI template of RFC 6570: {problem}");
+            Error::new(uri.span(), problem)
+        })?;
+        Ok(Self { uri: uri.clone(), variables })
+    }
+}
+
+fn variables(uri: &str) -> std::result::Result<Vec<String>, String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut rest = uri;
+    while let Some((literal, after)) = rest.split_once('{') {
+        no_stray_brace(literal)?;
+        let (expression, after) = after.split_once('}').ok_or("`{` is never closed by `}`")?;
+        for name in expression.trim_start_matches(OPERATORS).split(',') {
+            let name = variable(name).ok_or_else(|| format!("`{{{expression}}}` does not name a variable"))?;
+            if found.iter().any(|earlier| earlier == name) {
+                return Err(format!("the variable `{name}` appears twice"));
+            }
+            found.push(name.to_owned());
+        }
+        rest = after;
+    }
+    no_stray_brace(rest)?;
+    Ok(found)
+}
+
+/// What may stand before the names.
+const OPERATORS: [char; 7] = ['+', '#', '.', '/', ';', '?', '&'];
+
+/// A name without the modifiers `*` and `:3`.
+fn variable(text: &str) -> Option<&str> {
+    let name = text.strip_suffix('*').unwrap_or(text);
+    let name = name.split_once(':').map_or(name, |(name, _)| name);
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '%');
+    (!name.is_empty() && name.chars().all(is_part)).then_some(name)
+}
+
+fn no_stray_brace(literal: &str) -> std::result::Result<(), String> {
+    match literal.contains('}') {
+        true => Err("`}` closes nothing".to_owned()),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_expression_has_names() {
+        let uri = "files://{host}/{+path}{/more*}{?q,limit:3}{&page}{#part}";
+        let names = ["host", "path", "more", "q", "limit", "page", "part"];
+        assert_eq!(variables(uri).unwrap(), names);
+        assert_eq!(variables("config://app").unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        assert_eq!(variables("a://{id").unwrap_err(), "`{` is never closed by `}`");
+        assert_eq!(variables("a://id}").unwrap_err(), "`}` closes nothing");
+        assert_eq!(variables("a://{}").unwrap_err(), "`{}` does not name a variable");
+        assert_eq!(variables("a://{=id}").unwrap_err(), "`{=id}` does not name a variable");
+        assert_eq!(variables("a://{id}/{id}").unwrap_err(), "the variable `id` appears twice");
+    }
+}

@@ -1,0 +1,89 @@
+//! A toolkit for the Model Context Protocol. This crate is the one to name in `Cargo.toml`: it has no code of its own, and
+//! brings together the crates that have.
+//!
+//! ```no_run
+//! use turms::prelude::*;
+//!
+//! /// Adds two numbers.
+//! #[tool(read_only)]
+//! async fn add(
+//!     /// the first number
+//!     a: f64,
+//!     /// the second number
+//!     b: f64,
+//! ) -> f64 {
+//!     a + b
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> turms::Result<()> {
+//!     Server::new("calculator", "1.0.0").tool(add).serve_stdio().await
+//! }
+//! ```
+//!
+//! - Functions become part of a server with [`macro@tool`], [`macro@prompt`] and [`macro@resource`], and the methods of an
+//!   object with [`macro@server`]. The same can be written by hand with [`Tool::builder`], [`Prompt::builder`] and
+//!   [`Resource::builder`].
+//! - What a function may take beside its arguments implements [`FromCall`]; what it may return implements
+//!   [`IntoToolResult`], [`IntoPromptResult`] or [`IntoResourceResult`].
+//! - [`types`] has the types of the protocol; [`proto`] and [`core`] the layers below.
+//!
+//! # Types of your own
+//!
+//! Types that travel as arguments derive `serde::Deserialize` and `schemars::JsonSchema`; those that a tool returns as
+//! [`Json`] derive `serde::Serialize` and `schemars::JsonSchema`. Name both crates in your `Cargo.toml` for that: what a
+//! derive writes refers to its crate by name, so the derives cannot be had through this one.
+//!
+//! ```toml
+//! schemars = "1"
+//! serde = { version = "1", features = ["derive"] }
+//! ```
+
+#[doc(no_inline)]
+pub use turms_core as core;
+#[doc(no_inline)]
+pub use turms_proto as proto;
+#[doc(no_inline)]
+pub use turms_proto::types;
+pub use turms_server::ServeError as Error;
+pub use turms_server::{
+    Args, AskError, Call, Cancellation, CancellationToken, Change, ClientInfo, Completing, Context, Elicited,
+    Extension, FromCall, Handler, Headers, IntoCompletion, IntoPrompt, IntoPromptResult, IntoResource,
+    IntoResourceResult, IntoTool, IntoToolResult, Item, Json, Principal, Progress, Prompt, PromptBuilder, Rejection,
+    Resource, ResourceBuilder, Router, SchemaError, SealKey, Server, ServerHandle, ServerParts, Session, SharedService,
+    State, SyncHandler, Tool, ToolBuilder, Uri, testing,
+};
+
+#[doc = include_str!("../docs/tool.md")]
+pub use turms_macros::tool;
+
+#[doc = include_str!("../docs/prompt.md")]
+pub use turms_macros::prompt;
+
+#[doc = include_str!("../docs/resource.md")]
+pub use turms_macros::resource;
+
+#[doc = include_str!("../docs/server.md")]
+pub use turms_macros::server;
+
+/// What comes of serving.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What most servers name: `use turms::prelude::*;`.
+pub mod prelude {
+    #[doc(no_inline)]
+    pub use crate::proto::ErrorObject;
+    #[doc(no_inline)]
+    pub use crate::types::{Completion, Content, Meta, PromptMessage, PromptResult, ResourceContents, ToolResult};
+    #[doc(no_inline)]
+    pub use crate::{
+        Args, Cancellation, ClientInfo, Completing, Context, Elicited, Extension, Headers, Json, Principal, Progress,
+        Prompt, Resource, Server, State, Tool, prompt, resource, server, tool,
+    };
+}
+
+/// What the attributes write refers to. Not for use by hand.
+#[doc(hidden)]
+pub mod __private {
+    pub use {schemars, serde};
+}

@@ -1,0 +1,557 @@
+//! What the attributes make of functions and methods, called within this process.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use turms::core::{Context as CallContext, Request, Service as _};
+use turms::prelude::*;
+use turms::proto::method::Method;
+use turms::proto::{Object, RawJson};
+use turms::types::{
+    CallTool, CallToolParams, GetPrompt, GetPromptParams, ListPrompts, ListResourceTemplates, ListResources, ListTools,
+    PaginatedParams, Prompt as PromptSpec, ReadResource, ReadResourceParams, Tool as ToolSpec,
+};
+use turms::{Call, FromCall, Rejection, Router, Uri};
+
+async fn ask<M: Method>(router: &Router, params: M::Params) -> Result<Value, ErrorObject> {
+    let payload = router.call(Request::new::<M>(params), CallContext::in_process()).await?;
+    Ok(payload.into_raw().unwrap().decode().unwrap())
+}
+
+fn object(value: &Value) -> Object {
+    Object::encode(value).unwrap()
+}
+
+async fn call(router: &Router, name: &str, arguments: Value) -> ToolResult {
+    let params = CallToolParams::new(name).arguments(object(&arguments));
+    serde_json::from_value(ask::<CallTool>(router, params).await.unwrap()).unwrap()
+}
+
+async fn text(router: &Router, name: &str, arguments: Value) -> String {
+    call(router, name, arguments).await.text()
+}
+
+async fn read(router: &Router, uri: &str) -> Result<String, ErrorObject> {
+    let result = ask::<ReadResource>(router, ReadResourceParams::new(uri)).await?;
+    Ok(result["contents"][0]["text"].as_str().unwrap().to_owned())
+}
+
+fn build(server: Server) -> Router {
+    server.build().unwrap()
+}
+
+fn server() -> Server {
+    Server::new("test", "1.0.0")
+}
+
+fn only_tool(tool: impl turms::IntoTool) -> (ToolSpec, Value) {
+    let spec = tool.into_tool().spec().clone();
+    let schema = spec.input_schema.decode().unwrap();
+    (spec, schema)
+}
+
+mod tools {
+    use super::*;
+
+    /// Adds two numbers.
+    ///
+    /// Any two.
+    #[tool(read_only, destructive = false, open_world = false, title = "Addition")]
+    async fn add(
+        /// the first number
+        a: f64,
+        /** the second number */
+        b: f64,
+    ) -> f64 {
+        a + b
+    }
+
+    #[tokio::test]
+    async fn a_function_becomes_a_tool() {
+        let router = build(server().tool(add));
+        assert_eq!(text(&router, "add", json!({ "a": 1.5, "b": 2 })).await, "3.5");
+        let list = ask::<ListTools>(&router, PaginatedParams::new()).await.unwrap();
+        let tool = &list["tools"][0];
+        assert_eq!(tool["name"], "add");
+        assert_eq!(tool["title"], "Addition");
+        assert_eq!(tool["description"], "Adds two numbers.\n\nAny two.");
+        let hints = json!({ "readOnlyHint": true, "destructiveHint": false, "openWorldHint": false });
+        assert_eq!(tool["annotations"], hints);
+        let number = |description: &str| json!({ "type": "number", "format": "double", "description": description });
+        let schema = json!({
+            "type": "object",
+            "properties": { "a": number("the first number"), "b": number("the second number") },
+            "required": ["a", "b"],
+        });
+        assert_eq!(tool["inputSchema"], schema);
+    }
+
+    #[tokio::test]
+    async fn a_missing_argument_is_told_to_the_model() {
+        let result = call(&build(server().tool(add)), "add", json!({ "a": 1 })).await;
+        assert!(result.failed());
+        assert!(result.text().contains("\"b\""), "{}", result.text());
+    }
+
+    #[tool(name = "files/read.v2", description = "Reads.", idempotent, destructive)]
+    fn renamed() {}
+
+    #[test]
+    fn the_attribute_can_say_what_the_function_does_not() {
+        let (spec, schema) = only_tool(renamed);
+        assert_eq!(spec.name, "files/read.v2");
+        assert_eq!(spec.description.as_deref(), Some("Reads."));
+        let annotations = spec.annotations.unwrap();
+        assert_eq!((annotations.idempotent_hint, annotations.destructive_hint), (Some(true), Some(true)));
+        assert_eq!(annotations.read_only_hint, None);
+        assert_eq!(schema, json!({ "type": "object", "additionalProperties": false }));
+    }
+
+    #[tool]
+    fn r#match(r#type: String, limit: Option<u8>, mut words: Vec<String>) -> String {
+        words.sort();
+        format!("{type} {limit:?} {words:?}", r#type = r#type)
+    }
+
+    #[tokio::test]
+    async fn an_option_may_be_left_out() {
+        let router = build(server().tool(r#match));
+        let some = json!({ "type": "a", "limit": 3, "words": ["z", "y"] });
+        assert_eq!(text(&router, "match", some).await, r#"a Some(3) ["y", "z"]"#);
+        assert_eq!(text(&router, "match", json!({ "type": "b", "words": [] })).await, "b None []");
+        let (_, schema) = only_tool(r#match);
+        assert_eq!(schema["required"], json!(["type", "words"]));
+    }
+
+    #[derive(Deserialize, schemars::JsonSchema)]
+    struct Place {
+        lat: f64,
+        lon: f64,
+    }
+
+    #[tool]
+    async fn locate(Args(place): Args<Place>, _: Context) -> String {
+        format!("{}/{}", place.lat, place.lon)
+    }
+
+    #[tool]
+    async fn travel(from: Place, to: Place) -> f64 {
+        (from.lat - to.lat) + (from.lon - to.lon)
+    }
+
+    #[tokio::test]
+    async fn structs_are_arguments_or_all_of_them() {
+        let router = build(server().tool(locate).tool(travel));
+        let here = json!({ "lat": 1, "lon": 2 });
+        assert_eq!(text(&router, "locate", here.clone()).await, "1/2");
+        assert_eq!(text(&router, "travel", json!({ "from": here, "to": here })).await, "0");
+    }
+
+    #[tool]
+    pub(crate) async fn show<T: Display>(value: T, rest: Option<Vec<T>>) -> String {
+        let rest: Vec<String> = rest.iter().flatten().map(ToString::to_string).collect();
+        format!("{value} {}", rest.join(" "))
+    }
+
+    trait Unit {
+        type Amount: Display + Send + 'static;
+        const NAME: &'static str;
+    }
+
+    struct Metre;
+
+    impl Unit for Metre {
+        type Amount = u16;
+        const NAME: &'static str = "m";
+    }
+
+    #[tool(name = "measure")]
+    fn measure<U, const N: usize>(amount: U::Amount) -> String
+    where
+        U: Unit + 'static,
+    {
+        format!("{amount:>N$} {}", U::NAME)
+    }
+
+    #[tokio::test]
+    async fn generic_functions_are_tools_of_a_type() {
+        let router = build(server().tool(show::<u8>).tool(measure::<Metre, 4>));
+        assert_eq!(text(&router, "show", json!({ "value": 1, "rest": [2, 3] })).await, "1 2 3");
+        assert!(call(&router, "show", json!({ "value": "one" })).await.failed());
+        assert_eq!(text(&router, "measure", json!({ "amount": 7 })).await, "   7 m");
+    }
+
+    #[tool]
+    fn greeting(greeting: String, arguments: u8) -> String {
+        format!("{greeting} {arguments}")
+    }
+
+    #[tool]
+    fn countdown(from: u8) -> String {
+        if from == 0 { "0".to_owned() } else { format!("{from} {}", countdown(from - 1)) }
+    }
+
+    #[tokio::test]
+    async fn names_do_not_get_in_each_others_way() {
+        let router = build(server().tool(greeting).tool(countdown));
+        assert_eq!(text(&router, "greeting", json!({ "greeting": "hi", "arguments": 1 })).await, "hi 1");
+        assert_eq!(text(&router, "countdown", json!({ "from": 2 })).await, "2 1 0");
+    }
+
+    struct Twice(String);
+
+    impl FromCall for Twice {
+        fn from_call(call: &mut Call) -> Result<Self, Rejection> {
+            let State(text) = State::<String>::from_call(call)?;
+            Ok(Self(format!("{text}{text}")))
+        }
+    }
+
+    #[tool]
+    async fn surroundings(
+        suffix: String,
+        State(text): State<String>,
+        #[extract] twice: Twice,
+        nobody: Option<Principal>,
+        meta: Meta,
+    ) -> String {
+        format!("{text} {} {} {}{suffix}", twice.0, nobody.is_none(), meta.is_empty())
+    }
+
+    #[tokio::test]
+    async fn extractors_are_taken_from_the_call() {
+        let router = build(server().state("x".to_owned()).tool(surroundings));
+        assert_eq!(text(&router, "surroundings", json!({ "suffix": "!" })).await, "x xx true true!");
+        assert_eq!(only_tool(surroundings).1["required"], json!(["suffix"]));
+    }
+
+    #[tool]
+    fn bounded(
+        #[schemars(range(min = 1, max = 5))] stars: u8,
+        #[serde(rename = "comment", default)] remark: String,
+    ) -> String {
+        format!("{stars}{remark}")
+    }
+
+    #[tokio::test]
+    async fn attributes_of_parameters_are_those_of_fields() {
+        let router = build(server().tool(bounded));
+        assert_eq!(text(&router, "bounded", json!({ "stars": 5, "comment": "!" })).await, "5!");
+        assert!(call(&router, "bounded", json!({ "stars": 6 })).await.failed());
+    }
+
+    #[tool]
+    fn regional(#[header("Region")] region: String, #[header("Zone")] zone: Option<u32>) -> String {
+        format!("{region} {zone:?}")
+    }
+
+    #[tokio::test]
+    async fn a_header_is_named_in_the_schema() {
+        let (_, schema) = only_tool(regional);
+        assert_eq!(schema["properties"]["region"], json!({ "type": "string", "x-mcp-header": "Region" }));
+        assert_eq!(schema["properties"]["zone"]["x-mcp-header"], "Zone");
+        assert_eq!(schema["properties"]["zone"]["type"], "integer");
+        assert_eq!(schema["properties"]["zone"].get("default"), None);
+        assert_eq!(schema["required"], json!(["region"]));
+        let router = build(server().tool(regional));
+        assert_eq!(text(&router, "regional", json!({ "region": "eu" })).await, "eu None");
+    }
+
+    #[derive(Serialize, schemars::JsonSchema)]
+    struct Sum {
+        sum: i64,
+    }
+
+    #[tool]
+    async fn sum(numbers: Vec<i64>) -> Result<Json<Sum>, String> {
+        if numbers.is_empty() { Err("nothing to add".to_owned()) } else { Ok(Json(Sum { sum: numbers.iter().sum() })) }
+    }
+
+    #[tokio::test]
+    async fn what_is_returned_is_converted() {
+        let router = build(server().tool(sum));
+        let result = call(&router, "sum", json!({ "numbers": [1, 2] })).await;
+        assert_eq!(result.structured_content, Some(RawJson::parse(r#"{"sum":3}"#).unwrap()));
+        assert_eq!(text(&router, "sum", json!({ "numbers": [] })).await, "nothing to add");
+        assert!(only_tool(sum).0.output_schema.is_some());
+    }
+
+    macro_rules! tool_of {
+        ($name:ident, $Type:ty) => {
+            #[tool]
+            fn $name(value: $Type, state: Option<State<$Type>>) -> String {
+                format!("{value:?} {:?}", state.map(|state| state.0))
+            }
+        };
+    }
+
+    tool_of!(of_macro, u8);
+
+    #[tokio::test]
+    async fn other_macros_may_write_tools() {
+        let router = build(server().tool(of_macro));
+        assert_eq!(text(&router, "of_macro", json!({ "value": 1 })).await, "1 None");
+    }
+
+    struct Holder;
+
+    impl Holder {
+        /// An associated function is a function.
+        #[tool]
+        fn held(a: u8) -> u8 {
+            a
+        }
+    }
+
+    #[tokio::test]
+    async fn associated_functions_are_tools_too() {
+        let router = build(server().tool(Holder::held));
+        assert_eq!(text(&router, "held", json!({ "a": 1 })).await, "1");
+    }
+
+    #[tool]
+    #[cfg(any())]
+    fn absent(a: Nowhere) {}
+
+    #[tool]
+    #[allow(unused_variables, reason = "kept where the function is")]
+    fn absent(a: u8, #[allow(dead_code)] b: u8) {}
+
+    #[tokio::test]
+    async fn other_attributes_are_kept() {
+        assert_eq!(text(&build(server().tool(absent)), "absent", json!({ "a": 1, "b": 2 })).await, "");
+    }
+}
+
+mod prompts {
+    use super::*;
+
+    /// Greets somebody.
+    #[prompt(title = "Greeting")]
+    async fn greet(
+        /// whom
+        name: String,
+        /// how often
+        times: Option<u8>,
+    ) -> String {
+        format!("Greet {name} {} times.", times.unwrap_or(1))
+    }
+
+    #[prompt(name = "plain", description = "Says it.")]
+    fn unnamed(client: Option<ClientInfo>) -> Vec<PromptMessage> {
+        vec![PromptMessage::user(format!("{}", client.is_none()))]
+    }
+
+    async fn get(router: &Router, params: GetPromptParams) -> Result<String, ErrorObject> {
+        let result = ask::<GetPrompt>(router, params).await?;
+        Ok(result["messages"][0]["content"]["text"].as_str().unwrap().to_owned())
+    }
+
+    #[tokio::test]
+    async fn arguments_are_read_as_what_the_function_takes() {
+        let router = build(server().prompt(greet).prompt(unnamed));
+        let arguments = |pairs: &[(&str, &str)]| {
+            let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            GetPromptParams::new("greet").arguments(pairs.collect::<std::collections::BTreeMap<_, _>>())
+        };
+        let given = arguments(&[("name", "Ann"), ("times", "3")]);
+        assert_eq!(get(&router, given).await.unwrap(), "Greet Ann 3 times.");
+        assert_eq!(get(&router, arguments(&[("name", "Bob")])).await.unwrap(), "Greet Bob 1 times.");
+        assert!(get(&router, arguments(&[("name", "Bob"), ("times", "x")])).await.is_err());
+        assert_eq!(get(&router, GetPromptParams::new("plain")).await.unwrap(), "true");
+    }
+
+    #[tokio::test]
+    async fn clients_are_told_the_arguments() {
+        let router = build(server().prompt(greet).prompt(unnamed));
+        let list = ask::<ListPrompts>(&router, PaginatedParams::new()).await.unwrap();
+        let prompts: Vec<PromptSpec> = serde_json::from_value(list["prompts"].clone()).unwrap();
+        let [greet, plain] = prompts.as_slice() else { panic!("{prompts:?}") };
+        assert_eq!(greet.title.as_deref(), Some("Greeting"));
+        assert_eq!(greet.description.as_deref(), Some("Greets somebody."));
+        let arguments: Vec<_> = greet.arguments.iter().flatten().collect();
+        assert_eq!((arguments[0].name.as_str(), arguments[0].required), ("name", Some(true)));
+        assert_eq!(arguments[1].description.as_deref(), Some("how often"));
+        assert_eq!((plain.name.as_str(), plain.description.as_deref()), ("plain", Some("Says it.")));
+    }
+}
+
+mod resources {
+    use super::*;
+
+    /// The settings.
+    #[resource("config://app", mime_type = "text/plain", title = "Settings")]
+    fn settings() -> &'static str {
+        "debug = true"
+    }
+
+    #[resource("users://{id}{?fields}", name = "a user")]
+    async fn user(fields: Option<String>, id: u32, Uri(uri): Uri) -> Option<String> {
+        (id < 10).then(|| format!("{id} {fields:?} {uri}"))
+    }
+
+    #[derive(Deserialize, schemars::JsonSchema)]
+    struct Path {
+        path: String,
+    }
+
+    #[resource("file:///{+path}")]
+    async fn file(Args(Path { path }): Args<Path>) -> String {
+        path
+    }
+
+    #[tokio::test]
+    async fn a_resource_is_read_at_its_uri() {
+        let router = build(server().resource(settings));
+        assert_eq!(read(&router, "config://app").await.unwrap(), "debug = true");
+        let list = ask::<ListResources>(&router, PaginatedParams::new()).await.unwrap();
+        let expected = json!([{
+            "uri": "config://app",
+            "name": "settings",
+            "title": "Settings",
+            "description": "The settings.",
+            "mimeType": "text/plain",
+        }]);
+        assert_eq!(list["resources"], expected);
+    }
+
+    #[tokio::test]
+    async fn variables_are_read_as_what_the_function_takes() {
+        let router = build(server().resource(user).resource(file));
+        assert_eq!(read(&router, "users://7").await.unwrap(), "7 None users://7");
+        let uri = "users://7?fields=name";
+        assert_eq!(read(&router, uri).await.unwrap(), format!("7 Some(\"name\") {uri}"));
+        assert_eq!(read(&router, "file:///a/b").await.unwrap(), "a/b");
+        assert!(read(&router, "users://seven").await.is_err());
+        assert!(read(&router, "users://70").await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_family_is_listed_as_a_template() {
+        let router = build(server().resource(user));
+        let list = ask::<ListResourceTemplates>(&router, PaginatedParams::new()).await.unwrap();
+        assert_eq!(list["resourceTemplates"], json!([{ "uriTemplate": "users://{id}{?fields}", "name": "a user" }]));
+    }
+}
+
+mod objects {
+    use super::*;
+
+    struct Counter {
+        value: AtomicI64,
+    }
+
+    #[server]
+    impl Counter {
+        const START: i64 = 10;
+
+        fn new() -> Self {
+            Self { value: AtomicI64::new(Self::START) }
+        }
+
+        /// Adds to the counter.
+        #[tool(title = "Add")]
+        async fn add(
+            &self,
+            /** how much */
+            amount: i64,
+            _: Context,
+        ) -> i64 {
+            tokio::task::yield_now().await;
+            self.value.fetch_add(amount, Ordering::Relaxed) + amount
+        }
+
+        #[tool]
+        fn scaled(&self, #[schemars(range(max = 3))] factor: i64) -> i64 {
+            self.value.load(Ordering::Relaxed) * factor
+        }
+
+        #[tool]
+        async fn shared(self: Arc<Self>) -> bool {
+            Arc::strong_count(&self) > 1
+        }
+
+        #[tool]
+        fn version(digits: usize) -> String {
+            "1".repeat(digits)
+        }
+
+        #[turms::prompt]
+        async fn ask(&self, what: String) -> String {
+            format!("{what} {}", self.value.load(Ordering::Relaxed))
+        }
+
+        #[resource("counter://value")]
+        fn value(&self) -> String {
+            self.value.load(Ordering::Relaxed).to_string()
+        }
+
+        #[resource("counter://times/{factor}")]
+        async fn times(&self, factor: i64) -> String {
+            self.scaled(factor).to_string()
+        }
+
+        #[tool]
+        #[cfg(any())]
+        fn absent(&self, a: Nowhere) {}
+    }
+
+    #[tokio::test]
+    async fn methods_share_the_object() {
+        let router = build(server().service(Counter::new()));
+        assert_eq!(text(&router, "add", json!({ "amount": 5 })).await, "15");
+        assert_eq!(text(&router, "scaled", json!({ "factor": 2 })).await, "30");
+        assert!(call(&router, "scaled", json!({ "factor": 4 })).await.failed());
+        assert_eq!(text(&router, "shared", json!({})).await, "true");
+        assert_eq!(text(&router, "version", json!({ "digits": 3 })).await, "111");
+        assert_eq!(read(&router, "counter://value").await.unwrap(), "15");
+        assert_eq!(read(&router, "counter://times/3").await.unwrap(), "45");
+        let list = ask::<ListTools>(&router, PaginatedParams::new()).await.unwrap();
+        let names: Vec<_> = list["tools"].as_array().unwrap().iter().map(|tool| tool["name"].clone()).collect();
+        assert_eq!(names, ["add", "scaled", "shared", "version"]);
+        assert_eq!(list["tools"][0]["description"], "Adds to the counter.");
+        assert_eq!(list["tools"][0]["inputSchema"]["properties"]["amount"]["description"], "how much");
+    }
+
+    trait Store: Send + Sync + 'static {
+        type Key: Send + 'static;
+        fn find(&self, key: Self::Key) -> impl Future<Output = Option<String>> + Send;
+    }
+
+    struct Shelf;
+
+    impl Store for Shelf {
+        type Key = usize;
+
+        async fn find(&self, key: usize) -> Option<String> {
+            ["zero", "one"].get(key).map(|name| (*name).to_owned())
+        }
+    }
+
+    struct Library<S> {
+        store: S,
+    }
+
+    #[server]
+    impl<S: Store> Library<S>
+    where
+        S::Key: DeserializeOwned,
+    {
+        #[tool]
+        async fn find(&self, key: S::Key, or: Option<String>) -> Result<String, String> {
+            self.store.find(key).await.or(or).ok_or_else(|| "not there".to_owned())
+        }
+    }
+
+    #[tokio::test]
+    async fn the_object_may_be_generic() {
+        let router = build(server().service(Library { store: Shelf }));
+        assert_eq!(text(&router, "find", json!({ "key": 1 })).await, "one");
+        assert_eq!(text(&router, "find", json!({ "key": 2, "or": "two" })).await, "two");
+        assert_eq!(text(&router, "find", json!({ "key": 2 })).await, "not there");
+    }
+}

@@ -1,0 +1,18 @@
+use turms::prelude::*;
+
+struct Api;
+
+#[server]
+impl Api {
+    #[tool]
+    fn show<T: std::fmt::Display>(&self, value: T) -> String {
+        value.to_string()
+    }
+
+    #[tool]
+    fn compare(&self, _other: Self) {}
+}
+
+fn main() {
+    let _ = Server::new("test", "1").service(Api);
+}

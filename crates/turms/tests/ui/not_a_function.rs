@@ -1,0 +1,9 @@
+use turms::prelude::*;
+
+#[tool]
+struct Add;
+
+#[server]
+fn add() {}
+
+fn main() {}

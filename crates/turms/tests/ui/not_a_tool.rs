@@ -1,0 +1,12 @@
+use turms::prelude::*;
+
+fn add(a: f64, b: f64) -> f64 {
+    a + b
+}
+
+struct Api;
+
+fn main() {
+    let _ = Server::new("test", "1").tool(add);
+    let _ = Server::new("test", "1").service(Api);
+}

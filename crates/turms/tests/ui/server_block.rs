@@ -1,0 +1,26 @@
+use turms::prelude::*;
+
+struct Api;
+
+#[server]
+impl Api {
+    fn unmarked(&self) {}
+}
+
+struct Other;
+
+#[server]
+impl Clone for Other {
+    fn clone(&self) -> Self {
+        Self
+    }
+}
+
+struct Third;
+
+#[server(name = "third")]
+impl Third {
+    fn unmarked(&self) {}
+}
+
+fn main() {}
