@@ -35,6 +35,10 @@ impl ServerHandle {
     /// Adds a tool, in the place of one of the same name, and tells whoever listens.
     pub fn add_tool(&self, tool: impl IntoTool) {
         let tool = tool.into_tool();
+        if let Some(fault) = tool.fault() {
+            tracing::error!(tool = tool.name(), fault, "a tool that cannot be used is not added");
+            return;
+        }
         self.change(&Change::Tools, |catalog| catalog.tools.insert(tool.name().to_owned(), tool.clone()));
     }
 
@@ -59,6 +63,10 @@ impl ServerHandle {
     /// Adds a resource or a family, in the place of one of the same URI, and tells whoever listens.
     pub fn add_resource(&self, resource: impl IntoResource) {
         let resource = resource.into_resource();
+        if let Some(fault) = resource.fault() {
+            tracing::error!(uri = resource.uri(), fault, "a resource that cannot be used is not added");
+            return;
+        }
         self.change(&Change::Resources, |catalog| catalog.insert_resource(resource.clone()));
     }
 

@@ -75,7 +75,8 @@ impl From<ErrorObject> for Rejection {
     message = "a handler cannot take `{Self}`",
     label = "not something a call can be asked for",
     note = "take `Args<T>` for the arguments (`T: Deserialize + JsonSchema`), `State<T>`, `Context`, `Progress`, \
-            `Cancellation`, `ClientInfo`, `Headers`, `Extension<T>`, `Meta`, or an `Option` of one of these"
+            `Cancellation`, `ClientInfo`, `Headers`, `Principal`, `Arc<Session>`, `Extension<T>`, `Meta`, `Uri`, or an \
+            `Option` of one of these"
 )]
 pub trait FromCall: Sized {
     /// Takes it out of the call.

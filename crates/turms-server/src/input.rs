@@ -123,9 +123,21 @@ impl Rounds {
 
 /// What a request has to be the same in for its state to be good.
 pub(crate) fn binding(method: &str, subject: &str, arguments: Option<&Object>, principal: Option<&str>) -> Vec<u8> {
-    // Clients may write the same arguments in another order.
     let arguments: Option<Value> = arguments.and_then(|arguments| arguments.decode().ok());
-    serde_json::to_vec(&(method, subject, arguments, principal)).unwrap_or_default()
+    serde_json::to_vec(&(method, subject, arguments.map(sorted), principal)).unwrap_or_default()
+}
+
+/// Clients may write the same arguments in another order.
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.into_iter().map(|(name, value)| (name, sorted(value))).collect();
+            members.sort_by(|one, other| one.0.cmp(&other.0));
+            Value::Array(members.into_iter().map(|(name, value)| Value::Array(vec![name.into(), value])).collect())
+        }
+        Value::Array(values) => Value::Array(values.into_iter().map(sorted).collect()),
+        scalar => scalar,
+    }
 }
 
 /// Runs a handler until it answers or has put its questions.
@@ -155,5 +167,21 @@ impl<T: Unpin> Future for Round<T> {
             Some(round) => Poll::Ready(Ok(Outcome::InputRequired(Box::new(round)))),
             None => Poll::Pending,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_arguments_does_not_matter_but_everything_else_does() {
+        let arguments = |text: &str| Object::parse(text.to_owned()).unwrap();
+        let one = binding("m", "t", Some(&arguments(r#"{"a":1,"b":{"c":2,"d":3}}"#)), None);
+        assert_eq!(one, binding("m", "t", Some(&arguments(r#"{"b":{"d":3,"c":2},"a":1}"#)), None));
+        assert_ne!(one, binding("m", "t", Some(&arguments(r#"{"a":1,"b":{"c":2,"d":4}}"#)), None));
+        assert_ne!(one, binding("m", "t", None, None));
+        assert_ne!(binding("m", "t", None, None), binding("m", "t", None, Some("ann")));
+        assert_ne!(binding("m", "t", None, None), binding("n", "t", None, None));
     }
 }

@@ -169,17 +169,14 @@ impl fmt::Debug for PromptBuilder {
 fn arguments_of(schema: &Value) -> Vec<PromptArgument> {
     let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let properties = schema["properties"].as_object().into_iter().flatten();
-    let mut arguments: Vec<_> = properties
+    properties
         .map(|(name, property)| {
             let mut argument = PromptArgument::new(name.as_str()).required(required.contains(&name.as_str()));
             argument.description = property["description"].as_str().map(str::to_owned);
             argument.title = property["title"].as_str().map(str::to_owned);
             argument
         })
-        .collect();
-    // In the order of the type where the schema tells it: what is required comes in that order.
-    arguments.sort_by_key(|argument| required.iter().position(|name| *name == argument.name).unwrap_or(usize::MAX));
-    arguments
+        .collect()
 }
 
 /// What [`Server::prompt`](crate::Server::prompt) takes: a [`Prompt`], or a function that makes one, as `#[prompt]` writes it.

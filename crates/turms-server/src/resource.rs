@@ -37,6 +37,8 @@ struct Inner {
     runner: Runner<ReadResourceResult>,
     completers: HashMap<String, Completer>,
     cache: Option<(i64, CacheScope)>,
+    /// What is wrong with it; said when the server is built rather than when the resource is read.
+    fault: Option<String>,
 }
 
 /// What clients are told.
@@ -53,15 +55,19 @@ impl Resource {
     /// Begins a resource at this URI, or a family of them if it has variables in braces.
     pub fn builder(uri: impl Into<String>) -> ResourceBuilder {
         let uri = uri.into();
+        let mut fault = None;
         let spec = if uri.contains('{') {
             match UriTemplate::parse(uri.clone()) {
-                Ok(template) => Ok(Spec::Family(TemplateSpec::new(uri.clone(), uri), template)),
-                Err(error) => Err(format!("{uri:?}: {error}")),
+                Ok(template) => Spec::Family(TemplateSpec::new(uri.clone(), uri), template),
+                Err(error) => {
+                    fault = Some(error.to_string());
+                    Spec::One(ResourceSpec::new(uri.clone(), uri))
+                }
             }
         } else {
-            Ok(Spec::One(ResourceSpec::new(uri.clone(), uri)))
+            Spec::One(ResourceSpec::new(uri.clone(), uri))
         };
-        ResourceBuilder { spec, completers: HashMap::new(), cache: None, layers: Layers::default() }
+        ResourceBuilder { spec, completers: HashMap::new(), cache: None, layers: Layers::default(), fault }
     }
 
     /// Its URI, or the form of its URIs.
@@ -77,6 +83,10 @@ impl Resource {
     #[must_use]
     pub fn is_template(&self) -> bool {
         matches!(self.0.spec, Spec::Family(..))
+    }
+
+    pub(crate) fn fault(&self) -> Option<&str> {
+        self.0.fault.as_deref()
     }
 
     pub(crate) fn spec(&self) -> &Spec {
@@ -143,10 +153,11 @@ impl fmt::Debug for Resource {
 /// A resource without its function yet.
 #[must_use = "a resource needs a handler"]
 pub struct ResourceBuilder {
-    spec: Result<Spec, String>,
+    spec: Spec,
     completers: HashMap<String, Completer>,
     cache: Option<(i64, CacheScope)>,
     layers: Layers,
+    fault: Option<String>,
 }
 
 macro_rules! on_either {
@@ -154,9 +165,8 @@ macro_rules! on_either {
         $(#[$meta])*
         pub fn $name(mut self, $name: impl Into<$Type>) -> Self {
             match &mut self.spec {
-                Ok(Spec::One(spec)) => spec.$name = Some($name.into()),
-                Ok(Spec::Family(spec, _)) => spec.$name = Some($name.into()),
-                Err(_) => {}
+                Spec::One(spec) => spec.$name = Some($name.into()),
+                Spec::Family(spec, _) => spec.$name = Some($name.into()),
             }
             self
         }
@@ -182,16 +192,15 @@ impl ResourceBuilder {
     /// Its name for programs; the URI without.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         match &mut self.spec {
-            Ok(Spec::One(spec)) => spec.name = name.into(),
-            Ok(Spec::Family(spec, _)) => spec.name = name.into(),
-            Err(_) => {}
+            Spec::One(spec) => spec.name = name.into(),
+            Spec::Family(spec, _) => spec.name = name.into(),
         }
         self
     }
 
     /// Its size in bytes; families have none.
     pub fn size(mut self, size: u64) -> Self {
-        if let Ok(Spec::One(spec)) = &mut self.spec {
+        if let Spec::One(spec) = &mut self.spec {
             spec.size = i64::try_from(size).ok();
         }
         self
@@ -223,9 +232,6 @@ impl ResourceBuilder {
     }
 
     /// The function behind it.
-    ///
-    /// # Panics
-    /// When the URI is no template though it has braces.
     pub fn handler<H: Handler<X>, X>(self, handler: H) -> Resource
     where
         H::Output: IntoResourceResult,
@@ -238,9 +244,6 @@ impl ResourceBuilder {
     }
 
     /// The function behind it, if it answers at once.
-    ///
-    /// # Panics
-    /// When the URI is no template though it has braces.
     pub fn handler_sync<H: SyncHandler<X>, X>(self, handler: H) -> Resource
     where
         H::Output: IntoResourceResult,
@@ -250,10 +253,6 @@ impl ResourceBuilder {
     }
 
     fn finish(self, action: Action) -> Resource {
-        let spec = match self.spec {
-            Ok(spec) => spec,
-            Err(problem) => panic!("a resource's URI must be a URI template of RFC 6570: {problem}"),
-        };
         let run = move |mut call: Call| {
             let uri = call.context.extension::<Uri>().map(|uri| uri.0.clone()).unwrap_or_default();
             match action(&mut call, &uri) {
@@ -262,7 +261,8 @@ impl ResourceBuilder {
             }
         };
         let runner = Runner::new(&self.layers, ReadResource::NAME, Box::new(run));
-        Resource(Arc::new(Inner { spec, runner, completers: self.completers, cache: self.cache }))
+        let (spec, completers, cache, fault) = (self.spec, self.completers, self.cache, self.fault);
+        Resource(Arc::new(Inner { spec, runner, completers, cache, fault }))
     }
 }
 

@@ -127,6 +127,7 @@ pub(crate) fn unwritable(error: &EncodeError) -> ErrorObject {
 /// What a prompt may return.
 #[diagnostic::on_unimplemented(
     message = "a prompt cannot return `{Self}`",
+    label = "not something a prompt can be made of",
     note = "return text, `PromptMessage`, `Vec<PromptMessage>`, `PromptResult`, or a `Result` of one of these"
 )]
 pub trait IntoPromptResult {
@@ -179,6 +180,7 @@ impl<T: IntoPromptResult, E: Display + 'static> IntoPromptResult for Result<T, E
 /// What a resource may return. The URI that was read and the resource's type are filled in where they are missing.
 #[diagnostic::on_unimplemented(
     message = "a resource cannot return `{Self}`",
+    label = "not something that can be read",
     note = "return text, bytes (`Vec<u8>`), `Json<T>`, `ResourceContents`, `Vec<ResourceContents>`, \
             `ReadResourceResult`, or a `Result` or `Option` of one of these"
 )]

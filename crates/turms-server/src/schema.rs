@@ -141,13 +141,28 @@ fn is_enforced_by_decoding(schema: &Value) -> bool {
 
 fn is_plain(property: &Value) -> bool {
     let Value::Object(members) = property else { return false };
+    let format = members.get("format").and_then(Value::as_str);
     members.iter().all(|(name, value)| match name.as_str() {
-        "type" => matches!(value.as_str(), Some("string" | "boolean" | "number")),
+        "type" => is_plain_type(value),
         "description" | "title" | "default" => true,
-        // Rust's own widths; serde checks them.
-        "format" => matches!(value.as_str(), Some("double" | "float")),
+        "format" => format.is_some_and(is_number_format),
+        // The bounds of Rust's own types, which serde checks.
+        "minimum" => format.is_some_and(|format| format.starts_with("uint")) && *value == 0,
         _ => false,
     })
+}
+
+/// A type that serde checks, or one that may also be null.
+fn is_plain_type(value: &Value) -> bool {
+    let plain = |name: &Value| matches!(name.as_str(), Some("string" | "boolean" | "number" | "integer" | "null"));
+    match value {
+        Value::Array(names) => names.iter().all(plain),
+        name => plain(name),
+    }
+}
+
+fn is_number_format(format: &str) -> bool {
+    matches!(format, "double" | "float" | "int32" | "int64" | "int" | "uint32" | "uint64" | "uint")
 }
 
 #[cfg(test)]
@@ -182,6 +197,9 @@ mod tests {
             /// the first
             a: f64,
             b: String,
+            c: Option<bool>,
+            d: u32,
+            e: Option<i64>,
         }
         #[derive(JsonSchema)]
         #[allow(dead_code, reason = "only its schema is looked at")]

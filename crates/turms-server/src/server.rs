@@ -204,7 +204,11 @@ impl Server {
     }
 
     /// A resource, or a family of them.
-    pub fn resource(self, resource: impl IntoResource) -> Self {
+    pub fn resource(mut self, resource: impl IntoResource) -> Self {
+        let resource = resource.into_resource();
+        if let Some(fault) = resource.fault() {
+            self.faults.push(format!("resource {:?}: {fault}", resource.uri()));
+        }
         self.handle.add_resource(resource);
         self
     }

@@ -769,4 +769,6 @@ async fn a_tool_that_cannot_be_served_is_found_before_it_serves() {
     let remote = Object::encode(&json!({ "type": "object", "$ref": "https://example.com/x.json" })).unwrap();
     let error = Server::new("s", "1").tool(Tool::builder("t").input_schema(remote).handler_sync(|| "")).build();
     assert!(error.unwrap_err().to_string().contains("not a usable JSON Schema"));
+    let error = Server::new("s", "1").resource(Resource::builder("x://{").handler_sync(|| "")).build().unwrap_err();
+    assert!(error.to_string().starts_with("cannot be served: resource \"x://{\":"), "{error}");
 }
