@@ -67,8 +67,8 @@ impl Mark {
         };
         if self.kind == Kind::Tool && !is_tool_name(&name.value()) {
             let problem = format!(
-                "{:?} cannot be the name of a tool: a name is 1 to 64 letters (a to z, A to Z), digits, `_`, `-`, `.` \
-                 and `/`",
+                "{:?} cannot be the name of a tool: a name is 1 to 128 letters (a to z, A to Z), digits, `_`, `-` and \
+                 `.`",
                 name.value()
             );
             return Err(Error::new(name.span(), problem));
@@ -210,8 +210,8 @@ fn uri(input: ParseStream<'_>) -> Result<LitStr> {
 }
 
 fn is_tool_name(name: &str) -> bool {
-    (1..=64).contains(&name.len())
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'/'))
+    (1..=128).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
 }
 
 /// The same error elsewhere: what is missing in an attribute of a method is not missing in `#[server]`.

@@ -7,14 +7,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use turms_core::{Peer, PeerError};
 use turms_proto::method::Method;
-use turms_proto::revision::{CannotExpress, Translate as _, check_elicitation};
+use turms_proto::revision::{CannotExpress, Translate as _, lower_elicitation};
 use turms_proto::session::{Dialect, RequestOptions};
 use turms_proto::types::{
     ClientCapabilities, ClientCapability, CreateMessage, CreateMessageParams, CreateMessageResult, Elicit,
     ElicitAction, ElicitParams, ElicitResult, EmptyParams, FormSchema, Implementation, InputRequest, ListRoots,
     ListRootsResult, Log, LogMessage, LoggingLevel, Meta, Progress as ProgressNotification, ProgressParams, Root,
 };
-use turms_proto::{Ability, DecodeError, ErrorObject, Number, ProgressToken, ProtocolVersion, RawJson, RequestId};
+use turms_proto::{DecodeError, ErrorObject, Number, ProgressToken, ProtocolVersion, RawJson, RequestId};
 
 use crate::handle::ServerHandle;
 use crate::input::Rounds;
@@ -216,12 +216,7 @@ impl Context {
         };
         self.require(needed)?;
         if self.rounds.is_none() {
-            check_elicitation(&params, self.version())?;
-            if let ElicitParams::Url(page) = &mut params
-                && self.version().has(Ability::ElicitationIds)
-            {
-                page.elicitation_id.get_or_insert_with(random_id);
-            }
+            lower_elicitation(&mut params, self.version(), random_id)?;
         }
         self.ask::<Elicit>(key.into(), "elicit", params, |params| InputRequest::Elicit(Box::new(params))).await
     }

@@ -57,8 +57,8 @@ impl Rounds {
             let part = |name| opened.get(name).and_then(|part| part.as_object()).unwrap_or_default();
             (state.answers, state.outcomes) = (part("answers"), part("outcomes"));
         }
-        for (key, answer) in responses.into_iter().flatten() {
-            state.answers.insert_raw(&key, &answer);
+        if let Some(responses) = responses {
+            state.answers.extend(responses);
         }
         Ok(Self { state: Mutex::new(state), sealer, bound_to })
     }

@@ -251,7 +251,7 @@ impl ToolBuilder {
     fn finish(mut self, action: Action, input: Option<Value>, output: Option<Value>) -> Tool {
         let mut fault = None;
         if !ToolSpec::is_valid_name(&self.spec.name) {
-            fault = Some("a name is 1 to 64 letters, digits, `_`, `-`, `.` and `/`".to_owned());
+            fault = Some("a name is 1 to 128 letters, digits, `_`, `-` and `.`".to_owned());
         }
         let mut keep = |schema: Result<Schema, SchemaError>| match schema {
             Ok(schema) => Some(schema),

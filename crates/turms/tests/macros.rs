@@ -97,13 +97,13 @@ mod tools {
         assert!(result.text().contains("\"b\""), "{}", result.text());
     }
 
-    #[tool(name = "files/read.v2", description = "Reads.", idempotent, destructive)]
+    #[tool(name = "files.read-v2", description = "Reads.", idempotent, destructive)]
     fn renamed() {}
 
     #[test]
     fn the_attribute_can_say_what_the_function_does_not() {
         let (spec, schema) = only_tool(renamed);
-        assert_eq!(spec.name, "files/read.v2");
+        assert_eq!(spec.name, "files.read-v2");
         assert_eq!(spec.description.as_deref(), Some("Reads."));
         let annotations = spec.annotations.unwrap();
         assert_eq!((annotations.idempotent_hint, annotations.destructive_hint), (Some(true), Some(true)));

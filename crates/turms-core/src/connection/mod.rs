@@ -244,13 +244,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 
     fn read_line(&mut self, line: Result<Bytes, LineTooLong>) {
-        match line {
-            Ok(line) => self.session.receive(Incoming::decode(line, self.options.batch_limit), now()),
-            Err(too_long) => {
-                let error = ErrorObject::invalid_request(too_long.to_string());
-                self.output.message(&mut self.session, &Message::Response(Response::without_id(error)));
-            }
-        }
+        let incoming = match line {
+            Ok(line) => Incoming::decode(line, self.options.batch_limit),
+            Err(too_long) => Err(too_long.into()),
+        };
+        self.session.receive(incoming, now());
     }
 
     /// Sees to everything that has come of the last message.
@@ -258,7 +256,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         while let Some(event) = self.session.next_event() {
             match event {
                 Event::Send(message) => self.output.message(&mut self.session, &message),
-                Event::SendBatch(responses) => self.output.batch(&mut self.session, responses),
+                Event::SendBatch(responses) => self.output.batch(&mut self.session, &responses),
                 Event::Request(call) => self.call(*call, service).await,
                 Event::Notification(notification) => self.hear(notification, service).await,
                 Event::Answered { owner, outcome, .. } => {

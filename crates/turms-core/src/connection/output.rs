@@ -38,11 +38,8 @@ impl<W: AsyncWrite + Unpin> Output<W> {
         self.buffer.push(b'\n');
     }
 
-    pub(super) fn batch<T>(&mut self, session: &mut Session<T>, responses: Vec<Response>) {
-        let start = self.buffer.len();
-        let messages: Vec<_> = responses.into_iter().map(Message::Response).collect();
-        encode::batch(&mut self.buffer, &messages);
-        session.count_sent(self.buffer.len() - start);
+    pub(super) fn batch<T>(&mut self, session: &mut Session<T>, responses: &[Response]) {
+        session.encode_batch(responses, &mut self.buffer);
         self.buffer.push(b'\n');
     }
 

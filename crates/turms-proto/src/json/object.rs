@@ -1,4 +1,5 @@
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 
 use bytestring::ByteString;
@@ -93,7 +94,7 @@ impl Object {
         self.into_iter()
     }
 
-    /// Sets a member, in the place of one of that name if there is one.
+    /// Sets a member, in the place of one of that name if there is one. For many, see [`Object::extend`].
     ///
     /// # Errors
     /// When the value cannot be written as JSON.
@@ -116,6 +117,26 @@ impl Object {
         }
         if !placed {
             builder.push(name, value.as_str());
+        }
+        *self = builder.finish();
+    }
+
+    /// Sets every member of another object, instead of those of the same names. Use this for many: setting
+    /// them one by one rewrites the text each time.
+    pub fn extend(&mut self, other: &Self) {
+        if self.is_empty() {
+            *self = other.clone();
+            return;
+        }
+        let new: HashSet<Cow<'_, str>> = object_members(other.as_str()).map(|(key, _)| key.name()).collect();
+        let mut builder = ObjectBuilder::default();
+        for (key, value) in object_members(self.as_str()) {
+            if !new.contains(&key.name()) {
+                builder.push_raw(key.raw(), value);
+            }
+        }
+        for (key, value) in object_members(other.as_str()) {
+            builder.push_raw(key.raw(), value);
         }
         *self = builder.finish();
     }
@@ -265,6 +286,16 @@ mod tests {
         object.retain(|_| false);
         assert_eq!(object, Object::new());
         assert!(object.is_empty() && Object::parse("{ }").unwrap().is_empty());
+    }
+
+    #[test]
+    fn many_members_are_set_at_once() {
+        let mut object = Object::parse(r#"{"a":1,"b":2}"#).unwrap();
+        object.extend(&Object::parse(r#"{"b":3,"c":4}"#).unwrap());
+        assert_eq!(object.as_str(), r#"{"a":1,"b":3,"c":4}"#);
+        let mut empty = Object::new();
+        empty.extend(&object);
+        assert_eq!(empty, object);
     }
 
     #[test]

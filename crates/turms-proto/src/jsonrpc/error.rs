@@ -151,11 +151,11 @@ impl ErrorCode {
         )
     }
 
-    /// Whether the same request, sent again unchanged, may fare better: an internal error, or one of the codes in which
-    /// older servers report that they are busy, closing or too slow.
+    /// Whether the same request, sent again unchanged, may fare better: only if the fault was the answering side's. Codes
+    /// that the specification gives no meaning get none here either.
     #[must_use]
     pub fn is_retriable(self) -> bool {
-        self == Self::INTERNAL_ERROR || (-32019..=-32000).contains(&self.0) && self != Self::RESOURCE_NOT_FOUND
+        self == Self::INTERNAL_ERROR
     }
 
     /// Whether only a server of 2026-07-28 or later answers with this code, which tells a probing client whom it talks to.
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(ErrorCode::INVALID_PARAMS.to_string(), "-32602 invalid params");
         assert_eq!(ErrorCode(17).to_string(), "17");
         assert!(ErrorCode::PARSE_ERROR.is_standard() && !ErrorCode::HEADER_MISMATCH.is_standard());
-        assert!(ErrorCode::INTERNAL_ERROR.is_retriable() && ErrorCode(-32000).is_retriable());
+        assert!(ErrorCode::INTERNAL_ERROR.is_retriable() && !ErrorCode(-32000).is_retriable());
         assert!(!ErrorCode::RESOURCE_NOT_FOUND.is_retriable() && !ErrorCode::INVALID_PARAMS.is_retriable());
     }
 

@@ -26,6 +26,25 @@ impl Translate for ElicitParams {
     }
 }
 
+/// Fits a question to a client of a revision; `id` makes the id that 2025-11-25 wants for every page to visit.
+///
+/// # Errors
+/// When the revision has no words for it.
+pub fn lower_elicitation(
+    params: &mut ElicitParams,
+    to: ProtocolVersion,
+    id: impl FnOnce() -> String,
+) -> Result<(), CannotExpress> {
+    check_elicitation(params, to)?;
+    if let ElicitParams::Url(page) = params
+        && to.has(Ability::ElicitationIds)
+    {
+        page.elicitation_id.get_or_insert_with(id);
+    }
+    params.lower(to);
+    Ok(())
+}
+
 /// A question that a revision has no words for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a client of {version} cannot be asked this: {what}")]

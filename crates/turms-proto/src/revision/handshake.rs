@@ -1,7 +1,7 @@
 //! The handshake of the older dialect, and what takes its place.
 
 use super::{Ability, ProtocolVersion, Translate};
-use crate::types::{DiscoverResult, InitializeParams, InitializeResult, Meta, RequestMeta, key};
+use crate::types::{DiscoverResult, InitializeParams, InitializeResult, Meta, RequestMeta, SetLevelParams, key};
 
 /// What every request after a handshake would say for itself.
 #[must_use]
@@ -21,6 +21,12 @@ pub fn initialize_of_meta(meta: &RequestMeta, version: ProtocolVersion) -> Initi
         InitializeParams::new(version.as_str(), capabilities, meta.client_info.clone().unwrap_or_else(unnamed));
     params.lower(version);
     params
+}
+
+/// The request that sets for a session what a request of the newest revision asks for itself: its log level.
+#[must_use]
+pub fn set_level_of_meta(meta: &RequestMeta) -> Option<SetLevelParams> {
+    meta.log_level.map(SetLevelParams::new)
 }
 
 /// What a server that answered `initialize` would have told without.

@@ -19,7 +19,8 @@ const fn loss(what: &'static str, lost_in: Span, becomes: &'static str) -> Loss 
     Loss { what, lost_in, becomes }
 }
 
-/// The second loss table: values that lowering rewrites. Together with [`MEMBERS`](super::MEMBERS) it is complete.
+/// The second loss table: values that lowering rewrites, or cannot express. The first is [`MEMBERS`](super::MEMBERS), from
+/// which the code that drops members is made.
 pub const LOSSES: &[Loss] = &[
     loss("audio content", Span::only(V2024_11_05), "a text that names its type and size"),
     loss("a resource link", Span::until(V2025_03_26), "a text that names the resource and its URI"),
@@ -39,12 +40,30 @@ pub const LOSSES: &[Loss] = &[
     loss(
         "structured content other than an object",
         Span::until(V2025_11_25),
-        "its JSON as text if the result has no content, else nothing",
+        "its JSON as text, unless a text block says just that",
     ),
     loss("a boolean as the schema of a property", Span::until(V2025_11_25), "{} for true, {\"not\":{}} for false"),
     loss("titled choices in a form", Span::until(V2025_06_18), "enum and enumNames; raised back to titled choices"),
     loss("several choices in a form", Span::until(V2025_06_18), "a field for text"),
-    loss("the keys of 2026-07-28 in _meta", Span::until(V2025_11_25), "nothing: the handshake says it for the session"),
+    loss(
+        "the keys of 2026-07-28 in _meta",
+        Span::until(V2025_11_25),
+        "nothing: the handshake says it for the session, and logging/setLevel the log level",
+    ),
+    loss("structured content", Span::until(V2025_03_26), "its JSON as text, unless a text block says just that"),
+    loss(
+        "elicitation by a client that shows only pages",
+        Span::only(V2025_06_18),
+        "nothing: there it would mean forms",
+    ),
+    loss("a page to visit", Span::only(V2025_11_25), "one with an id, which lower_elicitation makes"),
+    loss("a page to visit", Span::until(V2025_06_18), "cannot be expressed: lower_elicitation says so"),
+    loss(
+        "input_required",
+        Span::until(V2025_11_25),
+        "cannot be expressed: the questions become requests by the server",
+    ),
+    loss("a created task", Span::only(V2025_11_25), "a task object within the result; raised back"),
     loss(
         "the task keys of 2025-11-25 in _meta",
         Span::since(V2026_07_28),

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{ProtocolVersion, Translate};
+use super::{Ability, ProtocolVersion, Translate};
 use crate::json::{DecodeError, RawJson};
 use crate::method::{Method, Notification};
 use crate::types;
@@ -27,8 +27,12 @@ pub fn raise_params(method: &str, params: &RawJson, from: ProtocolVersion) -> Re
 /// Fits the result of a request to another revision.
 ///
 /// # Errors
-/// When it is not what the method gives.
+/// When it is not what the method gives, or asks something of a client whose revision wants to be asked by requests.
 pub fn lower_result(method: &str, result: &RawJson, to: ProtocolVersion) -> Result<RawJson, DecodeError> {
+    let asks = result.member("resultType").is_some_and(|kind| kind.as_str() == "\"input_required\"");
+    if asks && !to.has(Ability::InputRequired) {
+        return Err(DecodeError::custom(format_args!("a client of {to} has to be asked by requests, not by a result")));
+    }
     result_of(method, result, Step::Lower(to))
 }
 
@@ -185,6 +189,14 @@ mod tests {
             raise_result("tools/list", &result, V2024_11_05).unwrap().as_str(),
             r#"{"tools":[],"resultType":"complete","ttlMs":0,"cacheScope":"private"}"#
         );
+    }
+
+    #[test]
+    fn questions_do_not_reach_whom_they_mean_nothing_to() {
+        let round = RawJson::parse(r#"{"resultType":"input_required","requestState":"s"}"#).unwrap();
+        assert!(lower_result("tools/call", &round, V2026_07_28).is_ok());
+        let error = lower_result("tools/call", &round, V2025_11_25).unwrap_err();
+        assert_eq!(error.to_string(), "a client of 2025-11-25 has to be asked by requests, not by a result");
     }
 
     #[test]

@@ -26,4 +26,8 @@ impl Translate for Meta {
     }
 
     fn raise(&mut self, _: ProtocolVersion) {}
+
+    fn is_void(&self) -> bool {
+        self.is_empty()
+    }
 }

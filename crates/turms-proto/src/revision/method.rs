@@ -66,7 +66,7 @@ use Direction::{Both, ToClient, ToServer};
 const OLDER: Span = Span::until(V2025_11_25);
 const NEWER: Span = Span::since(V2026_07_28);
 
-/// Every method of every revision.
+/// Every method of every revision, and of the official extensions of the newest.
 pub const METHODS: &[MethodInfo] = &[
     request("tools/call", ToServer, Span::ALWAYS),
     request("tools/list", ToServer, Span::ALWAYS),
@@ -86,6 +86,9 @@ pub const METHODS: &[MethodInfo] = &[
     request("tasks/get", Both, Span::since(V2025_11_25)),
     request("tasks/cancel", Both, Span::since(V2025_11_25)),
     request("tasks/update", ToServer, NEWER),
+    request("skills/list", ToServer, NEWER),
+    request("skills/get", ToServer, NEWER),
+    request("resources/directory/read", ToServer, NEWER),
     request("tasks/result", Both, Span::only(V2025_11_25)),
     request("tasks/list", Both, Span::only(V2025_11_25)),
     request("sampling/createMessage", ToClient, OLDER),

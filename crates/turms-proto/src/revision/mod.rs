@@ -1,6 +1,7 @@
 //! Everything that differs between revisions of the protocol. No other file compares versions.
 
 mod ability;
+mod capability;
 mod content;
 mod elicitation;
 mod error;
@@ -21,9 +22,11 @@ mod version;
 
 pub use self::ability::Ability;
 pub(crate) use self::elicitation::lower_field;
-pub use self::elicitation::{CannotExpress, check_elicitation};
+pub use self::elicitation::{CannotExpress, check_elicitation, lower_elicitation};
 pub use self::error::{lower_url_elicitation, raise_url_elicitation};
-pub use self::handshake::{discover_of_initialize, initialize_of_discover, initialize_of_meta, meta_of_initialize};
+pub use self::handshake::{
+    discover_of_initialize, initialize_of_discover, initialize_of_meta, meta_of_initialize, set_level_of_meta,
+};
 pub use self::loss::{LOSSES, Loss};
 pub(crate) use self::member::span;
 pub use self::member::{MEMBERS, MemberSpan, Span};
@@ -45,8 +48,14 @@ pub trait Translate {
     /// Rewrites the value so that only what `to` defines remains, in the shape that `to` gives it.
     fn lower(&mut self, to: ProtocolVersion);
 
-    /// Completes a value that a peer of revision `from` sent with what the newest revision wants to see.
+    /// Completes a value that a peer of revision `from` sent with what the newest revision wants to see. What only `from`
+    /// defines stays, for whoever can use it; lowering to the newest revision takes it off.
     fn raise(&mut self, from: ProtocolVersion);
+
+    /// Whether nothing is left of it, so that it need not be written at all.
+    fn is_void(&self) -> bool {
+        false
+    }
 }
 
 /// Types that are the same in every revision.
@@ -66,7 +75,11 @@ opaque!(std::collections::BTreeMap<String, String>);
 impl<T: Translate> Translate for Option<T> {
     fn lower(&mut self, to: ProtocolVersion) {
         if let Some(value) = self {
+            let was_void = value.is_void();
             value.lower(to);
+            if value.is_void() && !was_void {
+                *self = None;
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! Subscriptions: one request per resource until 2025-11-25, one lasting request with a filter after.
 
+use std::collections::HashSet;
+
 use crate::RequestId;
 use crate::json::{Object, RawJson};
 use crate::types::{SubscriptionFilter, key};
@@ -20,8 +22,9 @@ pub enum SubscriptionChange {
 pub fn subscription_changes(from: &SubscriptionFilter, to: &SubscriptionFilter) -> Vec<SubscriptionChange> {
     let old = from.resource_subscriptions.as_deref().unwrap_or_default();
     let new = to.resource_subscriptions.as_deref().unwrap_or_default();
-    let gone = old.iter().filter(|uri| !new.contains(uri)).cloned().map(SubscriptionChange::Unsubscribe);
-    let added = new.iter().filter(|uri| !old.contains(uri)).cloned().map(SubscriptionChange::Subscribe);
+    let (was, will): (HashSet<&String>, HashSet<&String>) = (old.iter().collect(), new.iter().collect());
+    let gone = old.iter().filter(|uri| !will.contains(uri)).cloned().map(SubscriptionChange::Unsubscribe);
+    let added = new.iter().filter(|uri| !was.contains(uri)).cloned().map(SubscriptionChange::Subscribe);
     gone.chain(added).collect()
 }
 

@@ -1,8 +1,44 @@
 //! Tasks: the experimental ones in the core of 2025-11-25 against the extension of 2026-07-28.
 
+use super::{Ability, ProtocolVersion, Translate, lower_result, raise_result};
 use crate::json::RawJson;
 use crate::jsonrpc::ErrorObject;
-use crate::types::{CoreTask, Task, TaskStatus};
+use crate::method::Method as _;
+use crate::types::{CallTool, CoreTask, CreateTaskResult, Outcome, ResultType, Task, TaskStatus};
+
+/// The revision of the older kind of tasks, the only one that has them.
+const CORE: ProtocolVersion = ProtocolVersion::V2025_11_25;
+
+impl<T: Translate> Translate for Outcome<T> {
+    fn lower(&mut self, to: ProtocolVersion) {
+        match self {
+            Self::Complete(result) => result.lower(to),
+            Self::InputRequired(round) => round.lower(to),
+            Self::Task(task) if to.has(Ability::CoreTasks) => {
+                let (core, _) = core_of_task(task);
+                let mut created = CreateTaskResult::new(core);
+                created.meta = task.meta.take();
+                created.lower(to);
+                *self = Self::CoreTask(Box::new(created));
+            }
+            Self::Task(task) => task.lower(to),
+            Self::CoreTask(created) => created.lower(to),
+        }
+    }
+
+    fn raise(&mut self, from: ProtocolVersion) {
+        match self {
+            Self::Complete(result) => result.raise(from),
+            Self::InputRequired(round) => round.raise(from),
+            Self::Task(task) => task.raise(from),
+            Self::CoreTask(created) => {
+                let mut task = task_of_core(created.task.clone(), None).result_type(ResultType::Task);
+                task.meta = created.meta.take();
+                *self = Self::Task(Box::new(task));
+            }
+        }
+    }
+}
 
 /// A task as 2025-11-25 tells of it, and apart from it what `tasks/result` gives once it is over.
 ///
@@ -19,7 +55,8 @@ pub fn core_of_task(task: &Task) -> (CoreTask, Option<Result<RawJson, ErrorObjec
     core.poll_interval = task.poll_interval_ms;
     core.extra = task.extra.clone();
     let outcome = match (&task.result, &task.error) {
-        (Some(result), _) => Some(Ok(result.clone())),
+        // What the older kind cannot carry in a result it cannot carry here.
+        (Some(result), _) => Some(Ok(lower_result(CallTool::NAME, result, CORE).unwrap_or_else(|_| result.clone()))),
         (None, Some(error)) => Some(Err(error.clone())),
         (None, None) => None,
     };
@@ -38,7 +75,7 @@ pub fn task_of_core(core: CoreTask, outcome: Option<Result<RawJson, ErrorObject>
     task.poll_interval_ms = core.poll_interval;
     task.extra = core.extra;
     match outcome {
-        Some(Ok(result)) => task.result = Some(result),
+        Some(Ok(result)) => task.result = Some(raise_result(CallTool::NAME, &result, CORE).unwrap_or(result)),
         Some(Err(error)) => task.error = Some(error),
         None => {}
     }
@@ -56,10 +93,23 @@ mod tests {
     #[test]
     fn a_failed_tool_fails_its_task_only_in_the_older_dialect() {
         let mut task = Task::new("t", TaskStatus::Completed, "a", "b", 5).poll_interval_ms(7).status_message("m");
-        task.result = Some(RawJson::parse(r#"{"content":[],"isError":true}"#).unwrap());
+        task.result = Some(RawJson::parse(r#"{"content":[],"isError":true,"resultType":"complete"}"#).unwrap());
         let (core, outcome) = core_of_task(&task);
         assert_eq!((core.status, core.ttl, core.poll_interval), (TaskStatus::Failed, Some(5), Some(7)));
+        assert_eq!(outcome.as_ref().unwrap().as_ref().unwrap().as_str(), r#"{"content":[],"isError":true}"#);
         assert_eq!(task_of_core(core, outcome), task);
+    }
+
+    #[test]
+    fn a_created_task_is_told_in_each_revisions_way() {
+        let task = Task::new("t", TaskStatus::Working, "a", "b", 5).result_type(ResultType::Task);
+        let mut outcome = Outcome::<crate::types::ToolResult>::Task(Box::new(task));
+        let before = outcome.clone();
+        outcome.lower(CORE);
+        let text = serde_json::to_string(&outcome).unwrap();
+        assert_eq!(text, r#"{"task":{"taskId":"t","status":"working","createdAt":"a","lastUpdatedAt":"b","ttl":5}}"#);
+        outcome.raise(CORE);
+        assert_eq!(outcome, before);
     }
 
     #[test]

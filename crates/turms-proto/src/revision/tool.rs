@@ -66,13 +66,13 @@ impl Translate for ToolResultContent {
     }
 }
 
-/// Drops data that the revision cannot carry, and says it in text if nothing else does.
+/// Drops data that the revision cannot carry, and says it in text if no text does already.
 fn lower_structured(structured: &mut Option<RawJson>, content: &mut Vec<Content>, to: ProtocolVersion) {
     let carried = |value: &RawJson| {
         to.has(Ability::AnyStructuredOutput) || to.has(Ability::StructuredOutput) && value.is_object()
     };
     if let Some(dropped) = structured.take_if(|value| !carried(value))
-        && content.is_empty()
+        && !content.iter().any(|block| block.as_text() == Some(dropped.as_str()))
     {
         content.push(Content::text(dropped.as_str()));
     }

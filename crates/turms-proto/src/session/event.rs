@@ -149,6 +149,9 @@ pub enum OpenError {
     /// The server did not answer in time.
     #[error("the server did not answer the handshake in time")]
     TimedOut,
+    /// The connection was closed first.
+    #[error("the connection was closed before it was open")]
+    Closed,
 }
 
 fn list(versions: &[String]) -> String {

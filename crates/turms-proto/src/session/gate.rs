@@ -65,10 +65,13 @@ impl Gate {
         request: &Request,
         agreed: Option<ProtocolVersion>,
     ) -> Result<ProtocolVersion, ErrorObject> {
+        let newest = self.versions.iter().copied().filter(|version| version.has(Ability::Handshake)).max();
         match (&*request.method, agreed) {
             (Initialize::NAME, None) => self.shake_hands(request),
             (Initialize::NAME, Some(_)) => Err(ErrorObject::invalid_request("the connection is initialized already")),
-            (Ping::NAME, agreed) => Ok(agreed.unwrap_or(ProtocolVersion::LATEST_WITH_HANDSHAKE)),
+            // A server that knows no handshake only takes requests that say all for themselves.
+            _ if newest.is_none() => Err(missing_meta(key::PROTOCOL_VERSION)),
+            (Ping::NAME, agreed) => Ok(agreed.or(newest).unwrap_or(ProtocolVersion::LATEST_WITH_HANDSHAKE)),
             (Discover::NAME | Listen::NAME, _) if self.is_stateless() => Err(missing_meta(key::PROTOCOL_VERSION)),
             (Discover::NAME | Listen::NAME, _) => Err(ErrorObject::method_not_found(&request.method)),
             (_, None) => Err(ErrorObject::invalid_request(format!(

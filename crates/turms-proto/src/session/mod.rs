@@ -44,7 +44,9 @@ use crate::jsonrpc::{
     ErrorObject, Incoming, InvalidMessage, Message, Notification, Request, RequestId, Response, encode,
 };
 use crate::method::{Method as _, Notification as _};
-use crate::types::{Cancelled, CancelledParams, Initialize, Initialized, Listen, Ping, Progress, ProgressParams, key};
+use crate::types::{
+    Cancelled, CancelledParams, Initialize, Initialized, Listen, Ping, Progress, ProgressParams, RequestMeta, key,
+};
 use crate::{Ability, Object, ProtocolVersion, RawJson};
 
 /// How a connection stands.
@@ -87,7 +89,7 @@ enum Side {
 /// Who waits for an answer.
 #[derive(Debug)]
 enum Owner<T> {
-    Caller(T, Duration),
+    Caller(T, Instant),
     Opening,
 }
 
@@ -196,11 +198,20 @@ impl<T> Session<T> {
     ) -> Result<Request, SessionError> {
         let method = method.into();
         self.may_request(&method)?;
-        let patience = options.timeout.unwrap_or_default();
-        let id = self.pending.insert(Owner::Caller(owner, patience), kind_of(&method), options, now);
+        let id = self.pending.insert(Owner::Caller(owner, now), kind_of(&method), options, now);
         self.stats.requests_sent += 1;
         let params = if options.progress { Some(with_progress_token(params.as_ref(), id)) } else { params };
         Ok(Request::raw(id, method, params))
+    }
+
+    /// What every request of a client without a handshake has to say in its `_meta`; `None` on other connections. A session
+    /// does not add it: parameters go out as they are given.
+    #[must_use]
+    pub fn request_meta(&self) -> Option<RequestMeta> {
+        match (&self.side, self.dialect) {
+            (Side::Client(opening), Some(Dialect::Stateless(version))) => Some(opening.request_meta(version)),
+            _ => None,
+        }
     }
 
     /// Tells the peer something. Send what comes back.
@@ -252,13 +263,14 @@ impl<T> Session<T> {
 
     /// Answers a request of the peer's.
     pub fn answer(&mut self, ticket: &Ticket, outcome: Result<RawJson, ErrorObject>) {
+        let succeeded = outcome.is_ok();
         let response = Response::new(ticket.id().clone(), outcome);
-        let Some((kind, batch)) = self.finish(ticket, response.outcome.is_ok()) else { return };
+        let Some((kind, batch)) = self.finish(ticket, succeeded) else { return };
         match batch {
             None => self.send(Message::Response(response)),
             batch => self.collect_in(batch, response),
         }
-        self.end(kind, ticket);
+        self.end(kind, ticket, succeeded);
     }
 
     /// Takes note that a request of the peer's is answered, and says what to do with the answer. For drivers that write
@@ -267,7 +279,7 @@ impl<T> Session<T> {
         let Some((kind, batch)) = self.finish(ticket, succeeded) else {
             return ReplyTo { reply: Reply::Drop, batch: None };
         };
-        self.end(kind, ticket);
+        self.end(kind, ticket, succeeded);
         ReplyTo { reply: if batch.is_some() { Reply::Collect } else { Reply::Send }, batch }
     }
 
@@ -289,11 +301,11 @@ impl<T> Session<T> {
             self.stats.timed_out += 1;
             match entry.owner {
                 Owner::Opening => self.go_on_opening(Err(RequestError::TimedOut(Duration::ZERO)), now),
-                Owner::Caller(owner, patience) => {
+                Owner::Caller(owner, since) => {
                     if entry.cancellable {
                         self.tell_cancelled(&id, Some("timed out"));
                     }
-                    let outcome = Err(RequestError::TimedOut(patience));
+                    let outcome = Err(RequestError::TimedOut(now.saturating_duration_since(since)));
                     self.events.push_back(Event::Answered { owner, id, outcome });
                 }
             }
@@ -310,10 +322,11 @@ impl<T> Session<T> {
     /// The peer will answer nothing any more: everybody who waits hears of it. What it asked may still be answered.
     pub fn give_up_pending(&mut self) {
         for (id, entry) in self.pending.drain() {
-            if let Owner::Caller(owner, _) = entry.owner {
-                self.stats.failed += 1;
-                self.events.push_back(Event::Answered { owner, id, outcome: Err(RequestError::Closed) });
-            }
+            self.stats.failed += 1;
+            self.events.push_back(match entry.owner {
+                Owner::Caller(owner, _) => Event::Answered { owner, id, outcome: Err(RequestError::Closed) },
+                Owner::Opening => Event::OpenFailed(OpenError::Closed),
+            });
         }
     }
 
@@ -327,6 +340,21 @@ impl<T> Session<T> {
             }
             _ => message.encode(out),
         }
+        self.count_sent(out.len() - start);
+    }
+
+    /// Writes the answers to a batch as one array, and counts them.
+    pub fn encode_batch(&mut self, responses: &[Response], out: &mut Vec<u8>) {
+        let start = out.len();
+        for (index, response) in responses.iter().enumerate() {
+            out.push(if index == 0 { b'[' } else { b',' });
+            match &response.outcome {
+                // Batches belong to a revision whose schema demands an id.
+                Err(error) if response.id.is_none() => encode::failure_with_null_id(out, error),
+                _ => response.encode(out),
+            }
+        }
+        out.push(b']');
         self.count_sent(out.len() - start);
     }
 
@@ -360,7 +388,7 @@ impl<T> Session<T> {
         if !self.agreed.is_some_and(|version| version.has(Ability::Batching)) {
             self.stats.parse_errors += 1;
             let error = ErrorObject::invalid_request("batches belong to revision 2025-03-26 alone");
-            self.send(Message::Response(Response::without_id(error)));
+            self.refuse(Response::without_id(error), None);
             return;
         }
         let batch = self.running.open_batch();
@@ -386,8 +414,7 @@ impl<T> Session<T> {
     fn receive_invalid(&mut self, invalid: InvalidMessage, batch: Option<u64>, now: Instant) {
         self.stats.parse_errors += 1;
         if invalid.wants_answer() {
-            let response = Response { id: invalid.id, outcome: Err(*invalid.error) };
-            self.refuse(response, batch);
+            self.refuse(Response { id: invalid.id, outcome: Err(*invalid.error) }, batch);
         } else if let Some(id) = invalid.id {
             // Whoever waits for this answer waits in vain otherwise.
             self.settle(&id, Err(RequestError::Invalid(invalid.error.message)), now);
@@ -447,7 +474,7 @@ impl<T> Session<T> {
         self.stats.notifications_received += 1;
         match &*notification.method {
             Cancelled::NAME => self.receive_cancelled(&notification, now),
-            Progress::NAME => self.receive_progress(&notification, now),
+            Progress::NAME => self.receive_progress(notification, now),
             Initialized::NAME => {
                 if self.agreed.is_some() && self.status == Status::Initializing {
                     self.status = Status::Ready;
@@ -467,19 +494,19 @@ impl<T> Session<T> {
         if self.pending.get(&id).is_some_and(|entry| entry.lasting) {
             return self.settle(&id, Ok(RawJson::from(Object::new())), now);
         }
-        let Some(ticket) = self.running.cancel(&id) else {
+        let Some((ticket, batch)) = self.running.cancel(&id) else {
             // Unknown, answered, foreign, or the handshake: not to be cancelled, and no answer is due.
             self.stats.ignored += 1;
             return;
         };
         self.stats.cancelled += 1;
         self.events.push_back(Event::Cancelled { ticket, reason: params.reason });
-        for responses in self.running.take_any_complete() {
+        if let Some(responses) = batch.and_then(|batch| self.running.take_complete(batch)) {
             self.events.push_back(Event::SendBatch(responses));
         }
     }
 
-    fn receive_progress(&mut self, notification: &Notification, now: Instant) {
+    fn receive_progress(&mut self, notification: Notification, now: Instant) {
         let params = notification.params::<Progress>().ok();
         let known = params.filter(|params: &ProgressParams| {
             self.pending.get(&params.progress_token).is_some_and(|entry| entry.wants_progress)
@@ -490,7 +517,8 @@ impl<T> Session<T> {
                 self.pending.touch(&id, now);
                 self.events.push_back(Event::Progress { id, params });
             }
-            None => self.stats.ignored += 1,
+            // Not ours to judge: it may belong to a task, or to a token that the caller chose.
+            None => self.events.push_back(Event::Notification(notification)),
         }
     }
 
@@ -568,10 +596,10 @@ impl<T> Session<T> {
         Some(finished)
     }
 
-    /// A server that ends a listen request says so twice: the page on subscriptions of 2026-07-28 wants a result, the one on
+    /// A server that ends a listen request well says so twice: the page on subscriptions of 2026-07-28 wants a result, the one on
     /// cancellation a notification.
-    fn end(&mut self, kind: Kind, ticket: &Ticket) {
-        if kind == Kind::Listen {
+    fn end(&mut self, kind: Kind, ticket: &Ticket, succeeded: bool) {
+        if kind == Kind::Listen && succeeded {
             self.tell_cancelled(ticket.id(), None);
         }
     }
@@ -584,7 +612,12 @@ impl<T> Session<T> {
         }
     }
 
+    /// A client that has not shaken hands must not write responses, not even to refuse something.
     fn refuse(&mut self, response: Response, batch: Option<u64>) {
+        if matches!(self.side, Side::Client(_)) && self.agreed.is_none() {
+            self.stats.ignored += 1;
+            return;
+        }
         match batch {
             Some(batch) => self.running.collect(batch, response, false),
             None => self.send(Message::Response(response)),

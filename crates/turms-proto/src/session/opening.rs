@@ -133,6 +133,7 @@ impl Opening {
             Some(dialect @ Dialect::Stateless(version)) if self.ours.contains(&version) => {
                 Step::Open { opened: Box::new(Opened { dialect, server: None }), tell: None }
             }
+            Some(Dialect::Handshake(version)) if self.ours.contains(&version) => self.shake_hands_in(version),
             Some(Dialect::Handshake(_)) => self.shake_hands(None),
             _ => match self.newest(Ability::Stateless) {
                 Some(version) => self.probe(version),
@@ -225,6 +226,7 @@ impl Opening {
             Ok(result) => result,
             Err(RequestError::Peer(error)) => return Step::Fail(OpenError::Refused(error)),
             Err(RequestError::Invalid(problem)) => return Step::Fail(OpenError::Invalid(problem)),
+            Err(RequestError::Closed) => return Step::Fail(OpenError::Closed),
             Err(_) => return Step::Fail(OpenError::TimedOut),
         };
         let answer: InitializeResult = match result.decode() {
@@ -249,7 +251,7 @@ impl Opening {
         Step::Ask { method: M::NAME, params, timeout }
     }
 
-    fn request_meta(&self, version: ProtocolVersion) -> RequestMeta {
+    pub(super) fn request_meta(&self, version: ProtocolVersion) -> RequestMeta {
         RequestMeta::new()
             .protocol_version(version.as_str())
             .client_capabilities(self.options.capabilities.clone())

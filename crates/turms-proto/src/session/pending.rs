@@ -28,10 +28,26 @@ pub(super) struct Entry<T> {
 #[derive(Debug, Clone, Copy)]
 struct Patience {
     deadline: Instant,
-    /// What every report of progress grants anew.
-    timeout: Duration,
+    /// What every report of progress grants anew; nothing if only all waiting is limited.
+    timeout: Option<Duration>,
     /// What no progress can move, if there is such a moment.
     last: Option<Instant>,
+}
+
+impl Patience {
+    /// `None` for whoever waits for ever. A deadline beyond all time is none.
+    fn new(options: RequestOptions, now: Instant) -> Option<Self> {
+        let until = |time: Option<Duration>| time.and_then(|time| now.checked_add(time));
+        let (first, last) = (until(options.timeout), until(options.max_timeout));
+        let deadline = [first, last].into_iter().flatten().min()?;
+        Some(Self { deadline, timeout: options.timeout, last })
+    }
+
+    /// Waits the timeout anew, but not beyond the last moment.
+    fn renew(&mut self, now: Instant) {
+        let granted = self.timeout.and_then(|timeout| now.checked_add(timeout));
+        self.deadline = [granted, self.last].into_iter().flatten().min().unwrap_or(self.deadline);
+    }
 }
 
 /// How a request is made.
@@ -40,8 +56,8 @@ struct Patience {
 pub struct RequestOptions {
     /// How long to wait for the answer, or since the last report of progress. `None` waits for ever.
     pub timeout: Option<Duration>,
-    /// How long to wait in all, whatever progress is reported.
-    pub max_timeout: Duration,
+    /// How long to wait in all, whatever progress is reported. `None` sets no limit.
+    pub max_timeout: Option<Duration>,
     /// Whether to ask for reports of progress.
     pub progress: bool,
 }
@@ -62,9 +78,15 @@ impl RequestOptions {
 
     /// With another limit for all waiting.
     #[must_use]
-    pub fn max_timeout(mut self, max_timeout: Duration) -> Self {
-        self.max_timeout = max_timeout;
+    pub fn max_timeout(mut self, max_timeout: impl Into<Option<Duration>>) -> Self {
+        self.max_timeout = max_timeout.into();
         self
+    }
+
+    /// Waits for ever.
+    #[must_use]
+    pub fn for_ever(self) -> Self {
+        self.timeout(None).max_timeout(None)
     }
 
     /// Asks for reports of progress.
@@ -77,7 +99,7 @@ impl RequestOptions {
 
 impl Default for RequestOptions {
     fn default() -> Self {
-        Self { timeout: Some(Self::DEFAULT_TIMEOUT), max_timeout: Self::DEFAULT_MAX_TIMEOUT, progress: false }
+        Self { timeout: Some(Self::DEFAULT_TIMEOUT), max_timeout: Some(Self::DEFAULT_MAX_TIMEOUT), progress: false }
     }
 }
 
@@ -89,12 +111,7 @@ impl<T> Pending<T> {
     /// Registers a request under an id that was never used on this connection.
     pub(super) fn insert(&mut self, owner: T, kind: Kind, options: RequestOptions, now: Instant) -> i64 {
         self.last_id += 1;
-        // A deadline beyond all time is none.
-        let patience = options.timeout.and_then(|timeout| {
-            let deadline = now.checked_add(timeout)?;
-            let last = now.checked_add(options.max_timeout.max(timeout));
-            Some(Patience { deadline, timeout, last })
-        });
+        let patience = Patience::new(options, now);
         if let Some(patience) = patience {
             self.deadlines.insert((patience.deadline, self.last_id));
         }
@@ -124,8 +141,7 @@ impl<T> Pending<T> {
             return;
         };
         self.deadlines.remove(&(patience.deadline, id));
-        let granted = now.checked_add(patience.timeout).unwrap_or(patience.deadline);
-        patience.deadline = patience.last.map_or(granted, |last| granted.min(last));
+        patience.renew(now);
         self.deadlines.insert((patience.deadline, id));
     }
 

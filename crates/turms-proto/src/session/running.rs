@@ -89,14 +89,14 @@ impl Running {
         self.entries.remove(&ticket.id).map(|entry| (entry.kind, entry.batch))
     }
 
-    /// Takes a request out as given up, if it may be.
-    pub(super) fn cancel(&mut self, id: &RequestId) -> Option<Ticket> {
+    /// Takes a request out as given up, if it may be, and says which batch it leaves.
+    pub(super) fn cancel(&mut self, id: &RequestId) -> Option<(Ticket, Option<u64>)> {
         self.entries.get(id).filter(|entry| entry.kind != Kind::Handshake)?;
         let (id, entry) = self.entries.remove_entry(id)?;
         if let Some(batch) = entry.batch.and_then(|batch| self.batches.get_mut(&batch)) {
             batch.open -= 1;
         }
-        Some(Ticket { id, serial: entry.serial })
+        Some((Ticket { id, serial: entry.serial }, entry.batch))
     }
 
     pub(super) fn open_batch(&mut self) -> u64 {
@@ -125,12 +125,6 @@ impl Running {
             return None;
         }
         self.batches.remove(&batch).map(|batch| batch.responses).filter(|responses| !responses.is_empty())
-    }
-
-    /// Batches that a cancellation has completed.
-    pub(super) fn take_any_complete(&mut self) -> Vec<Vec<Response>> {
-        let batches: Vec<u64> = self.batches.keys().copied().collect();
-        batches.into_iter().filter_map(|batch| self.take_complete(batch)).collect()
     }
 
     pub(super) fn clear(&mut self) {

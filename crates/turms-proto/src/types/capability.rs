@@ -8,7 +8,7 @@ use crate::object::object;
 
 object! {
     /// What a client can do.
-    pub struct ClientCapabilities {
+    pub struct ClientCapabilities (custom) {
         optional {
             /// Things outside the protocol, by name.
             experimental: Object => "experimental",
@@ -76,7 +76,7 @@ object! {
 
 object! {
     /// What a server can do.
-    pub struct ServerCapabilities {
+    pub struct ServerCapabilities (custom) {
         optional {
             /// Things outside the protocol, by name.
             experimental: Object => "experimental",

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::Number;
-use crate::json::{Object, RawJson, scan};
+use crate::json::{Object, ObjectBuilder, RawJson, scan};
 use crate::object::{Name, Rewound, object, read_rest, string_enum};
 use crate::types::{Icon, Meta, Resource, ResourceContents};
 
@@ -403,17 +403,17 @@ fn read_block<'de, A: MapAccess<'de>>(kind: &str, mut map: Rewound<A>) -> Result
         "tool_use" => Content::ToolUse(Box::new(read_rest(map)?)),
         "tool_result" => Content::ToolResult(Box::new(read_rest(map)?)),
         _ => {
-            let mut object = Object::new();
-            object.insert_raw("type", &RawJson::string(kind));
+            let mut object = ObjectBuilder::default();
+            object.push("type", RawJson::string(kind).as_str());
             while let Some(name) = map.next_key_seed(Name)? {
                 // A second kind would make it another block to the next reader.
                 if name == "type" {
                     return Err(serde::de::Error::duplicate_field("type"));
                 }
                 let value = RawJson::from(map.next_value::<Box<RawValue>>()?);
-                object.insert_raw(&name, &value);
+                object.push(&name, value.as_str());
             }
-            Content::Unknown(object)
+            Content::Unknown(object.finish())
         }
     })
 }

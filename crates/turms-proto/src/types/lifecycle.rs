@@ -1,8 +1,9 @@
 //! Who speaks and what they can do (basic/lifecycle until 2025-11-25, server/discover after).
 
+use crate::ProtocolVersion;
 use crate::method::{method, notification};
 use crate::object::{object, string_enum};
-use crate::types::{CacheScope, ClientCapabilities, EmptyParams, Meta, ResultType, ServerCapabilities};
+use crate::types::{CacheScope, ClientCapabilities, EmptyParams, Meta, ResultType, ServerCapabilities, key};
 
 string_enum! {
     /// The background an icon is made for.
@@ -113,6 +114,23 @@ object! {
             /// Beside the subject; says who the server is.
             meta: Meta => "_meta",
         }
+    }
+}
+
+impl DiscoverResult {
+    /// What a server of these revisions tells about itself.
+    #[must_use]
+    pub fn of(versions: &[ProtocolVersion], capabilities: ServerCapabilities, server: &Implementation) -> Self {
+        let versions: Vec<String> = versions.iter().map(ToString::to_string).collect();
+        let mut meta = Meta::new();
+        meta.set(key::SERVER_INFO, server);
+        Self::new(versions, capabilities).meta(meta)
+    }
+
+    /// Who the server says it is.
+    #[must_use]
+    pub fn server_info(&self) -> Option<Implementation> {
+        self.meta.as_ref()?.server_info().ok().flatten()
     }
 }
 

@@ -8,8 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Object;
 use crate::object::{Members, Name, string_enum};
-use crate::revision::Translate;
-use crate::types::{InputRequired, Task};
+use crate::types::{CreateTaskResult, InputRequired, Task};
 
 string_enum! {
     /// What kind of result a result is. Absent before 2026-07-28, which means [`ResultType::Complete`].
@@ -33,6 +32,8 @@ pub enum Outcome<T> {
     InputRequired(Box<InputRequired>),
     /// With a task that goes on (only `tools/call`, only where both sides declared the extension).
     Task(Box<Task>),
+    /// The same in the shape of 2025-11-25; raising makes a [`Outcome::Task`] of it.
+    CoreTask(Box<CreateTaskResult>),
 }
 
 impl<T> Outcome<T> {
@@ -40,7 +41,7 @@ impl<T> Outcome<T> {
     pub fn complete(self) -> Option<T> {
         match self {
             Self::Complete(result) => Some(result),
-            Self::InputRequired(_) | Self::Task(_) => None,
+            Self::InputRequired(_) | Self::Task(_) | Self::CoreTask(_) => None,
         }
     }
 }
@@ -57,24 +58,7 @@ impl<T: Serialize> Serialize for Outcome<T> {
             Self::Complete(result) => result.serialize(serializer),
             Self::InputRequired(round) => round.serialize(serializer),
             Self::Task(task) => task.serialize(serializer),
-        }
-    }
-}
-
-impl<T: Translate> Translate for Outcome<T> {
-    fn lower(&mut self, to: crate::ProtocolVersion) {
-        match self {
-            Self::Complete(result) => result.lower(to),
-            Self::InputRequired(round) => round.lower(to),
-            Self::Task(task) => task.lower(to),
-        }
-    }
-
-    fn raise(&mut self, from: crate::ProtocolVersion) {
-        match self {
-            Self::Complete(result) => result.raise(from),
-            Self::InputRequired(round) => round.raise(from),
-            Self::Task(task) => task.raise(from),
+            Self::CoreTask(created) => created.serialize(serializer),
         }
     }
 }
@@ -84,13 +68,25 @@ pub trait MultiRound: Members {
     /// What kind of result the members read so far say it is.
     fn kind(partial: &Self::Partial) -> Option<&ResultType>;
 
+    /// Whether what has been read so far is no result of this type, whatever else it is.
+    fn is_other(partial: &Self::Partial) -> bool;
+
+    /// Whether a task may take its place.
+    const MAY_BE_TASK: bool;
+
     /// What has been read that is not this type's own: the members of whatever it is instead.
     fn into_other(partial: Self::Partial) -> Object;
 }
 
 macro_rules! multi_round {
-    ($Name:ident) => {
+    ($Name:ident without $body:ident, may be a task: $task:literal) => {
         impl $crate::types::MultiRound for $Name {
+            const MAY_BE_TASK: bool = $task;
+
+            fn is_other(partial: &Self::Partial) -> bool {
+                partial.$body.is_none()
+            }
+
             fn kind(partial: &Self::Partial) -> Option<&ResultType> {
                 partial.result_type.as_ref()?.as_ref()
             }
@@ -132,12 +128,15 @@ impl<'de, T: MultiRound> Visitor<'de> for OutcomeVisitor<T> {
             T::accept(&mut partial, &name, &mut map)?;
         }
         let outcome = match T::kind(&partial) {
+            // 2025-11-25 says that it made a task by giving one and nothing else.
+            None if T::MAY_BE_TASK && T::is_other(&partial) => match T::into_other(partial) {
+                other if other.contains("task") => other.decode().map(Outcome::CoreTask),
+                _ => return T::finish(T::Partial::default()).map(Outcome::Complete),
+            },
             None | Some(ResultType::Complete) => return T::finish(partial).map(Outcome::Complete),
             Some(ResultType::InputRequired) => T::into_other(partial).decode().map(Outcome::InputRequired),
-            Some(ResultType::Task) => T::into_other(partial).decode().map(Outcome::Task),
-            Some(ResultType::Other(kind)) => {
-                return Err(A::Error::custom(format_args!("unknown resultType {kind:?}")));
-            }
+            Some(ResultType::Task) if T::MAY_BE_TASK => T::into_other(partial).decode().map(Outcome::Task),
+            Some(kind) => return Err(A::Error::custom(format_args!("unknown resultType {:?}", kind.as_str()))),
         };
         outcome.map_err(A::Error::custom)
     }
@@ -178,8 +177,20 @@ mod tests {
     }
 
     #[test]
+    fn a_task_of_the_older_kind_is_recognised() {
+        let text = r#"{"task":{"taskId":"t","status":"working","createdAt":"","lastUpdatedAt":"","ttl":null}}"#;
+        let outcome = decode(text);
+        assert!(matches!(&outcome, Outcome::CoreTask(created) if created.task.task_id == "t"), "{outcome:?}");
+        assert_eq!(serde_json::to_string(&outcome).unwrap(), text);
+        let error = crate::decode::<Outcome<ToolResult>>("{}").unwrap_err();
+        assert_eq!(error.to_string(), "missing field \"content\"");
+    }
+
+    #[test]
     fn a_kind_nobody_declared_is_invalid() {
         let error = crate::decode::<Outcome<ToolResult>>(r#"{"content":[],"resultType":"poem"}"#).unwrap_err();
         assert_eq!(error.to_string(), "unknown resultType \"poem\"");
+        let error = crate::decode::<Outcome<crate::types::PromptResult>>(r#"{"resultType":"task"}"#).unwrap_err();
+        assert_eq!(error.to_string(), "unknown resultType \"task\"");
     }
 }

@@ -158,7 +158,7 @@ impl PromptResult {
     }
 }
 
-crate::types::multi_round!(PromptResult);
+crate::types::multi_round!(PromptResult without messages, may be a task: false);
 
 method!(
     /// `prompts/list`.

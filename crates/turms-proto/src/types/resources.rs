@@ -202,7 +202,7 @@ object! {
     }
 }
 
-crate::types::multi_round!(ReadResourceResult);
+crate::types::multi_round!(ReadResourceResult without contents, may be a task: false);
 
 method!(
     /// `resources/list`.

@@ -16,7 +16,7 @@ object! {
     /// A tool.
     pub struct Tool (custom) {
         required {
-            /// Its name for programs: letters, digits, `_`, `-`, `.` and `/`.
+            /// Its name for programs: letters, digits, `_`, `-` and `.`.
             name: String => "name",
         }
         preset {
@@ -50,11 +50,11 @@ impl Tool {
         self.title.as_deref().or(annotated).unwrap_or(&self.name)
     }
 
-    /// Whether a name is one that every revision takes: 1 to 64 letters, digits, `_`, `-`, `.` and `/`.
+    /// Whether a name is as the specification wants it: 1 to 128 letters, digits, `_`, `-` and `.`.
     #[must_use]
     pub fn is_valid_name(name: &str) -> bool {
-        (1..=64).contains(&name.len())
-            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'/'))
+        (1..=128).contains(&name.len())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
     }
 }
 
@@ -264,7 +264,7 @@ impl ToolResult {
     }
 }
 
-crate::types::multi_round!(ToolResult);
+crate::types::multi_round!(ToolResult without content, may be a task: true);
 
 method!(
     /// `tools/list`.
