@@ -53,6 +53,7 @@ impl Notebook {
         }
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
     fn call(&mut self, tool: &str, arguments: Value) -> Value {
         self.ask("tools/call", json!({ "name": tool, "arguments": arguments }))
     }
