@@ -106,6 +106,15 @@ impl ServerHandle {
         self.announce(&Change::Resource(uri.into()));
     }
 
+    /// Tells every client that has shaken hands something of your own.
+    pub fn notify(&self, notification: &Notification) {
+        for session in self.sessions() {
+            if session.is_open() {
+                tell(session, notification.clone());
+            }
+        }
+    }
+
     /// Sends a log message to every session that wants any of this level. Clients of 2026-07-28 hear only of their own
     /// requests: see [`Context::log`](crate::Context::log).
     pub fn log(&self, level: LoggingLevel, data: impl Serialize) {

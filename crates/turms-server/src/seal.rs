@@ -71,6 +71,10 @@ impl Sealer {
     }
 
     pub(crate) fn open(&self, sealed: &str, bound_to: &[u8]) -> Result<Vec<u8>, Unsealable> {
+        self.open_at(sealed, bound_to, unix_time())
+    }
+
+    fn open_at(&self, sealed: &str, bound_to: &[u8], now: Duration) -> Result<Vec<u8>, Unsealable> {
         let bytes = URL_SAFE_NO_PAD.decode(sealed).map_err(|_| Unsealable)?;
         let (nonce, text) = bytes.split_first_chunk::<{ Self::NONCE }>().ok_or(Unsealable)?;
         let opened = self
@@ -79,7 +83,7 @@ impl Sealer {
             .find_map(|key| cipher(key).decrypt(&XNonce::from(*nonce), Payload { msg: text, aad: bound_to }).ok());
         let opened = opened.ok_or(Unsealable)?;
         let (expiry, state) = opened.split_first_chunk::<8>().ok_or(Unsealable)?;
-        if u64::from_be_bytes(*expiry) < unix_time().as_secs() {
+        if u64::from_be_bytes(*expiry) < now.as_secs() {
             return Err(Unsealable);
         }
         Ok(state.to_vec())
@@ -109,6 +113,14 @@ mod tests {
         assert_eq!(sealer.open("", b"tools/call add"), Err(Unsealable));
         let other = Sealer::new(Vec::new(), Duration::from_secs(60));
         assert_eq!(other.open(&sealed, b"tools/call add"), Err(Unsealable));
+    }
+
+    #[test]
+    fn a_state_does_not_live_for_ever() {
+        let sealer = Sealer::new(Vec::new(), Duration::from_secs(60));
+        let sealed = sealer.seal(b"state", b"");
+        assert!(sealer.open_at(&sealed, b"", unix_time() + Duration::from_secs(50)).is_ok());
+        assert_eq!(sealer.open_at(&sealed, b"", unix_time() + Duration::from_secs(70)), Err(Unsealable));
     }
 
     #[test]

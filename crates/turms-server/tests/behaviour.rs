@@ -1,4 +1,4 @@
-//! One suite of behaviour, run for every revision over memory and over pipes.
+//! One suite of behaviour, run for every revision over memory, pipes and sockets.
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "helpers of tests fail as tests do")]
 
 use std::sync::Arc;
@@ -189,6 +189,7 @@ fn person() -> Script {
 enum Way {
     Memory,
     Pipes,
+    Sockets,
 }
 
 async fn connect(way: Way, router: &Router, version: ProtocolVersion, script: Script) -> TestClient {
@@ -201,15 +202,25 @@ async fn connect(way: Way, router: &Router, version: ProtocolVersion, script: Sc
             tokio::spawn(async move { router.serve(server_reads, to_client).await });
             TestClient::over(client_reads, to_server, version, script).await.unwrap()
         }
+        Way::Sockets => {
+            let (near, far) = tokio::net::UnixStream::pair().unwrap();
+            let router = router.clone();
+            tokio::spawn(async move {
+                let (reader, writer) = far.into_split();
+                router.serve(reader, writer).await
+            });
+            let (reader, writer) = near.into_split();
+            TestClient::over(reader, writer, version, script).await.unwrap()
+        }
     }
 }
 
-/// Runs a test for every revision, both ways.
+/// Runs a test for every revision, every way.
 async fn everywhere<F>(test: impl Fn(TestClient, Router, Arc<Traces>) -> F)
 where
     F: Future<Output = ()>,
 {
-    for way in [Way::Memory, Way::Pipes] {
+    for way in [Way::Memory, Way::Pipes, Way::Sockets] {
         for version in ProtocolVersion::ALL {
             let traces = Arc::new(Traces::default());
             let router = server(&traces).build().unwrap();
@@ -680,6 +691,19 @@ async fn what_a_handler_traces_reaches_its_caller() {
         assert_eq!(client.expect_notification::<Log>().await.data.as_str(), "\"late\"");
         assert_eq!(client.heard(), Vec::<String>::new());
     }
+}
+
+#[tokio::test]
+async fn a_server_tells_its_sessions_something_of_its_own() {
+    let router = Server::new("s", "1").build().unwrap();
+    let client = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
+    router
+        .handle()
+        .notify(&turms_proto::Notification::new::<Log>(&LogMessage::new(LoggingLevel::Alert, RawJson::NULL)).unwrap());
+    assert_eq!(client.expect_notification::<Log>().await.level, LoggingLevel::Alert);
+    router.handle().log(LoggingLevel::Debug, "too low");
+    router.handle().log(LoggingLevel::Error, "high enough");
+    assert_eq!(client.expect_notification::<Log>().await.data.as_str(), "\"high enough\"");
 }
 
 #[tokio::test]

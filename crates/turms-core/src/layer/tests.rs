@@ -1,7 +1,10 @@
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
 
 use super::*;
 use crate::{CallFuture, Context, Outcome, Payload, Request, Service};
@@ -115,7 +118,49 @@ async fn middleware_for_tower_stands_in_front() {
     assert_eq!(message(call(&tower(RefuseLayer).layer(Fixture::Echo)).await), "no test");
 }
 
+/// Keeps what is recorded in spans.
+#[derive(Clone, Default)]
+struct Recorder(Arc<Mutex<BTreeMap<String, String>>>);
+
+impl Visit for Recorder {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        let mut fields = self.0.lock().expect("no test panics while it holds this");
+        fields.insert(field.name().to_owned(), format!("{value:?}").trim_matches('"').to_owned());
+    }
+}
+
+impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Recorder {
+    fn on_new_span(&self, span: &Attributes<'_>, _: &Id, _: tracing_subscriber::layer::Context<'_, S>) {
+        span.record(&mut self.clone());
+    }
+
+    fn on_record(&self, _: &Id, values: &Record<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
+        values.record(&mut self.clone());
+    }
+}
+
 #[tokio::test]
-async fn a_traced_call_answers_as_before() {
-    assert_eq!(message(call(&Trace::new().layer(Fixture::Echo)).await), "fine");
+async fn a_call_is_traced_under_the_names_of_open_telemetry() {
+    use tracing_subscriber::layer::SubscriberExt as _;
+    let recorder = Recorder::default();
+    let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(recorder.clone()));
+    let traced = Trace::new().layer(Timeout::new(Duration::ZERO).layer(Fixture::Never));
+    let params = r#"{"name":"add","_meta":{"traceparent":"00-1-2-01"}}"#;
+    let params = turms_proto::RawJson::parse(params).expect("written above");
+    let meta = params.member("_meta").and_then(|meta| meta.as_object()).map(Into::into);
+    let cx = Context::in_process().with_id(7.into()).with_meta(meta);
+    traced.call(Request::raw("tools/call", Payload::raw(params)), cx).await.expect_err("it takes too long");
+    let fields = recorder.0.lock().expect("no test panics while it holds this").clone();
+    for (name, value) in [
+        ("otel.name", "tools/call add"),
+        ("mcp.method.name", "tools/call"),
+        ("mcp.protocol.version", "2026-07-28"),
+        ("gen_ai.tool.name", "add"),
+        ("jsonrpc.request.id", "7"),
+        ("traceparent", "00-1-2-01"),
+        ("error.type", "internal error"),
+        ("rpc.response.status_code", "-32603"),
+    ] {
+        assert_eq!(fields.get(name).map(String::as_str), Some(value), "{name}");
+    }
 }
