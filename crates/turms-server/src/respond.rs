@@ -11,6 +11,7 @@ use turms_proto::types::{
 };
 use turms_proto::{EncodeError, ErrorObject};
 
+use crate::context::AskError;
 use crate::schema;
 
 /// Data as a tool gives it: structured content with an output schema, and the same as text for older clients.
@@ -114,9 +115,14 @@ impl<T: IntoToolResult, E: Display + 'static> IntoToolResult for Result<T, E> {
     }
 }
 
-/// An error object says that the request failed; any other error that the work did.
+/// An error object says that the request failed, and so does a client that lacks what it would take; any other error says
+/// that the work did.
 fn protocol_error<E: 'static>(error: &E) -> Option<ErrorObject> {
-    (error as &dyn Any).downcast_ref::<ErrorObject>().cloned()
+    let error = error as &dyn Any;
+    match error.downcast_ref::<AskError>() {
+        Some(AskError::Unsupported(missing)) => Some((**missing).clone()),
+        _ => error.downcast_ref::<ErrorObject>().cloned(),
+    }
 }
 
 pub(crate) fn unwritable(error: &EncodeError) -> ErrorObject {

@@ -184,6 +184,59 @@ mod tests {
     }
 
     #[test]
+    fn rules_of_every_kind_are_checked_and_named() {
+        #[derive(JsonSchema)]
+        #[serde(rename_all = "lowercase")]
+        #[allow(dead_code, reason = "only its schema is looked at")]
+        enum Colour {
+            Red,
+            Green,
+        }
+        #[derive(JsonSchema)]
+        #[allow(dead_code, reason = "only its schema is looked at")]
+        struct Inner {
+            #[schemars(length(min = 2, max = 3))]
+            code: String,
+        }
+        #[derive(JsonSchema)]
+        #[allow(dead_code, reason = "only its schema is looked at")]
+        struct Everything {
+            colour: Colour,
+            inner: Inner,
+            #[schemars(regex(pattern = "^[a-z]+$"))]
+            word: String,
+            #[schemars(extend("format" = "date-time"))]
+            when: String,
+            #[schemars(extend("format" = "date"))]
+            day: String,
+            #[schemars(email)]
+            mail: String,
+        }
+        let schema = Schema::of_type(&of::<Everything>()).unwrap();
+        let good = serde_json::json!({
+            "colour": "red", "inner": { "code": "ab" }, "word": "abc",
+            "when": "2026-07-28T10:00:00Z", "day": "2026-07-28", "mail": "a@b.example",
+        });
+        assert!(schema.violations(&good.clone().into(), "arguments").is_empty());
+        for (place, wrong, complaint) in [
+            ("colour", "blue", "arguments.colour: "),
+            ("word", "ABC", "arguments.word: \"ABC\" does not match \"^[a-z]+$\""),
+            ("when", "yesterday", "arguments.when: \"yesterday\" is not a \"date-time\""),
+            ("day", "28.7.2026", "arguments.day: \"28.7.2026\" is not a \"date\""),
+            ("mail", "nobody", "arguments.mail: \"nobody\" is not a \"email\""),
+        ] {
+            let mut bad = good.clone();
+            bad[place] = wrong.into();
+            let violations = schema.violations(&bad.into(), "arguments");
+            assert!(violations.len() == 1 && violations[0].starts_with(complaint), "{violations:?}");
+        }
+        let mut bad = good;
+        bad["inner"]["code"] = "a".into();
+        let violations = schema.violations(&bad.into(), "arguments");
+        assert_eq!(violations, ["arguments.inner.code: \"a\" is shorter than 2 characters"]);
+    }
+
+    #[test]
     fn nothing_is_fetched() {
         let remote = Object::parse(r#"{"$ref":"https://example.com/schema.json"}"#).unwrap();
         assert!(Schema::compile(remote).is_err());

@@ -9,7 +9,7 @@ use turms_core::{Ready, Service};
 use turms_proto::header::ParamHeaders;
 use turms_proto::method::Method as _;
 use turms_proto::types::{CallTool, Icon, Meta, Tool as ToolSpec, ToolAnnotations, ToolResult};
-use turms_proto::{ErrorObject, Object, RawJson};
+use turms_proto::{Ability, ErrorCode, ErrorObject, Object, ProtocolVersion, RawJson};
 
 use crate::front::{Layers, Runner, SharedService};
 use crate::handler::{Call, Handler, Input, Rejection, SyncHandler};
@@ -103,16 +103,18 @@ struct Output {
 
 impl Checked {
     fn run(&self, mut call: Call) -> Ready<Result<ToolResult, ErrorObject>> {
+        let version = call.context.version();
         let started = self.check_input(&call).and_then(|()| (self.action)(&mut call));
         match (started, &self.output) {
             (Err(rejection), _) => Ready::now(match rejection.as_tool_error(&call.context) {
                 Some(message) => Ok(ToolResult::error(message)),
                 None => Err(rejection.into_error(&call.context)),
             }),
-            (Ok(running), None) => running,
+            (Ok(running), None) => running.map(move |result| as_the_revision_has_it(result, version)),
             (Ok(running), Some(output)) => {
                 let output = output.clone();
-                running.map(move |result| result.and_then(|result| output.check(result)))
+                running
+                    .map(move |result| as_the_revision_has_it(result, version).and_then(|result| output.check(result)))
             }
         }
     }
@@ -121,6 +123,19 @@ impl Checked {
         let (Some(schema), Input::Json(arguments)) = (&self.input, &call.input) else { return Ok(()) };
         let violations = schema.violations(&RawJson::from(arguments.clone()), "arguments");
         if violations.is_empty() { Ok(()) } else { Err(Rejection::Arguments(violations.join("; "))) }
+    }
+}
+
+/// Before 2026-07-28 there is no error for a client that lacks a capability; then the tool failed, and says why.
+fn as_the_revision_has_it(
+    result: Result<ToolResult, ErrorObject>,
+    version: ProtocolVersion,
+) -> Result<ToolResult, ErrorObject> {
+    match result {
+        Err(error) if error.code == ErrorCode::MISSING_CLIENT_CAPABILITY && !version.has(Ability::Stateless) => {
+            Ok(ToolResult::error(error.message))
+        }
+        result => result,
     }
 }
 

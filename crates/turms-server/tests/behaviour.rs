@@ -509,11 +509,16 @@ async fn a_client_that_cannot_be_asked_is_told_so() {
         let traces = Arc::new(Traces::default());
         let router = server(&traces).build().unwrap();
         let client = TestClient::connect(&router, version).await;
-        let result = client.call_tool("think", json!({})).await.unwrap();
-        assert_eq!(
-            (result.failed(), text_of(&result)),
-            (true, "the client did not declare the capability sampling".into())
-        );
+        let complaint = "the client did not declare the capability sampling";
+        if version.has(Ability::Stateless) {
+            let error = client.call_tool("think", json!({})).await.unwrap_err();
+            assert_eq!((error.server_error().code.0, error.server_error().message.as_str()), (-32021, complaint));
+            let data = error.server_error().data.clone().unwrap();
+            assert_eq!(data.as_str(), r#"{"requiredCapabilities":{"sampling":{}}}"#);
+        } else {
+            let result = client.call_tool("think", json!({})).await.unwrap();
+            assert_eq!((result.failed(), text_of(&result)), (true, complaint.into()));
+        }
     }
 }
 
