@@ -87,3 +87,7 @@ pub mod prelude {
 pub mod __private {
     pub use {schemars, serde};
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
