@@ -377,7 +377,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             self.read_line(line);
             self.dispatch(service).await;
         }
-        self.session.give_up_pending();
+        self.session.peer_has_gone();
+        self.dispatch(service).await;
         self.start_draining();
     }
 

@@ -319,8 +319,17 @@ impl<T> Session<T> {
         self.give_up_pending();
     }
 
-    /// The peer will answer nothing any more: everybody who waits hears of it. What it asked may still be answered.
-    pub fn give_up_pending(&mut self) {
+    /// The peer will say nothing any more: everybody who waits hears of it, and what lasts until it says otherwise is over.
+    /// What else it asked may still be answered.
+    pub fn peer_has_gone(&mut self) {
+        for ticket in self.running.take_lasting() {
+            self.stats.cancelled += 1;
+            self.events.push_back(Event::Cancelled { ticket, reason: None });
+        }
+        self.give_up_pending();
+    }
+
+    fn give_up_pending(&mut self) {
         for (id, entry) in self.pending.drain() {
             self.stats.failed += 1;
             self.events.push_back(match entry.owner {

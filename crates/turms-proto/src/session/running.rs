@@ -99,6 +99,12 @@ impl Running {
         Some((Ticket { id, serial: entry.serial }, entry.batch))
     }
 
+    /// Takes out what would last until the peer ends it.
+    pub(super) fn take_lasting(&mut self) -> Vec<Ticket> {
+        let lasting = self.entries.extract_if(|_, entry| entry.kind == Kind::Listen);
+        lasting.map(|(id, entry)| Ticket { id, serial: entry.serial }).collect()
+    }
+
     pub(super) fn open_batch(&mut self) -> u64 {
         self.last_serial += 1;
         self.batches.insert(self.last_serial, Batch { reading: true, ..Batch::default() });

@@ -653,11 +653,17 @@ fn a_listen_request_ends_however_the_server_says_so() {
     assert_eq!(pair.answers, [("result", Ok(RawJson::NULL))]);
 
     let id = listen(&mut pair, "notification");
+    let waiting = pair.calls.remove(0);
     let line = format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#);
     pair.client.receive(Incoming::decode(line, 1), pair.now);
     pair.settle();
     assert!(matches!(pair.answers[1], ("notification", Ok(_))));
     assert_eq!(pair.client.pending(), 0);
+
+    pair.server.peer_has_gone();
+    pair.settle();
+    assert_eq!(pair.cancelled, std::slice::from_ref(waiting.ticket.id()));
+    assert_eq!(pair.server.running(), 0);
 }
 
 #[test]
