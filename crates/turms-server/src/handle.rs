@@ -110,7 +110,7 @@ impl ServerHandle {
     pub fn notify(&self, notification: &Notification) {
         for session in self.sessions() {
             if session.is_open() {
-                tell(session, notification.clone());
+                tell(&session, notification.clone());
             }
         }
     }
@@ -124,7 +124,7 @@ impl ServerHandle {
         };
         for session in self.sessions() {
             if session.is_open() && session.wants_log(level) {
-                tell(session, notification.clone());
+                tell(&session, notification.clone());
             }
         }
     }
@@ -195,7 +195,7 @@ impl ServerHandle {
             Some(Arc::new(next))
         });
         if let Some(notification) = change.notification() {
-            tell(session.clone(), notification);
+            tell(session, notification);
         }
     }
 }

@@ -131,7 +131,7 @@ impl Hub {
             if change.concerns_session(&session)
                 && let Some(notification) = change.notification()
             {
-                tell(session, notification);
+                tell(&session, notification);
             }
         }
     }
@@ -145,16 +145,11 @@ impl Hub {
     }
 }
 
-/// Sends without waiting: one client that does not read must not keep the news from the others. If it has no room, the news
-/// waits for it on its own.
-pub(crate) fn tell(session: Arc<Session>, notification: Notification) {
-    if session.peer().try_notify_raw(notification.clone()) {
-        return;
-    }
-    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-        runtime.spawn(async move {
-            // The client may have gone.
-            let _ = session.peer().notify_raw(notification).await;
-        });
+/// Sends without waiting: one client that does not read must not keep the news from the others, nor fill our memory. A client
+/// with a full queue has news enough to read, and sees the newest state when it asks again.
+pub(crate) fn tell(session: &Session, notification: Notification) {
+    let method = notification.method.clone();
+    if !session.peer().try_notify_raw(notification) {
+        tracing::debug!(session = session.serial(), %method, "a client that does not read misses a notification");
     }
 }

@@ -161,3 +161,29 @@ async fn an_id_in_flight_is_refused_and_a_cancelled_one_may_be_used_again() {
     let free = wire.ask(json!({ "jsonrpc": "2.0", "id": 7, "method": "ping" })).await;
     assert_eq!(free["result"], json!({}));
 }
+
+#[tokio::test]
+async fn a_client_that_does_not_read_does_not_fill_the_servers_memory() {
+    let (near, far) = memory();
+    let router = Server::new("s", "1").tool(Tool::builder("hello").handler_sync(|| "hello")).build().unwrap();
+    let serving = router.clone();
+    tokio::spawn(async move { serving.serve(far.0, far.1).await });
+    let (mut reader, mut writer) = (BufReader::new(near.0).lines(), near.1);
+    let initialize = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"","version":""}}}"#;
+    let hello = format!("{initialize}\n{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}}\n");
+    writer.write_all(hello.as_bytes()).await.unwrap();
+    reader.next_line().await.unwrap().unwrap();
+    // Far more than its queue and its buffers hold.
+    for round in 0..100_000 {
+        router.handle().log(turms_proto::types::LoggingLevel::Error, "x".repeat(100));
+        if round % 100 == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    writer.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n").await.unwrap();
+    let mut heard = 0;
+    while !reader.next_line().await.unwrap().unwrap().contains(r#""id":1"#) {
+        heard += 1;
+    }
+    assert!((100..20_000).contains(&heard), "{heard} of 100000 were kept");
+}

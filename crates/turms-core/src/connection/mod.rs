@@ -213,7 +213,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         if let Poll::Ready(Some(signal)) = self.signals.poll_recv(task) {
             return Poll::Ready(Wake::Signal(signal));
         }
-        if let Poll::Ready(Some(command)) = self.commands.poll_recv(task) {
+        // A peer that does not read keeps whoever wants to tell it something waiting, rather than filling our memory.
+        if self.output.len() < self.options.write_limit
+            && let Poll::Ready(Some(command)) = self.commands.poll_recv(task)
+        {
             return Poll::Ready(Wake::Command(command));
         }
         if self.may_read()
