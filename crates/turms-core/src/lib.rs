@@ -17,4 +17,4 @@ pub use self::connection::{Connection, ConnectionError, ConnectionHandle, Connec
 pub use self::context::Context;
 pub use self::payload::Payload;
 pub use self::peer::{BoxFuture, Link, Peer, PeerError};
-pub use self::service::{CallFuture, Guarded, NotifyFuture, Outcome, Ready, Request, Service};
+pub use self::service::{CallFuture, Guarded, GuardedNotify, NotifyFuture, Outcome, Ready, Request, Service};

@@ -169,6 +169,34 @@ impl Future for Guarded {
     }
 }
 
+/// Hearing a notification without coming to harm by a panic.
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub struct GuardedNotify(Option<NotifyFuture>);
+
+impl GuardedNotify {
+    /// Hears it; `notify` itself may panic, too.
+    pub fn new(notify: impl FnOnce() -> NotifyFuture) -> Self {
+        Self(catch_unwind(AssertUnwindSafe(notify)).ok())
+    }
+}
+
+impl Future for GuardedNotify {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<()> {
+        let Some(future) = &mut self.0 else { return Poll::Ready(()) };
+        match catch_unwind(AssertUnwindSafe(|| Pin::new(future).poll(task))) {
+            Ok(poll) => poll,
+            Err(_) => {
+                let broken = self.0.take();
+                let _ = catch_unwind(AssertUnwindSafe(move || drop(broken)));
+                Poll::Ready(())
+            }
+        }
+    }
+}
+
 fn panicked() -> ErrorObject {
     ErrorObject::internal("the handler panicked")
 }

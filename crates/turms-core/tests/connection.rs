@@ -245,7 +245,90 @@ async fn a_shutdown_does_not_wait_for_ever() {
     }
     pair.server.shutdown();
     pair.server.closed().await;
-    assert!(matches!(call.await.unwrap(), Err(PeerError::Request(RequestError::Closed))));
+    assert_eq!(error_of(call.await.unwrap()).message, "the connection is closing");
+    fixture.dropped.notified().await;
+}
+
+#[tokio::test]
+async fn a_full_house_still_hears_cancellations_and_the_end() {
+    let mut options = ConnectionOptions::default();
+    options.max_in_flight = 4;
+    options.max_waiting = 4;
+    let fixture = Fixture::default();
+    let pair = connect(ProtocolVersion::LATEST, &fixture, options).await;
+    let mut calls: Vec<_> = (0..8).map(|_| tokio::spawn(ask(pair.client.peer(), pair.version, "test/wait"))).collect();
+    while fixture.waiting.load(Ordering::SeqCst) < 4 || pair.client.stats().requests_sent < 9 {
+        tokio::task::yield_now().await;
+    }
+    let refused = error_of(pair.ask("test/wait").await);
+    assert_eq!(refused.message, "too many requests in flight: wait for answers before asking more");
+    // Cancelling lets those in who wait.
+    calls.drain(..6).for_each(|call| call.abort());
+    while fixture.waiting.load(Ordering::SeqCst) != 2 {
+        tokio::task::yield_now().await;
+    }
+    assert!(pair.ask("test/echo").await.is_ok());
+    pair.client.shutdown();
+    pair.server.closed().await;
+}
+
+#[tokio::test]
+async fn a_notification_that_panics_harms_nobody() {
+    struct Touchy;
+    impl Service for Touchy {
+        fn call(&self, request: Request, _: Context) -> CallFuture {
+            CallFuture::now(Ok(request.params))
+        }
+
+        fn notify(&self, method: ByteString, _: Option<RawJson>, _: Context) -> turms_core::NotifyFuture {
+            match &*method {
+                "test/now" => panic!("as asked"),
+                _ => turms_core::NotifyFuture::later(async { panic!("as asked") }),
+            }
+        }
+    }
+    let (mut near, far) = memory();
+    let (connection, _handle) = Connection::server(far.0, far.1, &ProtocolVersion::ALL, ConnectionOptions::default());
+    let running = tokio::spawn(connection.run(Touchy));
+    let lines = "{\"jsonrpc\":\"2.0\",\"method\":\"test/now\"}\n{\"jsonrpc\":\"2.0\",\"method\":\"test/later\"}\n{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
+    near.1.write_all(lines.as_bytes()).await.unwrap();
+    near.1.shutdown().await.unwrap();
+    let mut output = String::new();
+    near.0.read_to_string(&mut output).await.unwrap();
+    assert_eq!(output, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n");
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_does_not_read_is_given_up() {
+    let (mut near, far) = memory();
+    let (connection, _handle) = Connection::server(far.0, far.1, &ProtocolVersion::ALL, ConnectionOptions::default());
+    let running = tokio::spawn(connection.run(Fixture::default()));
+    let big = "x".repeat(200_000);
+    let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\",\"params\":{{\"x\":\"{big}\"}}}}\n");
+    // Fixture echoes nothing for ping, so ask for the echo in the newest revision.
+    let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
+    let line = line.replace("\"ping\"", "\"test/echo\"").replace("{\"x\"", &format!("{{{meta},\"x\""));
+    near.1.write_all(line.as_bytes()).await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(90), running).await.expect("it gives up").unwrap();
+    assert!(ended.is_err());
+}
+
+#[tokio::test]
+async fn dropping_a_connection_stops_what_runs() {
+    let fixture = Fixture::default();
+    let (near, far) = memory();
+    let (connection, _server) = Connection::server(far.0, far.1, &ProtocolVersion::ALL, ConnectionOptions::default());
+    let serving = tokio::spawn(connection.run(fixture.clone()));
+    let who = ClientOptions::new(Implementation::new("client", "1"), ClientCapabilities::new());
+    let (connection, client) = Connection::client(near.0, near.1, who, ConnectionOptions::default());
+    tokio::spawn(connection.run(Listener::default()));
+    client.opened().await.unwrap();
+    let _call = tokio::spawn(ask(client.peer(), ProtocolVersion::LATEST, "test/wait"));
+    while fixture.waiting.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    serving.abort();
     fixture.dropped.notified().await;
 }
 

@@ -1,5 +1,6 @@
 //! The driver: one loop for both sides that joins a byte stream, a session and a service.
 
+mod crowd;
 mod handle;
 mod output;
 
@@ -16,7 +17,6 @@ use bytes::Bytes;
 use bytestring::ByteString;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use tokio::sync::{mpsc, watch};
-use tokio::task::AbortHandle;
 use tokio::time::Sleep;
 use turms_proto::session::{Call, ClientOptions, Dialect, Event, Reply, Session, Ticket};
 use turms_proto::types::Meta;
@@ -25,13 +25,14 @@ use turms_proto::{
     RequestId, Response,
 };
 
+use self::crowd::{Crowd, Turn};
 use self::handle::{Command, Signal, View, Waiter};
 pub use self::handle::{ConnectionHandle, OpenFailure};
 use self::output::Output;
 use crate::context::Context;
 use crate::payload::Payload;
 use crate::peer::Peer;
-use crate::service::{Guarded, Outcome, Request, Service};
+use crate::service::{Guarded, GuardedNotify, Outcome, Request, Service};
 
 /// The bounds of a connection. Each has a default that suits most.
 #[derive(Debug, Clone)]
@@ -43,8 +44,16 @@ pub struct ConnectionOptions {
     pub batch_limit: usize,
     /// How many requests of the peer's may run at once; more have to wait.
     pub max_in_flight: usize,
+    /// How many may wait; more are refused.
+    pub max_waiting: usize,
+    /// How many bytes of parameters may wait; beyond that, more are refused.
+    pub max_waiting_bytes: usize,
+    /// How many subscriptions may be open at once; more are refused.
+    pub max_listens: usize,
     /// How much may wait to be written before no more is read.
     pub write_limit: usize,
+    /// How long a peer may leave what was written to it unread.
+    pub write_timeout: Duration,
     /// How long what runs may go on when the peer has gone or a shutdown was asked for.
     pub drain_timeout: Duration,
 }
@@ -55,7 +64,11 @@ impl Default for ConnectionOptions {
             line_limit: Lines::DEFAULT_LIMIT,
             batch_limit: DEFAULT_BATCH_LIMIT,
             max_in_flight: 1024,
+            max_waiting: 16 * 1024,
+            max_waiting_bytes: 64 * 1024 * 1024,
+            max_listens: 256,
             write_limit: 1024 * 1024,
+            write_timeout: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(2),
         }
     }
@@ -86,8 +99,7 @@ pub struct Connection<R, W> {
     signals: mpsc::UnboundedReceiver<Signal>,
     answers: mpsc::UnboundedReceiver<Answer>,
     answering: mpsc::UnboundedSender<Answer>,
-    /// Calls that did not answer at once, and how to stop them.
-    tasks: HashMap<Ticket, AbortHandle>,
+    crowd: Crowd,
     /// Requests of ours by the key that their waiter knows.
     asked: HashMap<u64, RequestId>,
     view: watch::Sender<View>,
@@ -98,8 +110,10 @@ pub struct Connection<R, W> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Open,
-    /// Nothing more is read; what runs may finish until then.
-    Draining(Instant),
+    /// We end it: nothing new is begun, but what runs may hear from the peer and finish until then.
+    Closing(Instant),
+    /// The peer has gone: there is nothing to read, but what runs may finish until then.
+    Leaving(Instant),
 }
 
 /// What came of a call that did not answer at once.
@@ -118,6 +132,7 @@ enum Wake {
     Command(Command),
     Signal(Signal),
     Answer(Answer),
+    Heard,
     Time,
 }
 
@@ -156,7 +171,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             signals,
             answers,
             answering,
-            tasks: HashMap::new(),
+            crowd: Crowd::default(),
             asked: HashMap::new(),
             view,
             stage: Stage::Open,
@@ -173,9 +188,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         let ended = self.drive(&service).await;
         self.session.close();
         self.dispatch(&service).await;
-        for task in self.tasks.values() {
-            task.abort();
-        }
         self.show();
         ended
     }
@@ -185,8 +197,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         loop {
             self.read_lines(service).await;
             self.dispatch(service).await;
+            self.begin_waiting(service).await;
             if self.is_done() {
-                return self.output.drain().await.map_err(ConnectionError::Write);
+                return self.finish(service).await;
             }
             self.show();
             timer.set(self.next_deadline());
@@ -200,6 +213,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 Wake::Command(command) => self.obey(command),
                 Wake::Signal(signal) => self.heed(signal),
                 Wake::Answer(answer) => self.take_answer(answer),
+                Wake::Heard => {}
+                Wake::Time if self.output.is_stalled(self.options.write_timeout) => {
+                    return Err(ConnectionError::Write(io::ErrorKind::TimedOut.into()));
+                }
                 Wake::Time => self.session.expire(now()),
             }
         }
@@ -209,6 +226,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     fn poll(&mut self, timer: &mut Timer, task: &mut TaskContext<'_>) -> Poll<Wake> {
         if let Poll::Ready(Some(answer)) = self.answers.poll_recv(task) {
             return Poll::Ready(Wake::Answer(answer));
+        }
+        if self.crowd.poll(task).is_ready() {
+            return Poll::Ready(Wake::Heard);
         }
         if let Poll::Ready(Some(signal)) = self.signals.poll_recv(task) {
             return Poll::Ready(Wake::Signal(signal));
@@ -230,11 +250,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         timer.poll(task).map(|()| Wake::Time)
     }
 
-    /// A peer that does not read, or asks faster than it is answered, has to wait. But while we wait for the peer's own
-    /// answers we go on reading, or the two sides would wait for each other.
+    /// A peer that does not read has to wait, and so has one that tells more than is heard. One that asks more than is answered
+    /// is still read, or its cancellations and answers would never arrive.
     fn may_read(&self) -> bool {
-        let crowded = self.session.running() >= self.options.max_in_flight && self.session.pending() == 0;
-        self.stage == Stage::Open && !crowded && self.output.len() < self.options.write_limit
+        let over = matches!(self.stage, Stage::Leaving(_));
+        !over && self.output.len() < self.options.write_limit && self.crowd.can_hear()
     }
 
     async fn read_lines(&mut self, service: &impl Service) {
@@ -260,17 +280,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             match event {
                 Event::Send(message) => self.output.message(&mut self.session, &message),
                 Event::SendBatch(responses) => self.output.batch(&mut self.session, &responses),
-                Event::Request(call) => self.call(*call, service).await,
+                Event::Request(call) => self.admit(*call, service).await,
                 Event::Notification(notification) => self.hear(notification, service).await,
                 Event::Answered { owner, outcome, .. } => {
                     self.asked.remove(&owner.key);
                     owner.settle(outcome);
                 }
-                Event::Cancelled { ticket, .. } => {
-                    if let Some(task) = self.tasks.remove(&ticket) {
-                        task.abort();
-                    }
-                }
+                Event::Cancelled { ticket, .. } => self.crowd.cancel(&ticket),
                 Event::Progress { params, .. } => {
                     if let Ok(report) = Notification::new::<turms_proto::types::Progress>(&params) {
                         self.hear(report, service).await;
@@ -288,6 +304,30 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
+    async fn admit(&mut self, call: Call, service: &impl Service) {
+        if self.stage != Stage::Open {
+            return self.refuse(&call.ticket, "no more requests are taken: the connection is closing");
+        }
+        match self.crowd.turn(&call, &self.options) {
+            Turn::Now => self.call(call, service).await,
+            Turn::Later => self.crowd.wait(call),
+            Turn::Never => {
+                self.refuse(&call.ticket, "too many requests in flight: wait for answers before asking more")
+            }
+        }
+    }
+
+    fn refuse(&mut self, ticket: &Ticket, reason: &str) {
+        self.session.answer(ticket, Err(ErrorObject::internal(reason)));
+    }
+
+    async fn begin_waiting(&mut self, service: &impl Service) {
+        while let Some(call) = self.crowd.next(&self.options) {
+            self.call(call, service).await;
+            self.dispatch(service).await;
+        }
+    }
+
     /// Most calls answer at once and need no task of their own.
     async fn call(&mut self, call: Call, service: &impl Service) {
         let Call { request, dialect, ticket, .. } = call;
@@ -299,13 +339,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             Poll::Ready(outcome) => self.take_answer(Answer { ticket, method, dialect, outcome }),
             Poll::Pending => {
                 let answering = self.answering.clone();
-                let key = ticket.clone();
-                let task = tokio::spawn(async move {
+                let (key, name) = (ticket.clone(), method.clone());
+                self.crowd.start(key, &name, async move {
                     let outcome = future.await;
                     // The connection may have ended meanwhile.
                     let _ = answering.send(Answer { ticket, method, dialect, outcome });
                 });
-                self.tasks.insert(key, task.abort_handle());
             }
         }
     }
@@ -313,9 +352,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     async fn hear(&mut self, notification: Notification, service: &impl Service) {
         let dialect = self.session.dialect().unwrap_or(Dialect::Handshake(ProtocolVersion::LATEST_WITH_HANDSHAKE));
         let cx = self.context(dialect, notification.params.as_ref());
-        let mut heard = service.notify(notification.method, notification.params, cx);
+        let mut heard = GuardedNotify::new(|| service.notify(notification.method, notification.params, cx));
         if poll_once(&mut heard).await.is_pending() {
-            tokio::spawn(heard);
+            self.crowd.hear(heard);
         }
     }
 
@@ -329,7 +368,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         while let Ok(command) = self.commands.try_recv() {
             self.obey(command);
         }
-        self.tasks.remove(&answer.ticket);
+        self.crowd.finished(&answer.ticket);
         let outcome = lower(answer.outcome, &answer.method, answer.dialect.version());
         let to = self.session.reply(&answer.ticket, outcome.is_ok());
         match to.reply() {
@@ -370,7 +409,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                     self.session.cancel(&id, None);
                 }
             }
-            Signal::Shutdown => self.start_draining(),
+            Signal::Shutdown if self.stage == Stage::Open => self.stage = Stage::Closing(self.drained_by()),
+            Signal::Shutdown => {}
         }
     }
 
@@ -382,28 +422,41 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
         self.session.peer_has_gone();
         self.dispatch(service).await;
-        self.start_draining();
+        if !matches!(self.stage, Stage::Leaving(_)) {
+            self.stage = Stage::Leaving(self.drained_by());
+        }
     }
 
-    fn start_draining(&mut self) {
-        if self.stage == Stage::Open {
-            self.stage = Stage::Draining(now() + self.options.drain_timeout);
-        }
+    fn drained_by(&self) -> Instant {
+        now() + self.options.drain_timeout
     }
 
     fn is_done(&self) -> bool {
         match self.stage {
             Stage::Open => self.session.status() == turms_proto::session::Status::Closed,
-            Stage::Draining(until) => self.session.running() == 0 || until <= now(),
+            Stage::Closing(until) | Stage::Leaving(until) => self.session.running() == 0 || until <= now(),
+        }
+    }
+
+    /// Answers what could not finish, and writes what is left, but not for a peer that does not read.
+    async fn finish(&mut self, service: &impl Service) -> Result<(), ConnectionError> {
+        for ticket in self.crowd.stop() {
+            self.refuse(&ticket, "the connection is closing");
+        }
+        self.dispatch(service).await;
+        match tokio::time::timeout(self.options.drain_timeout, self.output.drain()).await {
+            Ok(drained) => drained.map_err(ConnectionError::Write),
+            Err(_) => Ok(()),
         }
     }
 
     fn next_deadline(&self) -> Option<Instant> {
         let draining = match self.stage {
             Stage::Open => None,
-            Stage::Draining(until) => Some(until),
+            Stage::Closing(until) | Stage::Leaving(until) => Some(until),
         };
-        [self.session.next_deadline(), draining].into_iter().flatten().min()
+        let stalled = self.output.stalled_at(self.options.write_timeout);
+        [self.session.next_deadline(), draining, stalled].into_iter().flatten().min()
     }
 
     /// Lets the handles see how things stand, if anything has changed that they show.

@@ -2,13 +2,14 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll, ready};
+use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWrite;
 use turms_proto::jsonrpc::encode;
 use turms_proto::session::Session;
 use turms_proto::{Message, RequestId, Response};
 
-use super::unwritable;
+use super::{now, unwritable};
 use crate::service::Outcome;
 
 /// What is to be written: messages gather in one buffer and leave together.
@@ -18,6 +19,8 @@ pub(super) struct Output<W> {
     buffer: Vec<u8>,
     written: usize,
     unflushed: bool,
+    /// When something last left, or the first of what is left came.
+    moved: Instant,
 }
 
 impl<W: AsyncWrite + Unpin> Output<W> {
@@ -25,7 +28,7 @@ impl<W: AsyncWrite + Unpin> Output<W> {
     const KEPT: usize = 64 * 1024;
 
     pub(super) fn new(writer: W) -> Self {
-        Self { writer, buffer: Vec::new(), written: 0, unflushed: false }
+        Self { writer, buffer: Vec::new(), written: 0, unflushed: false, moved: now() }
     }
 
     /// How much waits to be written.
@@ -33,17 +36,35 @@ impl<W: AsyncWrite + Unpin> Output<W> {
         self.buffer.len() - self.written
     }
 
+    /// Until when something has to have left, or the peer counts as one that does not read.
+    pub(super) fn stalled_at(&self, patience: Duration) -> Option<Instant> {
+        if self.len() == 0 { None } else { self.moved.checked_add(patience) }
+    }
+
+    pub(super) fn is_stalled(&self, patience: Duration) -> bool {
+        self.stalled_at(patience).is_some_and(|stalled| stalled <= now())
+    }
+
+    fn begin(&mut self) {
+        if self.len() == 0 {
+            self.moved = now();
+        }
+    }
+
     pub(super) fn message<T>(&mut self, session: &mut Session<T>, message: &Message) {
+        self.begin();
         session.encode(message, &mut self.buffer);
         self.buffer.push(b'\n');
     }
 
     pub(super) fn batch<T>(&mut self, session: &mut Session<T>, responses: &[Response]) {
+        self.begin();
         session.encode_batch(responses, &mut self.buffer);
         self.buffer.push(b'\n');
     }
 
     pub(super) fn answer<T>(&mut self, session: &mut Session<T>, id: &RequestId, outcome: Outcome) {
+        self.begin();
         let start = self.buffer.len();
         let written = outcome.and_then(|payload| {
             encode::success_with(&mut self.buffer, id, |out| payload.write(out)).map_err(|error| unwritable(&error))
@@ -66,6 +87,7 @@ impl<W: AsyncWrite + Unpin> Output<W> {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             self.written += count;
+            self.moved = now();
             self.unflushed = true;
         }
         self.buffer.clear();

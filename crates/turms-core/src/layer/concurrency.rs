@@ -1,10 +1,13 @@
 use std::sync::Arc;
 
+use bytestring::ByteString;
 use tokio::sync::Semaphore;
-use turms_proto::ErrorObject;
+use turms_proto::method::Method as _;
+use turms_proto::types::Listen;
+use turms_proto::{ErrorObject, RawJson};
 
 use super::Layer;
-use crate::{CallFuture, Context, Request, Service};
+use crate::{CallFuture, Context, NotifyFuture, Request, Service};
 
 /// Lets only so many calls run at once; the others wait for their turn.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +37,15 @@ pub struct ConcurrencyLimitService<S> {
 }
 
 impl<S: Service> Service for ConcurrencyLimitService<S> {
+    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: Context) -> NotifyFuture {
+        self.inner.notify(method, params, cx)
+    }
+
     fn call(&self, request: Request, cx: Context) -> CallFuture {
+        // A subscription lasts by design.
+        if &*request.method == Listen::NAME {
+            return self.inner.call(request, cx);
+        }
         let (inner, turns) = (self.inner.clone(), self.turns.clone());
         CallFuture::later(async move {
             let turn = turns.acquire_owned().await;

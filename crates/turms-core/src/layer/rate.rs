@@ -1,11 +1,12 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use bytestring::ByteString;
 use tokio::time::Instant;
-use turms_proto::ErrorObject;
+use turms_proto::{ErrorObject, RawJson};
 
 use super::Layer;
-use crate::{CallFuture, Context, Request, Service};
+use crate::{CallFuture, Context, NotifyFuture, Request, Service};
 
 /// Lets only so many calls in per stretch of time, with some allowance for bursts; the others are refused.
 ///
@@ -72,6 +73,10 @@ impl<S> RateLimitService<S> {
 }
 
 impl<S: Service> Service for RateLimitService<S> {
+    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: Context) -> NotifyFuture {
+        self.inner.notify(method, params, cx)
+    }
+
     fn call(&self, request: Request, cx: Context) -> CallFuture {
         match self.take(Instant::now()) {
             Ok(()) => self.inner.call(request, cx),

@@ -1,7 +1,8 @@
-use turms_proto::ErrorObject;
+use bytestring::ByteString;
+use turms_proto::{ErrorObject, RawJson};
 
 use super::Layer;
-use crate::{CallFuture, Context, Outcome, Payload, Request, Service};
+use crate::{CallFuture, Context, NotifyFuture, Outcome, Payload, Request, Service};
 
 /// Refuses answers that are too big to be sent.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +32,10 @@ pub struct ResponseSizeLimitService<S> {
 }
 
 impl<S: Service> Service for ResponseSizeLimitService<S> {
+    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: Context) -> NotifyFuture {
+        self.inner.notify(method, params, cx)
+    }
+
     fn call(&self, request: Request, cx: Context) -> CallFuture {
         let (method, limit) = (request.method.clone(), self.limit);
         self.inner.call(request, cx).map(move |outcome| outcome.and_then(|payload| check(payload, limit, &method)))

@@ -1,9 +1,12 @@
 use std::time::Duration;
 
-use turms_proto::ErrorObject;
+use bytestring::ByteString;
+use turms_proto::method::Method as _;
+use turms_proto::types::Listen;
+use turms_proto::{ErrorObject, RawJson};
 
 use super::Layer;
-use crate::{CallFuture, Context, Request, Service};
+use crate::{CallFuture, Context, NotifyFuture, Request, Service};
 
 /// Gives a call up that takes too long.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +36,15 @@ pub struct TimeoutService<S> {
 }
 
 impl<S: Service> Service for TimeoutService<S> {
+    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: Context) -> NotifyFuture {
+        self.inner.notify(method, params, cx)
+    }
+
     fn call(&self, request: Request, cx: Context) -> CallFuture {
+        // A subscription lasts by design.
+        if &*request.method == Listen::NAME {
+            return self.inner.call(request, cx);
+        }
         let (method, limit) = (request.method.clone(), self.limit);
         let call = self.inner.call(request, cx);
         if call.is_now() {

@@ -1,8 +1,10 @@
+use bytestring::ByteString;
 use tracing::{Instrument as _, Span, field};
+use turms_proto::RawJson;
 use turms_proto::types::key;
 
 use super::Layer;
-use crate::{CallFuture, Context, Outcome, Request, Service};
+use crate::{CallFuture, Context, NotifyFuture, Outcome, Request, Service};
 
 /// Puts every call into a span of its own, under OpenTelemetry's names for MCP.
 ///
@@ -34,6 +36,10 @@ pub struct TraceService<S> {
 }
 
 impl<S: Service> Service for TraceService<S> {
+    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: Context) -> NotifyFuture {
+        self.inner.notify(method, params, cx)
+    }
+
     fn call(&self, request: Request, cx: Context) -> CallFuture {
         let span = span_of(&request, &cx);
         if span.is_disabled() {

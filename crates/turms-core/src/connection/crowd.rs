@@ -1,0 +1,136 @@
+use std::collections::{HashMap, VecDeque};
+use std::task::{Context as TaskContext, Poll};
+
+use tokio::task::{AbortHandle, JoinSet};
+use turms_proto::RawJson;
+use turms_proto::method::Method as _;
+use turms_proto::session::{Call, Ticket};
+use turms_proto::types::Listen;
+
+use super::ConnectionOptions;
+
+/// What a connection has at work, and what waits for its turn. Dropping it stops everything.
+#[derive(Debug, Default)]
+pub(super) struct Crowd {
+    calls: JoinSet<()>,
+    notifications: JoinSet<()>,
+    tasks: HashMap<Ticket, Task>,
+    listens: usize,
+    waiting: VecDeque<Call>,
+    waiting_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Task {
+    abort: AbortHandle,
+    listens: bool,
+}
+
+/// What is to be done with a call that has come.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    Now,
+    Later,
+    Never,
+}
+
+impl Crowd {
+    /// How many notifications may be at work before no more is read.
+    const MOST_NOTIFICATIONS: usize = 256;
+
+    pub(super) fn turn(&self, call: &Call, options: &ConnectionOptions) -> Turn {
+        if listens(call) {
+            return if self.listens < options.max_listens { Turn::Now } else { Turn::Never };
+        }
+        let room = self.waiting.len() < options.max_waiting && self.waiting_bytes < options.max_waiting_bytes;
+        match (self.is_full(options), room) {
+            (false, _) => Turn::Now,
+            (true, true) => Turn::Later,
+            (true, false) => Turn::Never,
+        }
+    }
+
+    pub(super) fn wait(&mut self, call: Call) {
+        self.waiting_bytes += size_of(&call);
+        self.waiting.push_back(call);
+    }
+
+    /// The next call whose turn has come.
+    pub(super) fn next(&mut self, options: &ConnectionOptions) -> Option<Call> {
+        if self.is_full(options) {
+            return None;
+        }
+        let call = self.waiting.pop_front()?;
+        self.waiting_bytes -= size_of(&call);
+        Some(call)
+    }
+
+    pub(super) fn start(&mut self, ticket: Ticket, method: &str, work: impl Future<Output = ()> + Send + 'static) {
+        let listens = method == Listen::NAME;
+        self.listens += usize::from(listens);
+        let abort = self.calls.spawn(work);
+        self.tasks.insert(ticket, Task { abort, listens });
+    }
+
+    pub(super) fn hear(&mut self, work: impl Future<Output = ()> + Send + 'static) {
+        self.notifications.spawn(work);
+    }
+
+    pub(super) fn can_hear(&self) -> bool {
+        self.notifications.len() < Self::MOST_NOTIFICATIONS
+    }
+
+    pub(super) fn finished(&mut self, ticket: &Ticket) {
+        if let Some(task) = self.tasks.remove(ticket) {
+            self.listens -= usize::from(task.listens);
+        }
+    }
+
+    pub(super) fn cancel(&mut self, ticket: &Ticket) {
+        match self.tasks.remove(ticket) {
+            Some(task) => {
+                self.listens -= usize::from(task.listens);
+                task.abort.abort();
+            }
+            None => {
+                if let Some(place) = self.waiting.iter().position(|call| call.ticket == *ticket)
+                    && let Some(call) = self.waiting.remove(place)
+                {
+                    self.waiting_bytes -= size_of(&call);
+                }
+            }
+        }
+    }
+
+    /// Stops everything; the tickets of what was not answered.
+    pub(super) fn stop(&mut self) -> Vec<Ticket> {
+        self.calls.abort_all();
+        self.listens = 0;
+        self.waiting_bytes = 0;
+        let waiting = std::mem::take(&mut self.waiting).into_iter().map(|call| call.ticket);
+        self.tasks.drain().map(|(ticket, _)| ticket).chain(waiting).collect()
+    }
+
+    /// Forgets what has ended. Ready when a notification has, since more may be read then.
+    pub(super) fn poll(&mut self, task: &mut TaskContext<'_>) -> Poll<()> {
+        while let Poll::Ready(Some(_)) = self.calls.poll_join_next(task) {}
+        let mut heard = false;
+        while let Poll::Ready(Some(_)) = self.notifications.poll_join_next(task) {
+            heard = true;
+        }
+        if heard { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Subscriptions last, so they are counted apart: they must not take the place of calls.
+    fn is_full(&self, options: &ConnectionOptions) -> bool {
+        self.tasks.len() - self.listens >= options.max_in_flight
+    }
+}
+
+fn listens(call: &Call) -> bool {
+    &*call.request.method == Listen::NAME
+}
+
+fn size_of(call: &Call) -> usize {
+    call.request.params.as_ref().map(RawJson::as_str).map_or(0, str::len)
+}
