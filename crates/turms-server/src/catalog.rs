@@ -67,14 +67,13 @@ impl<T> Table<T> {
 
     /// Keeps what passes.
     pub(crate) fn retain(&mut self, keep: impl Fn(&T) -> bool) {
-        let gone: Vec<String> = self
-            .places
-            .iter()
-            .filter(|(_, place)| !keep(&self.entries[**place]))
-            .map(|(name, _)| name.clone())
-            .collect();
-        for name in gone {
-            self.remove(&name);
+        let mut names: Vec<(usize, String)> = self.places.drain().map(|(name, place)| (place, name)).collect();
+        names.sort_unstable();
+        let entries = std::mem::take(&mut self.entries);
+        for (entry, (_, name)) in entries.into_iter().zip(names) {
+            if keep(&entry) {
+                self.insert(name, entry);
+            }
         }
     }
 

@@ -45,6 +45,12 @@ impl Context {
         &self.call
     }
 
+    /// The same call with what layers have put around it.
+    pub(crate) fn within(mut self, call: turms_core::Context) -> Self {
+        self.call = call;
+        self
+    }
+
     pub(crate) fn put<T: Clone + Send + Sync + 'static>(&mut self, value: T) {
         self.call.insert_extension(value);
     }

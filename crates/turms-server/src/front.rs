@@ -9,10 +9,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use turms_core::layer::Layer;
 use turms_core::{CallFuture, Context, Payload, Ready, Request, Service};
-use turms_proto::ErrorObject;
 use turms_proto::revision::Translate;
+use turms_proto::{ErrorObject, Object, RawJson};
 
-use crate::handler::Call;
+use crate::handler::{Call, Input};
+use crate::resource::Uri;
 
 /// A service that layers can be put in front of.
 pub type SharedService = Arc<dyn Service>;
@@ -54,11 +55,16 @@ pub(crate) enum Runner<R> {
 pub(crate) type Run<R> = Box<dyn Fn(Call) -> Ready<Result<R, ErrorObject>> + Send + Sync>;
 
 impl<R: Serialize + DeserializeOwned + Translate + Send + Sync + Unpin + 'static> Runner<R> {
-    pub(crate) fn new(layers: &Layers, method: &'static str, run: Run<R>) -> Self {
+    pub(crate) fn new(layers: &Layers, method: &'static str, name: &str, run: Run<R>) -> Self {
         if layers.is_empty() {
             return Self::Bare(run);
         }
-        Self::Layered(Layered { service: layers.wrap(Arc::new(Leaf(run))), method, gives: PhantomData })
+        Self::Layered(Layered {
+            service: layers.wrap(Arc::new(Leaf(run))),
+            method,
+            name: name.to_owned(),
+            gives: PhantomData,
+        })
     }
 
     pub(crate) fn call(&self, call: Call) -> Ready<Result<R, ErrorObject>> {
@@ -73,17 +79,40 @@ impl<R: Serialize + DeserializeOwned + Translate + Send + Sync + Unpin + 'static
 pub(crate) struct Layered<R> {
     service: SharedService,
     method: &'static str,
+    name: String,
     gives: PhantomData<fn() -> R>,
 }
 
 impl<R: DeserializeOwned + Send + 'static> Layered<R> {
     fn call(&self, call: Call) -> Ready<Result<R, ErrorObject>> {
         let mut cx = call.context.call().clone();
+        let params = Payload::raw(self.params_of(&call).into());
         cx.insert_extension(Slot(call));
-        let request = Request::raw(ByteString::from_static(self.method), Payload::default());
+        let request = Request::raw(ByteString::from_static(self.method), params);
         self.service.call(request, cx).map(|outcome| {
             outcome?.take().map_err(|error| ErrorObject::internal(format!("a layer changed the answer: {error}")))
         })
+    }
+}
+
+impl<R> Layered<R> {
+    /// The request as the layers are to see it.
+    fn params_of(&self, call: &Call) -> Object {
+        let mut params = Object::new();
+        let (member, subject) = match call.context.extension::<Uri>() {
+            Some(uri) => ("uri", uri.0.as_str()),
+            None => ("name", self.name.as_str()),
+        };
+        params.insert_raw(member, &RawJson::string(subject));
+        let arguments = match &call.input {
+            Input::Json(arguments) => Some(arguments.clone()),
+            Input::Texts(_) if member == "uri" => None,
+            Input::Texts(texts) => Object::encode(texts).ok(),
+        };
+        if let Some(arguments) = arguments {
+            params.insert_raw("arguments", &arguments.into());
+        }
+        params
     }
 }
 
@@ -96,7 +125,12 @@ struct Leaf<R>(Run<R>);
 impl<R: Serialize + Translate + Send + Sync + Unpin + 'static> Service for Leaf<R> {
     fn call(&self, _: Request, cx: Context) -> CallFuture {
         match cx.extension::<Slot>() {
-            Some(Slot(call)) => (self.0)(call.clone()).map(|result| result.map(Payload::new)),
+            Some(Slot(call)) => {
+                // What the layers put into the context is there for the handler.
+                let mut call = call.clone();
+                call.context = call.context.within(cx);
+                (self.0)(call).map(|result| result.map(Payload::new))
+            }
             None => Ready::now(Err(ErrorObject::internal("a layer has taken the call out of its context"))),
         }
     }

@@ -11,11 +11,11 @@ use turms_proto::types::{Log, LogMessage, LoggingLevel};
 use turms_proto::{Notification, RawJson};
 
 use crate::catalog::Catalog;
-use crate::hub::{Change, Hub, tell};
+use crate::hub::{Change, Hub, tell, tell_change};
 use crate::prompt::IntoPrompt;
-use crate::resource::IntoResource;
+use crate::resource::{IntoResource, Resource};
 use crate::session::Session;
-use crate::tool::IntoTool;
+use crate::tool::{IntoTool, Tool};
 
 /// A server while it runs: register, announce, look and end from any task. Clones are the same server.
 #[derive(Clone)]
@@ -34,11 +34,7 @@ impl ServerHandle {
 
     /// Adds a tool, in the place of one of the same name, and tells whoever listens.
     pub fn add_tool(&self, tool: impl IntoTool) {
-        let tool = tool.into_tool();
-        if let Some(fault) = tool.fault() {
-            tracing::error!(tool = tool.name(), fault, "a tool that cannot be used is not added");
-            return;
-        }
+        let Some(tool) = usable_tool(tool) else { return };
         self.change(&Change::Tools, |catalog| catalog.tools.insert(tool.name().to_owned(), tool.clone()));
     }
 
@@ -62,11 +58,7 @@ impl ServerHandle {
 
     /// Adds a resource or a family, in the place of one of the same URI, and tells whoever listens.
     pub fn add_resource(&self, resource: impl IntoResource) {
-        let resource = resource.into_resource();
-        if let Some(fault) = resource.fault() {
-            tracing::error!(uri = resource.uri(), fault, "a resource that cannot be used is not added");
-            return;
-        }
+        let Some(resource) = usable_resource(resource) else { return };
         self.change(&Change::Resources, |catalog| catalog.insert_resource(resource.clone()));
     }
 
@@ -78,8 +70,17 @@ impl ServerHandle {
 
     /// Adds a tool for one session alone.
     pub fn add_session_tool(&self, session: &Arc<Session>, tool: impl IntoTool) {
-        let tool = tool.into_tool();
-        self.change_session(session, &Change::Tools, |own| own.tools.insert(tool.name().to_owned(), tool.clone()));
+        if let Some(tool) = usable_tool(tool) {
+            self.change_session(session, &Change::Tools, |own| {
+                own.tools.insert(tool.name().to_owned(), tool.clone());
+                true
+            });
+        }
+    }
+
+    /// Takes away a tool that one session has to itself; false if it has none of that name.
+    pub fn remove_session_tool(&self, session: &Arc<Session>, name: &str) -> bool {
+        self.change_session(session, &Change::Tools, |own| own.tools.remove(name))
     }
 
     /// Adds a prompt for one session alone.
@@ -87,13 +88,28 @@ impl ServerHandle {
         let prompt = prompt.into_prompt();
         self.change_session(session, &Change::Prompts, |own| {
             own.prompts.insert(prompt.name().to_owned(), prompt.clone());
+            true
         });
+    }
+
+    /// Takes away a prompt that one session has to itself; false if it has none of that name.
+    pub fn remove_session_prompt(&self, session: &Arc<Session>, name: &str) -> bool {
+        self.change_session(session, &Change::Prompts, |own| own.prompts.remove(name))
     }
 
     /// Adds a resource or a family for one session alone.
     pub fn add_session_resource(&self, session: &Arc<Session>, resource: impl IntoResource) {
-        let resource = resource.into_resource();
-        self.change_session(session, &Change::Resources, |own| own.insert_resource(resource.clone()));
+        if let Some(resource) = usable_resource(resource) {
+            self.change_session(session, &Change::Resources, |own| {
+                own.insert_resource(resource.clone());
+                true
+            });
+        }
+    }
+
+    /// Takes away a resource or a family that one session has to itself; false if it has none of that URI.
+    pub fn remove_session_resource(&self, session: &Arc<Session>, uri: &str) -> bool {
+        self.change_session(session, &Change::Resources, |own| own.remove_resource(uri))
     }
 
     /// Tells whoever listens that something has changed that the server cannot see, such as what stands in a resource.
@@ -135,7 +151,8 @@ impl ServerHandle {
         self.0.hub.sessions()
     }
 
-    /// Ends the server: no more is taken in, what runs is finished, then every connection is closed.
+    /// Ends the server: no more is taken in, what runs may finish within the time that [`Server::limits`](crate::Server::limits)
+    /// grants (two seconds unless told otherwise) and is refused after, then every connection is closed.
     pub fn shutdown(&self) {
         self.0.hub.end();
     }
@@ -188,14 +205,39 @@ impl ServerHandle {
         changed
     }
 
-    fn change_session(&self, session: &Arc<Session>, change: &Change, edit: impl Fn(&mut Catalog)) {
+    fn change_session(&self, session: &Arc<Session>, change: &Change, edit: impl Fn(&mut Catalog) -> bool) -> bool {
+        let mut changed = false;
         session.own.rcu(|own| {
             let mut next = own.as_ref().map(|own| own.changed()).unwrap_or_default();
-            edit(&mut next);
+            changed = edit(&mut next);
             Some(Arc::new(next))
         });
-        if let Some(notification) = change.notification() {
-            tell(session, notification);
+        if changed {
+            tell_change(session, change);
+        }
+        changed
+    }
+}
+
+/// The tool, unless it cannot be used, which whoever runs the server should know.
+fn usable_tool(tool: impl IntoTool) -> Option<Tool> {
+    let tool = tool.into_tool();
+    match tool.fault() {
+        None => Some(tool),
+        Some(fault) => {
+            tracing::error!(tool = tool.name(), fault, "a tool that cannot be used is not added");
+            None
+        }
+    }
+}
+
+fn usable_resource(resource: impl IntoResource) -> Option<Resource> {
+    let resource = resource.into_resource();
+    match resource.fault() {
+        None => Some(resource),
+        Some(fault) => {
+            tracing::error!(uri = resource.uri(), fault, "a resource that cannot be used is not added");
+            None
         }
     }
 }

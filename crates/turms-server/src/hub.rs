@@ -1,9 +1,9 @@
 //! Who hears of changes: sessions of the older dialect, and listen requests of the newer.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, Weak};
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, watch};
 use turms_proto::Notification;
 use turms_proto::types::{
     PromptListChanged, ResourceListChanged, ResourceParams, ResourceUpdated, SubscriptionFilter, ToolListChanged,
@@ -12,7 +12,7 @@ use turms_proto::types::{
 use crate::session::{Session, lock};
 
 /// Something that has changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Change {
     /// The list of tools.
@@ -72,7 +72,25 @@ struct Members {
 #[derive(Debug)]
 struct Listener {
     filter: SubscriptionFilter,
-    changes: mpsc::Sender<Change>,
+    news: Arc<News>,
+}
+
+/// Changes that somebody has still to hear of, each once however often it happened: never more than the filter names.
+#[derive(Debug, Default)]
+pub(crate) struct News {
+    changes: Mutex<BTreeSet<Change>>,
+    more: Notify,
+}
+
+impl News {
+    fn add(&self, change: Change) {
+        lock(&self.changes).insert(change);
+        self.more.notify_one();
+    }
+
+    fn take(&self) -> Option<Change> {
+        lock(&self.changes).pop_first()
+    }
 }
 
 /// A listen request that is being served; dropping it ends it.
@@ -80,7 +98,20 @@ struct Listener {
 pub(crate) struct Listening {
     key: u64,
     hub: Arc<Hub>,
-    pub(crate) changes: mpsc::Receiver<Change>,
+    news: Arc<News>,
+}
+
+impl Listening {
+    /// The next change to tell.
+    pub(crate) async fn next_change(&self) -> Change {
+        loop {
+            let more = self.news.more.notified();
+            if let Some(change) = self.news.take() {
+                return change;
+            }
+            more.await;
+        }
+    }
 }
 
 impl Drop for Listening {
@@ -90,10 +121,6 @@ impl Drop for Listening {
 }
 
 impl Hub {
-    /// How many changes may wait for a listener that does not read. What is beyond is dropped: the listener will see the
-    /// newest state when it asks again for what it was told of.
-    const BACKLOG: usize = 64;
-
     pub(crate) fn new() -> Self {
         Self { members: Mutex::default(), ending: watch::Sender::new(false) }
     }
@@ -107,31 +134,29 @@ impl Hub {
     }
 
     pub(crate) fn sessions(&self) -> Vec<Arc<Session>> {
-        lock(&self.members).sessions.values().filter_map(Weak::upgrade).collect()
+        let sessions: Vec<_> = lock(&self.members).sessions.values().filter_map(Weak::upgrade).collect();
+        sessions.into_iter().filter(|session| session.is_open()).collect()
     }
 
     pub(crate) fn listen(self: &Arc<Self>, filter: SubscriptionFilter) -> Listening {
-        let (sender, changes) = mpsc::channel(Self::BACKLOG);
+        let news = Arc::new(News::default());
         let mut members = lock(&self.members);
         members.last += 1;
         let key = members.last;
-        members.listeners.insert(key, Listener { filter, changes: sender });
-        Listening { key, hub: self.clone(), changes }
+        members.listeners.insert(key, Listener { filter, news: news.clone() });
+        Listening { key, hub: self.clone(), news }
     }
 
     /// Tells everybody whom it concerns, without waiting for any of them.
     pub(crate) fn announce(&self, change: &Change) {
         for listener in lock(&self.members).listeners.values() {
             if change.concerns(&listener.filter) {
-                // A listener with a full backlog already knows that it has to look again.
-                let _ = listener.changes.try_send(change.clone());
+                listener.news.add(change.clone());
             }
         }
         for session in self.sessions() {
-            if change.concerns_session(&session)
-                && let Some(notification) = change.notification()
-            {
-                tell(&session, notification);
+            if change.concerns_session(&session) {
+                tell_change(&session, change);
             }
         }
     }
@@ -145,8 +170,32 @@ impl Hub {
     }
 }
 
-/// Sends without waiting: one client that does not read must not keep the news from the others, nor fill our memory. A client
-/// with a full queue has news enough to read, and sees the newest state when it asks again.
+/// Tells a session of a change without waiting. If it has no room, the change waits for it: each once, however often it
+/// happened, so that a client that does not read cannot fill our memory.
+pub(crate) fn tell_change(session: &Arc<Session>, change: &Change) {
+    let told = |notification| session.peer().try_notify_raw(notification);
+    if !session.has_backlog() && change.notification().is_some_and(told) {
+        return;
+    }
+    if session.keep_for_later(change.clone())
+        && let Ok(runtime) = tokio::runtime::Handle::try_current()
+    {
+        let session = Arc::downgrade(session);
+        runtime.spawn(tell_backlog(session));
+    }
+}
+
+async fn tell_backlog(session: Weak<Session>) {
+    while let Some(session) = session.upgrade() {
+        let Some(change) = session.take_kept() else { return };
+        let Some(notification) = change.notification() else { continue };
+        if session.peer().notify_raw(notification).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Tells a session something without waiting; what a client that does not read has no room for is lost.
 pub(crate) fn tell(session: &Session, notification: Notification) {
     let method = notification.method.clone();
     if !session.peer().try_notify_raw(notification) {

@@ -154,7 +154,7 @@ impl PromptBuilder {
             Ok(running) => running,
             Err(rejection) => Ready::now(Err(rejection.into_error(&call.context))),
         };
-        let runner = Runner::new(&self.layers, GetPrompt::NAME, Box::new(run));
+        let runner = Runner::new(&self.layers, GetPrompt::NAME, &self.spec.name, Box::new(run));
         Prompt(Arc::new(Inner { spec: self.spec, runner, completers: self.completers }))
     }
 }

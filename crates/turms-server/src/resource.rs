@@ -260,7 +260,7 @@ impl ResourceBuilder {
                 Err(rejection) => Ready::now(Err(rejection.into_error(&call.context))),
             }
         };
-        let runner = Runner::new(&self.layers, ReadResource::NAME, Box::new(run));
+        let runner = Runner::new(&self.layers, ReadResource::NAME, "", Box::new(run));
         let (spec, completers, cache, fault) = (self.spec, self.completers, self.cache, self.fault);
         Resource(Arc::new(Inner { spec, runner, completers, cache, fault }))
     }

@@ -1,10 +1,13 @@
 //! Which part of a server answers what.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytestring::ByteString;
-use turms_core::{CallFuture, NotifyFuture, Outcome as CallOutcome, Payload, Ready, Request, Service};
+use turms_core::{
+    CallFuture, ConnectionOptions, NotifyFuture, Outcome as CallOutcome, Payload, Ready, Request, Service,
+};
 use turms_proto::method::{Method as _, Notification as _};
 use turms_proto::revision::{initialize_of_discover, tag_subscription};
 use turms_proto::session::Dialect;
@@ -26,9 +29,10 @@ use crate::handle::ServerHandle;
 use crate::handler::{Call, Input};
 use crate::hub::Listening;
 use crate::input::{self, Rounds};
+use crate::prompt::Prompt;
 use crate::resource::Uri;
 use crate::server::{Item, Settings};
-use crate::session::Session;
+use crate::session::{MAX_SUBSCRIPTIONS, Session};
 
 /// A server as a service: what every transport calls.
 #[derive(Clone)]
@@ -56,6 +60,12 @@ impl Router {
     #[must_use]
     pub fn handle(&self) -> &ServerHandle {
         &self.bare.handle
+    }
+
+    /// The bounds of connections that the server was given.
+    #[must_use]
+    pub fn options(&self) -> &ConnectionOptions {
+        &self.bare.settings.connection
     }
 
     /// The revisions that the server speaks.
@@ -154,8 +164,7 @@ impl Bare {
     fn get_prompt(&self, params: Payload, context: Context) -> Result<CallFuture, ErrorObject> {
         let params: GetPromptParams = params.take()?;
         let catalog = self.handle.catalog();
-        let prompt = find(&catalog, &context, |catalog| catalog.prompts.get(&params.name).cloned());
-        let prompt = prompt.filter(|prompt| self.settings.shows(Item::Prompt(prompt), &context)).ok_or_else(|| {
+        let prompt = self.prompt(&catalog, &context, &params.name).ok_or_else(|| {
             if catalog.prompts.is_empty() {
                 return ErrorObject::method_not_found(GetPrompt::NAME);
             }
@@ -214,6 +223,11 @@ impl Bare {
         Ok(running.map(move |outcome| answer(outcome, meta, |result: &mut ReadResourceResult| &mut result.meta)))
     }
 
+    fn prompt(&self, catalog: &Catalog, context: &Context, name: &str) -> Option<Prompt> {
+        let prompt = find(catalog, context, |catalog| catalog.prompts.get(name).cloned());
+        prompt.filter(|prompt| self.settings.shows(Item::Prompt(prompt), context))
+    }
+
     fn complete(&self, params: Payload, context: Context) -> Result<CallFuture, ErrorObject> {
         let params: CompleteParams = params.take()?;
         let catalog = self.handle.catalog();
@@ -225,15 +239,17 @@ impl Bare {
         let meta = self.result_meta(&context);
         let call = Call { context, input };
         let running = match &params.reference {
-            Reference::Prompt(reference) => match catalog.prompts.get(&reference.name) {
+            Reference::Prompt(reference) => match self.prompt(&catalog, &call.context, &reference.name) {
                 Some(prompt) => prompt.complete(&params.argument.name, call),
                 None => {
                     return Err(ErrorObject::invalid_params(format!("unknown prompt: {:?}", reference.name)));
                 }
             },
             Reference::Resource(reference) => {
-                let family = catalog.templates.get(&reference.uri);
-                match family.or_else(|| catalog.resources.get(&reference.uri)) {
+                let found = find(&catalog, &call.context, |catalog| {
+                    catalog.templates.get(&reference.uri).or_else(|| catalog.resources.get(&reference.uri)).cloned()
+                });
+                match found.filter(|family| self.settings.shows(Item::Resource(family), &call.context)) {
                     Some(family) => family.complete(&params.argument.name, call),
                     None => return Err(ErrorObject::resource_not_found(&reference.uri)),
                 }
@@ -296,13 +312,15 @@ impl Bare {
 
     fn subscribe(&self, params: Payload, context: &Context) -> Result<EmptyResult, ErrorObject> {
         let params: turms_proto::types::ResourceParams = params.take()?;
-        if self.handle.catalog().resource_at(&params.uri).is_none() {
+        let catalog = self.handle.catalog();
+        let found = find(&catalog, context, |catalog| catalog.resource_at(&params.uri).map(|(found, _)| found.clone()));
+        if !found.is_some_and(|resource| self.settings.shows(Item::Resource(&resource), context)) {
             return Err(ErrorObject::resource_not_found(&params.uri));
         }
-        if let Some(session) = context.session() {
-            session.subscribe(params.uri);
+        match context.session() {
+            Some(session) if !session.subscribe(params.uri) => Err(too_many_subscriptions()),
+            _ => Ok(EmptyResult::new()),
         }
-        Ok(EmptyResult::new())
     }
 
     /// A request that lasts: first what will be told, then every change of it, until either side has had enough.
@@ -312,6 +330,9 @@ impl Bare {
         let tells = capabilities.tools.is_some() || capabilities.prompts.is_some() || capabilities.resources.is_some();
         if !tells {
             return Err(ErrorObject::method_not_found(Listen::NAME));
+        }
+        if params.notifications.resource_subscriptions.as_ref().is_some_and(|uris| uris.len() > MAX_SUBSCRIPTIONS) {
+            return Err(too_many_subscriptions());
         }
         let filter = honoured(&params.notifications, &capabilities);
         let listening = self.handle.hub().listen(filter.clone());
@@ -420,6 +441,10 @@ fn unsubscribe(params: Payload, context: &Context) -> Result<EmptyResult, ErrorO
     Ok(EmptyResult::new())
 }
 
+fn too_many_subscriptions() -> ErrorObject {
+    ErrorObject::invalid_params(format!("at most {MAX_SUBSCRIPTIONS} resources can be watched at once"))
+}
+
 /// What of a filter the server can honour.
 fn honoured(wanted: &SubscriptionFilter, capabilities: &ServerCapabilities) -> SubscriptionFilter {
     let mut filter = SubscriptionFilter::new();
@@ -434,7 +459,7 @@ fn honoured(wanted: &SubscriptionFilter, capabilities: &ServerCapabilities) -> S
 
 async fn tell_changes(
     filter: SubscriptionFilter,
-    mut listening: Listening,
+    listening: Listening,
     context: Context,
     handle: ServerHandle,
 ) -> CallOutcome {
@@ -450,10 +475,10 @@ async fn tell_changes(
     let mut ending = handle.hub().ending();
     loop {
         let change = {
-            let mut next = std::pin::pin!(listening.changes.recv());
+            let mut next = std::pin::pin!(listening.next_change());
             let mut end = std::pin::pin!(ending.wait_for(|ending| *ending));
             std::future::poll_fn(|task| match next.as_mut().poll(task) {
-                std::task::Poll::Ready(change) => std::task::Poll::Ready(change),
+                std::task::Poll::Ready(change) => std::task::Poll::Ready(Some(change)),
                 std::task::Poll::Pending => end.as_mut().poll(task).map(|_| None),
             })
             .await
@@ -503,6 +528,7 @@ impl Service for ConnectedRouter {
     fn notify(&self, method: ByteString, params: Option<RawJson>, cx: turms_core::Context) -> NotifyFuture {
         let settings = &self.router.bare.settings;
         if &*method == turms_proto::types::Initialized::NAME
+            && self.session.is_announced_now()
             && let Some(opened) = &settings.on_open
         {
             opened(&self.session);
@@ -523,7 +549,8 @@ impl Drop for ConnectedRouter {
         if self.session.is_open()
             && let Some(closed) = &self.router.bare.settings.on_close
         {
-            closed(&self.session);
+            // A hook that panics must not keep the connection from ending.
+            let _ = catch_unwind(AssertUnwindSafe(|| closed(&self.session)));
         }
     }
 }

@@ -43,13 +43,13 @@ pub struct Server {
     settings: Settings,
     seal_keys: Vec<SealKey>,
     seal_lifetime: Duration,
-    connection: ConnectionOptions,
     layers: Layers,
     faults: Vec<String>,
 }
 
 /// What a server was told when it was put together.
 pub(crate) struct Settings {
+    pub(crate) connection: ConnectionOptions,
     pub(crate) instructions: Option<String>,
     pub(crate) versions: Vec<ProtocolVersion>,
     pub(crate) lists: ListStyle,
@@ -134,6 +134,7 @@ impl Server {
             handle: ServerHandle::new(),
             info: Implementation::new(name, version),
             settings: Settings {
+                connection: ConnectionOptions::default(),
                 instructions: None,
                 versions: ProtocolVersion::ALL.to_vec(),
                 lists: ListStyle { page_size: 1000, ttl_ms: 0, scope: CacheScope::Private, server_meta: Meta::new() },
@@ -151,7 +152,6 @@ impl Server {
             },
             seal_keys: Vec::new(),
             seal_lifetime: Duration::from_secs(60 * 60),
-            connection: ConnectionOptions::default(),
             layers: Layers::default(),
             faults: Vec::new(),
         }
@@ -265,7 +265,7 @@ impl Server {
 
     /// The bounds of connections.
     pub fn limits(mut self, options: ConnectionOptions) -> Self {
-        self.connection = options;
+        self.settings.connection = options;
         self
     }
 
@@ -399,8 +399,7 @@ impl Server {
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
-        let options = self.connection.clone();
-        self.build()?.serve_with(reader, writer, options).await
+        self.build()?.serve(reader, writer).await
     }
 }
 
@@ -414,7 +413,7 @@ impl Router {
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
-        self.serve_with(reader, writer, ConnectionOptions::default()).await
+        self.serve_with(reader, writer, self.options().clone()).await
     }
 
     /// As [`Router::serve`], with bounds of your own.

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arc_swap::ArcSwapOption;
@@ -11,6 +11,7 @@ use turms_core::Peer;
 use turms_proto::types::{ClientCapabilities, Implementation, InitializeParams, LoggingLevel};
 
 use crate::catalog::Catalog;
+use crate::hub::Change;
 
 /// A client that has shaken hands.
 pub struct Session {
@@ -21,7 +22,19 @@ pub struct Session {
     subscriptions: Mutex<BTreeSet<String>>,
     assigns: Mutex<HashMap<std::any::TypeId, Arc<dyn Any + Send + Sync>>>,
     pub(crate) own: ArcSwapOption<Catalog>,
+    announced: AtomicBool,
+    backlog: Mutex<Backlog>,
 }
+
+/// Changes that the client had no room for when they happened.
+#[derive(Debug, Default)]
+struct Backlog {
+    changes: BTreeSet<Change>,
+    being_told: bool,
+}
+
+/// How many resources one client may watch at once.
+pub(crate) const MAX_SUBSCRIPTIONS: usize = 1024;
 
 impl Session {
     pub(crate) fn new(peer: Peer) -> Self {
@@ -34,6 +47,8 @@ impl Session {
             subscriptions: Mutex::default(),
             assigns: Mutex::default(),
             own: ArcSwapOption::empty(),
+            announced: AtomicBool::new(false),
+            backlog: Mutex::default(),
         }
     }
 
@@ -90,8 +105,38 @@ impl Session {
         self.log_level.store(rank(level), Ordering::Relaxed);
     }
 
-    pub(crate) fn subscribe(&self, uri: String) {
-        lock(&self.subscriptions).insert(uri);
+    /// Whether the handshake is done and nobody has been told yet; true once.
+    pub(crate) fn is_announced_now(&self) -> bool {
+        self.is_open() && !self.announced.swap(true, Ordering::Relaxed)
+    }
+
+    pub(crate) fn has_backlog(&self) -> bool {
+        lock(&self.backlog).being_told
+    }
+
+    /// Keeps a change; true if somebody has to begin telling.
+    pub(crate) fn keep_for_later(&self, change: Change) -> bool {
+        let mut backlog = lock(&self.backlog);
+        backlog.changes.insert(change);
+        !std::mem::replace(&mut backlog.being_told, true)
+    }
+
+    /// The next change that was kept; after `None` somebody has to begin anew.
+    pub(crate) fn take_kept(&self) -> Option<Change> {
+        let mut backlog = lock(&self.backlog);
+        let change = backlog.changes.pop_first();
+        backlog.being_told = change.is_some();
+        change
+    }
+
+    /// False if there are too many.
+    pub(crate) fn subscribe(&self, uri: String) -> bool {
+        let mut subscriptions = lock(&self.subscriptions);
+        if subscriptions.len() >= MAX_SUBSCRIPTIONS && !subscriptions.contains(&uri) {
+            return false;
+        }
+        subscriptions.insert(uri);
+        true
     }
 
     pub(crate) fn unsubscribe(&self, uri: &str) {

@@ -300,7 +300,8 @@ impl ToolBuilder {
         };
         let output = output.map(|schema| Arc::new(Output { tool: self.spec.name.clone(), schema }));
         let checked = Checked { input, output, action };
-        let runner = Runner::new(&self.layers, CallTool::NAME, Box::new(move |call| checked.run(call)));
+        let runner =
+            Runner::new(&self.layers, CallTool::NAME, &self.spec.name, Box::new(move |call| checked.run(call)));
         Tool(Arc::new(Inner { spec: self.spec, headers, runner, fault }))
     }
 }

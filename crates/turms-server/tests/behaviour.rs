@@ -14,8 +14,8 @@ use turms_proto::types::*;
 use turms_proto::{Ability, Object, ProtocolVersion, RawJson};
 use turms_server::testing::{Script, TestClient};
 use turms_server::{
-    Args, AskError, Cancellation, Completing, Context, Elicited, Json, Progress, Prompt, Resource, Router, Server,
-    Session, State, Tool,
+    Args, AskError, Cancellation, Completing, Context, Elicited, Extension, Json, Progress, Prompt, Resource, Router,
+    Server, Session, SharedService, State, Tool,
 };
 
 #[derive(Deserialize, JsonSchema)]
@@ -615,6 +615,73 @@ async fn a_tool_for_one_session_is_seen_by_that_one_alone() {
     assert!(names(one.request::<ListTools>(&PaginatedParams::new()).await.unwrap()).contains(&"mine".to_owned()));
     assert!(!names(other.request::<ListTools>(&PaginatedParams::new()).await.unwrap()).contains(&"mine".to_owned()));
     assert!(other.call_tool("mine", json!({})).await.is_err());
+    assert!(
+        router.handle().remove_session_tool(&session, "mine") && !router.handle().remove_session_tool(&session, "mine")
+    );
+    one.expect_notification::<ToolListChanged>().await;
+    assert!(one.call_tool("mine", json!({})).await.is_err());
+}
+
+#[tokio::test]
+async fn a_layer_in_front_of_one_tool_sees_its_call_and_can_add_to_it() {
+    #[derive(Clone)]
+    struct Stamp(String);
+    #[derive(Clone)]
+    struct StampLayer;
+    struct Stamping(SharedService);
+    impl turms_core::layer::Layer<SharedService> for StampLayer {
+        type Service = Stamping;
+        fn layer(&self, inner: SharedService) -> Stamping {
+            Stamping(inner)
+        }
+    }
+    impl turms_core::Service for Stamping {
+        fn call(&self, request: turms_core::Request, mut cx: turms_core::Context) -> turms_core::CallFuture {
+            let seen = request.params.as_raw().map(ToString::to_string).unwrap_or_default();
+            cx.insert_extension(Stamp(seen));
+            self.0.call(request, cx)
+        }
+    }
+    let router = Server::new("s", "1")
+        .tool(Tool::builder("stamped").layer(StampLayer).handler(
+            |Extension(Stamp(seen)): Extension<Stamp>, Args(add): Args<Add>| async move { format!("{seen} {}", add.a) },
+        ))
+        .build()
+        .unwrap();
+    let client = TestClient::connect(&router, ProtocolVersion::LATEST).await;
+    let result = client.call_tool("stamped", json!({ "a": 1, "b": 2 })).await.unwrap();
+    assert_eq!(result.text(), r#"{"name":"stamped","arguments":{"a":1,"b":2}} 1"#);
+}
+
+#[tokio::test]
+async fn every_change_is_heard_even_by_a_client_with_a_full_queue() {
+    let traces = Arc::new(Traces::default());
+    let router = server(&traces).build().unwrap();
+    let client = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
+    client.request::<Subscribe>(&ResourceParams::new("data://blob")).await.unwrap();
+    client.request::<Subscribe>(&ResourceParams::new("config://app")).await.unwrap();
+    // Nothing is sent while this does not yield, so the queue is full long before the last of these.
+    for _ in 0..2000 {
+        router.handle().resource_updated("data://blob");
+    }
+    router.handle().resource_updated("config://app");
+    while client.expect_notification::<ResourceUpdated>().await.uri != "config://app" {}
+}
+
+#[tokio::test]
+async fn a_client_watches_only_so_many_resources() {
+    let traces = Arc::new(Traces::default());
+    let router = server(&traces).build().unwrap();
+    let client = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
+    for id in 0..1024 {
+        client.request::<Subscribe>(&ResourceParams::new(format!("users://{id}/profile"))).await.unwrap();
+    }
+    let error = client.request::<Subscribe>(&ResourceParams::new("config://app")).await.unwrap_err();
+    assert_eq!(error.server_error().message, "at most 1024 resources can be watched at once");
+    let client = TestClient::connect(&router, ProtocolVersion::LATEST).await;
+    let uris: Vec<_> = (0..1025).map(|id| format!("users://{id}/profile")).collect();
+    let filter = SubscriptionFilter::new().resource_subscriptions(uris);
+    assert_eq!(client.request::<Listen>(&ListenParams::new(filter)).await.unwrap_err().server_error().code.0, -32602);
 }
 
 #[tokio::test]
@@ -773,8 +840,10 @@ async fn methods_of_ones_own_and_a_fallback_are_called() {
 async fn hooks_hear_of_sessions_and_shutdown_ends_them() {
     let (opened, closed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (open, close) = (opened.clone(), closed.clone());
+    let once = std::sync::Mutex::new(false);
     let router = Server::new("s", "1")
         .on_open(move |session| {
+            assert!(!std::mem::replace(&mut *once.lock().unwrap(), true), "a session opens once");
             assert_eq!(session.client_info().unwrap().name, "test-client");
             open.notify_one();
         })
@@ -783,6 +852,7 @@ async fn hooks_hear_of_sessions_and_shutdown_ends_them() {
         .unwrap();
     let client = TestClient::connect(&router, ProtocolVersion::V2025_11_25).await;
     opened.notified().await;
+    client.notify::<Initialized>(&EmptyParams::new()).await.unwrap();
     assert_eq!(router.handle().sessions().len(), 1);
     router.handle().shutdown();
     closed.notified().await;
