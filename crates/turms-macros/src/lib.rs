@@ -20,7 +20,7 @@ use crate::mark::Kind;
 
 /// Makes a tool of a function: `fn add(a: f64, b: f64) -> f64` becomes `fn add() -> Tool`, to be given to `Server::tool`.
 ///
-/// It takes `name`, `title`, `description` (texts), `read_only`, `idempotent`, and `destructive`, `open_world` (alone or
+/// It takes `name`, `title`, `description` (texts), `read_only`, `idempotent`, `blocking`, and `destructive`, `open_world` (alone or
 /// with `= true` or `= false`).
 #[proc_macro_attribute]
 pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {

@@ -189,6 +189,7 @@ impl Kind {
                 ("description", Form::Text),
                 ("read_only", Form::Flag),
                 ("idempotent", Form::Flag),
+                ("blocking", Form::Flag),
                 ("destructive", Form::Choice),
                 ("open_world", Form::Choice),
             ],

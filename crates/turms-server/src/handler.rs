@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use turms_core::Ready;
 use turms_proto::revision::Translate as _;
+use turms_proto::types::ToolResult;
 use turms_proto::{Ability, ErrorObject, Object};
 
 use crate::context::Context;
@@ -55,11 +56,13 @@ impl Rejection {
         error
     }
 
-    /// Whether the caller's revision wants this to be a tool's result rather than an error.
-    pub(crate) fn as_tool_error(&self, context: &Context) -> Option<&str> {
+    /// As what a tool gives, where the caller's revision wants wrong arguments to be a result rather than an error.
+    pub(crate) fn into_tool_result(self, context: &Context) -> Result<ToolResult, ErrorObject> {
         match self {
-            Self::Arguments(message) if context.version().has(Ability::ArgumentErrorsAsResults) => Some(message),
-            _ => None,
+            Self::Arguments(message) if context.version().has(Ability::ArgumentErrorsAsResults) => {
+                Ok(ToolResult::error(message))
+            }
+            rejection => Err(rejection.into_error(context)),
         }
     }
 }

@@ -59,6 +59,7 @@ impl Tool {
             output: None,
             annotations: ToolAnnotations::new(),
             layers: Layers::default(),
+            blocking: false,
         }
     }
 
@@ -106,10 +107,7 @@ impl Checked {
         let version = call.context.version();
         let started = self.check_input(&call).and_then(|()| (self.action)(&mut call));
         match (started, &self.output) {
-            (Err(rejection), _) => Ready::now(match rejection.as_tool_error(&call.context) {
-                Some(message) => Ok(ToolResult::error(message)),
-                None => Err(rejection.into_error(&call.context)),
-            }),
+            (Err(rejection), _) => Ready::now(rejection.into_tool_result(&call.context)),
             (Ok(running), None) => running.map(move |result| as_the_revision_has_it(result, version)),
             (Ok(running), Some(output)) => {
                 let output = output.clone();
@@ -172,6 +170,7 @@ pub struct ToolBuilder {
     output: Option<Object>,
     annotations: ToolAnnotations,
     layers: Layers,
+    blocking: bool,
 }
 
 impl ToolBuilder {
@@ -235,6 +234,13 @@ impl ToolBuilder {
         self
     }
 
+    /// Its function takes its time without being `async`: it is run on a thread of its own, where it keeps nobody waiting.
+    /// Means something only with [`ToolBuilder::handler_sync`].
+    pub fn blocking(mut self) -> Self {
+        self.blocking = true;
+        self
+    }
+
     /// A layer in front of this tool alone; the last one added is the first to see a call.
     pub fn layer<L>(mut self, layer: L) -> Self
     where
@@ -254,12 +260,17 @@ impl ToolBuilder {
         self.finish(action, H::input_schema(), <H::Output as IntoToolResult>::output_schema())
     }
 
-    /// The function behind it, if it answers at once.
+    /// The function behind it, if it answers at once. The connection waits for it: one that computes for long, reads files or
+    /// sleeps needs [`ToolBuilder::blocking`], too.
     pub fn handler_sync<H: SyncHandler<X>, X>(self, handler: H) -> Tool
     where
         H::Output: IntoToolResult,
     {
-        let action: Action = Box::new(move |call| Ok(Ready::now(handler.call(call)?.into_tool_result())));
+        let action: Action = if self.blocking {
+            Box::new(move |call| Ok(on_a_thread(handler.clone(), call.clone())))
+        } else {
+            Box::new(move |call| Ok(Ready::now(handler.call(call)?.into_tool_result())))
+        };
         self.finish(action, H::input_schema(), <H::Output as IntoToolResult>::output_schema())
     }
 
@@ -304,6 +315,21 @@ impl ToolBuilder {
             Runner::new(&self.layers, CallTool::NAME, &self.spec.name, Box::new(move |call| checked.run(call)));
         Tool(Arc::new(Inner { spec: self.spec, headers, runner, fault }))
     }
+}
+
+fn on_a_thread<H: SyncHandler<X>, X>(handler: H, mut call: Call) -> Ready<Result<ToolResult, ErrorObject>>
+where
+    H::Output: IntoToolResult,
+{
+    let context = call.context.clone();
+    let work = tokio::task::spawn_blocking(move || handler.call(&mut call).map(IntoToolResult::into_tool_result));
+    Ready::later(async move {
+        match work.await {
+            Ok(Ok(result)) => result,
+            Ok(Err(rejection)) => rejection.into_tool_result(&context),
+            Err(_) => Err(ErrorObject::internal("the handler panicked")),
+        }
+    })
 }
 
 fn param_headers(schema: &Object) -> Result<Option<ParamHeaders>, String> {

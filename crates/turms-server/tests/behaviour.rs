@@ -669,6 +669,30 @@ async fn every_change_is_heard_even_by_a_client_with_a_full_queue() {
 }
 
 #[tokio::test]
+async fn a_tool_that_blocks_keeps_nobody_waiting() {
+    let (release, gate) = std::sync::mpsc::channel::<()>();
+    let gate = Arc::new(std::sync::Mutex::new(gate));
+    let router = Server::new("s", "1")
+        .tool(Tool::builder("block").blocking().handler_sync(move |Args(add): Args<Add>| {
+            gate.lock().unwrap().recv().unwrap();
+            add.a
+        }))
+        .tool(Tool::builder("quick").handler_sync(|| "done"))
+        .build()
+        .unwrap();
+    let client = TestClient::connect(&router, ProtocolVersion::LATEST).await;
+    let blocked = tokio::spawn({
+        let client = client.clone();
+        async move { client.call_tool("block", json!({ "a": 1, "b": 2 })).await }
+    });
+    tokio::task::yield_now().await;
+    assert_eq!(client.call_tool("quick", json!({})).await.unwrap().text(), "done");
+    release.send(()).unwrap();
+    assert_eq!(blocked.await.unwrap().unwrap().text(), "1");
+    assert!(client.call_tool("block", json!({ "a": "x" })).await.unwrap().failed());
+}
+
+#[tokio::test]
 async fn a_client_watches_only_so_many_resources() {
     let traces = Arc::new(Traces::default());
     let router = server(&traces).build().unwrap();

@@ -70,6 +70,19 @@ mod tools {
         a + b
     }
 
+    /// Takes its time.
+    #[tool(blocking)]
+    fn thread_name() -> String {
+        std::thread::current().name().unwrap_or_default().to_owned()
+    }
+
+    #[tokio::test]
+    async fn a_function_that_blocks_has_a_thread_of_its_own() {
+        let here = std::thread::current().name().unwrap_or_default().to_owned();
+        let router = build(server().tool(thread_name));
+        assert_ne!(text(&router, "thread_name", json!({})).await, here);
+    }
+
     #[tokio::test]
     async fn a_function_becomes_a_tool() {
         let router = build(server().tool(add));
