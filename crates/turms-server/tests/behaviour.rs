@@ -504,6 +504,33 @@ async fn the_client_is_asked_in_one_way_for_all_revisions() {
 }
 
 #[tokio::test]
+async fn several_questions_are_asked_at_once() {
+    let router = Server::new("s", "1")
+        .tool(Tool::builder("both").handler(|context: Context| async move {
+            let name = context.elicit::<Name>("Your name?");
+            let roots = context.roots_as("places");
+            let (name, roots) = tokio::join!(name, roots);
+            Ok::<_, AskError>(format!(
+                "{} {}",
+                name?.accepted().map(|name| name.name).unwrap_or_default(),
+                roots?.len()
+            ))
+        }))
+        .build()
+        .unwrap();
+    for version in ProtocolVersion::ALL.into_iter().filter(|version| version.has(Ability::FormElicitation)) {
+        let client = TestClient::connect_with(&router, version, person()).await;
+        assert_eq!(client.call_tool("both", json!({})).await.unwrap().text(), "Ann 1");
+    }
+    let client = TestClient::connect_with(&router, ProtocolVersion::LATEST, person()).await;
+    let Outcome::InputRequired(round) = client.request::<CallTool>(&CallToolParams::new("both")).await.unwrap() else {
+        panic!()
+    };
+    let questions = round.input_requests.unwrap();
+    assert_eq!(questions.keys().collect::<Vec<_>>(), ["elicit-1", "places"]);
+}
+
+#[tokio::test]
 async fn a_client_that_cannot_be_asked_is_told_so() {
     for version in ProtocolVersion::ALL {
         let traces = Arc::new(Traces::default());
