@@ -57,7 +57,7 @@ fn call_typed(service: &impl Service, tool: &str, arguments: Object) -> ToolResu
 }
 
 /// A typed call within this process, there and back.
-#[divan::bench(args = [2, 1000])]
+#[divan::bench(args = [2, 1000], sample_size = 1000)]
 fn in_process_sync(bencher: Bencher<'_, '_>, tools: usize) {
     let server = server(tools);
     let arguments = arguments();
@@ -65,7 +65,7 @@ fn in_process_sync(bencher: Bencher<'_, '_>, tools: usize) {
 }
 
 /// The same of an asynchronous tool.
-#[divan::bench(args = [2, 1000])]
+#[divan::bench(args = [2, 1000], sample_size = 1000)]
 fn in_process_async(bencher: Bencher<'_, '_>, tools: usize) {
     let server = server(tools);
     let arguments = arguments();
@@ -73,7 +73,7 @@ fn in_process_async(bencher: Bencher<'_, '_>, tools: usize) {
 }
 
 /// A call that comes as text and leaves as text, as over a wire.
-#[divan::bench(args = [2, 1000])]
+#[divan::bench(args = [2, 1000], sample_size = 1000)]
 fn as_text(bencher: Bencher<'_, '_>, tools: usize) {
     let server = server(tools);
     let params = RawJson::parse(r#"{"name":"add","arguments":{"a":1.5,"b":2.5},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}"#).unwrap();
@@ -87,7 +87,7 @@ fn as_text(bencher: Bencher<'_, '_>, tools: usize) {
 }
 
 /// A list that was written when it last changed.
-#[divan::bench(args = [10, 1000])]
+#[divan::bench(args = [10, 1000], sample_size = 1000)]
 fn list(bencher: Bencher<'_, '_>, tools: usize) {
     let server = server(tools);
     bencher.bench_local(|| answer(&server, Request::new::<ListTools>(PaginatedParams::new())).unwrap());
