@@ -68,6 +68,13 @@ pub enum Event<T> {
         /// How far.
         params: ProgressParams,
     },
+    /// The peer tells something that belongs to a listen request of ours.
+    Told {
+        /// The request.
+        id: RequestId,
+        /// What.
+        notification: Notification,
+    },
     /// The peer does not wait for this answer any more: stop, and answer nothing.
     Cancelled {
         /// The request.

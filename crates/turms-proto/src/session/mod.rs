@@ -148,6 +148,21 @@ impl<T> Session<T> {
         self.pending.ids()
     }
 
+    /// Writes several requests as one array where the peer's revision has batches; false if it has not.
+    pub fn encode_requests(&mut self, requests: &[Request], out: &mut Vec<u8>) -> bool {
+        if !self.agreed.is_some_and(|version| version.has(Ability::Batching)) {
+            return false;
+        }
+        let start = out.len();
+        for (index, request) in requests.iter().enumerate() {
+            out.push(if index == 0 { b'[' } else { b',' });
+            request.encode(out);
+        }
+        out.push(b']');
+        self.count_sent(out.len() - start);
+        true
+    }
+
     /// How many requests of the peer's we have not answered yet.
     #[must_use]
     pub fn running(&self) -> usize {
@@ -490,8 +505,20 @@ impl<T> Session<T> {
                 }
                 self.events.push_back(Event::Notification(notification));
             }
-            _ => self.events.push_back(Event::Notification(notification)),
+            _ => match self.subscription_of(&notification) {
+                Some(id) => self.events.push_back(Event::Told { id, notification }),
+                None => self.events.push_back(Event::Notification(notification)),
+            },
         }
+    }
+
+    /// The listen request of ours that a notification belongs to.
+    fn subscription_of(&self, notification: &Notification) -> Option<RequestId> {
+        if !self.pending.has_lasting() {
+            return None;
+        }
+        let id = notification.params.as_ref()?.member("_meta")?.member(key::SUBSCRIPTION_ID)?.decode().ok()?;
+        self.pending.get(&id).filter(|entry| entry.lasting).map(|_| id)
     }
 
     fn receive_cancelled(&mut self, notification: &Notification, now: Instant) {

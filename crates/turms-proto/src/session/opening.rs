@@ -211,7 +211,10 @@ impl Opening {
         }
         match newest_common(theirs.iter().map(String::as_str), &self.ours) {
             Some(version) if version.has(Ability::Stateless) => self.retry(version),
-            Some(version) => self.shake_hands_in(version),
+            Some(version) => {
+                self.retries -= 1;
+                self.shake_hands_in(version)
+            }
             None => self.no_common(theirs),
         }
     }
@@ -221,9 +224,11 @@ impl Opening {
         self.probe(version)
     }
 
-    fn shook(&self, proposed: ProtocolVersion, outcome: Result<RawJson, RequestError>) -> Step {
+    fn shook(&mut self, proposed: ProtocolVersion, outcome: Result<RawJson, RequestError>) -> Step {
         let result = match outcome {
             Ok(result) => result,
+            // A server that was too slow to answer the probe, or was taken for an older one.
+            Err(RequestError::Peer(error)) if error.code.is_modern() => return self.corrected(&error),
             Err(RequestError::Peer(error)) => return Step::Fail(OpenError::Refused(error)),
             Err(RequestError::Invalid(problem)) => return Step::Fail(OpenError::Invalid(problem)),
             Err(RequestError::Closed) => return Step::Fail(OpenError::Closed),

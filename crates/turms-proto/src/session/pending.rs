@@ -10,6 +10,8 @@ pub(super) struct Pending<T> {
     entries: HashMap<i64, Entry<T>>,
     deadlines: BTreeSet<(Instant, i64)>,
     last_id: i64,
+    /// How many last until somebody ends them.
+    lasting: usize,
 }
 
 /// One request that has no answer yet.
@@ -105,7 +107,7 @@ impl Default for RequestOptions {
 
 impl<T> Pending<T> {
     pub(super) fn new() -> Self {
-        Self { entries: HashMap::new(), deadlines: BTreeSet::new(), last_id: 0 }
+        Self { entries: HashMap::new(), deadlines: BTreeSet::new(), last_id: 0, lasting: 0 }
     }
 
     /// Registers a request under an id that was never used on this connection.
@@ -118,6 +120,7 @@ impl<T> Pending<T> {
         let (cancellable, lasting) = (kind != Kind::Handshake, kind == Kind::Listen);
         let entry = Entry { owner, cancellable, lasting, wants_progress: options.progress, patience };
         self.entries.insert(self.last_id, entry);
+        self.lasting += usize::from(lasting);
         self.last_id
     }
 
@@ -128,6 +131,7 @@ impl<T> Pending<T> {
     pub(super) fn remove(&mut self, id: &RequestId) -> Option<Entry<T>> {
         let id = own_id(id)?;
         let entry = self.entries.remove(&id)?;
+        self.lasting -= usize::from(entry.lasting);
         if let Some(patience) = entry.patience {
             self.deadlines.remove(&(patience.deadline, id));
         }
@@ -156,6 +160,10 @@ impl<T> Pending<T> {
         self.remove(&id).map(|entry| (id, entry))
     }
 
+    pub(super) fn has_lasting(&self) -> bool {
+        self.lasting > 0
+    }
+
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -166,6 +174,7 @@ impl<T> Pending<T> {
 
     pub(super) fn drain(&mut self) -> impl Iterator<Item = (RequestId, Entry<T>)> {
         self.deadlines.clear();
+        self.lasting = 0;
         self.entries.drain().map(|(id, entry)| (RequestId::Number(id), entry))
     }
 }

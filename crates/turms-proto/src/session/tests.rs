@@ -286,8 +286,48 @@ fn a_choice_is_a_choice() {
 
     let mut pair = Pair::new(options().choice(VersionChoice::Handshake), &[V2026_07_28]);
     pair.open();
-    let Err(OpenError::Refused(error)) = &pair.opened[0] else { panic!() };
-    assert!(error.message.contains("2026-07-28"), "{error}");
+    let Err(error) = &pair.opened[0] else { panic!() };
+    assert!(error.to_string().starts_with("no common protocol version: the server speaks 2026-07-28"), "{error}");
+}
+
+#[test]
+fn a_server_taken_for_an_older_one_is_asked_again_as_a_newer_one() {
+    let mut pair = Pair::new(options().known(Dialect::Handshake(V2025_11_25)), &[V2026_07_28]);
+    pair.open();
+    assert_eq!(pair.opened, [Ok(Dialect::Stateless(V2026_07_28))]);
+}
+
+#[test]
+fn what_is_told_to_a_listen_request_comes_with_its_id() {
+    let mut client = Session::client(options().known(Dialect::Stateless(V2026_07_28)));
+    let now = start_of_time();
+    client.open(now);
+    assert!(matches!(client.next_event(), Some(Event::Opened(_))));
+    let listen = client.request("subscriptions/listen", None, RequestOptions::default().for_ever(), "mine", now);
+    let id = listen.unwrap().id;
+    let mut tell = |tag: &str| {
+        let line = format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{tag}}}}}}}"#
+        );
+        client.receive(Incoming::decode(line, 1), now);
+        client.next_event().unwrap()
+    };
+    assert!(matches!(tell(&id.to_string()), Event::Told { id: told, .. } if told == id));
+    assert!(matches!(tell("77"), Event::Notification(_)));
+}
+
+#[test]
+fn requests_travel_together_only_where_the_revision_has_batches() {
+    let now = start_of_time();
+    for (version, together) in [(V2025_03_26, true), (V2025_11_25, false)] {
+        let mut pair = Pair::new(options().choice(VersionChoice::Only(version)), &[version]);
+        pair.open();
+        let requests = ["ping", "ping"]
+            .map(|method| pair.client.request(method, None, RequestOptions::default(), "", now).unwrap());
+        let mut out = Vec::new();
+        assert_eq!(pair.client.encode_requests(&requests, &mut out), together, "{version}");
+        assert_eq!(out.starts_with(b"[{") && out.ends_with(b"}]"), together);
+    }
 }
 
 #[test]
