@@ -5,6 +5,7 @@
 //! - [`layer`] has what can stand in front of a service.
 //! - [`transport`] has standard input and output, and pipes within one process.
 
+mod channel;
 mod connection;
 mod context;
 pub mod layer;
@@ -13,6 +14,7 @@ mod peer;
 mod service;
 pub mod transport;
 
+pub use self::channel::{Channel, ConnectError, Connector, Ended, Established, Outgoing, Update, Updates};
 pub use self::connection::{Connection, ConnectionError, ConnectionHandle, ConnectionOptions, OpenFailure};
 pub use self::context::Context;
 pub use self::payload::Payload;

@@ -10,6 +10,7 @@ use turms_proto::{ErrorObject, RawJson};
 
 use crate::context::Context;
 use crate::payload::Payload;
+use crate::peer::Peer;
 
 /// What is asked of a service.
 #[derive(Debug)]
@@ -50,6 +51,12 @@ pub trait Service: Send + Sync + 'static {
         let _ = (method, params, cx);
         NotifyFuture::done()
     }
+
+    /// The service as one connection sees it, for services that remember whom they talk to. `peer` is the other end.
+    fn for_connection(&self, peer: &Peer) -> Option<Arc<dyn Service>> {
+        let _ = peer;
+        None
+    }
 }
 
 impl<S: Service + ?Sized> Service for Arc<S> {
@@ -59,6 +66,10 @@ impl<S: Service + ?Sized> Service for Arc<S> {
 
     fn notify(&self, method: ByteString, params: Option<RawJson>, cx: Context) -> NotifyFuture {
         (**self).notify(method, params, cx)
+    }
+
+    fn for_connection(&self, peer: &Peer) -> Option<Arc<dyn Service>> {
+        (**self).for_connection(peer)
     }
 }
 

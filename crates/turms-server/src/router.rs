@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytestring::ByteString;
 use turms_core::{
-    CallFuture, ConnectionOptions, NotifyFuture, Outcome as CallOutcome, Payload, Ready, Request, Service,
+    CallFuture, ConnectionOptions, NotifyFuture, Outcome as CallOutcome, Payload, Peer, Ready, Request, Service,
 };
 use turms_proto::method::{Method as _, Notification as _};
 use turms_proto::revision::{initialize_of_discover, tag_subscription};
@@ -87,6 +87,10 @@ impl Service for Router {
             Some(front) => front.call(request, cx),
             None => self.bare.call(request, cx),
         }
+    }
+
+    fn for_connection(&self, peer: &Peer) -> Option<Arc<dyn Service>> {
+        Some(Arc::new(ConnectedRouter::new(self.clone(), Session::new(peer.clone()))))
     }
 }
 

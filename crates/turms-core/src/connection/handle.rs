@@ -1,3 +1,4 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,13 +7,25 @@ use tokio::sync::{mpsc, oneshot, watch};
 use turms_proto::session::{OpenError, Opened, RequestError, RequestOptions, SessionError, Stats, Status};
 use turms_proto::{Notification, RawJson};
 
+use crate::channel::{Outgoing, Update, Updates};
+use crate::payload::Payload;
 use crate::peer::{BoxFuture, Link, Peer, PeerError};
 
 /// Something that a handle wants a connection to do.
 #[derive(Debug)]
 pub(super) enum Command {
     Notify(Notification),
-    Request { method: ByteString, params: Option<RawJson>, options: RequestOptions, waiter: Waiter },
+    Request(Question),
+    Batch(Vec<Question>),
+}
+
+/// A request that somebody waits for.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) method: ByteString,
+    pub(super) params: Option<RawJson>,
+    pub(super) options: RequestOptions,
+    pub(super) waiter: Waiter,
 }
 
 /// Something that must reach a connection even when its queue is full.
@@ -25,10 +38,16 @@ pub(super) enum Signal {
 }
 
 /// Who waits for the answer to a request.
-#[derive(Debug)]
 pub(super) struct Waiter {
     pub(super) key: u64,
-    pub(super) reply: oneshot::Sender<Result<RawJson, PeerError>>,
+    reply: oneshot::Sender<Result<RawJson, PeerError>>,
+    updates: Option<Updates>,
+}
+
+impl std::fmt::Debug for Waiter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Waiter").field("key", &self.key).finish_non_exhaustive()
+    }
 }
 
 /// How a connection stands, as its handles see it.
@@ -88,6 +107,64 @@ impl ConnectionHandle {
         }
     }
 
+    /// Asks the other side something, hearing what it tells about it.
+    ///
+    /// # Errors
+    /// [`PeerError::Closed`] when the request has certainly not been sent; others when it may have been.
+    pub async fn ask(&self, request: Outgoing) -> Result<RawJson, PeerError> {
+        let (question, answer) = self.question(request)?;
+        let key = question.waiter.key;
+        self.commands.send(Command::Request(question)).await.map_err(|_| PeerError::Closed)?;
+        self.wait(key, answer).await
+    }
+
+    /// Asks the other side several things at once, together where its revision has batches.
+    pub async fn ask_all(&self, requests: Vec<Outgoing>) -> Vec<Result<RawJson, PeerError>> {
+        let mut questions = Vec::with_capacity(requests.len());
+        let asked: Vec<_> = requests
+            .into_iter()
+            .map(|request| {
+                let (question, answer) = self.question(request)?;
+                let key = question.waiter.key;
+                questions.push(question);
+                Ok((key, answer))
+            })
+            .collect();
+        // If the connection is gone, the questions are dropped and every answer says so.
+        let _ = self.commands.send(Command::Batch(questions)).await;
+        let mut outcomes = Vec::with_capacity(asked.len());
+        let mut waiting: Vec<_> = Vec::with_capacity(asked.len());
+        for question in asked {
+            waiting.push(question.map(|(key, answer)| (Forget { signals: &self.signals, key: Some(key) }, answer)));
+        }
+        for question in waiting {
+            outcomes.push(match question {
+                Ok((mut forget, answer)) => {
+                    let answer = answer.await;
+                    forget.key = None;
+                    answer.unwrap_or(Err(PeerError::Closed))
+                }
+                Err(error) => Err(error),
+            });
+        }
+        outcomes
+    }
+
+    fn question(&self, mut request: Outgoing) -> Result<(Question, Answer), PeerError> {
+        let params = request.take_params()?;
+        let (reply, answer) = oneshot::channel();
+        let key = self.keys.fetch_add(1, Ordering::Relaxed);
+        let waiter = Waiter { key, reply, updates: request.updates };
+        Ok((Question { method: request.method, params, options: request.options, waiter }, answer))
+    }
+
+    async fn wait(&self, key: u64, answer: Answer) -> Result<RawJson, PeerError> {
+        let mut forget = Forget { signals: &self.signals, key: Some(key) };
+        let answer = answer.await;
+        forget.key = None;
+        answer.unwrap_or(Err(PeerError::Closed))
+    }
+
     /// Takes no more requests, finishes what runs, then ends the connection.
     pub fn shutdown(&self) {
         // A connection that is gone has ended already.
@@ -127,16 +204,7 @@ impl Link for ConnectionHandle {
         params: Option<RawJson>,
         options: RequestOptions,
     ) -> BoxFuture<'_, Result<RawJson, PeerError>> {
-        Box::pin(async move {
-            let (reply, answer) = oneshot::channel();
-            let key = self.keys.fetch_add(1, Ordering::Relaxed);
-            let command = Command::Request { method, params, options, waiter: Waiter { key, reply } };
-            self.commands.send(command).await.map_err(|_| PeerError::Closed)?;
-            let mut forget = Forget { signals: &self.signals, key: Some(key) };
-            let answer = answer.await;
-            forget.key = None;
-            answer.unwrap_or(Err(PeerError::Closed))
-        })
+        Box::pin(self.ask(Outgoing::new(method, params.map_or_else(Payload::default, Payload::raw)).options(options)))
     }
 }
 
@@ -154,7 +222,22 @@ impl Drop for Forget<'_> {
     }
 }
 
+type Answer = oneshot::Receiver<Result<RawJson, PeerError>>;
+
 impl Waiter {
+    /// Whether nobody waits any more.
+    pub(super) fn is_gone(&self) -> bool {
+        self.reply.is_closed()
+    }
+
+    /// Tells whoever waits; false if they do not want to know.
+    pub(super) fn update(&self, update: Update) -> bool {
+        let Some(updates) = &self.updates else { return false };
+        // Whoever listens is not ours: their panic must not end the connection.
+        let _ = catch_unwind(AssertUnwindSafe(|| updates(update)));
+        true
+    }
+
     pub(super) fn settle(self, outcome: Result<RawJson, RequestError>) {
         // Whoever asked may have stopped waiting.
         let _ = self.reply.send(outcome.map_err(PeerError::from));

@@ -26,9 +26,10 @@ use turms_proto::{
 };
 
 use self::crowd::{Crowd, Turn};
-use self::handle::{Command, Signal, View, Waiter};
+use self::handle::{Command, Question, Signal, View, Waiter};
 pub use self::handle::{ConnectionHandle, OpenFailure};
 use self::output::Output;
+use crate::channel::Update;
 use crate::context::Context;
 use crate::payload::Payload;
 use crate::peer::Peer;
@@ -287,11 +288,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                     owner.settle(outcome);
                 }
                 Event::Cancelled { ticket, .. } => self.crowd.cancel(&ticket),
-                Event::Progress { params, .. } => {
-                    if let Ok(report) = Notification::new::<turms_proto::types::Progress>(&params) {
-                        self.hear(report, service).await;
-                    }
-                }
+                Event::Progress { id, params } => self.report(&id, params, service).await,
+                Event::Told { id, notification } => self.tell(&id, notification, service).await,
                 Event::Opened(opened) => {
                     let opened = Some(Ok(Arc::from(opened)));
                     self.view.send_modify(|view| view.opened = opened);
@@ -358,6 +356,21 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
+    /// How far a request of ours has come is for whoever made it; if they do not care, the service may.
+    async fn report(&mut self, id: &RequestId, params: turms_proto::types::ProgressParams, service: &impl Service) {
+        let heard = self.session.owner(id).is_some_and(|waiter| waiter.update(Update::Progress(params.clone())));
+        if !heard && let Ok(report) = Notification::new::<turms_proto::types::Progress>(&params) {
+            self.hear(report, service).await;
+        }
+    }
+
+    async fn tell(&mut self, id: &RequestId, notification: Notification, service: &impl Service) {
+        let heard = self.session.owner(id).is_some_and(|waiter| waiter.update(Update::Told(notification.clone())));
+        if !heard {
+            self.hear(notification, service).await;
+        }
+    }
+
     fn context(&self, dialect: Dialect, params: Option<&RawJson>) -> Context {
         let meta = params.and_then(|params| params.member("_meta")).and_then(|meta| meta.as_object());
         Context::new(dialect, self.peer.clone()).with_meta(meta.map(Meta::from))
@@ -389,17 +402,32 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                     self.output.message(&mut self.session, &Message::Notification(notification));
                 }
             }
-            Command::Request { method, params, options, waiter } => {
-                let key = waiter.key;
-                if let Err(error) = self.session.may_request(&method) {
-                    return waiter.refuse(error);
-                }
-                if let Ok(request) = self.session.request(method, params, options, waiter, now()) {
-                    self.asked.insert(key, request.id.clone());
+            Command::Request(question) => {
+                if let Some(request) = self.register(question) {
                     self.output.message(&mut self.session, &Message::Request(request));
                 }
             }
+            Command::Batch(questions) => {
+                let requests: Vec<_> = questions.into_iter().filter_map(|question| self.register(question)).collect();
+                self.output.requests(&mut self.session, requests);
+            }
         }
+    }
+
+    /// A question becomes a request, unless nobody waits for it any more or nothing can be asked now.
+    fn register(&mut self, question: Question) -> Option<turms_proto::Request> {
+        let Question { method, params, options, waiter } = question;
+        if waiter.is_gone() {
+            return None;
+        }
+        if let Err(error) = self.session.may_request(&method) {
+            waiter.refuse(error);
+            return None;
+        }
+        let key = waiter.key;
+        let request = self.session.request(method, params, options, waiter, now()).ok()?;
+        self.asked.insert(key, request.id.clone());
+        Some(request)
     }
 
     fn heed(&mut self, signal: Signal) {

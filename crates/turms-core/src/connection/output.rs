@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::io::AsyncWrite;
 use turms_proto::jsonrpc::encode;
 use turms_proto::session::Session;
-use turms_proto::{Message, RequestId, Response};
+use turms_proto::{Message, Request, RequestId, Response};
 
 use super::{now, unwritable};
 use crate::service::Outcome;
@@ -61,6 +61,16 @@ impl<W: AsyncWrite + Unpin> Output<W> {
         self.begin();
         session.encode_batch(responses, &mut self.buffer);
         self.buffer.push(b'\n');
+    }
+
+    /// Several requests, together where the peer's revision has batches.
+    pub(super) fn requests<T>(&mut self, session: &mut Session<T>, requests: Vec<Request>) {
+        self.begin();
+        if requests.len() > 1 && session.encode_requests(&requests, &mut self.buffer) {
+            self.buffer.push(b'\n');
+        } else {
+            requests.into_iter().for_each(|request| self.message(session, &Message::Request(request)));
+        }
     }
 
     pub(super) fn answer<T>(&mut self, session: &mut Session<T>, id: &RequestId, outcome: Outcome) {

@@ -1,10 +1,14 @@
-//! What carries bytes: standard input and output, and a pair of pipes within one process.
+//! What carries calls: standard input and output, any byte stream, a pair of pipes within one process, or nothing at all.
 
+mod local;
 mod stdio;
+mod stream;
 
 use tokio::io::{DuplexStream, ReadHalf, WriteHalf};
 
+pub use self::local::LocalConnector;
 pub use self::stdio::{StdioReader, StdioWriter, stdio};
+pub use self::stream::StreamConnector;
 
 /// One end of a connection within one process.
 pub type MemoryEnd = (ReadHalf<DuplexStream>, WriteHalf<DuplexStream>);

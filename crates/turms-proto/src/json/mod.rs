@@ -65,6 +65,12 @@ impl RawJson {
         Self::from(serde_json::Value::from(text))
     }
 
+    /// A JSON number.
+    #[must_use]
+    pub fn number(number: i64) -> Self {
+        Self::trusted(number.to_string().into())
+    }
+
     /// Decodes into the type that is expected here.
     ///
     /// # Errors

@@ -94,6 +94,14 @@ pub struct Opened {
     pub server: Option<DiscoverResult>,
 }
 
+impl Opened {
+    /// A server that is spoken to in this dialect.
+    #[must_use]
+    pub fn new(dialect: Dialect, server: Option<DiscoverResult>) -> Self {
+        Self { dialect, server }
+    }
+}
+
 /// Why a request has no result.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]

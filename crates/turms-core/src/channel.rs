@@ -1,0 +1,308 @@
+//! What a client speaks through: a channel to one server, and what opens channels.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytestring::ByteString;
+use turms_proto::session::{ClientOptions, OpenError, Opened, RequestOptions, Stats};
+use turms_proto::types::{Meta, ProgressParams};
+use turms_proto::{EncodeError, Notification, RawJson};
+
+use crate::connection::OpenFailure;
+use crate::payload::Payload;
+use crate::peer::{BoxFuture, PeerError};
+use crate::service::Service;
+
+/// A request on its way to a server, in the words of the server's revision.
+#[non_exhaustive]
+pub struct Outgoing {
+    /// The method.
+    pub method: ByteString,
+    /// What it takes.
+    pub params: Payload,
+    /// What goes beside it, as `_meta` where there is a wire.
+    pub meta: Option<Meta>,
+    /// How long to wait, and whether to ask for reports of progress.
+    pub options: RequestOptions,
+    /// Who hears what the server tells about this request before it answers.
+    pub updates: Option<Updates>,
+}
+
+impl Outgoing {
+    /// A request with the usual options.
+    pub fn new(method: impl Into<ByteString>, params: impl Into<Payload>) -> Self {
+        Self {
+            method: method.into(),
+            params: params.into(),
+            meta: None,
+            options: RequestOptions::default(),
+            updates: None,
+        }
+    }
+
+    /// With a `_meta`.
+    #[must_use]
+    pub fn meta(mut self, meta: impl Into<Option<Meta>>) -> Self {
+        self.meta = meta.into();
+        self
+    }
+
+    /// With other options.
+    #[must_use]
+    pub fn options(mut self, options: RequestOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// With somebody who hears what is told about it.
+    #[must_use]
+    pub fn updates(mut self, updates: impl Into<Option<Updates>>) -> Self {
+        self.updates = updates.into();
+        self
+    }
+
+    /// The parameters as JSON, `_meta` among them; what stands in `_meta` already stays unless it is named anew.
+    ///
+    /// # Errors
+    /// When they hold something that cannot be written as JSON, or are not an object.
+    pub fn take_params(&mut self) -> Result<Option<RawJson>, EncodeError> {
+        let params = std::mem::take(&mut self.params).into_raw()?;
+        let Some(meta) = self.meta.take().filter(|meta| !meta.is_empty()) else {
+            return Ok((params.as_str() != "{}").then_some(params));
+        };
+        let Some(mut params) = params.as_object() else {
+            return Err(EncodeError::custom("the parameters of a request must be an object"));
+        };
+        let merged = match params.get("_meta").and_then(|own| own.as_object()) {
+            Some(mut own) => {
+                own.extend(&meta);
+                own
+            }
+            None => meta.into(),
+        };
+        params.insert_raw("_meta", &merged.into());
+        Ok(Some(params.into()))
+    }
+}
+
+impl fmt::Debug for Outgoing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outgoing").field("method", &self.method).field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+/// What a server tells about a request before it answers it.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Update {
+    /// How far it has come.
+    Progress(ProgressParams),
+    /// Something that a listen request asked to hear.
+    Told(Notification),
+}
+
+/// Who hears updates. Called where the connection is driven: it must be quick and must not wait.
+pub type Updates = Arc<dyn Fn(Update) + Send + Sync>;
+
+/// A way to one server, open until either side ends it.
+pub trait Channel: Send + Sync + 'static {
+    /// Asks the server something. Dropping the future gives the request up and tells the server so, in the way that the
+    /// revision defines.
+    fn request(&self, request: Outgoing) -> BoxFuture<'_, Result<Payload, PeerError>>;
+
+    /// Asks several things at once, together if the revision has batches. The answers come in the order of the questions.
+    fn batch(&self, requests: Vec<Outgoing>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>>;
+
+    /// Tells the server something.
+    fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>>;
+
+    /// What has happened so far.
+    fn stats(&self) -> Stats;
+
+    /// Ends it and waits until nothing of it is left, such as a process.
+    fn close(&self) -> BoxFuture<'_, ()>;
+
+    /// Waits until it has ended, and says how.
+    fn closed(&self) -> BoxFuture<'_, Ended>;
+}
+
+/// How a channel ended.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Ended {
+    /// What became of the other side, for people: `"exited with status 1"`.
+    pub how: Option<String>,
+    /// The last lines that it wrote to standard error, if it is a process.
+    pub stderr: Vec<String>,
+}
+
+impl Ended {
+    /// Nothing is known but that it ended.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What became of the other side.
+    #[must_use]
+    pub fn how(mut self, how: impl Into<String>) -> Self {
+        self.how = Some(how.into());
+        self
+    }
+
+    /// What it wrote last.
+    #[must_use]
+    pub fn stderr(mut self, lines: Vec<String>) -> Self {
+        self.stderr = lines;
+        self
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.how {
+            Some(how) => write!(f, "the server {how}")?,
+            None => f.write_str("the server closed the connection")?,
+        }
+        if let Some(last) = self.stderr.iter().rev().find(|line| !line.trim().is_empty()) {
+            write!(f, "; the last it wrote was {last:?}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A channel that has just been opened, and to whom.
+#[non_exhaustive]
+pub struct Established {
+    /// The channel.
+    pub channel: Arc<dyn Channel>,
+    /// To whom, and how to speak.
+    pub opened: Arc<Opened>,
+}
+
+impl Established {
+    /// A channel to whom `opened` says.
+    #[must_use]
+    pub fn new(channel: Arc<dyn Channel>, opened: Arc<Opened>) -> Self {
+        Self { channel, opened }
+    }
+}
+
+impl fmt::Debug for Established {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Established").field("dialect", &self.opened.dialect).finish_non_exhaustive()
+    }
+}
+
+/// What opens channels to one server: starts a program, connects a socket, joins a service.
+pub trait Connector: Send + Sync + 'static {
+    /// Opens a channel. What the server asks and tells goes to `service`.
+    fn connect(
+        &self,
+        client: ClientOptions,
+        service: Arc<dyn Service>,
+    ) -> BoxFuture<'_, Result<Established, ConnectError>>;
+
+    /// Whether another channel can be opened when one has ended. A byte stream can be used once, a program be started again.
+    fn is_repeatable(&self) -> bool;
+
+    /// What tells this server from others, such as its command line or its URL, so that what was found out about it can be
+    /// remembered. Holds no secrets. `None` if nothing does.
+    fn identity(&self) -> Option<String>;
+}
+
+impl<C: Connector + ?Sized> Connector for Arc<C> {
+    fn connect(
+        &self,
+        client: ClientOptions,
+        service: Arc<dyn Service>,
+    ) -> BoxFuture<'_, Result<Established, ConnectError>> {
+        (**self).connect(client, service)
+    }
+
+    fn is_repeatable(&self) -> bool {
+        (**self).is_repeatable()
+    }
+
+    fn identity(&self) -> Option<String> {
+        (**self).identity()
+    }
+}
+
+/// Why a server could not be reached.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// There is no way to it: the program does not start, the address does not answer.
+    #[error("cannot reach {server}")]
+    Unreachable {
+        /// What was to be reached.
+        server: String,
+        /// Why not.
+        #[source]
+        source: Arc<dyn std::error::Error + Send + Sync>,
+    },
+    /// It was reached, but the two sides could not agree.
+    #[error(transparent)]
+    Refused(#[from] OpenError),
+    /// It was reached and went away before it had said how to speak to it.
+    #[error("{0} before the connection was open")]
+    Ended(Ended),
+    /// It did not become ready in time.
+    #[error("the server was not ready within {0:?}")]
+    TimedOut(Duration),
+    /// The byte stream was used by an earlier connection, and there is only one.
+    #[error("the byte stream has been used already, and there is no other")]
+    Spent,
+}
+
+impl ConnectError {
+    /// There is no way to `server`.
+    pub fn unreachable(server: impl Into<String>, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Unreachable { server: server.into(), source: Arc::from(source.into()) }
+    }
+
+    /// Whether it did not become ready in time.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Self::TimedOut(_) | Self::Refused(OpenError::TimedOut))
+    }
+}
+
+impl From<OpenFailure> for ConnectError {
+    fn from(failure: OpenFailure) -> Self {
+        match failure {
+            OpenFailure::Refused(OpenError::Closed) | OpenFailure::Closed => Self::Ended(Ended::new()),
+            OpenFailure::Refused(error) => Self::Refused(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use turms_proto::Object;
+
+    use super::*;
+
+    fn outgoing(params: &'static str) -> Outgoing {
+        Outgoing::new("tools/call", RawJson::parse(params).unwrap())
+    }
+
+    #[test]
+    fn meta_joins_what_is_there() {
+        let meta = |text: &'static str| Meta::from(Object::parse(text).unwrap());
+        let mut request = outgoing(r#"{"name":"a","_meta":{"mine":1,"both":1}}"#).meta(meta(r#"{"both":2,"ours":3}"#));
+        let params = request.take_params().unwrap().unwrap();
+        assert_eq!(params.as_str(), r#"{"name":"a","_meta":{"mine":1,"both":2,"ours":3}}"#);
+        assert_eq!(outgoing("{}").take_params().unwrap(), None);
+        assert!(outgoing("[1]").meta(meta(r#"{"a":1}"#)).take_params().is_err());
+    }
+
+    #[test]
+    fn how_it_ended_is_said_with_the_last_words() {
+        assert_eq!(Ended::new().to_string(), "the server closed the connection");
+        let ended = Ended::new().how("exited with status 1").stderr(vec!["no module".into(), " ".into()]);
+        assert_eq!(ended.to_string(), r#"the server exited with status 1; the last it wrote was "no module""#);
+    }
+}

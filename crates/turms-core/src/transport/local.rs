@@ -1,0 +1,353 @@
+//! A channel to a service in this process: calls are calls, and values move.
+
+use std::fmt;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::task::Poll;
+
+use bytestring::ByteString;
+use tokio::sync::watch;
+use turms_proto::method::{Method, Notification as NotificationMethod};
+use turms_proto::revision::{discover_of_initialize, initialize_of_meta, newest_common};
+use turms_proto::session::{ClientOptions, Dialect, OpenError, Opened, RequestError, RequestOptions, Stats};
+use turms_proto::types::{
+    Discover, DiscoverResult, EmptyParams, Initialize, InitializeResult, Initialized, Listen, Meta, Progress,
+    RequestMeta, key,
+};
+use turms_proto::{Ability, Notification, ProtocolVersion, RawJson, RequestId};
+
+use crate::channel::{Channel, ConnectError, Connector, Ended, Established, Outgoing, Update, Updates};
+use crate::context::Context;
+use crate::payload::Payload;
+use crate::peer::{BoxFuture, Link, Peer, PeerError};
+use crate::service::{Guarded, Outcome, Request, Service};
+
+/// Joins a client to a service in this process.
+///
+/// The newest revision is spoken unless the client is told otherwise; in it a call is a call of a function, and nothing is
+/// written as JSON.
+pub struct LocalConnector {
+    service: Arc<dyn Service>,
+}
+
+impl LocalConnector {
+    /// To this service.
+    pub fn new(service: impl Service) -> Self {
+        Self { service: Arc::new(service) }
+    }
+}
+
+impl fmt::Debug for LocalConnector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalConnector").finish_non_exhaustive()
+    }
+}
+
+impl Connector for LocalConnector {
+    fn connect(
+        &self,
+        client: ClientOptions,
+        service: Arc<dyn Service>,
+    ) -> BoxFuture<'_, Result<Established, ConnectError>> {
+        Box::pin(async move {
+            let newest = Dialect::Stateless(ProtocolVersion::LATEST);
+            let channel = LocalChannel::new(&self.service, service.clone(), newest);
+            let meta = RequestMeta::new()
+                .protocol_version(ProtocolVersion::LATEST.as_str())
+                .client_capabilities(client.capabilities)
+                .client_info(client.info);
+            let server = channel.discover(&meta).await;
+            let version = common_version(server.as_ref(), &client.choice.versions())?;
+            if version.has(Ability::Stateless) {
+                return Ok(Established::new(Arc::new(channel), Arc::new(Opened::new(newest, server))));
+            }
+            let dialect = Dialect::Handshake(version);
+            let channel = LocalChannel::new(&self.service, service, dialect);
+            let server = channel.shake_hands(&meta).await?;
+            Ok(Established::new(Arc::new(channel), Arc::new(Opened::new(dialect, Some(server)))))
+        })
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+
+    fn identity(&self) -> Option<String> {
+        None
+    }
+}
+
+/// A service that does not tell which revisions it speaks is taken to speak them all.
+fn common_version(server: Option<&DiscoverResult>, ours: &[ProtocolVersion]) -> Result<ProtocolVersion, OpenError> {
+    let theirs = server.map(|server| server.supported_versions.as_slice());
+    let common = match theirs {
+        Some(theirs) => newest_common(theirs.iter().map(String::as_str), ours),
+        None => ours.last().copied(),
+    };
+    common.ok_or_else(|| OpenError::NoCommonVersion {
+        theirs: theirs.unwrap_or_default().to_vec(),
+        ours: ours.iter().map(ToString::to_string).collect(),
+    })
+}
+
+struct LocalChannel {
+    service: Arc<dyn Service>,
+    link: LocalLink,
+    last_id: AtomicI64,
+    counters: Counters,
+    open: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+struct Counters {
+    requests: AtomicU64,
+    notifications: AtomicU64,
+    completed: AtomicU64,
+    failed: AtomicU64,
+    timed_out: AtomicU64,
+}
+
+impl LocalChannel {
+    fn new(service: &Arc<dyn Service>, client: Arc<dyn Service>, dialect: Dialect) -> Self {
+        let link = LocalLink { client, dialect, updates: None };
+        let service = service.for_connection(&Peer::new(link.clone())).unwrap_or_else(|| service.clone());
+        Self {
+            service,
+            link,
+            last_id: AtomicI64::new(0),
+            counters: Counters::default(),
+            open: watch::Sender::new(true),
+        }
+    }
+
+    async fn shake_hands(&self, meta: &RequestMeta) -> Result<DiscoverResult, OpenError> {
+        let params = initialize_of_meta(meta, self.link.dialect.version());
+        let answer = self.exchange(Outgoing::new(Initialize::NAME, Payload::new(params))).await;
+        let answer = answer.map_err(|error| match error {
+            PeerError::Request(RequestError::Peer(error)) => OpenError::Refused(error),
+            other => OpenError::Invalid(other.to_string()),
+        })?;
+        let answer: InitializeResult = answer.take().map_err(|error| OpenError::Invalid(error.to_string()))?;
+        self.tell(Notification::raw(ByteString::from_static(Initialized::NAME), None)).await;
+        Ok(discover_of_initialize(answer))
+    }
+
+    /// A service need not be a server that tells of itself.
+    async fn discover(&self, meta: &RequestMeta) -> Option<DiscoverResult> {
+        let request = Outgoing::new(Discover::NAME, Payload::new(EmptyParams::new())).meta(Meta::from(meta));
+        self.exchange(request).await.ok()?.take().ok()
+    }
+
+    async fn tell(&self, notification: Notification) {
+        let cx = Context::new(self.link.dialect, Peer::new(self.link.clone()));
+        self.counters.notifications.fetch_add(1, Ordering::Relaxed);
+        self.service.notify(notification.method, notification.params, cx).await;
+    }
+
+    async fn exchange(&self, request: Outgoing) -> Result<Payload, PeerError> {
+        if !*self.open.borrow() {
+            return Err(PeerError::Closed);
+        }
+        self.counters.requests.fetch_add(1, Ordering::Relaxed);
+        let outcome = self.call(request).await;
+        let counter = match &outcome {
+            Ok(_) => &self.counters.completed,
+            Err(PeerError::Request(RequestError::TimedOut(_))) => &self.counters.timed_out,
+            Err(_) => &self.counters.failed,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        outcome
+    }
+
+    async fn call(&self, request: Outgoing) -> Result<Payload, PeerError> {
+        let Outgoing { method, params, mut meta, options, updates } = request;
+        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        if options.progress {
+            meta.get_or_insert_default().insert_raw(key::PROGRESS_TOKEN, &RawJson::number(id));
+        }
+        let lasts = method == Listen::NAME;
+        let link = LocalLink { updates, ..self.link.clone() };
+        let cx = Context::new(link.dialect, Peer::new(link)).with_meta(meta).with_id(RequestId::Number(id));
+        let version = self.link.dialect.version();
+        let name = method.clone();
+        let mut call = pin!(Guarded::call(|| self.service.call(Request::raw(method, params), cx)));
+        // Most answers are there at once and need no timer.
+        let first = std::future::poll_fn(|task| Poll::Ready(call.as_mut().poll(task))).await;
+        let outcome = match first {
+            Poll::Ready(outcome) => outcome,
+            Poll::Pending => self.wait(call, options, lasts).await?,
+        };
+        let mut payload = outcome.map_err(|error| PeerError::Request(RequestError::Peer(Box::new(error))))?;
+        if !version.has(Ability::Stateless) {
+            payload.lower_result(&name, version)?;
+        }
+        Ok(payload)
+    }
+
+    async fn wait(
+        &self,
+        call: impl Future<Output = Outcome>,
+        options: RequestOptions,
+        lasts: bool,
+    ) -> Result<Outcome, PeerError> {
+        let mut open = self.open.subscribe();
+        let limit = [options.timeout, options.max_timeout].into_iter().flatten().min();
+        let limit = if lasts || options.progress { options.max_timeout } else { limit };
+        let outcome = async {
+            tokio::select! {
+                outcome = call => Ok(outcome),
+                _ = open.wait_for(|open| !open) => Err(PeerError::Request(RequestError::Closed)),
+            }
+        };
+        match limit {
+            Some(limit) => match tokio::time::timeout(limit, outcome).await {
+                Ok(outcome) => outcome,
+                Err(_) => Err(PeerError::Request(RequestError::TimedOut(limit))),
+            },
+            None => outcome.await,
+        }
+    }
+}
+
+impl Channel for LocalChannel {
+    fn request(&self, request: Outgoing) -> BoxFuture<'_, Result<Payload, PeerError>> {
+        Box::pin(self.exchange(request))
+    }
+
+    fn batch(&self, requests: Vec<Outgoing>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
+        Box::pin(async move {
+            let mut calls: Vec<_> = requests.into_iter().map(|request| Box::pin(self.exchange(request))).collect();
+            let mut answers: Vec<Option<Result<Payload, PeerError>>> = calls.iter().map(|_| None).collect();
+            std::future::poll_fn(|task| {
+                let mut done = true;
+                for (call, answer) in calls.iter_mut().zip(&mut answers) {
+                    if answer.is_none() {
+                        match call.as_mut().poll(task) {
+                            Poll::Ready(outcome) => *answer = Some(outcome),
+                            Poll::Pending => done = false,
+                        }
+                    }
+                }
+                if done { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+            answers.into_iter().flatten().collect()
+        })
+    }
+
+    fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
+        Box::pin(async move {
+            if !*self.open.borrow() {
+                return Err(PeerError::Closed);
+            }
+            self.tell(notification).await;
+            Ok(())
+        })
+    }
+
+    fn stats(&self) -> Stats {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let mut stats = Stats::default();
+        stats.requests_sent = count(&self.counters.requests);
+        stats.notifications_sent = count(&self.counters.notifications);
+        stats.completed = count(&self.counters.completed);
+        stats.failed = count(&self.counters.failed);
+        stats.timed_out = count(&self.counters.timed_out);
+        stats
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.open.send_replace(false);
+        Box::pin(std::future::ready(()))
+    }
+
+    fn closed(&self) -> BoxFuture<'_, Ended> {
+        let mut open = self.open.subscribe();
+        Box::pin(async move {
+            let _ = open.wait_for(|open| !open).await;
+            Ended::new()
+        })
+    }
+}
+
+/// The client, as the service sees it.
+#[derive(Clone)]
+struct LocalLink {
+    client: Arc<dyn Service>,
+    dialect: Dialect,
+    updates: Option<Updates>,
+}
+
+impl LocalLink {
+    fn context(&self, params: Option<&RawJson>) -> Context {
+        let meta = params.and_then(|params| params.member("_meta")).and_then(|meta| meta.as_object());
+        Context::new(self.dialect, Peer::nobody()).with_meta(meta.map(Meta::from))
+    }
+
+    /// What belongs to the request goes to whoever made it; the rest comes back.
+    fn update(&self, notification: Notification) -> Option<Notification> {
+        let Some(updates) = &self.updates else { return Some(notification) };
+        if &*notification.method == Progress::NAME {
+            return match notification.params::<Progress>() {
+                Ok(params) => {
+                    updates(Update::Progress(params));
+                    None
+                }
+                Err(_) => Some(notification),
+            };
+        }
+        let meta = notification.params.as_ref().and_then(|params| params.member("_meta"));
+        if meta.is_some_and(|meta| meta.member(key::SUBSCRIPTION_ID).is_some()) {
+            updates(Update::Told(notification));
+            return None;
+        }
+        Some(notification)
+    }
+}
+
+impl Link for LocalLink {
+    fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
+        Box::pin(async move {
+            if let Some(notification) = self.update(notification) {
+                let cx = self.context(notification.params.as_ref());
+                self.client.notify(notification.method, notification.params, cx).await;
+            }
+            Ok(())
+        })
+    }
+
+    fn try_notify(&self, notification: Notification) -> bool {
+        if let Some(notification) = self.update(notification) {
+            let cx = self.context(notification.params.as_ref());
+            let heard = self.client.notify(notification.method, notification.params, cx);
+            if !heard.is_now() {
+                tokio::spawn(heard);
+            }
+        }
+        true
+    }
+
+    fn request(
+        &self,
+        method: ByteString,
+        params: Option<RawJson>,
+        options: RequestOptions,
+    ) -> BoxFuture<'_, Result<RawJson, PeerError>> {
+        Box::pin(async move {
+            let cx = self.context(params.as_ref());
+            let params = params.map_or_else(Payload::default, Payload::raw);
+            let call = Guarded::call(|| self.client.call(Request::raw(method, params), cx));
+            let outcome = match options.timeout {
+                Some(limit) => tokio::time::timeout(limit, call)
+                    .await
+                    .map_err(|_| PeerError::Request(RequestError::TimedOut(limit)))?,
+                None => call.await,
+            };
+            match outcome {
+                Ok(payload) => Ok(payload.into_raw()?),
+                Err(error) => Err(PeerError::Request(RequestError::Peer(Box::new(error)))),
+            }
+        })
+    }
+}

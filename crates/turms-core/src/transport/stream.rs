@@ -1,0 +1,172 @@
+//! A channel over any byte stream.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::AbortHandle;
+use turms_proto::Notification;
+use turms_proto::session::{ClientOptions, Stats};
+
+use crate::channel::{Channel, ConnectError, Connector, Ended, Established, Outgoing};
+use crate::connection::{Connection, ConnectionHandle, ConnectionOptions};
+use crate::payload::Payload;
+use crate::peer::{BoxFuture, Link as _, PeerError};
+use crate::service::Service;
+
+/// Connects a client over one byte stream: a socket, a pipe, one end of [`memory`](super::memory).
+///
+/// A stream can be used once. Something that can be connected anew wants a [`Connector`] of its own; see
+/// [`StreamConnector::each`].
+pub struct StreamConnector {
+    open: Box<dyn Fn() -> OpenStream + Send + Sync>,
+    options: ConnectionOptions,
+    identity: Option<String>,
+    repeatable: bool,
+}
+
+type OpenStream = BoxFuture<'static, Result<Stream, ConnectError>>;
+type Stream = (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
+
+impl StreamConnector {
+    /// Over this stream, once.
+    pub fn new(
+        reader: impl AsyncRead + Send + Unpin + 'static,
+        writer: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Self {
+        let stream: Mutex<Option<Stream>> = Mutex::new(Some((Box::new(reader), Box::new(writer))));
+        let open = move || {
+            let stream = stream.lock().unwrap_or_else(PoisonError::into_inner).take();
+            Box::pin(async move { stream.ok_or(ConnectError::Spent) }) as OpenStream
+        };
+        Self { open: Box::new(open), options: ConnectionOptions::default(), identity: None, repeatable: false }
+    }
+
+    /// Over a stream that `open` makes anew for each connection. `server` says to whom, for people and for what is remembered.
+    pub fn each<R, W, F>(server: impl Into<String>, open: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+        F: Future<Output = std::io::Result<(R, W)>> + Send + 'static,
+    {
+        let server = server.into();
+        let name = server.clone();
+        let open = move || {
+            let (stream, name) = (open(), name.clone());
+            Box::pin(async move {
+                let (reader, writer) = stream.await.map_err(|error| ConnectError::unreachable(name, error))?;
+                let stream: Stream = (Box::new(reader), Box::new(writer));
+                Ok(stream)
+            }) as OpenStream
+        };
+        Self { open: Box::new(open), options: ConnectionOptions::default(), identity: Some(server), repeatable: true }
+    }
+
+    /// With other bounds.
+    #[must_use]
+    pub fn options(mut self, options: ConnectionOptions) -> Self {
+        self.options = options;
+        self
+    }
+}
+
+impl Connector for StreamConnector {
+    fn connect(
+        &self,
+        client: ClientOptions,
+        service: Arc<dyn Service>,
+    ) -> BoxFuture<'_, Result<Established, ConnectError>> {
+        Box::pin(async move {
+            let (reader, writer) = (self.open)().await?;
+            let channel = StreamChannel::open(reader, writer, client, self.options.clone(), service);
+            let opened = channel.connection.opened().await?;
+            Ok(Established::new(Arc::new(channel), opened))
+        })
+    }
+
+    fn is_repeatable(&self) -> bool {
+        self.repeatable
+    }
+
+    fn identity(&self) -> Option<String> {
+        self.identity.clone()
+    }
+}
+
+impl fmt::Debug for StreamConnector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamConnector").field("server", &self.identity).finish_non_exhaustive()
+    }
+}
+
+/// A channel whose driver is a task. Dropping it ends the connection.
+#[derive(Debug)]
+pub(super) struct StreamChannel {
+    pub(super) connection: ConnectionHandle,
+    driver: AbortHandle,
+}
+
+impl StreamChannel {
+    pub(super) fn open<R, W>(
+        reader: R,
+        writer: W,
+        client: ClientOptions,
+        options: ConnectionOptions,
+        service: Arc<dyn Service>,
+    ) -> Self
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        let (driver, connection) = Connection::client(reader, writer, client, options);
+        let running = tokio::spawn(async move {
+            if let Err(error) = driver.run(service).await {
+                tracing::debug!(target: "turms::client", error = &error as &dyn std::error::Error, "the connection broke");
+            }
+        });
+        Self { connection, driver: running.abort_handle() }
+    }
+}
+
+impl Drop for StreamChannel {
+    fn drop(&mut self) {
+        // What still runs ends on its own; what cannot end is not waited for by anybody.
+        self.connection.shutdown();
+    }
+}
+
+impl Channel for StreamChannel {
+    fn request(&self, request: Outgoing) -> BoxFuture<'_, Result<Payload, PeerError>> {
+        Box::pin(async move { self.connection.ask(request).await.map(Payload::raw) })
+    }
+
+    fn batch(&self, requests: Vec<Outgoing>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
+        Box::pin(async move {
+            let answers = self.connection.ask_all(requests).await;
+            answers.into_iter().map(|answer| answer.map(Payload::raw)).collect()
+        })
+    }
+
+    fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
+        self.connection.notify(notification)
+    }
+
+    fn stats(&self) -> Stats {
+        self.connection.stats()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.connection.shutdown();
+            self.connection.closed().await;
+            self.driver.abort();
+        })
+    }
+
+    fn closed(&self) -> BoxFuture<'_, Ended> {
+        Box::pin(async move {
+            self.connection.closed().await;
+            Ended::new()
+        })
+    }
+}
