@@ -11,6 +11,8 @@ mod context;
 pub mod layer;
 mod payload;
 mod peer;
+#[cfg(feature = "schema")]
+pub mod schema;
 mod service;
 pub mod transport;
 

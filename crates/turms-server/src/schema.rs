@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
+pub use turms_core::schema::SchemaError;
+use turms_core::schema::Validator;
 use turms_proto::{Object, RawJson};
 
 /// A schema that was compiled when its tool was registered.
@@ -18,13 +20,8 @@ enum Check {
     ByDecoding,
     /// There may be no members at all.
     Empty,
-    Compiled(Box<jsonschema::Validator>),
+    Compiled(Validator),
 }
-
-/// A schema that no validator can be made of.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not a usable JSON Schema: {0}")]
-pub struct SchemaError(String);
 
 impl Schema {
     /// Compiles a schema that somebody wrote.
@@ -32,9 +29,8 @@ impl Schema {
     /// # Errors
     /// When it is not one, or refers to something outside itself: nothing is ever fetched.
     pub(crate) fn compile(object: Object) -> Result<Self, SchemaError> {
-        let value: Value = object.decode().map_err(|error| SchemaError(error.to_string()))?;
-        let validator = compile(&value)?;
-        Ok(Self { object, check: Check::Compiled(Box::new(validator)) })
+        let validator = Validator::new(&object)?;
+        Ok(Self { object, check: Check::Compiled(validator) })
     }
 
     /// Compiles a schema that was made from the type a handler decodes.
@@ -43,7 +39,7 @@ impl Schema {
         if is_enforced_by_decoding(value) {
             return Ok(Self { object, check: Check::ByDecoding });
         }
-        Ok(Self { object, check: Check::Compiled(Box::new(compile(value)?)) })
+        Ok(Self { object, check: Check::Compiled(Validator::of_value(value)?) })
     }
 
     /// The schema of what takes nothing.
@@ -58,46 +54,17 @@ impl Schema {
 
     /// What is wrong with a value, in words that a person or a model can act on; empty if nothing is.
     pub(crate) fn violations(&self, value: &RawJson, root: &str) -> Vec<String> {
-        let validator = match &self.check {
-            Check::ByDecoding => return Vec::new(),
-            Check::Empty => return unexpected_members(value, root),
-            Check::Compiled(validator) => validator,
-        };
-        let value: Value = match value.decode() {
-            Ok(value) => value,
-            Err(error) => return vec![error.within(root).to_string()],
-        };
-        // Nobody mends more than a few faults at once.
-        validator.iter_errors(&value).take(8).map(|error| describe(&error, root)).collect()
+        match &self.check {
+            Check::ByDecoding => Vec::new(),
+            Check::Empty => unexpected_members(value, root),
+            Check::Compiled(validator) => validator.violations(value, root),
+        }
     }
 }
 
 fn unexpected_members(value: &RawJson, root: &str) -> Vec<String> {
     let members = value.as_object().unwrap_or_default();
     members.iter().map(|(name, _)| format!("{root}: unexpected field {name:?}, nothing is taken here")).collect()
-}
-
-fn describe(error: &jsonschema::ValidationError<'_>, root: &str) -> String {
-    let mut place = root.to_owned();
-    for segment in error.instance_path().as_str().split('/').skip(1) {
-        let segment = segment.replace("~1", "/").replace("~0", "~");
-        match segment.parse::<usize>() {
-            Ok(index) => place.push_str(&format!("[{index}]")),
-            Err(_) => {
-                place.push('.');
-                place.push_str(&segment);
-            }
-        }
-    }
-    format!("{place}: {error}")
-}
-
-fn compile(value: &Value) -> Result<jsonschema::Validator, SchemaError> {
-    jsonschema::options()
-        .with_draft(jsonschema::Draft::Draft202012)
-        .should_validate_formats(true)
-        .build(value)
-        .map_err(|error| SchemaError(error.to_string()))
 }
 
 /// The schema of a type, without what only documents would want.
