@@ -1,0 +1,220 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use turms_core::transport::{LocalConnector, StreamConnector};
+use turms_core::{ConnectError, Connector, Service};
+use turms_proto::session::{RequestOptions, VersionChoice};
+use turms_proto::types::{
+    ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitParams, ElicitResult, Implementation,
+    LogMessage, LoggingLevel, ProgressParams,
+};
+use turms_proto::{Object, ProtocolVersion};
+
+use crate::answer::{Answers, Refusal};
+use crate::client::Client;
+use crate::ear::{Callback, Ear};
+use crate::memory::VersionMemory;
+use crate::roots::Roots;
+use crate::single::{Settings, Single};
+use crate::supervision::Supervision;
+
+/// What a client is and does, before it is connected.
+#[derive(Clone)]
+#[must_use]
+pub struct ClientBuilder {
+    settings: Settings,
+    answers: Answers,
+    extra: ClientCapabilities,
+    on_log: Option<Callback<LogMessage>>,
+    on_progress: Option<Callback<ProgressParams>>,
+    trace_logs: bool,
+}
+
+impl ClientBuilder {
+    pub(crate) fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
+        let settings = Settings {
+            info: Implementation::new(name, version),
+            capabilities: ClientCapabilities::new(),
+            choice: VersionChoice::Auto,
+            probe_timeout: Duration::from_secs(3),
+            handshake_timeout: Duration::from_secs(30),
+            timeout: RequestOptions::DEFAULT_TIMEOUT,
+            max_rounds: 10,
+            caching: true,
+            log_level: None,
+            supervision: None,
+            memory: VersionMemory::shared(),
+        };
+        let extra = ClientCapabilities::new();
+        Self { settings, answers: Answers::new(), extra, on_log: None, on_progress: None, trace_logs: true }
+    }
+
+    /// More about who it is than its name and version.
+    pub fn info(mut self, info: Implementation) -> Self {
+        self.settings.info = info;
+        self
+    }
+
+    /// Which revisions to speak; whatever the server speaks unless said otherwise.
+    pub fn versions(mut self, choice: VersionChoice) -> Self {
+        self.settings.choice = choice;
+        self
+    }
+
+    /// Speaks this revision and no other.
+    pub fn only_version(self, version: ProtocolVersion) -> Self {
+        self.versions(VersionChoice::Only(version))
+    }
+
+    /// Remembers there which revision each server speaks, rather than for the whole process.
+    pub fn version_memory(mut self, memory: VersionMemory) -> Self {
+        self.settings.memory = memory;
+        self
+    }
+
+    /// How long silence may last before a server counts as an older one; 3 s unless said otherwise.
+    pub fn probe_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.probe_timeout = timeout;
+        self
+    }
+
+    /// How long the handshake with an older server may take; 30 s unless said otherwise.
+    pub fn handshake_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.handshake_timeout = timeout;
+        self
+    }
+
+    /// How long calls wait for their answers; 30 s unless said otherwise.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.settings.timeout = timeout;
+        self
+    }
+
+    /// How often a server may ask for input before it answers a call; 10 times unless said otherwise.
+    pub fn max_rounds(mut self, rounds: usize) -> Self {
+        self.settings.max_rounds = rounds;
+        self
+    }
+
+    /// Reuses no answers, whatever the server allows.
+    pub fn without_cache(mut self) -> Self {
+        self.settings.caching = false;
+        self
+    }
+
+    /// Keeps going when the server does not.
+    pub fn supervise(mut self, supervision: Supervision) -> Self {
+        self.settings.supervision = Some(supervision);
+        self
+    }
+
+    /// Who answers what the server asks.
+    pub fn answers(mut self, answers: Answers) -> Self {
+        self.answers = answers;
+        self
+    }
+
+    /// The model: see [`Answers::sampling`].
+    pub fn on_sampling<F, A>(mut self, model: F) -> Self
+    where
+        F: Fn(CreateMessageParams) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<CreateMessageResult, Refusal>> + Send + 'static,
+    {
+        self.answers = self.answers.sampling(model);
+        self
+    }
+
+    /// The person: see [`Answers::elicitation`].
+    pub fn on_elicitation<F, A>(mut self, person: F) -> Self
+    where
+        F: Fn(ElicitParams) -> A + Send + Sync + 'static,
+        A: Future<Output = ElicitResult> + Send + 'static,
+    {
+        self.answers = self.answers.elicitation(person);
+        self
+    }
+
+    /// The directories and files that the server may know of: see [`Answers::roots`].
+    pub fn roots(mut self, roots: impl Into<Roots>) -> Self {
+        self.answers = self.answers.roots(roots);
+        self
+    }
+
+    /// Declares an extension.
+    pub fn extension(mut self, id: &str, settings: impl Into<Object>) -> Self {
+        self.extra = self.extra.with_extension(id, settings);
+        self
+    }
+
+    /// Hears the server's log messages.
+    pub fn on_log(mut self, heard: impl Fn(&LogMessage) + Send + Sync + 'static) -> Self {
+        self.on_log = Some(Arc::new(heard));
+        self
+    }
+
+    /// Hears how far every call of a tool has come.
+    pub fn on_progress(mut self, heard: impl Fn(&ProgressParams) + Send + Sync + 'static) -> Self {
+        self.on_progress = Some(Arc::new(heard));
+        self
+    }
+
+    /// From which level on the server's log messages are wanted.
+    pub fn log_level(mut self, level: LoggingLevel) -> Self {
+        self.settings.log_level = Some(level);
+        self
+    }
+
+    /// Does not pass the server's log messages on to `tracing` (target `turms::server_log`).
+    pub fn without_log_tracing(mut self) -> Self {
+        self.trace_logs = false;
+        self
+    }
+
+    /// Connects to a service in this process, such as a server's router.
+    ///
+    /// # Errors
+    /// When the two have no revision in common.
+    pub async fn connect_service(self, service: impl Service) -> Result<Client, ConnectError> {
+        self.connect_to(LocalConnector::new(service)).await
+    }
+
+    /// Connects over a byte stream: a socket, a pipe, one end of [`memory`](turms_core::transport::memory).
+    ///
+    /// # Errors
+    /// When the server does not answer, or the two cannot agree.
+    pub async fn connect_stream(
+        self,
+        reader: impl AsyncRead + Send + Unpin + 'static,
+        writer: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Result<Client, ConnectError> {
+        self.connect_to(StreamConnector::new(reader, writer)).await
+    }
+
+    /// Connects to whatever the connector leads to.
+    ///
+    /// # Errors
+    /// When the server cannot be reached, or the two cannot agree.
+    pub async fn connect_to(self, connector: impl Connector) -> Result<Client, ConnectError> {
+        let mut settings = self.settings;
+        settings.capabilities = self.answers.capabilities();
+        settings.capabilities.extensions = self.extra.extensions;
+        let ear = Ear {
+            answers: Arc::new(self.answers),
+            events: Arc::default(),
+            cache: Arc::default(),
+            tools: Arc::default(),
+            on_log: self.on_log,
+            on_progress: self.on_progress,
+            trace_logs: self.trace_logs,
+        };
+        Ok(Client::new(Single::connect(Arc::new(connector), settings, ear).await?))
+    }
+}
+
+impl fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientBuilder").field("info", &self.settings.info).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,238 @@
+use std::fmt;
+use std::time::Duration;
+
+use turms_core::{ConnectError, Ended, PeerError};
+use turms_proto::session::{RequestError, SessionError};
+use turms_proto::{DecodeError, ErrorObject, ProtocolVersion};
+
+/// Why a call has no result, and whether it may have run all the same.
+///
+/// A tool that failed is not an error: that is a result, and says so
+/// ([`ToolResult::failed`](turms_proto::types::ToolResult::failed)).
+#[derive(Debug, Clone)]
+pub struct CallError(Box<Inner>);
+
+#[derive(Debug, Clone)]
+struct Inner {
+    subject: String,
+    kind: CallErrorKind,
+    delivery: Delivery,
+}
+
+/// What went wrong with a call.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallErrorKind {
+    /// The server answered with an error.
+    #[error("the server answered {0}")]
+    Server(ErrorObject),
+    /// The server did not answer in time.
+    #[error("no answer within {0:?}")]
+    TimedOut(Duration),
+    /// The call was cancelled here.
+    #[error("cancelled")]
+    Cancelled,
+    /// The connection ended before the answer came.
+    #[error("{0} before it answered")]
+    Lost(Ended),
+    /// There is no connection.
+    #[error("there is no connection to the server")]
+    NotConnected(#[source] Option<ConnectError>),
+    /// The circuit breaker is open: the server has failed too often lately.
+    #[error("not tried: the server has failed too often, and is left alone for {0:?}")]
+    BreakerOpen(Duration),
+    /// The server's revision has no such thing.
+    #[error("{what} does not exist in revision {version}")]
+    NotInRevision {
+        /// What.
+        what: String,
+        /// The server's revision.
+        version: ProtocolVersion,
+    },
+    /// What was to be sent cannot be written as JSON.
+    #[error("cannot be written as JSON: {0}")]
+    Unwritable(String),
+    /// The answer is not what was asked for.
+    #[error("the server's answer is not valid: {0}")]
+    Invalid(DecodeError),
+    /// The tool's structured output does not fit the schema that it declares.
+    #[error("the structured output does not fit the schema that the tool declares: {}", .0.join("; "))]
+    Output(Vec<String>),
+    /// The server asked something that this client cannot or will not answer.
+    #[error("the server asked {method:?}, and {reason}")]
+    Question {
+        /// What it asked.
+        method: String,
+        /// Why there is no answer.
+        reason: String,
+    },
+    /// The server asks again and again.
+    #[error("the server still asks for input after {0} rounds")]
+    TooManyRounds(usize),
+    /// The server's list has more pages than are read, or its pages go in circles.
+    #[error("the list does not end: gave up after {0} pages")]
+    EndlessList(usize),
+    /// The server answered with a task, which was not asked for.
+    #[error("the server made a task of the call, which this client did not offer")]
+    UnexpectedTask,
+    /// No server has what was asked for.
+    #[error("no server has it")]
+    NoSuchServer,
+}
+
+/// How far a call got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Delivery {
+    /// It was never sent: it has certainly not run.
+    NotSent,
+    /// It was sent, and what became of it is not known: it may have run.
+    Unknown,
+    /// The server has answered it.
+    Answered,
+}
+
+impl CallError {
+    pub(crate) fn new(subject: impl Into<String>, kind: CallErrorKind, delivery: Delivery) -> Self {
+        Self(Box::new(Inner { subject: subject.into(), kind, delivery }))
+    }
+
+    pub(crate) fn not_sent(subject: impl Into<String>, kind: CallErrorKind) -> Self {
+        Self::new(subject, kind, Delivery::NotSent)
+    }
+
+    pub(crate) fn answered(subject: impl Into<String>, kind: CallErrorKind) -> Self {
+        Self::new(subject, kind, Delivery::Answered)
+    }
+
+    pub(crate) fn server(subject: impl Into<String>, error: ErrorObject) -> Self {
+        Self::answered(subject, CallErrorKind::Server(error))
+    }
+
+    pub(crate) fn of_peer(subject: impl Into<String>, error: PeerError) -> Self {
+        let (kind, delivery) = match error {
+            PeerError::Closed => (CallErrorKind::NotConnected(None), Delivery::NotSent),
+            PeerError::Session(SessionError::Closed | SessionError::NotReady) => {
+                (CallErrorKind::NotConnected(None), Delivery::NotSent)
+            }
+            PeerError::Session(error) => (CallErrorKind::Unwritable(error.to_string()), Delivery::NotSent),
+            PeerError::Request(RequestError::Peer(error)) => (CallErrorKind::Server(*error), Delivery::Answered),
+            PeerError::Request(RequestError::TimedOut(after)) => (CallErrorKind::TimedOut(after), Delivery::Unknown),
+            PeerError::Request(RequestError::Closed) => (CallErrorKind::Lost(Ended::new()), Delivery::Unknown),
+            PeerError::Request(RequestError::Invalid(problem)) => {
+                (CallErrorKind::Invalid(DecodeError::custom(problem)), Delivery::Answered)
+            }
+            PeerError::Decode(problem) => (CallErrorKind::Invalid(problem), Delivery::Answered),
+            PeerError::Encode(problem) => (CallErrorKind::Unwritable(problem.to_string()), Delivery::NotSent),
+            other => (CallErrorKind::Invalid(DecodeError::custom(other)), Delivery::Unknown),
+        };
+        Self::new(subject, kind, delivery)
+    }
+
+    /// What the call was: the method, and the name of the tool, the prompt or the resource.
+    #[must_use]
+    pub fn subject(&self) -> &str {
+        &self.0.subject
+    }
+
+    /// What went wrong.
+    #[must_use]
+    pub fn kind(&self) -> &CallErrorKind {
+        &self.0.kind
+    }
+
+    /// How far it got.
+    #[must_use]
+    pub fn delivery(&self) -> Delivery {
+        self.0.delivery
+    }
+
+    /// Whether the call may have run although there is no result.
+    #[must_use]
+    pub fn may_have_run(&self) -> bool {
+        self.0.delivery == Delivery::Unknown
+    }
+
+    /// Whether the server did not answer in time.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        matches!(self.0.kind, CallErrorKind::TimedOut(_))
+    }
+
+    /// Whether the call was cancelled here.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self.0.kind, CallErrorKind::Cancelled)
+    }
+
+    /// Whether there is no connection, or none any more.
+    #[must_use]
+    pub fn is_disconnected(&self) -> bool {
+        matches!(self.0.kind, CallErrorKind::Lost(_) | CallErrorKind::NotConnected(_))
+    }
+
+    /// The error that the server answered with, if it did.
+    #[must_use]
+    pub fn server_error(&self) -> Option<&ErrorObject> {
+        match &self.0.kind {
+            CallErrorKind::Server(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// What to say on a wire to somebody for whom this call was made.
+    #[must_use]
+    pub fn into_wire(self) -> ErrorObject {
+        match self.0.kind {
+            CallErrorKind::Server(error) => error,
+            _ => ErrorObject::internal(self.to_string()),
+        }
+    }
+
+    pub(crate) fn with_end(mut self, ended: impl FnOnce() -> Ended) -> Self {
+        if let CallErrorKind::Lost(how) = &mut self.0.kind {
+            *how = ended();
+        }
+        self
+    }
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.0.subject, self.0.kind)?;
+        if self.may_have_run() {
+            f.write_str("; it may have run")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for CallError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&self.0.kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_what_failed_on_what_and_whether_it_may_have_run() {
+        let timeout = PeerError::Request(RequestError::TimedOut(Duration::from_secs(30)));
+        let error = CallError::of_peer("tools/call \"add\"", timeout);
+        assert_eq!(error.to_string(), "tools/call \"add\": no answer within 30s; it may have run");
+        assert!(error.is_timeout() && error.may_have_run());
+
+        let error = CallError::of_peer("tools/call \"add\"", PeerError::Closed);
+        assert_eq!(error.to_string(), "tools/call \"add\": there is no connection to the server");
+        assert!(error.is_disconnected() && !error.may_have_run());
+
+        let error = CallError::server("resources/read \"a://b\"", ErrorObject::invalid_params("no such resource"));
+        assert_eq!(
+            error.to_string(),
+            "resources/read \"a://b\": the server answered -32602 invalid params: no such resource"
+        );
+        assert_eq!(error.into_wire(), ErrorObject::invalid_params("no such resource"));
+    }
+}

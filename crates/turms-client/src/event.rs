@@ -1,0 +1,223 @@
+//! What happens while nobody asks: one stream of events, for any number of tasks.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_core::Stream;
+use tokio::sync::mpsc;
+use turms_core::{ConnectError, Ended};
+use turms_proto::types::{LogMessage, ProgressParams};
+use turms_proto::{Notification, ProtocolVersion};
+
+/// Something that happened.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Event {
+    /// How the connection stands has changed.
+    Connection(ConnectionEvent),
+    /// The list of tools has changed.
+    ToolsChanged,
+    /// The list of prompts has changed.
+    PromptsChanged,
+    /// The list of resources, or of their templates, has changed.
+    ResourcesChanged,
+    /// A resource that is watched has changed.
+    ResourceUpdated {
+        /// Which.
+        uri: String,
+    },
+    /// The server has something to say about its work.
+    Log(Arc<LogMessage>),
+    /// A call has come further.
+    Progress(Arc<ProgressParams>),
+    /// A page that the user was sent to has been dealt with (2025-11-25).
+    ElicitationComplete {
+        /// The id that the question carried.
+        id: String,
+    },
+    /// A call is made again.
+    Retrying {
+        /// The call.
+        subject: Arc<str>,
+        /// The how-manieth repetition this is, from 1.
+        attempt: u32,
+    },
+    /// The circuit breaker has opened or closed.
+    Breaker(BreakerState),
+    /// A health check has failed.
+    Unhealthy {
+        /// How many in a row.
+        failures: u32,
+    },
+    /// The server told something that this list does not have.
+    Other(Arc<Notification>),
+    /// This subscriber was too slow, and this many events were left out.
+    Missed(u64),
+}
+
+/// How the connection stands.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum ConnectionEvent {
+    /// It is open.
+    Connected {
+        /// The revision that is spoken.
+        version: ProtocolVersion,
+        /// The how-manieth connection of this client it is, from 1.
+        generation: u64,
+    },
+    /// It has ended, other than by this client's wish.
+    Lost(Ended),
+    /// Another is tried.
+    Reconnecting {
+        /// The how-manieth attempt, from 1.
+        attempt: u32,
+        /// When, counted from now.
+        delay: Duration,
+    },
+    /// An attempt to open another has failed.
+    ConnectFailed(ConnectError),
+    /// No other is tried any more.
+    GaveUp,
+    /// The client has closed it.
+    Closed,
+}
+
+/// Whether the circuit breaker lets calls through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum BreakerState {
+    /// All of them.
+    Closed,
+    /// None.
+    Open,
+    /// One, to see whether the server works again.
+    HalfOpen,
+}
+
+/// Where events come from and go to. Publishing never waits.
+#[derive(Default)]
+pub(crate) struct EventHub {
+    subscribers: Mutex<Vec<Subscriber>>,
+}
+
+struct Subscriber {
+    sender: mpsc::Sender<Event>,
+    missed: Arc<AtomicU64>,
+}
+
+impl EventHub {
+    /// How many events a subscriber may leave unread.
+    const CAPACITY: usize = 1024;
+
+    pub(crate) fn subscribe(&self) -> Events {
+        let (sender, receiver) = mpsc::channel(Self::CAPACITY);
+        let missed = Arc::new(AtomicU64::new(0));
+        lock(&self.subscribers).push(Subscriber { sender, missed: missed.clone() });
+        Events { receiver, missed }
+    }
+
+    pub(crate) fn publish(&self, event: &Event) {
+        let mut subscribers = lock(&self.subscribers);
+        subscribers.retain(|subscriber| {
+            match subscriber.sender.try_send(event.clone()) {
+                Ok(()) => {}
+                Err(mpsc::error::TrySendError::Full(_)) => {
+                    subscriber.missed.fetch_add(1, Ordering::Relaxed);
+                }
+                Err(mpsc::error::TrySendError::Closed(_)) => return false,
+            }
+            true
+        });
+    }
+
+    pub(crate) fn connection(&self, event: ConnectionEvent) {
+        self.publish(&Event::Connection(event));
+    }
+
+    /// Ends all streams.
+    pub(crate) fn close(&self) {
+        lock(&self.subscribers).clear();
+    }
+}
+
+impl fmt::Debug for EventHub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventHub").field("subscribers", &lock(&self.subscribers).len()).finish()
+    }
+}
+
+/// A stream of what happens. It ends when the client is closed or dropped.
+pub struct Events {
+    receiver: mpsc::Receiver<Event>,
+    missed: Arc<AtomicU64>,
+}
+
+impl Events {
+    /// The next event; `None` when there will be no more.
+    pub async fn next(&mut self) -> Option<Event> {
+        std::future::poll_fn(|task| self.poll_event(task)).await
+    }
+
+    /// The next event that `pick` finds something in.
+    pub async fn find<T>(&mut self, mut pick: impl FnMut(Event) -> Option<T>) -> Option<T> {
+        loop {
+            if let Some(found) = pick(self.next().await?) {
+                return Some(found);
+            }
+        }
+    }
+
+    fn poll_event(&mut self, task: &mut Context<'_>) -> Poll<Option<Event>> {
+        match self.receiver.poll_recv(task) {
+            // What was missed came after all that could still be kept, and is told when that has been read.
+            Poll::Pending | Poll::Ready(None) if self.missed.load(Ordering::Relaxed) > 0 => {
+                Poll::Ready(Some(Event::Missed(self.missed.swap(0, Ordering::Relaxed))))
+            }
+            poll => poll,
+        }
+    }
+}
+
+impl Stream for Events {
+    type Item = Event;
+
+    fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Event>> {
+        self.poll_event(task)
+    }
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Events").finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_slow_subscriber_learns_how_much_it_missed_and_keeps_nobody_waiting() {
+        let hub = EventHub::default();
+        let (mut slow, mut other) = (hub.subscribe(), hub.subscribe());
+        for _ in 0..EventHub::CAPACITY + 3 {
+            hub.publish(&Event::ToolsChanged);
+            assert!(matches!(other.next().await, Some(Event::ToolsChanged)));
+        }
+        for _ in 0..EventHub::CAPACITY {
+            assert!(matches!(slow.next().await, Some(Event::ToolsChanged)));
+        }
+        assert!(matches!(slow.next().await, Some(Event::Missed(3))));
+        hub.close();
+        assert!(slow.next().await.is_none());
+    }
+}

@@ -1,0 +1,285 @@
+//! A call as the engines see it: typed at both ends, and repeatable in between.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytestring::ByteString;
+use turms_core::{BoxFuture, Payload};
+use turms_proto::method::Method;
+use turms_proto::revision::Translate;
+use turms_proto::session::{Opened, RequestOptions, Stats};
+use turms_proto::types::{
+    CallTool, Complete, Discover, EmptyResult, GetPrompt, InputRequired, ListPrompts, ListResourceTemplates,
+    ListResources, ListTools, LoggingLevel, Meta, MultiRound, Outcome, Ping, ProgressParams, ReadResource, ResultType,
+    SubscriptionFilter,
+};
+use turms_proto::{DecodeError, EncodeError, Notification, Object, ProtocolVersion, RawJson};
+
+use crate::cache::Cache;
+use crate::cancel::Cancel;
+use crate::ear::Callback;
+use crate::error::CallError;
+use crate::event::Events;
+use crate::listen::Subscription;
+use crate::roots::Roots;
+use crate::state::{PendingCall, Status};
+use crate::tool::KnownTools;
+
+/// What makes calls: one server, a pool, or many servers behind one face.
+pub(crate) trait Engine: Send + Sync + 'static {
+    fn perform(&self, job: Job) -> BoxFuture<'_, Result<Performed, CallError>>;
+    fn perform_all(&self, jobs: Vec<Job>) -> BoxFuture<'_, Vec<Result<Performed, CallError>>>;
+    fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), CallError>>;
+    fn set_log_level(&self, level: LoggingLevel, options: CallOptions) -> BoxFuture<'_, Result<(), CallError>>;
+    fn subscribe(&self, uri: String, options: CallOptions) -> BoxFuture<'_, Result<(), CallError>>;
+    fn unsubscribe(&self, uri: String, options: CallOptions) -> BoxFuture<'_, Result<(), CallError>>;
+    fn listen(&self, filter: SubscriptionFilter) -> BoxFuture<'_, Result<Subscription, CallError>>;
+    fn events(&self) -> Events;
+    fn status(&self) -> Status;
+    fn opened(&self) -> Option<Arc<Opened>>;
+    fn stats(&self) -> Stats;
+    fn pending(&self) -> Vec<PendingCall>;
+    fn cancel(&self, key: u64) -> bool;
+    fn roots(&self) -> Option<&Roots>;
+    /// Answers that may be reused, if that is wanted.
+    fn cache(&self) -> Option<&Cache>;
+    fn tools(&self) -> Option<&KnownTools>;
+    fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// How a call is made.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub(crate) struct CallOptions {
+    pub(crate) timeout: Timeout,
+    pub(crate) on_progress: Option<Callback<ProgressParams>>,
+    pub(crate) meta: Option<Meta>,
+    pub(crate) cancel: Option<Cancel>,
+    pub(crate) bypass_cache: bool,
+    pub(crate) safe: Option<bool>,
+}
+
+/// How long to wait for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Timeout {
+    /// As long as the client usually does.
+    #[default]
+    Usual,
+    After(Duration),
+    Never,
+}
+
+impl Timeout {
+    pub(crate) fn options(self, usual: Duration) -> RequestOptions {
+        match self {
+            Self::Usual => RequestOptions::default().timeout(usual),
+            Self::After(timeout) => RequestOptions::default().timeout(timeout),
+            Self::Never => RequestOptions::default().for_ever(),
+        }
+    }
+}
+
+/// One call.
+pub(crate) struct Job {
+    pub(crate) method: ByteString,
+    pub(crate) params: Params,
+    /// The name of the tool or the prompt, or the URI.
+    pub(crate) name: Option<String>,
+    pub(crate) options: CallOptions,
+    pub(crate) decode: Decode,
+}
+
+/// What came of a call.
+#[derive(Debug)]
+pub(crate) struct Performed {
+    pub(crate) payload: Payload,
+    /// Whether it took answers of ours, so that others would not get the same.
+    pub(crate) answered: bool,
+}
+
+/// Reads an answer of a server of some revision.
+pub(crate) type Decode = fn(Payload, ProtocolVersion) -> Result<Decoded, DecodeError>;
+
+/// An answer, read.
+pub(crate) enum Decoded {
+    Complete(Payload),
+    Input(Box<InputRequired>),
+    Task,
+}
+
+/// Parameters that can be sent more than once.
+pub(crate) enum Params {
+    Typed(Box<dyn Repeat>),
+    Raw(RawJson),
+}
+
+pub(crate) trait Repeat: Send + Sync {
+    fn payload(&self) -> Payload;
+    fn object(&self) -> Result<Object, EncodeError>;
+}
+
+impl<P: serde::Serialize + Translate + Clone + Send + Sync + 'static> Repeat for P {
+    fn payload(&self) -> Payload {
+        Payload::new(self.clone())
+    }
+
+    fn object(&self) -> Result<Object, EncodeError> {
+        Object::encode(self)
+    }
+}
+
+impl Params {
+    pub(crate) fn payload(&self) -> Payload {
+        match self {
+            Self::Typed(params) => params.payload(),
+            Self::Raw(params) => Payload::raw(params.clone()),
+        }
+    }
+
+    pub(crate) fn object(&self) -> Result<Object, EncodeError> {
+        match self {
+            Self::Typed(params) => params.object(),
+            Self::Raw(params) => {
+                params.as_object().ok_or_else(|| EncodeError::custom("the parameters of a request must be an object"))
+            }
+        }
+    }
+}
+
+impl Job {
+    /// A call whose answer is what it is.
+    pub(crate) fn new<M: Method>(params: M::Params, options: CallOptions) -> Self
+    where
+        M::Params: Clone,
+        M::Result: Whole,
+    {
+        Self::with::<M>(params, options, decode_whole::<M::Result>)
+    }
+
+    /// A call that the server may answer with questions first.
+    pub(crate) fn in_rounds<M, T>(params: M::Params, name: String, options: CallOptions) -> Self
+    where
+        M: Method<Result = Outcome<T>>,
+        M::Params: Clone,
+        T: MultiRound + serde::Serialize + Translate + Send + Sync + 'static,
+    {
+        let mut job = Self::with::<M>(params, options, decode_outcome::<T>);
+        job.name = Some(name);
+        job
+    }
+
+    fn with<M: Method>(params: M::Params, options: CallOptions, decode: Decode) -> Self
+    where
+        M::Params: Clone,
+    {
+        let method = ByteString::from_static(M::NAME);
+        Self { method, params: Params::Typed(Box::new(params)), name: None, options, decode }
+    }
+
+    /// A call of any method.
+    pub(crate) fn raw(method: ByteString, params: RawJson, options: CallOptions) -> Self {
+        Self { method, params: Params::Raw(params), name: None, options, decode: decode_raw }
+    }
+
+    /// What the call is, for people.
+    pub(crate) fn subject(&self) -> String {
+        match &self.name {
+            Some(name) => format!("{} {name:?}", self.method),
+            None => self.method.to_string(),
+        }
+    }
+
+    /// Whether the call may be repeated although it may have run.
+    pub(crate) fn is_safe_to_repeat(&self, tools: Option<&KnownTools>) -> bool {
+        if let Some(safe) = self.options.safe {
+            return safe;
+        }
+        match &*self.method {
+            CallTool::NAME => {
+                let known = self.name.as_deref().and_then(|name| tools?.get(name));
+                known.is_some_and(|tool| tool.is_safe_to_repeat())
+            }
+            Ping::NAME
+            | Discover::NAME
+            | ListTools::NAME
+            | ListResources::NAME
+            | ListResourceTemplates::NAME
+            | ListPrompts::NAME
+            | ReadResource::NAME
+            | GetPrompt::NAME
+            | Complete::NAME => true,
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Job").field("subject", &self.subject()).finish_non_exhaustive()
+    }
+}
+
+/// A result that cannot be anything but complete.
+pub(crate) trait Whole:
+    serde::Serialize + serde::de::DeserializeOwned + Translate + Send + Sync + 'static
+{
+    fn kind(&self) -> Option<&ResultType>;
+}
+
+macro_rules! whole {
+    ($($Result:ident),+) => {
+        $(impl Whole for turms_proto::types::$Result {
+            fn kind(&self) -> Option<&ResultType> {
+                self.result_type.as_ref()
+            }
+        })+
+    };
+}
+whole!(
+    ListToolsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListPromptsResult,
+    CompleteResult,
+    DiscoverResult
+);
+
+impl Whole for EmptyResult {
+    fn kind(&self) -> Option<&ResultType> {
+        None
+    }
+}
+
+fn decode_whole<R: Whole>(payload: Payload, from: ProtocolVersion) -> Result<Decoded, DecodeError> {
+    let mut result: R = payload.take()?;
+    match result.kind() {
+        None | Some(ResultType::Complete) => {}
+        Some(kind) => {
+            let problem = format_args!("unknown resultType {:?}", kind.as_str());
+            return Err(DecodeError::custom(problem));
+        }
+    }
+    result.raise(from);
+    Ok(Decoded::Complete(Payload::new(result)))
+}
+
+fn decode_outcome<T>(payload: Payload, from: ProtocolVersion) -> Result<Decoded, DecodeError>
+where
+    T: MultiRound + serde::Serialize + Translate + Send + Sync + 'static,
+{
+    Ok(match payload.take::<Outcome<T>>()? {
+        Outcome::Complete(mut result) => {
+            result.raise(from);
+            Decoded::Complete(Payload::new(result))
+        }
+        Outcome::InputRequired(round) => Decoded::Input(round),
+        _ => Decoded::Task,
+    })
+}
+
+fn decode_raw(payload: Payload, _: ProtocolVersion) -> Result<Decoded, DecodeError> {
+    let raw = payload.into_raw().map_err(DecodeError::custom)?;
+    let asks = raw.member("resultType").is_some_and(|kind| kind.as_str() == "\"input_required\"");
+    Ok(if asks { Decoded::Input(Box::new(raw.decode()?)) } else { Decoded::Complete(Payload::raw(raw)) })
+}

@@ -1,0 +1,39 @@
+//! Clients for the Model Context Protocol: one face for every revision, every transport, one server or many.
+//!
+//! [`Client::builder`] is where to begin. A [`Client`] is connected to a child process, a byte stream or a service in this
+//! process, finds out which revision the server speaks, and offers the same operations for all of them.
+
+mod answer;
+mod batch;
+mod builder;
+mod cache;
+mod cancel;
+mod client;
+mod ear;
+mod error;
+mod event;
+mod job;
+mod listen;
+mod memory;
+mod operation;
+mod page;
+mod roots;
+mod single;
+mod state;
+mod supervision;
+mod tool;
+
+pub use self::answer::{Answers, Refusal};
+pub use self::batch::{Batch, BatchOutcomes, Slot};
+pub use self::builder::ClientBuilder;
+pub use self::cancel::Cancel;
+pub use self::client::Client;
+pub use self::error::{CallError, CallErrorKind, Delivery};
+pub use self::event::{BreakerState, ConnectionEvent, Event, Events};
+pub use self::listen::{Change, Subscription};
+pub use self::memory::VersionMemory;
+pub use self::operation::Operation;
+pub use self::page::Items;
+pub use self::roots::Roots;
+pub use self::state::{PendingCall, Status};
+pub use self::supervision::{Backoff, Breaker, HealthCheck, Retry, Supervision};

@@ -1,0 +1,363 @@
+//! Listening to changes: one lasting request with a filter since 2026-07-28, notifications that come unasked before.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, Weak};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytestring::ByteString;
+use futures_core::Stream;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use turms_core::{Outgoing, Payload, Update};
+use turms_proto::method::{Method, Notification as NotificationMethod};
+use turms_proto::session::RequestOptions;
+use turms_proto::types::{
+    Acknowledged, Listen, ListenParams, PromptListChanged, ResourceListChanged, ResourceUpdated, ServerCapabilities,
+    SubscriptionFilter, ToolListChanged,
+};
+use turms_proto::{Ability, Notification};
+
+use crate::error::{CallError, CallErrorKind};
+use crate::event::{Event, Events};
+use crate::job::{CallOptions, Engine as _};
+use crate::single::{Live, Single, lock};
+
+/// Something that has changed at the server.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Change {
+    /// The list of tools.
+    Tools,
+    /// The list of prompts.
+    Prompts,
+    /// The list of resources, or of their templates.
+    Resources,
+    /// A resource.
+    Resource {
+        /// Which; may lie within what is watched.
+        uri: String,
+    },
+}
+
+/// Changes, as they happen. Dropping it tells the server that nobody listens any more.
+///
+/// A client that is supervised listens again after a loss; what changed in between is not told, so look anew then.
+pub struct Subscription {
+    changes: mpsc::Receiver<Change>,
+    acknowledged: SubscriptionFilter,
+    task: Task,
+}
+
+/// A task that ends with its owner.
+#[derive(Debug)]
+struct Task(JoinHandle<()>);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Subscription {
+    /// How many changes may be left unread; more are left out.
+    const CAPACITY: usize = 1024;
+
+    /// What the server said it will tell of what it was asked to.
+    #[must_use]
+    pub fn acknowledged(&self) -> &SubscriptionFilter {
+        &self.acknowledged
+    }
+
+    /// The next change; `None` when there will be no more.
+    pub async fn next(&mut self) -> Option<Change> {
+        self.changes.recv().await
+    }
+
+    /// Whether the server can still tell something.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        !self.task.0.is_finished()
+    }
+}
+
+impl Stream for Subscription {
+    type Item = Change;
+
+    fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Change>> {
+        self.changes.poll_recv(task)
+    }
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription").field("acknowledged", &self.acknowledged).finish_non_exhaustive()
+    }
+}
+
+/// Listens on its own account.
+pub(crate) async fn listen(single: &Single, filter: SubscriptionFilter) -> Result<Subscription, CallError> {
+    let live = single.live(Listen::NAME, None).await?;
+    let (sender, changes) = mpsc::channel(Subscription::CAPACITY);
+    if !live.version().has(Ability::ListenStreams) {
+        return listen_to_older(single, &live, filter, sender, changes).await;
+    }
+    let ear = single.ear.clone();
+    let tell = move |notification: Notification| {
+        ear.forget(&notification);
+        if let Some(change) = change_of(&notification) {
+            // Whoever does not read in time has to look anew anyway.
+            let _ = sender.try_send(change);
+        }
+    };
+    let (task, acknowledged) = start(single, filter, Arc::new(tell)).await?;
+    Ok(Subscription { changes, acknowledged, task })
+}
+
+/// Older servers tell of lists unasked, and of resources after a request for each.
+async fn listen_to_older(
+    single: &Single,
+    live: &Live,
+    filter: SubscriptionFilter,
+    sender: mpsc::Sender<Change>,
+    changes: mpsc::Receiver<Change>,
+) -> Result<Subscription, CallError> {
+    let events = single.events();
+    let mut watched = Watched { single: single.weak(), uris: Vec::new() };
+    for uri in filter.resource_subscriptions.iter().flatten() {
+        single.subscribe(uri.clone(), CallOptions::default()).await?;
+        watched.uris.push(uri.clone());
+    }
+    let acknowledged = match live.server() {
+        Some(server) => honoured(&filter, &server.capabilities),
+        None => filter.clone(),
+    };
+    let task = Task(tokio::spawn(forward(events, filter, sender, watched)));
+    Ok(Subscription { changes, acknowledged, task })
+}
+
+async fn forward(mut events: Events, filter: SubscriptionFilter, sender: mpsc::Sender<Change>, watched: Watched) {
+    let within = |uri: &str, wanted: &String| uri.starts_with(wanted.as_str());
+    while let Some(event) = events.next().await {
+        let change = match event {
+            Event::ToolsChanged if filter.tools_list_changed == Some(true) => Change::Tools,
+            Event::PromptsChanged if filter.prompts_list_changed == Some(true) => Change::Prompts,
+            Event::ResourcesChanged if filter.resources_list_changed == Some(true) => Change::Resources,
+            Event::ResourceUpdated { uri } if watched.uris.iter().any(|wanted| within(&uri, wanted)) => {
+                Change::Resource { uri }
+            }
+            _ => continue,
+        };
+        let _ = sender.try_send(change);
+    }
+}
+
+/// Resources that are watched until this is dropped.
+struct Watched {
+    single: Weak<Single>,
+    uris: Vec<String>,
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let uris = std::mem::take(&mut self.uris);
+        let single = self.single.clone();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current()
+            && !uris.is_empty()
+        {
+            runtime.spawn(async move {
+                for uri in uris {
+                    let Some(single) = single.upgrade() else { return };
+                    // A connection that is gone watches nothing.
+                    let _ = single.unsubscribe(uri, CallOptions::default()).await;
+                }
+            });
+        }
+    }
+}
+
+/// What the event stream of a client needs to hear: one listen request for all of it.
+#[derive(Debug, Default)]
+pub(crate) struct Managed {
+    wanted: Mutex<Wanted>,
+    /// Held while the request is made anew, so that two changes of what is wanted come one after the other.
+    current: tokio::sync::Mutex<Option<Task>>,
+}
+
+#[derive(Debug, Default)]
+struct Wanted {
+    lists: bool,
+    uris: BTreeSet<String>,
+}
+
+impl Managed {
+    pub(crate) async fn subscribe(&self, single: &Single, uri: String) -> Result<(), CallError> {
+        if !lock(&self.wanted).uris.insert(uri.clone()) {
+            return Ok(());
+        }
+        let renewed = self.renew(single).await;
+        if renewed.is_err() {
+            lock(&self.wanted).uris.remove(&uri);
+        }
+        renewed
+    }
+
+    pub(crate) async fn unsubscribe(&self, single: &Single, uri: &str) -> Result<(), CallError> {
+        if lock(&self.wanted).uris.remove(uri) { self.renew(single).await } else { Ok(()) }
+    }
+
+    /// Somebody takes the event stream: a server of 2026-07-28 tells of its lists only when asked to.
+    pub(crate) fn hear_lists(single: Arc<Single>) {
+        let new = !std::mem::replace(&mut lock(&single.managed.wanted).lists, true);
+        let listens = single.live_now().is_some_and(|live| live.version().has(Ability::ListenStreams));
+        if new && listens {
+            tokio::spawn(async move {
+                if let Err(error) = single.managed.renew(&single).await {
+                    tracing::debug!(target: "turms::client", %error, "the server does not tell of changes");
+                }
+            });
+        }
+    }
+
+    /// Listens to what is wanted now, and only then stops listening to what was wanted before.
+    async fn renew(&self, single: &Single) -> Result<(), CallError> {
+        let mut current = self.current.lock().await;
+        let live = single.live(Listen::NAME, None).await?;
+        let filter = self.filter(live.server().map(|server| &server.capabilities));
+        if is_empty(&filter) {
+            *current = None;
+            return Ok(());
+        }
+        let ear = single.ear.clone();
+        let (task, acknowledged) = start(single, filter.clone(), Arc::new(move |told| ear.hear(told))).await?;
+        *current = Some(task);
+        let told = acknowledged.resource_subscriptions.unwrap_or_default();
+        match filter.resource_subscriptions.iter().flatten().find(|uri| !told.contains(uri)) {
+            Some(uri) => {
+                let error = turms_proto::ErrorObject::invalid_params("the server will not tell of changes to it");
+                Err(CallError::server(format!("{} {uri:?}", Listen::NAME), error))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn filter(&self, capabilities: Option<&ServerCapabilities>) -> SubscriptionFilter {
+        let wanted = lock(&self.wanted);
+        let mut filter = SubscriptionFilter::new();
+        if wanted.lists {
+            let all = SubscriptionFilter::new()
+                .tools_list_changed(true)
+                .prompts_list_changed(true)
+                .resources_list_changed(true);
+            filter = capabilities.map_or_else(|| all.clone(), |capabilities| honoured(&all, capabilities));
+        }
+        if !wanted.uris.is_empty() {
+            filter.resource_subscriptions = Some(wanted.uris.iter().cloned().collect());
+        }
+        filter
+    }
+}
+
+/// What of a filter a server can honour by what it declares.
+fn honoured(wanted: &SubscriptionFilter, server: &ServerCapabilities) -> SubscriptionFilter {
+    let mut filter = wanted.clone();
+    let tells = |declared: Option<bool>| declared == Some(true);
+    let tools = server.tools.as_ref().is_some_and(|tools| tells(tools.list_changed));
+    let prompts = server.prompts.as_ref().is_some_and(|prompts| tells(prompts.list_changed));
+    let resources = server.resources.as_ref().is_some_and(|resources| tells(resources.list_changed));
+    let watches = server.resources.as_ref().is_some_and(|resources| tells(resources.subscribe));
+    filter.tools_list_changed.take_if(|_| !tools);
+    filter.prompts_list_changed.take_if(|_| !prompts);
+    filter.resources_list_changed.take_if(|_| !resources);
+    filter.resource_subscriptions.take_if(|_| !watches);
+    filter
+}
+
+fn is_empty(filter: &SubscriptionFilter) -> bool {
+    *filter == SubscriptionFilter::new()
+}
+
+type Tell = Arc<dyn Fn(Notification) + Send + Sync>;
+
+/// Listens in a task of its own, again after every loss; waits until the server has said what it will tell.
+async fn start(
+    single: &Single,
+    filter: SubscriptionFilter,
+    tell: Tell,
+) -> Result<(Task, SubscriptionFilter), CallError> {
+    let (acknowledge, acknowledged) = oneshot::channel();
+    let task = Task(tokio::spawn(keep_listening(single.weak(), filter, tell, acknowledge)));
+    match acknowledged.await {
+        Ok(acknowledged) => acknowledged.map(|filter| (task, filter)),
+        Err(_) => Err(CallError::not_sent(Listen::NAME, CallErrorKind::NotConnected(None))),
+    }
+}
+
+type Acknowledge = oneshot::Sender<Result<SubscriptionFilter, CallError>>;
+
+async fn keep_listening(single: Weak<Single>, filter: SubscriptionFilter, tell: Tell, acknowledge: Acknowledge) {
+    let mut acknowledge = Some(acknowledge);
+    let mut attempt = 0;
+    loop {
+        // If there is none, dropping the sender says so.
+        let Some(live) = Single::wait_live(&single).await else { return };
+        let heard = Arc::new(Mutex::new(acknowledge.take()));
+        let ended = listen_once(&live, &filter, &tell, heard.clone()).await;
+        drop(live);
+        if let Some(waiting) = lock(&heard).take() {
+            let unanswered = || CallErrorKind::Invalid(turms_proto::DecodeError::custom("it was never acknowledged"));
+            let error = ended.err().unwrap_or_else(|| CallError::answered(Listen::NAME, unanswered()));
+            return refuse(Some(waiting), error);
+        }
+        // A server that ended it well may have reasons to; one that is gone is waited for.
+        attempt += 1;
+        let supervised = single.upgrade().filter(|single| single.is_supervised());
+        let Some(delay) = supervised.and_then(|single| single.backoff_delay(attempt + 1)) else { return };
+        tokio::time::sleep(delay.min(Duration::from_secs(30))).await;
+    }
+}
+
+fn refuse(acknowledge: Option<Acknowledge>, error: CallError) {
+    if let Some(acknowledge) = acknowledge {
+        let _ = acknowledge.send(Err(error));
+    }
+}
+
+async fn listen_once(
+    live: &Live,
+    filter: &SubscriptionFilter,
+    tell: &Tell,
+    acknowledge: Arc<Mutex<Option<Acknowledge>>>,
+) -> Result<(), CallError> {
+    let tell = tell.clone();
+    let updates = Arc::new(move |update: Update| {
+        let Update::Told(notification) = update else { return };
+        if &*notification.method != Acknowledged::NAME {
+            return tell(notification);
+        }
+        if let Ok(params) = notification.params::<Acknowledged>()
+            && let Some(acknowledge) = lock(&acknowledge).take()
+        {
+            let _ = acknowledge.send(Ok(params.notifications));
+        }
+    });
+    let params = Payload::new(ListenParams::new(filter.clone()));
+    let request = Outgoing::new(ByteString::from_static(Listen::NAME), params)
+        .meta(live.meta())
+        .options(RequestOptions::default().for_ever())
+        .updates(updates as turms_core::Updates);
+    let ended = live.channel().request(request).await;
+    ended.map(drop).map_err(|error| CallError::of_peer(Listen::NAME, error))
+}
+
+fn change_of(notification: &Notification) -> Option<Change> {
+    Some(match &*notification.method {
+        ToolListChanged::NAME => Change::Tools,
+        PromptListChanged::NAME => Change::Prompts,
+        ResourceListChanged::NAME => Change::Resources,
+        ResourceUpdated::NAME => Change::Resource { uri: notification.params::<ResourceUpdated>().ok()?.uri },
+        _ => return None,
+    })
+}

@@ -1,0 +1,104 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use turms_core::BoxFuture;
+use turms_proto::types::{Meta, ProgressParams};
+
+use crate::cancel::Cancel;
+use crate::client::Client;
+use crate::error::CallError;
+use crate::job::{CallOptions, Timeout};
+
+/// A call that is about to be made: say how, then `.await` it.
+///
+/// Dropping the future of a call gives it up, and the server is told so in the way that its revision defines.
+///
+/// ```no_run
+/// # async fn example(client: turms_client::Client) -> Result<(), turms_client::CallError> {
+/// use std::time::Duration;
+///
+/// let report = client
+///     .call_tool("report", serde_json::json!({ "year": 2026 }))
+///     .timeout(Duration::from_secs(120))
+///     .on_progress(|progress| println!("{}", progress.progress))
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a call is made when it is awaited"]
+pub struct Operation<T> {
+    client: Client,
+    options: CallOptions,
+    run: Run<T>,
+}
+
+type Run<T> = Box<dyn FnOnce(Client, CallOptions) -> BoxFuture<'static, Result<T, CallError>> + Send>;
+
+impl<T: 'static> Operation<T> {
+    pub(crate) fn new<F>(client: &Client, run: impl FnOnce(Client, CallOptions) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = Result<T, CallError>> + Send + 'static,
+    {
+        let run: Run<T> = Box::new(move |client, options| Box::pin(run(client, options)));
+        Self { client: client.clone(), options: CallOptions::default(), run }
+    }
+
+    /// Waits so long for the answer, or since the last report of progress.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.options.timeout = Timeout::After(timeout);
+        self
+    }
+
+    /// Waits for ever.
+    pub fn without_timeout(mut self) -> Self {
+        self.options.timeout = Timeout::Never;
+        self
+    }
+
+    /// Asks for reports of progress. `heard` is called where the connection is driven: it must be quick and must not wait.
+    pub fn on_progress(mut self, heard: impl Fn(&ProgressParams) + Send + Sync + 'static) -> Self {
+        self.options.on_progress = Some(Arc::new(heard));
+        self
+    }
+
+    /// Sends something beside the subject, as `_meta`.
+    pub fn meta(mut self, meta: impl Into<Meta>) -> Self {
+        self.options.meta = Some(meta.into());
+        self
+    }
+
+    /// Lets the call be cancelled from outside.
+    pub fn cancel_with(mut self, cancel: &Cancel) -> Self {
+        self.options.cancel = Some(cancel.clone());
+        self
+    }
+
+    /// Asks the server even if an answer is at hand that may be reused.
+    pub fn bypass_cache(mut self) -> Self {
+        self.options.bypass_cache = true;
+        self
+    }
+
+    /// Says whether the call may be made again when a loss of the connection leaves open whether it ran. Otherwise that is
+    /// known of what only reads, and of tools that declare it.
+    pub fn safe_to_repeat(mut self, safe: bool) -> Self {
+        self.options.safe = Some(safe);
+        self
+    }
+}
+
+impl<T: 'static> IntoFuture for Operation<T> {
+    type Output = Result<T, CallError>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        (self.run)(self.client, self.options)
+    }
+}
+
+impl<T> fmt::Debug for Operation<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Operation").finish_non_exhaustive()
+    }
+}

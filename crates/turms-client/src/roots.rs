@@ -1,0 +1,98 @@
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+use turms_proto::types::Root;
+
+/// The directories and files that a client has opened to its server. Changing them tells the server, where its revision has
+/// a way to be told.
+#[derive(Debug, Clone)]
+pub struct Roots(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    roots: Mutex<Vec<Root>>,
+    changes: watch::Sender<u64>,
+}
+
+impl Roots {
+    /// These.
+    pub fn new(roots: impl IntoIterator<Item = Root>) -> Self {
+        let roots = Mutex::new(roots.into_iter().collect());
+        Self(Arc::new(Shared { roots, changes: watch::Sender::new(0) }))
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn list(&self) -> Vec<Root> {
+        self.roots().clone()
+    }
+
+    /// One more, or another in place of the one with the same URI.
+    pub fn add(&self, root: Root) {
+        let mut roots = self.roots();
+        match roots.iter_mut().find(|old| old.uri == root.uri) {
+            Some(old) => *old = root,
+            None => roots.push(root),
+        }
+        drop(roots);
+        self.changed();
+    }
+
+    /// One less; false if there was none with this URI.
+    pub fn remove(&self, uri: &str) -> bool {
+        let mut roots = self.roots();
+        let before = roots.len();
+        roots.retain(|root| root.uri != uri);
+        let removed = roots.len() < before;
+        drop(roots);
+        if removed {
+            self.changed();
+        }
+        removed
+    }
+
+    /// None any more.
+    pub fn clear(&self) {
+        self.roots().clear();
+        self.changed();
+    }
+
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changes.subscribe()
+    }
+
+    fn changed(&self) {
+        self.0.changes.send_modify(|count| *count += 1);
+    }
+
+    fn roots(&self) -> MutexGuard<'_, Vec<Root>> {
+        self.0.roots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<R: IntoIterator<Item = Root>> From<R> for Roots {
+    fn from(roots: R) -> Self {
+        Self::new(roots)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roots_come_and_go_and_each_change_is_seen() {
+        let roots = Roots::new([Root::new("file:///a")]);
+        let mut changes = roots.changes();
+        roots.add(Root::new("file:///b"));
+        roots.add(Root::new("file:///b").name("b"));
+        assert_eq!(roots.list().len(), 2);
+        assert!(changes.has_changed().unwrap());
+        changes.mark_unchanged();
+        assert!(!roots.remove("file:///c"));
+        assert!(!changes.has_changed().unwrap());
+        assert!(roots.remove("file:///a"));
+        roots.clear();
+        assert!(roots.list().is_empty() && changes.has_changed().unwrap());
+    }
+}

@@ -1,0 +1,994 @@
+//! The engine for one server: a connection at a time, rounds of questions, retries, and what is made anew after a loss.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use bytestring::ByteString;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use turms_core::{
+    BoxFuture, Channel, ConnectError, Connector, Ended, Established, Outgoing, Payload, PeerError, Update, Updates,
+};
+use turms_proto::method::{Method, Notification as NotificationMethod};
+use turms_proto::revision::{method_info, raise_url_elicitation};
+use turms_proto::session::{ClientOptions, Dialect, Opened, RequestOptions, Stats, VersionChoice};
+use turms_proto::types::{
+    CallTool, ClientCapabilities, Discover, DiscoverResult, EmptyParams, Implementation, InputRequired, LoggingLevel,
+    Meta, Ping, RequestMeta, ResourceParams, RootsListChanged, SetLevel, SetLevelParams, Subscribe, SubscriptionFilter,
+    Unsubscribe,
+};
+use turms_proto::{Ability, Notification, Object, ProtocolVersion, RawJson};
+
+use crate::cache::{Cache, Changed};
+use crate::ear::Ear;
+use crate::error::{CallError, CallErrorKind};
+use crate::event::{BreakerState, ConnectionEvent, Event, Events};
+use crate::job::{CallOptions, Decoded, Engine, Job, Performed};
+use crate::listen::{self, Managed, Subscription};
+use crate::memory::VersionMemory;
+use crate::roots::Roots;
+use crate::state::{PendingCall, Status};
+use crate::supervision::{Admission, BreakerSwitch, RetryBudget, Supervision};
+use crate::tool::KnownTools;
+
+/// How a client for one server is set up.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) info: Implementation,
+    pub(crate) capabilities: ClientCapabilities,
+    pub(crate) choice: VersionChoice,
+    pub(crate) probe_timeout: Duration,
+    pub(crate) handshake_timeout: Duration,
+    pub(crate) timeout: Duration,
+    pub(crate) max_rounds: usize,
+    pub(crate) caching: bool,
+    pub(crate) log_level: Option<LoggingLevel>,
+    pub(crate) supervision: Option<Supervision>,
+    pub(crate) memory: VersionMemory,
+}
+
+/// A client's way to one server.
+pub(crate) struct Single {
+    /// Ourselves, for tasks that must not keep us alive.
+    me: Weak<Self>,
+    connector: Arc<dyn Connector>,
+    settings: Settings,
+    pub(crate) ear: Arc<Ear>,
+    link: watch::Sender<Link>,
+    /// How many connections there have been.
+    generations: AtomicU64,
+    /// How many attempts to reconnect were made since a connection last lasted.
+    attempts: AtomicU32,
+    log_level: Mutex<Option<LoggingLevel>>,
+    /// Which resources are watched, and by how many, where the revision has a request for it.
+    watched: Mutex<BTreeMap<String, usize>>,
+    pub(crate) managed: Managed,
+    pending: Mutex<HashMap<u64, Waiting>>,
+    last_key: AtomicU64,
+    breaker: Option<BreakerSwitch>,
+    budget: Option<RetryBudget>,
+}
+
+/// How the connection stands.
+#[derive(Debug, Clone)]
+enum Link {
+    Up(Arc<Live>),
+    Down,
+    Closed(Option<ConnectError>),
+}
+
+/// A connection that is open, or was.
+pub(crate) struct Live {
+    channel: Arc<dyn Channel>,
+    opened: Arc<Opened>,
+    generation: u64,
+    since: Instant,
+    /// What every request says for itself, where the revision has no handshake.
+    meta: Mutex<Option<Meta>>,
+    /// Whether the server has shown that it speaks as we remembered.
+    verified: AtomicBool,
+    /// Whether it has shown that it does not.
+    mistaken: AtomicBool,
+    ended: OnceLock<Ended>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    subject: String,
+    since: Instant,
+    cancel: crate::Cancel,
+}
+
+/// How long a connection has to last to count as one that works.
+const LASTING: Duration = Duration::from_secs(10);
+
+/// How long to wait for news of how a server ended, once its connection has.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// How long a restored subscription or log level may take.
+const RESTORE_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl Single {
+    /// Connects for the first time.
+    pub(crate) async fn connect(
+        connector: Arc<dyn Connector>,
+        settings: Settings,
+        ear: Ear,
+    ) -> Result<Arc<Self>, ConnectError> {
+        let single = Arc::new_cyclic(|me| Self {
+            me: me.clone(),
+            connector,
+            ear: Arc::new(ear),
+            link: watch::Sender::new(Link::Down),
+            generations: AtomicU64::new(0),
+            attempts: AtomicU32::new(0),
+            log_level: Mutex::new(settings.log_level),
+            watched: Mutex::default(),
+            managed: Managed::default(),
+            pending: Mutex::default(),
+            last_key: AtomicU64::new(0),
+            breaker: supervision(&settings).and_then(|it| it.breaker.clone()).map(BreakerSwitch::new),
+            budget: supervision(&settings).and_then(|it| it.retry.clone()).map(RetryBudget::new),
+            settings,
+        });
+        let live = single.open().await?;
+        single.restore(&live).await;
+        single.up(live);
+        single.tell_roots();
+        Ok(single)
+    }
+
+    /// Opens a connection, asking no more than is not known already.
+    async fn open(&self) -> Result<Arc<Live>, ConnectError> {
+        let identity = self.connector.identity();
+        let ours = self.settings.choice.versions();
+        let known = identity.as_deref().and_then(|server| self.settings.memory.recall(server));
+        let known = known.filter(|known| ours.contains(&known.dialect.version()));
+        let established = match &known {
+            Some(known) => match self.reach(Some(known.dialect)).await {
+                // What was remembered may not be so any more.
+                Err(_) if self.connector.is_repeatable() => {
+                    identity.as_deref().inspect(|server| self.settings.memory.forget(server));
+                    self.reach_unknown().await
+                }
+                reached => reached,
+            },
+            None => self.reach_unknown().await,
+        }?;
+        let Established { channel, opened, .. } = established;
+        let remembered = known.filter(|known| known.dialect == opened.dialect).and_then(|known| known.server);
+        let verified = opened.server.is_some();
+        let opened = match (&opened.server, remembered) {
+            (None, Some(server)) => Arc::new(Opened::new(opened.dialect, Some(server))),
+            _ => opened,
+        };
+        if let Some(server) = &identity {
+            self.settings.memory.remember(server, &opened);
+        }
+        let generation = self.generations.fetch_add(1, Ordering::Relaxed) + 1;
+        Ok(Arc::new(Live {
+            meta: Mutex::new(self.request_meta(opened.dialect)),
+            channel,
+            opened,
+            generation,
+            since: Instant::now(),
+            verified: AtomicBool::new(verified),
+            mistaken: AtomicBool::new(false),
+            ended: OnceLock::new(),
+        }))
+    }
+
+    /// Some old servers die of a question they do not know: they are started again and not asked it.
+    async fn reach_unknown(&self) -> Result<Established, ConnectError> {
+        let has = |ability| self.settings.choice.versions().iter().any(|version| version.has(ability));
+        let may_fall_back = has(Ability::Stateless) && has(Ability::Handshake) && self.connector.is_repeatable();
+        match self.reach(None).await {
+            Err(ConnectError::Ended(ended)) if may_fall_back => {
+                tracing::debug!(target: "turms::client", %ended, "the server ended when it was probed; starting it again");
+                self.reach(Some(Dialect::Handshake(ProtocolVersion::LATEST_WITH_HANDSHAKE))).await
+            }
+            reached => reached,
+        }
+    }
+
+    async fn reach(&self, known: Option<Dialect>) -> Result<Established, ConnectError> {
+        let settings = &self.settings;
+        let mut options = ClientOptions::new(settings.info.clone(), settings.capabilities.clone())
+            .choice(settings.choice)
+            .probe_timeout(settings.probe_timeout);
+        options.handshake_timeout = settings.handshake_timeout;
+        options.known = known;
+        self.connector.connect(options, self.ear.clone()).await
+    }
+
+    fn request_meta(&self, dialect: Dialect) -> Option<Meta> {
+        let Dialect::Stateless(version) = dialect else { return None };
+        let mut meta = RequestMeta::new()
+            .protocol_version(version.as_str())
+            .client_capabilities(self.settings.capabilities.clone())
+            .client_info(self.settings.info.clone());
+        meta.log_level = *lock(&self.log_level);
+        Some(Meta::from(&meta))
+    }
+
+    fn up(&self, live: Arc<Live>) {
+        let (version, generation) = (live.version(), live.generation);
+        let watcher = watch_connection(self.me.clone(), live.clone(), self.link.subscribe());
+        let closed = self.link.send_if_modified(|link| {
+            let open = !matches!(link, Link::Closed(_));
+            if open {
+                *link = Link::Up(live.clone());
+            }
+            open
+        });
+        if !closed {
+            // The client was closed while it reconnected.
+            tokio::spawn(async move { live.channel.close().await });
+            return;
+        }
+        tokio::spawn(watcher);
+        self.ear.events.connection(ConnectionEvent::Connected { version, generation });
+        if let Some(check) = supervision(&self.settings).and_then(|it| it.health_check.clone()) {
+            tokio::spawn(watch_health(self.me.clone(), live, check));
+        }
+    }
+
+    /// A connection has ended without our doing.
+    fn lost(&self, live: &Live, ended: Ended) {
+        let _ = live.ended.set(ended.clone());
+        let wanted = self.settings.supervision.is_some() || live.mistaken.load(Ordering::Relaxed);
+        let supervised = wanted && self.connector.is_repeatable();
+        let current = self.link.send_if_modified(|link| match link {
+            Link::Up(up) if up.generation == live.generation => {
+                *link = if supervised { Link::Down } else { Link::Closed(Some(ConnectError::Ended(ended.clone()))) };
+                true
+            }
+            _ => false,
+        });
+        if !current {
+            return;
+        }
+        tracing::debug!(target: "turms::client", %ended, "the connection was lost");
+        self.ear.events.connection(ConnectionEvent::Lost(ended));
+        self.ear.cache.invalidate(Changed::Everything);
+        if live.since.elapsed() >= LASTING {
+            self.attempts.store(0, Ordering::Relaxed);
+        }
+        if supervised {
+            tokio::spawn(reconnect(self.me.clone()));
+        } else {
+            self.ear.events.connection(ConnectionEvent::Closed);
+        }
+    }
+
+    /// Gives up a connection that does not answer.
+    fn abandon(&self, live: &Arc<Live>, why: &str) {
+        let channel = live.channel.clone();
+        tokio::spawn(async move { channel.close().await });
+        self.lost(live, Ended::new().how(why));
+    }
+
+    /// Makes anew what a lost connection had: the log level, the watched resources. Listening makes itself anew.
+    async fn restore(&self, live: &Arc<Live>) {
+        self.ear.cache.invalidate(Changed::Everything);
+        self.ear.tools.forget();
+        let version = live.version();
+        let level = *lock(&self.log_level);
+        let logs = live.server().is_none_or(|server| server.capabilities.logging.is_some());
+        if let Some(level) = level.filter(|_| logs && version.has(Ability::SessionLogLevel)) {
+            self.restore_one::<SetLevel>(live, SetLevelParams::new(level)).await;
+        }
+        if !version.has(Ability::ListenStreams) {
+            let watched: Vec<String> = lock(&self.watched).keys().cloned().collect();
+            for uri in watched {
+                self.restore_one::<Subscribe>(live, ResourceParams::new(uri)).await;
+            }
+        }
+    }
+
+    async fn restore_one<M: Method>(&self, live: &Live, params: M::Params) {
+        let options = RequestOptions::default().timeout(RESTORE_TIMEOUT);
+        let request = Outgoing::new(ByteString::from_static(M::NAME), Payload::new(params)).options(options);
+        if let Err(error) = live.channel.request(request).await {
+            tracing::warn!(target: "turms::client", method = M::NAME, %error, "could not be restored after reconnecting");
+        }
+    }
+
+    /// Tells the server when the roots change, where its revision has a way to.
+    fn tell_roots(&self) {
+        let Some(roots) = self.ear.answers.shared_roots() else { return };
+        let (mut changes, me) = (roots.changes(), self.me.clone());
+        let mut link = self.link.subscribe();
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    changed = changes.changed() => if changed.is_err() { return },
+                    () = closed(&mut link) => return,
+                }
+                let Some(single) = me.upgrade() else { return };
+                let live = match &*single.link.borrow() {
+                    Link::Up(live) if live.version().has(Ability::RootsListChanged) => live.clone(),
+                    _ => continue,
+                };
+                drop(single);
+                let told = Notification::raw(ByteString::from_static(RootsListChanged::NAME), None);
+                let _ = live.channel.notify(told).await;
+            }
+        });
+    }
+
+    /// The connection, waiting for another as long as one is being made.
+    pub(crate) async fn live(&self, subject: &str, patience: Option<Duration>) -> Result<Arc<Live>, CallError> {
+        if let Link::Up(live) = &*self.link.borrow() {
+            return Ok(live.clone());
+        }
+        let mut link = self.link.subscribe();
+        let settled = async { link.wait_for(|link| !matches!(link, Link::Down)).await.map(|link| link.clone()) };
+        let settled = match patience {
+            Some(patience) => tokio::time::timeout(patience, settled).await.unwrap_or(Ok(Link::Down)),
+            None => settled.await,
+        };
+        let kind = match settled {
+            Ok(Link::Up(live)) => return Ok(live),
+            Ok(Link::Closed(error)) => CallErrorKind::NotConnected(error),
+            _ => CallErrorKind::NotConnected(None),
+        };
+        Err(CallError::not_sent(subject, kind))
+    }
+
+    /// The connection if there is one now.
+    pub(crate) fn live_now(&self) -> Option<Arc<Live>> {
+        match &*self.link.borrow() {
+            Link::Up(live) => Some(live.clone()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_supervised(&self) -> bool {
+        self.settings.supervision.is_some()
+    }
+
+    /// Whether the client is closed for good.
+    pub(crate) fn is_closed(&self) -> bool {
+        matches!(&*self.link.borrow(), Link::Closed(_))
+    }
+
+    /// How long to wait before an attempt to reconnect, counted from 1.
+    pub(crate) fn backoff_delay(&self, attempt: u32) -> Option<Duration> {
+        match supervision(&self.settings) {
+            Some(supervision) => supervision.backoff.delay(attempt),
+            // Once, because what was remembered of the server was wrong.
+            None => (attempt == 1).then_some(Duration::ZERO),
+        }
+    }
+
+    pub(crate) fn weak(&self) -> Weak<Self> {
+        self.me.clone()
+    }
+
+    /// Waits for a connection without keeping the client alive.
+    pub(crate) async fn wait_live(me: &Weak<Self>) -> Option<Arc<Live>> {
+        let mut link = me.upgrade()?.link.subscribe();
+        let settled = link.wait_for(|link| !matches!(link, Link::Down)).await.ok()?;
+        match &*settled {
+            Link::Up(live) => Some(live.clone()),
+            _ => None,
+        }
+    }
+
+    /// Makes a call, again if it was lost and that is safe.
+    async fn attempt(&self, job: &Job) -> Result<Performed, CallError> {
+        let patience = job.options.timeout.options(self.settings.timeout).timeout;
+        let mut attempt = 0;
+        if let Some(budget) = &self.budget {
+            budget.earn();
+        }
+        loop {
+            let trial = self.admit(job)?;
+            let mut mistaken = false;
+            let outcome = match self.live(&job.subject(), patience).await {
+                Ok(live) => {
+                    let outcome = self.rounds(&live, job).await;
+                    mistaken = live.mistaken.load(Ordering::Relaxed);
+                    outcome
+                }
+                Err(error) => Err(error),
+            };
+            trial.end(&outcome);
+            let Err(error) = outcome else { return outcome };
+            // It was spoken to in the wrong revision and did not understand. The next connection is not opened by memory.
+            if mistaken && error.server_error().is_some() {
+                continue;
+            }
+            attempt += 1;
+            if !self.may_repeat(job, &error, attempt) {
+                return Err(error);
+            }
+            tracing::debug!(target: "turms::client", %error, attempt, "trying again");
+            let subject = job.subject().into();
+            self.ear.events.publish(&Event::Retrying { subject, attempt });
+        }
+    }
+
+    fn may_repeat(&self, job: &Job, error: &CallError, attempt: u32) -> bool {
+        if !error.is_disconnected() || self.is_closed() {
+            return false;
+        }
+        let safe = !error.may_have_run() || job.is_safe_to_repeat(Some(&self.ear.tools));
+        safe && self.budget.as_ref().is_some_and(|budget| budget.spend(attempt))
+    }
+
+    fn admit(&self, job: &Job) -> Result<Trial<'_>, CallError> {
+        let Some(breaker) = &self.breaker else { return Ok(Trial { single: self, undecided: false }) };
+        match breaker.admit() {
+            Admission::Go => {}
+            Admission::Try => self.ear.events.publish(&Event::Breaker(BreakerState::HalfOpen)),
+            Admission::Wait(rest) => {
+                return Err(CallError::not_sent(job.subject(), CallErrorKind::BreakerOpen(rest)));
+            }
+        }
+        Ok(Trial { single: self, undecided: true })
+    }
+
+    /// Makes a call on one connection, answering what the server asks in between.
+    async fn rounds(&self, live: &Arc<Live>, job: &Job) -> Result<Performed, CallError> {
+        let mut params = job.params.payload();
+        for round in 0..=self.settings.max_rounds {
+            let required = match self.exchange(live, job, params).await {
+                Ok(Decoded::Complete(payload)) => return Ok(Performed { payload, answered: round > 0 }),
+                Ok(Decoded::Input(required)) => required,
+                Ok(Decoded::Task) => {
+                    return Err(CallError::answered(job.subject(), CallErrorKind::UnexpectedTask));
+                }
+                Err(error) => {
+                    self.visit_pages(job, error).await?;
+                    params = job.params.payload();
+                    continue;
+                }
+            };
+            params = self.answer(job, *required, round).await?;
+        }
+        Err(CallError::answered(job.subject(), CallErrorKind::TooManyRounds(self.settings.max_rounds)))
+    }
+
+    /// Answers everything that a round asks, and makes of it the parameters of the next.
+    async fn answer(&self, job: &Job, required: InputRequired, round: usize) -> Result<Payload, CallError> {
+        let questions = required.input_requests.unwrap_or_default();
+        if questions.is_empty() {
+            // "Come back later" means later.
+            let pause = Duration::from_millis(50).saturating_mul(1 << round.min(6));
+            tokio::time::sleep(pause).await;
+        }
+        let answers = questions.into_iter().map(|(key, question)| {
+            let answering = self.ear.answers.clone();
+            async move { (key, answering.answer(question).await) }
+        });
+        let mut responses = Object::new();
+        for (key, answer) in join_all(answers.collect()).await {
+            let answer = answer.map_err(|none| {
+                let kind = CallErrorKind::Question { method: none.method().into(), reason: none.reason() };
+                CallError::answered(job.subject(), kind)
+            })?;
+            responses.insert_raw(&key, &answer);
+        }
+        let unwritable = |error: turms_proto::EncodeError| {
+            CallError::not_sent(job.subject(), CallErrorKind::Unwritable(error.to_string()))
+        };
+        let mut params = job.params.object().map_err(unwritable)?;
+        params.insert_raw("inputResponses", &responses.into());
+        match required.request_state {
+            Some(state) => params.insert_raw("requestState", &RawJson::string(&state)),
+            None => {
+                params.remove("requestState");
+            }
+        }
+        Ok(Payload::raw(params.into()))
+    }
+
+    /// A server of 2025-11-25 may want pages to be visited before it does what it is asked. Any other error stays one.
+    async fn visit_pages(&self, job: &Job, error: CallError) -> Result<(), CallError> {
+        let Some(required) = error.server_error().and_then(raise_url_elicitation) else { return Err(error) };
+        let mut pages = required.input_requests.unwrap_or_default();
+        let mut events = self.ear.events.subscribe();
+        for (_, page) in &mut pages {
+            let question = page.clone();
+            let answer = self.ear.answers.answer(question).await.map_err(|_| error.clone())?;
+            let accepted = answer.member("action").is_some_and(|action| action.as_str() == "\"accept\"");
+            if !accepted {
+                return Err(error);
+            }
+        }
+        let all_visited = async {
+            while !pages.is_empty() {
+                let visited = events.find(|event| match event {
+                    Event::ElicitationComplete { id } => Some(id),
+                    _ => None,
+                });
+                match visited.await {
+                    Some(id) => pages.shift_remove(&id),
+                    None => return false,
+                };
+            }
+            true
+        };
+        let patience = job.options.timeout.options(self.settings.timeout).timeout;
+        let visited = match patience {
+            Some(patience) => tokio::time::timeout(patience, all_visited).await.unwrap_or(false),
+            None => all_visited.await,
+        };
+        if visited { Ok(()) } else { Err(error) }
+    }
+
+    /// One request and its answer.
+    async fn exchange(&self, live: &Arc<Live>, job: &Job, params: Payload) -> Result<Decoded, CallError> {
+        let request = self.outgoing(live, job, params)?;
+        let answer = live.channel.request(request).await;
+        match answer.map_err(|error| CallError::of_peer(job.subject(), error)) {
+            Ok(payload) => {
+                live.verified.store(true, Ordering::Relaxed);
+                read(live, job, payload)
+            }
+            Err(error) => Err(self.judge(live, job, error).await),
+        }
+    }
+
+    /// What a failure on one connection means.
+    async fn judge(&self, live: &Arc<Live>, job: &Job, error: CallError) -> CallError {
+        if error.is_disconnected() {
+            let ended = tokio::time::timeout(LAST_WORDS, live.channel.closed()).await.unwrap_or_default();
+            return error.with_end(|| live.ended.get().cloned().unwrap_or(ended));
+        }
+        let doubtful = error.server_error().is_some() || error.is_timeout();
+        if doubtful && !live.verified.load(Ordering::Relaxed) && &*job.method != Discover::NAME {
+            self.verify(live).await;
+        }
+        error
+    }
+
+    /// The revision was only remembered, and the first call has failed: see whether it is still the right one.
+    async fn verify(&self, live: &Arc<Live>) {
+        let options = RequestOptions::default().timeout(self.settings.probe_timeout);
+        let probe = Outgoing::new(ByteString::from_static(Discover::NAME), Payload::new(EmptyParams::new()));
+        let probe = probe.meta(lock(&live.meta).clone()).options(options);
+        let discovered = live.channel.request(probe).await.ok().and_then(|found| found.take::<DiscoverResult>().ok());
+        live.verified.store(true, Ordering::Relaxed);
+        if discovered.is_none() {
+            if let Some(server) = self.connector.identity() {
+                self.settings.memory.forget(&server);
+            }
+            live.mistaken.store(true, Ordering::Relaxed);
+            self.abandon(live, "does not speak the revision that it did before");
+        }
+    }
+
+    fn outgoing(&self, live: &Arc<Live>, job: &Job, mut params: Payload) -> Result<Outgoing, CallError> {
+        let version = live.version();
+        if method_info(&job.method).is_some_and(|method| !method.is_defined_in(version)) {
+            let what = job.method.to_string();
+            return Err(CallError::not_sent(job.subject(), CallErrorKind::NotInRevision { what, version }));
+        }
+        if !version.has(Ability::Stateless) {
+            params
+                .lower_params(&job.method, version)
+                .map_err(|error| CallError::not_sent(job.subject(), CallErrorKind::Unwritable(error.to_string())))?;
+        }
+        let mut meta = lock(&live.meta).clone();
+        if let Some(own) = &job.options.meta {
+            meta.get_or_insert_default().extend(own);
+        }
+        let mut options = job.options.timeout.options(self.settings.timeout);
+        let wanted = self.ear.on_progress.is_some() && &*job.method == CallTool::NAME;
+        let updates = (job.options.on_progress.is_some() || wanted).then(|| self.progress_updates(job));
+        options.progress = updates.is_some();
+        Ok(Outgoing::new(job.method.clone(), params).meta(meta).options(options).updates(updates))
+    }
+
+    fn progress_updates(&self, job: &Job) -> Updates {
+        let (ear, own) = (self.ear.clone(), job.options.on_progress.clone());
+        Arc::new(move |update| {
+            if let Update::Progress(params) = update {
+                if let Some(heard) = &own {
+                    heard(&params);
+                }
+                ear.hear_progress(params);
+            }
+        })
+    }
+
+    fn register(&self, job: &Job) -> Registered<'_> {
+        let key = self.last_key.fetch_add(1, Ordering::Relaxed) + 1;
+        let cancel = job.options.cancel.clone().unwrap_or_default();
+        let waiting = Waiting { subject: job.subject(), since: Instant::now(), cancel: cancel.clone() };
+        lock(&self.pending).insert(key, waiting);
+        Registered { single: self, key, cancel }
+    }
+
+    async fn tell(&self, notification: Notification) -> Result<(), CallError> {
+        let subject = notification.method.to_string();
+        let live = self.live(&subject, Some(self.settings.timeout)).await?;
+        live.channel.notify(notification).await.map_err(|error| CallError::of_peer(subject, error))
+    }
+
+    /// Counts one more who watches a resource; whether it is the first.
+    pub(crate) fn watch(&self, uri: &str) -> bool {
+        let mut watched = lock(&self.watched);
+        let count = watched.entry(uri.to_owned()).or_default();
+        *count += 1;
+        *count == 1
+    }
+
+    /// Counts one less; whether it was the last.
+    pub(crate) fn unwatch(&self, uri: &str) -> bool {
+        let mut watched = lock(&self.watched);
+        match watched.get_mut(uri) {
+            Some(count) if *count > 1 => {
+                *count -= 1;
+                false
+            }
+            Some(_) => watched.remove(uri).is_some(),
+            None => false,
+        }
+    }
+}
+
+impl Engine for Single {
+    fn perform(&self, job: Job) -> BoxFuture<'_, Result<Performed, CallError>> {
+        Box::pin(async move {
+            let registered = self.register(&job);
+            tokio::select! {
+                biased;
+                () = registered.cancel.cancelled() => Err(CallError::new(
+                    job.subject(),
+                    CallErrorKind::Cancelled,
+                    crate::Delivery::Unknown,
+                )),
+                outcome = self.attempt(&job) => outcome,
+            }
+        })
+    }
+
+    fn perform_all(&self, jobs: Vec<Job>) -> BoxFuture<'_, Vec<Result<Performed, CallError>>> {
+        Box::pin(async move {
+            let together = self.live_now().filter(|live| live.version().has(Ability::Batching));
+            let Some(live) = together else {
+                return join_all(jobs.into_iter().map(|job| self.perform(job)).collect()).await;
+            };
+            let mut outcomes: Vec<Option<Result<Performed, CallError>>> = Vec::new();
+            let mut requests = Vec::new();
+            for job in &jobs {
+                match self.outgoing(&live, job, job.params.payload()) {
+                    Ok(request) => {
+                        requests.push(request);
+                        outcomes.push(None);
+                    }
+                    Err(error) => outcomes.push(Some(Err(error))),
+                }
+            }
+            let mut answers = live.channel.batch(requests).await.into_iter();
+            let outcomes = outcomes.into_iter().zip(&jobs).map(|(outcome, job)| {
+                outcome.unwrap_or_else(|| {
+                    let answer = answers.next().unwrap_or(Err(PeerError::Closed));
+                    match read(&live, job, answer.map_err(|error| CallError::of_peer(job.subject(), error))?)? {
+                        Decoded::Complete(payload) => Ok(Performed { payload, answered: false }),
+                        _ => Err(CallError::answered(job.subject(), CallErrorKind::UnexpectedTask)),
+                    }
+                })
+            });
+            outcomes.collect()
+        })
+    }
+
+    fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), CallError>> {
+        Box::pin(self.tell(notification))
+    }
+
+    fn set_log_level(&self, level: LoggingLevel, options: CallOptions) -> BoxFuture<'_, Result<(), CallError>> {
+        Box::pin(async move {
+            *lock(&self.log_level) = Some(level);
+            let live = self.live(SetLevel::NAME, Some(self.settings.timeout)).await?;
+            if live.version().has(Ability::SessionLogLevel) {
+                self.perform(Job::new::<SetLevel>(SetLevelParams::new(level), options)).await?;
+            } else {
+                *lock(&live.meta) = self.request_meta(live.opened.dialect);
+            }
+            Ok(())
+        })
+    }
+
+    fn subscribe(&self, uri: String, options: CallOptions) -> BoxFuture<'_, Result<(), CallError>> {
+        Box::pin(async move {
+            let live = self.live(Subscribe::NAME, Some(self.settings.timeout)).await?;
+            if live.version().has(Ability::ListenStreams) {
+                return self.managed.subscribe(self, uri).await;
+            }
+            let first = self.watch(&uri);
+            if first {
+                let params = ResourceParams::new(&uri);
+                let mut job = Job::new::<Subscribe>(params, options);
+                job.name = Some(uri.clone());
+                if let Err(error) = self.perform(job).await {
+                    self.unwatch(&uri);
+                    return Err(error);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn unsubscribe(&self, uri: String, options: CallOptions) -> BoxFuture<'_, Result<(), CallError>> {
+        Box::pin(async move {
+            let live = self.live(Unsubscribe::NAME, Some(self.settings.timeout)).await?;
+            if live.version().has(Ability::ListenStreams) {
+                return self.managed.unsubscribe(self, &uri).await;
+            }
+            if self.unwatch(&uri) {
+                let mut job = Job::new::<Unsubscribe>(ResourceParams::new(&uri), options);
+                job.name = Some(uri);
+                self.perform(job).await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn listen(&self, filter: SubscriptionFilter) -> BoxFuture<'_, Result<Subscription, CallError>> {
+        Box::pin(listen::listen(self, filter))
+    }
+
+    fn events(&self) -> Events {
+        let events = self.ear.events.subscribe();
+        if let Some(me) = self.me.upgrade()
+            && tokio::runtime::Handle::try_current().is_ok()
+        {
+            Managed::hear_lists(me);
+        }
+        events
+    }
+
+    fn status(&self) -> Status {
+        match &*self.link.borrow() {
+            Link::Up(_) => Status::Connected,
+            Link::Down => Status::Reconnecting,
+            Link::Closed(_) => Status::Closed,
+        }
+    }
+
+    fn opened(&self) -> Option<Arc<Opened>> {
+        self.live_now().map(|live| live.opened.clone())
+    }
+
+    fn stats(&self) -> Stats {
+        self.live_now().map(|live| live.channel.stats()).unwrap_or_default()
+    }
+
+    fn pending(&self) -> Vec<PendingCall> {
+        let mut pending: Vec<_> = lock(&self.pending)
+            .iter()
+            .map(|(key, waiting)| PendingCall {
+                key: *key,
+                subject: waiting.subject.clone(),
+                waiting: waiting.since.elapsed(),
+            })
+            .collect();
+        pending.sort_by_key(|call| call.key);
+        pending
+    }
+
+    fn cancel(&self, key: u64) -> bool {
+        let cancel = lock(&self.pending).get(&key).map(|waiting| waiting.cancel.clone());
+        cancel.inspect(crate::Cancel::cancel).is_some()
+    }
+
+    fn roots(&self) -> Option<&Roots> {
+        self.ear.answers.shared_roots()
+    }
+
+    fn cache(&self) -> Option<&Cache> {
+        self.settings.caching.then_some(&*self.ear.cache)
+    }
+
+    fn tools(&self) -> Option<&KnownTools> {
+        Some(&self.ear.tools)
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let was = self.link.send_replace(Link::Closed(None));
+            if !matches!(was, Link::Closed(None)) {
+                self.ear.events.connection(ConnectionEvent::Closed);
+                self.ear.events.close();
+            }
+            if let Link::Up(live) = was {
+                live.channel.close().await;
+            }
+        })
+    }
+}
+
+impl Drop for Single {
+    fn drop(&mut self) {
+        self.ear.events.close();
+        if let Link::Up(live) = self.link.send_replace(Link::Closed(None))
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(async move { live.channel.close().await });
+        }
+    }
+}
+
+impl fmt::Debug for Single {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Single").field("status", &self.status()).finish_non_exhaustive()
+    }
+}
+
+impl Live {
+    pub(crate) fn version(&self) -> ProtocolVersion {
+        self.opened.dialect.version()
+    }
+
+    pub(crate) fn server(&self) -> Option<&DiscoverResult> {
+        self.opened.server.as_ref()
+    }
+
+    pub(crate) fn channel(&self) -> &Arc<dyn Channel> {
+        &self.channel
+    }
+
+    pub(crate) fn meta(&self) -> Option<Meta> {
+        lock(&self.meta).clone()
+    }
+}
+
+impl fmt::Debug for Live {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Live").field("generation", &self.generation).finish_non_exhaustive()
+    }
+}
+
+/// A call that is in the list of those without an answer, until this is dropped.
+struct Registered<'a> {
+    single: &'a Single,
+    key: u64,
+    cancel: crate::Cancel,
+}
+
+impl Drop for Registered<'_> {
+    fn drop(&mut self) {
+        lock(&self.single.pending).remove(&self.key);
+    }
+}
+
+/// A call that the breaker wants to hear of.
+struct Trial<'a> {
+    single: &'a Single,
+    undecided: bool,
+}
+
+impl Trial<'_> {
+    fn end(mut self, outcome: &Result<Performed, CallError>) {
+        self.undecided = false;
+        let Some(breaker) = &self.single.breaker else { return };
+        let failed = outcome.as_ref().is_err_and(|error| error.is_disconnected() || error.is_timeout());
+        if let Some(state) = breaker.note(!failed) {
+            self.single.ear.events.publish(&Event::Breaker(state));
+        }
+    }
+}
+
+impl Drop for Trial<'_> {
+    fn drop(&mut self) {
+        if let Some(breaker) = self.single.breaker.as_ref().filter(|_| self.undecided) {
+            breaker.try_again();
+        }
+    }
+}
+
+fn read(live: &Live, job: &Job, payload: Payload) -> Result<Decoded, CallError> {
+    let invalid = |error| CallError::answered(job.subject(), CallErrorKind::Invalid(error));
+    (job.decode)(payload, live.version()).map_err(invalid)
+}
+
+fn supervision(settings: &Settings) -> Option<&Supervision> {
+    settings.supervision.as_ref()
+}
+
+async fn closed(link: &mut watch::Receiver<Link>) {
+    let _ = link.wait_for(|link| matches!(link, Link::Closed(_))).await;
+}
+
+/// Sees the end of a connection.
+async fn watch_connection(me: Weak<Single>, live: Arc<Live>, mut link: watch::Receiver<Link>) {
+    let ended = tokio::select! {
+        ended = live.channel.closed() => ended,
+        () = closed(&mut link) => return,
+    };
+    if let Some(single) = me.upgrade() {
+        single.lost(&live, ended);
+    }
+}
+
+/// Opens another connection in place of a lost one.
+async fn reconnect(me: Weak<Single>) {
+    loop {
+        let Some(single) = me.upgrade() else { return };
+        let attempt = single.attempts.fetch_add(1, Ordering::Relaxed) + 1;
+        let Some(delay) = single.backoff_delay(attempt) else {
+            let last = ConnectError::Ended(Ended::new().how("could not be reached again"));
+            single.link.send_replace(Link::Closed(Some(last)));
+            single.ear.events.connection(ConnectionEvent::GaveUp);
+            return;
+        };
+        single.ear.events.connection(ConnectionEvent::Reconnecting { attempt, delay });
+        let mut link = single.link.subscribe();
+        drop(single);
+        tokio::select! {
+            () = tokio::time::sleep(delay) => {}
+            () = closed(&mut link) => return,
+        }
+        let Some(single) = me.upgrade() else { return };
+        match single.open().await {
+            Ok(live) => {
+                single.restore(&live).await;
+                return single.up(live);
+            }
+            Err(error) => {
+                tracing::debug!(target: "turms::client", %error, attempt, "could not reconnect");
+                single.ear.events.connection(ConnectionEvent::ConnectFailed(error));
+            }
+        }
+    }
+}
+
+/// Asks a server now and then whether it is there.
+async fn watch_health(me: Weak<Single>, live: Arc<Live>, check: crate::HealthCheck) {
+    let mut failures = 0;
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(check.every) => {}
+            _ = live.channel.closed() => return,
+        }
+        let options = RequestOptions::default().timeout(check.timeout);
+        let method = if live.version().has(Ability::Ping) { Ping::NAME } else { Discover::NAME };
+        let probe = Outgoing::new(ByteString::from_static(method), Payload::new(EmptyParams::new()));
+        let answered = live.channel.request(probe.meta(live.meta()).options(options)).await;
+        let Some(single) = me.upgrade() else { return };
+        match answered {
+            // An error is an answer, too.
+            Ok(_) | Err(PeerError::Request(turms_proto::session::RequestError::Peer(_))) => failures = 0,
+            Err(_) => {
+                failures += 1;
+                single.ear.events.publish(&Event::Unhealthy { failures });
+                if failures >= check.failures {
+                    return single.abandon(&live, "did not answer its health checks");
+                }
+            }
+        }
+    }
+}
+
+/// Waits for all; what comes of each is in the place of each.
+pub(crate) async fn join_all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
+    let mut futures: Vec<_> = futures.into_iter().map(Box::pin).collect();
+    let mut outputs: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
+    std::future::poll_fn(|task| {
+        let mut pending = false;
+        for (future, output) in futures.iter_mut().zip(&mut outputs) {
+            if output.is_none() {
+                match future.as_mut().poll(task) {
+                    std::task::Poll::Ready(done) => *output = Some(done),
+                    std::task::Poll::Pending => pending = true,
+                }
+            }
+        }
+        if pending { std::task::Poll::Pending } else { std::task::Poll::Ready(()) }
+    })
+    .await;
+    outputs.into_iter().flatten().collect()
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,416 @@
+//! How a client keeps going when its server does not: reconnection, health checks, a circuit breaker, retries.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::event::BreakerState;
+
+/// What a client does about a server that fails. Everything can be switched off on its own.
+///
+/// ```
+/// use std::time::Duration;
+/// use turms_client::{Backoff, Breaker, HealthCheck, Retry, Supervision};
+///
+/// let supervision = Supervision::new()
+///     .backoff(Backoff::new().first(Duration::from_millis(50)).attempts(20))
+///     .health_check(HealthCheck::every(Duration::from_secs(30)))
+///     .breaker(Breaker::new().failures(5).rest(Duration::from_secs(10)))
+///     .retry(Retry::new().attempts(2));
+/// # let _ = supervision;
+/// ```
+#[derive(Debug, Clone)]
+#[must_use]
+#[non_exhaustive]
+pub struct Supervision {
+    /// How long to wait between attempts to reconnect.
+    pub backoff: Backoff,
+    /// How to find out that a server hangs; off by default.
+    pub health_check: Option<HealthCheck>,
+    /// When to leave a server alone; off by default.
+    pub breaker: Option<Breaker>,
+    /// Which calls to repeat; on by default.
+    pub retry: Option<Retry>,
+}
+
+impl Supervision {
+    /// Reconnects, and repeats what is safe to repeat.
+    pub fn new() -> Self {
+        Self { backoff: Backoff::new(), health_check: None, breaker: None, retry: Some(Retry::new()) }
+    }
+
+    /// Waits so between attempts to reconnect.
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.backoff = backoff;
+        self
+    }
+
+    /// Looks whether the server answers.
+    pub fn health_check(mut self, check: HealthCheck) -> Self {
+        self.health_check = Some(check);
+        self
+    }
+
+    /// Leaves a server alone that has failed too often.
+    pub fn breaker(mut self, breaker: Breaker) -> Self {
+        self.breaker = Some(breaker);
+        self
+    }
+
+    /// Repeats calls so.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.retry = Some(retry);
+        self
+    }
+
+    /// Repeats no calls.
+    pub fn without_retry(mut self) -> Self {
+        self.retry = None;
+        self
+    }
+}
+
+impl Default for Supervision {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// How long to wait between attempts: longer each time, and never quite as long as everybody else.
+#[derive(Debug, Clone)]
+#[must_use]
+#[non_exhaustive]
+pub struct Backoff {
+    /// Before the second attempt; the first is made at once.
+    pub first: Duration,
+    /// At most.
+    pub longest: Duration,
+    /// How many attempts to make before giving up; `None` for ever.
+    pub attempts: Option<u32>,
+}
+
+impl Backoff {
+    /// From 100 ms up to 30 s, for ever.
+    pub fn new() -> Self {
+        Self { first: Duration::from_millis(100), longest: Duration::from_secs(30), attempts: None }
+    }
+
+    /// Before the second attempt.
+    pub fn first(mut self, first: Duration) -> Self {
+        self.first = first;
+        self
+    }
+
+    /// At most.
+    pub fn longest(mut self, longest: Duration) -> Self {
+        self.longest = longest;
+        self
+    }
+
+    /// Gives up after so many attempts.
+    pub fn attempts(mut self, attempts: u32) -> Self {
+        self.attempts = Some(attempts);
+        self
+    }
+
+    /// How long to wait before an attempt, counted from 1; `None` if it is not to be made.
+    pub(crate) fn delay(&self, attempt: u32) -> Option<Duration> {
+        if self.attempts.is_some_and(|most| attempt > most) {
+            return None;
+        }
+        if attempt <= 1 {
+            return Some(Duration::ZERO);
+        }
+        let doubled = self.first.saturating_mul(2_u32.saturating_pow(attempt - 2)).min(self.longest);
+        // Between half and all of it, so that those who were cut off together do not come back together.
+        Some(doubled.mul_f64(0.5 + fastrand::f64() / 2.0))
+    }
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Asks the server now and then whether it is there: with `ping`, or `server/discover` where there is no `ping`.
+#[derive(Debug, Clone)]
+#[must_use]
+#[non_exhaustive]
+pub struct HealthCheck {
+    /// How often.
+    pub every: Duration,
+    /// How long it may take to answer.
+    pub timeout: Duration,
+    /// How many failures in a row make a connection a dead one.
+    pub failures: u32,
+}
+
+impl HealthCheck {
+    /// So often; two failures in a row, each of 5 s, make a connection a dead one.
+    pub fn every(every: Duration) -> Self {
+        Self { every, timeout: Duration::from_secs(5), failures: 2 }
+    }
+
+    /// How long an answer may take.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// How many failures in a row make a connection a dead one.
+    pub fn failures(mut self, failures: u32) -> Self {
+        self.failures = failures.max(1);
+        self
+    }
+}
+
+/// Leaves a server alone for a while when calls have failed in a row: without a connection, by its loss, or for lack of an
+/// answer. Errors that the server answers with are answers.
+#[derive(Debug, Clone)]
+#[must_use]
+#[non_exhaustive]
+pub struct Breaker {
+    /// How many failures in a row.
+    pub failures: u32,
+    /// For how long.
+    pub rest: Duration,
+}
+
+impl Breaker {
+    /// After 5 failures in a row, for 10 s.
+    pub fn new() -> Self {
+        Self { failures: 5, rest: Duration::from_secs(10) }
+    }
+
+    /// After so many failures in a row.
+    pub fn failures(mut self, failures: u32) -> Self {
+        self.failures = failures.max(1);
+        self
+    }
+
+    /// For so long.
+    pub fn rest(mut self, rest: Duration) -> Self {
+        self.rest = rest;
+        self
+    }
+}
+
+impl Default for Breaker {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Repeats calls that a broken connection has swallowed, if that is safe: what was certainly not sent, what only reads, and
+/// tools that say they are read-only or idempotent.
+#[derive(Debug, Clone)]
+#[must_use]
+#[non_exhaustive]
+pub struct Retry {
+    /// How often one call may be repeated.
+    pub attempts: u32,
+    /// How many repetitions every call earns, so that a failing server is not buried under them.
+    pub per_call: f64,
+    /// How many repetitions may be saved up.
+    pub saved: u32,
+}
+
+impl Retry {
+    /// Each call at most twice; one repetition for ten calls, with ten to begin with.
+    pub fn new() -> Self {
+        Self { attempts: 2, per_call: 0.1, saved: 10 }
+    }
+
+    /// How often one call may be repeated.
+    pub fn attempts(mut self, attempts: u32) -> Self {
+        self.attempts = attempts;
+        self
+    }
+
+    /// The budget: how many repetitions every call earns, and how many may be saved up.
+    pub fn budget(mut self, per_call: f64, saved: u32) -> Self {
+        self.per_call = per_call.max(0.0);
+        self.saved = saved;
+        self
+    }
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A breaker at work.
+#[derive(Debug)]
+pub(crate) struct BreakerSwitch {
+    options: Breaker,
+    state: Mutex<Switch>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Switch {
+    Closed {
+        failures: u32,
+    },
+    Open {
+        until: Instant,
+    },
+    /// Somebody is trying.
+    HalfOpen,
+}
+
+/// Whether a call may be made.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    Go,
+    /// It is the one that tries whether the server works again.
+    Try,
+    /// Not for so long.
+    Wait(Duration),
+}
+
+impl BreakerSwitch {
+    pub(crate) fn new(options: Breaker) -> Self {
+        Self { options, state: Mutex::new(Switch::Closed { failures: 0 }) }
+    }
+
+    pub(crate) fn admit(&self) -> Admission {
+        let now = Instant::now();
+        let mut state = self.state();
+        match *state {
+            Switch::Closed { .. } => Admission::Go,
+            Switch::Open { until } if until <= now => {
+                *state = Switch::HalfOpen;
+                Admission::Try
+            }
+            Switch::Open { until } => Admission::Wait(until - now),
+            Switch::HalfOpen => Admission::Wait(Duration::ZERO),
+        }
+    }
+
+    /// Takes note of how a call went; what the breaker becomes by it, if anything.
+    pub(crate) fn note(&self, succeeded: bool) -> Option<BreakerState> {
+        let mut state = self.state();
+        match (*state, succeeded) {
+            (Switch::Closed { .. }, true) => {
+                *state = Switch::Closed { failures: 0 };
+                None
+            }
+            (Switch::Closed { failures }, false) if failures + 1 < self.options.failures => {
+                *state = Switch::Closed { failures: failures + 1 };
+                None
+            }
+            (Switch::HalfOpen, true) => {
+                *state = Switch::Closed { failures: 0 };
+                Some(BreakerState::Closed)
+            }
+            (Switch::Closed { .. } | Switch::HalfOpen, false) => {
+                *state = Switch::Open { until: Instant::now() + self.options.rest };
+                Some(BreakerState::Open)
+            }
+            // A call that began before it opened.
+            (Switch::Open { .. }, _) => None,
+        }
+    }
+
+    /// The one that tried was given up before it knew.
+    pub(crate) fn try_again(&self) {
+        let mut state = self.state();
+        if matches!(*state, Switch::HalfOpen) {
+            *state = Switch::Open { until: Instant::now() };
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, Switch> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How many repetitions are left.
+#[derive(Debug)]
+pub(crate) struct RetryBudget {
+    options: Retry,
+    saved: Mutex<f64>,
+}
+
+impl RetryBudget {
+    pub(crate) fn new(options: Retry) -> Self {
+        let saved = f64::from(options.saved);
+        Self { options, saved: Mutex::new(saved) }
+    }
+
+    pub(crate) fn earn(&self) {
+        let mut saved = self.saved();
+        *saved = (*saved + self.options.per_call).min(f64::from(self.options.saved));
+    }
+
+    /// Whether the `attempt`-th repetition of a call, from 1, may be made.
+    pub(crate) fn spend(&self, attempt: u32) -> bool {
+        let mut saved = self.saved();
+        if attempt > self.options.attempts || *saved < 1.0 {
+            return false;
+        }
+        *saved -= 1.0;
+        true
+    }
+
+    fn saved(&self) -> MutexGuard<'_, f64> {
+        self.saved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn delays_double_up_to_the_longest_and_are_never_quite_the_same() {
+        let backoff = Backoff::new().first(SECOND).longest(10 * SECOND).attempts(6);
+        assert_eq!(backoff.delay(1), Some(Duration::ZERO));
+        for (attempt, seconds) in [(2, 1), (3, 2), (4, 4), (5, 8), (6, 10)] {
+            let delay = backoff.delay(attempt).unwrap();
+            assert!(delay >= seconds * SECOND / 2 && delay <= seconds * SECOND, "{attempt}: {delay:?}");
+        }
+        assert_eq!(backoff.delay(7), None);
+        let delays: std::collections::HashSet<_> = (0..50).map(|_| backoff.delay(3)).collect();
+        assert!(delays.len() > 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_breaker_opens_after_failures_in_a_row_and_lets_one_try() {
+        let breaker = BreakerSwitch::new(Breaker::new().failures(2).rest(SECOND));
+        assert_eq!(breaker.note(false), None);
+        assert_eq!(breaker.note(true), None);
+        assert_eq!(breaker.note(false), None);
+        assert_eq!(breaker.admit(), Admission::Go);
+        assert_eq!(breaker.note(false), Some(BreakerState::Open));
+        assert_eq!(breaker.admit(), Admission::Wait(SECOND));
+        tokio::time::advance(SECOND).await;
+        assert_eq!(breaker.admit(), Admission::Try);
+        assert_eq!(breaker.admit(), Admission::Wait(Duration::ZERO));
+        assert_eq!(breaker.note(false), Some(BreakerState::Open));
+        tokio::time::advance(SECOND).await;
+        assert_eq!(breaker.admit(), Admission::Try);
+        breaker.try_again();
+        assert_eq!(breaker.admit(), Admission::Try);
+        assert_eq!(breaker.note(true), Some(BreakerState::Closed));
+        assert_eq!(breaker.admit(), Admission::Go);
+    }
+
+    #[test]
+    fn repetitions_are_earned_by_calls() {
+        let budget = RetryBudget::new(Retry::new().attempts(2).budget(0.5, 1));
+        assert!(budget.spend(1));
+        assert!(!budget.spend(1));
+        budget.earn();
+        assert!(!budget.spend(1));
+        budget.earn();
+        assert!(!budget.spend(3));
+        assert!(budget.spend(2));
+    }
+}

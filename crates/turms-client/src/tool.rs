@@ -1,0 +1,138 @@
+//! What is known of a server's tools beyond their names.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use turms_core::schema::Validator;
+use turms_proto::header::ParamHeaders;
+use turms_proto::types::{Tool, ToolResult};
+use turms_proto::{Object, RawJson};
+
+/// The tools that were listed last.
+#[derive(Debug, Default)]
+pub(crate) struct KnownTools(Mutex<HashMap<String, Arc<KnownTool>>>);
+
+#[derive(Debug)]
+pub(crate) struct KnownTool {
+    safe: bool,
+    output: Option<Object>,
+    /// Made when it is first needed; `None` in it if the schema cannot be used.
+    validator: OnceLock<Option<Validator>>,
+}
+
+impl KnownTools {
+    /// More than this are not remembered; a list may be endless.
+    const CAPACITY: usize = 100_000;
+
+    pub(crate) fn learn(&self, tools: &[Tool]) {
+        let mut known = self.known();
+        for tool in tools {
+            if known.len() < Self::CAPACITY || known.contains_key(&tool.name) {
+                let safe = tool.annotations.as_ref().is_some_and(|annotations| annotations.is_safe_to_repeat());
+                let output = tool.output_schema.clone();
+                let known_tool = KnownTool { safe, output, validator: OnceLock::new() };
+                known.insert(tool.name.clone(), Arc::new(known_tool));
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<KnownTool>> {
+        self.known().get(name).cloned()
+    }
+
+    pub(crate) fn forget(&self) {
+        self.known().clear();
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Arc<KnownTool>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl KnownTool {
+    /// Whether a call may be repeated.
+    pub(crate) fn is_safe_to_repeat(&self) -> bool {
+        self.safe
+    }
+
+    /// What is wrong with a result by the schema that the tool declares; empty if nothing is. A failure needs no output.
+    pub(crate) fn violations(&self, name: &str, result: &ToolResult) -> Vec<String> {
+        let Some(schema) = self.output.as_ref().filter(|_| !result.failed()) else { return Vec::new() };
+        let Some(content) = &result.structured_content else {
+            return vec!["there is none".to_owned()];
+        };
+        let validator = self.validator.get_or_init(|| usable(name, schema));
+        validator.as_ref().map_or_else(Vec::new, |validator| validator.violations(content, "structuredContent"))
+    }
+}
+
+fn usable(name: &str, schema: &Object) -> Option<Validator> {
+    Validator::new(schema)
+        .inspect_err(|error| {
+            tracing::warn!(target: "turms::client", tool = ?name, %error, "the tool's output cannot be validated");
+        })
+        .ok()
+}
+
+/// Takes out the tools that cannot be called because what they want in headers is not valid (server/tools, "x-mcp-header").
+pub(crate) fn leave_out_invalid(tools: &mut Vec<Tool>) {
+    tools.retain(|tool| {
+        let schema = RawJson::from(tool.input_schema.clone());
+        // Nearly no tool has the keyword, and looking for it is cheaper than reading the schema.
+        if !schema.as_str().contains("x-mcp-header") {
+            return true;
+        }
+        let checked = match schema.decode() {
+            Ok(schema) => ParamHeaders::from_schema(&schema).map(drop).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(error) = &checked {
+            tracing::warn!(target: "turms::client", tool = ?tool.name, %error, "the tool is left out");
+        }
+        checked.is_ok()
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(schema: &'static str) -> Tool {
+        Tool::new("a").output_schema(Object::parse(schema).unwrap())
+    }
+
+    #[test]
+    fn output_is_held_against_the_schema() {
+        let tools = KnownTools::default();
+        tools.learn(&[tool(r#"{"type":"object","required":["sum"]}"#)]);
+        let known = tools.get("a").unwrap();
+        let result = |json: &'static str| ToolResult::new().structured_content(RawJson::parse(json).unwrap());
+        assert!(known.violations("a", &result(r#"{"sum":1}"#)).is_empty());
+        let complaint = "structuredContent: \"sum\" is a required property";
+        assert_eq!(known.violations("a", &result("{}")), [complaint]);
+        assert_eq!(known.violations("a", &ToolResult::of_text("1")), ["there is none"]);
+        assert!(known.violations("a", &ToolResult::error("no")).is_empty());
+    }
+
+    #[test]
+    fn a_schema_that_cannot_be_used_does_not_fail_calls() {
+        let tools = KnownTools::default();
+        tools.learn(&[tool(r#"{"$ref":"https://example.com/x.json"}"#)]);
+        let result = ToolResult::new().structured_content(RawJson::NULL);
+        assert!(tools.get("a").unwrap().violations("a", &result).is_empty());
+    }
+
+    #[test]
+    fn tools_with_invalid_headers_are_left_out() {
+        let with = |name: &str, header: &str| {
+            let schema = format!(
+                r#"{{"type":"object","properties":{{"region":{{"type":"string","x-mcp-header":"{header}"}}}}}}"#
+            );
+            Tool::new(name).input_schema(Object::parse(schema).unwrap())
+        };
+        let mut tools = vec![with("good", "Region"), with("bad", "not a token"), Tool::new("plain")];
+        leave_out_invalid(&mut tools);
+        let names: Vec<_> = tools.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!(names, ["good", "plain"]);
+    }
+}
