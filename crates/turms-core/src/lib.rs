@@ -3,6 +3,7 @@
 //! - [`Service`] answers a [`Request`] in a [`Context`] with a [`Payload`].
 //! - A [`Connection`] joins a byte stream and a service, on either side of the protocol.
 //! - [`layer`] has what can stand in front of a service.
+//! - [`registry`] has services by name.
 //! - [`transport`] has standard input and output, and pipes within one process.
 
 mod channel;
@@ -11,6 +12,7 @@ mod context;
 pub mod layer;
 mod payload;
 mod peer;
+pub mod registry;
 #[cfg(feature = "schema")]
 pub mod schema;
 mod service;

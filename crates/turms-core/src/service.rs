@@ -106,6 +106,14 @@ impl<T> Ready<T> {
     pub fn later(future: impl Future<Output = T> + Send + 'static) -> Self {
         Self(State::Later(Box::pin(future)))
     }
+
+    /// The value if it is there already, the same as before if not.
+    pub(crate) fn try_now(self) -> Result<T, Self> {
+        match self.0 {
+            State::Now(Some(value)) => Ok(value),
+            state => Err(Self(state)),
+        }
+    }
 }
 
 impl<T: Send + Unpin + 'static> Ready<T> {
@@ -159,6 +167,14 @@ impl Guarded {
         let future = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| CallFuture::now(Err(panicked())));
         Self(Some(future))
     }
+
+    /// The answer if it is there already, the same as before if not.
+    pub(crate) fn try_now(self) -> Result<Outcome, Self> {
+        match self.0 {
+            Some(future) => future.try_now().map_err(|future| Self(Some(future))),
+            None => Ok(Err(panicked())),
+        }
+    }
 }
 
 impl Future for Guarded {
@@ -189,6 +205,14 @@ impl GuardedNotify {
     /// Hears it; `notify` itself may panic, too.
     pub fn new(notify: impl FnOnce() -> NotifyFuture) -> Self {
         Self(catch_unwind(AssertUnwindSafe(notify)).ok())
+    }
+
+    /// Nothing if it is done already, the same as before if not.
+    pub(crate) fn try_now(self) -> Result<(), Self> {
+        match self.0 {
+            Some(future) => future.try_now().map_err(|future| Self(Some(future))),
+            None => Ok(()),
+        }
     }
 }
 

@@ -1,0 +1,217 @@
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+use bytestring::ByteString;
+use turms_proto::method::Method;
+use turms_proto::types::Meta;
+use turms_proto::{DecodeError, Notification};
+
+use super::{
+    LocalRegistry, RegisterError, Registration, Registry, RegistryError, ServiceCallError, ServiceCallOptions,
+    ServiceName,
+};
+use crate::{Payload, Ready, Request, Service};
+
+/// A registry, for everybody who registers services or calls them. Clones share it.
+///
+/// ```
+/// use std::time::Duration;
+/// use turms_core::registry::Services;
+/// use turms_core::{CallFuture, Context, Payload, Request, Service};
+/// use turms_proto::RawJson;
+/// use turms_proto::types::Meta;
+///
+/// struct Echo;
+///
+/// impl Service for Echo {
+///     fn call(&self, request: Request, _: Context) -> CallFuture {
+///         CallFuture::now(Ok(request.params))
+///     }
+/// }
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let services = Services::local();
+/// let _echo = services.register("echo", Echo).await?;
+///
+/// let answer = services
+///     .call("echo", "say", RawJson::string("hello"))
+///     .timeout(Duration::from_secs(2))
+///     .meta(Meta::new().with("caller", "example")?)
+///     .await?;
+/// assert_eq!(answer.take::<String>()?, "hello");
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(example()).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct Services(Arc<dyn Registry>);
+
+impl Services {
+    /// The services of a registry.
+    pub fn new(registry: impl Registry) -> Self {
+        Self(Arc::new(registry))
+    }
+
+    /// A registry within this process, with nothing in it.
+    #[must_use]
+    pub fn local() -> Self {
+        Self::new(LocalRegistry::new())
+    }
+
+    /// The registry behind this.
+    #[must_use]
+    pub fn registry(&self) -> &dyn Registry {
+        &*self.0
+    }
+
+    /// Registers a service, until the registration is dropped.
+    ///
+    /// # Errors
+    /// When the name is taken or is none, or the registry cannot be reached.
+    pub fn register(
+        &self,
+        name: impl Into<ByteString>,
+        service: impl Service,
+    ) -> Ready<Result<Registration, RegisterError>> {
+        match ServiceName::new(name) {
+            Ok(name) => self.0.register(name, Arc::new(service)),
+            Err(error) => Ready::now(Err(error.into())),
+        }
+    }
+
+    /// A call of any method. It is made when it is awaited, and given up when that future is dropped.
+    ///
+    /// The answer is what the service gave; [`Payload::take`] moves a value out of it or decodes it.
+    pub fn call<'a>(
+        &'a self,
+        name: &'a str,
+        method: impl Into<ByteString>,
+        params: impl Into<Payload>,
+    ) -> ServiceCall<'a> {
+        self.prepare(name, Request::raw(method, params), Ok)
+    }
+
+    /// A call of a known method, with a value of this process. See [`Services::call`].
+    pub fn call_method<'a, M: Method>(&'a self, name: &'a str, params: M::Params) -> ServiceCall<'a, M::Result> {
+        self.prepare(name, Request::new::<M>(params), Payload::take)
+    }
+
+    fn prepare<'a, T>(&'a self, name: &'a str, request: Request, take: Take<T>) -> ServiceCall<'a, T> {
+        ServiceCall { registry: &*self.0, name, request, options: ServiceCallOptions::default(), take }
+    }
+
+    /// Tells a service something.
+    ///
+    /// # Errors
+    /// When there is no such service, when it does not listen in time, or when it cannot be reached.
+    pub fn notify(&self, name: &str, notification: Notification) -> Ready<Result<(), ServiceCallError>> {
+        self.0.notify(name, notification, ServiceCallOptions::default())
+    }
+
+    /// The names of all services, in alphabetical order.
+    ///
+    /// # Errors
+    /// When the registry cannot be reached.
+    pub fn names(&self) -> Ready<Result<Vec<ServiceName>, RegistryError>> {
+        self.0.names()
+    }
+
+    /// Whether a service is there and can be called now.
+    ///
+    /// # Errors
+    /// When there is no such service, or it cannot be reached.
+    pub fn check(&self, name: &str) -> Ready<Result<(), ServiceCallError>> {
+        self.0.check(name)
+    }
+}
+
+/// A registry within this process.
+impl Default for Services {
+    fn default() -> Self {
+        Self::local()
+    }
+}
+
+impl fmt::Debug for Services {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Services").finish_non_exhaustive()
+    }
+}
+
+/// How an answer becomes what was asked for.
+type Take<T> = fn(Payload) -> Result<T, DecodeError>;
+
+/// A call that is made when it is awaited.
+#[must_use = "a call is made when it is awaited"]
+pub struct ServiceCall<'a, T = Payload> {
+    registry: &'a dyn Registry,
+    name: &'a str,
+    request: Request,
+    options: ServiceCallOptions,
+    take: Take<T>,
+}
+
+impl<T> ServiceCall<'_, T> {
+    /// With another timeout than [`ServiceCallOptions::DEFAULT_TIMEOUT`]; `None` waits for ever.
+    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.options.timeout = timeout.into();
+        self
+    }
+
+    /// With metadata, which the service finds in [`Context::meta`](crate::Context::meta).
+    pub fn meta(mut self, meta: impl Into<Option<Meta>>) -> Self {
+        self.options.meta = meta.into();
+        self
+    }
+
+    /// With these options instead of any that were set before.
+    pub fn options(mut self, options: ServiceCallOptions) -> Self {
+        self.options = options;
+        self
+    }
+}
+
+impl<'a, T> IntoFuture for ServiceCall<'a, T> {
+    type Output = Result<T, ServiceCallError>;
+    type IntoFuture = ServiceCallFuture<'a, T>;
+
+    fn into_future(self) -> ServiceCallFuture<'a, T> {
+        let answer = self.registry.call(self.name, self.request, self.options);
+        ServiceCallFuture { name: self.name, answer, take: self.take }
+    }
+}
+
+impl<T> fmt::Debug for ServiceCall<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut call = f.debug_struct("ServiceCall");
+        call.field("name", &self.name).field("method", &self.request.method).finish_non_exhaustive()
+    }
+}
+
+/// The answer to a [`ServiceCall`].
+#[must_use = "futures do nothing unless polled"]
+pub struct ServiceCallFuture<'a, T = Payload> {
+    name: &'a str,
+    answer: Ready<Result<Payload, ServiceCallError>>,
+    take: Take<T>,
+}
+
+impl<T> Future for ServiceCallFuture<'_, T> {
+    type Output = Result<T, ServiceCallError>;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.answer).poll(task).map(|answer| {
+            let decode = |source| ServiceCallError::Decode { name: self.name.to_owned(), source };
+            (self.take)(answer?).map_err(decode)
+        })
+    }
+}
+
+impl<T> fmt::Debug for ServiceCallFuture<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServiceCallFuture").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,488 @@
+//! Services by name: within one process, and through a registry that somebody else made.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+use std::error::Error as _;
+use std::future::pending;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context as TaskContext, Poll, Waker};
+use std::time::Duration;
+
+use bytestring::ByteString;
+use turms_core::registry::{
+    LocalRegistry, RegisterError, Registration, Registry, RegistryError, ServiceCallError, ServiceCallOptions,
+    ServiceName, Services, contract,
+};
+use turms_core::{CallFuture, Context, NotifyFuture, Payload, Ready, Request, Service};
+use turms_proto::types::{CallTool, CallToolParams, Meta, Outcome, Ping, ToolResult};
+use turms_proto::{ErrorObject, Notification, RawJson};
+
+/// A service that is a function.
+struct Function<F>(F);
+
+impl<F: Fn(Request, Context) -> CallFuture + Send + Sync + 'static> Service for Function<F> {
+    fn call(&self, request: Request, cx: Context) -> CallFuture {
+        (self.0)(request, cx)
+    }
+}
+
+fn function<F: Fn(Request, Context) -> CallFuture + Send + Sync + 'static>(function: F) -> Function<F> {
+    Function(function)
+}
+
+/// Gives back what it is given.
+fn echo() -> impl Service {
+    function(|request, _| CallFuture::now(Ok(request.params)))
+}
+
+/// Never answers.
+fn never() -> impl Service {
+    function(|_, _| CallFuture::later(pending()))
+}
+
+/// What is there without waiting.
+fn now<F: IntoFuture>(future: F) -> F::Output {
+    match pin!(future.into_future()).poll(&mut TaskContext::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("it is not there yet"),
+    }
+}
+
+fn register(services: &Services, name: &str, service: impl Service) -> Registration {
+    now(services.register(name, service)).unwrap()
+}
+
+#[tokio::test]
+async fn the_local_registry_keeps_the_contract() {
+    contract::check(&Services::local()).await;
+    contract::check_apart(&Services::local(), &Services::local()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_local_registry_keeps_the_contract_on_many_threads() {
+    contract::check(&Services::default()).await;
+}
+
+#[tokio::test]
+async fn a_registry_of_somebody_else_keeps_the_contract() {
+    contract::check(&Services::new(Distant::default())).await;
+    contract::check_apart(&Services::new(Distant::default()), &Services::new(Distant::default())).await;
+}
+
+#[test]
+fn values_move_there_and_back() {
+    let services = Services::local();
+    let seen = Arc::new(Mutex::new(None));
+    let _greeter = register(&services, "greeter", {
+        let seen = seen.clone();
+        function(move |request, _| {
+            let params: CallToolParams = request.params.take().unwrap();
+            *seen.lock().unwrap() = Some(params.name.as_ptr() as usize);
+            CallFuture::now(Ok(Payload::new(params)))
+        })
+    });
+
+    let text = "long enough to live on the heap".to_owned();
+    let place = text.as_ptr() as usize;
+    let params = Payload::new(CallToolParams::new(text));
+    let answer: CallToolParams = now(services.call("greeter", "greet", params)).unwrap().take().unwrap();
+    assert_eq!(*seen.lock().unwrap(), Some(place));
+    assert_eq!(answer.name.as_ptr() as usize, place);
+}
+
+#[test]
+fn a_known_method_is_called_with_its_types() {
+    let services = Services::local();
+    let _tools = register(
+        &services,
+        "tools",
+        function(|request, _| {
+            assert_eq!(&*request.method, "tools/call");
+            let params: CallToolParams = request.params.take().unwrap();
+            CallFuture::now(Ok(Payload::new(Outcome::Complete(ToolResult::of_text(params.name)))))
+        }),
+    );
+    let answer = now(services.call_method::<CallTool>("tools", CallToolParams::new("add"))).unwrap();
+    assert_eq!(answer.complete().unwrap().text(), "add");
+}
+
+#[test]
+fn an_answer_of_another_type_is_an_error() {
+    let services = Services::local();
+    let _odd = register(&services, "odd", function(|_, _| CallFuture::now(Ok(RawJson::string("what").into()))));
+    let error = now(services.call_method::<Ping>("odd", Default::default())).unwrap_err();
+    assert_eq!(error.to_string(), r#"service "odd": the answer is not what was asked for"#);
+    assert!(error.source().is_some());
+}
+
+#[test]
+fn an_answer_that_is_there_needs_neither_a_timer_nor_a_runtime() {
+    let services = Services::local();
+    let _echo = register(&services, "echo", echo());
+    let _later = register(&services, "later", function(|request, _| CallFuture::later(async { Ok(request.params) })));
+    let call = |name| services.registry().call(name, Request::raw("a", Payload::default()), Default::default());
+    assert!(call("echo").is_now());
+    now(call("echo")).unwrap();
+    // Making a timer here would panic, for want of a runtime.
+    assert!(!call("later").is_now());
+    now(call("later")).unwrap();
+}
+
+#[test]
+fn a_call_by_name_allocates_no_more_than_the_service_does() {
+    let services = Services::local();
+    let _echo = register(&services, "echo", echo());
+    let params = || Payload::raw(RawJson::default());
+    let method = ByteString::from_static("a");
+    // The first look-up of a thread prepares it for reading without locks.
+    now(services.check("echo")).unwrap();
+    let allocations = allocation_counter::measure(|| {
+        now(services.call("echo", method, params())).unwrap();
+    });
+    assert_eq!(allocations.count_total, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_given_up_after_its_timeout() {
+    let services = Services::local();
+    let _clock = register(&services, "clock", never());
+    let start = tokio::time::Instant::now();
+    let error = services.call("clock", "now", Payload::default()).timeout(Duration::from_secs(2)).await.unwrap_err();
+    assert!(error.is_timeout());
+    assert_eq!(error.to_string(), r#"service "clock": no answer within 2s"#);
+    assert_eq!(start.elapsed().as_secs(), 2);
+
+    let error = services.call("clock", "now", Payload::default()).await.unwrap_err();
+    assert_eq!(error.to_string(), r#"service "clock": no answer within 30s"#);
+    assert_eq!(start.elapsed().as_secs(), 32);
+
+    let patient = services.call("clock", "now", Payload::default()).timeout(None);
+    let hour = Duration::from_secs(3600);
+    assert!(tokio::time::timeout(hour, patient).await.is_err(), "it was to wait for ever");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_given_up_is_dropped() {
+    let services = Services::local();
+    let held = Arc::new(());
+    let _clock = register(&services, "clock", {
+        let held = held.clone();
+        function(move |_, _| {
+            let held = held.clone();
+            CallFuture::later(async move {
+                let _held = held;
+                pending().await
+            })
+        })
+    });
+    services.call("clock", "now", Payload::default()).await.unwrap_err();
+    assert_eq!(Arc::strong_count(&held), 2, "a call that timed out still runs");
+    let mut call = Box::pin(services.call("clock", "now", Payload::default()).into_future());
+    assert!(call.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())).is_pending());
+    assert_eq!(Arc::strong_count(&held), 3);
+    drop(call);
+    assert_eq!(Arc::strong_count(&held), 2, "a call that was dropped still runs");
+}
+
+#[test]
+fn metadata_is_in_the_context_and_nowhere_else() {
+    let services = Services::local();
+    let _meta = register(
+        &services,
+        "meta",
+        function(|request, cx| {
+            assert_eq!(format!("{:?}", request.params), "{}");
+            let caller = cx.meta().and_then(|meta| meta.get("caller"));
+            CallFuture::now(Ok(caller.unwrap_or_else(|| RawJson::string("nobody")).into()))
+        }),
+    );
+    let meta = Meta::new().with("caller", "test").unwrap();
+    let call = || services.call("meta", "a", Payload::default());
+    assert_eq!(now(call()).unwrap().take::<String>().unwrap(), "nobody");
+    assert_eq!(now(call().meta(meta.clone())).unwrap().take::<String>().unwrap(), "test");
+    let options = ServiceCallOptions::default().timeout(Duration::ZERO).meta(meta);
+    assert_eq!(now(call().options(options)).unwrap().take::<String>().unwrap(), "test");
+}
+
+/// Hears notifications in several ways.
+#[derive(Clone, Default)]
+struct Ear {
+    heard: Arc<Mutex<Vec<String>>>,
+}
+
+impl Service for Ear {
+    fn call(&self, request: Request, _: Context) -> CallFuture {
+        CallFuture::now(Err(ErrorObject::method_not_found(&request.method)))
+    }
+
+    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: Context) -> NotifyFuture {
+        let meta = cx.meta().map(|meta| meta.as_str().to_owned()).unwrap_or_default();
+        let params = params.map(|params| params.to_string()).unwrap_or_default();
+        self.heard.lock().unwrap().push(format!("{method}{params}{meta}"));
+        match &*method {
+            "panic" => panic!("as asked"),
+            "panic-later" => NotifyFuture::later(async { panic!("as asked") }),
+            "never" => NotifyFuture::later(pending()),
+            "later" => NotifyFuture::later(async {}),
+            _ => NotifyFuture::done(),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn notifications_are_heard() {
+    let services = Services::local();
+    let ear = Ear::default();
+    let _ear = register(&services, "ear", ear.clone());
+    let tell = |method: &'static str| services.notify("ear", Notification::raw(method, None));
+    now(tell("now")).unwrap();
+    for method in ["later", "panic", "panic-later"] {
+        tell(method).await.unwrap();
+    }
+    assert!(tell("never").await.unwrap_err().is_timeout());
+
+    let options = ServiceCallOptions::default().meta(Meta::new().with("a", &1).unwrap());
+    let notification = Notification::raw("told", Some(RawJson::encode(&[7]).unwrap()));
+    services.registry().notify("ear", notification, options).await.unwrap();
+    let heard = ear.heard.lock().unwrap().join(" ");
+    assert_eq!(heard, r#"now later panic panic-later never told[7]{"a":1}"#);
+}
+
+#[test]
+fn errors_name_the_service() {
+    let services = Services::local();
+    let _broken = register(&services, "broken", function(|_, _| CallFuture::now(Err(ErrorObject::internal("no")))));
+    let error = |name| now(services.call(name, "a", Payload::default())).unwrap_err();
+    assert_eq!(error("clock").to_string(), r#"service "clock": not registered"#);
+    let broken = error("broken");
+    assert_eq!(broken.to_string(), r#"service "broken": answered with an error"#);
+    assert_eq!(broken.source().unwrap().to_string(), broken.service_error().unwrap().to_string());
+    assert_eq!(broken.name(), "broken");
+
+    let taken = now(services.register("broken", echo())).unwrap_err();
+    assert!(taken.is_taken());
+    assert_eq!(taken.to_string(), r#"service "broken": the name is taken"#);
+    let invalid = now(services.register("a clock", echo())).unwrap_err();
+    assert!(matches!(invalid, RegisterError::Name(_)), "{invalid}");
+}
+
+#[test]
+fn names_are_listed_in_order() {
+    let services = Services::local();
+    let names = |services: &Services| now(services.names()).unwrap().iter().map(ToString::to_string).collect();
+    let _registrations: Vec<_> =
+        (0..1000).rev().map(|index| register(&services, &format!("{index:03}"), echo())).collect();
+    let listed: Vec<String> = names(&services);
+    assert_eq!(listed, (0..1000).map(|index| format!("{index:03}")).collect::<Vec<_>>());
+    for name in &listed {
+        now(services.call(name, "a", Payload::default())).unwrap();
+    }
+    assert_eq!(names(&Services::local()), Vec::<String>::new());
+}
+
+#[test]
+fn a_registration_ends_at_once_and_lets_the_service_go() {
+    let registry = LocalRegistry::new();
+    let name = ServiceName::new("echo").unwrap();
+    let service: Arc<dyn Service> = Arc::new(echo());
+    for _ in 0..2 {
+        let registration = now(registry.register(name.clone(), service.clone())).unwrap();
+        assert_eq!(format!("{registration:?} {registry:?}"), r#"Registration("echo") LocalRegistry(["echo"])"#);
+        assert_eq!(Arc::strong_count(&service), 2);
+        drop(registration);
+        assert_eq!(Arc::strong_count(&service), 1);
+        assert!(now(registry.check("echo")).unwrap_err().is_not_found());
+    }
+}
+
+#[test]
+fn a_registration_may_outlive_its_registry() {
+    let services = Services::local();
+    let service: Arc<dyn Service> = Arc::new(echo());
+    let registration = register(&services, "echo", service.clone());
+    drop(services);
+    assert_eq!(Arc::strong_count(&service), 1);
+    drop(registration);
+}
+
+#[test]
+fn a_service_may_use_the_registry_while_it_is_called_or_dropped() {
+    let services = Services::local();
+    let inner = register(&services, "inner", echo());
+    let outer = register(&services, "outer", {
+        let (services, inner) = (services.clone(), Mutex::new(Some(inner)));
+        function(move |request, _| {
+            let extra = register(&services, "extra", echo());
+            let answer = now(services.call("inner", "a", request.params)).unwrap();
+            now(services.call("extra", "a", answer)).unwrap();
+            drop(extra);
+            CallFuture::now(Ok(RawJson::encode(&inner.lock().unwrap().is_some()).unwrap().into()))
+        })
+    });
+    assert!(now(services.call("outer", "a", Payload::default())).unwrap().take::<bool>().unwrap());
+    drop(outer);
+    assert!(now(services.names()).unwrap().is_empty(), "what a service has registered ends with it");
+}
+
+#[test]
+fn a_service_may_end_its_own_registration() {
+    let services = Services::local();
+    let own = Arc::new(Mutex::new(None));
+    let service = function({
+        let own = own.clone();
+        move |request, _| {
+            drop(own.lock().unwrap().take());
+            CallFuture::now(Ok(request.params))
+        }
+    });
+    *own.lock().unwrap() = Some(register(&services, "once", service));
+    now(services.call("once", "a", Payload::default())).unwrap();
+    assert!(now(services.call("once", "a", Payload::default())).unwrap_err().is_not_found());
+}
+
+#[test]
+fn services_come_and_go_while_others_call() {
+    const ROUNDS: usize = 2000;
+    let services = Services::local();
+    let _steady: Vec<_> = (0..500).map(|index| register(&services, &format!("steady/{index}"), echo())).collect();
+    let (holders, done) = (AtomicUsize::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let registrars: Vec<_> = (0..3)
+            .map(|_| {
+                scope.spawn(|| {
+                    for _ in 0..ROUNDS {
+                        if let Ok(registration) = now(services.register("fleeting", echo())) {
+                            assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0, "two have the name at once");
+                            now(services.call("fleeting", "a", Payload::default())).unwrap();
+                            holders.fetch_sub(1, Ordering::SeqCst);
+                            drop(registration);
+                        }
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    now(services.call("steady/7", "a", Payload::default())).unwrap();
+                    if let Err(error) = now(services.call("fleeting", "a", Payload::default())) {
+                        assert!(error.is_not_found(), "{error}");
+                    }
+                }
+            });
+        }
+        let ended: Vec<_> = registrars.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+        done.store(true, Ordering::Relaxed);
+        assert!(ended.iter().all(Result::is_ok));
+    });
+    assert!(now(services.check("fleeting")).unwrap_err().is_not_found());
+    assert_eq!(now(services.names()).unwrap().len(), 500);
+}
+
+#[tokio::test]
+async fn what_is_out_of_reach_says_so() {
+    let distant = Distant::default();
+    distant.down.store(true, Ordering::Relaxed);
+    let services = Services::new(Arc::new(distant));
+    let error = services.call("clock", "now", Payload::default()).await.unwrap_err();
+    assert!(error.is_unreachable());
+    assert_eq!(error.to_string(), r#"service "clock": cannot be reached"#);
+    let registry = error.source().unwrap();
+    assert_eq!(registry.to_string(), "the registry cannot be reached");
+    assert_eq!(registry.source().unwrap().to_string(), "the line is cut");
+    let error = services.register("clock", echo()).await.unwrap_err();
+    assert_eq!(error.to_string(), r#"service "clock": cannot be registered"#);
+    assert_eq!(services.names().await.unwrap_err().to_string(), "the registry cannot be reached");
+}
+
+#[test]
+fn what_is_public_can_be_sent_and_shared() {
+    fn shared<T: Send + Sync>() {}
+    fn sent<T: Send>(_: &T) {}
+    shared::<Services>();
+    shared::<LocalRegistry>();
+    shared::<Registration>();
+    shared::<ServiceCallError>();
+    let services = Services::local();
+    sent(&services.call_method::<Ping>("a", Default::default()).into_future());
+}
+
+/// A registry as one across a network would be: nothing is there at once, and values travel as JSON.
+#[derive(Clone, Default)]
+struct Distant {
+    there: Services,
+    down: Arc<AtomicBool>,
+}
+
+impl Distant {
+    async fn travel(&self) -> Result<(), RegistryError> {
+        tokio::task::yield_now().await;
+        if self.down.load(Ordering::Relaxed) { Err(RegistryError::new("the line is cut")) } else { Ok(()) }
+    }
+
+    async fn reach(&self, name: &str) -> Result<(), ServiceCallError> {
+        self.travel().await.map_err(|source| ServiceCallError::Unreachable { name: name.to_owned(), source })
+    }
+}
+
+impl Registry for Distant {
+    fn register(&self, name: ServiceName, service: Arc<dyn Service>) -> Ready<Result<Registration, RegisterError>> {
+        let this = self.clone();
+        Ready::later(async move {
+            let unreachable = |source| RegisterError::Unreachable { name: name.clone(), source };
+            this.travel().await.map_err(unreachable)?;
+            let registration = this.there.registry().register(name.clone(), service).await?;
+            Ok(Registration::new(name, move || {
+                tokio::spawn(async move {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    drop(registration);
+                });
+            }))
+        })
+    }
+
+    fn call(
+        &self,
+        name: &str,
+        request: Request,
+        options: ServiceCallOptions,
+    ) -> Ready<Result<Payload, ServiceCallError>> {
+        let (this, name) = (self.clone(), name.to_owned());
+        Ready::later(async move {
+            this.reach(&name).await?;
+            let request = Request::raw(request.method, request.params.into_raw().unwrap());
+            let answer = this.there.registry().call(&name, request, options).await?;
+            Ok(answer.into_raw().unwrap().into())
+        })
+    }
+
+    fn notify(
+        &self,
+        name: &str,
+        notification: Notification,
+        options: ServiceCallOptions,
+    ) -> Ready<Result<(), ServiceCallError>> {
+        let (this, name) = (self.clone(), name.to_owned());
+        Ready::later(async move {
+            this.reach(&name).await?;
+            this.there.registry().notify(&name, notification, options).await
+        })
+    }
+
+    fn names(&self) -> Ready<Result<Vec<ServiceName>, RegistryError>> {
+        let this = self.clone();
+        Ready::later(async move {
+            this.travel().await?;
+            this.there.names().await
+        })
+    }
+
+    fn check(&self, name: &str) -> Ready<Result<(), ServiceCallError>> {
+        let (this, name) = (self.clone(), name.to_owned());
+        Ready::later(async move {
+            this.reach(&name).await?;
+            this.there.check(&name).await
+        })
+    }
+}
