@@ -10,6 +10,7 @@ Usage: cargo xtask <task>
 Tasks:
   test    Install what the tests need if it is missing, then run the full test:
           formatting, lints, tests, doc tests, documentation and benches
+  peers   Install the servers in other languages that the tests talk to
   help    Print this help
 ";
 
@@ -17,6 +18,7 @@ Tasks:
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     Test,
+    Peers,
     Help,
 }
 
@@ -26,6 +28,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Task, Us
     let first = args.next().ok_or(UsageError::NoTask)?;
     let task = match first.to_str() {
         Some("test") => Task::Test,
+        Some("peers") => Task::Peers,
         Some("help" | "--help" | "-h") => Task::Help,
         _ => return Err(UsageError::UnknownTask(first)),
     };
@@ -66,6 +69,11 @@ mod tests {
     #[test]
     fn test_is_a_task() {
         assert_eq!(parse_all(&["test"]), Ok(Task::Test));
+    }
+
+    #[test]
+    fn peers_is_a_task() {
+        assert_eq!(parse_all(&["peers"]), Ok(Task::Peers));
     }
 
     #[test]

@@ -15,6 +15,7 @@ fn steps() -> Vec<Step> {
         Step::new("needs", need::install_missing()),
         Step::cargo("fmt", "fmt --all --check"),
         Step::cargo("clippy", "clippy --workspace --all-targets --all-features -- -D warnings"),
+        Step::cargo("peers", "xtask peers"),
         Step::cargo("tests", test_command()),
         Step::cargo("doc-tests", "test --workspace --all-features --doc"),
         Step::cargo("docs", "doc --workspace --all-features --no-deps").env("RUSTDOCFLAGS", "-D warnings"),

@@ -4,6 +4,7 @@
 mod args;
 mod full_test;
 mod need;
+mod peers;
 mod program;
 mod step;
 mod summary;
@@ -16,6 +17,7 @@ use args::{Task, USAGE};
 fn main() -> ExitCode {
     match args::parse(env::args_os().skip(1)) {
         Ok(Task::Test) => test(),
+        Ok(Task::Peers) => peers(),
         Ok(Task::Help) => {
             print!("{USAGE}");
             ExitCode::SUCCESS
@@ -31,4 +33,14 @@ fn test() -> ExitCode {
     let summary = full_test::run();
     println!("xtask test: {summary}");
     if summary.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn peers() -> ExitCode {
+    match peers::install() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", step::with_causes(&error));
+            ExitCode::FAILURE
+        }
+    }
 }

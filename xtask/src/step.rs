@@ -58,7 +58,8 @@ impl Step {
     }
 }
 
-fn with_causes(error: &dyn Error) -> String {
+/// The error and what caused it, in one line.
+pub(crate) fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

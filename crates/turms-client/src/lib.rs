@@ -9,6 +9,7 @@ mod builder;
 mod cache;
 mod cancel;
 mod client;
+mod config;
 mod ear;
 mod error;
 mod event;
@@ -28,6 +29,10 @@ pub use self::batch::{Batch, BatchOutcomes, Slot};
 pub use self::builder::ClientBuilder;
 pub use self::cancel::Cancel;
 pub use self::client::Client;
+pub use self::config::{
+    Config, ConfigError, ConfigProblem, EntryError, EntryProblem, EnvFileError, Place, PlaceScope, Platform, ReadError,
+    ServerEntry, Source, Target, UrlTransport, known_places,
+};
 pub use self::error::{CallError, CallErrorKind, Delivery};
 pub use self::event::{BreakerState, ConnectionEvent, Event, Events};
 pub use self::listen::{Change, Subscription};

@@ -1,0 +1,382 @@
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use indexmap::IndexMap;
+use turms_proto::{Object, RawJson};
+
+use super::env_file;
+use super::error::{EntryProblem, kind_of};
+use super::variable::Variables;
+
+/// A server as a configuration has it, with its variables replaced.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServerEntry {
+    /// Where the server is.
+    pub target: Target,
+    /// Whether the server should be used: `disabled` is not true and `enabled` is not false.
+    pub enabled: bool,
+    /// Every other member, as it stands in the file.
+    ///
+    /// `timeout` is among them, because clients do not agree what it counts: milliseconds for Claude Code and Gemini
+    /// CLI, seconds for Cline.
+    pub extra: Object,
+}
+
+impl fmt::Debug for ServerEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A member that is not known may still be a client's secret.
+        let extra: Vec<_> = self.extra.iter().map(|(name, _)| name).collect();
+        f.debug_struct("ServerEntry")
+            .field("target", &self.target)
+            .field("enabled", &self.enabled)
+            .field("extra", &extra)
+            .finish()
+    }
+}
+
+/// Where a server is: in a program to be started, or at an address.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Target {
+    /// A program to be started, spoken to over its standard input and output.
+    #[non_exhaustive]
+    Command {
+        /// The program: a path, or a name to be searched for.
+        program: String,
+        /// Its arguments.
+        args: Vec<String>,
+        /// What to change in the environment it inherits. `None` takes a variable away (VS Code's `null`). What the
+        /// file `envFile` says comes first, and `env` overrides it.
+        env: IndexMap<String, Option<String>>,
+        /// The folder to start it in, as it is written.
+        cwd: Option<PathBuf>,
+    },
+    /// An address.
+    #[non_exhaustive]
+    Url {
+        /// The address, which begins with `http://`, `https://`, `ws://` or `wss://`.
+        url: String,
+        /// Headers for every request. Their values are marked as sensitive.
+        headers: HeaderMap,
+        /// How to speak there. The address has a scheme that goes with it.
+        transport: UrlTransport,
+    },
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Command { program, args, env, cwd } => f
+                .debug_struct("Command")
+                .field("program", program)
+                .field("args", &format_args!("({} hidden)", args.len()))
+                .field("env", &env.keys())
+                .field("cwd", cwd)
+                .finish(),
+            Self::Url { url, headers, transport } => f
+                .debug_struct("Url")
+                .field("url", &Origin(url))
+                .field("headers", &HeaderNames(headers))
+                .field("transport", transport)
+                .finish(),
+        }
+    }
+}
+
+/// An address without what may be a secret: a password, the query, and also the path, which some services use for keys.
+struct Origin<'a>(&'a str);
+
+impl fmt::Debug for Origin<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let uri = self.0.parse::<Uri>().unwrap_or_default();
+        write!(f, "{}://{}", uri.scheme_str().unwrap_or_default(), uri.host().unwrap_or_default())?;
+        match uri.port() {
+            Some(port) => write!(f, ":{port}/.."),
+            None => f.write_str("/.."),
+        }
+    }
+}
+
+struct HeaderNames<'a>(&'a HeaderMap);
+
+impl fmt::Debug for HeaderNames<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys().map(HeaderName::as_str)).finish()
+    }
+}
+
+/// How to speak with a server at an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum UrlTransport {
+    /// The file does not say. Streamable HTTP is worth trying first, then the older HTTP+SSE.
+    Unstated,
+    /// Streamable HTTP: `http`, `streamable-http` or `streamableHttp`.
+    StreamableHttp,
+    /// The older HTTP+SSE transport: `sse`.
+    Sse,
+    /// A WebSocket: `ws` or `websocket`, or an address that begins with `ws://` or `wss://`.
+    WebSocket,
+}
+
+/// What is wrong with an entry, and where in it.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub(super) path: String,
+    pub(super) problem: EntryProblem,
+    pub(super) disabled: bool,
+}
+
+impl Fault {
+    fn new(path: impl Into<String>, problem: EntryProblem) -> Self {
+        Self { path: path.into(), problem, disabled: false }
+    }
+
+    fn wrong_type(path: impl Into<String>, expected: &'static str, value: &RawJson) -> Self {
+        Self::new(path, EntryProblem::WrongType { expected, found: kind_of(value) })
+    }
+}
+
+/// The spellings of the address: most clients, Windsurf, and Gemini CLI, which means Streamable HTTP by it.
+const URLS: [&str; 3] = ["url", "serverUrl", "httpUrl"];
+const ALWAYS_USED: [&str; 8] = ["type", "transport", "disabled", "enabled", "command", URLS[0], URLS[1], URLS[2]];
+const USED_BY_COMMANDS: [&str; 4] = ["args", "env", "envFile", "cwd"];
+const USED_BY_URLS: [&str; 1] = ["headers"];
+
+/// Reads one entry.
+///
+/// Shapes are checked by hand and not by `serde`, whose errors quote the value that does not fit, and that value may be
+/// a secret.
+pub(super) struct Reader<'a> {
+    entry: Object,
+    variables: &'a Variables,
+    /// Where a relative `envFile` is.
+    base: Option<&'a Path>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn read(
+        entry: &RawJson,
+        variables: &'a Variables,
+        base: Option<&'a Path>,
+    ) -> Result<ServerEntry, Fault> {
+        let object = entry.as_object().ok_or_else(|| Fault::wrong_type("", "an object", entry))?;
+        let reader = Self { entry: object, variables, base };
+        let enabled = reader.enabled()?;
+        let target = reader.target().map_err(|fault| Fault { disabled: !enabled, ..fault })?;
+        let extra = reader.extra(&target);
+        Ok(ServerEntry { target, enabled, extra })
+    }
+
+    /// A member; one that is null is as good as none.
+    fn get(&self, name: &str) -> Option<RawJson> {
+        self.entry.get(name).filter(|value| !value.is_null())
+    }
+
+    /// Either member can switch the server off.
+    fn enabled(&self) -> Result<bool, Fault> {
+        let flag = |name| self.get(name).map(|value| flag(name, &value)).transpose();
+        Ok(!flag("disabled")?.unwrap_or(false) && flag("enabled")?.unwrap_or(true))
+    }
+
+    fn target(&self) -> Result<Target, Fault> {
+        match (self.get("command"), self.url()?) {
+            (Some(program), None) => self.command(&program),
+            (None, Some((member, url))) => self.address(member, &url),
+            (Some(_), Some((second, _))) => Err(Fault::new("", EntryProblem::Both { first: "command", second })),
+            (None, None) => Err(Fault::new("", EntryProblem::NoTarget)),
+        }
+    }
+
+    /// The member with the address, whatever it is called.
+    fn url(&self) -> Result<Option<(&'static str, RawJson)>, Fault> {
+        let mut found = URLS.into_iter().filter_map(|name| Some((name, self.get(name)?)));
+        match (found.next(), found.next()) {
+            (Some((first, _)), Some((second, _))) => Err(Fault::new("", EntryProblem::Both { first, second })),
+            (one, _) => Ok(one),
+        }
+    }
+
+    fn command(&self, program: &RawJson) -> Result<Target, Fault> {
+        if let Some(Stated { member, text, transport: Some(_) }) = self.stated()? {
+            return Err(Fault::new(member, EntryProblem::TransportMismatch { stated: text, member: "command" }));
+        }
+        Ok(Target::Command {
+            program: not_empty("command", self.argument("command", program)?)?,
+            args: self.args()?,
+            env: self.env()?,
+            cwd: self.path("cwd")?,
+        })
+    }
+
+    fn address(&self, member: &'static str, url: &RawJson) -> Result<Target, Fault> {
+        let stated = match self.stated()? {
+            Some(Stated { member: stated, text, transport: None }) => {
+                return Err(Fault::new(stated, EntryProblem::TransportMismatch { stated: text, member }));
+            }
+            Some(Stated { transport: Some(transport), .. }) => transport,
+            None if member == URLS[2] => UrlTransport::StreamableHttp,
+            None => UrlTransport::Unstated,
+        };
+        let url = self.text(member, url)?;
+        let scheme = scheme_of(&url).ok_or_else(|| Fault::new(member, EntryProblem::NotAnAddress))?;
+        let transport = match (stated, scheme) {
+            (UrlTransport::Unstated | UrlTransport::WebSocket, "ws" | "wss") => UrlTransport::WebSocket,
+            (UrlTransport::WebSocket, _) | (_, "ws" | "wss") => {
+                return Err(Fault::new(member, EntryProblem::SchemeMismatch { scheme }));
+            }
+            (stated, _) => stated,
+        };
+        Ok(Target::Url { url, headers: self.headers()?, transport })
+    }
+
+    /// What `type` or `transport` says.
+    fn stated(&self) -> Result<Option<Stated>, Fault> {
+        let read = |member| self.get(member).map(|value| Stated::read(member, &value)).transpose();
+        match (read("type")?, read("transport")?) {
+            (Some(one), Some(other)) if one.transport != other.transport => {
+                Err(Fault::new("", EntryProblem::TransportsDisagree))
+            }
+            (one, other) => Ok(one.or(other)),
+        }
+    }
+
+    fn args(&self) -> Result<Vec<String>, Fault> {
+        let Some(value) = self.get("args") else { return Ok(Vec::new()) };
+        let wrong_type = || Fault::wrong_type("args", "an array of strings", &value);
+        let items: Vec<RawJson> = value.decode().map_err(|_| wrong_type())?;
+        items.iter().enumerate().map(|(at, item)| self.argument(&format!("args[{at}]"), item)).collect()
+    }
+
+    fn env(&self) -> Result<IndexMap<String, Option<String>>, Fault> {
+        let mut env = self.env_file()?;
+        let Some(value) = self.get("env") else { return Ok(env) };
+        for (name, value) in &object("env", &value)? {
+            let path = member_path("env", &name);
+            if name.is_empty() || name.contains(['=', '\0']) {
+                return Err(Fault::new(path, EntryProblem::VariableName));
+            }
+            let value = match value.as_str() {
+                "null" => None,
+                object_or_array if object_or_array.starts_with(['{', '[']) => {
+                    return Err(Fault::wrong_type(path, "a string", &value));
+                }
+                string if string.starts_with('"') => Some(self.argument(&path, &value)?),
+                number_or_boolean => Some(number_or_boolean.to_owned()),
+            };
+            env.insert(name.into_owned(), value);
+        }
+        Ok(env)
+    }
+
+    fn env_file(&self) -> Result<IndexMap<String, Option<String>>, Fault> {
+        let Some(path) = self.path("envFile")? else { return Ok(IndexMap::new()) };
+        let path = self.base.map_or_else(|| path.clone(), |base| base.join(&path));
+        match env_file::read(&path) {
+            Ok(variables) => Ok(variables.into_iter().map(|(name, value)| (name, Some(value))).collect()),
+            Err(problem) => Err(Fault::new("envFile", EntryProblem::EnvFile { path, problem })),
+        }
+    }
+
+    fn headers(&self) -> Result<HeaderMap, Fault> {
+        let mut headers = HeaderMap::new();
+        let Some(value) = self.get("headers") else { return Ok(headers) };
+        for (name, value) in &object("headers", &value)? {
+            let path = member_path("headers", &name);
+            let text = self.text(&path, &value)?;
+            let fault = |problem| Fault::new(path, problem);
+            let Ok(name) = HeaderName::from_bytes(name.as_bytes()) else { return Err(fault(EntryProblem::HeaderName)) };
+            let Ok(mut value) = HeaderValue::from_bytes(text.as_bytes()) else {
+                return Err(fault(EntryProblem::HeaderValue));
+            };
+            value.set_sensitive(true);
+            headers.try_insert(name, value).map_err(|_| fault(EntryProblem::TooManyHeaders))?;
+        }
+        Ok(headers)
+    }
+
+    fn path(&self, name: &str) -> Result<Option<PathBuf>, Fault> {
+        let Some(value) = self.get(name) else { return Ok(None) };
+        not_empty(name, self.argument(name, &value)?).map(|path| Some(path.into()))
+    }
+
+    /// A string with its variables replaced.
+    fn text(&self, path: &str, value: &RawJson) -> Result<String, Fault> {
+        let text = string(path, value)?;
+        self.variables.expand(&text).map_err(|problem| Fault::new(path, problem))
+    }
+
+    /// As [`Reader::text`], for the operating system.
+    fn argument(&self, path: &str, value: &RawJson) -> Result<String, Fault> {
+        let text = self.text(path, value)?;
+        if text.contains('\0') { Err(Fault::new(path, EntryProblem::Nul)) } else { Ok(text) }
+    }
+
+    /// What the target has not made use of.
+    fn extra(self, target: &Target) -> Object {
+        let used: &[&str] = match target {
+            Target::Command { .. } => &USED_BY_COMMANDS,
+            Target::Url { .. } => &USED_BY_URLS,
+        };
+        let mut extra = self.entry;
+        extra.retain(|name| !ALWAYS_USED.contains(&name) && !used.contains(&name));
+        extra
+    }
+}
+
+/// The transport that a member states; `None` for standard input and output.
+struct Stated {
+    member: &'static str,
+    text: String,
+    transport: Option<UrlTransport>,
+}
+
+impl Stated {
+    fn read(member: &'static str, value: &RawJson) -> Result<Self, Fault> {
+        let text = string(member, value)?;
+        let transport = match text.to_ascii_lowercase().replace(['-', '_'], "").as_str() {
+            // Copilot CLI calls it "local".
+            "stdio" | "local" => None,
+            "http" | "streamablehttp" => Some(UrlTransport::StreamableHttp),
+            "sse" => Some(UrlTransport::Sse),
+            "ws" | "websocket" => Some(UrlTransport::WebSocket),
+            _ => return Err(Fault::new(member, EntryProblem::UnknownTransport { name: text })),
+        };
+        Ok(Self { member, text, transport })
+    }
+}
+
+fn string(path: &str, value: &RawJson) -> Result<String, Fault> {
+    if !value.as_str().starts_with('"') {
+        return Err(Fault::wrong_type(path, "a string", value));
+    }
+    value.decode().map_err(|_| Fault::new(path, EntryProblem::NotUnicode))
+}
+
+fn object(path: &str, value: &RawJson) -> Result<Object, Fault> {
+    value.as_object().ok_or_else(|| Fault::wrong_type(path, "an object", value))
+}
+
+fn flag(path: &str, value: &RawJson) -> Result<bool, Fault> {
+    value.decode().map_err(|_| Fault::wrong_type(path, "a boolean", value))
+}
+
+fn not_empty(path: &str, text: String) -> Result<String, Fault> {
+    if text.is_empty() { Err(Fault::new(path, EntryProblem::Empty)) } else { Ok(text) }
+}
+
+/// The scheme of an address with a host, if it is one of ours.
+fn scheme_of(url: &str) -> Option<&'static str> {
+    let uri: Uri = url.parse().ok()?;
+    uri.host().filter(|host| !host.is_empty())?;
+    let stated = uri.scheme_str()?;
+    ["http", "https", "ws", "wss"].into_iter().find(|scheme| scheme.eq_ignore_ascii_case(stated))
+}
+
+/// The place of a member: `env.TOKEN`, or `env["a b"]` if the name would not be clear otherwise.
+fn member_path(outer: &str, name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    if !name.is_empty() && name.bytes().all(plain) { format!("{outer}.{name}") } else { format!("{outer}[{name:?}]") }
+}

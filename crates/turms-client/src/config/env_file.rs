@@ -1,0 +1,177 @@
+//! Files of environment variables, as VS Code and Cursor take them (`envFile`).
+//!
+//! Every line is `NAME=value`, perhaps with `export` before it, a comment that begins with `#`, or empty. A value may
+//! stand in single quotes, which keep it as it is, or in double quotes, in which `\n`, `\r`, `\"` and `\\` are escapes.
+//! Without quotes a `#` begins a comment only after white space. Variables are not replaced.
+
+use std::path::Path;
+
+use super::file::{self, ReadError};
+
+/// The largest file that is read.
+const MAX_FILE: usize = 1 << 20;
+
+/// Why a file of environment variables is of no use. What its lines say is not repeated.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EnvFileError {
+    /// It could not be read.
+    #[error(transparent)]
+    Read(ReadError),
+    /// A line is not `NAME=value`.
+    #[error("line {line}: expected NAME=value")]
+    NoAssignment {
+        /// The line, from 1.
+        line: usize,
+    },
+    /// A value begins with a quote that is not closed on its line.
+    #[error("line {line}: a quote is not closed")]
+    UnclosedQuote {
+        /// The line, from 1.
+        line: usize,
+    },
+    /// Something other than a comment follows a quoted value.
+    #[error("line {line}: text after the closing quote")]
+    AfterQuote {
+        /// The line, from 1.
+        line: usize,
+    },
+    /// A NUL character, which no operating system takes in a variable.
+    #[error("line {line}: has a NUL character")]
+    Nul {
+        /// The line, from 1.
+        line: usize,
+    },
+}
+
+/// The variables of a file, in its order.
+pub(super) fn read(path: &Path) -> Result<Vec<(String, String)>, EnvFileError> {
+    parse(&file::read(path, MAX_FILE).map_err(EnvFileError::Read)?)
+}
+
+fn parse(text: &str) -> Result<Vec<(String, String)>, EnvFileError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut variables = Vec::new();
+    for (line, content) in (1..).zip(text.lines().map(str::trim)) {
+        if content.is_empty() || content.starts_with('#') {
+            continue;
+        }
+        if content.contains('\0') {
+            return Err(EnvFileError::Nul { line });
+        }
+        let (name, rest) = content.split_once('=').ok_or(EnvFileError::NoAssignment { line })?;
+        let name = strip_export(name).trim_end();
+        if name.is_empty() || name.contains(char::is_whitespace) {
+            return Err(EnvFileError::NoAssignment { line });
+        }
+        variables.push((name.to_owned(), value(rest.trim_start(), line)?));
+    }
+    Ok(variables)
+}
+
+fn strip_export(name: &str) -> &str {
+    match name.strip_prefix("export") {
+        Some(rest) if rest.starts_with(char::is_whitespace) => rest.trim_start(),
+        _ => name,
+    }
+}
+
+fn value(text: &str, line: usize) -> Result<String, EnvFileError> {
+    let (value, rest) = match text.as_bytes().first() {
+        Some(b'\'') => text[1..].split_once('\'').map(|(value, rest)| (value.to_owned(), rest)),
+        Some(b'"') => double_quoted(&text[1..]),
+        _ => return Ok(unquoted(text).to_owned()),
+    }
+    .ok_or(EnvFileError::UnclosedQuote { line })?;
+    let rest = rest.trim_start();
+    if rest.is_empty() || rest.starts_with('#') { Ok(value) } else { Err(EnvFileError::AfterQuote { line }) }
+}
+
+fn unquoted(text: &str) -> &str {
+    let mut before = ' ';
+    let comment = text.char_indices().find(|&(_, character)| {
+        let begins = character == '#' && before.is_whitespace();
+        before = character;
+        begins
+    });
+    comment.map_or(text, |(at, _)| &text[..at]).trim_end()
+}
+
+/// The value before the closing quote and what follows it. A backslash before anything else is a backslash.
+fn double_quoted(text: &str) -> Option<(String, &str)> {
+    let mut value = String::new();
+    let mut characters = text.chars();
+    loop {
+        match characters.next()? {
+            '"' => return Some((value, characters.as_str())),
+            '\\' => {
+                let mut ahead = characters.clone();
+                let escape = match ahead.next() {
+                    Some('n') => '\n',
+                    Some('r') => '\r',
+                    Some(same @ ('"' | '\\')) => same,
+                    _ => {
+                        value.push('\\');
+                        continue;
+                    }
+                };
+                value.push(escape);
+                characters = ahead;
+            }
+            character => value.push(character),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(text: &str) -> Vec<(String, String)> {
+        parse(text).unwrap()
+    }
+
+    fn one(line: &str) -> String {
+        let mut pairs = pairs(line);
+        assert_eq!(pairs.len(), 1, "{line}");
+        pairs.remove(0).1
+    }
+
+    #[test]
+    fn lines_are_names_and_values() {
+        let text = "\u{feff}# comment\r\nA=1\r\n\n  B = two words  \nexport C=3\nexport=4\nD=\n";
+        let expected = [("A", "1"), ("B", "two words"), ("C", "3"), ("export", "4"), ("D", "")];
+        assert_eq!(pairs(text), expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+
+    #[test]
+    fn only_a_hash_after_white_space_begins_a_comment() {
+        assert_eq!(one("A=pass#word # comment"), "pass#word");
+        assert_eq!(one("A= # nothing"), "");
+        assert_eq!(one("A=b=c"), "b=c");
+    }
+
+    #[test]
+    fn quotes_keep_what_they_enclose() {
+        assert_eq!(one(r"A='a # \n ' # comment"), r"a # \n ");
+        assert_eq!(one(r#"A=" a\n\"b\" \\ \d # " # comment"#), " a\n\"b\" \\ \\d # ");
+        assert_eq!(one("A=''"), "");
+        assert_eq!(one("A=it's"), "it's");
+    }
+
+    #[test]
+    fn what_is_no_assignment_is_an_error_that_tells_only_the_line() {
+        for (text, message) in [
+            ("A=1\ns3cret", "line 2: expected NAME=value"),
+            ("=s3cret", "line 1: expected NAME=value"),
+            ("s3 cret=1", "line 1: expected NAME=value"),
+            ("A=\"s3cret\\\"", "line 1: a quote is not closed"),
+            ("A='s3cret", "line 1: a quote is not closed"),
+            ("A='x's3cret", "line 1: text after the closing quote"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert_eq!(error.to_string(), message);
+            assert!(!format!("{error:?}").contains("s3"));
+        }
+    }
+}

@@ -1,0 +1,160 @@
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Where other clients keep their configuration: first the files of the project, then those of the person.
+///
+/// Only the paths are made; whether there are such files is for the caller to find out. `config` is where programs keep
+/// their settings, if the environment says so: `%APPDATA%` on Windows, `$XDG_CONFIG_HOME` on Linux. Otherwise it is the
+/// usual folder in `home`. On a Mac it is always that one.
+///
+/// ```
+/// use std::path::Path;
+/// use turms_client::{Platform, known_places};
+///
+/// let places = known_places(Platform::Linux, Path::new("/home/ann"), Path::new("/src/turms"), None);
+/// assert_eq!(places[0].to_string(), "Claude Code, project: /src/turms/.mcp.json");
+/// ```
+#[must_use]
+pub fn known_places(platform: Platform, home: &Path, project: &Path, config: Option<&Path>) -> Vec<Place> {
+    let settings = match (platform, config) {
+        (Platform::MacOs, _) => home.join("Library").join("Application Support"),
+        (Platform::Windows | Platform::Linux, Some(config)) => config.to_owned(),
+        (Platform::Windows, None) => home.join("AppData").join("Roaming"),
+        (Platform::Linux, None) => home.join(".config"),
+    };
+    let of_project = |source, path: PathBuf| Place { source, scope: PlaceScope::Project, path };
+    let of_user = |source, path: PathBuf| Place { source, scope: PlaceScope::User, path };
+    vec![
+        of_project(Source::ClaudeCode, project.join(".mcp.json")),
+        of_project(Source::Cursor, project.join(".cursor").join("mcp.json")),
+        of_project(Source::VsCode, project.join(".vscode").join("mcp.json")),
+        of_user(Source::ClaudeCode, home.join(".claude.json")),
+        of_user(Source::ClaudeDesktop, settings.join("Claude").join("claude_desktop_config.json")),
+        of_user(Source::Cursor, home.join(".cursor").join("mcp.json")),
+        of_user(Source::VsCode, settings.join("Code").join("User").join("mcp.json")),
+    ]
+}
+
+/// A place where a client may keep a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Place {
+    /// Whose configuration it is.
+    pub source: Source,
+    /// For what it holds.
+    pub scope: PlaceScope,
+    /// The file.
+    pub path: PathBuf,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}: {}", self.source, self.scope, self.path.display())
+    }
+}
+
+/// A client that keeps a configuration of servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    /// Claude Code. The file of the person also has servers for single projects; see
+    /// [`Config::project`](crate::Config::project).
+    ClaudeCode,
+    /// Claude Desktop.
+    ClaudeDesktop,
+    /// Cursor.
+    Cursor,
+    /// Visual Studio Code.
+    VsCode,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ClaudeCode => "Claude Code",
+            Self::ClaudeDesktop => "Claude Desktop",
+            Self::Cursor => "Cursor",
+            Self::VsCode => "VS Code",
+        })
+    }
+}
+
+/// For what a configuration holds. There are no others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "a file is shared with a project or it is a person's own")]
+pub enum PlaceScope {
+    /// For everybody who works on the project.
+    Project,
+    /// For one person, whatever they work on.
+    User,
+}
+
+impl fmt::Display for PlaceScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Project => "project",
+            Self::User => "user",
+        })
+    }
+}
+
+/// The operating systems whose programs keep their settings in different folders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Platform {
+    /// macOS.
+    MacOs,
+    /// Windows.
+    Windows,
+    /// Linux and every other Unix.
+    Linux,
+}
+
+impl Platform {
+    /// The one that this program was built for.
+    pub const CURRENT: Self = if cfg!(target_os = "macos") {
+        Self::MacOs
+    } else if cfg!(windows) {
+        Self::Windows
+    } else {
+        Self::Linux
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(platform: Platform, config: Option<&str>) -> Vec<String> {
+        known_places(platform, Path::new("/home/ann"), Path::new("/src"), config.map(Path::new))
+            .into_iter()
+            .map(|place| place.path.display().to_string().replace('\\', "/"))
+            .collect()
+    }
+
+    #[test]
+    fn the_project_comes_before_the_person() {
+        assert_eq!(
+            paths(Platform::Linux, None),
+            [
+                "/src/.mcp.json",
+                "/src/.cursor/mcp.json",
+                "/src/.vscode/mcp.json",
+                "/home/ann/.claude.json",
+                "/home/ann/.config/Claude/claude_desktop_config.json",
+                "/home/ann/.cursor/mcp.json",
+                "/home/ann/.config/Code/User/mcp.json",
+            ]
+        );
+    }
+
+    #[test]
+    fn every_platform_has_its_own_folder_for_settings() {
+        let desktop = |platform, config| paths(platform, config).swap_remove(4);
+        let file = "Claude/claude_desktop_config.json";
+        assert_eq!(desktop(Platform::MacOs, Some("/x")), format!("/home/ann/Library/Application Support/{file}"));
+        assert_eq!(desktop(Platform::Windows, None), format!("/home/ann/AppData/Roaming/{file}"));
+        assert_eq!(desktop(Platform::Windows, Some("D:/Roaming")), format!("D:/Roaming/{file}"));
+        assert_eq!(desktop(Platform::Linux, Some("/etc/xdg")), format!("/etc/xdg/{file}"));
+    }
+}

@@ -1,0 +1,78 @@
+// A server of the stateless era, on the official TypeScript SDK v2. The SDK also answers clients of the handshake era;
+// started with --stateless-only, it refuses them.
+
+import { completable, inputRequired, inputResponse, McpServer, ResourceTemplate } from '@modelcontextprotocol/server';
+import { serveStdio } from '@modelcontextprotocol/server/stdio';
+import { z } from 'zod';
+
+import * as memo from './memo.mjs';
+
+const counter = { value: 0 };
+
+// The SDK asks for a server when it knows which era the client speaks. Subscriptions it keeps only in the newer one.
+function build({ era }) {
+    const subscribe = era === 'modern';
+    const server = new McpServer({ name: 'node-stateless', version: '1.0.0' }, memo.serverOptions({ subscribe }));
+
+    memo.offerTools(server);
+    memo.offerResources(server, ResourceTemplate, counter);
+    offerPrompts(server);
+    offerSpeakingTools(server, subscribe);
+    offerAskingTools(server);
+    return server;
+}
+
+function offerPrompts(server) {
+    const { code, style } = memo.reviewArguments();
+    memo.offerPrompts(server, z.object({ code, style: completable(style, memo.completeStyle).optional() }));
+}
+
+function offerSpeakingTools(server, subscribe) {
+    server.registerTool(
+        'slow',
+        { description: 'Takes three steps and reports each', inputSchema: memo.slowInput },
+        async (args, { mcpReq }) => memo.work(args, mcpReq._meta?.progressToken, mcpReq.signal, mcpReq.notify)
+    );
+    server.registerTool(
+        'log',
+        { description: 'Logs a text', inputSchema: memo.logInput },
+        async ({ text, level }, { mcpReq }) => {
+            await mcpReq.log(level, text, 'peer');
+            return memo.text('logged');
+        }
+    );
+    const description = 'Changes memo://counter and says that the tools changed';
+    server.registerTool('touch', { description }, async () => {
+        counter.value += 1;
+        if (subscribe) await server.server.sendResourceUpdated({ uri: 'memo://counter' });
+        server.sendToolListChanged();
+        return memo.text(`${counter.value}`);
+    });
+}
+
+/** Tools that answer with a question first, and are called again with the answer to it. */
+function offerAskingTools(server) {
+    server.registerTool('greet', { description: 'Asks for a name and greets it' }, async ({ mcpReq }) => {
+        const name = inputResponse(mcpReq.inputResponses, 'name');
+        if (name.kind === 'elicit') return memo.greeting(name);
+        const request = { message: 'What is your name?', requestedSchema: memo.nameSchema };
+        return inputRequired({ inputRequests: { name: inputRequired.elicit(request) } });
+    });
+    server.registerTool(
+        'think',
+        { description: "Asks the client's model", inputSchema: memo.thinkInput },
+        async ({ question }, { mcpReq }) => {
+            const answer = inputResponse(mcpReq.inputResponses, 'answer');
+            if (answer.kind === 'sampling') return memo.thought(answer.result);
+            return inputRequired({ inputRequests: { answer: inputRequired.createMessage(memo.sampling(question)) } });
+        }
+    );
+    server.registerTool('roots', { description: "Lists the client's roots" }, async ({ mcpReq }) => {
+        const roots = inputResponse(mcpReq.inputResponses, 'roots');
+        if (roots.kind === 'roots') return memo.rootList(roots.roots);
+        return inputRequired({ inputRequests: { roots: inputRequired.listRoots() } });
+    });
+}
+
+const legacy = process.argv.includes('--stateless-only') ? 'reject' : 'serve';
+serveStdio(build, { legacy, onerror: console.error });
