@@ -406,7 +406,7 @@ mod tests {
     fn capabilities_follow_from_who_answers() {
         let answers = Answers::standard([], |_| async { Err(Refusal::failed("none")) });
         let capabilities = serde_json::to_string(&answers.capabilities()).unwrap();
-        assert_eq!(capabilities, r#"{"elicitation":{"form":{},"url":{}},"roots":{"listChanged":true},"sampling":{}}"#);
+        assert_eq!(capabilities, r#"{"roots":{"listChanged":true},"sampling":{},"elicitation":{"form":{},"url":{}}}"#);
         assert_eq!(serde_json::to_string(&Answers::new().capabilities()).unwrap(), "{}");
     }
 }

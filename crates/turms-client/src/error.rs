@@ -24,7 +24,7 @@ struct Inner {
 #[non_exhaustive]
 pub enum CallErrorKind {
     /// The server answered with an error.
-    #[error("the server answered {0}")]
+    #[error("the server answered: {0}")]
     Server(ErrorObject),
     /// The server did not answer in time.
     #[error("no answer within {0:?}")]
@@ -231,7 +231,7 @@ mod tests {
         let error = CallError::server("resources/read \"a://b\"", ErrorObject::invalid_params("no such resource"));
         assert_eq!(
             error.to_string(),
-            "resources/read \"a://b\": the server answered -32602 invalid params: no such resource"
+            "resources/read \"a://b\": the server answered: no such resource (-32602 invalid params)"
         );
         assert_eq!(error.into_wire(), ErrorObject::invalid_params("no such resource"));
     }

@@ -173,9 +173,10 @@ impl Events {
     }
 
     fn poll_event(&mut self, task: &mut Context<'_>) -> Poll<Option<Event>> {
+        // What was missed came after all that could still be kept, and is told when that has been read.
+        let read_all = self.receiver.is_empty();
         match self.receiver.poll_recv(task) {
-            // What was missed came after all that could still be kept, and is told when that has been read.
-            Poll::Pending | Poll::Ready(None) if self.missed.load(Ordering::Relaxed) > 0 => {
+            Poll::Pending | Poll::Ready(None) if read_all && self.missed.load(Ordering::Relaxed) > 0 => {
                 Poll::Ready(Some(Event::Missed(self.missed.swap(0, Ordering::Relaxed))))
             }
             poll => poll,
