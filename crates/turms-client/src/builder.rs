@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use turms_core::transport::{LocalConnector, StreamConnector};
+use turms_core::transport::{ChildCommand, LocalConnector, StreamConnector};
 use turms_core::{ConnectError, Connector, Service};
 use turms_proto::session::{RequestOptions, VersionChoice};
 use turms_proto::types::{
@@ -190,6 +190,24 @@ impl ClientBuilder {
         writer: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Result<Client, ConnectError> {
         self.connect_to(StreamConnector::new(reader, writer)).await
+    }
+
+    /// Starts a program and connects to it over its standard input and output.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use turms_client::{ChildCommand, Client};
+    ///
+    /// let command = ChildCommand::new("npx").args(["-y", "@modelcontextprotocol/server-everything"]);
+    /// let client = Client::builder("my-app", "1.0.0").connect_command(command).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When the program does not start, ends at once, or does not speak the protocol.
+    pub async fn connect_command(self, command: ChildCommand) -> Result<Client, ConnectError> {
+        self.connect_to(command).await
     }
 
     /// Connects to whatever the connector leads to.

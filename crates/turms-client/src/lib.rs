@@ -42,3 +42,7 @@ pub use self::page::Items;
 pub use self::roots::Roots;
 pub use self::state::{PendingCall, Status};
 pub use self::supervision::{Backoff, Breaker, HealthCheck, Retry, Supervision};
+
+pub use turms_core::transport::ChildCommand;
+pub use turms_core::{ConnectError, Ended};
+pub use turms_proto::session::VersionChoice;

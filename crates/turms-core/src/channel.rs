@@ -208,7 +208,7 @@ pub trait Connector: Send + Sync + 'static {
     fn is_repeatable(&self) -> bool;
 
     /// What tells this server from others, such as its command line or its URL, so that what was found out about it can be
-    /// remembered. Holds no secrets. `None` if nothing does.
+    /// remembered. `None` if nothing does. It may hold a secret and is not for people.
     fn identity(&self) -> Option<String>;
 }
 

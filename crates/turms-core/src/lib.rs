@@ -3,8 +3,9 @@
 //! - [`Service`] answers a [`Request`] in a [`Context`] with a [`Payload`].
 //! - A [`Connection`] joins a byte stream and a service, on either side of the protocol.
 //! - [`layer`] has what can stand in front of a service.
+//! - A [`Connector`] opens [`Channel`]s for a client: to a program, over a byte stream, to a service in this process.
 //! - [`registry`] has services by name.
-//! - [`transport`] has standard input and output, and pipes within one process.
+//! - [`transport`] has standard input and output, programs started as servers, and pipes within one process.
 
 mod channel;
 mod connection;

@@ -1,11 +1,14 @@
-//! What carries calls: standard input and output, any byte stream, a pair of pipes within one process, or nothing at all.
+//! What carries calls: standard input and output, those of a program that we start, any byte stream, a pair of pipes within
+//! one process, or nothing at all.
 
+mod child;
 mod local;
 mod stdio;
 mod stream;
 
 use tokio::io::{DuplexStream, ReadHalf, WriteHalf};
 
+pub use self::child::{Child, ChildCommand, ChildExit, ChildProcess, ChildReader, ChildWriter, SpawnError};
 pub use self::local::LocalConnector;
 pub use self::stdio::{StdioReader, StdioWriter, stdio};
 pub use self::stream::StreamConnector;

@@ -1,0 +1,108 @@
+use std::sync::Arc;
+
+use turms_proto::Notification;
+use turms_proto::session::{ClientOptions, Stats};
+
+use super::{Child, ChildCommand};
+use crate::channel::{Channel, ConnectError, Connector, Ended, Established, Outgoing};
+use crate::connection::ConnectionOptions;
+use crate::payload::Payload;
+use crate::peer::{BoxFuture, PeerError};
+use crate::service::Service;
+use crate::transport::stream::StreamChannel;
+
+/// Starts the program anew for every connection.
+impl Connector for ChildCommand {
+    fn connect(
+        &self,
+        client: ClientOptions,
+        service: Arc<dyn Service>,
+    ) -> BoxFuture<'_, Result<Established, ConnectError>> {
+        Box::pin(async move {
+            let started =
+                self.spawn().map_err(|error| ConnectError::unreachable(format!("{:?}", self.program_name()), error))?;
+            let (reader, writer, child) = started.into_parts();
+            let stream = StreamChannel::open(reader, writer, client, ConnectionOptions::default(), service);
+            let channel = ChildChannel { stream, child };
+            match channel.stream.connection.opened().await {
+                Ok(opened) => Ok(Established::new(Arc::new(channel), opened)),
+                Err(failure) => {
+                    channel.close().await;
+                    Err(match ConnectError::from(failure) {
+                        ConnectError::Ended(_) => ConnectError::Ended(channel.ended()),
+                        error => error,
+                    })
+                }
+            }
+        })
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+
+    fn identity(&self) -> Option<String> {
+        Some(self.identity_text())
+    }
+}
+
+/// A channel to a process, which ends with it.
+#[derive(Debug)]
+struct ChildChannel {
+    stream: StreamChannel,
+    child: Child,
+}
+
+impl ChildChannel {
+    fn ended(&self) -> Ended {
+        let ended = Ended::new().stderr(self.child.stderr_tail());
+        match self.child.exit_status() {
+            Some(exit) => ended.how(exit.to_string()),
+            None => ended,
+        }
+    }
+}
+
+impl Channel for ChildChannel {
+    fn request(&self, request: Outgoing) -> BoxFuture<'_, Result<Payload, PeerError>> {
+        self.stream.request(request)
+    }
+
+    fn batch(&self, requests: Vec<Outgoing>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
+        self.stream.batch(requests)
+    }
+
+    fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
+        self.stream.notify(notification)
+    }
+
+    fn stats(&self) -> Stats {
+        self.stream.stats()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.stream.close().await;
+            self.child.end().await;
+        })
+    }
+
+    /// A process that has closed its output is not yet one that has ended; a moment later it often is.
+    fn closed(&self) -> BoxFuture<'_, Ended> {
+        Box::pin(async move {
+            tokio::select! {
+                _ = self.stream.closed() => {
+                    let _ = tokio::time::timeout(LAST_MOMENT, self.child.exited()).await;
+                }
+                _ = self.child.exited() => {
+                    // What it wrote before it went may still be read; something it left behind must not keep us.
+                    let _ = tokio::time::timeout(LAST_MOMENT, self.stream.closed()).await;
+                    self.stream.connection.shutdown();
+                }
+            }
+            self.ended()
+        })
+    }
+}
+
+const LAST_MOMENT: std::time::Duration = std::time::Duration::from_millis(250);

@@ -1,0 +1,672 @@
+//! Real processes: started, talked to, ended, and gone from the table of processes afterwards.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead as _, BufReader as StdBufReader};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::time::{Instant, timeout};
+use tracing::field::{Field, Visit};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+use turms_core::transport::{Child, ChildCommand, ChildExit, ChildProcess, ChildReader, ChildWriter, SpawnError};
+
+/// Says "ready", then neither the end of its input nor SIGTERM makes it go.
+const STUBBORN: &str = "trap '' TERM; echo ready; while :; do sleep 1; done";
+const MOMENT: Duration = Duration::from_millis(50);
+/// Longer than any test may take.
+const FOREVER: Duration = Duration::from_secs(3600);
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn sh(script: &str) -> ChildCommand {
+    ChildCommand::new("sh").args(["-c", script]).exit_timeout(FOREVER).term_timeout(FOREVER)
+}
+
+/// Starts a program that says "ready", and waits for that.
+async fn start(command: &ChildCommand) -> (BufReader<ChildReader>, ChildWriter, Child) {
+    let (reader, writer, child) = command.spawn().unwrap().into_parts();
+    let mut reader = BufReader::new(reader);
+    assert_eq!(line(&mut reader).await, "ready");
+    (reader, writer, child)
+}
+
+async fn line(reader: &mut BufReader<ChildReader>) -> String {
+    let mut line = String::new();
+    timeout(PATIENCE, reader.read_line(&mut line)).await.expect("a line in time").unwrap();
+    line.trim_end().to_owned()
+}
+
+async fn end(child: &Child) -> ChildExit {
+    timeout(PATIENCE, child.end()).await.expect("an end in time")
+}
+
+async fn exited(child: &Child) -> ChildExit {
+    timeout(PATIENCE, child.exited()).await.expect("an exit in time")
+}
+
+/// Everything that the process writes, and then the end.
+async fn output(mut reader: impl tokio::io::AsyncRead + Unpin) -> String {
+    let mut output = String::new();
+    timeout(PATIENCE, reader.read_to_string(&mut output)).await.expect("the end in time").unwrap();
+    output
+}
+
+async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "in vain: {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+#[derive(Debug)]
+struct Process {
+    id: u32,
+    dead: bool,
+    parent: u32,
+    group: u32,
+    command: String,
+}
+
+/// The table of processes.
+fn processes() -> Vec<Process> {
+    let ids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    ids.filter_map(process).collect()
+}
+
+fn process(id: u32) -> Option<Process> {
+    // Any of it may be gone by now. The name, in brackets, may hold anything.
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    let (state, fields) = stat.rsplit_once(") ")?.1.split_once(' ')?;
+    let mut fields = fields.split(' ').map(|field| field.parse().unwrap_or_default());
+    let (dead, parent, group) = (state == "Z", fields.next()?, fields.next()?);
+    let command = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+    Some(Process { id, dead, parent, group, command: String::from_utf8_lossy(&command).replace('\0', " ") })
+}
+
+/// Everybody in a group, and whoever watches over it. Of those who have ended, only our own children count: others are
+/// reaped by the first process of the system, whenever it likes.
+fn left_of(group: u32) -> Vec<Process> {
+    let watchdog = format!(" turms-watchdog {group} ");
+    let belongs = |process: &Process| process.group == group || process.command.contains(&watchdog);
+    let counts = |process: &Process| !process.dead || process.parent == std::process::id();
+    processes().into_iter().filter(|process| belongs(process) && counts(process)).collect()
+}
+
+#[track_caller]
+fn assert_gone(group: u32) {
+    let left = left_of(group);
+    assert!(left.is_empty(), "{left:#?}");
+}
+
+fn watchdog_of(group: u32) -> Option<Process> {
+    left_of(group).into_iter().find(|process| process.group != group)
+}
+
+#[tokio::test]
+async fn what_is_written_comes_back() {
+    let (mut reader, mut writer, child) = ChildCommand::new("cat").spawn().unwrap().into_parts();
+
+    writer.write_all(b"there and ").await.unwrap();
+    let mut there = [0; 10];
+    reader.read_exact(&mut there).await.unwrap();
+    assert_eq!(&there, b"there and ");
+    writer.write_all(b"back").await.unwrap();
+    writer.shutdown().await.unwrap();
+
+    assert_eq!(output(reader).await, "back");
+    assert_eq!(exited(&child).await, ChildExit::Code(0));
+    assert!(writer.write(b"more").await.is_err_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe));
+}
+
+#[tokio::test]
+async fn much_can_be_written_and_read_at_once() {
+    const MUCH: usize = 8 * 1024 * 1024;
+    let (mut reader, mut writer, child) = ChildCommand::new("cat").spawn().unwrap().into_parts();
+
+    let writing = tokio::spawn(async move { writer.write_all(&vec![b'x'; MUCH]).await });
+    let mut read = Vec::new();
+    timeout(PATIENCE, reader.read_to_end(&mut read)).await.unwrap().unwrap();
+
+    writing.await.unwrap().unwrap();
+    assert_eq!(read.len(), MUCH);
+    assert!(end(&child).await.is_success());
+}
+
+#[tokio::test]
+async fn arguments_variables_and_directory_are_given() {
+    let command = sh(r#"printf '%s|%s|%s|%s|%s' "$1" "$2" "$A" "$B" "$PWD""#)
+        .arg("sh")
+        .args(["one and", "two"])
+        .env("A", "first")
+        .envs([("B", "second")])
+        .cwd("/");
+    let (reader, _writer, _child) = command.spawn().unwrap().into_parts();
+
+    assert_eq!(output(reader).await, "one and|two|first|second|/");
+}
+
+async fn environment(command: ChildCommand) -> BTreeMap<String, String> {
+    let (reader, _writer, _child) = command.spawn().unwrap().into_parts();
+    let output = output(reader).await;
+    output.split('\0').filter_map(|pair| pair.split_once('=')).map(|(n, v)| (n.to_owned(), v.to_owned())).collect()
+}
+
+#[tokio::test]
+async fn variables_of_the_host_are_not_given_unless_asked_for() {
+    let (name, ours) = ("CARGO_MANIFEST_DIR", std::env::var("CARGO_MANIFEST_DIR").expect("run by cargo"));
+    let env = ChildCommand::new("env").arg("-0");
+
+    let given = environment(env.clone().env("GIVEN", "yes").env("LANG", "ours")).await;
+    assert_eq!(given.get("GIVEN").map(String::as_str), Some("yes"));
+    assert_eq!(given.get("LANG").map(String::as_str), Some("ours"));
+    assert_eq!(given.get("PATH"), std::env::var("PATH").ok().as_ref());
+    let harmless = ["GIVEN", "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TZ", "TMPDIR"];
+    let leaked = given.keys().find(|name| !harmless.contains(&name.as_str()) && !name.starts_with("LC_"));
+    assert_eq!(leaked, None);
+
+    let inherited = environment(env.env("GIVEN", "yes").inherit_env()).await;
+    assert_eq!(inherited.get(name), Some(&ours));
+    assert_eq!(inherited.get("GIVEN").map(String::as_str), Some("yes"));
+}
+
+#[tokio::test]
+async fn what_cannot_be_started_is_named() {
+    let error = ChildCommand::new("no-such-program").spawn().unwrap_err();
+    assert_eq!(error.to_string(), r#"cannot start "no-such-program": there is no such program"#);
+    assert!(error.is_not_found() && std::error::Error::source(&error).is_some());
+
+    let error = sh("true").cwd("/no/such/directory").spawn().unwrap_err();
+    assert_eq!(error.to_string(), r#"cannot start "sh": "/no/such/directory" is not a directory"#);
+    assert!(!error.is_not_found());
+
+    let error = ChildCommand::new("/").spawn().unwrap_err();
+    assert!(matches!(error, SpawnError::Refused { .. }), "{error:?}");
+}
+
+/// Keeps the lines that it hears.
+fn keep(command: ChildCommand) -> (ChildCommand, Arc<Mutex<Vec<String>>>) {
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&lines);
+    (command.on_stderr(move |line| heard.lock().unwrap().push(line.to_owned())), lines)
+}
+
+#[tokio::test]
+async fn standard_error_is_heard_line_by_line() {
+    let (command, lines) = keep(sh(r"printf 'one\r\n\ntw\377o\nlast' >&2; exit 3"));
+    let process = command.spawn().unwrap();
+
+    assert_eq!(exited(process.child()).await, ChildExit::Code(3));
+    assert_eq!(*lines.lock().unwrap(), ["one", "", "tw\u{fffd}o", "last"]);
+    assert_eq!(process.child().stderr_tail(), ["one", "", "tw\u{fffd}o", "last"]);
+}
+
+#[tokio::test]
+async fn the_last_words_are_known_when_the_exit_is() {
+    for number in 0..50 {
+        let process = sh(&format!("echo why {number} >&2; exit 1")).on_stderr(|_| {}).spawn().unwrap();
+        assert_eq!(exited(process.child()).await, ChildExit::Code(1));
+        assert_eq!(process.child().stderr_tail(), [format!("why {number}")]);
+    }
+}
+
+#[tokio::test]
+async fn a_flood_on_standard_error_neither_blocks_nor_grows() {
+    // A line of 5 MB, lines without end, and meanwhile a conversation.
+    let flood = "head -c 5000000 /dev/zero | tr '\\0' x >&2; echo >&2; yes >&2 & echo ready; read -r word; echo $word";
+    let (longest, count) = (Arc::new(Mutex::new(0)), Arc::new(Mutex::new(0_u64)));
+    let (long, counted) = (Arc::clone(&longest), Arc::clone(&count));
+    let command = sh(flood).on_stderr(move |line| {
+        let mut longest = long.lock().unwrap();
+        *longest = line.len().max(*longest);
+        *counted.lock().unwrap() += 1;
+    });
+    let (mut reader, mut writer, child) = start(&command).await;
+
+    eventually("many lines are heard", || *count.lock().unwrap() > 20_000).await;
+    writer.write_all(b"still-there\n").await.unwrap();
+    assert_eq!(line(&mut reader).await, "still-there");
+    assert_eq!(exited(&child).await, ChildExit::Code(0));
+    end(&child).await;
+
+    assert_gone(child.id());
+    assert_eq!(*longest.lock().unwrap(), 8 * 1024 + " [cut]".len());
+    assert_eq!(child.stderr_tail(), ["y"; 20]);
+}
+
+#[tokio::test]
+async fn whoever_hears_standard_error_may_panic() {
+    let command = sh("echo one >&2; echo two >&2; exit 1").on_stderr(|_| panic!("as expected"));
+    let process = command.spawn().unwrap();
+
+    assert_eq!(exited(process.child()).await, ChildExit::Code(1));
+    assert_eq!(process.child().stderr_tail(), ["one", "two"]);
+}
+
+#[derive(Clone, Default)]
+struct Events(Arc<Mutex<Vec<BTreeMap<&'static str, String>>>>);
+
+struct Fields<'a>(&'a mut BTreeMap<&'static str, String>);
+
+impl Visit for Fields<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        self.0.insert(field.name(), format!("{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.insert(field.name(), value.to_owned());
+    }
+}
+
+impl<S: tracing::Subscriber> Layer<S> for Events {
+    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+        let mut fields = BTreeMap::from([("target", event.metadata().target().to_owned())]);
+        event.record(&mut Fields(&mut fields));
+        self.0.lock().unwrap().push(fields);
+    }
+}
+
+#[tokio::test]
+async fn standard_error_goes_to_tracing_otherwise() {
+    let events = Events::default();
+    let _subscribed = tracing::subscriber::set_default(tracing_subscriber::registry().with(events.clone()));
+    let process = sh("echo something >&2").spawn().unwrap();
+
+    exited(process.child()).await;
+    let events = events.0.lock().unwrap();
+    let event = events.iter().find(|event| event["message"] == "something").unwrap();
+    assert_eq!(event["target"], "turms::child");
+    assert_eq!(event["program"], "sh");
+    assert_eq!(event["pid"], process.child().id().to_string());
+}
+
+#[tokio::test]
+async fn one_that_exits_with_its_input_is_not_signalled() {
+    let (_reader, writer, child) = start(&sh("echo ready; cat; exit 5")).await;
+    eventually("somebody watches", || watchdog_of(child.id()).is_some()).await;
+
+    drop(writer);
+    assert_eq!(end(&child).await, ChildExit::Code(5));
+    assert_gone(child.id());
+}
+
+#[tokio::test]
+async fn the_input_is_closed_even_if_the_writer_is_held() {
+    let (_reader, mut writer, child) = start(&sh("echo ready; cat")).await;
+
+    assert_eq!(end(&child).await, ChildExit::Code(0));
+    assert_gone(child.id());
+    assert!(writer.write(b"more").await.is_err_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe));
+    writer.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_write_that_waits_is_told_of_the_end() {
+    let (_reader, mut writer, child) = start(&sh("echo ready; exec sleep 1000").exit_timeout(MOMENT)).await;
+    let writing = tokio::spawn(async move { writer.write_all(&vec![b'x'; 1024 * 1024]).await });
+
+    end(&child).await;
+    let written = timeout(PATIENCE, writing).await.unwrap().unwrap();
+    assert!(written.is_err_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe));
+}
+
+#[tokio::test]
+async fn one_that_ignores_the_end_of_its_input_is_terminated() {
+    let (_reader, _writer, child) = start(&sh("echo ready; exec sleep 1000").exit_timeout(MOMENT)).await;
+
+    assert_eq!(end(&child).await, ChildExit::Signal(15));
+    assert_gone(child.id());
+}
+
+#[tokio::test]
+async fn one_that_has_left_its_own_group_is_ended_alone() {
+    let script =
+        "import os, time; os.setpgid(0, os.getpgid(os.getppid())); print('ready', flush=True); time.sleep(1000)";
+    let command = ChildCommand::new("python3").args(["-c", script]).exit_timeout(MOMENT).term_timeout(FOREVER);
+    let (_reader, _writer, child) = start(&command).await;
+    assert_eq!(process(child.id()).map(|it| it.group), process(std::process::id()).map(|it| it.group));
+
+    assert_eq!(end(&child).await, ChildExit::Signal(15));
+    assert!(process(child.id()).is_none());
+    assert_gone(child.id());
+}
+
+#[tokio::test]
+async fn one_that_is_stopped_is_killed() {
+    let command = sh("echo ready; kill -STOP $$").exit_timeout(MOMENT).term_timeout(MOMENT);
+    let (_reader, _writer, child) = start(&command).await;
+
+    assert_eq!(end(&child).await, ChildExit::Signal(9));
+    assert_gone(child.id());
+}
+
+#[tokio::test]
+async fn one_that_is_told_to_go_may_take_its_leave() {
+    let script = "trap 'echo bye; exit 4' TERM; echo ready; while :; do sleep 0.01; done";
+    let (reader, _writer, child) = start(&sh(script).exit_timeout(MOMENT)).await;
+
+    assert_eq!(end(&child).await, ChildExit::Code(4));
+    assert_eq!(output(reader).await, "bye\n");
+    assert_gone(child.id());
+}
+
+#[tokio::test]
+async fn one_that_ignores_everything_is_killed() {
+    let (_reader, _writer, child) = start(&sh(STUBBORN).exit_timeout(MOMENT).term_timeout(MOMENT)).await;
+
+    assert_eq!(end(&child).await, ChildExit::Signal(9));
+    assert_gone(child.id());
+}
+
+#[tokio::test]
+async fn what_it_has_started_goes_with_it() {
+    let (_reader, _writer, child) = start(&sh("sleep 1000 & (sleep 1000 &) ; echo ready; cat")).await;
+    assert!(left_of(child.id()).len() >= 4);
+
+    assert_eq!(end(&child).await, ChildExit::Code(0));
+    assert_gone(child.id());
+}
+
+#[tokio::test]
+async fn what_it_has_started_is_killed_if_it_ignores_everything() {
+    let script = format!("({STUBBORN}) & cat");
+    let (_reader, _writer, child) = start(&sh(&script).term_timeout(MOMENT)).await;
+
+    assert_eq!(end(&child).await, ChildExit::Code(0));
+    assert_gone(child.id());
+}
+
+#[tokio::test]
+async fn one_that_has_exited_can_be_ended() {
+    let process = sh("exit 3").spawn().unwrap();
+    let child = process.child();
+
+    assert_eq!(exited(child).await, ChildExit::Code(3));
+    assert_eq!(child.exit_status(), Some(ChildExit::Code(3)));
+    for _ in 0..3 {
+        assert_eq!(end(child).await, ChildExit::Code(3));
+        assert_eq!(exited(child).await, ChildExit::Code(3));
+    }
+    assert_gone(child.id());
+}
+
+#[tokio::test]
+async fn one_that_closes_its_output_lives_on() {
+    let (reader, _writer, child) = start(&sh("echo ready; exec sleep 1000 >&-").exit_timeout(MOMENT)).await;
+
+    assert_eq!(output(reader).await, "");
+    assert_eq!(child.exit_status(), None);
+    assert!(process(child.id()).is_some());
+    assert_eq!(end(&child).await, ChildExit::Signal(15));
+    assert_gone(child.id());
+}
+
+#[tokio::test]
+async fn an_exit_is_noticed_while_others_hold_the_output() {
+    let stubborn = format!("({STUBBORN}) & read -r word; exit 7");
+    let (reader, mut writer, child) = start(&sh(&stubborn)).await;
+
+    writer.write_all(b"go\n").await.unwrap();
+    assert_eq!(exited(&child).await, ChildExit::Code(7));
+    assert!(!left_of(child.id()).is_empty());
+    drop(child);
+    assert_eq!(output(reader).await, "");
+}
+
+#[tokio::test]
+async fn what_is_left_behind_by_an_exit_is_ended_unasked() {
+    let (reader, mut writer, child) = start(&sh("sleep 1000 & echo ready; read -r word; exit 7")).await;
+
+    writer.write_all(b"go\n").await.unwrap();
+    assert_eq!(exited(&child).await, ChildExit::Code(7));
+    assert_eq!(output(reader).await, "");
+    eventually("nothing is left", || left_of(child.id()).is_empty()).await;
+}
+
+#[tokio::test]
+async fn the_output_ends_even_if_somebody_out_of_reach_holds_it() {
+    let daemon = "setsid sh -c 'echo ready; echo $$; exec sleep 1000' & cat; echo last";
+    let (mut reader, _writer, child) = start(&sh(daemon)).await;
+    let escaped = line(&mut reader).await.parse().unwrap();
+    eventually("it has become what it wants to be", || process(escaped).is_some_and(|it| it.command.contains("sleep")))
+        .await;
+
+    assert_eq!(end(&child).await, ChildExit::Code(0));
+    assert_eq!(output(reader).await, "last\n");
+    assert_gone(child.id());
+    assert!(process(escaped).is_some());
+    assert!(Command::new("kill").args(["-KILL", &escaped.to_string()]).status().unwrap().success());
+}
+
+#[tokio::test]
+async fn several_may_wait_and_end() {
+    let (_reader, _writer, child) = start(&sh("echo ready; exec sleep 1000").exit_timeout(MOMENT)).await;
+    let waiting: Vec<_> =
+        (0..4).map(|_| child.clone()).map(|child| tokio::spawn(async move { exited(&child).await })).collect();
+    let ending: Vec<_> =
+        (0..4).map(|_| child.clone()).map(|child| tokio::spawn(async move { end(&child).await })).collect();
+
+    for waiter in waiting.into_iter().chain(ending) {
+        assert_eq!(waiter.await.unwrap(), ChildExit::Signal(15));
+    }
+    assert_gone(child.id());
+}
+
+#[tokio::test]
+async fn an_end_that_is_no_longer_waited_for_comes_all_the_same() {
+    let (_reader, _writer, child) = start(&sh(STUBBORN).exit_timeout(MOMENT).term_timeout(MOMENT)).await;
+
+    assert!(timeout(Duration::from_millis(1), child.end()).await.is_err());
+    eventually("nothing is left", || left_of(child.id()).is_empty()).await;
+    assert_eq!(child.exit_status(), Some(ChildExit::Signal(9)));
+}
+
+#[tokio::test]
+async fn dropping_the_last_handle_during_an_end_kills() {
+    let (_reader, _writer, child) = start(&sh(STUBBORN)).await;
+    let id = child.id();
+
+    assert!(timeout(MOMENT, child.end()).await.is_err());
+    drop(child);
+    eventually("nothing is left", || left_of(id).is_empty()).await;
+}
+
+#[tokio::test]
+async fn dropping_the_last_handle_kills_everything_at_once() {
+    let (_reader, _writer, child) = start(&sh(&format!("sleep 1000 & {STUBBORN}"))).await;
+    let (id, other) = (child.id(), child.clone());
+
+    drop(child);
+    assert_eq!(other.exit_status(), None);
+    drop(other);
+    eventually("nothing is left", || left_of(id).is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_process_that_is_not_taken_apart_is_killed_with_its_handle() {
+    let process: ChildProcess = sh(STUBBORN).spawn().unwrap();
+    let id = process.child().id();
+
+    drop(process);
+    eventually("nothing is left", || left_of(id).is_empty()).await;
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+#[test]
+fn dropping_the_last_handle_kills_without_a_running_runtime() {
+    let (idle, other) = (runtime(), runtime());
+    let (_reader, _writer, child) = idle.block_on(start(&sh(STUBBORN)));
+    let id = child.id();
+
+    drop(child);
+    other.block_on(eventually("nothing is left", || left_of(id).is_empty()));
+    drop(idle);
+}
+
+#[test]
+fn the_end_of_the_runtime_kills() {
+    let (short, other) = (runtime(), runtime());
+    let (reader, writer, child) = short.block_on(start(&sh(STUBBORN)));
+
+    drop(short);
+    other.block_on(async {
+        assert_eq!(end(&child).await, ChildExit::Signal(9));
+        assert_eq!(exited(&child).await, ChildExit::Signal(9));
+    });
+    assert_gone(child.id());
+    drop((reader, writer, child));
+}
+
+#[test]
+fn a_handle_may_die_with_the_runtime() {
+    let short = runtime();
+    let id = short.block_on(async {
+        let (reader, writer, child) = start(&sh(STUBBORN)).await;
+        let id = child.id();
+        tokio::spawn(async move {
+            let _held = (reader, writer, child);
+            std::future::pending::<()>().await;
+        });
+        tokio::task::yield_now().await;
+        id
+    });
+
+    drop(short);
+    runtime().block_on(eventually("nothing is left", || left_of(id).is_empty()));
+}
+
+#[tokio::test]
+async fn whoever_watches_has_nothing_else_open() {
+    let (_reader, _writer, child) = start(&sh("echo ready; cat")).await;
+    let mut watchdog = None;
+    eventually("somebody watches", || {
+        watchdog = watchdog_of(child.id());
+        watchdog.is_some()
+    })
+    .await;
+    let watchdog = watchdog.unwrap();
+
+    let open = |number: u32| fs::read_link(format!("/proc/{}/fd/{number}", watchdog.id)).unwrap();
+    assert!(open(0).to_str().unwrap().starts_with("pipe:"));
+    assert_eq!(open(1).to_str(), Some("/dev/null"));
+    assert_eq!(open(2).to_str(), Some("/dev/null"));
+    assert_eq!(watchdog.group, watchdog.id);
+    assert_eq!(watchdog.parent, std::process::id());
+    let ours: Vec<_> = fs::read_dir(format!("/proc/{}/fd", child.id())).unwrap().collect();
+    let theirs: Vec<_> = fs::read_dir(format!("/proc/{}/fd", watchdog.id)).unwrap().collect();
+    assert!(theirs.len() <= ours.len(), "{theirs:?}");
+    end(&child).await;
+}
+
+/// Set for a test that is a process of its own, started by another test.
+const PART: &str = "TURMS_TEST_PART";
+
+/// Runs one of the tests below in a process of its own.
+fn part(name: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", name, "--ignored", "--nocapture"]).env(PART, name);
+    command
+}
+
+fn is_part() -> bool {
+    std::env::var_os(PART).is_some()
+}
+
+#[tokio::test]
+async fn nothing_outlives_us_when_we_are_killed() {
+    let mut host = part("part_that_is_killed").stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = StdBufReader::new(host.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let group = lines.find_map(|line| line.split_once("group=")?.1.parse().ok()).expect("the number of a group");
+    eventually("somebody watches", || watchdog_of(group).is_some()).await;
+
+    host.kill().unwrap();
+    host.wait().unwrap();
+    eventually("nothing is left", || left_of(group).is_empty()).await;
+}
+
+#[test]
+#[ignore = "a part of another test"]
+fn part_that_is_killed() {
+    if !is_part() {
+        return;
+    }
+    runtime().block_on(async {
+        let script = format!("sleep 1000 & {STUBBORN}");
+        let (_reader, _writer, child) = start(&sh(&script).exit_timeout(MOMENT).term_timeout(MOMENT)).await;
+        println!("\ngroup={}", child.id());
+        exited(&child).await;
+    });
+}
+
+#[test]
+fn many_lives_leave_nothing_behind() {
+    assert!(part("part_that_starts_many").status().unwrap().success());
+}
+
+#[test]
+#[ignore = "a part of another test"]
+fn part_that_starts_many() {
+    if !is_part() {
+        return;
+    }
+    let open = || fs::read_dir("/proc/self/fd").unwrap().count();
+    let children = || processes().into_iter().filter(|process| process.parent == std::process::id()).count();
+    runtime().block_on(async {
+        let cycle = async |number: usize| {
+            let (_reader, writer, child) = start(&sh("echo ready; cat")).await;
+            match number % 4 {
+                0 => drop(writer),
+                1 => return,
+                _ => {}
+            }
+            assert_eq!(end(&child).await, ChildExit::Code(0));
+            assert_gone(child.id());
+        };
+        cycle(0).await;
+        eventually("nobody is left", || children() == 0).await;
+        eventually("the first has closed all", || open() <= 16).await;
+        let before = open();
+        for number in 0..200 {
+            cycle(number).await;
+        }
+        eventually("nobody is left", || children() == 0).await;
+        eventually("nothing is left open", || open() <= before).await;
+    });
+}
+
+#[test]
+fn what_becomes_our_own_child_is_reaped() {
+    assert!(part("part_that_adopts").status().unwrap().success());
+}
+
+#[test]
+#[ignore = "a part of another test"]
+fn part_that_adopts() {
+    if !is_part() {
+        return;
+    }
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
+    runtime().block_on(async {
+        let (_reader, _writer, child) = start(&sh("sleep 1000 & echo ready; cat")).await;
+        assert_eq!(end(&child).await, ChildExit::Code(0));
+        assert_gone(child.id());
+    });
+}
+
+#[test]
+fn handles_may_go_anywhere() {
+    fn anywhere<T: Send + Sync + Unpin + 'static>() {}
+    anywhere::<ChildCommand>();
+    anywhere::<ChildProcess>();
+    anywhere::<ChildReader>();
+    anywhere::<ChildWriter>();
+    anywhere::<Child>();
+    anywhere::<SpawnError>();
+}
