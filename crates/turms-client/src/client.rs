@@ -474,7 +474,9 @@ pub(crate) async fn check_output(client: &Client, name: &str, result: &ToolResul
     let known = match tools.get(name) {
         None if result.structured_content.is_some() => {
             // What cannot be listed cannot be checked either.
-            let _ = client.list_tools().bypass_cache().await;
+            if client.list_tools().bypass_cache().await.is_ok() {
+                tools.learn_missing(name);
+            }
             tools.get(name)
         }
         known => known,

@@ -11,6 +11,7 @@ use bytestring::ByteString;
 use futures_core::Stream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use turms_core::{Outgoing, Payload, Update};
 use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::session::RequestOptions;
@@ -208,6 +209,10 @@ impl Managed {
         if lock(&self.wanted).uris.remove(uri) { self.renew(single).await } else { Ok(()) }
     }
 
+    pub(crate) fn uris(&self) -> Vec<String> {
+        lock(&self.wanted).uris.iter().cloned().collect()
+    }
+
     /// Somebody takes the event stream: a server of 2026-07-28 tells of its lists only when asked to.
     pub(crate) fn hear_lists(single: Arc<Single>) {
         let new = !std::mem::replace(&mut lock(&single.managed.wanted).lists, true);
@@ -295,6 +300,9 @@ async fn start(
     }
 }
 
+/// How long listening has to last to count as something that works.
+const LASTING: Duration = Duration::from_secs(10);
+
 type Acknowledge = oneshot::Sender<Result<SubscriptionFilter, CallError>>;
 
 async fn keep_listening(single: Weak<Single>, filter: SubscriptionFilter, tell: Tell, acknowledge: Acknowledge) {
@@ -304,6 +312,7 @@ async fn keep_listening(single: Weak<Single>, filter: SubscriptionFilter, tell: 
         // If there is none, dropping the sender says so.
         let Some(live) = Single::wait_live(&single).await else { return };
         let heard = Arc::new(Mutex::new(acknowledge.take()));
+        let since = Instant::now();
         let ended = listen_once(&live, &filter, &tell, heard.clone()).await;
         drop(live);
         if let Some(waiting) = lock(&heard).take() {
@@ -312,7 +321,7 @@ async fn keep_listening(single: Weak<Single>, filter: SubscriptionFilter, tell: 
             return refuse(Some(waiting), error);
         }
         // A server that ended it well may have reasons to; one that is gone is waited for.
-        attempt += 1;
+        attempt = if since.elapsed() < LASTING { attempt + 1 } else { 1 };
         let supervised = single.upgrade().filter(|single| single.is_supervised());
         let Some(delay) = supervised.and_then(|single| single.backoff_delay(attempt + 1)) else { return };
         tokio::time::sleep(delay.min(Duration::from_secs(30))).await;

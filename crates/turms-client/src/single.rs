@@ -1,6 +1,6 @@
 //! The engine for one server: a connection at a time, rounds of questions, retries, and what is made anew after a loss.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -97,7 +97,7 @@ pub(crate) struct Live {
 
 #[derive(Debug)]
 struct Waiting {
-    subject: String,
+    subject: Arc<str>,
     since: Instant,
     cancel: crate::Cancel,
 }
@@ -217,14 +217,14 @@ impl Single {
     fn up(&self, live: Arc<Live>) {
         let (version, generation) = (live.version(), live.generation);
         let watcher = watch_connection(self.me.clone(), live.clone(), self.link.subscribe());
-        let closed = self.link.send_if_modified(|link| {
+        let opened = self.link.send_if_modified(|link| {
             let open = !matches!(link, Link::Closed(_));
             if open {
                 *link = Link::Up(live.clone());
             }
             open
         });
-        if !closed {
+        if !opened {
             // The client was closed while it reconnected.
             tokio::spawn(async move { live.channel.close().await });
             return;
@@ -282,7 +282,8 @@ impl Single {
             self.restore_one::<SetLevel>(live, SetLevelParams::new(level)).await;
         }
         if !version.has(Ability::ListenStreams) {
-            let watched: Vec<String> = lock(&self.watched).keys().cloned().collect();
+            // A server may be of another revision than it was.
+            let watched: BTreeSet<String> = lock(&self.watched).keys().cloned().chain(self.managed.uris()).collect();
             for uri in watched {
                 self.restore_one::<Subscribe>(live, ResourceParams::new(uri)).await;
             }
@@ -380,7 +381,9 @@ impl Single {
     }
 
     /// Makes a call, again if it was lost and that is safe.
-    async fn attempt(&self, job: &Job) -> Result<Performed, CallError> {
+    async fn attempt(&self, job: &Job, subject: &str) -> Result<Performed, CallError> {
+        // What is known of the tools is forgotten with the connection, so it is asked before.
+        let safe = job.is_safe_to_repeat(Some(&self.ear.tools));
         let patience = job.options.timeout.options(self.settings.timeout).timeout;
         let mut attempt = 0;
         if let Some(budget) = &self.budget {
@@ -389,7 +392,7 @@ impl Single {
         loop {
             let trial = self.admit(job)?;
             let mut mistaken = false;
-            let outcome = match self.live(&job.subject(), patience).await {
+            let outcome = match self.live(subject, patience).await {
                 Ok(live) => {
                     let outcome = self.rounds(&live, job).await;
                     mistaken = live.mistaken.load(Ordering::Relaxed);
@@ -404,21 +407,19 @@ impl Single {
                 continue;
             }
             attempt += 1;
-            if !self.may_repeat(job, &error, attempt) {
+            if !self.may_repeat(safe, &error, attempt) {
                 return Err(error);
             }
             tracing::debug!(target: "turms::client", %error, attempt, "trying again");
-            let subject = job.subject().into();
-            self.ear.events.publish(&Event::Retrying { subject, attempt });
+            self.ear.events.publish(&Event::Retrying { subject: subject.into(), attempt });
         }
     }
 
-    fn may_repeat(&self, job: &Job, error: &CallError, attempt: u32) -> bool {
+    fn may_repeat(&self, safe: bool, error: &CallError, attempt: u32) -> bool {
         if !error.is_disconnected() || self.is_closed() {
             return false;
         }
-        let safe = !error.may_have_run() || job.is_safe_to_repeat(Some(&self.ear.tools));
-        safe && self.budget.as_ref().is_some_and(|budget| budget.spend(attempt))
+        (safe || !error.may_have_run()) && self.budget.as_ref().is_some_and(|budget| budget.spend(attempt))
     }
 
     fn admit(&self, job: &Job) -> Result<Trial<'_>, CallError> {
@@ -601,9 +602,10 @@ impl Single {
     fn register(&self, job: &Job) -> Registered<'_> {
         let key = self.last_key.fetch_add(1, Ordering::Relaxed) + 1;
         let cancel = job.options.cancel.clone().unwrap_or_default();
-        let waiting = Waiting { subject: job.subject(), since: Instant::now(), cancel: cancel.clone() };
+        let subject: Arc<str> = job.subject().into();
+        let waiting = Waiting { subject: subject.clone(), since: Instant::now(), cancel: cancel.clone() };
         lock(&self.pending).insert(key, waiting);
-        Registered { single: self, key, cancel }
+        Registered { single: self, key, subject, cancel }
     }
 
     async fn tell(&self, notification: Notification) -> Result<(), CallError> {
@@ -645,7 +647,7 @@ impl Engine for Single {
                     CallErrorKind::Cancelled,
                     crate::Delivery::Unknown,
                 )),
-                outcome = self.attempt(&job) => outcome,
+                outcome = self.attempt(&job, &registered.subject) => outcome,
             }
         })
     }
@@ -768,7 +770,7 @@ impl Engine for Single {
             .iter()
             .map(|(key, waiting)| PendingCall {
                 key: *key,
-                subject: waiting.subject.clone(),
+                subject: waiting.subject.to_string(),
                 waiting: waiting.since.elapsed(),
             })
             .collect();
@@ -852,6 +854,7 @@ impl fmt::Debug for Live {
 struct Registered<'a> {
     single: &'a Single,
     key: u64,
+    subject: Arc<str>,
     cancel: crate::Cancel,
 }
 

@@ -36,6 +36,15 @@ impl KnownTools {
         }
     }
 
+    /// Takes note that a tool is not in the list, so that it is not looked for again.
+    pub(crate) fn learn_missing(&self, name: &str) {
+        let unknown = || Arc::new(KnownTool { safe: false, output: None, validator: OnceLock::new() });
+        let mut known = self.known();
+        if known.len() < Self::CAPACITY {
+            known.entry(name.to_owned()).or_insert_with(unknown);
+        }
+    }
+
     pub(crate) fn get(&self, name: &str) -> Option<Arc<KnownTool>> {
         self.known().get(name).cloned()
     }

@@ -26,6 +26,7 @@
 //!   [`Resource::builder`].
 //! - What a function may take beside its arguments implements [`FromCall`]; what it may return implements
 //!   [`IntoToolResult`], [`IntoPromptResult`] or [`IntoResourceResult`].
+//! - A [`Client`] talks to servers of every revision: see [`client`].
 //! - [`types`] has the types of the protocol; [`proto`] and [`core`] the layers below.
 //!
 //! # Types of your own
@@ -39,6 +40,9 @@
 //! serde = { version = "1", features = ["derive"] }
 //! ```
 
+#[doc(no_inline)]
+pub use turms_client as client;
+pub use turms_client::{Answers, ChildCommand, Client, ClientBuilder, Supervision};
 #[doc(no_inline)]
 pub use turms_core as core;
 #[doc(no_inline)]

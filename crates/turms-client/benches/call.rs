@@ -1,0 +1,105 @@
+//! What a client adds to a call: in process, over a pair in memory, and beside the bare connection.
+
+#![expect(missing_docs, reason = "divan writes functions that nobody calls")]
+
+use divan::Bencher;
+use serde_json::json;
+use tokio::runtime::Runtime;
+use turms_client::Client;
+use turms_core::transport::memory;
+use turms_core::{Connection, ConnectionOptions, Context, Outgoing, Payload, Request, Service};
+use turms_proto::session::{ClientOptions, VersionChoice};
+use turms_proto::types::{CallTool, CallToolParams, ClientCapabilities, Implementation, Outcome, ToolResult};
+use turms_proto::{Object, ProtocolVersion};
+use turms_server::{Args, Router, Server, Tool};
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Add {
+    a: f64,
+    b: f64,
+}
+
+fn main() {
+    divan::main();
+}
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
+
+fn router() -> Router {
+    let add = Tool::builder("add").handler_sync(|Args(add): Args<Add>| add.a + add.b);
+    Server::new("bench", "1").tool(add).build().expect("a server")
+}
+
+fn arguments() -> Object {
+    Object::encode(&json!({ "a": 1, "b": 2 })).expect("an object")
+}
+
+/// The floor in process: the router, called by hand.
+#[divan::bench]
+fn the_service_alone(bencher: Bencher<'_, '_>) {
+    let (runtime, router, arguments) = (runtime(), router(), arguments());
+    bencher.bench_local(|| {
+        runtime.block_on(async {
+            let params = CallToolParams::new("add").arguments(arguments.clone());
+            let answer = router.call(Request::new::<CallTool>(params), Context::in_process()).await;
+            answer.expect("an answer").take::<Outcome<ToolResult>>().expect("a result")
+        })
+    });
+}
+
+#[divan::bench]
+fn a_client_in_process(bencher: Bencher<'_, '_>) {
+    let (runtime, router, arguments) = (runtime(), router(), arguments());
+    let client = runtime.block_on(Client::builder("c", "1").connect_service(router)).expect("a client");
+    bencher.bench_local(|| runtime.block_on(async { client.call_tool("add", &arguments).await.expect("a result") }));
+}
+
+/// The floor over a pair: a connection without a client's face.
+#[divan::bench(args = [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28])]
+fn a_connection_over_a_pair(bencher: Bencher<'_, '_>, version: &ProtocolVersion) {
+    struct Deaf;
+    impl Service for Deaf {
+        fn call(&self, request: Request, _: Context) -> turms_core::CallFuture {
+            turms_core::CallFuture::now(Err(turms_proto::ErrorObject::method_not_found(&request.method)))
+        }
+    }
+    let (runtime, router, arguments) = (runtime(), router(), arguments());
+    let handle = runtime.block_on(async {
+        let (near, far) = memory();
+        tokio::spawn(async move { router.serve(far.0, far.1).await });
+        let options = ClientOptions::new(Implementation::new("c", "1"), ClientCapabilities::new())
+            .choice(VersionChoice::Only(*version));
+        let (connection, handle) = Connection::client(near.0, near.1, options, ConnectionOptions::default());
+        tokio::spawn(connection.run(Deaf));
+        handle.opened().await.expect("a connection");
+        handle
+    });
+    let meta = turms_proto::types::Meta::from(
+        &turms_proto::types::RequestMeta::new()
+            .protocol_version(version.as_str())
+            .client_capabilities(ClientCapabilities::new()),
+    );
+    bencher.bench_local(|| {
+        runtime.block_on(async {
+            let params = CallToolParams::new("add").arguments(arguments.clone());
+            let request = Outgoing::new("tools/call", Payload::new(params)).meta(meta.clone());
+            let answer = handle.ask(request).await.expect("an answer");
+            answer.decode::<Outcome<ToolResult>>().expect("a result")
+        })
+    });
+}
+
+#[divan::bench(args = [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28])]
+fn a_client_over_a_pair(bencher: Bencher<'_, '_>, version: &ProtocolVersion) {
+    let (runtime, router, arguments) = (runtime(), router(), arguments());
+    let client = runtime
+        .block_on(async {
+            let (near, far) = memory();
+            tokio::spawn(async move { router.serve(far.0, far.1).await });
+            Client::builder("c", "1").only_version(*version).connect_stream(near.0, near.1).await
+        })
+        .expect("a client");
+    bencher.bench_local(|| runtime.block_on(async { client.call_tool("add", &arguments).await.expect("a result") }));
+}
