@@ -1,7 +1,5 @@
 //! What a client adds to a call: in process, over a pair in memory, and beside the bare connection.
 
-#![expect(missing_docs, reason = "divan writes functions that nobody calls")]
-
 use divan::Bencher;
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -9,8 +7,10 @@ use turms_client::Client;
 use turms_core::transport::memory;
 use turms_core::{Connection, ConnectionOptions, Context, Outgoing, Payload, Request, Service};
 use turms_proto::session::{ClientOptions, VersionChoice};
-use turms_proto::types::{CallTool, CallToolParams, ClientCapabilities, Implementation, Outcome, ToolResult};
-use turms_proto::{Object, ProtocolVersion};
+use turms_proto::types::{
+    CallTool, CallToolParams, ClientCapabilities, Implementation, Meta, Outcome, RequestMeta, ToolResult,
+};
+use turms_proto::{Ability, Object, ProtocolVersion};
 use turms_server::{Args, Router, Server, Tool};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -76,11 +76,10 @@ fn a_connection_over_a_pair(bencher: Bencher<'_, '_>, version: &ProtocolVersion)
         handle.opened().await.expect("a connection");
         handle
     });
-    let meta = turms_proto::types::Meta::from(
-        &turms_proto::types::RequestMeta::new()
-            .protocol_version(version.as_str())
-            .client_capabilities(ClientCapabilities::new()),
-    );
+    let meta = version.has(Ability::Stateless).then(|| {
+        let meta = RequestMeta::new().protocol_version(version.as_str()).client_capabilities(ClientCapabilities::new());
+        Meta::from(&meta)
+    });
     bencher.bench_local(|| {
         runtime.block_on(async {
             let params = CallToolParams::new("add").arguments(arguments.clone());

@@ -1,6 +1,8 @@
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 /// Gives up calls from outside: hand a clone to any number of calls, and cancel them all at once.
 ///
@@ -12,36 +14,41 @@ use tokio::sync::watch;
 /// cancel.clone().cancel();
 /// assert!(cancel.is_cancelled());
 /// ```
-#[derive(Debug, Clone)]
-pub struct Cancel(Arc<watch::Sender<bool>>);
+#[derive(Debug, Clone, Default)]
+pub struct Cancel(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    cancelled: AtomicBool,
+    changed: Notify,
+}
 
 impl Cancel {
     /// One that nothing has been cancelled with.
     #[must_use]
     pub fn new() -> Self {
-        Self(Arc::new(watch::Sender::new(false)))
+        Self::default()
     }
 
     /// Gives up every call that has this, now and later.
     pub fn cancel(&self) {
-        self.0.send_replace(true);
+        self.0.cancelled.store(true, Ordering::Release);
+        self.0.changed.notify_waiters();
     }
 
     /// Whether it was used.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        *self.0.borrow()
+        self.0.cancelled.load(Ordering::Acquire)
     }
 
     /// Waits until it is used.
     pub async fn cancelled(&self) {
-        // It cannot be dropped while it is borrowed here.
-        let _ = self.0.subscribe().wait_for(|cancelled| *cancelled).await;
-    }
-}
-
-impl Default for Cancel {
-    fn default() -> Self {
-        Self::new()
+        let mut changed = pin!(self.0.changed.notified());
+        // From here on no change is missed, so looking once is enough.
+        changed.as_mut().enable();
+        if !self.is_cancelled() {
+            changed.await;
+        }
     }
 }

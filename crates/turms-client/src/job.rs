@@ -85,7 +85,7 @@ pub(crate) struct Job {
     pub(crate) method: ByteString,
     pub(crate) params: Params,
     /// The name of the tool or the prompt, or the URI.
-    pub(crate) name: Option<String>,
+    pub(crate) name: Option<Arc<str>>,
     pub(crate) options: CallOptions,
     pub(crate) decode: Decode,
 }
@@ -165,7 +165,7 @@ impl Job {
         T: MultiRound + serde::Serialize + Translate + Send + Sync + 'static,
     {
         let mut job = Self::with::<M>(params, options, decode_outcome::<T>);
-        job.name = Some(name);
+        job.name = Some(name.into());
         job
     }
 
@@ -184,10 +184,7 @@ impl Job {
 
     /// What the call is, for people.
     pub(crate) fn subject(&self) -> String {
-        match &self.name {
-            Some(name) => format!("{} {name:?}", self.method),
-            None => self.method.to_string(),
-        }
+        subject_of(&self.method, self.name.as_deref())
     }
 
     /// Whether the call may be repeated although it may have run.
@@ -211,6 +208,31 @@ impl Job {
             | Complete::NAME => true,
             _ => false,
         }
+    }
+}
+
+/// What a call is, for people.
+pub(crate) fn subject_of(method: &str, name: Option<&str>) -> String {
+    match name {
+        Some(name) => format!("{method} {name:?}"),
+        None => method.to_owned(),
+    }
+}
+
+/// Something that can say what it is, when it comes to that.
+pub(crate) trait Subject {
+    fn text(&self) -> String;
+}
+
+impl Subject for &Job {
+    fn text(&self) -> String {
+        self.subject()
+    }
+}
+
+impl Subject for &str {
+    fn text(&self) -> String {
+        (*self).to_owned()
     }
 }
 

@@ -24,9 +24,9 @@ use turms_proto::{Ability, Notification, Object, ProtocolVersion, RawJson};
 
 use crate::cache::{Cache, Changed};
 use crate::ear::Ear;
-use crate::error::{CallError, CallErrorKind};
+use crate::error::{CallError, CallErrorKind, Delivery};
 use crate::event::{BreakerState, ConnectionEvent, Event, Events};
-use crate::job::{CallOptions, Decoded, Engine, Job, Performed};
+use crate::job::{CallOptions, Decoded, Engine, Job, Performed, Subject, subject_of};
 use crate::listen::{self, Managed, Subscription};
 use crate::memory::VersionMemory;
 use crate::roots::Roots;
@@ -97,7 +97,8 @@ pub(crate) struct Live {
 
 #[derive(Debug)]
 struct Waiting {
-    subject: Arc<str>,
+    method: ByteString,
+    name: Option<Arc<str>>,
     since: Instant,
     cancel: crate::Cancel,
 }
@@ -322,7 +323,7 @@ impl Single {
     }
 
     /// The connection, waiting for another as long as one is being made.
-    pub(crate) async fn live(&self, subject: &str, patience: Option<Duration>) -> Result<Arc<Live>, CallError> {
+    pub(crate) async fn live(&self, subject: impl Subject, patience: Option<Duration>) -> Result<Arc<Live>, CallError> {
         if let Link::Up(live) = &*self.link.borrow() {
             return Ok(live.clone());
         }
@@ -337,7 +338,7 @@ impl Single {
             Ok(Link::Closed(error)) => CallErrorKind::NotConnected(error),
             _ => CallErrorKind::NotConnected(None),
         };
-        Err(CallError::not_sent(subject, kind))
+        Err(CallError::not_sent(subject.text(), kind))
     }
 
     /// The connection if there is one now.
@@ -381,7 +382,7 @@ impl Single {
     }
 
     /// Makes a call, again if it was lost and that is safe.
-    async fn attempt(&self, job: &Job, subject: &str) -> Result<Performed, CallError> {
+    async fn attempt(&self, job: &Job) -> Result<Performed, CallError> {
         // What is known of the tools is forgotten with the connection, so it is asked before.
         let safe = job.is_safe_to_repeat(Some(&self.ear.tools));
         let patience = job.options.timeout.options(self.settings.timeout).timeout;
@@ -392,7 +393,7 @@ impl Single {
         loop {
             let trial = self.admit(job)?;
             let mut mistaken = false;
-            let outcome = match self.live(subject, patience).await {
+            let outcome = match self.live(job, patience).await {
                 Ok(live) => {
                     let outcome = self.rounds(&live, job).await;
                     mistaken = live.mistaken.load(Ordering::Relaxed);
@@ -411,7 +412,7 @@ impl Single {
                 return Err(error);
             }
             tracing::debug!(target: "turms::client", %error, attempt, "trying again");
-            self.ear.events.publish(&Event::Retrying { subject: subject.into(), attempt });
+            self.ear.events.publish(&Event::Retrying { subject: job.subject().into(), attempt });
         }
     }
 
@@ -602,15 +603,15 @@ impl Single {
     fn register(&self, job: &Job) -> Registered<'_> {
         let key = self.last_key.fetch_add(1, Ordering::Relaxed) + 1;
         let cancel = job.options.cancel.clone().unwrap_or_default();
-        let subject: Arc<str> = job.subject().into();
-        let waiting = Waiting { subject: subject.clone(), since: Instant::now(), cancel: cancel.clone() };
+        let (method, name) = (job.method.clone(), job.name.clone());
+        let waiting = Waiting { method, name, since: Instant::now(), cancel: cancel.clone() };
         lock(&self.pending).insert(key, waiting);
-        Registered { single: self, key, subject, cancel }
+        Registered { single: self, key, cancel }
     }
 
     async fn tell(&self, notification: Notification) -> Result<(), CallError> {
         let subject = notification.method.to_string();
-        let live = self.live(&subject, Some(self.settings.timeout)).await?;
+        let live = self.live(subject.as_str(), Some(self.settings.timeout)).await?;
         live.channel.notify(notification).await.map_err(|error| CallError::of_peer(subject, error))
     }
 
@@ -640,14 +641,15 @@ impl Engine for Single {
     fn perform(&self, job: Job) -> BoxFuture<'_, Result<Performed, CallError>> {
         Box::pin(async move {
             let registered = self.register(&job);
+            let cancelled = |delivery| Err(CallError::new(job.subject(), CallErrorKind::Cancelled, delivery));
+            if registered.cancel.is_cancelled() {
+                return cancelled(Delivery::NotSent);
+            }
+            // Most calls in process are answered at once and never come to wait for the second.
             tokio::select! {
                 biased;
-                () = registered.cancel.cancelled() => Err(CallError::new(
-                    job.subject(),
-                    CallErrorKind::Cancelled,
-                    crate::Delivery::Unknown,
-                )),
-                outcome = self.attempt(&job, &registered.subject) => outcome,
+                outcome = self.attempt(&job) => outcome,
+                () = registered.cancel.cancelled() => cancelled(Delivery::Unknown),
             }
         })
     }
@@ -710,7 +712,7 @@ impl Engine for Single {
             if first {
                 let params = ResourceParams::new(&uri);
                 let mut job = Job::new::<Subscribe>(params, options);
-                job.name = Some(uri.clone());
+                job.name = Some(uri.as_str().into());
                 if let Err(error) = self.perform(job).await {
                     self.unwatch(&uri);
                     return Err(error);
@@ -728,7 +730,7 @@ impl Engine for Single {
             }
             if self.unwatch(&uri) {
                 let mut job = Job::new::<Unsubscribe>(ResourceParams::new(&uri), options);
-                job.name = Some(uri);
+                job.name = Some(uri.into());
                 self.perform(job).await?;
             }
             Ok(())
@@ -770,7 +772,7 @@ impl Engine for Single {
             .iter()
             .map(|(key, waiting)| PendingCall {
                 key: *key,
-                subject: waiting.subject.to_string(),
+                subject: subject_of(&waiting.method, waiting.name.as_deref()),
                 waiting: waiting.since.elapsed(),
             })
             .collect();
@@ -854,7 +856,6 @@ impl fmt::Debug for Live {
 struct Registered<'a> {
     single: &'a Single,
     key: u64,
-    subject: Arc<str>,
     cancel: crate::Cancel,
 }
 
