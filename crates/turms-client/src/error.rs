@@ -33,7 +33,7 @@ pub enum CallErrorKind {
     #[error("cancelled")]
     Cancelled,
     /// The connection ended before the answer came.
-    #[error("{0} before it answered")]
+    #[error("{}", .0.before("before it answered"))]
     Lost(Ended),
     /// There is no connection.
     #[error("there is no connection to the server")]

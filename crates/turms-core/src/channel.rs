@@ -159,16 +159,23 @@ impl Ended {
     }
 }
 
+impl Ended {
+    /// How it ended, before what: `"before it answered"`. The last words come last.
+    #[must_use]
+    pub fn before(&self, what: &str) -> String {
+        let how =
+            self.how.as_ref().map_or("the server closed the connection".to_owned(), |how| format!("the server {how}"));
+        let gap = if what.is_empty() { "" } else { " " };
+        match self.stderr.iter().rev().find(|line| !line.trim().is_empty()) {
+            Some(last) => format!("{how}{gap}{what}; the last it wrote was {last:?}"),
+            None => format!("{how}{gap}{what}"),
+        }
+    }
+}
+
 impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.how {
-            Some(how) => write!(f, "the server {how}")?,
-            None => f.write_str("the server closed the connection")?,
-        }
-        if let Some(last) = self.stderr.iter().rev().find(|line| !line.trim().is_empty()) {
-            write!(f, "; the last it wrote was {last:?}")?;
-        }
-        Ok(())
+        f.write_str(&self.before(""))
     }
 }
 
@@ -247,7 +254,7 @@ pub enum ConnectError {
     #[error(transparent)]
     Refused(#[from] OpenError),
     /// It was reached and went away before it had said how to speak to it.
-    #[error("{0} before the connection was open")]
+    #[error("{}", .0.before("before the connection was open"))]
     Ended(Ended),
     /// It did not become ready in time.
     #[error("the server was not ready within {0:?}")]
@@ -304,5 +311,10 @@ mod tests {
         assert_eq!(Ended::new().to_string(), "the server closed the connection");
         let ended = Ended::new().how("exited with status 1").stderr(vec!["no module".into(), " ".into()]);
         assert_eq!(ended.to_string(), r#"the server exited with status 1; the last it wrote was "no module""#);
+        let early = ConnectError::Ended(ended).to_string();
+        assert_eq!(
+            early,
+            r#"the server exited with status 1 before the connection was open; the last it wrote was "no module""#
+        );
     }
 }

@@ -1,0 +1,53 @@
+//! A client: starts the server that its arguments name, whatever revision it speaks, and shows what it offers.
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use turms::types::LoggingLevel;
+use turms::{ChildCommand, Client, Supervision};
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let Err(error) = explore().await else { return ExitCode::SUCCESS };
+    eprintln!("error: {error}");
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        eprintln!("  because {error}");
+        cause = error.source();
+    }
+    ExitCode::FAILURE
+}
+
+async fn explore() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let program = arguments.next().ok_or("usage: explore PROGRAM [ARGUMENT...]")?;
+    let command = ChildCommand::new(program).args(arguments).on_stderr(|line| eprintln!("server: {line:?}"));
+
+    let client = Client::builder("explore", "1.0.0")
+        .supervise(Supervision::new())
+        .log_level(LoggingLevel::Warning)
+        .connect_command(command)
+        .await?;
+
+    if let (Some(server), Some(version)) = (client.server_info(), client.protocol_version()) {
+        println!("{} {}, speaking {version}", server.name, server.version);
+    }
+    let capabilities = client.server_capabilities().unwrap_or_default();
+    if capabilities.tools.is_some() {
+        for tool in client.list_tools().await? {
+            println!("tool {}: {}", tool.name, tool.description.unwrap_or_default());
+        }
+    }
+    if capabilities.resources.is_some() {
+        for resource in client.list_resources().await? {
+            println!("resource {}", resource.uri);
+        }
+    }
+    if capabilities.prompts.is_some() {
+        for prompt in client.list_prompts().await? {
+            println!("prompt {}: {}", prompt.name, prompt.description.unwrap_or_default());
+        }
+    }
+    client.close().await;
+    Ok(())
+}

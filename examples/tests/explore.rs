@@ -1,0 +1,30 @@
+//! The client of `explore.rs`, run against the other examples.
+
+use std::process::Command;
+
+fn explore(arguments: &[&str]) -> (String, String, bool) {
+    let output = Command::new(env!("CARGO_BIN_EXE_explore")).args(arguments).output().expect("explore runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    (text(output.stdout), text(output.stderr), output.status.success())
+}
+
+#[test]
+fn it_shows_what_a_server_offers() {
+    let (shown, _, _) = explore(&[env!("CARGO_BIN_EXE_calculator")]);
+    assert_eq!(shown, "calculator 1.0.0, speaking 2026-07-28\ntool add: Adds two numbers.\n");
+    let (shown, _, _) = explore(&[env!("CARGO_BIN_EXE_notebook")]);
+    assert!(shown.contains("\nresource "), "{shown}");
+    assert!(shown.contains("\nprompt "), "{shown}");
+}
+
+#[test]
+fn it_says_why_a_server_cannot_be_reached() {
+    let (_, complaint, success) = explore(&["no-such-program-here"]);
+    assert!(!success);
+    let expected = "error: cannot reach \"no-such-program-here\"\n  because cannot start \"no-such-program-here\": there is no such program\n";
+    assert!(complaint.starts_with(expected), "{complaint}");
+    let (_, complaint, _) = explore(&["sh", "-c", "echo broken >&2; exit 3"]);
+    let expected =
+        "error: the server exited with status 3 before the connection was open; the last it wrote was \"broken\"\n";
+    assert!(complaint.ends_with(expected), "{complaint}");
+}
