@@ -16,8 +16,8 @@ use crate::client::{Arguments, Client, call_tool_params, get_prompt_params};
 use crate::error::{CallError, CallErrorKind};
 use crate::job::{CallOptions, Job, Timeout};
 
-/// Several calls that are made at once: in one batch where the revision has batches (2025-03-26), side by side elsewhere.
-/// Each has an outcome of its own.
+/// Several calls that are made at once: in one batch where the revision has batches (2025-03-26) and the server takes them,
+/// side by side elsewhere. Each has an outcome of its own.
 ///
 /// ```no_run
 /// # async fn example(client: turms_client::Client) -> Result<(), turms_client::CallError> {

@@ -261,8 +261,7 @@ impl Client {
         })
     }
 
-    /// Gathers several calls that are made at once: in one batch where the revision has batches, side by side elsewhere.
-    #[must_use]
+    /// Gathers several calls that are made at once: in one batch where the server takes batches, side by side elsewhere.
     pub fn batch(&self) -> Batch {
         Batch::new(self.clone())
     }
@@ -324,12 +323,13 @@ impl Client {
     }
 
     /// Gives up a call by its [key](PendingCall::key); false if it has an answer.
-    #[must_use]
+    #[expect(clippy::must_use_candidate, reason = "whoever cancels seldom cares whether it came too late")]
     pub fn cancel(&self, key: u64) -> bool {
         self.engine.cancel(key)
     }
 
     /// Gives up all calls that have no answer yet; how many.
+    #[expect(clippy::must_use_candidate, reason = "how many is of interest to few")]
     pub fn cancel_all(&self) -> usize {
         self.pending().into_iter().filter(|call| self.cancel(call.key)).count()
     }

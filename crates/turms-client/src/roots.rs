@@ -39,6 +39,7 @@ impl Roots {
     }
 
     /// One less; false if there was none with this URI.
+    #[expect(clippy::must_use_candidate, reason = "done for its effect")]
     pub fn remove(&self, uri: &str) -> bool {
         let mut roots = self.roots();
         let before = roots.len();

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use bytestring::ByteString;
-use tokio::sync::watch;
+use tokio::sync::{OnceCell, watch};
 use tokio::time::Instant;
 use turms_core::{
     BoxFuture, Channel, ConnectError, Connector, Ended, Established, Outgoing, Payload, PeerError, Update, Updates,
@@ -92,6 +92,8 @@ pub(crate) struct Live {
     verified: AtomicBool,
     /// Whether it has shown that it does not.
     mistaken: AtomicBool,
+    /// Whether it takes batches; found out before the first.
+    batches: OnceCell<bool>,
     ended: OnceLock<Ended>,
 }
 
@@ -178,6 +180,7 @@ impl Single {
             since: Instant::now(),
             verified: AtomicBool::new(verified),
             mistaken: AtomicBool::new(false),
+            batches: OnceCell::new(),
             ended: OnceLock::new(),
         }))
     }
@@ -530,10 +533,24 @@ impl Single {
         let answer = live.channel.request(request).await;
         match answer.map_err(|error| CallError::of_peer(job.subject(), error)) {
             Ok(payload) => {
-                live.verified.store(true, Ordering::Relaxed);
+                self.look_twice(live, &payload).await;
                 read(live, job, payload)
             }
             Err(error) => Err(self.judge(live, job, error).await),
+        }
+    }
+
+    /// The revision was only remembered: an answer shows whether it is still the right one. Some older servers answer even
+    /// without a handshake, but they do not say what kind of result it is.
+    async fn look_twice(&self, live: &Arc<Live>, answer: &Payload) {
+        if live.verified.load(Ordering::Relaxed) {
+            return;
+        }
+        let kind = !live.version().has(Ability::ResultType);
+        if kind || answer.as_raw().is_none_or(|raw| raw.member("resultType").is_some()) {
+            live.verified.store(true, Ordering::Relaxed);
+        } else {
+            self.verify(live).await;
         }
     }
 
@@ -600,6 +617,25 @@ impl Single {
         })
     }
 
+    /// Whether a server takes batches. Where the revision has them, every server must; but those on the official SDKs drop
+    /// them without a word. So a batch of pings is followed by a ping, and if that is answered first, the batch was dropped.
+    async fn takes_batches(&self, live: &Live) -> bool {
+        if !live.version().has(Ability::Batching) {
+            return false;
+        }
+        let options = RequestOptions::default().timeout(self.settings.timeout);
+        let ping =
+            || Outgoing::new(ByteString::from_static(Ping::NAME), Payload::new(EmptyParams::new())).options(options);
+        let find_out = async || {
+            tokio::select! {
+                biased;
+                answers = live.channel.batch(vec![ping(), ping()]) => answers.iter().all(Result::is_ok),
+                _ = live.channel.request(ping()) => false,
+            }
+        };
+        *live.batches.get_or_init(find_out).await
+    }
+
     fn register(&self, job: &Job) -> Registered<'_> {
         let key = self.last_key.fetch_add(1, Ordering::Relaxed) + 1;
         let cancel = job.options.cancel.clone().unwrap_or_default();
@@ -656,9 +692,9 @@ impl Engine for Single {
 
     fn perform_all(&self, jobs: Vec<Job>) -> BoxFuture<'_, Vec<Result<Performed, CallError>>> {
         Box::pin(async move {
-            let together = self.live_now().filter(|live| live.version().has(Ability::Batching));
-            let Some(live) = together else {
-                return join_all(jobs.into_iter().map(|job| self.perform(job)).collect()).await;
+            let live = match self.live_now() {
+                Some(live) if jobs.len() > 1 && self.takes_batches(&live).await => live,
+                _ => return join_all(jobs.into_iter().map(|job| self.perform(job)).collect()).await,
             };
             let mut outcomes: Vec<Option<Result<Performed, CallError>>> = Vec::new();
             let mut requests = Vec::new();

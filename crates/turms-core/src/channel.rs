@@ -163,12 +163,11 @@ impl Ended {
     /// How it ended, before what: `"before it answered"`. The last words come last.
     #[must_use]
     pub fn before(&self, what: &str) -> String {
-        let how =
-            self.how.as_ref().map_or("the server closed the connection".to_owned(), |how| format!("the server {how}"));
+        let how = self.how.as_deref().unwrap_or("closed the connection");
         let gap = if what.is_empty() { "" } else { " " };
         match self.stderr.iter().rev().find(|line| !line.trim().is_empty()) {
-            Some(last) => format!("{how}{gap}{what}; the last it wrote was {last:?}"),
-            None => format!("{how}{gap}{what}"),
+            Some(last) => format!("the server {how}{gap}{what}; the last it wrote was {last:?}"),
+            None => format!("the server {how}{gap}{what}"),
         }
     }
 }

@@ -1,0 +1,266 @@
+//! How connections begin anew, are remembered, and end.
+
+use std::sync::mpsc;
+
+use serde_json::json;
+use turms_client::{ChildCommand, Client, VersionMemory};
+use turms_proto::session::Dialect;
+use turms_proto::types::LoggingLevel;
+use turms_proto::{ErrorCode, ProtocolVersion};
+
+use crate::peer::{self, NODE_HANDSHAKE, NODE_STATELESS, PYTHON_HANDSHAKE, PYTHON_STATELESS, Peer};
+
+async fn remembering(memory: &VersionMemory, command: ChildCommand) -> Client {
+    peer::connect(peer::client().version_memory(memory.clone()), command).await
+}
+
+async fn echo(client: &Client, text: &str) {
+    assert_eq!(client.call_tool("echo", json!({ "text": text })).await.unwrap().text(), text);
+}
+
+#[tokio::test]
+async fn a_stateless_server_that_is_remembered_is_asked_nothing_beforehand() {
+    for peer in [&NODE_STATELESS, &PYTHON_STATELESS] {
+        let memory = VersionMemory::new();
+        remembering(&memory, peer.command()).await.close().await;
+        let client = remembering(&memory, peer.command()).await;
+        assert_eq!(client.stats().requests_sent, 0);
+        assert_eq!(client.protocol_version(), Some(ProtocolVersion::V2026_07_28));
+        assert_eq!(client.server_info().unwrap().name, peer.name);
+        client.read_resource("memo://hello").await.unwrap();
+        assert_eq!(client.stats().requests_sent, 1);
+        client.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_with_a_handshake_that_is_remembered_is_not_probed() {
+    for peer in [&NODE_HANDSHAKE, &PYTHON_HANDSHAKE] {
+        let memory = VersionMemory::new();
+        let client = remembering(&memory, peer.command()).await;
+        let probed = client.stats().failed;
+        client.close().await;
+        let client = remembering(&memory, peer.command()).await;
+        assert_eq!((probed, client.stats().failed), (1, 0));
+        assert_eq!(client.protocol_version(), Some(ProtocolVersion::V2025_11_25));
+        client.close().await;
+    }
+}
+
+/// Always the same command line, and thus the same server to a client, but not always the same program.
+fn disguised(peer: &Peer) -> ChildCommand {
+    let script = r#"exec "$PROGRAM" "$SCRIPT" --stateless-only"#;
+    ChildCommand::new("sh").args(["-c", script]).env("PROGRAM", peer.program()).env("SCRIPT", peer.script())
+}
+
+#[tokio::test]
+async fn a_server_that_has_stopped_shaking_hands_is_probed_anew() {
+    let memory = VersionMemory::new();
+    remembering(&memory, disguised(&NODE_HANDSHAKE)).await.close().await;
+    let identity = disguised(&NODE_STATELESS).to_string();
+    assert_eq!(memory.dialect(&identity), Some(Dialect::Handshake(ProtocolVersion::V2025_11_25)));
+
+    let client = remembering(&memory, disguised(&NODE_STATELESS)).await;
+    assert_eq!(client.protocol_version(), Some(ProtocolVersion::V2026_07_28));
+    echo(&client, "healed").await;
+    assert_eq!(memory.dialect(&identity), Some(Dialect::Stateless(ProtocolVersion::V2026_07_28)));
+    client.close().await;
+}
+
+/// The Python SDK insists on a handshake; the TypeScript SDK answers calls without one.
+#[tokio::test]
+async fn a_server_that_has_begun_to_shake_hands_is_probed_anew_when_a_call_fails() {
+    let memory = VersionMemory::new();
+    remembering(&memory, disguised(&PYTHON_STATELESS)).await.close().await;
+
+    let client = remembering(&memory, disguised(&PYTHON_HANDSHAKE)).await;
+    assert_eq!(client.protocol_version(), Some(ProtocolVersion::V2026_07_28));
+    echo(&client, "healed").await;
+    assert_eq!(client.protocol_version(), Some(ProtocolVersion::V2025_11_25));
+    assert_eq!(client.server_info().unwrap().name, "python-handshake");
+    client.close().await;
+}
+
+#[tokio::test]
+async fn a_client_that_cannot_be_asked_is_not_asked() {
+    for peer in [&NODE_HANDSHAKE, &NODE_STATELESS, &PYTHON_HANDSHAKE, &PYTHON_STATELESS] {
+        let client = peer::connect(peer::client(), peer.command()).await;
+        for tool in ["greet", "think", "roots"] {
+            let asked = client.call_tool(tool, json!({ "question": "Where?" })).await;
+            if peer.is_stateless() {
+                assert_eq!(asked.unwrap_err().server_error().unwrap().code, ErrorCode::MISSING_CLIENT_CAPABILITY);
+            } else {
+                assert!(asked.unwrap().failed());
+            }
+        }
+        client.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_log_level_that_was_given_beforehand_holds_from_the_first_call() {
+    for peer in [&NODE_HANDSHAKE, &NODE_STATELESS] {
+        let (sender, logs) = mpsc::channel();
+        let builder = peer::client()
+            .log_level(LoggingLevel::Warning)
+            .on_log(move |message| sender.send(message.data.decode::<String>().unwrap()).unwrap());
+        let client = peer::connect(builder, peer.command()).await;
+        for (text, level) in [("quiet", "notice"), ("loud", "warning")] {
+            client.call_tool("log", json!({ "text": text, "level": level })).await.unwrap();
+        }
+        assert_eq!(logs.try_iter().collect::<Vec<_>>(), ["loud"]);
+        client.close().await;
+    }
+}
+
+/// What needs the table of processes.
+#[cfg(target_os = "linux")]
+mod processes {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use turms_client::{ClientBuilder, ConnectionEvent, Event, Events, Status, Supervision};
+
+    use super::*;
+    use crate::process::{child_with, kill, left_of};
+    use crate::{eventually, soon};
+
+    /// A peer that can be told from those of other tests.
+    fn marked(peer: &Peer, test: &str) -> (ChildCommand, String) {
+        let mark = format!("--test={test}-{}", peer.name);
+        (peer.command().arg(&mark), mark)
+    }
+
+    async fn closes(builder: ClientBuilder, command: ChildCommand, mark: &str) {
+        let client = peer::connect(builder, command).await;
+        let id = child_with(mark);
+        soon("the end of the server", client.close()).await;
+        let left = left_of(id);
+        assert!(left.is_empty(), "{left:#?}");
+        assert_eq!(client.status(), Status::Closed);
+    }
+
+    #[tokio::test]
+    async fn closing_leaves_no_process() {
+        for peer in [&NODE_HANDSHAKE, &NODE_STATELESS, &PYTHON_HANDSHAKE, &PYTHON_STATELESS] {
+            let (command, mark) = marked(peer, "closing");
+            closes(peer::client().answers(peer::answers()), command, &mark).await;
+        }
+        closes(peer::client(), peer::everything().arg("--test=closing"), "stdio --test=closing").await;
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("interop/closing");
+        std::fs::create_dir_all(&directory).unwrap();
+        closes(peer::client(), peer::filesystem(&directory), "interop/closing").await;
+    }
+
+    #[tokio::test]
+    async fn closing_ends_a_server_that_is_still_at_work() {
+        for peer in [&NODE_HANDSHAKE, &NODE_STATELESS, &PYTHON_HANDSHAKE, &PYTHON_STATELESS] {
+            let (command, mark) = marked(peer, "at-work");
+            let client = peer::connect(peer::client(), command.exit_timeout(Duration::from_millis(100))).await;
+            let id = child_with(&mark);
+            let slow = tokio::spawn(client.call_tool("slow", json!({ "pause": 3_600_000 })).into_future());
+            eventually("a call that waits", || !client.pending().is_empty()).await;
+            echo(&client, "between").await;
+            soon("the end of the server", client.close()).await;
+            let left = left_of(id);
+            assert!(left.is_empty(), "{left:#?}");
+            let error = soon("the end of the call", slow).await.unwrap().unwrap_err();
+            assert!(error.is_disconnected() && error.may_have_run(), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn dropping_the_client_leaves_no_process() {
+        let (command, mark) = marked(&NODE_HANDSHAKE, "dropping");
+        let client = peer::connect(peer::client(), command).await;
+        let id = child_with(&mark);
+        let other = client.clone();
+        drop(client);
+        echo(&other, "not yet").await;
+        drop(other);
+        eventually("the end of every process", || left_of(id).is_empty()).await;
+    }
+
+    #[tokio::test]
+    async fn without_supervision_a_killed_server_ends_the_client() {
+        let (command, mark) = marked(&NODE_HANDSHAKE, "unsupervised");
+        let client = peer::connect(peer::client(), command).await;
+        let slow = tokio::spawn(client.call_tool("slow", json!({ "pause": 3_600_000 })).into_future());
+        eventually("a call that waits", || !client.pending().is_empty()).await;
+        echo(&client, "between").await;
+        kill(child_with(&mark));
+        let error = soon("the end of the call", slow).await.unwrap().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "tools/call \"slow\": the server was killed by signal 9 before it answered; it may have run"
+        );
+        eventually("the end of the client", || client.status() == Status::Closed).await;
+        let error = client.ping().await.unwrap_err();
+        assert!(error.is_disconnected() && !error.may_have_run(), "{error}");
+    }
+
+    async fn reconnected(events: &mut Events) -> (String, u64) {
+        let mut how = None;
+        let reconnected = events.find(|event| match event {
+            Event::Connection(ConnectionEvent::Lost(ended)) => {
+                how = ended.how;
+                None
+            }
+            Event::Connection(ConnectionEvent::Connected { generation, .. }) => Some(generation),
+            _ => None,
+        });
+        let generation = soon("another connection", reconnected).await.unwrap();
+        (how.unwrap_or_default(), generation)
+    }
+
+    /// Touches the counter until the client is told of it.
+    async fn is_told_again(client: &Client, events: &mut Events) {
+        let told = async {
+            loop {
+                client.call_tool("touch", ()).await.unwrap();
+                let told = events.find(|event| match event {
+                    Event::ResourceUpdated { .. } => Some(true),
+                    Event::ToolsChanged => Some(false),
+                    _ => None,
+                });
+                if tokio::time::timeout(Duration::from_millis(100), told).await == Ok(Some(true)) {
+                    return;
+                }
+            }
+        };
+        soon("a change of the counter", told).await;
+    }
+
+    #[tokio::test]
+    async fn with_supervision_a_killed_server_is_started_again() {
+        for peer in [&NODE_HANDSHAKE, &NODE_STATELESS] {
+            let (command, mark) = marked(peer, "supervised");
+            let builder = peer::client().supervise(Supervision::new()).answers(peer::answers());
+            let client = peer::connect(builder, command).await;
+            let mut events = client.events();
+            client.subscribe("memo://counter").await.unwrap();
+            let first = child_with(&mark);
+            kill(first);
+            assert_eq!(reconnected(&mut events).await, ("was killed by signal 9".to_owned(), 2));
+            echo(&client, "again").await;
+            assert_ne!(child_with(&mark), first);
+            let thought = client.call_tool("think", json!({ "question": "Where?" })).await.unwrap().text();
+            assert_eq!(thought, "parrot: Where? Paris.");
+            is_told_again(&client, &mut events).await;
+            client.close().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_right_after_the_kill_waits_for_the_next_server() {
+        let (command, mark) = marked(&NODE_STATELESS, "right-after");
+        let client = peer::connect(peer::client().supervise(Supervision::new()), command).await;
+        for _ in 0..3 {
+            kill(child_with(&mark));
+            // It may or may not be known by now that the connection is lost; a read is repeated either way.
+            let read = soon("an answer", client.read_resource("memo://hello").into_future()).await.unwrap();
+            assert_eq!(read.contents[0].text.as_deref(), Some("Hello from a peer."));
+        }
+        client.close().await;
+    }
+}

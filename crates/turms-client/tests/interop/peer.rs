@@ -1,0 +1,151 @@
+//! The peers: where they are, how they are started, and what each of them cannot do.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use turms_client::{Answers, ChildCommand, Client, ClientBuilder, Refusal, VersionMemory};
+use turms_proto::types::{CreateMessageResult, ElicitResult, Role, Root};
+use turms_proto::{Ability, Object, ProtocolVersion};
+
+use crate::{PATIENCE, soon};
+
+/// A server of ours on one of the official SDKs.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Peer {
+    /// What it calls itself.
+    pub(crate) name: &'static str,
+    language: Language,
+    script: &'static str,
+    /// The newest revision that it speaks.
+    pub(crate) newest: ProtocolVersion,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Language {
+    Node,
+    /// With the environment that its packages are in.
+    Python(&'static str),
+}
+
+pub(crate) const NODE_HANDSHAKE: Peer = Peer {
+    name: "node-handshake",
+    language: Language::Node,
+    script: "node/handshake.mjs",
+    newest: ProtocolVersion::V2025_11_25,
+};
+
+pub(crate) const NODE_STATELESS: Peer = Peer {
+    name: "node-stateless",
+    language: Language::Node,
+    script: "node/stateless.mjs",
+    newest: ProtocolVersion::V2026_07_28,
+};
+
+pub(crate) const PYTHON_HANDSHAKE: Peer = Peer {
+    name: "python-handshake",
+    language: Language::Python("python/handshake"),
+    script: "python/handshake.py",
+    newest: ProtocolVersion::V2025_11_25,
+};
+
+pub(crate) const PYTHON_STATELESS: Peer = Peer {
+    name: "python-stateless",
+    language: Language::Python("python/stateless"),
+    script: "python/stateless.py",
+    newest: ProtocolVersion::V2026_07_28,
+};
+
+impl Peer {
+    pub(crate) fn command(&self) -> ChildCommand {
+        ChildCommand::new(self.program()).arg(self.script())
+    }
+
+    /// What runs the script.
+    pub(crate) fn program(&self) -> PathBuf {
+        match self.language {
+            Language::Node => node(),
+            Language::Python(environment) => {
+                installed(&format!("{environment}/installed"));
+                installed(&format!("{environment}/bin/python"))
+            }
+        }
+    }
+
+    pub(crate) fn script(&self) -> PathBuf {
+        installed(self.script)
+    }
+
+    pub(crate) fn is_python(&self) -> bool {
+        matches!(self.language, Language::Python(_))
+    }
+
+    /// Whether it is on an SDK of the newer era, which answers clients of the older one, too.
+    pub(crate) fn is_stateless(&self) -> bool {
+        self.newest.has(Ability::Stateless)
+    }
+}
+
+pub(crate) fn everything() -> ChildCommand {
+    ChildCommand::new(node()).arg(installed(&published("server-everything"))).arg("stdio")
+}
+
+pub(crate) fn filesystem(directory: &Path) -> ChildCommand {
+    ChildCommand::new(node()).arg(installed(&published("server-filesystem"))).arg(directory)
+}
+
+fn published(name: &str) -> String {
+    format!("node/node_modules/@modelcontextprotocol/{name}/dist/index.js")
+}
+
+fn node() -> PathBuf {
+    installed("node/node_modules/installed");
+    "node".into()
+}
+
+/// Something that `cargo xtask peers` has put into `target/peers`.
+fn installed(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers").join(name);
+    assert!(path.exists(), "there is no target/peers/{name}: run `cargo xtask peers` before these tests");
+    path
+}
+
+/// A client that is patient and remembers nothing of earlier tests.
+pub(crate) fn client() -> ClientBuilder {
+    Client::builder("turms-interop", "1.0.0")
+        .version_memory(VersionMemory::new())
+        .probe_timeout(PATIENCE)
+        .handshake_timeout(PATIENCE)
+        .timeout(PATIENCE)
+}
+
+/// Who answers in most tests: a person called Ann who accepts, declines and cancels in turn, a model that knows Paris and
+/// keeps secrets, and one directory.
+pub(crate) fn answers() -> Answers {
+    let asked = AtomicUsize::new(0);
+    Answers::new()
+        .roots([Root::new("file:///srv/project").name("project")])
+        .sampling(|question| async move {
+            let asked = question.messages[0].content.as_slice()[0].as_text().unwrap_or_default();
+            match asked.contains("secret") {
+                true => Err(Refusal::rejected("it is a secret")),
+                false => Ok(CreateMessageResult::new(Role::Assistant, format!("{asked} Paris."), "parrot")),
+            }
+        })
+        .form(move |_| {
+            std::future::ready(match asked.fetch_add(1, Ordering::Relaxed) % 3 {
+                0 => ElicitResult::accept(object(r#"{"name":"Ann"}"#)),
+                1 => ElicitResult::decline(),
+                _ => ElicitResult::cancel(),
+            })
+        })
+}
+
+pub(crate) fn object(json: &'static str) -> Object {
+    Object::parse(json).unwrap()
+}
+
+pub(crate) async fn connect(builder: ClientBuilder, command: ChildCommand) -> Client {
+    let shown = command.to_string();
+    let connected = soon("a connection", builder.connect_command(command)).await;
+    connected.unwrap_or_else(|error| panic!("{shown}: {error}"))
+}
