@@ -1,5 +1,7 @@
 //! A client: starts the server that its arguments name, whatever revision it speaks, and shows what it offers.
 
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "showing is what it is for")]
+
 use std::error::Error;
 use std::process::ExitCode;
 
