@@ -172,6 +172,18 @@ impl ClientBuilder {
         self
     }
 
+    pub(crate) fn identity(&self) -> &Implementation {
+        &self.settings.info
+    }
+
+    pub(crate) fn usual_timeout(&self) -> Duration {
+        self.settings.timeout
+    }
+
+    pub(crate) fn shared_roots(&self) -> Option<&Roots> {
+        self.answers.shared_roots()
+    }
+
     /// Connects to a service in this process, such as a server's router.
     ///
     /// # Errors

@@ -9,11 +9,10 @@ use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::session::{Opened, Stats};
 use turms_proto::types::{
     CallTool, CallToolParams, Complete, CompleteParams, CompleteResult, Completion, CompletionArgument,
-    CompletionContext, Cursor, Discover, EmptyParams, GetPrompt, GetPromptParams, Implementation, ListPrompts,
-    ListPromptsResult, ListResourceTemplates, ListResourceTemplatesResult, ListResources, ListResourcesResult,
-    ListTools, ListToolsResult, LoggingLevel, Meta, Ping, Prompt, PromptResult, ReadResource, ReadResourceParams,
-    ReadResourceResult, Reference, Resource, ResourceTemplate, ServerCapabilities, SubscriptionFilter, Tool,
-    ToolResult, key,
+    CompletionContext, Cursor, GetPrompt, GetPromptParams, Implementation, ListPrompts, ListPromptsResult,
+    ListResourceTemplates, ListResourceTemplatesResult, ListResources, ListResourcesResult, ListTools, ListToolsResult,
+    LoggingLevel, Meta, Prompt, PromptResult, ReadResource, ReadResourceParams, ReadResourceResult, Reference,
+    Resource, ResourceTemplate, ServerCapabilities, SubscriptionFilter, Tool, ToolResult, key,
 };
 use turms_proto::{Ability, Notification, Object, ProtocolVersion, RawJson};
 
@@ -69,14 +68,7 @@ impl Client {
 
     /// Sees whether the server answers: with `ping`, or `server/discover` where there is no `ping`.
     pub fn ping(&self) -> Operation<()> {
-        Operation::new(self, |client, options| async move {
-            let pings = client.protocol_version().is_none_or(|version| version.has(Ability::Ping));
-            let job = match pings {
-                true => Job::new::<Ping>(EmptyParams::new(), options),
-                false => Job::new::<Discover>(EmptyParams::new(), options),
-            };
-            client.engine.perform(job).await.map(drop)
-        })
+        Operation::new(self, |client, options| async move { client.engine.ping(options).await })
     }
 
     /// All tools.
@@ -489,7 +481,12 @@ pub(crate) async fn check_output(client: &Client, name: &str, result: &ToolResul
     Err(CallError::answered(subject, CallErrorKind::Output(violations)))
 }
 
-async fn read_resource(client: Client, uri: String, options: CallOptions) -> Result<ReadResourceResult, CallError> {
+/// Reads a resource, or takes it from the cache if it may be.
+pub(crate) async fn read_resource(
+    client: Client,
+    uri: String,
+    options: CallOptions,
+) -> Result<ReadResourceResult, CallError> {
     let key = Key::new::<ReadResource>(&uri);
     let cache = client.engine.cache();
     if !options.bypass_cache
@@ -511,11 +508,11 @@ async fn read_resource(client: Client, uri: String, options: CallOptions) -> Res
 
 /// Keeps what is worth knowing of tools, and leaves out those that cannot be called.
 pub(crate) fn look_at_tools(client: &Client, page: &mut ListToolsResult) {
+    // Where many servers stand behind the client, each was looked at by its own.
+    let Some(known) = client.engine.tools() else { return };
     let mirrors = client.protocol_version().is_some_and(|version| version.has(Ability::HeaderMirroring));
     if mirrors {
         leave_out_invalid(&mut page.tools);
     }
-    if let Some(known) = client.engine.tools() {
-        known.learn(&page.tools);
-    }
+    known.learn(&page.tools);
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use turms_core::{ConnectError, Ended, PeerError};
 use turms_proto::session::{RequestError, SessionError};
-use turms_proto::{DecodeError, ErrorObject, ProtocolVersion};
+use turms_proto::{DecodeError, ErrorCode, ErrorObject, ProtocolVersion};
 
 /// Why a call has no result, and whether it may have run all the same.
 ///
@@ -78,6 +78,12 @@ pub enum CallErrorKind {
     /// No server has what was asked for.
     #[error("no server has it")]
     NoSuchServer,
+    /// Of many servers some failed: those that all had to do it, or all those that could have.
+    #[error("{}", each_of(.0))]
+    Servers(Vec<(String, CallError)>),
+    /// It is for one server to answer, and the client stands for many.
+    #[error("this is for one server to answer, and there are many here: ask the one that Fleet::get gives")]
+    NeedsOneServer,
 }
 
 /// How far a call got.
@@ -129,6 +135,25 @@ impl CallError {
         Self::new(subject, kind, delivery)
     }
 
+    /// The same, by what the caller knows the call as.
+    pub(crate) fn about(mut self, subject: impl Into<String>) -> Self {
+        self.0.subject = subject.into();
+        self
+    }
+
+    /// Some of many servers failed.
+    pub(crate) fn of_servers(subject: impl Into<String>, failures: Vec<(String, Self)>) -> Self {
+        let deliveries = || failures.iter().map(|(_, error)| error.delivery());
+        let delivery = if deliveries().any(|delivery| delivery == Delivery::Unknown) {
+            Delivery::Unknown
+        } else if deliveries().all(|delivery| delivery == Delivery::NotSent) {
+            Delivery::NotSent
+        } else {
+            Delivery::Answered
+        };
+        Self::new(subject, CallErrorKind::Servers(failures), delivery)
+    }
+
     /// What the call was: the method, and the name of the tool, the prompt or the resource.
     #[must_use]
     pub fn subject(&self) -> &str {
@@ -153,10 +178,14 @@ impl CallError {
         self.0.delivery == Delivery::Unknown
     }
 
-    /// Whether the server did not answer in time.
+    /// Whether the server did not answer in time; of many servers, none of those that failed.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
-        matches!(self.0.kind, CallErrorKind::TimedOut(_))
+        match &self.0.kind {
+            CallErrorKind::TimedOut(_) => true,
+            CallErrorKind::Servers(failures) => failures.iter().all(|(_, error)| error.is_timeout()),
+            _ => false,
+        }
     }
 
     /// Whether the call was cancelled here.
@@ -165,10 +194,20 @@ impl CallError {
         matches!(self.0.kind, CallErrorKind::Cancelled)
     }
 
-    /// Whether there is no connection, or none any more.
+    /// Whether there is no connection, or none any more; of many servers, to none of those that failed.
     #[must_use]
     pub fn is_disconnected(&self) -> bool {
-        matches!(self.0.kind, CallErrorKind::Lost(_) | CallErrorKind::NotConnected(_))
+        match &self.0.kind {
+            CallErrorKind::Lost(_) | CallErrorKind::NotConnected(_) => true,
+            CallErrorKind::Servers(failures) => failures.iter().all(|(_, error)| error.is_disconnected()),
+            _ => false,
+        }
+    }
+
+    /// Whether no server has what was asked for.
+    #[must_use]
+    pub fn is_unknown_everywhere(&self) -> bool {
+        matches!(self.0.kind, CallErrorKind::NoSuchServer)
     }
 
     /// The error that the server answered with, if it did.
@@ -185,6 +224,8 @@ impl CallError {
     pub fn into_wire(self) -> ErrorObject {
         match self.0.kind {
             CallErrorKind::Server(error) => error,
+            CallErrorKind::NoSuchServer => ErrorObject::invalid_params(self.to_string()),
+            CallErrorKind::NeedsOneServer => ErrorObject::new(ErrorCode::METHOD_NOT_FOUND, self.to_string()),
             _ => ErrorObject::internal(self.to_string()),
         }
     }
@@ -213,6 +254,21 @@ impl std::error::Error for CallError {
     }
 }
 
+/// What failed at each server. There is no one source, so each is told with its own.
+fn each_of(failures: &[(String, CallError)]) -> String {
+    let each = failures.iter().map(|(server, error)| {
+        let mut told = format!("server {server:?}: {}", error.kind());
+        let mut source = std::error::Error::source(error);
+        while let Some(cause) = source {
+            told.push_str(": ");
+            told.push_str(&cause.to_string());
+            source = cause.source();
+        }
+        told
+    });
+    each.collect::<Vec<_>>().join("; ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -234,5 +290,21 @@ mod tests {
             "resources/read \"a://b\": the server answered: no such resource (-32602 invalid params)"
         );
         assert_eq!(error.into_wire(), ErrorObject::invalid_params("no such resource"));
+    }
+    #[test]
+    fn failures_of_many_servers_are_told_one_by_one() {
+        let dead = |why: &str| {
+            let why = ConnectError::unreachable("files", why);
+            CallError::not_sent("ping", CallErrorKind::NotConnected(Some(why)))
+        };
+        let error = CallError::of_servers("ping", vec![("files".into(), dead("no such program"))]);
+        assert_eq!(
+            error.to_string(),
+            "ping: server \"files\": there is no connection to the server: cannot reach files: no such program"
+        );
+        assert!(error.is_disconnected() && !error.may_have_run() && !error.is_timeout());
+        let slow = CallError::of_peer("ping", PeerError::Request(RequestError::TimedOut(Duration::from_secs(1))));
+        let error = CallError::of_servers("ping", vec![("a".into(), dead("gone")), ("b".into(), slow)]);
+        assert!(!error.is_disconnected() && !error.is_timeout() && error.may_have_run());
     }
 }

@@ -102,7 +102,14 @@ pub enum BreakerState {
 /// Where events come from and go to. Publishing never waits.
 #[derive(Default)]
 pub(crate) struct EventHub {
-    subscribers: Mutex<Vec<Subscriber>>,
+    subscribers: Mutex<Subscribers>,
+}
+
+#[derive(Default)]
+struct Subscribers {
+    all: Vec<Subscriber>,
+    /// Whether nothing will happen any more.
+    closed: bool,
 }
 
 struct Subscriber {
@@ -117,13 +124,16 @@ impl EventHub {
     pub(crate) fn subscribe(&self) -> Events {
         let (sender, receiver) = mpsc::channel(Self::CAPACITY);
         let missed = Arc::new(AtomicU64::new(0));
-        lock(&self.subscribers).push(Subscriber { sender, missed: missed.clone() });
-        Events { receiver, missed }
+        let mut subscribers = lock(&self.subscribers);
+        if !subscribers.closed {
+            subscribers.all.push(Subscriber { sender, missed: missed.clone() });
+        }
+        Events(Source::Hub { receiver, missed })
     }
 
     pub(crate) fn publish(&self, event: &Event) {
         let mut subscribers = lock(&self.subscribers);
-        subscribers.retain(|subscriber| {
+        subscribers.all.retain(|subscriber| {
             match subscriber.sender.try_send(event.clone()) {
                 Ok(()) => {}
                 Err(mpsc::error::TrySendError::Full(_)) => {
@@ -139,25 +149,32 @@ impl EventHub {
         self.publish(&Event::Connection(event));
     }
 
-    /// Ends all streams.
+    /// Ends all streams, also those that are taken later.
     pub(crate) fn close(&self) {
-        lock(&self.subscribers).clear();
+        *lock(&self.subscribers) = Subscribers { all: Vec::new(), closed: true };
     }
 }
 
 impl fmt::Debug for EventHub {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EventHub").field("subscribers", &lock(&self.subscribers).len()).finish()
+        f.debug_struct("EventHub").field("subscribers", &lock(&self.subscribers).all.len()).finish()
     }
 }
 
 /// A stream of what happens. It ends when the client is closed or dropped.
-pub struct Events {
-    receiver: mpsc::Receiver<Event>,
-    missed: Arc<AtomicU64>,
+pub struct Events(Source);
+
+enum Source {
+    Hub { receiver: mpsc::Receiver<Event>, missed: Arc<AtomicU64> },
+    Merged(Pin<Box<dyn Stream<Item = Event> + Send + Sync>>),
 }
 
 impl Events {
+    /// Events that others have gathered.
+    pub(crate) fn merged(events: impl Stream<Item = Event> + Send + Sync + 'static) -> Self {
+        Self(Source::Merged(Box::pin(events)))
+    }
+
     /// The next event; `None` when there will be no more.
     pub async fn next(&mut self) -> Option<Event> {
         std::future::poll_fn(|task| self.poll_event(task)).await
@@ -172,12 +189,16 @@ impl Events {
         }
     }
 
-    fn poll_event(&mut self, task: &mut Context<'_>) -> Poll<Option<Event>> {
+    pub(crate) fn poll_event(&mut self, task: &mut Context<'_>) -> Poll<Option<Event>> {
+        let (receiver, missed) = match &mut self.0 {
+            Source::Hub { receiver, missed } => (receiver, missed),
+            Source::Merged(events) => return events.as_mut().poll_next(task),
+        };
         // What was missed came after all that could still be kept, and is told when that has been read.
-        let read_all = self.receiver.is_empty();
-        match self.receiver.poll_recv(task) {
-            Poll::Pending | Poll::Ready(None) if read_all && self.missed.load(Ordering::Relaxed) > 0 => {
-                Poll::Ready(Some(Event::Missed(self.missed.swap(0, Ordering::Relaxed))))
+        let read_all = receiver.is_empty();
+        match receiver.poll_recv(task) {
+            Poll::Pending | Poll::Ready(None) if read_all && missed.load(Ordering::Relaxed) > 0 => {
+                Poll::Ready(Some(Event::Missed(missed.swap(0, Ordering::Relaxed))))
             }
             poll => poll,
         }
@@ -220,5 +241,6 @@ mod tests {
         assert!(matches!(slow.next().await, Some(Event::Missed(3))));
         hub.close();
         assert!(slow.next().await.is_none());
+        assert!(hub.subscribe().next().await.is_none());
     }
 }

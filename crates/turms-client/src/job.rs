@@ -10,11 +10,11 @@ use turms_proto::method::Method;
 use turms_proto::revision::Translate;
 use turms_proto::session::{Opened, RequestOptions, Stats};
 use turms_proto::types::{
-    CallTool, Complete, Discover, EmptyResult, GetPrompt, InputRequired, ListPrompts, ListResourceTemplates,
-    ListResources, ListTools, LoggingLevel, Meta, MultiRound, Outcome, Ping, ProgressParams, ReadResource, ResultType,
-    SubscriptionFilter,
+    CallTool, Complete, Discover, EmptyParams, EmptyResult, GetPrompt, InputRequired, ListPrompts,
+    ListResourceTemplates, ListResources, ListTools, LoggingLevel, Meta, MultiRound, Outcome, Ping, ProgressParams,
+    ReadResource, ResultType, SubscriptionFilter,
 };
-use turms_proto::{DecodeError, EncodeError, Notification, Object, ProtocolVersion, RawJson};
+use turms_proto::{Ability, DecodeError, EncodeError, Notification, Object, ProtocolVersion, RawJson};
 
 use crate::cache::Cache;
 use crate::cancel::Cancel;
@@ -30,6 +30,15 @@ use crate::tool::KnownTools;
 pub(crate) trait Engine: Send + Sync + 'static {
     fn perform(&self, job: Job) -> BoxFuture<'_, Result<Performed, CallError>>;
     fn perform_all(&self, jobs: Vec<Job>) -> BoxFuture<'_, Vec<Result<Performed, CallError>>>;
+    /// Sees whether the server answers: with `ping`, or `server/discover` where there is no `ping`.
+    fn ping(&self, options: CallOptions) -> BoxFuture<'_, Result<(), CallError>> {
+        let pings = self.opened().is_none_or(|opened| opened.dialect.version().has(Ability::Ping));
+        let job = match pings {
+            true => Job::new::<Ping>(EmptyParams::new(), options),
+            false => Job::new::<Discover>(EmptyParams::new(), options),
+        };
+        Box::pin(async move { self.perform(job).await.map(drop) })
+    }
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), CallError>>;
     fn set_log_level(&self, level: LoggingLevel, options: CallOptions) -> BoxFuture<'_, Result<(), CallError>>;
     fn subscribe(&self, uri: String, options: CallOptions) -> BoxFuture<'_, Result<(), CallError>>;

@@ -21,7 +21,7 @@ use turms_proto::types::{
 };
 use turms_proto::{Ability, Notification};
 
-use crate::error::{CallError, CallErrorKind};
+use crate::error::{CallError, CallErrorKind, Delivery};
 use crate::event::{Event, Events};
 use crate::job::{CallOptions, Engine as _};
 use crate::single::{Live, Single, lock};
@@ -64,7 +64,12 @@ impl Drop for Task {
 
 impl Subscription {
     /// How many changes may be left unread; more are left out.
-    const CAPACITY: usize = 1024;
+    pub(crate) const CAPACITY: usize = 1024;
+
+    /// Changes that a task gathers.
+    pub(crate) fn new(changes: mpsc::Receiver<Change>, acknowledged: SubscriptionFilter, task: JoinHandle<()>) -> Self {
+        Self { changes, acknowledged, task: Task(task) }
+    }
 
     /// What the server said it will tell of what it was asked to.
     #[must_use]
@@ -187,7 +192,7 @@ pub(crate) struct Managed {
     current: tokio::sync::Mutex<Option<Task>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 struct Wanted {
     lists: bool,
     uris: BTreeSet<String>,
@@ -218,12 +223,28 @@ impl Managed {
         let new = !std::mem::replace(&mut lock(&single.managed.wanted).lists, true);
         let listens = single.live_now().is_some_and(|live| live.version().has(Ability::ListenStreams));
         if new && listens {
-            tokio::spawn(async move {
-                if let Err(error) = single.managed.renew(&single).await {
-                    tracing::debug!(target: "turms::client", %error, "the server does not tell of changes");
-                }
-            });
+            Self::renew_apart(single);
         }
+    }
+
+    /// There is a connection again. What came to be wanted while there was none could not be asked for then; what was
+    /// listened to before listens again by itself.
+    pub(crate) fn resume(single: Arc<Single>) {
+        let listens = single.live_now().is_some_and(|live| live.version().has(Ability::ListenStreams));
+        let idle = |current: &Option<Task>| current.as_ref().is_none_or(|task| task.0.is_finished());
+        let idle = single.managed.current.try_lock().is_ok_and(|current| idle(&current));
+        let wanted = *lock(&single.managed.wanted) != Wanted::default();
+        if listens && idle && wanted {
+            Self::renew_apart(single);
+        }
+    }
+
+    fn renew_apart(single: Arc<Single>) {
+        tokio::spawn(async move {
+            if let Err(error) = single.managed.renew(&single).await {
+                tracing::debug!(target: "turms::client", %error, "the server does not tell of changes");
+            }
+        });
     }
 
     /// Listens to what is wanted now, and only then stops listening to what was wanted before.
@@ -286,7 +307,8 @@ fn is_empty(filter: &SubscriptionFilter) -> bool {
 
 type Tell = Arc<dyn Fn(Notification) + Send + Sync>;
 
-/// Listens in a task of its own, again after every loss; waits until the server has said what it will tell.
+/// Listens in a task of its own, again after every loss; waits until the server has said what it will tell, but not for
+/// ever: whoever waits keeps the client alive.
 async fn start(
     single: &Single,
     filter: SubscriptionFilter,
@@ -294,9 +316,11 @@ async fn start(
 ) -> Result<(Task, SubscriptionFilter), CallError> {
     let (acknowledge, acknowledged) = oneshot::channel();
     let task = Task(tokio::spawn(keep_listening(single.weak(), filter, tell, acknowledge)));
-    match acknowledged.await {
-        Ok(acknowledged) => acknowledged.map(|filter| (task, filter)),
-        Err(_) => Err(CallError::not_sent(Listen::NAME, CallErrorKind::NotConnected(None))),
+    let patience = single.patience();
+    match tokio::time::timeout(patience, acknowledged).await {
+        Ok(Ok(acknowledged)) => acknowledged.map(|filter| (task, filter)),
+        Ok(Err(_)) => Err(CallError::not_sent(Listen::NAME, CallErrorKind::NotConnected(None))),
+        Err(_) => Err(CallError::new(Listen::NAME, CallErrorKind::TimedOut(patience), Delivery::Unknown)),
     }
 }
 

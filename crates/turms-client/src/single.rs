@@ -1,6 +1,6 @@
 //! The engine for one server: a connection at a time, rounds of questions, retries, and what is made anew after a loss.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -24,11 +24,12 @@ use turms_proto::{Ability, Notification, Object, ProtocolVersion, RawJson};
 
 use crate::cache::{Cache, Changed};
 use crate::ear::Ear;
-use crate::error::{CallError, CallErrorKind, Delivery};
+use crate::error::{CallError, CallErrorKind};
 use crate::event::{BreakerState, ConnectionEvent, Event, Events};
-use crate::job::{CallOptions, Decoded, Engine, Job, Performed, Subject, subject_of};
+use crate::job::{CallOptions, Decoded, Engine, Job, Performed, Subject};
 use crate::listen::{self, Managed, Subscription};
 use crate::memory::VersionMemory;
+use crate::pending::PendingCalls;
 use crate::roots::Roots;
 use crate::state::{PendingCall, Status};
 use crate::supervision::{Admission, BreakerSwitch, RetryBudget, Supervision};
@@ -66,8 +67,7 @@ pub(crate) struct Single {
     /// Which resources are watched, and by how many, where the revision has a request for it.
     watched: Mutex<BTreeMap<String, usize>>,
     pub(crate) managed: Managed,
-    pending: Mutex<HashMap<u64, Waiting>>,
-    last_key: AtomicU64,
+    pending: PendingCalls,
     breaker: Option<BreakerSwitch>,
     budget: Option<RetryBudget>,
 }
@@ -97,14 +97,6 @@ pub(crate) struct Live {
     ended: OnceLock<Ended>,
 }
 
-#[derive(Debug)]
-struct Waiting {
-    method: ByteString,
-    name: Option<Arc<str>>,
-    since: Instant,
-    cancel: crate::Cancel,
-}
-
 /// How long a connection has to last to count as one that works.
 const LASTING: Duration = Duration::from_secs(10);
 
@@ -131,8 +123,7 @@ impl Single {
             log_level: Mutex::new(settings.log_level),
             watched: Mutex::default(),
             managed: Managed::default(),
-            pending: Mutex::default(),
-            last_key: AtomicU64::new(0),
+            pending: PendingCalls::default(),
             breaker: supervision(&settings).and_then(|it| it.breaker.clone()).map(BreakerSwitch::new),
             budget: supervision(&settings).and_then(|it| it.retry.clone()).map(RetryBudget::new),
             settings,
@@ -350,6 +341,11 @@ impl Single {
             Link::Up(live) => Some(live.clone()),
             _ => None,
         }
+    }
+
+    /// How long calls usually wait for their answers.
+    pub(crate) fn patience(&self) -> Duration {
+        self.settings.timeout
     }
 
     pub(crate) fn is_supervised(&self) -> bool {
@@ -636,15 +632,6 @@ impl Single {
         *live.batches.get_or_init(find_out).await
     }
 
-    fn register(&self, job: &Job) -> Registered<'_> {
-        let key = self.last_key.fetch_add(1, Ordering::Relaxed) + 1;
-        let cancel = job.options.cancel.clone().unwrap_or_default();
-        let (method, name) = (job.method.clone(), job.name.clone());
-        let waiting = Waiting { method, name, since: Instant::now(), cancel: cancel.clone() };
-        lock(&self.pending).insert(key, waiting);
-        Registered { single: self, key, cancel }
-    }
-
     async fn tell(&self, notification: Notification) -> Result<(), CallError> {
         let subject = notification.method.to_string();
         let live = self.live(subject.as_str(), Some(self.settings.timeout)).await?;
@@ -676,17 +663,8 @@ impl Single {
 impl Engine for Single {
     fn perform(&self, job: Job) -> BoxFuture<'_, Result<Performed, CallError>> {
         Box::pin(async move {
-            let registered = self.register(&job);
-            let cancelled = |delivery| Err(CallError::new(job.subject(), CallErrorKind::Cancelled, delivery));
-            if registered.cancel.is_cancelled() {
-                return cancelled(Delivery::NotSent);
-            }
-            // Most calls in process are answered at once and never come to wait for the second.
-            tokio::select! {
-                biased;
-                outcome = self.attempt(&job) => outcome,
-                () = registered.cancel.cancelled() => cancelled(Delivery::Unknown),
-            }
+            let cancel = job.options.cancel.clone();
+            self.pending.track(&job, cancel, self.attempt(&job)).await
         })
     }
 
@@ -804,21 +782,11 @@ impl Engine for Single {
     }
 
     fn pending(&self) -> Vec<PendingCall> {
-        let mut pending: Vec<_> = lock(&self.pending)
-            .iter()
-            .map(|(key, waiting)| PendingCall {
-                key: *key,
-                subject: subject_of(&waiting.method, waiting.name.as_deref()),
-                waiting: waiting.since.elapsed(),
-            })
-            .collect();
-        pending.sort_by_key(|call| call.key);
-        pending
+        self.pending.list()
     }
 
     fn cancel(&self, key: u64) -> bool {
-        let cancel = lock(&self.pending).get(&key).map(|waiting| waiting.cancel.clone());
-        cancel.inspect(crate::Cancel::cancel).is_some()
+        self.pending.cancel(key)
     }
 
     fn roots(&self) -> Option<&Roots> {
@@ -885,19 +853,6 @@ impl Live {
 impl fmt::Debug for Live {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Live").field("generation", &self.generation).finish_non_exhaustive()
-    }
-}
-
-/// A call that is in the list of those without an answer, until this is dropped.
-struct Registered<'a> {
-    single: &'a Single,
-    key: u64,
-    cancel: crate::Cancel,
-}
-
-impl Drop for Registered<'_> {
-    fn drop(&mut self) {
-        lock(&self.single.pending).remove(&self.key);
     }
 }
 
@@ -972,7 +927,8 @@ async fn reconnect(me: Weak<Single>) {
         match single.open().await {
             Ok(live) => {
                 single.restore(&live).await;
-                return single.up(live);
+                single.up(live);
+                return Managed::resume(single);
             }
             Err(error) => {
                 tracing::debug!(target: "turms::client", %error, attempt, "could not reconnect");

@@ -1,0 +1,81 @@
+//! What connects to a server that a configuration names.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use turms_core::transport::ChildCommand;
+use turms_core::{ConnectError, Connector};
+
+use crate::config::{ServerEntry, Target, UrlTransport};
+
+/// Makes of an entry of a configuration what connects to it.
+pub(super) type Connectors = Arc<dyn Fn(&str, &ServerEntry) -> Result<Arc<dyn Connector>, ConnectError> + Send + Sync>;
+
+/// What is done about an entry unless somebody says otherwise: programs are started, addresses need a transport that this
+/// crate does not bring.
+pub(super) fn usual(server: &str, entry: &ServerEntry) -> Result<Arc<dyn Connector>, ConnectError> {
+    let missing = match &entry.target {
+        Target::Command { program, args, env, cwd } => {
+            return Ok(Arc::new(command(program, args, env, cwd.as_deref())));
+        }
+        Target::Url { transport, .. } => MissingTransport(match transport {
+            UrlTransport::Unstated | UrlTransport::StreamableHttp => "Streamable HTTP",
+            UrlTransport::Sse => "HTTP+SSE",
+            UrlTransport::WebSocket => "WebSocket",
+        }),
+    };
+    Err(ConnectError::unreachable(format!("server {server:?}"), missing))
+}
+
+fn command(program: &str, args: &[String], env: &IndexMap<String, Option<String>>, cwd: Option<&Path>) -> ChildCommand {
+    let mut command = ChildCommand::new(program).args(args);
+    for (name, value) in env {
+        command = match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    match cwd {
+        Some(directory) => command.cwd(directory),
+        None => command,
+    }
+}
+
+/// Nothing here speaks what the entry wants.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no transport for {0} here; give one with FleetBuilder::connectors")]
+struct MissingTransport(&'static str);
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn an_address_without_a_transport_says_which_is_missing() {
+        let config = Config::parse(
+            r#"{"mcpServers":{
+                "http":{"url":"https://example.com/mcp"},
+                "sse":{"url":"https://example.com/sse","type":"sse"},
+                "ws":{"url":"wss://example.com/mcp"}
+            }}"#,
+        );
+        for (name, entry) in config.unwrap().servers() {
+            let error = usual(name, &entry.unwrap()).err().unwrap();
+            assert_eq!(error.to_string(), format!("cannot reach server {name:?}"));
+            let missing = match name {
+                "http" => "Streamable HTTP",
+                "sse" => "HTTP+SSE",
+                _ => "WebSocket",
+            };
+            let why = error.source().unwrap().to_string();
+            assert_eq!(
+                why,
+                format!("there is no transport for {missing} here; give one with FleetBuilder::connectors")
+            );
+        }
+    }
+}

@@ -1,0 +1,114 @@
+use std::fmt;
+use std::sync::Arc;
+
+use turms_core::{ConnectError, Connector};
+use turms_proto::ProtocolVersion;
+use turms_proto::types::Implementation;
+
+use crate::config::{EntryError, ServerEntry};
+use crate::error::{CallError, CallErrorKind};
+use crate::state::Status;
+
+/// A server of a fleet, and how it stands.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Member {
+    /// Its name in the fleet.
+    pub name: String,
+    /// What its tools and prompts begin with, if names have prefixes.
+    pub prefix: Option<String>,
+    /// How the connection to it stands. A server that was never reached is closed.
+    pub status: Status,
+    /// The revision that is spoken with it.
+    pub version: Option<ProtocolVersion>,
+    /// Who it says it is. For people and logs.
+    pub info: Option<Implementation>,
+    /// Why it is of no use now, or not of all that it could be.
+    pub failure: Option<MemberError>,
+}
+
+/// Why a server of a fleet is of no use.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum MemberError {
+    /// Its entry in the configuration is wrong.
+    #[error(transparent)]
+    Entry(Arc<EntryError>),
+    /// It could not be reached.
+    #[error(transparent)]
+    Connect(ConnectError),
+    /// It is connected, but what it has could not be listed the last time.
+    #[error(transparent)]
+    List(CallError),
+    /// The connection was lost, and another is tried.
+    #[error("the connection was lost, and another is tried")]
+    Lost,
+    /// The connection has ended.
+    #[error("the connection has ended")]
+    Ended,
+    /// The fleet has no server of this name.
+    #[error("the fleet has no server of this name")]
+    Unknown,
+    /// The fleet has a server of this name already.
+    #[error("the fleet has a server of this name already")]
+    NameTaken,
+    /// It came as a client that was connected elsewhere, so nothing here can connect it again.
+    #[error("it was connected elsewhere, and cannot be connected again here")]
+    ConnectedElsewhere,
+    /// The fleet is closed.
+    #[error("the fleet is closed")]
+    FleetClosed,
+}
+
+impl MemberError {
+    /// Whether the configuration has to be mended before the server can be reached.
+    #[must_use]
+    pub fn is_misconfigured(&self) -> bool {
+        matches!(self, Self::Entry(_))
+    }
+
+    /// Whether the server did not answer in time.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        match self {
+            Self::Connect(error) => error.is_timeout(),
+            Self::List(error) => error.is_timeout(),
+            _ => false,
+        }
+    }
+
+    /// What to say to a call that would have gone to the server.
+    pub(super) fn call_error(&self, server: &str) -> CallErrorKind {
+        match self {
+            Self::Connect(error) => CallErrorKind::NotConnected(Some(error.clone())),
+            Self::Entry(error) => {
+                let unreachable = ConnectError::unreachable(format!("server {server:?}"), error.clone());
+                CallErrorKind::NotConnected(Some(unreachable))
+            }
+            _ => CallErrorKind::NotConnected(None),
+        }
+    }
+}
+
+/// How a server is reached.
+#[derive(Clone)]
+pub(super) enum Origin {
+    Connector(Arc<dyn Connector>),
+    /// As a configuration says; what connects it is asked for each time.
+    Entry(Arc<ServerEntry>),
+    /// Not at all: what the configuration says is wrong.
+    Broken(Arc<EntryError>),
+    /// It came as a client.
+    Elsewhere,
+}
+
+impl fmt::Debug for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connector(connector) => f.debug_tuple("Connector").field(&connector.identity()).finish(),
+            Self::Entry(entry) => f.debug_tuple("Entry").field(entry).finish(),
+            Self::Broken(error) => f.debug_tuple("Broken").field(error).finish(),
+            Self::Elsewhere => f.write_str("Elsewhere"),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The calls that have no answer yet.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bytestring::ByteString;
+use tokio::time::Instant;
+
+use crate::cancel::Cancel;
+use crate::error::{CallError, CallErrorKind, Delivery};
+use crate::job::{Job, subject_of};
+use crate::single::lock;
+use crate::state::PendingCall;
+
+/// Who waits, and how to make them wait no more.
+#[derive(Debug, Default)]
+pub(crate) struct PendingCalls {
+    waiting: Mutex<HashMap<u64, Waiting>>,
+    last_key: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    label: Label,
+    since: Instant,
+    cancel: Cancel,
+}
+
+/// What a call is; said only when it comes to that.
+#[derive(Debug, Clone)]
+pub(crate) struct Label {
+    method: ByteString,
+    name: Option<Arc<str>>,
+}
+
+impl Label {
+    fn text(&self) -> String {
+        subject_of(&self.method, self.name.as_deref())
+    }
+}
+
+impl From<&Job> for Label {
+    fn from(job: &Job) -> Self {
+        Self { method: job.method.clone(), name: job.name.clone() }
+    }
+}
+
+impl From<String> for Label {
+    fn from(subject: String) -> Self {
+        Self { method: subject.into(), name: None }
+    }
+}
+
+impl PendingCalls {
+    /// Makes a call that can be seen and cancelled until it has ended.
+    pub(crate) async fn track<T>(
+        &self,
+        label: impl Into<Label>,
+        cancel: Option<Cancel>,
+        call: impl Future<Output = Result<T, CallError>>,
+    ) -> Result<T, CallError> {
+        let (label, cancel) = (label.into(), cancel.unwrap_or_default());
+        let cancelled = |delivery| Err(CallError::new(label.text(), CallErrorKind::Cancelled, delivery));
+        if cancel.is_cancelled() {
+            return cancelled(Delivery::NotSent);
+        }
+        let _registered = self.register(label.clone(), cancel.clone());
+        // Most calls in process are answered at once and never come to wait for the second.
+        tokio::select! {
+            biased;
+            outcome = call => outcome,
+            () = cancel.cancelled() => cancelled(Delivery::Unknown),
+        }
+    }
+
+    fn register(&self, label: Label, cancel: Cancel) -> Registered<'_> {
+        let key = self.last_key.fetch_add(1, Ordering::Relaxed) + 1;
+        lock(&self.waiting).insert(key, Waiting { label, since: Instant::now(), cancel });
+        Registered { calls: self, key }
+    }
+
+    /// All of them, the oldest first.
+    pub(crate) fn list(&self) -> Vec<PendingCall> {
+        let mut pending: Vec<_> = lock(&self.waiting)
+            .iter()
+            .map(|(key, waiting)| PendingCall {
+                key: *key,
+                subject: waiting.label.text(),
+                waiting: waiting.since.elapsed(),
+            })
+            .collect();
+        pending.sort_by_key(|call| call.key);
+        pending
+    }
+
+    /// Gives one up; false if there is none of this key.
+    pub(crate) fn cancel(&self, key: u64) -> bool {
+        let cancel = lock(&self.waiting).get(&key).map(|waiting| waiting.cancel.clone());
+        cancel.inspect(Cancel::cancel).is_some()
+    }
+}
+
+/// A call that is in the list until this is dropped.
+struct Registered<'a> {
+    calls: &'a PendingCalls,
+    key: u64,
+}
+
+impl Drop for Registered<'_> {
+    fn drop(&mut self) {
+        lock(&self.calls.waiting).remove(&self.key);
+    }
+}
