@@ -149,6 +149,11 @@ impl Answers {
         self
     }
 
+    /// Whether there is a person who opens pages.
+    pub(crate) fn visits_pages(&self) -> bool {
+        self.url.is_some()
+    }
+
     pub(crate) fn shared_roots(&self) -> Option<&Roots> {
         self.roots.as_ref()
     }

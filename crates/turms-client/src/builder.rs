@@ -175,11 +175,6 @@ impl ClientBuilder {
     pub(crate) fn identity(&self) -> &Implementation {
         &self.settings.info
     }
-
-    pub(crate) fn usual_timeout(&self) -> Duration {
-        self.settings.timeout
-    }
-
     pub(crate) fn shared_roots(&self) -> Option<&Roots> {
         self.answers.shared_roots()
     }

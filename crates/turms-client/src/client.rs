@@ -157,7 +157,8 @@ impl Client {
         Operation::new(self, move |client, options| read_resource(client, uri, options))
     }
 
-    /// Gets a prompt. The arguments are anything that is written as a JSON object of strings, or `()` for none.
+    /// Gets a prompt. The arguments are anything that is written as a JSON object of strings, or `()` for none; what is `None`
+    /// in it is not given.
     pub fn get_prompt(&self, name: impl Into<String>, arguments: impl Serialize) -> Operation<PromptResult> {
         let (name, arguments) = (name.into(), Arguments::of(&arguments));
         Operation::new(self, move |client, options| async move {
@@ -214,7 +215,7 @@ impl Client {
 
     /// Listens to changes on its own account. Works in every revision.
     pub fn listen(&self, filter: SubscriptionFilter) -> Operation<Subscription> {
-        Operation::new(self, move |client, _| async move { client.engine.listen(filter).await })
+        Operation::new(self, move |client, options| async move { client.engine.listen(filter, options).await })
     }
 
     /// Tells the server something that the protocol defines.
@@ -436,13 +437,15 @@ pub(crate) fn get_prompt_params(name: &str, arguments: Arguments) -> Result<GetP
     let subject = format!("{} {name:?}", GetPrompt::NAME);
     let mut params = GetPromptParams::new(name);
     if let Some(arguments) = arguments.object(&subject)? {
-        let arguments = arguments.decode().map_err(|error| {
+        let arguments: BTreeMap<String, Option<String>> = arguments.decode().map_err(|error| {
             CallError::not_sent(
                 &*subject,
                 CallErrorKind::Unwritable(format!("arguments of prompts are strings: {error}")),
             )
         })?;
-        params.arguments = Some(arguments);
+        // A field of a struct that is `None` is an argument that is not given.
+        let given = arguments.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        params.arguments = Some(given.collect());
     }
     Ok(params)
 }

@@ -125,6 +125,8 @@ impl EventHub {
         let (sender, receiver) = mpsc::channel(Self::CAPACITY);
         let missed = Arc::new(AtomicU64::new(0));
         let mut subscribers = lock(&self.subscribers);
+        // Where nothing happens, publishing does not see who has gone.
+        subscribers.all.retain(|subscriber| !subscriber.sender.is_closed());
         if !subscribers.closed {
             subscribers.all.push(Subscriber { sender, missed: missed.clone() });
         }
@@ -241,6 +243,17 @@ mod tests {
         assert!(matches!(slow.next().await, Some(Event::Missed(3))));
         hub.close();
         assert!(slow.next().await.is_none());
+        assert!(hub.subscribe().next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn subscribers_that_have_gone_are_forgotten_and_those_who_come_too_late_hear_nothing() {
+        let hub = EventHub::default();
+        for _ in 0..10 {
+            drop(hub.subscribe());
+        }
+        assert_eq!(lock(&hub.subscribers).all.len(), 1);
+        hub.close();
         assert!(hub.subscribe().next().await.is_none());
     }
 }

@@ -43,7 +43,11 @@ pub(crate) trait Engine: Send + Sync + 'static {
     fn set_log_level(&self, level: LoggingLevel, options: CallOptions) -> BoxFuture<'_, Result<(), CallError>>;
     fn subscribe(&self, uri: String, options: CallOptions) -> BoxFuture<'_, Result<(), CallError>>;
     fn unsubscribe(&self, uri: String, options: CallOptions) -> BoxFuture<'_, Result<(), CallError>>;
-    fn listen(&self, filter: SubscriptionFilter) -> BoxFuture<'_, Result<Subscription, CallError>>;
+    fn listen(
+        &self,
+        filter: SubscriptionFilter,
+        options: CallOptions,
+    ) -> BoxFuture<'_, Result<Subscription, CallError>>;
     fn events(&self) -> Events;
     fn status(&self) -> Status;
     fn opened(&self) -> Option<Arc<Opened>>;

@@ -1,8 +1,9 @@
 //! Listening to changes: one lasting request with a filter since 2026-07-28, notifications that come unasked before.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -187,40 +188,18 @@ impl Drop for Watched {
 /// What the event stream of a client needs to hear: one listen request for all of it.
 #[derive(Debug, Default)]
 pub(crate) struct Managed {
-    wanted: Mutex<Wanted>,
+    /// Whether somebody wants to hear of lists.
+    lists: AtomicBool,
+    /// Which resources are watched, and by how many.
+    watched: Mutex<BTreeMap<String, usize>>,
     /// Held while the request is made anew, so that two changes of what is wanted come one after the other.
     current: tokio::sync::Mutex<Option<Task>>,
 }
 
-#[derive(Debug, Default, PartialEq)]
-struct Wanted {
-    lists: bool,
-    uris: BTreeSet<String>,
-}
-
 impl Managed {
-    pub(crate) async fn subscribe(&self, single: &Single, uri: String) -> Result<(), CallError> {
-        if !lock(&self.wanted).uris.insert(uri.clone()) {
-            return Ok(());
-        }
-        let renewed = self.renew(single).await;
-        if renewed.is_err() {
-            lock(&self.wanted).uris.remove(&uri);
-        }
-        renewed
-    }
-
-    pub(crate) async fn unsubscribe(&self, single: &Single, uri: &str) -> Result<(), CallError> {
-        if lock(&self.wanted).uris.remove(uri) { self.renew(single).await } else { Ok(()) }
-    }
-
-    pub(crate) fn uris(&self) -> Vec<String> {
-        lock(&self.wanted).uris.iter().cloned().collect()
-    }
-
     /// Somebody takes the event stream: a server of 2026-07-28 tells of its lists only when asked to.
     pub(crate) fn hear_lists(single: Arc<Single>) {
-        let new = !std::mem::replace(&mut lock(&single.managed.wanted).lists, true);
+        let new = !single.managed.lists.swap(true, Ordering::Relaxed);
         let listens = single.live_now().is_some_and(|live| live.version().has(Ability::ListenStreams));
         if new && listens {
             Self::renew_apart(single);
@@ -233,7 +212,7 @@ impl Managed {
         let listens = single.live_now().is_some_and(|live| live.version().has(Ability::ListenStreams));
         let idle = |current: &Option<Task>| current.as_ref().is_none_or(|task| task.0.is_finished());
         let idle = single.managed.current.try_lock().is_ok_and(|current| idle(&current));
-        let wanted = *lock(&single.managed.wanted) != Wanted::default();
+        let wanted = single.managed.lists.load(Ordering::Relaxed) || !lock(&single.managed.watched).is_empty();
         if listens && idle && wanted {
             Self::renew_apart(single);
         }
@@ -247,8 +226,34 @@ impl Managed {
         });
     }
 
+    /// The resources that are watched.
+    pub(crate) fn watched(&self) -> Vec<String> {
+        lock(&self.watched).keys().cloned().collect()
+    }
+
+    /// Counts one more who watches a resource, until what comes back is dropped without being kept.
+    pub(crate) fn watch<'a>(&'a self, uri: &'a str) -> Watching<'a> {
+        let mut watched = lock(&self.watched);
+        let count = watched.entry(uri.to_owned()).or_default();
+        *count += 1;
+        Watching { managed: self, uri, first: *count == 1, kept: false }
+    }
+
+    /// Counts one less; whether it was the last.
+    pub(crate) fn unwatch(&self, uri: &str) -> bool {
+        let mut watched = lock(&self.watched);
+        match watched.get_mut(uri) {
+            Some(count) if *count > 1 => {
+                *count -= 1;
+                false
+            }
+            Some(_) => watched.remove(uri).is_some(),
+            None => false,
+        }
+    }
+
     /// Listens to what is wanted now, and only then stops listening to what was wanted before.
-    async fn renew(&self, single: &Single) -> Result<(), CallError> {
+    pub(crate) async fn renew(&self, single: &Single) -> Result<(), CallError> {
         let mut current = self.current.lock().await;
         let live = single.live(Listen::NAME, None).await?;
         let filter = self.filter(live.server().map(|server| &server.capabilities));
@@ -270,19 +275,39 @@ impl Managed {
     }
 
     fn filter(&self, capabilities: Option<&ServerCapabilities>) -> SubscriptionFilter {
-        let wanted = lock(&self.wanted);
         let mut filter = SubscriptionFilter::new();
-        if wanted.lists {
+        if self.lists.load(Ordering::Relaxed) {
             let all = SubscriptionFilter::new()
                 .tools_list_changed(true)
                 .prompts_list_changed(true)
                 .resources_list_changed(true);
             filter = capabilities.map_or_else(|| all.clone(), |capabilities| honoured(&all, capabilities));
         }
-        if !wanted.uris.is_empty() {
-            filter.resource_subscriptions = Some(wanted.uris.iter().cloned().collect());
-        }
+        filter.resource_subscriptions = Some(self.watched()).filter(|watched| !watched.is_empty());
         filter
+    }
+}
+
+/// Somebody who begins to watch a resource. Dropped before it is kept, it was given up.
+pub(crate) struct Watching<'a> {
+    managed: &'a Managed,
+    uri: &'a str,
+    /// Whether nobody did before.
+    pub(crate) first: bool,
+    kept: bool,
+}
+
+impl Watching<'_> {
+    pub(crate) fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Watching<'_> {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.managed.unwatch(self.uri);
+        }
     }
 }
 

@@ -60,24 +60,26 @@ impl PendingCalls {
         cancel: Option<Cancel>,
         call: impl Future<Output = Result<T, CallError>>,
     ) -> Result<T, CallError> {
-        let (label, cancel) = (label.into(), cancel.unwrap_or_default());
+        let label = label.into();
+        let registered = self.register(label.clone(), cancel);
         let cancelled = |delivery| Err(CallError::new(label.text(), CallErrorKind::Cancelled, delivery));
-        if cancel.is_cancelled() {
+        if registered.cancel.is_cancelled() {
             return cancelled(Delivery::NotSent);
         }
-        let _registered = self.register(label.clone(), cancel.clone());
         // Most calls in process are answered at once and never come to wait for the second.
         tokio::select! {
             biased;
             outcome = call => outcome,
-            () = cancel.cancelled() => cancelled(Delivery::Unknown),
+            () = registered.cancel.cancelled() => cancelled(Delivery::Unknown),
         }
     }
 
-    fn register(&self, label: Label, cancel: Cancel) -> Registered<'_> {
+    /// Puts a call in the list.
+    pub(crate) fn register(&self, label: impl Into<Label>, cancel: Option<Cancel>) -> Registered<'_> {
         let key = self.last_key.fetch_add(1, Ordering::Relaxed) + 1;
-        lock(&self.waiting).insert(key, Waiting { label, since: Instant::now(), cancel });
-        Registered { calls: self, key }
+        let (label, cancel) = (label.into(), cancel.unwrap_or_default());
+        lock(&self.waiting).insert(key, Waiting { label, since: Instant::now(), cancel: cancel.clone() });
+        Registered { calls: self, key, cancel }
     }
 
     /// All of them, the oldest first.
@@ -102,9 +104,10 @@ impl PendingCalls {
 }
 
 /// A call that is in the list until this is dropped.
-struct Registered<'a> {
+pub(crate) struct Registered<'a> {
     calls: &'a PendingCalls,
     key: u64,
+    pub(crate) cancel: Cancel,
 }
 
 impl Drop for Registered<'_> {

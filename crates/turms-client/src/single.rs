@@ -1,6 +1,5 @@
 //! The engine for one server: a connection at a time, rounds of questions, retries, and what is made anew after a loss.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -13,12 +12,12 @@ use turms_core::{
     BoxFuture, Channel, ConnectError, Connector, Ended, Established, Outgoing, Payload, PeerError, Update, Updates,
 };
 use turms_proto::method::{Method, Notification as NotificationMethod};
-use turms_proto::revision::{method_info, raise_url_elicitation};
+use turms_proto::revision::{Translate as _, method_info, raise_url_elicitation};
 use turms_proto::session::{ClientOptions, Dialect, Opened, RequestOptions, Stats, VersionChoice};
 use turms_proto::types::{
-    CallTool, ClientCapabilities, Discover, DiscoverResult, EmptyParams, Implementation, InputRequired, LoggingLevel,
-    Meta, Ping, RequestMeta, ResourceParams, RootsListChanged, SetLevel, SetLevelParams, Subscribe, SubscriptionFilter,
-    Unsubscribe,
+    CallTool, ClientCapabilities, Discover, DiscoverResult, EmptyParams, Implementation, InputRequired, Listen,
+    LoggingLevel, Meta, Ping, RequestMeta, ResourceParams, RootsListChanged, SetLevel, SetLevelParams, Subscribe,
+    SubscriptionFilter, Unsubscribe,
 };
 use turms_proto::{Ability, Notification, Object, ProtocolVersion, RawJson};
 
@@ -64,8 +63,6 @@ pub(crate) struct Single {
     /// How many attempts to reconnect were made since a connection last lasted.
     attempts: AtomicU32,
     log_level: Mutex<Option<LoggingLevel>>,
-    /// Which resources are watched, and by how many, where the revision has a request for it.
-    watched: Mutex<BTreeMap<String, usize>>,
     pub(crate) managed: Managed,
     pending: PendingCalls,
     breaker: Option<BreakerSwitch>,
@@ -121,7 +118,6 @@ impl Single {
             generations: AtomicU64::new(0),
             attempts: AtomicU32::new(0),
             log_level: Mutex::new(settings.log_level),
-            watched: Mutex::default(),
             managed: Managed::default(),
             pending: PendingCalls::default(),
             breaker: supervision(&settings).and_then(|it| it.breaker.clone()).map(BreakerSwitch::new),
@@ -159,8 +155,11 @@ impl Single {
             (None, Some(server)) => Arc::new(Opened::new(opened.dialect, Some(server))),
             _ => opened,
         };
-        if let Some(server) = &identity {
-            self.settings.memory.remember(server, &opened);
+        // What this client was told to speak says nothing of what the server would speak to others.
+        let unbound =
+            self.settings.choice == VersionChoice::Auto || opened.dialect.version() == ProtocolVersion::LATEST;
+        if let Some(server) = identity.filter(|_| unbound) {
+            self.settings.memory.remember(&server, &opened);
         }
         let generation = self.generations.fetch_add(1, Ordering::Relaxed) + 1;
         Ok(Arc::new(Live {
@@ -201,9 +200,11 @@ impl Single {
 
     fn request_meta(&self, dialect: Dialect) -> Option<Meta> {
         let Dialect::Stateless(version) = dialect else { return None };
+        let mut capabilities = self.settings.capabilities.clone();
+        capabilities.lower(version);
         let mut meta = RequestMeta::new()
             .protocol_version(version.as_str())
-            .client_capabilities(self.settings.capabilities.clone())
+            .client_capabilities(capabilities)
             .client_info(self.settings.info.clone());
         meta.log_level = *lock(&self.log_level);
         Some(Meta::from(&meta))
@@ -256,6 +257,7 @@ impl Single {
             tokio::spawn(reconnect(self.me.clone()));
         } else {
             self.ear.events.connection(ConnectionEvent::Closed);
+            self.ear.events.close();
         }
     }
 
@@ -278,8 +280,7 @@ impl Single {
         }
         if !version.has(Ability::ListenStreams) {
             // A server may be of another revision than it was.
-            let watched: BTreeSet<String> = lock(&self.watched).keys().cloned().chain(self.managed.uris()).collect();
-            for uri in watched {
+            for uri in self.managed.watched() {
                 self.restore_one::<Subscribe>(live, ResourceParams::new(uri)).await;
             }
         }
@@ -436,23 +437,28 @@ impl Single {
 
     /// Makes a call on one connection, answering what the server asks in between.
     async fn rounds(&self, live: &Arc<Live>, job: &Job) -> Result<Performed, CallError> {
+        let most = self.settings.max_rounds;
+        let too_many = || CallError::answered(job.subject(), CallErrorKind::TooManyRounds(most));
+        let visits = live.version().has(Ability::ElicitationIds) && self.ear.answers.visits_pages();
         let mut params = job.params.payload();
-        for round in 0..=self.settings.max_rounds {
-            let required = match self.exchange(live, job, params).await {
+        for round in 0..=most {
+            // That a page was visited may be told together with the error that wants it.
+            let events = visits.then(|| self.ear.events.subscribe());
+            params = match self.exchange(live, job, params).await {
                 Ok(Decoded::Complete(payload)) => return Ok(Performed { payload, answered: round > 0 }),
-                Ok(Decoded::Input(required)) => required,
                 Ok(Decoded::Task) => {
                     return Err(CallError::answered(job.subject(), CallErrorKind::UnexpectedTask));
                 }
+                // Nobody is asked for what would not be sent any more.
+                Ok(Decoded::Input(_)) if round == most => return Err(too_many()),
+                Ok(Decoded::Input(required)) => self.answer(job, *required, round).await?,
                 Err(error) => {
-                    self.visit_pages(job, error).await?;
-                    params = job.params.payload();
-                    continue;
+                    self.visit_pages(job, error, events.filter(|_| round < most)).await?;
+                    job.params.payload()
                 }
             };
-            params = self.answer(job, *required, round).await?;
         }
-        Err(CallError::answered(job.subject(), CallErrorKind::TooManyRounds(self.settings.max_rounds)))
+        Err(too_many())
     }
 
     /// Answers everything that a round asks, and makes of it the parameters of the next.
@@ -490,10 +496,10 @@ impl Single {
     }
 
     /// A server of 2025-11-25 may want pages to be visited before it does what it is asked. Any other error stays one.
-    async fn visit_pages(&self, job: &Job, error: CallError) -> Result<(), CallError> {
-        let Some(required) = error.server_error().and_then(raise_url_elicitation) else { return Err(error) };
+    async fn visit_pages(&self, job: &Job, error: CallError, events: Option<Events>) -> Result<(), CallError> {
+        let required = error.server_error().and_then(raise_url_elicitation);
+        let (Some(required), Some(mut events)) = (required, events) else { return Err(error) };
         let mut pages = required.input_requests.unwrap_or_default();
-        let mut events = self.ear.events.subscribe();
         for (_, page) in &mut pages {
             let question = page.clone();
             let answer = self.ear.answers.answer(question).await.map_err(|_| error.clone())?;
@@ -569,7 +575,6 @@ impl Single {
         let probe = Outgoing::new(ByteString::from_static(Discover::NAME), Payload::new(EmptyParams::new()));
         let probe = probe.meta(lock(&live.meta).clone()).options(options);
         let discovered = live.channel.request(probe).await.ok().and_then(|found| found.take::<DiscoverResult>().ok());
-        live.verified.store(true, Ordering::Relaxed);
         if discovered.is_none() {
             if let Some(server) = self.connector.identity() {
                 self.settings.memory.forget(&server);
@@ -577,6 +582,7 @@ impl Single {
             live.mistaken.store(true, Ordering::Relaxed);
             self.abandon(live, "does not speak the revision that it did before");
         }
+        live.verified.store(true, Ordering::Relaxed);
     }
 
     fn outgoing(&self, live: &Arc<Live>, job: &Job, mut params: Payload) -> Result<Outgoing, CallError> {
@@ -638,24 +644,31 @@ impl Single {
         live.channel.notify(notification).await.map_err(|error| CallError::of_peer(subject, error))
     }
 
-    /// Counts one more who watches a resource; whether it is the first.
-    pub(crate) fn watch(&self, uri: &str) -> bool {
-        let mut watched = lock(&self.watched);
-        let count = watched.entry(uri.to_owned()).or_default();
-        *count += 1;
-        *count == 1
-    }
-
-    /// Counts one less; whether it was the last.
-    pub(crate) fn unwatch(&self, uri: &str) -> bool {
-        let mut watched = lock(&self.watched);
-        match watched.get_mut(uri) {
-            Some(count) if *count > 1 => {
-                *count -= 1;
-                false
+    /// Does something that is more than one request, for as long as its options allow.
+    async fn within<T>(
+        &self,
+        subject: &str,
+        options: &CallOptions,
+        work: impl Future<Output = Result<T, CallError>>,
+    ) -> Result<T, CallError> {
+        let cancel = options.cancel.clone().unwrap_or_default();
+        if cancel.is_cancelled() {
+            return Err(CallError::not_sent(subject, CallErrorKind::Cancelled));
+        }
+        let given_up = |kind| Err(CallError::new(subject, kind, crate::Delivery::Unknown));
+        let patience = options.timeout.options(self.settings.timeout).timeout;
+        let patiently = async {
+            match patience {
+                Some(patience) => tokio::time::timeout(patience, work)
+                    .await
+                    .unwrap_or_else(|_| given_up(CallErrorKind::TimedOut(patience))),
+                None => work.await,
             }
-            Some(_) => watched.remove(uri).is_some(),
-            None => false,
+        };
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => given_up(CallErrorKind::Cancelled),
+            outcome = patiently => outcome,
         }
     }
 }
@@ -685,10 +698,23 @@ impl Engine for Single {
                     Err(error) => outcomes.push(Some(Err(error))),
                 }
             }
-            let mut answers = live.channel.batch(requests).await.into_iter();
-            let outcomes = outcomes.into_iter().zip(&jobs).map(|(outcome, job)| {
+            let register = |job: &Job| self.pending.register(job, job.options.cancel.clone());
+            let registered: Vec<_> = jobs.iter().map(register).collect();
+            let given_up = registered.iter().map(|call| Box::pin(call.cancel.cancelled())).collect();
+            let answers = tokio::select! {
+                biased;
+                // They travel together: the server is told when all of them are given up.
+                _ = join_all(given_up) => Vec::new(),
+                answers = live.channel.batch(requests) => answers,
+            };
+            let mut answers = answers.into_iter();
+            let outcomes = outcomes.into_iter().zip(jobs.iter().zip(&registered)).map(|(outcome, (job, call))| {
                 outcome.unwrap_or_else(|| {
                     let answer = answers.next().unwrap_or(Err(PeerError::Closed));
+                    if call.cancel.is_cancelled() {
+                        let (kind, delivery) = (CallErrorKind::Cancelled, crate::Delivery::Unknown);
+                        return Err(CallError::new(job.subject(), kind, delivery));
+                    }
                     match read(&live, job, answer.map_err(|error| CallError::of_peer(job.subject(), error))?)? {
                         Decoded::Complete(payload) => Ok(Performed { payload, answered: false }),
                         _ => Err(CallError::answered(job.subject(), CallErrorKind::UnexpectedTask)),
@@ -719,19 +745,15 @@ impl Engine for Single {
     fn subscribe(&self, uri: String, options: CallOptions) -> BoxFuture<'_, Result<(), CallError>> {
         Box::pin(async move {
             let live = self.live(Subscribe::NAME, Some(self.settings.timeout)).await?;
-            if live.version().has(Ability::ListenStreams) {
-                return self.managed.subscribe(self, uri).await;
-            }
-            let first = self.watch(&uri);
-            if first {
-                let params = ResourceParams::new(&uri);
-                let mut job = Job::new::<Subscribe>(params, options);
+            let watching = self.managed.watch(&uri);
+            if watching.first && live.version().has(Ability::ListenStreams) {
+                self.within(Listen::NAME, &options, self.managed.renew(self)).await?;
+            } else if watching.first {
+                let mut job = Job::new::<Subscribe>(ResourceParams::new(&uri), options);
                 job.name = Some(uri.as_str().into());
-                if let Err(error) = self.perform(job).await {
-                    self.unwatch(&uri);
-                    return Err(error);
-                }
+                self.perform(job).await?;
             }
+            watching.keep();
             Ok(())
         })
     }
@@ -739,10 +761,12 @@ impl Engine for Single {
     fn unsubscribe(&self, uri: String, options: CallOptions) -> BoxFuture<'_, Result<(), CallError>> {
         Box::pin(async move {
             let live = self.live(Unsubscribe::NAME, Some(self.settings.timeout)).await?;
-            if live.version().has(Ability::ListenStreams) {
-                return self.managed.unsubscribe(self, &uri).await;
+            if !self.managed.unwatch(&uri) {
+                return Ok(());
             }
-            if self.unwatch(&uri) {
+            if live.version().has(Ability::ListenStreams) {
+                self.within(Listen::NAME, &options, self.managed.renew(self)).await?;
+            } else {
                 let mut job = Job::new::<Unsubscribe>(ResourceParams::new(&uri), options);
                 job.name = Some(uri.into());
                 self.perform(job).await?;
@@ -751,8 +775,12 @@ impl Engine for Single {
         })
     }
 
-    fn listen(&self, filter: SubscriptionFilter) -> BoxFuture<'_, Result<Subscription, CallError>> {
-        Box::pin(listen::listen(self, filter))
+    fn listen(
+        &self,
+        filter: SubscriptionFilter,
+        options: CallOptions,
+    ) -> BoxFuture<'_, Result<Subscription, CallError>> {
+        Box::pin(async move { self.within(Listen::NAME, &options, listen::listen(self, filter)).await })
     }
 
     fn events(&self) -> Events {
@@ -914,6 +942,7 @@ async fn reconnect(me: Weak<Single>) {
             let last = ConnectError::Ended(Ended::new().how("could not be reached again"));
             single.link.send_replace(Link::Closed(Some(last)));
             single.ear.events.connection(ConnectionEvent::GaveUp);
+            single.ear.events.close();
             return;
         };
         single.ear.events.connection(ConnectionEvent::Reconnecting { attempt, delay });

@@ -13,15 +13,19 @@ use super::event::News;
 use super::many::Many;
 use super::roster::Seat;
 use super::route::Home;
-use crate::error::{CallError, CallErrorKind};
+use crate::error::CallError;
 use crate::event::Event;
-use crate::job::Timeout;
+use crate::job::CallOptions;
 use crate::listen::{Change, Subscription};
 use crate::single::{join_all, lock};
 
 /// Listens at every server to changes of its lists, and to changes of resources where they are. Whoever fails to listen is
 /// left out, unless all do. Servers that come later are listened to as well.
-pub(super) async fn listen(many: &Many, filter: SubscriptionFilter) -> Result<Subscription, CallError> {
+pub(super) async fn listen(
+    many: &Many,
+    filter: SubscriptionFilter,
+    options: CallOptions,
+) -> Result<Subscription, CallError> {
     // First of all, so that nobody who comes in between is missed.
     let news = lock(&many.roster).watch();
     let lists = lists_of(&filter);
@@ -37,7 +41,7 @@ pub(super) async fn listen(many: &Many, filter: SubscriptionFilter) -> Result<Su
         }
     }
     for uri in filter.resource_subscriptions.unwrap_or_default() {
-        match many.home_of_resource(&uri, Timeout::Usual).await {
+        match many.home_of_resource(&uri, options.timeout).await {
             Ok(Home::At(seat)) => {
                 let part = parts.entry(seat.placed);
                 let part = part.or_insert_with(|| Part { seat, filter: SubscriptionFilter::new() });
@@ -50,7 +54,7 @@ pub(super) async fn listen(many: &Many, filter: SubscriptionFilter) -> Result<Su
     }
     let mut heard = Vec::new();
     let mut failures = Vec::new();
-    for (part, outcome) in join_all(parts.into_values().map(|part| part.listen(many)).collect()).await {
+    for (part, outcome) in join_all(parts.into_values().map(|part| part.listen(&options)).collect()).await {
         match outcome {
             Ok(subscription) => heard.push((part, subscription)),
             Err(error) => {
@@ -60,7 +64,7 @@ pub(super) async fn listen(many: &Many, filter: SubscriptionFilter) -> Result<Su
         }
     }
     for (uri, seats) in unplaced {
-        heard.extend(whoever_agrees(many, &uri, seats).await);
+        heard.extend(whoever_agrees(&uri, seats, &options).await);
     }
     if heard.is_empty() && !failures.is_empty() {
         return Err(CallError::of_servers(Listen::NAME, failures));
@@ -78,22 +82,17 @@ struct Part {
 }
 
 impl Part {
-    async fn listen(self, many: &Many) -> (Self, Result<Subscription, CallError>) {
-        let patience = many.patience();
-        let listening = self.seat.client.engine().listen(self.filter.clone());
-        let outcome = match tokio::time::timeout(patience, listening).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(CallError::not_sent(Listen::NAME, CallErrorKind::TimedOut(patience))),
-        };
+    async fn listen(self, options: &CallOptions) -> (Self, Result<Subscription, CallError>) {
+        let outcome = self.seat.client.engine().listen(self.filter.clone(), options.clone()).await;
         (self, outcome)
     }
 }
 
 /// Nobody is known to have the resource, and a server may agree to tell of what it does not have: all that agree are
 /// listened to.
-async fn whoever_agrees(many: &Many, uri: &str, seats: Vec<Seat>) -> Vec<(Part, Subscription)> {
+async fn whoever_agrees(uri: &str, seats: Vec<Seat>, options: &CallOptions) -> Vec<(Part, Subscription)> {
     let filter = SubscriptionFilter::new().resource_subscriptions([uri.to_owned()]);
-    let parts = seats.into_iter().map(|seat| Part { seat, filter: filter.clone() }.listen(many));
+    let parts = seats.into_iter().map(|seat| Part { seat, filter: filter.clone() }.listen(options));
     let outcomes = join_all(parts.collect()).await.into_iter();
     let agreed = outcomes.filter_map(|(part, outcome)| Some((part, outcome.ok()?)));
     let tells = |subscription: &Subscription| {
@@ -182,7 +181,7 @@ impl Gathering {
         let (many, sender, name) = (self.many.clone(), self.sender.clone(), name.clone());
         let task = self.tasks.spawn(async move {
             let Some(client) = many.upgrade().and_then(|many| lock(&many.roster).client_placed(placed)) else { return };
-            match client.engine().listen(filter).await {
+            match client.engine().listen(filter, CallOptions::default()).await {
                 Ok(subscription) => {
                     drop(client);
                     pass_on(subscription, sender).await;

@@ -11,9 +11,9 @@ use turms_proto::revision::{Translate, raise_result};
 use turms_proto::session::{Opened, Stats};
 use turms_proto::types::{
     CallTool, CallToolParams, Complete, CompleteParams, Discover, EmptyResult, GetPrompt, GetPromptParams,
-    Implementation, ListPrompts, ListResourceTemplates, ListResources, ListTools, LoggingLevel, Ping, ReadResource,
-    ReadResourceParams, Reference, ResourceParams, SetLevel, SetLevelParams, Subscribe, SubscriptionFilter, ToolResult,
-    Unsubscribe,
+    Implementation, ListPrompts, ListResourceTemplates, ListResources, ListTools, Listen, LoggingLevel, Ping,
+    ReadResource, ReadResourceParams, Reference, ResourceParams, SetLevel, SetLevelParams, Subscribe,
+    SubscriptionFilter, ToolResult, Unsubscribe,
 };
 use turms_proto::{DecodeError, Notification, ProtocolVersion};
 
@@ -76,11 +76,6 @@ impl Many {
 
     pub(super) fn weak(&self) -> Weak<Self> {
         self.me.clone()
-    }
-
-    /// How long to wait for servers that are all asked the same.
-    pub(super) fn patience(&self) -> Duration {
-        self.builder.usual_timeout()
     }
 
     /// Makes a call, and sees to it that whoever asked finds their own words in an error.
@@ -306,8 +301,13 @@ impl Engine for Many {
         Box::pin(self.pending.track(subject, cancel, self.unwatch(uri, options)))
     }
 
-    fn listen(&self, filter: SubscriptionFilter) -> BoxFuture<'_, Result<Subscription, CallError>> {
-        Box::pin(listen::listen(self, filter))
+    fn listen(
+        &self,
+        filter: SubscriptionFilter,
+        options: CallOptions,
+    ) -> BoxFuture<'_, Result<Subscription, CallError>> {
+        let cancel = options.cancel.clone();
+        Box::pin(self.pending.track(Listen::NAME.to_owned(), cancel, listen::listen(self, filter, options)))
     }
 
     fn events(&self) -> Events {

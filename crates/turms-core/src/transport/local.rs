@@ -1,6 +1,7 @@
 //! A channel to a service in this process: calls are calls, and values move.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -8,8 +9,9 @@ use std::task::Poll;
 
 use bytestring::ByteString;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use turms_proto::method::{Method, Notification as NotificationMethod};
-use turms_proto::revision::{discover_of_initialize, initialize_of_meta, newest_common};
+use turms_proto::revision::{Translate as _, discover_of_initialize, initialize_of_meta, newest_common};
 use turms_proto::session::{ClientOptions, Dialect, OpenError, Opened, RequestError, RequestOptions, Stats};
 use turms_proto::types::{
     Discover, DiscoverResult, EmptyParams, Initialize, InitializeResult, Initialized, Listen, Meta, Progress,
@@ -21,7 +23,7 @@ use crate::channel::{Channel, ConnectError, Connector, Ended, Established, Outgo
 use crate::context::Context;
 use crate::payload::Payload;
 use crate::peer::{BoxFuture, Link, Peer, PeerError};
-use crate::service::{Guarded, Outcome, Request, Service};
+use crate::service::{Guarded, GuardedNotify, Outcome, Request, Service};
 
 /// Joins a client to a service in this process.
 ///
@@ -167,6 +169,7 @@ impl LocalChannel {
             meta.get_or_insert_default().insert_raw(key::PROGRESS_TOKEN, &RawJson::number(id));
         }
         let lasts = method == Listen::NAME;
+        let (updates, beats) = updates.map(alive).unzip();
         let link = LocalLink { updates, ..self.link.clone() };
         let cx = Context::new(link.dialect, Peer::new(link)).with_meta(meta).with_id(RequestId::Number(id));
         let version = self.link.dialect.version();
@@ -176,9 +179,12 @@ impl LocalChannel {
         let first = std::future::poll_fn(|task| Poll::Ready(call.as_mut().poll(task))).await;
         let outcome = match first {
             Poll::Ready(outcome) => outcome,
-            Poll::Pending => self.wait(call, options, lasts).await?,
+            Poll::Pending => self.wait(call, options, lasts, beats).await?,
         };
-        let mut payload = outcome.map_err(|error| PeerError::Request(RequestError::Peer(Box::new(error))))?;
+        let mut payload = outcome.map_err(|mut error| {
+            error.lower(version);
+            PeerError::Request(RequestError::Peer(Box::new(error)))
+        })?;
         if !version.has(Ability::Stateless) {
             payload.lower_result(&name, version)?;
         }
@@ -190,24 +196,56 @@ impl LocalChannel {
         call: impl Future<Output = Outcome>,
         options: RequestOptions,
         lasts: bool,
+        mut beats: Option<watch::Receiver<()>>,
     ) -> Result<Outcome, PeerError> {
-        let mut open = self.open.subscribe();
-        let limit = [options.timeout, options.max_timeout].into_iter().flatten().min();
-        let limit = if lasts || options.progress { options.max_timeout } else { limit };
-        let outcome = async {
+        let (mut call, mut open, started) = (pin!(call), self.open.subscribe(), Instant::now());
+        let last = options.max_timeout.and_then(|limit| started.checked_add(limit));
+        loop {
+            let timeout = options.timeout.filter(|_| !lasts).and_then(|timeout| Instant::now().checked_add(timeout));
             tokio::select! {
-                outcome = call => Ok(outcome),
-                _ = open.wait_for(|open| !open) => Err(PeerError::Request(RequestError::Closed)),
+                biased;
+                outcome = &mut call => return Ok(outcome),
+                _ = open.wait_for(|open| !open) => return Err(PeerError::Request(RequestError::Closed)),
+                // Whoever reports progress is waited for anew.
+                () = beat(&mut beats) => {}
+                () = reached([timeout, last].into_iter().flatten().min()) => {
+                    return Err(PeerError::Request(RequestError::TimedOut(started.elapsed())));
+                }
             }
-        };
-        match limit {
-            Some(limit) => match tokio::time::timeout(limit, outcome).await {
-                Ok(outcome) => outcome,
-                Err(_) => Err(PeerError::Request(RequestError::TimedOut(limit))),
-            },
-            None => outcome.await,
         }
     }
+}
+
+/// Waits until a moment, or for ever.
+async fn reached(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for the next sign of life.
+async fn beat(beats: &mut Option<watch::Receiver<()>>) {
+    let alive = match beats {
+        Some(beats) => beats.changed().await.is_ok(),
+        None => false,
+    };
+    if !alive {
+        std::future::pending().await
+    }
+}
+
+/// The same updates, and a sign of life for every report of progress.
+fn alive(heard: Updates) -> (Updates, watch::Receiver<()>) {
+    let (beat, beats) = watch::channel(());
+    let updates: Updates = Arc::new(move |update| {
+        if matches!(update, Update::Progress(_)) {
+            beat.send_replace(());
+        }
+        // Whoever listens is not ours: their panic must not be the handler's.
+        let _ = catch_unwind(AssertUnwindSafe(|| heard(update)));
+    });
+    (updates, beats)
 }
 
 impl Channel for LocalChannel {
@@ -285,6 +323,11 @@ impl LocalLink {
         Context::new(self.dialect, Peer::nobody()).with_meta(meta.map(Meta::from))
     }
 
+    fn hear(&self, notification: Notification) -> GuardedNotify {
+        let cx = self.context(notification.params.as_ref());
+        GuardedNotify::new(|| self.client.notify(notification.method, notification.params, cx))
+    }
+
     /// What belongs to the request goes to whoever made it; the rest comes back.
     fn update(&self, notification: Notification) -> Option<Notification> {
         let Some(updates) = &self.updates else { return Some(notification) };
@@ -310,20 +353,17 @@ impl Link for LocalLink {
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
         Box::pin(async move {
             if let Some(notification) = self.update(notification) {
-                let cx = self.context(notification.params.as_ref());
-                self.client.notify(notification.method, notification.params, cx).await;
+                self.hear(notification).await;
             }
             Ok(())
         })
     }
 
     fn try_notify(&self, notification: Notification) -> bool {
-        if let Some(notification) = self.update(notification) {
-            let cx = self.context(notification.params.as_ref());
-            let heard = self.client.notify(notification.method, notification.params, cx);
-            if !heard.is_now() {
-                tokio::spawn(heard);
-            }
+        if let Some(notification) = self.update(notification)
+            && let Err(hearing) = self.hear(notification).try_now()
+        {
+            tokio::spawn(hearing);
         }
         true
     }

@@ -41,7 +41,7 @@ use self::running::{Kind, Running};
 pub use self::running::{Reply, Ticket};
 pub use self::stats::Stats;
 use crate::jsonrpc::{
-    ErrorObject, Incoming, InvalidMessage, Message, Notification, Request, RequestId, Response, encode,
+    ErrorObject, Incoming, InvalidKind, InvalidMessage, Message, Notification, Request, RequestId, Response, encode,
 };
 use crate::method::{Method as _, Notification as _};
 use crate::types::{
@@ -437,7 +437,11 @@ impl<T> Session<T> {
 
     fn receive_invalid(&mut self, invalid: InvalidMessage, batch: Option<u64>, now: Instant) {
         self.stats.parse_errors += 1;
-        if invalid.wants_answer() {
+        // Something with the id of a question of ours and no method of its own is an answer that went wrong: a server that
+        // writes no `result` because it has none to give.
+        let is_awaited = |id: &RequestId| self.pending.get(id).is_some();
+        let answers = invalid.kind == InvalidKind::Unreadable && invalid.id.as_ref().is_some_and(is_awaited);
+        if invalid.wants_answer() && !answers {
             self.refuse(Response { id: invalid.id, outcome: Err(*invalid.error) }, batch);
         } else if let Some(id) = invalid.id {
             // Whoever waits for this answer waits in vain otherwise.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Dialect, OpenError, Opened, RequestError};
 use crate::jsonrpc::{ErrorCode, ErrorObject};
 use crate::method::{Method, Notification as _};
-use crate::revision::{discover_of_initialize, initialize_of_meta, newest_common};
+use crate::revision::{Translate as _, discover_of_initialize, initialize_of_meta, newest_common};
 use crate::types::{
     ClientCapabilities, Discover, DiscoverResult, EmptyParams, Implementation, Initialize, InitializeResult,
     Initialized, Meta, RequestMeta,
@@ -257,9 +257,11 @@ impl Opening {
     }
 
     pub(super) fn request_meta(&self, version: ProtocolVersion) -> RequestMeta {
+        let mut capabilities = self.options.capabilities.clone();
+        capabilities.lower(version);
         RequestMeta::new()
             .protocol_version(version.as_str())
-            .client_capabilities(self.options.capabilities.clone())
+            .client_capabilities(capabilities)
             .client_info(self.options.info.clone())
     }
 

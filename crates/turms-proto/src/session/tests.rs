@@ -644,6 +644,20 @@ fn an_answer_that_is_none_fails_its_request() {
 }
 
 #[test]
+fn an_answer_without_a_result_fails_its_request_and_is_not_answered() {
+    for version in [V2025_06_18, V2026_07_28] {
+        let mut pair = Pair::ready(version);
+        let id = pair.call("a", RequestOptions::default());
+        pair.client.receive(Incoming::decode(format!(r#"{{"jsonrpc":"2.0","id":{id}}}"#), 1), pair.now);
+        let Some(Event::Answered { owner: "a", outcome: Err(RequestError::Invalid(_)), .. }) = pair.client.next_event()
+        else {
+            panic!("whoever waits for the answer waits in vain")
+        };
+        assert!(pair.client.next_event().is_none());
+    }
+}
+
+#[test]
 fn waiting_for_ever_may_be_said_in_numbers() {
     let mut pair = Pair::ready(V2025_06_18);
     let for_ever = RequestOptions::default().timeout(Duration::MAX).max_timeout(Duration::MAX).with_progress();
