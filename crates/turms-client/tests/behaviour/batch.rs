@@ -117,7 +117,17 @@ async fn a_batch_is_one_line_where_the_revision_has_batches() {
     let (one, two) = (batch.call_tool("one", ()), batch.call_tool("two", ()));
     let three = batch.call_tool("three", ());
     let sending = tokio::spawn(batch.send());
-    let line = peer.next().await;
+    // First the client sees whether batches are taken: a batch of pings, and one more behind it.
+    let pings = peer.next().await;
+    let pongs = pings.as_array().expect("an array").iter();
+    let pongs: Vec<_> = pongs.map(|ping| json!({ "jsonrpc": "2.0", "id": ping["id"], "result": {} })).collect();
+    peer.send(&json!(pongs)).await;
+    let line = loop {
+        let line = peer.next().await;
+        if line.is_array() {
+            break line;
+        }
+    };
     let requests = line.as_array().expect("an array");
     let names: Vec<_> = requests.iter().map(|request| request["params"]["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["one", "two", "three"]);
