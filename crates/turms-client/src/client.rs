@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use bytestring::ByteString;
@@ -49,7 +50,24 @@ use crate::tool::leave_out_invalid;
 /// ```
 #[derive(Clone)]
 pub struct Client {
-    engine: Arc<dyn Engine>,
+    engine: Arc<Held>,
+}
+
+/// What the clones of a client share. With the last of them the engine is let go, even if a task of its own holds it, too.
+struct Held(Arc<dyn Engine>);
+
+impl Deref for Held {
+    type Target = dyn Engine;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.let_go();
+    }
 }
 
 impl Client {
@@ -59,11 +77,11 @@ impl Client {
     }
 
     pub(crate) fn new(engine: Arc<dyn Engine>) -> Self {
-        Self { engine }
+        Self { engine: Arc::new(Held(engine)) }
     }
 
-    pub(crate) fn engine(&self) -> &Arc<dyn Engine> {
-        &self.engine
+    pub(crate) fn engine(&self) -> &dyn Engine {
+        &**self.engine
     }
 
     /// Sees whether the server answers: with `ping`, or `server/discover` where there is no `ping`.

@@ -59,6 +59,8 @@ pub(crate) trait Engine: Send + Sync + 'static {
     fn cache(&self) -> Option<&Cache>;
     fn tools(&self) -> Option<&KnownTools>;
     fn close(&self) -> BoxFuture<'_, ()>;
+    /// Nobody can make calls any more: ends by itself, without anybody waiting for it.
+    fn let_go(&self) {}
 }
 
 /// How a call is made.

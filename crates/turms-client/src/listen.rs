@@ -25,7 +25,7 @@ use turms_proto::{Ability, Notification};
 use crate::error::{CallError, CallErrorKind, Delivery};
 use crate::event::{Event, Events};
 use crate::job::{CallOptions, Engine as _};
-use crate::single::{Live, Single, lock};
+use crate::single::{LASTING, Live, Single, lock};
 
 /// Something that has changed at the server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -106,7 +106,8 @@ impl fmt::Debug for Subscription {
 
 /// Listens on its own account.
 pub(crate) async fn listen(single: &Single, filter: SubscriptionFilter) -> Result<Subscription, CallError> {
-    let live = single.live(Listen::NAME, None).await?;
+    let patience = single.patience(&CallOptions::default());
+    let live = single.live(Listen::NAME, patience).await?;
     let (sender, changes) = mpsc::channel(Subscription::CAPACITY);
     if !live.version().has(Ability::ListenStreams) {
         return listen_to_older(single, &live, filter, sender, changes).await;
@@ -119,7 +120,7 @@ pub(crate) async fn listen(single: &Single, filter: SubscriptionFilter) -> Resul
             let _ = sender.try_send(change);
         }
     };
-    let (task, acknowledged) = start(single, filter, Arc::new(tell)).await?;
+    let (task, acknowledged) = start(single, filter, Arc::new(tell), patience).await?;
     Ok(Subscription { changes, acknowledged, task })
 }
 
@@ -202,28 +203,24 @@ impl Managed {
         let new = !single.managed.lists.swap(true, Ordering::Relaxed);
         let listens = single.live_now().is_some_and(|live| live.version().has(Ability::ListenStreams));
         if new && listens {
-            Self::renew_apart(single);
+            tokio::spawn(async move { single.managed.try_renew(&single).await });
         }
     }
 
-    /// There is a connection again. What came to be wanted while there was none could not be asked for then; what was
-    /// listened to before listens again by itself.
+    /// There is another connection. Who listens already goes on by itself; who could not so far can now.
     pub(crate) fn resume(single: Arc<Single>) {
+        let wanted = single.managed.filter(None) != SubscriptionFilter::new();
         let listens = single.live_now().is_some_and(|live| live.version().has(Ability::ListenStreams));
-        let idle = |current: &Option<Task>| current.as_ref().is_none_or(|task| task.0.is_finished());
-        let idle = single.managed.current.try_lock().is_ok_and(|current| idle(&current));
-        let wanted = single.managed.lists.load(Ordering::Relaxed) || !lock(&single.managed.watched).is_empty();
-        if listens && idle && wanted {
-            Self::renew_apart(single);
+        if wanted && listens {
+            tokio::spawn(async move {
+                let current = single.managed.current.lock().await;
+                let goes_on = current.as_ref().is_some_and(|task| !task.0.is_finished());
+                drop(current);
+                if !goes_on {
+                    single.managed.try_renew(&single).await;
+                }
+            });
         }
-    }
-
-    fn renew_apart(single: Arc<Single>) {
-        tokio::spawn(async move {
-            if let Err(error) = single.managed.renew(&single).await {
-                tracing::debug!(target: "turms::client", %error, "the server does not tell of changes");
-            }
-        });
     }
 
     /// The resources that are watched.
@@ -252,17 +249,24 @@ impl Managed {
         }
     }
 
+    async fn try_renew(&self, single: &Single) {
+        if let Err(error) = self.renew(single, single.patience(&CallOptions::default())).await {
+            tracing::debug!(target: "turms::client", %error, "the server does not tell of changes");
+        }
+    }
+
     /// Listens to what is wanted now, and only then stops listening to what was wanted before.
-    pub(crate) async fn renew(&self, single: &Single) -> Result<(), CallError> {
+    pub(crate) async fn renew(&self, single: &Single, patience: Option<Duration>) -> Result<(), CallError> {
         let mut current = self.current.lock().await;
-        let live = single.live(Listen::NAME, None).await?;
+        let live = single.live(Listen::NAME, patience).await?;
         let filter = self.filter(live.server().map(|server| &server.capabilities));
         if is_empty(&filter) {
             *current = None;
             return Ok(());
         }
         let ear = single.ear.clone();
-        let (task, acknowledged) = start(single, filter.clone(), Arc::new(move |told| ear.hear(told))).await?;
+        let (task, acknowledged) =
+            start(single, filter.clone(), Arc::new(move |told| ear.hear(told)), patience).await?;
         *current = Some(task);
         let told = acknowledged.resource_subscriptions.unwrap_or_default();
         match filter.resource_subscriptions.iter().flatten().find(|uri| !told.contains(uri)) {
@@ -338,19 +342,24 @@ async fn start(
     single: &Single,
     filter: SubscriptionFilter,
     tell: Tell,
+    patience: Option<Duration>,
 ) -> Result<(Task, SubscriptionFilter), CallError> {
     let (acknowledge, acknowledged) = oneshot::channel();
     let task = Task(tokio::spawn(keep_listening(single.weak(), filter, tell, acknowledge)));
-    let patience = single.patience();
-    match tokio::time::timeout(patience, acknowledged).await {
-        Ok(Ok(acknowledged)) => acknowledged.map(|filter| (task, filter)),
-        Ok(Err(_)) => Err(CallError::not_sent(Listen::NAME, CallErrorKind::NotConnected(None))),
-        Err(_) => Err(CallError::new(Listen::NAME, CallErrorKind::TimedOut(patience), Delivery::Unknown)),
+    let acknowledged = match patience {
+        Some(patience) => tokio::time::timeout(patience, acknowledged)
+            .await
+            .map_err(|_| CallError::new(Listen::NAME, CallErrorKind::TimedOut(patience), Delivery::Unknown))?,
+        None => acknowledged.await,
+    };
+    match acknowledged {
+        Ok(acknowledged) => acknowledged.map(|filter| (task, filter)),
+        Err(_) => Err(CallError::not_sent(Listen::NAME, CallErrorKind::NotConnected(None))),
     }
 }
 
-/// How long listening has to last to count as something that works.
-const LASTING: Duration = Duration::from_secs(10);
+/// How long to wait at most before listening again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 type Acknowledge = oneshot::Sender<Result<SubscriptionFilter, CallError>>;
 
@@ -369,11 +378,13 @@ async fn keep_listening(single: Weak<Single>, filter: SubscriptionFilter, tell: 
             let error = ended.err().unwrap_or_else(|| CallError::answered(Listen::NAME, unanswered()));
             return refuse(Some(waiting), error);
         }
-        // A server that ended it well may have reasons to; one that is gone is waited for.
+        // A server that ended it well may have reasons to; one that is gone is waited for. How long that goes on is for the
+        // connection to say.
         attempt = if since.elapsed() < LASTING { attempt + 1 } else { 1 };
-        let supervised = single.upgrade().filter(|single| single.is_supervised());
-        let Some(delay) = supervised.and_then(|single| single.backoff_delay(attempt + 1)) else { return };
-        tokio::time::sleep(delay.min(Duration::from_secs(30))).await;
+        let Some(single) = single.upgrade().filter(|single| single.is_supervised()) else { return };
+        let delay = single.backoff_delay(attempt + 1).unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE);
+        drop(single);
+        tokio::time::sleep(delay).await;
     }
 }
 

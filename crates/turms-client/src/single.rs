@@ -13,7 +13,7 @@ use turms_core::{
 };
 use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::revision::{Translate as _, method_info, raise_url_elicitation};
-use turms_proto::session::{ClientOptions, Dialect, Opened, RequestOptions, Stats, VersionChoice};
+use turms_proto::session::{ClientOptions, Dialect, Opened, RequestError, RequestOptions, Stats, VersionChoice};
 use turms_proto::types::{
     CallTool, ClientCapabilities, Discover, DiscoverResult, EmptyParams, Implementation, InputRequired, Listen,
     LoggingLevel, Meta, Ping, RequestMeta, ResourceParams, RootsListChanged, SetLevel, SetLevelParams, Subscribe,
@@ -23,7 +23,7 @@ use turms_proto::{Ability, Notification, Object, ProtocolVersion, RawJson};
 
 use crate::cache::{Cache, Changed};
 use crate::ear::Ear;
-use crate::error::{CallError, CallErrorKind};
+use crate::error::{CallError, CallErrorKind, Delivery};
 use crate::event::{BreakerState, ConnectionEvent, Event, Events};
 use crate::job::{CallOptions, Decoded, Engine, Job, Performed, Subject};
 use crate::listen::{self, Managed, Subscription};
@@ -67,6 +67,8 @@ pub(crate) struct Single {
     pending: PendingCalls,
     breaker: Option<BreakerSwitch>,
     budget: Option<RetryBudget>,
+    /// How many connections are being opened or ended just now.
+    moving: watch::Sender<usize>,
 }
 
 /// How the connection stands.
@@ -95,7 +97,7 @@ pub(crate) struct Live {
 }
 
 /// How long a connection has to last to count as one that works.
-const LASTING: Duration = Duration::from_secs(10);
+pub(crate) const LASTING: Duration = Duration::from_secs(10);
 
 /// How long to wait for news of how a server ended, once its connection has.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -122,13 +124,34 @@ impl Single {
             pending: PendingCalls::default(),
             breaker: supervision(&settings).and_then(|it| it.breaker.clone()).map(BreakerSwitch::new),
             budget: supervision(&settings).and_then(|it| it.retry.clone()).map(RetryBudget::new),
+            moving: watch::Sender::new(0),
             settings,
         });
-        let live = single.open().await?;
-        single.restore(&live).await;
+        let live = single.open_again().await?;
         single.up(live);
         single.tell_roots();
         Ok(single)
+    }
+
+    /// Opens a connection that has what the one before had.
+    async fn open_again(&self) -> Result<Arc<Live>, ConnectError> {
+        let live = self.open().await?;
+        self.restore(&live).await;
+        Ok(live)
+    }
+
+    /// Tries no more, unless the client was closed meanwhile.
+    fn give_up(&self, why: ConnectError) {
+        let gave_up = self.link.send_if_modified(|link| {
+            let down = matches!(link, Link::Down);
+            if down {
+                *link = Link::Closed(Some(why));
+            }
+            down
+        });
+        if gave_up {
+            self.ear.events.connection(ConnectionEvent::GaveUp);
+        }
     }
 
     /// Opens a connection, asking no more than is not known already.
@@ -139,6 +162,8 @@ impl Single {
         let known = known.filter(|known| ours.contains(&known.dialect.version()));
         let established = match &known {
             Some(known) => match self.reach(Some(known.dialect)).await {
+                // Who cannot be reached has not shown that it is not as remembered.
+                Err(error @ ConnectError::Unreachable { .. }) => Err(error),
                 // What was remembered may not be so any more.
                 Err(_) if self.connector.is_repeatable() => {
                     identity.as_deref().inspect(|server| self.settings.memory.forget(server));
@@ -222,14 +247,14 @@ impl Single {
         });
         if !opened {
             // The client was closed while it reconnected.
-            tokio::spawn(async move { live.channel.close().await });
-            return;
+            return self.send_away(&live);
         }
         tokio::spawn(watcher);
         self.ear.events.connection(ConnectionEvent::Connected { version, generation });
         if let Some(check) = supervision(&self.settings).and_then(|it| it.health_check.clone()) {
             tokio::spawn(watch_health(self.me.clone(), live, check));
         }
+        self.me.upgrade().into_iter().for_each(Managed::resume);
     }
 
     /// A connection has ended without our doing.
@@ -239,7 +264,7 @@ impl Single {
         let supervised = wanted && self.connector.is_repeatable();
         let current = self.link.send_if_modified(|link| match link {
             Link::Up(up) if up.generation == live.generation => {
-                *link = if supervised { Link::Down } else { Link::Closed(Some(ConnectError::Ended(ended.clone()))) };
+                *link = if supervised { Link::Down } else { Link::Closed(Some(ConnectError::Lost(ended.clone()))) };
                 true
             }
             _ => false,
@@ -248,13 +273,14 @@ impl Single {
             return;
         }
         tracing::debug!(target: "turms::client", %ended, "the connection was lost");
-        self.ear.events.connection(ConnectionEvent::Lost(ended));
+        self.send_away(live);
         self.ear.cache.invalidate(Changed::Everything);
+        self.ear.events.connection(ConnectionEvent::Lost(ended.clone()));
         if live.since.elapsed() >= LASTING {
             self.attempts.store(0, Ordering::Relaxed);
         }
         if supervised {
-            tokio::spawn(reconnect(self.me.clone()));
+            tokio::spawn(reconnect(self.me.clone(), ConnectError::Lost(ended)));
         } else {
             self.ear.events.connection(ConnectionEvent::Closed);
             self.ear.events.close();
@@ -262,10 +288,27 @@ impl Single {
     }
 
     /// Gives up a connection that does not answer.
-    fn abandon(&self, live: &Arc<Live>, why: &str) {
-        let channel = live.channel.clone();
-        tokio::spawn(async move { channel.close().await });
+    fn abandon(&self, live: &Live, why: &str) {
         self.lost(live, Ended::new().how(why));
+    }
+
+    /// Ends a connection, and whatever is at the other end of it. Whoever closes the client waits for that.
+    fn send_away(&self, live: &Live) {
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let (channel, moving) = (live.channel.clone(), Moving::new(&self.moving));
+            runtime.spawn(async move {
+                channel.close().await;
+                drop(moving);
+            });
+        }
+    }
+
+    /// Ends everything; the connection that was open until now, if one was.
+    fn end(&self) -> Option<Arc<Live>> {
+        match self.link.send_replace(Link::Closed(None)) {
+            Link::Up(live) => Some(live),
+            _ => None,
+        }
     }
 
     /// Makes anew what a lost connection had: the log level, the watched resources. Listening makes itself anew.
@@ -344,11 +387,6 @@ impl Single {
         }
     }
 
-    /// How long calls usually wait for their answers.
-    pub(crate) fn patience(&self) -> Duration {
-        self.settings.timeout
-    }
-
     pub(crate) fn is_supervised(&self) -> bool {
         self.settings.supervision.is_some()
     }
@@ -367,6 +405,11 @@ impl Single {
         }
     }
 
+    /// How long a call waits.
+    pub(crate) fn patience(&self, options: &CallOptions) -> Option<Duration> {
+        options.timeout.options(self.settings.timeout).timeout
+    }
+
     pub(crate) fn weak(&self) -> Weak<Self> {
         self.me.clone()
     }
@@ -383,44 +426,57 @@ impl Single {
 
     /// Makes a call, again if it was lost and that is safe.
     async fn attempt(&self, job: &Job) -> Result<Performed, CallError> {
-        // What is known of the tools is forgotten with the connection, so it is asked before.
+        // As the tools are known now: another connection forgets them.
         let safe = job.is_safe_to_repeat(Some(&self.ear.tools));
-        let patience = job.options.timeout.options(self.settings.timeout).timeout;
+        // How a call ended that may have run. Whatever becomes of it later, it may have.
+        let mut lost: Option<CallError> = None;
         let mut attempt = 0;
         if let Some(budget) = &self.budget {
             budget.earn();
         }
         loop {
-            let trial = self.admit(job)?;
-            let mut mistaken = false;
-            let outcome = match self.live(job, patience).await {
-                Ok(live) => {
-                    let outcome = self.rounds(&live, job).await;
-                    mistaken = live.mistaken.load(Ordering::Relaxed);
-                    outcome
-                }
-                Err(error) => Err(error),
+            let (outcome, next) = match self.try_once(job).await {
+                Ok(tried) => tried,
+                Err(unsent) => return Err(lost.unwrap_or(unsent)),
             };
-            trial.end(&outcome);
             let Err(error) = outcome else { return outcome };
-            // It was spoken to in the wrong revision and did not understand. The next connection is not opened by memory.
-            if mistaken && error.server_error().is_some() {
+            if next == Next::Anew {
                 continue;
             }
             attempt += 1;
-            if !self.may_repeat(safe, &error, attempt) {
-                return Err(error);
+            let error = if error.may_have_run() { lost.insert(error).clone() } else { error };
+            if !self.may_repeat(&error, safe, attempt) {
+                return Err(if error.delivery() == Delivery::NotSent { lost.unwrap_or(error) } else { error });
             }
             tracing::debug!(target: "turms::client", %error, attempt, "trying again");
             self.ear.events.publish(&Event::Retrying { subject: job.subject().into(), attempt });
         }
     }
 
-    fn may_repeat(&self, safe: bool, error: &CallError, attempt: u32) -> bool {
+    /// Makes a call on whatever connection there is. The outer error is one of not having come so far.
+    async fn try_once(&self, job: &Job) -> Result<(Result<Performed, CallError>, Next), CallError> {
+        let trial = self.admit(job)?;
+        let live = match self.live(job, self.patience(&job.options)).await {
+            Ok(live) => live,
+            Err(error) => {
+                trial.end(Some(&error));
+                return Err(error);
+            }
+        };
+        let outcome = self.rounds(&live, job).await;
+        trial.end(outcome.as_ref().err());
+        // It was spoken to in the wrong revision and did not understand. The next connection is not opened by memory.
+        let misunderstood = outcome.as_ref().is_err_and(|error| error.server_error().is_some());
+        let anew = misunderstood && live.mistaken.load(Ordering::Relaxed);
+        Ok((outcome, if anew { Next::Anew } else { Next::Perhaps }))
+    }
+
+    fn may_repeat(&self, error: &CallError, safe: bool, attempt: u32) -> bool {
         if !error.is_disconnected() || self.is_closed() {
             return false;
         }
-        (safe || !error.may_have_run()) && self.budget.as_ref().is_some_and(|budget| budget.spend(attempt))
+        let safe = safe || !error.may_have_run();
+        safe && self.budget.as_ref().is_some_and(|budget| budget.spend(attempt))
     }
 
     fn admit(&self, job: &Job) -> Result<Trial<'_>, CallError> {
@@ -521,8 +577,7 @@ impl Single {
             }
             true
         };
-        let patience = job.options.timeout.options(self.settings.timeout).timeout;
-        let visited = match patience {
+        let visited = match self.patience(&job.options) {
             Some(patience) => tokio::time::timeout(patience, all_visited).await.unwrap_or(false),
             None => all_visited.await,
         };
@@ -560,6 +615,8 @@ impl Single {
     async fn judge(&self, live: &Arc<Live>, job: &Job, error: CallError) -> CallError {
         if error.is_disconnected() {
             let ended = tokio::time::timeout(LAST_WORDS, live.channel.closed()).await.unwrap_or_default();
+            // Whoever tries again must not find this connection, even if nobody else has noticed yet.
+            self.lost(live, ended.clone());
             return error.with_end(|| live.ended.get().cloned().unwrap_or(ended));
         }
         let doubtful = error.server_error().is_some() || error.is_timeout();
@@ -655,7 +712,7 @@ impl Single {
         if cancel.is_cancelled() {
             return Err(CallError::not_sent(subject, CallErrorKind::Cancelled));
         }
-        let given_up = |kind| Err(CallError::new(subject, kind, crate::Delivery::Unknown));
+        let given_up = |kind| Err(CallError::new(subject, kind, Delivery::Unknown));
         let patience = options.timeout.options(self.settings.timeout).timeout;
         let patiently = async {
             match patience {
@@ -712,7 +769,7 @@ impl Engine for Single {
                 outcome.unwrap_or_else(|| {
                     let answer = answers.next().unwrap_or(Err(PeerError::Closed));
                     if call.cancel.is_cancelled() {
-                        let (kind, delivery) = (CallErrorKind::Cancelled, crate::Delivery::Unknown);
+                        let (kind, delivery) = (CallErrorKind::Cancelled, Delivery::Unknown);
                         return Err(CallError::new(job.subject(), kind, delivery));
                     }
                     match read(&live, job, answer.map_err(|error| CallError::of_peer(job.subject(), error))?)? {
@@ -721,7 +778,13 @@ impl Engine for Single {
                     }
                 })
             });
-            outcomes.collect()
+            let mut outcomes: Vec<_> = outcomes.collect();
+            for (outcome, job) in outcomes.iter_mut().zip(&jobs) {
+                if let Err(error) = outcome {
+                    *error = self.judge(&live, job, error.clone()).await;
+                }
+            }
+            outcomes
         })
     }
 
@@ -747,7 +810,7 @@ impl Engine for Single {
             let live = self.live(Subscribe::NAME, Some(self.settings.timeout)).await?;
             let watching = self.managed.watch(&uri);
             if watching.first && live.version().has(Ability::ListenStreams) {
-                self.within(Listen::NAME, &options, self.managed.renew(self)).await?;
+                self.within(Listen::NAME, &options, self.managed.renew(self, self.patience(&options))).await?;
             } else if watching.first {
                 let mut job = Job::new::<Subscribe>(ResourceParams::new(&uri), options);
                 job.name = Some(uri.as_str().into());
@@ -765,7 +828,7 @@ impl Engine for Single {
                 return Ok(());
             }
             if live.version().has(Ability::ListenStreams) {
-                self.within(Listen::NAME, &options, self.managed.renew(self)).await?;
+                self.within(Listen::NAME, &options, self.managed.renew(self, self.patience(&options))).await?;
             } else {
                 let mut job = Job::new::<Unsubscribe>(ResourceParams::new(&uri), options);
                 job.name = Some(uri.into());
@@ -831,26 +894,25 @@ impl Engine for Single {
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            let was = self.link.send_replace(Link::Closed(None));
-            if !matches!(was, Link::Closed(None)) {
+            if !matches!(&*self.link.borrow(), Link::Closed(None)) {
                 self.ear.events.connection(ConnectionEvent::Closed);
-                self.ear.events.close();
             }
-            if let Link::Up(live) = was {
-                live.channel.close().await;
-            }
+            self.let_go();
+            let _ = self.moving.subscribe().wait_for(|moving| *moving == 0).await;
         })
+    }
+
+    fn let_go(&self) {
+        self.ear.events.close();
+        if let Some(live) = self.end() {
+            self.send_away(&live);
+        }
     }
 }
 
 impl Drop for Single {
     fn drop(&mut self) {
-        self.ear.events.close();
-        if let Link::Up(live) = self.link.send_replace(Link::Closed(None))
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            runtime.spawn(async move { live.channel.close().await });
-        }
+        self.let_go();
     }
 }
 
@@ -884,6 +946,31 @@ impl fmt::Debug for Live {
     }
 }
 
+/// A connection that is being opened or ended, until this is dropped.
+struct Moving(watch::Sender<usize>);
+
+impl Moving {
+    fn new(moving: &watch::Sender<usize>) -> Self {
+        moving.send_modify(|moving| *moving += 1);
+        Self(moving.clone())
+    }
+}
+
+impl Drop for Moving {
+    fn drop(&mut self) {
+        self.0.send_modify(|moving| *moving -= 1);
+    }
+}
+
+/// What may become of a call that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// It has not even been understood: once more, as if nothing had happened.
+    Anew,
+    /// Once more if that is safe.
+    Perhaps,
+}
+
 /// A call that the breaker wants to hear of.
 struct Trial<'a> {
     single: &'a Single,
@@ -891,10 +978,10 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    fn end(mut self, outcome: &Result<Performed, CallError>) {
+    fn end(mut self, error: Option<&CallError>) {
         self.undecided = false;
         let Some(breaker) = &self.single.breaker else { return };
-        let failed = outcome.as_ref().is_err_and(|error| error.is_disconnected() || error.is_timeout());
+        let failed = error.is_some_and(|error| error.is_disconnected() || error.is_timeout());
         if let Some(state) = breaker.note(!failed) {
             self.single.ear.events.publish(&Event::Breaker(state));
         }
@@ -933,17 +1020,13 @@ async fn watch_connection(me: Weak<Single>, live: Arc<Live>, mut link: watch::Re
     }
 }
 
-/// Opens another connection in place of a lost one.
-async fn reconnect(me: Weak<Single>) {
+/// Opens another connection in place of a lost one; `last` is why there is none.
+async fn reconnect(me: Weak<Single>, mut last: ConnectError) {
     loop {
         let Some(single) = me.upgrade() else { return };
         let attempt = single.attempts.fetch_add(1, Ordering::Relaxed) + 1;
         let Some(delay) = single.backoff_delay(attempt) else {
-            let last = ConnectError::Ended(Ended::new().how("could not be reached again"));
-            single.link.send_replace(Link::Closed(Some(last)));
-            single.ear.events.connection(ConnectionEvent::GaveUp);
-            single.ear.events.close();
-            return;
+            return single.give_up(last);
         };
         single.ear.events.connection(ConnectionEvent::Reconnecting { attempt, delay });
         let mut link = single.link.subscribe();
@@ -953,14 +1036,17 @@ async fn reconnect(me: Weak<Single>) {
             () = closed(&mut link) => return,
         }
         let Some(single) = me.upgrade() else { return };
-        match single.open().await {
-            Ok(live) => {
-                single.restore(&live).await;
-                single.up(live);
-                return Managed::resume(single);
-            }
+        let _moving = Moving::new(&single.moving);
+        let opened = tokio::select! {
+            biased;
+            () = closed(&mut link) => return,
+            opened = single.open_again() => opened,
+        };
+        match opened {
+            Ok(live) => return single.up(live),
             Err(error) => {
                 tracing::debug!(target: "turms::client", %error, attempt, "could not reconnect");
+                last = error.clone();
                 single.ear.events.connection(ConnectionEvent::ConnectFailed(error));
             }
         }
@@ -981,15 +1067,17 @@ async fn watch_health(me: Weak<Single>, live: Arc<Live>, check: crate::HealthChe
         let answered = live.channel.request(probe.meta(live.meta()).options(options)).await;
         let Some(single) = me.upgrade() else { return };
         match answered {
-            // An error is an answer, too.
-            Ok(_) | Err(PeerError::Request(turms_proto::session::RequestError::Peer(_))) => failures = 0,
-            Err(_) => {
+            Err(PeerError::Request(RequestError::TimedOut(_))) => {
                 failures += 1;
                 single.ear.events.publish(&Event::Unhealthy { failures });
                 if failures >= check.failures {
                     return single.abandon(&live, "did not answer its health checks");
                 }
             }
+            // Whoever watches the connection says how it ended.
+            Err(PeerError::Closed | PeerError::Session(_) | PeerError::Request(RequestError::Closed)) => return,
+            // An error is an answer, too.
+            Ok(_) | Err(_) => failures = 0,
         }
     }
 }

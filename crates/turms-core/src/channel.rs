@@ -255,6 +255,9 @@ pub enum ConnectError {
     /// It was reached and went away before it had said how to speak to it.
     #[error("{}", .0.before("before the connection was open"))]
     Ended(Ended),
+    /// It was connected, and the connection was lost.
+    #[error("the connection was lost: {0}")]
+    Lost(Ended),
     /// It did not become ready in time.
     #[error("the server was not ready within {0:?}")]
     TimedOut(Duration),

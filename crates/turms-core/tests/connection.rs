@@ -381,3 +381,33 @@ async fn silence_is_not_waited_for_for_ever() {
     let failure = tokio::time::timeout(Duration::from_secs(60), client.opened()).await.unwrap().unwrap_err();
     assert_eq!(failure.to_string(), "the server did not answer the handshake in time");
 }
+
+/// Pipes rather than memory: only they break as those of a process do.
+#[tokio::test]
+async fn what_a_peer_wrote_before_it_stopped_reading_is_still_heard() {
+    use tokio::io::{AsyncBufReadExt as _, BufReader};
+    for _ in 0..20 {
+        let (to_server, server_reads) = tokio::net::unix::pipe::pipe().unwrap();
+        let (mut to_client, client_reads) = tokio::net::unix::pipe::pipe().unwrap();
+        let options = ClientOptions::new(Implementation::new("c", "1"), ClientCapabilities::new())
+            .known(turms_proto::session::Dialect::Stateless(ProtocolVersion::LATEST));
+        let (connection, handle) = Connection::client(client_reads, to_server, options, ConnectionOptions::default());
+        let driver = tokio::spawn(connection.run(Fixture::default()));
+        handle.opened().await.unwrap();
+        let asking = tokio::spawn({
+            let handle = handle.clone();
+            async move { handle.ask(turms_core::Outgoing::new("one", Payload::default())).await }
+        });
+        let mut lines = BufReader::new(server_reads).lines();
+        assert!(lines.next_line().await.unwrap().unwrap().contains("\"one\""));
+        drop(lines);
+        // The question meets a closed pipe; the answer to the first is already under way.
+        let second = handle.ask(turms_core::Outgoing::new("two", Payload::default()));
+        to_client.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"said\":1}}\n").await.unwrap();
+        drop(to_client);
+        let (first, second) = tokio::join!(asking, second);
+        assert_eq!(first.unwrap().unwrap().as_str(), r#"{"said":1}"#);
+        assert!(second.is_err());
+        driver.await.unwrap().unwrap();
+    }
+}

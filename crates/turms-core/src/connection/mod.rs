@@ -51,7 +51,7 @@ pub struct ConnectionOptions {
     pub max_waiting_bytes: usize,
     /// How many subscriptions may be open at once; more are refused.
     pub max_listens: usize,
-    /// How much may wait to be written before no more is read.
+    /// How much may wait to be written before no more is taken on, and how many answers before no more is read.
     pub write_limit: usize,
     /// How long a peer may leave what was written to it unread.
     pub write_timeout: Duration,
@@ -105,6 +105,8 @@ pub struct Connection<R, W> {
     asked: HashMap<u64, RequestId>,
     view: watch::Sender<View>,
     stage: Stage,
+    /// How often in a row something was read.
+    reads: usize,
 }
 
 /// How far a connection is on its way to the end.
@@ -113,6 +115,8 @@ enum Stage {
     Open,
     /// We end it: nothing new is begun, but what runs may hear from the peer and finish until then.
     Closing(Instant),
+    /// The peer does not read any more, but what it has written may still be read until then.
+    Unheard(Instant),
     /// The peer has gone: there is nothing to read, but what runs may finish until then.
     Leaving(Instant),
 }
@@ -176,6 +180,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             asked: HashMap::new(),
             view,
             stage: Stage::Open,
+            reads: 0,
         };
         (connection, handle)
     }
@@ -209,7 +214,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 Wake::Read(Ok(count)) => self.session.count_received(count),
                 Wake::Read(Err(error)) => return Err(ConnectionError::Read(error)),
                 Wake::Written(Ok(())) => {}
-                Wake::Written(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+                Wake::Written(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => self.write_no_more(),
                 Wake::Written(Err(error)) => return Err(ConnectionError::Write(error)),
                 Wake::Command(command) => self.obey(command),
                 Wake::Signal(signal) => self.heed(signal),
@@ -223,7 +228,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
-    /// Reading comes before writing, so that the answers to all that is there already leave in one piece.
+    /// How often in a row something is read before it is the turn of writing and of time.
+    const MOST_READS: usize = 32;
+
+    /// Reading comes before writing, so that the answers to all that is there already leave in one piece. But a peer that never
+    /// stops talking must not keep us from writing, nor from giving up what has waited too long.
     fn poll(&mut self, timer: &mut Timer, task: &mut TaskContext<'_>) -> Poll<Wake> {
         if let Poll::Ready(Some(answer)) = self.answers.poll_recv(task) {
             return Poll::Ready(Wake::Answer(answer));
@@ -240,22 +249,35 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         {
             return Poll::Ready(Wake::Command(command));
         }
+        if self.reads >= Self::MOST_READS {
+            self.reads = 0;
+            if let Poll::Ready(wake) = self.poll_output(timer, task) {
+                return Poll::Ready(wake);
+            }
+        }
         if self.may_read()
             && let Poll::Ready(read) = pin!(self.reader.read_buf(self.lines.buffer())).poll(task)
         {
+            self.reads += 1;
             return Poll::Ready(Wake::Read(read));
         }
+        self.reads = 0;
+        self.poll_output(timer, task)
+    }
+
+    fn poll_output(&mut self, timer: &mut Timer, task: &mut TaskContext<'_>) -> Poll<Wake> {
         if let Poll::Ready(written) = self.output.poll_write(task) {
             return Poll::Ready(Wake::Written(written));
         }
         timer.poll(task).map(|()| Wake::Time)
     }
 
-    /// A peer that does not read has to wait, and so has one that tells more than is heard. One that asks more than is answered
-    /// is still read, or its cancellations and answers would never arrive.
+    /// A peer that does not read its answers has to wait, and so has one that tells more than is heard. One that asks more than
+    /// is answered is still read, or its cancellations and answers would never arrive. So is one that does not read what we
+    /// ask and tell: it may be waiting for us to read its answers first.
     fn may_read(&self) -> bool {
         let over = matches!(self.stage, Stage::Leaving(_));
-        !over && self.output.len() < self.options.write_limit && self.crowd.can_hear()
+        !over && self.output.answers() < self.options.write_limit && self.crowd.can_hear()
     }
 
     async fn read_lines(&mut self, service: &impl Service) {
@@ -442,6 +464,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
+    /// The peer has closed its ear. It may have answered before it did, so it is heard out.
+    fn write_no_more(&mut self) {
+        self.output.give_up();
+        if !matches!(self.stage, Stage::Leaving(_)) {
+            self.stage = Stage::Unheard(self.drained_by());
+        }
+    }
+
     /// The peer reads no questions and gives no answers any more, but may still want to see what it asked for.
     async fn peer_has_gone(&mut self, service: &impl Service) {
         if let Some(line) = self.lines.finish() {
@@ -463,6 +493,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         match self.stage {
             Stage::Open => self.session.status() == turms_proto::session::Status::Closed,
             Stage::Closing(until) | Stage::Leaving(until) => self.session.running() == 0 || until <= now(),
+            Stage::Unheard(until) => until <= now(),
         }
     }
 
@@ -481,7 +512,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     fn next_deadline(&self) -> Option<Instant> {
         let draining = match self.stage {
             Stage::Open => None,
-            Stage::Closing(until) | Stage::Leaving(until) => Some(until),
+            Stage::Closing(until) | Stage::Unheard(until) | Stage::Leaving(until) => Some(until),
         };
         let stalled = self.output.stalled_at(self.options.write_timeout);
         [self.session.next_deadline(), draining, stalled].into_iter().flatten().min()

@@ -18,7 +18,11 @@ pub(super) struct Output<W> {
     writer: W,
     buffer: Vec<u8>,
     written: usize,
+    /// How much of the buffer answers the peer.
+    answers: usize,
     unflushed: bool,
+    /// Whether the peer has closed its end: what is written is thrown away.
+    broken: bool,
     /// When something last left, or the first of what is left came.
     moved: Instant,
 }
@@ -28,12 +32,30 @@ impl<W: AsyncWrite + Unpin> Output<W> {
     const KEPT: usize = 64 * 1024;
 
     pub(super) fn new(writer: W) -> Self {
-        Self { writer, buffer: Vec::new(), written: 0, unflushed: false, moved: now() }
+        Self { writer, buffer: Vec::new(), written: 0, answers: 0, unflushed: false, broken: false, moved: now() }
+    }
+
+    /// Nobody reads any more.
+    pub(super) fn give_up(&mut self) {
+        self.broken = true;
+        self.unflushed = false;
+        self.discard();
+    }
+
+    fn discard(&mut self) {
+        self.buffer = Vec::new();
+        self.written = 0;
+        self.answers = 0;
     }
 
     /// How much waits to be written.
     pub(super) fn len(&self) -> usize {
         self.buffer.len() - self.written
+    }
+
+    /// How much of what waits to be written would not be there if the peer had said nothing.
+    pub(super) fn answers(&self) -> usize {
+        self.answers.min(self.len())
     }
 
     /// Until when something has to have left, or the peer counts as one that does not read.
@@ -53,14 +75,20 @@ impl<W: AsyncWrite + Unpin> Output<W> {
 
     pub(super) fn message<T>(&mut self, session: &mut Session<T>, message: &Message) {
         self.begin();
+        let start = self.buffer.len();
         session.encode(message, &mut self.buffer);
         self.buffer.push(b'\n');
+        if matches!(message, Message::Response(_)) {
+            self.answers += self.buffer.len() - start;
+        }
     }
 
     pub(super) fn batch<T>(&mut self, session: &mut Session<T>, responses: &[Response]) {
         self.begin();
+        let start = self.buffer.len();
         session.encode_batch(responses, &mut self.buffer);
         self.buffer.push(b'\n');
+        self.answers += self.buffer.len() - start;
     }
 
     /// Several requests, together where the peer's revision has batches.
@@ -84,10 +112,14 @@ impl<W: AsyncWrite + Unpin> Output<W> {
         }
         session.count_sent(self.buffer.len() - start);
         self.buffer.push(b'\n');
+        self.answers += self.buffer.len() - start;
     }
 
     /// Writes what it can; ready once everything has gone, never ready if there was nothing.
     pub(super) fn poll_write(&mut self, task: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
+        if self.broken {
+            self.discard();
+        }
         if self.len() == 0 && !self.unflushed {
             return Poll::Pending;
         }
@@ -103,6 +135,7 @@ impl<W: AsyncWrite + Unpin> Output<W> {
         self.buffer.clear();
         self.buffer.shrink_to(Self::KEPT);
         self.written = 0;
+        self.answers = 0;
         ready!(Pin::new(&mut self.writer).poll_flush(task))?;
         self.unflushed = false;
         Poll::Ready(Ok(()))
@@ -110,6 +143,9 @@ impl<W: AsyncWrite + Unpin> Output<W> {
 
     /// Writes everything, then closes.
     pub(super) async fn drain(&mut self) -> io::Result<()> {
+        if self.broken {
+            return Ok(());
+        }
         let written =
             if self.len() > 0 || self.unflushed { poll_fn(|task| self.poll_write(task)).await } else { Ok(()) };
         let closed = poll_fn(|task| Pin::new(&mut self.writer).poll_shutdown(task)).await;

@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
 use turms_proto::Notification;
-use turms_proto::session::{ClientOptions, Stats};
+use turms_proto::session::{ClientOptions, RequestError, RequestOptions, Stats};
 
 use crate::channel::{Channel, ConnectError, Connector, Ended, Established, Outgoing};
 use crate::connection::{Connection, ConnectionHandle, ConnectionOptions};
@@ -137,7 +138,17 @@ impl Drop for StreamChannel {
 
 impl Channel for StreamChannel {
     fn request(&self, request: Outgoing) -> BoxFuture<'_, Result<Payload, PeerError>> {
-        Box::pin(async move { self.connection.ask(request).await.map(Payload::raw) })
+        Box::pin(async move {
+            let limit = limit(request.options);
+            let answer = self.connection.ask(request);
+            let answer = match limit {
+                Some(limit) => tokio::time::timeout(limit, answer)
+                    .await
+                    .unwrap_or(Err(PeerError::Request(RequestError::TimedOut(limit)))),
+                None => answer.await,
+            };
+            answer.map(Payload::raw)
+        })
     }
 
     fn batch(&self, requests: Vec<Outgoing>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
@@ -169,4 +180,13 @@ impl Channel for StreamChannel {
             Ended::new()
         })
     }
+}
+
+/// A connection counts the time of what it has taken on. As long as the peer does not read, that may be nothing more, and
+/// whoever waits for it must not wait for ever.
+fn limit(options: RequestOptions) -> Option<Duration> {
+    const GRACE: Duration = Duration::from_secs(1);
+    let renewed = options.progress;
+    let limits = [options.timeout.filter(|_| !renewed), options.max_timeout];
+    limits.into_iter().flatten().min()?.checked_add(GRACE)
 }

@@ -437,15 +437,15 @@ impl<T> Session<T> {
 
     fn receive_invalid(&mut self, invalid: InvalidMessage, batch: Option<u64>, now: Instant) {
         self.stats.parse_errors += 1;
-        // Something with the id of a question of ours and no method of its own is an answer that went wrong: a server that
-        // writes no `result` because it has none to give.
-        let is_awaited = |id: &RequestId| self.pending.get(id).is_some();
-        let answers = invalid.kind == InvalidKind::Unreadable && invalid.id.as_ref().is_some_and(is_awaited);
-        if invalid.wants_answer() && !answers {
-            self.refuse(Response { id: invalid.id, outcome: Err(*invalid.error) }, batch);
-        } else if let Some(id) = invalid.id {
+        // What a server gives an id and nothing to do may have been meant as an answer.
+        let perhaps_answer = matches!(self.side, Side::Client(_)) && invalid.kind == InvalidKind::Unreadable;
+        match invalid.id {
             // Whoever waits for this answer waits in vain otherwise.
-            self.settle(&id, Err(RequestError::Invalid(invalid.error.message)), now);
+            Some(id) if perhaps_answer || !invalid.wants_answer() => {
+                self.settle(&id, Err(RequestError::Invalid(invalid.error.message)), now);
+            }
+            id if invalid.wants_answer() => self.refuse(Response { id, outcome: Err(*invalid.error) }, batch),
+            _ => {}
         }
     }
 
@@ -652,9 +652,11 @@ impl<T> Session<T> {
         }
     }
 
-    /// A client that has not shaken hands must not write responses, not even to refuse something.
+    /// A client that has not shaken hands must not write responses, not even to refuse something. Afterwards it refuses what
+    /// has an id only: all else is likely to be a log that went astray, and the server would not know what to make of answers
+    /// to that.
     fn refuse(&mut self, response: Response, batch: Option<u64>) {
-        if matches!(self.side, Side::Client(_)) && self.agreed.is_none() {
+        if matches!(self.side, Side::Client(_)) && (self.agreed.is_none() || response.id.is_none()) {
             self.stats.ignored += 1;
             return;
         }

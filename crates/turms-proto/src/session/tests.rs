@@ -658,6 +658,18 @@ fn an_answer_without_a_result_fails_its_request_and_is_not_answered() {
 }
 
 #[test]
+fn a_client_answers_nothing_that_is_no_message() {
+    for version in [V2025_03_26, V2025_11_25, V2026_07_28] {
+        let mut pair = Pair::ready(version);
+        for line in ["listening on stdio", "{\"level\":\"info\"}", "[1,2", "[]", "null", "42"] {
+            pair.client.receive(Incoming::decode(line, 1), pair.now);
+        }
+        assert_eq!(pair.client.stats().parse_errors, 6);
+        assert!(pair.client.next_event().is_none());
+    }
+}
+
+#[test]
 fn waiting_for_ever_may_be_said_in_numbers() {
     let mut pair = Pair::ready(V2025_06_18);
     let for_ever = RequestOptions::default().timeout(Duration::MAX).max_timeout(Duration::MAX).with_progress();

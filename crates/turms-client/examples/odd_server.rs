@@ -1,0 +1,302 @@
+//! A server that misbehaves, for the tests of clients: each mode is one way to.
+//!
+//! `odd_server MODES ERA DIARY`, where MODES are the ways to misbehave at the first start, at the second and so on, parted by
+//! commas, ERA is `old` or `new`, and DIARY is a file to which every process that is started adds its number. So a client that
+//! tries again may find a server that works.
+
+use std::fs::OpenOptions;
+use std::io::{self, BufRead as _, StdinLock, Write};
+use std::process::{Command, ExitCode, Stdio};
+
+use serde_json::{Value, json};
+
+fn main() -> io::Result<ExitCode> {
+    let mut arguments = std::env::args().skip(1);
+    let (Some(modes), Some(era), Some(diary)) = (arguments.next(), arguments.next(), arguments.next()) else {
+        return Err(io::Error::other("odd_server MODES ERA DIARY"));
+    };
+    let before = std::fs::read_to_string(&diary).unwrap_or_default();
+    let starts = before.lines().filter(|line| line.ends_with(" server")).count();
+    write_down(&diary, std::process::id(), "server")?;
+    let modes: Vec<_> = modes.split(',').collect();
+    let mode = modes[starts.min(modes.len() - 1)].to_owned();
+    Odd { mode, old: era == "old", diary, input: io::stdin().lock(), asked: Vec::new() }.run()
+}
+
+/// In one piece: whoever reads it must not find half a line.
+fn write_down(diary: &str, number: u32, what: &str) -> io::Result<()> {
+    let line = format!("{number} {what}\n");
+    OpenOptions::new().create(true).append(true).open(diary)?.write_all(line.as_bytes())
+}
+
+struct Odd {
+    mode: String,
+    old: bool,
+    diary: String,
+    input: StdinLock<'static>,
+    /// What the client has answered to requests of ours.
+    asked: Vec<Value>,
+}
+
+/// Whether to go on.
+enum Next {
+    Line,
+    Exit(u8),
+}
+
+impl Odd {
+    fn run(&mut self) -> io::Result<ExitCode> {
+        if let Some(code) = self.begin()? {
+            return Ok(ExitCode::from(code));
+        }
+        while let Some(message) = self.read()? {
+            match self.hear(&message)? {
+                Next::Line => {}
+                Next::Exit(code) => return Ok(ExitCode::from(code)),
+            }
+        }
+        if self.mode.starts_with("stubborn") {
+            hang();
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// What is done before anything is read; a status to exit with at once.
+    fn begin(&self) -> io::Result<Option<u8>> {
+        match self.mode.as_str() {
+            "exits_at_once" => {
+                say("reading the configuration")?;
+                say("no such file: odd.toml")?;
+                return Ok(Some(78));
+            }
+            "leaves_child_at_once" => {
+                self.start_child()?;
+                return Ok(Some(4));
+            }
+            "stubborn" | "stubborn_and_mute" if std::env::var_os("ODD_DEAF").is_none() => {
+                // A signal that is ignored stays ignored through exec. What comes after it does not write the diary anew.
+                let this = std::env::current_exe()?;
+                let script = r#"trap '' TERM; exec "$0" "$1" "$2" /dev/null"#;
+                let era = if self.old { "old" } else { "new" };
+                let mut deaf = Command::new("sh");
+                return Err(turn_into(
+                    deaf.args(["-c", script]).arg(this).args([&self.mode, era]).env("ODD_DEAF", "1"),
+                ));
+            }
+            "asks_early" => {
+                write_line(&json!({ "jsonrpc": "2.0", "id": "early-ping", "method": "ping" }))?;
+                write_line(&json!({ "jsonrpc": "2.0", "id": "early-roots", "method": "roots/list" }))?;
+            }
+            "floods_stderr" => flood(io::stderr(), b"lorem ipsum dolor sit amet\n"),
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    fn read(&mut self) -> io::Result<Option<Value>> {
+        let mut line = String::new();
+        if self.input.read_line(&mut line)? == 0 {
+            return Ok(None);
+        }
+        serde_json::from_str(&line).map(Some).map_err(io::Error::other)
+    }
+
+    fn hear(&mut self, message: &Value) -> io::Result<Next> {
+        if self.mode == "mute" {
+            return Ok(Next::Line);
+        }
+        let Some(method) = message["method"].as_str() else {
+            self.asked.push(message.clone());
+            return Ok(Next::Line);
+        };
+        let id = &message["id"];
+        match method {
+            "server/discover" if self.mode == "dies_when_probed" => {
+                say("panicked: what is server/discover?")?;
+                Ok(Next::Exit(101))
+            }
+            _ if id.is_null() => Ok(Next::Line),
+            "tools/call" if message["params"]["name"] == "odd" => self.be_odd(id),
+            "ping" if matches!(self.mode.as_str(), "never_answers_calls" | "stubborn_and_mute") => Ok(Next::Line),
+            _ => {
+                self.garnish()?;
+                write_line(&self.polite(id, method, &message["params"]))?;
+                Ok(Next::Line)
+            }
+        }
+    }
+
+    /// What some modes put before every answer.
+    fn garnish(&self) -> io::Result<()> {
+        match self.mode.as_str() {
+            "garbage" => {
+                let not_json = "Server listening on stdio\n\n{\"jsonrpc\":\"2.0\",\"id\n";
+                let no_messages = "null\n42\n\"text\"\n{}\n[]\n[1]\n{\"jsonrpc\":\"1.0\",\"id\":999,\"result\":{}}\n";
+                let nested = format!("{}\n", "[".repeat(100_000));
+                write_all(format!("{not_json}{no_messages}{nested}").as_bytes())
+            }
+            "binary" => {
+                let mut junk: Vec<u8> = (0..=255).cycle().take(64 * 1024).collect();
+                junk.push(b'\n');
+                write_all(&junk)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn be_odd(&mut self, id: &Value) -> io::Result<Next> {
+        match self.mode.as_str() {
+            "exits_mid_call" => {
+                say("working")?;
+                say("out of cheese")?;
+                return Ok(Next::Exit(3));
+            }
+            "half_line_then_exit" => {
+                write_all(br#"{"jsonrpc":"2.0","id":"#)?;
+                return Ok(Next::Exit(0));
+            }
+            "half_line_then_hang" => write_all(br#"{"jsonrpc":"2.0","id":"#)?,
+            "never_answers_calls" | "stubborn" => {}
+            "never_reads_again" => hang(),
+            "closes_stdout" => return Err(turn_into(Command::new("sleep").arg("1000").stdout(Stdio::null()))),
+            "leaves_child" => {
+                self.start_child()?;
+                return Ok(Next::Exit(5));
+            }
+            "long_line" => write_line(&result_of(id, &"x".repeat(17 * 1024 * 1024)))?,
+            "huge_result" => write_line(&result_of(id, &"x".repeat(8 * 1024 * 1024)))?,
+            "floods_notifications" => {
+                flood(io::stdout(), b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/noise\",\"params\":{}}\n");
+            }
+            "floods_garbage" => flood(io::stdout(), b"[1,2,3] is not a message\n"),
+            "wrong_ids" => {
+                let number = id.as_i64().unwrap_or_default();
+                for wrong in
+                    [json!(number + 1000), json!(number.to_string()), json!(-number), json!(number as f64 + 0.5)]
+                {
+                    write_line(&result_of(&wrong, "wrong"))?;
+                }
+                write_line(&result_of(id, "right"))?;
+            }
+            "duplicates" => {
+                write_line(&result_of(id, "first"))?;
+                write_line(&result_of(id, "second"))?;
+                write_line(&json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32603, "message": "third" } }))?;
+            }
+            "null_id" => {
+                let error = json!({ "code": -32603, "message": "to whom it may concern" });
+                write_line(&json!({ "jsonrpc": "2.0", "id": null, "error": error }))?;
+            }
+            "no_outcome" => write_line(&json!({ "jsonrpc": "2.0", "id": id }))?,
+            "asks_undeclared" => write_line(&result_of(id, &self.ask_undeclared()?))?,
+            "asks_early" => {
+                let heard = serde_json::to_string(&self.asked)?;
+                write_line(&result_of(id, &heard))?;
+            }
+            _ => {
+                self.garnish()?;
+                write_line(&result_of(id, "odd, but well"))?;
+            }
+        }
+        Ok(Next::Line)
+    }
+
+    /// Asks what no client has offered, and gives what was answered.
+    fn ask_undeclared(&mut self) -> io::Result<String> {
+        let message = json!({ "role": "user", "content": { "type": "text", "text": "?" } });
+        let form = json!({ "type": "object", "properties": {} });
+        let questions = [
+            ("sampling/createMessage", json!({ "messages": [message], "maxTokens": 1 })),
+            ("elicitation/create", json!({ "message": "?", "requestedSchema": form })),
+            ("roots/list", json!({})),
+            ("tools/list", json!({})),
+            ("no/such/method", json!({})),
+        ];
+        for (method, params) in &questions {
+            write_line(&json!({ "jsonrpc": "2.0", "id": method, "method": method, "params": params }))?;
+        }
+        while self.asked.len() < questions.len() {
+            match self.read()? {
+                Some(answer) => self.asked.push(answer),
+                None => break,
+            }
+        }
+        let told = self.asked.iter().map(|answer| format!("{} {}", answer["id"], answer["error"]["code"]));
+        Ok(told.collect::<Vec<_>>().join("\n"))
+    }
+
+    fn polite(&self, id: &Value, method: &str, params: &Value) -> Value {
+        let tool = |name: &str| json!({ "name": name, "inputSchema": { "type": "object" } });
+        let result = match method {
+            "server/discover" if !self.old => json!({
+                "supportedVersions": ["2026-07-28"],
+                "capabilities": { "tools": {} },
+                "resultType": "complete",
+                "ttlMs": 0,
+                "cacheScope": "private",
+            }),
+            "initialize" if self.old => json!({
+                "protocolVersion": params["protocolVersion"],
+                "capabilities": { "tools": {} },
+                "serverInfo": { "name": "odd_server", "version": "1" },
+            }),
+            "ping" if self.old => json!({}),
+            "tools/list" => json!({ "tools": [tool("odd"), tool("echo")] }),
+            "tools/call" => return result_of(id, params["arguments"]["text"].as_str().unwrap_or("nothing")),
+            _ => {
+                let error = json!({ "code": -32601, "message": format!("method not found: {method}") });
+                return json!({ "jsonrpc": "2.0", "id": id, "error": error });
+            }
+        };
+        json!({ "jsonrpc": "2.0", "id": id, "result": result })
+    }
+
+    /// Starts something that holds our standard output and has no other reason to end.
+    fn start_child(&self) -> io::Result<()> {
+        let child = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn()?;
+        write_down(&self.diary, child.id(), "child")
+    }
+}
+
+fn result_of(id: &Value, text: &str) -> Value {
+    let result = json!({ "content": [{ "type": "text", "text": text }], "resultType": "complete" });
+    json!({ "jsonrpc": "2.0", "id": id, "result": result })
+}
+
+fn write_line(message: &Value) -> io::Result<()> {
+    write_all(format!("{message}\n").as_bytes())
+}
+
+fn write_all(bytes: &[u8]) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    output.write_all(bytes)?;
+    output.flush()
+}
+
+fn say(what: &str) -> io::Result<()> {
+    writeln!(io::stderr(), "{what}")
+}
+
+/// Writes the same line as fast as it is read, beside everything else, until nobody reads any more.
+fn flood(mut output: impl Write + Send + 'static, line: &'static [u8]) {
+    let lines = line.repeat(4096 / line.len());
+    std::thread::spawn(move || while output.write_all(&lines).is_ok() {});
+}
+
+/// Becomes another program; comes back only if that fails.
+#[cfg(unix)]
+fn turn_into(command: &mut Command) -> io::Error {
+    std::os::unix::process::CommandExt::exec(command)
+}
+
+#[cfg(not(unix))]
+fn turn_into(_: &mut Command) -> io::Error {
+    io::ErrorKind::Unsupported.into()
+}
+
+/// Waits until somebody ends this process.
+fn hang() -> ! {
+    loop {
+        std::thread::park();
+    }
+}
