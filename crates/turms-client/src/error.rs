@@ -75,6 +75,9 @@ pub enum CallErrorKind {
     /// The server answered with a task, which was not asked for.
     #[error("the server made a task of the call, which this client did not offer")]
     UnexpectedTask,
+    /// A pool has nobody who can take the call.
+    #[error("no connection of the pool is available")]
+    NoneAvailable,
     /// No server has what was asked for.
     #[error("no server has it")]
     NoSuchServer,
@@ -198,7 +201,7 @@ impl CallError {
     #[must_use]
     pub fn is_disconnected(&self) -> bool {
         match &self.0.kind {
-            CallErrorKind::Lost(_) | CallErrorKind::NotConnected(_) => true,
+            CallErrorKind::Lost(_) | CallErrorKind::NotConnected(_) | CallErrorKind::NoneAvailable => true,
             CallErrorKind::Servers(failures) => failures.iter().all(|(_, error)| error.is_disconnected()),
             _ => false,
         }

@@ -53,6 +53,8 @@ pub enum Event {
         /// How many in a row.
         failures: u32,
     },
+    /// A health check has succeeded again after some that had not.
+    Healthy,
     /// The server told something that this list does not have.
     Other(Arc<Notification>),
     /// This subscriber was too slow, and this many events were left out.

@@ -1,7 +1,7 @@
 //! A call as the engines see it: typed at both ends, and repeatable in between.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytestring::ByteString;
@@ -22,7 +22,9 @@ use crate::ear::Callback;
 use crate::error::CallError;
 use crate::event::Events;
 use crate::listen::Subscription;
+use crate::pool::MemberId;
 use crate::roots::Roots;
+use crate::single::lock;
 use crate::state::{PendingCall, Status};
 use crate::tool::KnownTools;
 
@@ -49,6 +51,10 @@ pub(crate) trait Engine: Send + Sync + 'static {
         options: CallOptions,
     ) -> BoxFuture<'_, Result<Subscription, CallError>>;
     fn events(&self) -> Events;
+    /// As `events`, but nothing is asked of a server for it.
+    fn overhear(&self) -> Events {
+        self.events()
+    }
     fn status(&self) -> Status;
     fn opened(&self) -> Option<Arc<Opened>>;
     fn stats(&self) -> Stats;
@@ -73,6 +79,25 @@ pub(crate) struct CallOptions {
     pub(crate) cancel: Option<Cancel>,
     pub(crate) bypass_cache: bool,
     pub(crate) safe: Option<bool>,
+    pub(crate) near: Option<Affinity>,
+}
+
+/// Keeps calls that belong together, such as those for the pages of a list, with one member of a pool.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Affinity(Arc<Mutex<Vec<MemberId>>>);
+
+impl Affinity {
+    /// The calls are with this member from now on. One of another pool may lie on the way to it, and stays.
+    pub(crate) fn join(&self, member: MemberId) {
+        let mut members = lock(&self.0);
+        members.retain(|known| *known != member);
+        members.push(member);
+    }
+
+    /// How long ago the calls were with a member, as far as others have come since; `None` if they never were.
+    pub(crate) fn age(&self, member: MemberId) -> Option<usize> {
+        lock(&self.0).iter().rev().position(|known| *known == member)
+    }
 }
 
 /// How long to wait for an answer.
@@ -95,7 +120,8 @@ impl Timeout {
     }
 }
 
-/// One call.
+/// One call. A clone is the same call, for when it has to be made again elsewhere.
+#[derive(Clone)]
 pub(crate) struct Job {
     pub(crate) method: ByteString,
     pub(crate) params: Params,
@@ -124,8 +150,9 @@ pub(crate) enum Decoded {
 }
 
 /// Parameters that can be sent more than once.
+#[derive(Clone)]
 pub(crate) enum Params {
-    Typed(Box<dyn Repeat>),
+    Typed(Arc<dyn Repeat>),
     Raw(RawJson),
 }
 
@@ -189,7 +216,7 @@ impl Job {
         M::Params: Clone,
     {
         let method = ByteString::from_static(M::NAME);
-        Self { method, params: Params::Typed(Box::new(params)), name: None, options, decode }
+        Self { method, params: Params::Typed(Arc::new(params)), name: None, options, decode }
     }
 
     /// A call of any method.

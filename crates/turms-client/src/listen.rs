@@ -55,7 +55,15 @@ pub struct Subscription {
 
 /// A task that ends with its owner.
 #[derive(Debug)]
-struct Task(JoinHandle<()>);
+pub(crate) struct Task(pub(crate) JoinHandle<()>);
+
+impl Task {
+    /// Ends it, and waits until it has ended.
+    pub(crate) async fn end(mut self) {
+        self.0.abort();
+        let _ = (&mut self.0).await;
+    }
+}
 
 impl Drop for Task {
     fn drop(&mut self) {

@@ -16,7 +16,7 @@ use turms_proto::types::{
 use crate::cache::Key;
 use crate::client::Client;
 use crate::error::{CallError, CallErrorKind};
-use crate::job::{CallOptions, Job, Whole};
+use crate::job::{Affinity, CallOptions, Job, Whole};
 
 /// How many pages a list may have.
 pub(crate) const MOST_PAGES: usize = 10_000;
@@ -91,7 +91,7 @@ where
     let mut items = Vec::new();
     let mut turner = Turner::default();
     while let Some(cursor) = turner.next::<L>()? {
-        let mut page = page::<L>(client.clone(), cursor, options.clone(), look).await?;
+        let mut page = page::<L>(client.clone(), cursor, turner.options(options.clone()), look).await?;
         let (more, next) = L::take(&mut page);
         items.extend(more);
         turner.turn(next);
@@ -104,6 +104,8 @@ where
 struct Turner {
     next: Next,
     pages: usize,
+    /// Whoever gave a cursor knows best what it means.
+    near: Affinity,
 }
 
 #[derive(Default)]
@@ -125,6 +127,10 @@ impl Turner {
             Next::At(cursor) => Some(Some(cursor)),
             Next::None => None,
         })
+    }
+
+    fn options(&self, options: CallOptions) -> CallOptions {
+        CallOptions { near: Some(self.near.clone()), ..options }
     }
 
     fn turn(&mut self, next: Option<Cursor>) {
@@ -194,7 +200,7 @@ where
 {
     Box::pin(async move {
         let Some(cursor) = turner.next::<L>()? else { return Ok(Fetched { items: Vec::new(), next: None }) };
-        let mut page = page::<L>(client.clone(), cursor, CallOptions::default(), look).await?;
+        let mut page = page::<L>(client.clone(), cursor, turner.options(CallOptions::default()), look).await?;
         let (items, next) = L::take(&mut page);
         turner.turn(next);
         let more = matches!(turner.next, Next::At(_));

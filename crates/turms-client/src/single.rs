@@ -856,6 +856,10 @@ impl Engine for Single {
         events
     }
 
+    fn overhear(&self) -> Events {
+        self.ear.events.subscribe()
+    }
+
     fn status(&self) -> Status {
         match &*self.link.borrow() {
             Link::Up(_) => Status::Connected,
@@ -1077,7 +1081,11 @@ async fn watch_health(me: Weak<Single>, live: Arc<Live>, check: crate::HealthChe
             // Whoever watches the connection says how it ended.
             Err(PeerError::Closed | PeerError::Session(_) | PeerError::Request(RequestError::Closed)) => return,
             // An error is an answer, too.
-            Ok(_) | Err(_) => failures = 0,
+            Ok(_) | Err(_) => {
+                if std::mem::take(&mut failures) > 0 {
+                    single.ear.events.publish(&Event::Healthy);
+                }
+            }
         }
     }
 }

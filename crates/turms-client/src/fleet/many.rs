@@ -396,7 +396,7 @@ where
 {
     let theirs = Job {
         method: job.method.clone(),
-        params: Params::Typed(Box::new(params)),
+        params: Params::Typed(Arc::new(params)),
         name: name.map(Into::into),
         options: job.options.clone(),
         decode: job.decode,

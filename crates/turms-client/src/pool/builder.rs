@@ -1,0 +1,126 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use turms_core::{BoxFuture, ConnectError};
+
+use super::shared::Shared;
+use super::{Pool, PoolError, Strategy};
+use crate::client::Client;
+use crate::single::join_all;
+use crate::supervision::HealthCheck;
+
+/// What makes a connection.
+pub(super) type Connect = Arc<dyn Fn() -> BoxFuture<'static, Result<Client, ConnectError>> + Send + Sync>;
+
+/// A pool, before it is filled.
+#[must_use]
+pub struct PoolBuilder {
+    strategy: Strategy,
+    clients: Vec<Client>,
+    size: usize,
+    connect: Option<Connect>,
+    check: Option<HealthCheck>,
+}
+
+impl PoolBuilder {
+    pub(super) fn new() -> Self {
+        let check = Some(HealthCheck::every(Duration::from_secs(30)));
+        Self { strategy: Strategy::default(), clients: Vec::new(), size: 0, connect: None, check }
+    }
+
+    /// Who takes the next call; one after the other unless said otherwise.
+    pub fn strategy(mut self, strategy: Strategy) -> Self {
+        self.strategy = strategy;
+        self
+    }
+
+    /// One more member.
+    pub fn client(mut self, client: Client) -> Self {
+        self.clients.push(client);
+        self
+    }
+
+    /// Several more members.
+    pub fn clients(mut self, clients: impl IntoIterator<Item = Client>) -> Self {
+        self.clients.extend(clients);
+        self
+    }
+
+    /// So many members that the pool makes itself, beside those that it is given. One that is closed, or does not pass its
+    /// health checks, gives way to another as soon as that is made.
+    ///
+    /// ```
+    /// use turms_client::{Client, Pool};
+    /// # use turms_server::{Server, Tool};
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = Server::new("greeter", "1").tool(Tool::builder("hello").handler_sync(|| "Hello!")).build()?;
+    /// let app = Client::builder("my-app", "1.0.0");
+    /// let pool = Pool::builder().size(4, move || app.clone().connect_service(server.clone())).build().await?;
+    /// assert_eq!(pool.len(), 4);
+    /// # Ok(())
+    /// # }
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+    /// ```
+    pub fn size<F, C>(mut self, size: usize, connect: F) -> Self
+    where
+        F: Fn() -> C + Send + Sync + 'static,
+        C: Future<Output = Result<Client, ConnectError>> + Send + 'static,
+    {
+        self.size = size;
+        self.connect = Some(Arc::new(move || Box::pin(connect())));
+        self
+    }
+
+    /// How to find out that a member does not answer; every 30 s unless said otherwise. It takes no calls from then on, as long
+    /// as there is a better one, until it passes a check again.
+    pub fn health_check(mut self, check: HealthCheck) -> Self {
+        self.check = Some(check);
+        self
+    }
+
+    /// Neither asks the members whether they are there, nor makes others in place of those that are not.
+    pub fn without_health_check(mut self) -> Self {
+        self.check = None;
+        self
+    }
+
+    /// Makes the connections that the pool is to make, all at once, and fills the pool. Those that could not be made are
+    /// [counted](super::PoolStats::missing), and tried again as long as there are health checks.
+    ///
+    /// A pool that is given nobody and is to make nobody begins empty.
+    ///
+    /// # Errors
+    /// When connections were to be made, none could be, and no others were given.
+    pub async fn build(self) -> Result<Pool, PoolError> {
+        let made = match &self.connect {
+            Some(connect) => join_all((0..self.size).map(|_| connect()).collect()).await,
+            None => Vec::new(),
+        };
+        let tried = made.len();
+        let shared = Shared::new(self.strategy, self.check, self.size);
+        for client in self.clients {
+            shared.add(client, false);
+        }
+        shared.take_made(made);
+        match shared.pool_stats().last_failure {
+            Some(last) if shared.members().is_empty() => return Err(PoolError::Unreachable { tried, last }),
+            _ => {}
+        }
+        if let Some(connect) = self.connect {
+            shared.keep_full(connect);
+        }
+        Ok(Pool::new(shared))
+    }
+}
+
+impl fmt::Debug for PoolBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PoolBuilder")
+            .field("strategy", &self.strategy)
+            .field("clients", &self.clients.len())
+            .field("size", &self.size)
+            .field("health_check", &self.check)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,267 @@
+//! Several connections to one or more servers, used as one client.
+
+mod builder;
+mod engine;
+mod member;
+mod shared;
+mod strategy;
+mod upkeep;
+mod watch;
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use bytestring::ByteString;
+use turms_core::{CallFuture, ConnectError, Context, NotifyFuture, Request, Service};
+use turms_proto::RawJson;
+
+pub use self::builder::PoolBuilder;
+use self::member::Turn;
+pub use self::member::{MemberId, MemberStats};
+use self::shared::Shared;
+pub use self::strategy::Strategy;
+use crate::client::Client;
+use crate::job::Engine as _;
+
+/// Several connections to one or more servers, used as one client. Clones are the same pool; its connections end when the
+/// last of its clones and [clients](Pool::client) is dropped.
+///
+/// The members are taken to be interchangeable: every call goes to one of them, by the pool's [`Strategy`]. One that is not
+/// connected, or does not pass its health checks, is passed over as long as there is a better one. A call that a member
+/// certainly did not send, or that is safe to repeat and was lost with the member's connection, goes to another, but to none
+/// twice.
+///
+/// ```
+/// use turms_client::{Client, Pool, Strategy};
+/// # use turms_server::{Server, Tool};
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = |name: &'static str| {
+/// #     Server::new(name, "1").tool(Tool::builder("whoami").handler_sync(move || name)).build()
+/// # };
+/// let app = Client::builder("my-app", "1.0.0");
+/// let one = app.clone().connect_service(server("one")?).await?;
+/// let two = app.clone().connect_service(server("two")?).await?;
+/// let pool = Pool::builder().strategy(Strategy::RoundRobin).clients([one, two]).build().await?;
+///
+/// // The pool as one client:
+/// let client = pool.client();
+/// assert_eq!(client.call_tool("whoami", ()).await?.text(), "one");
+/// assert_eq!(client.call_tool("whoami", ()).await?.text(), "two");
+///
+/// // Several calls to the same server:
+/// let lease = pool.checkout()?;
+/// assert_eq!(lease.call_tool("whoami", ()).await?.text(), lease.call_tool("whoami", ()).await?.text());
+///
+/// // Members come and go:
+/// let three = pool.add(app.connect_service(server("three")?).await?);
+/// assert_eq!(pool.len(), 3);
+/// pool.remove(three);
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct Pool {
+    shared: Arc<Shared>,
+}
+
+impl Pool {
+    /// Begins with nobody.
+    pub fn builder() -> PoolBuilder {
+        PoolBuilder::new()
+    }
+
+    fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// The pool as one client.
+    ///
+    /// - [Events](Client::events) are those of all members, also of those that come later. Members that lead to the same
+    ///   server tell the same news several times.
+    /// - A [log level](Client::set_log_level) is set for all, also for those that come later. What is
+    ///   [told](Client::notify) is told to all.
+    /// - A resource is [watched](Client::subscribe) by one member, and by another when that one goes; so is what
+    ///   [`Client::listen`] listens to. What changed in between is not told.
+    /// - All pages of a list come from one member. A cursor that you keep yourself may come to another: take a
+    ///   [lease](Pool::checkout) to turn pages by hand.
+    /// - Answers are not kept for reuse, because it is not known whether the members lead to the same server.
+    /// - While nobody is there, and the pool makes a connection of its own, calls wait for it.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        Client::new(self.shared.clone())
+    }
+
+    /// One more. A pool that is closed takes nobody: it closes the client.
+    #[expect(clippy::must_use_candidate, reason = "most callers only want it there")]
+    pub fn add(&self, client: Client) -> MemberId {
+        self.shared.add(client, false)
+    }
+
+    /// One less; `None` if there is no such member. Calls in flight and leases go on with it; its connection ends when they
+    /// have ended and what is returned here is dropped. One that the pool has made is not made anew.
+    #[expect(clippy::must_use_candidate, reason = "most callers only want it gone")]
+    pub fn remove(&self, member: MemberId) -> Option<Client> {
+        self.shared.remove(member)
+    }
+
+    /// How many members there are, whether they can take calls or not.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shared.members().len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.shared.members().is_empty()
+    }
+
+    /// Takes a member for several calls, chosen as for a call. It counts as busy until the lease is dropped, and takes other
+    /// calls all the same.
+    ///
+    /// # Errors
+    /// When nobody is available.
+    pub fn checkout(&self) -> Result<Lease, PoolError> {
+        match self.shared.pick(&[], None) {
+            Some(turn) => Ok(Lease { turn }),
+            None if self.shared.is_closed() => Err(PoolError::Closed),
+            None => Err(PoolError::NoneAvailable),
+        }
+    }
+
+    /// Does some work with one member, which counts as busy until it is done.
+    ///
+    /// ```
+    /// # use turms_client::{Client, Pool};
+    /// # async fn example(pool: Pool) -> Result<(), Box<dyn std::error::Error>> {
+    /// let tools = pool.with(|client| async move { client.list_tools().await }).await??;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When nobody is available.
+    pub async fn with<F, W, T>(&self, work: F) -> Result<T, PoolError>
+    where
+        F: FnOnce(Client) -> W,
+        W: Future<Output = T>,
+    {
+        let lease = self.checkout()?;
+        Ok(work(Client::clone(&lease)).await)
+    }
+
+    /// How the pool and its members stand.
+    #[must_use]
+    pub fn stats(&self) -> PoolStats {
+        self.shared.pool_stats()
+    }
+
+    /// Ends all connections and waits until nothing of them is left, such as processes. The pool takes nobody any more.
+    pub async fn close(&self) {
+        self.shared.close().await;
+    }
+}
+
+/// A pool is a service: every call goes to one of its members.
+impl Service for Pool {
+    fn call(&self, request: Request, cx: Context) -> CallFuture {
+        self.client().call(request, cx)
+    }
+
+    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: Context) -> NotifyFuture {
+        Service::notify(&self.client(), method, params, cx)
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("members", &self.stats().members).finish_non_exhaustive()
+    }
+}
+
+/// A member that was checked out of a pool, for several calls that belong together. Until it is dropped, the member counts
+/// as busy.
+///
+/// It is a [`Client`] of that member alone: calls do not go elsewhere when it fails.
+pub struct Lease {
+    turn: Turn,
+}
+
+impl Lease {
+    /// Which member it is.
+    #[must_use]
+    pub fn member(&self) -> MemberId {
+        self.turn.member().id
+    }
+}
+
+impl Deref for Lease {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.turn.member().client
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease").field("member", &self.member()).finish_non_exhaustive()
+    }
+}
+
+/// How a pool stands.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct PoolStats {
+    /// Its members, in the order in which they came.
+    pub members: Vec<MemberStats>,
+    /// How many connections the pool was to make itself and could not yet.
+    pub missing: usize,
+    /// Why the pool last failed to make one; `None` if it did not fail the last time.
+    pub last_failure: Option<ConnectError>,
+    /// How many times a call went on to another member.
+    pub moved: u64,
+}
+
+/// Why a pool cannot be used.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum PoolError {
+    /// The pool was to make connections, and could make none.
+    #[error("none of {tried} connections could be made")]
+    Unreachable {
+        /// How many were tried.
+        tried: usize,
+        /// Why the last could not be made.
+        #[source]
+        last: ConnectError,
+    },
+    /// Nobody is there, or nobody can take calls.
+    #[error("no connection of the pool is available")]
+    NoneAvailable,
+    /// The pool was closed.
+    #[error("the pool is closed")]
+    Closed,
+}
+
+impl PoolError {
+    /// Whether no connection could be made.
+    #[must_use]
+    pub fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Unreachable { .. })
+    }
+
+    /// Whether nobody can take calls now; that may pass.
+    #[must_use]
+    pub fn is_none_available(&self) -> bool {
+        matches!(self, Self::NoneAvailable)
+    }
+
+    /// Whether the pool was closed.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        matches!(self, Self::Closed)
+    }
+}

@@ -1,0 +1,63 @@
+/// Which member of a pool takes the next call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Strategy {
+    /// One after the other.
+    #[default]
+    RoundRobin,
+    /// Any.
+    Random,
+    /// The one with the fewest calls in flight; one that is checked out has one more. Among equals, one after the other.
+    LeastBusy,
+}
+
+impl Strategy {
+    /// Chooses among candidates by how busy each is. `turn` is where round robin stands.
+    pub(super) fn choose(self, busy: &[usize], turn: &mut usize) -> Option<usize> {
+        if self == Self::Random {
+            return (!busy.is_empty()).then(|| fastrand::usize(..busy.len()));
+        }
+        let least = busy.iter().min()?;
+        let equal = |busy: &usize| self == Self::RoundRobin || busy == least;
+        let count = busy.iter().filter(|busy| equal(busy)).count();
+        let chosen = *turn % count;
+        *turn = turn.wrapping_add(1);
+        busy.iter().enumerate().filter(|(_, busy)| equal(busy)).map(|(index, _)| index).nth(chosen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(strategy: Strategy, busy: &[usize], times: usize) -> Vec<usize> {
+        let mut turn = 0;
+        (0..times).map(|_| strategy.choose(busy, &mut turn).unwrap()).collect()
+    }
+
+    #[test]
+    fn round_robin_goes_round_however_busy_anybody_is() {
+        assert_eq!(chosen(Strategy::RoundRobin, &[9, 0, 5], 5), [0, 1, 2, 0, 1]);
+    }
+
+    #[test]
+    fn the_least_busy_is_chosen_and_equals_take_turns() {
+        assert_eq!(chosen(Strategy::LeastBusy, &[2, 1, 3], 3), [1, 1, 1]);
+        assert_eq!(chosen(Strategy::LeastBusy, &[0, 1, 0], 4), [0, 2, 0, 2]);
+    }
+
+    #[test]
+    fn random_reaches_everybody() {
+        let mut seen = chosen(Strategy::Random, &[0, 0, 0], 200);
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen, [0, 1, 2]);
+    }
+
+    #[test]
+    fn of_nobody_nobody_is_chosen() {
+        for strategy in [Strategy::RoundRobin, Strategy::Random, Strategy::LeastBusy] {
+            assert_eq!(strategy.choose(&[], &mut 0), None);
+        }
+    }
+}
