@@ -217,7 +217,7 @@ impl Answers {
                 let Some(person) = &self.form else { return undeclared("forms") };
                 let schema = form.requested_schema.clone();
                 let mut answer = person(form).await;
-                fit_to_form(&mut answer, &schema).map_err(|reason| NoAnswer::Failed { method, reason })?;
+                fit_to_form(&mut answer, &schema).map_err(|reason| NoAnswer::Unfit { method, reason })?;
                 written(&answer)
             }
             ElicitParams::Url(page) => {
@@ -246,6 +246,8 @@ pub(crate) enum NoAnswer {
     Invalid { method: &'static str, problem: String },
     /// The person does not want it.
     Rejected { method: &'static str, reason: String },
+    /// The form was filled in, but not as it wants. What stands in it is not for the server.
+    Unfit { method: &'static str, reason: String },
     /// It could not be done.
     Failed { method: &'static str, reason: String },
 }
@@ -256,6 +258,7 @@ impl NoAnswer {
             Self::Undeclared { method, .. }
             | Self::Invalid { method, .. }
             | Self::Rejected { method, .. }
+            | Self::Unfit { method, .. }
             | Self::Failed { method, .. } => method,
         }
     }
@@ -268,7 +271,7 @@ impl NoAnswer {
             }
             Self::Invalid { problem, .. } => format!("the question is not valid: {problem}"),
             Self::Rejected { reason, .. } => format!("the user rejected it: {reason}"),
-            Self::Failed { reason, .. } => format!("there is no answer: {reason}"),
+            Self::Unfit { reason, .. } | Self::Failed { reason, .. } => format!("there is no answer: {reason}"),
         }
     }
 }
@@ -280,6 +283,7 @@ impl From<NoAnswer> for ErrorObject {
             NoAnswer::Undeclared { method, detail: None } => Self::method_not_found(method),
             NoAnswer::Undeclared { .. } | NoAnswer::Invalid { .. } => Self::invalid_params(none.reason()),
             NoAnswer::Rejected { reason, .. } => Self::new(ErrorCode::USER_REJECTED, reason),
+            NoAnswer::Unfit { .. } => Self::internal("the form was not filled in as it wants"),
             NoAnswer::Failed { reason, .. } => Self::internal(reason),
         }
     }
@@ -371,10 +375,10 @@ mod tests {
     async fn a_form_takes_its_defaults_and_is_checked() {
         let answer = filled(r#"{"name":"Ann"}"#).await.unwrap();
         assert_eq!(answer.as_str(), r#"{"action":"accept","content":{"name":"Ann","active":true}}"#);
-        let error = ErrorObject::from(filled(r#"{"age":1.5}"#).await.unwrap_err());
-        assert_eq!(error.code, ErrorCode::INTERNAL_ERROR);
-        assert!(error.message.contains("\"name\" is a required property"), "{error}");
-        assert!(error.message.contains("content.age: "), "{error}");
+        let none = filled(r#"{"age":1.5}"#).await.unwrap_err();
+        assert!(none.reason().contains("\"name\" is a required property"), "{none:?}");
+        assert!(none.reason().contains("content.age: "), "{none:?}");
+        assert_eq!(ErrorObject::from(none), ErrorObject::internal("the form was not filled in as it wants"));
     }
 
     #[tokio::test]

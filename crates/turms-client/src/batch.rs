@@ -12,7 +12,7 @@ use turms_proto::types::{
     ListToolsResult, PaginatedParams, PromptResult, ReadResource, ReadResourceParams, ReadResourceResult, ToolResult,
 };
 
-use crate::client::{Arguments, Client, call_tool_params, get_prompt_params};
+use crate::client::{Arguments, Client, call_tool_params, get_prompt_params, look_at_tools};
 use crate::error::{CallError, CallErrorKind};
 use crate::job::{CallOptions, Job, Timeout};
 
@@ -68,7 +68,7 @@ impl Batch {
 
     /// One more: a tool. Its output is not held against its schema.
     pub fn call_tool(&mut self, name: impl Into<String>, arguments: impl Serialize) -> Slot<ToolResult> {
-        let (name, options) = (name.into(), self.options());
+        let (name, options) = (name.into(), CallOptions::default());
         let params = call_tool_params(&name, Arguments::of(&arguments));
         self.push(params.map(|params| Job::in_rounds::<CallTool, _>(params, name, options)))
     }
@@ -76,38 +76,38 @@ impl Batch {
     /// One more: a resource.
     pub fn read_resource(&mut self, uri: impl Into<String>) -> Slot<ReadResourceResult> {
         let uri = uri.into();
-        let job = Job::in_rounds::<ReadResource, _>(ReadResourceParams::new(&uri), uri, self.options());
+        let job = Job::in_rounds::<ReadResource, _>(ReadResourceParams::new(&uri), uri, CallOptions::default());
         self.push(Ok(job))
     }
 
     /// One more: a prompt.
     pub fn get_prompt(&mut self, name: impl Into<String>, arguments: impl Serialize) -> Slot<PromptResult> {
-        let (name, options) = (name.into(), self.options());
+        let (name, options) = (name.into(), CallOptions::default());
         let params = get_prompt_params(&name, Arguments::of(&arguments));
         self.push(params.map(|params| Job::in_rounds::<GetPrompt, _>(params, name, options)))
     }
 
     /// One more: the first page of tools.
     pub fn list_tools(&mut self) -> Slot<ListToolsResult> {
-        let job = Job::new::<ListTools>(PaginatedParams::new(), self.options());
+        let job = Job::new::<ListTools>(PaginatedParams::new(), CallOptions::default());
         self.push(Ok(job))
     }
 
     /// One more: the first page of resources.
     pub fn list_resources(&mut self) -> Slot<ListResourcesResult> {
-        let job = Job::new::<ListResources>(PaginatedParams::new(), self.options());
+        let job = Job::new::<ListResources>(PaginatedParams::new(), CallOptions::default());
         self.push(Ok(job))
     }
 
     /// One more: the first page of prompts.
     pub fn list_prompts(&mut self) -> Slot<ListPromptsResult> {
-        let job = Job::new::<ListPrompts>(PaginatedParams::new(), self.options());
+        let job = Job::new::<ListPrompts>(PaginatedParams::new(), CallOptions::default());
         self.push(Ok(job))
     }
 
     /// One more, of any method.
     pub fn request_raw(&mut self, method: impl Into<String>, params: impl Serialize) -> Slot<RawJson> {
-        let (method, options) = (method.into(), self.options());
+        let (method, options) = (method.into(), CallOptions::default());
         let params = Arguments::of(&params).object(&method);
         self.push(params.map(|params| Job::raw(ByteString::from(method), params.unwrap_or_default().into(), options)))
     }
@@ -125,19 +125,23 @@ impl Batch {
                 Err(error) => places.push(Err(error)),
             }
         }
+        for job in &mut jobs {
+            job.options.timeout = self.timeout;
+        }
         let mut answers = self.client.engine().perform_all(jobs).await.into_iter();
         let outcomes = places.into_iter().map(|place| {
             let subject = place?;
             match answers.next() {
-                Some(outcome) => outcome.map(|performed| (subject, performed.payload)),
+                Some(outcome) => outcome.map(|mut performed| {
+                    if let Some(tools) = performed.payload.get_mut::<ListToolsResult>() {
+                        look_at_tools(&self.client, tools);
+                    }
+                    (subject, performed.payload)
+                }),
                 None => Err(CallError::not_sent(subject, CallErrorKind::NotConnected(None))),
             }
         });
         BatchOutcomes(outcomes.map(Some).collect())
-    }
-
-    fn options(&self) -> CallOptions {
-        CallOptions { timeout: self.timeout, ..CallOptions::default() }
     }
 
     fn push<T>(&mut self, job: Result<Job, CallError>) -> Slot<T> {

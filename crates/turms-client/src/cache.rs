@@ -56,9 +56,7 @@ impl Changed<'_> {
             Self::Prompts => key.method == ListPrompts::NAME,
             Self::Resources => key.method == ListResources::NAME || key.method == ListResourceTemplates::NAME,
             // What is told may be a part of what was read.
-            Self::Resource(uri) => {
-                key.method == ReadResource::NAME && (key.subject == *uri || uri.starts_with(&key.subject))
-            }
+            Self::Resource(uri) => key.method == ReadResource::NAME && crate::listen::is_within(uri, &key.subject),
             Self::Everything => true,
         }
     }

@@ -7,6 +7,7 @@ use bytestring::ByteString;
 use serde::Serialize;
 use turms_core::{CallFuture, Context, NotifyFuture, Payload, Request, Service};
 use turms_proto::method::{Method, Notification as NotificationMethod};
+use turms_proto::revision::raise_result;
 use turms_proto::session::{Opened, Stats};
 use turms_proto::types::{
     CallTool, CallToolParams, Complete, CompleteParams, CompleteResult, Completion, CompletionArgument,
@@ -15,7 +16,7 @@ use turms_proto::types::{
     LoggingLevel, Meta, Prompt, PromptResult, ReadResource, ReadResourceParams, ReadResourceResult, Reference,
     Resource, ResourceTemplate, ServerCapabilities, SubscriptionFilter, Tool, ToolResult, key,
 };
-use turms_proto::{Ability, Notification, Object, ProtocolVersion, RawJson};
+use turms_proto::{Ability, ErrorObject, Notification, Object, ProtocolVersion, RawJson};
 
 use crate::batch::Batch;
 use crate::builder::ClientBuilder;
@@ -387,13 +388,19 @@ impl Service for Client {
         let client = self.clone();
         let meta = cx.meta().map(forwarded).filter(|meta| !meta.is_empty());
         CallFuture::later(async move {
-            let params = request.params.into_raw().map_err(|error| {
-                turms_proto::ErrorObject::internal(format!("the parameters cannot be written as JSON: {error}"))
-            })?;
+            let params = request
+                .params
+                .into_raw()
+                .map_err(|error| ErrorObject::internal(format!("the parameters cannot be written as JSON: {error}")))?;
             let options = CallOptions { meta, ..CallOptions::default() };
             let job = Job::raw(request.method, without_own_meta(params), options);
+            let method = job.method.clone();
             let performed = client.engine.perform(job).await.map_err(CallError::into_wire)?;
-            Ok(performed.payload)
+            let raw = performed.payload.into_raw().map_err(|error| ErrorObject::internal(error.to_string()))?;
+            // Services speak the newest revision, whatever the server does.
+            let version = client.protocol_version().unwrap_or(ProtocolVersion::LATEST);
+            let raised = raise_result(&method, &raw, version);
+            Ok(Payload::raw(raised.map_err(|error| ErrorObject::internal(format!("{method}: {error}")))?))
         })
     }
 
@@ -441,7 +448,19 @@ impl Arguments {
         if json.is_null() {
             return Ok(None);
         }
-        json.as_object().map(Some).ok_or_else(|| unwritable(format!("arguments must be an object, not {json}")))
+        json.as_object()
+            .map(Some)
+            .ok_or_else(|| unwritable(format!("arguments must be an object, not {}", kind_of(&json))))
+    }
+}
+
+/// What a value is, without showing it: it may be a secret.
+fn kind_of(json: &RawJson) -> &'static str {
+    match json.as_str().as_bytes().first() {
+        Some(b'[') => "a list",
+        Some(b'"') => "text",
+        Some(b't' | b'f') => "true or false",
+        _ => "a number",
     }
 }
 
@@ -475,19 +494,25 @@ async fn call_tool(
     options: CallOptions,
 ) -> Result<ToolResult, CallError> {
     let params = call_tool_params(&name, arguments)?;
-    let job = Job::in_rounds::<CallTool, _>(params, name.clone(), options);
+    let job = Job::in_rounds::<CallTool, _>(params, name.clone(), options.clone());
     let result: ToolResult = client.finished(job).await?;
-    check_output(&client, &name, &result).await?;
+    check_output(&client, &name, &result, options).await?;
     Ok(result)
 }
 
 /// A tool that was never listed is looked up, but only if it gave something to check.
-pub(crate) async fn check_output(client: &Client, name: &str, result: &ToolResult) -> Result<(), CallError> {
+pub(crate) async fn check_output(
+    client: &Client,
+    name: &str,
+    result: &ToolResult,
+    options: CallOptions,
+) -> Result<(), CallError> {
     let Some(tools) = client.engine.tools() else { return Ok(()) };
     let known = match tools.get(name) {
         None if result.structured_content.is_some() => {
             // What cannot be listed cannot be checked either.
-            if client.list_tools().bypass_cache().await.is_ok() {
+            let options = CallOptions { bypass_cache: true, on_progress: None, meta: None, ..options };
+            if page::all::<ListTools>(client.clone(), options, look_at_tools).await.is_ok() {
                 tools.learn_missing(name);
             }
             tools.get(name)

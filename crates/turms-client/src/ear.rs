@@ -159,10 +159,10 @@ impl fmt::Debug for Ear {
     }
 }
 
-/// The data stays JSON: its control characters are escaped there, so that a server cannot write to a terminal through it.
+/// The data stays JSON, and what JSON leaves of control characters is escaped: a server must not write to a terminal.
 fn trace(message: &LogMessage) {
     let logger = message.logger.as_deref().unwrap_or_default();
-    let data = message.data.as_str();
+    let data = turms_core::escape_control(message.data.as_str());
     macro_rules! say {
         ($level:ident) => {
             tracing::$level!(target: "turms::server_log", logger = ?logger, level = message.level.as_str(), "{data}")

@@ -233,6 +233,14 @@ impl CallError {
         }
     }
 
+    /// The same of a call of which the server has seen a part already.
+    pub(crate) fn begun(mut self) -> Self {
+        if self.0.delivery == Delivery::NotSent {
+            self.0.delivery = Delivery::Unknown;
+        }
+        self
+    }
+
     pub(crate) fn with_end(mut self, ended: impl FnOnce() -> Ended) -> Self {
         if let CallErrorKind::Lost(how) = &mut self.0.kind {
             *how = ended();

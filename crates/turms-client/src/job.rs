@@ -114,7 +114,10 @@ impl Timeout {
     pub(crate) fn options(self, usual: Duration) -> RequestOptions {
         match self {
             Self::Usual => RequestOptions::default().timeout(usual),
-            Self::After(timeout) => RequestOptions::default().timeout(timeout),
+            Self::After(timeout) => {
+                let longest = timeout.max(RequestOptions::DEFAULT_MAX_TIMEOUT);
+                RequestOptions::default().timeout(timeout).max_timeout(longest)
+            }
             Self::Never => RequestOptions::default().for_ever(),
         }
     }

@@ -155,7 +155,7 @@ async fn listen_to_older(
 }
 
 async fn forward(mut events: Events, filter: SubscriptionFilter, sender: mpsc::Sender<Change>, watched: Watched) {
-    let within = |uri: &str, wanted: &String| uri.starts_with(wanted.as_str());
+    let within = |uri: &str, wanted: &String| is_within(uri, wanted);
     while let Some(event) = events.next().await {
         let change = match event {
             Event::ToolsChanged if filter.tools_list_changed == Some(true) => Change::Tools,
@@ -168,6 +168,12 @@ async fn forward(mut events: Events, filter: SubscriptionFilter, sender: mpsc::S
         };
         let _ = sender.try_send(change);
     }
+}
+
+/// Whether what has changed is a resource or a part of it; `memo://10` is no part of `memo://1`.
+pub(crate) fn is_within(uri: &str, whole: &str) -> bool {
+    let rest = uri.strip_prefix(whole);
+    rest.is_some_and(|rest| rest.is_empty() || whole.ends_with('/') || rest.starts_with(['/', '#', '?']))
 }
 
 /// Resources that are watched until this is dropped.
@@ -201,6 +207,8 @@ pub(crate) struct Managed {
     lists: AtomicBool,
     /// Which resources are watched, and by how many.
     watched: Mutex<BTreeMap<String, usize>>,
+    /// Held while one more or one less is told to the server, so that what is counted and what it knows stay the same.
+    pub(crate) turns: tokio::sync::Mutex<()>,
     /// Held while the request is made anew, so that two changes of what is wanted come one after the other.
     current: tokio::sync::Mutex<Option<Task>>,
 }
@@ -212,6 +220,9 @@ impl Managed {
         let listens = single.live_now().is_some_and(|live| live.version().has(Ability::ListenStreams));
         if new && listens {
             tokio::spawn(async move { single.managed.try_renew(&single).await });
+        } else if !new {
+            // It may have failed before.
+            Self::resume(single);
         }
     }
 
@@ -264,26 +275,19 @@ impl Managed {
     }
 
     /// Listens to what is wanted now, and only then stops listening to what was wanted before.
-    pub(crate) async fn renew(&self, single: &Single, patience: Option<Duration>) -> Result<(), CallError> {
+    /// What comes back are the resources of which the server will tell.
+    pub(crate) async fn renew(&self, single: &Single, patience: Option<Duration>) -> Result<Vec<String>, CallError> {
         let mut current = self.current.lock().await;
         let live = single.live(Listen::NAME, patience).await?;
         let filter = self.filter(live.server().map(|server| &server.capabilities));
         if is_empty(&filter) {
             *current = None;
-            return Ok(());
+            return Ok(Vec::new());
         }
         let ear = single.ear.clone();
-        let (task, acknowledged) =
-            start(single, filter.clone(), Arc::new(move |told| ear.hear(told)), patience).await?;
+        let (task, acknowledged) = start(single, filter, Arc::new(move |told| ear.hear(told)), patience).await?;
         *current = Some(task);
-        let told = acknowledged.resource_subscriptions.unwrap_or_default();
-        match filter.resource_subscriptions.iter().flatten().find(|uri| !told.contains(uri)) {
-            Some(uri) => {
-                let error = turms_proto::ErrorObject::invalid_params("the server will not tell of changes to it");
-                Err(CallError::server(format!("{} {uri:?}", Listen::NAME), error))
-            }
-            None => Ok(()),
-        }
+        Ok(acknowledged.resource_subscriptions.unwrap_or_default())
     }
 
     fn filter(&self, capabilities: Option<&ServerCapabilities>) -> SubscriptionFilter {

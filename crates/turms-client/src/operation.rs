@@ -44,7 +44,8 @@ impl<T: 'static> Operation<T> {
         Self { client: client.clone(), options: CallOptions::default(), run }
     }
 
-    /// Waits so long for the answer, or since the last report of progress.
+    /// Waits so long for the answer, or since the last report of progress. Waiting for a connection that is being made anew,
+    /// each repetition, each round of questions and each page of a list count for themselves.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = Timeout::After(timeout);
         self

@@ -1,6 +1,6 @@
 //! Lists, which come in pages.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -20,6 +20,9 @@ use crate::job::{Affinity, CallOptions, Job, Whole};
 
 /// How many pages a list may have.
 pub(crate) const MOST_PAGES: usize = 10_000;
+
+/// How many items a list may have that is read as a whole.
+const MOST_ITEMS: usize = 1_000_000;
 
 /// A method that gives a list in pages.
 pub(crate) trait List: Method<Params = PaginatedParams> + 'static {
@@ -94,6 +97,9 @@ where
         let mut page = page::<L>(client.clone(), cursor, turner.options(options.clone()), look).await?;
         let (more, next) = L::take(&mut page);
         items.extend(more);
+        if items.len() > MOST_ITEMS {
+            return Err(CallError::answered(L::NAME, CallErrorKind::EndlessList(turner.pages)));
+        }
         turner.turn(next);
     }
     Ok(items)
@@ -104,6 +110,7 @@ where
 struct Turner {
     next: Next,
     pages: usize,
+    seen: HashSet<Cursor>,
     /// Whoever gave a cursor knows best what it means.
     near: Affinity,
 }
@@ -124,7 +131,8 @@ impl Turner {
         }
         Ok(match std::mem::replace(&mut self.next, Next::None) {
             Next::First => Some(None),
-            Next::At(cursor) => Some(Some(cursor)),
+            Next::At(cursor) if self.seen.insert(cursor.clone()) => Some(Some(cursor)),
+            Next::At(_) => return Err(CallError::answered(L::NAME, CallErrorKind::EndlessList(self.pages - 1))),
             Next::None => None,
         })
     }

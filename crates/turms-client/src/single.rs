@@ -19,7 +19,7 @@ use turms_proto::types::{
     LoggingLevel, Meta, Ping, RequestMeta, ResourceParams, RootsListChanged, SetLevel, SetLevelParams, Subscribe,
     SubscriptionFilter, Unsubscribe,
 };
-use turms_proto::{Ability, Notification, Object, ProtocolVersion, RawJson};
+use turms_proto::{Ability, ErrorObject, Notification, Object, ProtocolVersion, RawJson};
 
 use crate::cache::{Cache, Changed};
 use crate::ear::Ear;
@@ -101,6 +101,9 @@ pub(crate) const LASTING: Duration = Duration::from_secs(10);
 
 /// How long to wait for news of how a server ended, once its connection has.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// How many questions one round may ask.
+const MOST_QUESTIONS: usize = 64;
 
 /// How long a restored subscription or log level may take.
 const RESTORE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -260,6 +263,13 @@ impl Single {
     /// A connection has ended without our doing.
     fn lost(&self, live: &Live, ended: Ended) {
         let _ = live.ended.set(ended.clone());
+        if !live.verified.load(Ordering::Relaxed) {
+            // It was only remembered how to speak to it, and that may be what it died of.
+            live.mistaken.store(true, Ordering::Relaxed);
+            if let Some(server) = self.connector.identity() {
+                self.settings.memory.forget(&server);
+            }
+        }
         let wanted = self.settings.supervision.is_some() || live.mistaken.load(Ordering::Relaxed);
         let supervised = wanted && self.connector.is_repeatable();
         let current = self.link.send_if_modified(|link| match link {
@@ -323,9 +333,8 @@ impl Single {
         }
         if !version.has(Ability::ListenStreams) {
             // A server may be of another revision than it was.
-            for uri in self.managed.watched() {
-                self.restore_one::<Subscribe>(live, ResourceParams::new(uri)).await;
-            }
+            let watched = self.managed.watched().into_iter();
+            join_all(watched.map(|uri| self.restore_one::<Subscribe>(live, ResourceParams::new(uri))).collect()).await;
         }
     }
 
@@ -481,14 +490,15 @@ impl Single {
 
     fn admit(&self, job: &Job) -> Result<Trial<'_>, CallError> {
         let Some(breaker) = &self.breaker else { return Ok(Trial { single: self, undecided: false }) };
-        match breaker.admit() {
+        let admission = breaker.admit();
+        match admission {
             Admission::Go => {}
             Admission::Try => self.ear.events.publish(&Event::Breaker(BreakerState::HalfOpen)),
             Admission::Wait(rest) => {
                 return Err(CallError::not_sent(job.subject(), CallErrorKind::BreakerOpen(rest)));
             }
         }
-        Ok(Trial { single: self, undecided: true })
+        Ok(Trial { single: self, undecided: admission == Admission::Try })
     }
 
     /// Makes a call on one connection, answering what the server asks in between.
@@ -509,6 +519,7 @@ impl Single {
                 Ok(Decoded::Input(_)) if round == most => return Err(too_many()),
                 Ok(Decoded::Input(required)) => self.answer(job, *required, round).await?,
                 Err(error) => {
+                    let error = if round > 0 { error.begun() } else { error };
                     self.visit_pages(job, error, events.filter(|_| round < most)).await?;
                     job.params.payload()
                 }
@@ -520,6 +531,11 @@ impl Single {
     /// Answers everything that a round asks, and makes of it the parameters of the next.
     async fn answer(&self, job: &Job, required: InputRequired, round: usize) -> Result<Payload, CallError> {
         let questions = required.input_requests.unwrap_or_default();
+        if questions.len() > MOST_QUESTIONS {
+            let reason = format!("{} more at once, where {MOST_QUESTIONS} are answered", questions.len() - 1);
+            let method = questions.values().next().map(|question| question.method()).unwrap_or_default().to_owned();
+            return Err(CallError::answered(job.subject(), CallErrorKind::Question { method, reason }));
+        }
         if questions.is_empty() {
             // "Come back later" means later.
             let pause = Duration::from_millis(50).saturating_mul(1 << round.min(6));
@@ -788,6 +804,21 @@ impl Engine for Single {
         })
     }
 
+    fn ping(&self, options: CallOptions) -> BoxFuture<'_, Result<(), CallError>> {
+        Box::pin(async move {
+            let pings = self.live_now().is_none_or(|live| live.version().has(Ability::Ping));
+            if pings {
+                let pinged = self.perform(Job::new::<Ping>(EmptyParams::new(), options.clone())).await;
+                // While there is no connection, nobody knows of which revision the next will be.
+                match pinged {
+                    Err(error) if matches!(error.kind(), CallErrorKind::NotInRevision { .. }) => {}
+                    pinged => return pinged.map(drop),
+                }
+            }
+            self.perform(Job::new::<Discover>(EmptyParams::new(), options)).await.map(drop)
+        })
+    }
+
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), CallError>> {
         Box::pin(self.tell(notification))
     }
@@ -808,9 +839,16 @@ impl Engine for Single {
     fn subscribe(&self, uri: String, options: CallOptions) -> BoxFuture<'_, Result<(), CallError>> {
         Box::pin(async move {
             let live = self.live(Subscribe::NAME, Some(self.settings.timeout)).await?;
+            // Whoever comes second learns what came of the first.
+            let _turn = self.managed.turns.lock().await;
             let watching = self.managed.watch(&uri);
             if watching.first && live.version().has(Ability::ListenStreams) {
-                self.within(Listen::NAME, &options, self.managed.renew(self, self.patience(&options))).await?;
+                let renewed = self.managed.renew(self, self.patience(&options));
+                let told = self.within(Listen::NAME, &options, renewed).await?;
+                if !told.contains(&uri) {
+                    let error = ErrorObject::invalid_params("the server will not tell of changes to it");
+                    return Err(CallError::server(format!("{} {uri:?}", Listen::NAME), error));
+                }
             } else if watching.first {
                 let mut job = Job::new::<Subscribe>(ResourceParams::new(&uri), options);
                 job.name = Some(uri.as_str().into());
@@ -824,6 +862,7 @@ impl Engine for Single {
     fn unsubscribe(&self, uri: String, options: CallOptions) -> BoxFuture<'_, Result<(), CallError>> {
         Box::pin(async move {
             let live = self.live(Unsubscribe::NAME, Some(self.settings.timeout)).await?;
+            let _turn = self.managed.turns.lock().await;
             if !self.managed.unwatch(&uri) {
                 return Ok(());
             }

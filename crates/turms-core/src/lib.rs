@@ -17,6 +17,7 @@ pub mod registry;
 #[cfg(feature = "schema")]
 pub mod schema;
 mod service;
+mod text;
 pub mod transport;
 
 pub use self::channel::{Channel, ConnectError, Connector, Ended, Established, Outgoing, Update, Updates};
@@ -25,3 +26,4 @@ pub use self::context::Context;
 pub use self::payload::Payload;
 pub use self::peer::{BoxFuture, Link, Peer, PeerError};
 pub use self::service::{CallFuture, Guarded, GuardedNotify, NotifyFuture, Outcome, Ready, Request, Service};
+pub use self::text::escape_control;

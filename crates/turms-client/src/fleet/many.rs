@@ -128,7 +128,7 @@ impl Many {
         if checks == Checks::Output
             && let Some(result) = performed.payload.get_mut::<ToolResult>()
         {
-            check_output(&client, &own, result).await?;
+            check_output(&client, &own, result, job.options.clone()).await?;
         }
         Ok(performed)
     }

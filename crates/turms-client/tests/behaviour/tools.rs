@@ -28,7 +28,7 @@ async fn arguments_that_are_no_object_are_never_sent() {
         let error = client.call_tool("add", [1, 2]).await.unwrap_err();
         assert_eq!(
             error.to_string(),
-            "tools/call \"add\": cannot be written as JSON: arguments must be an object, not [1,2]"
+            "tools/call \"add\": cannot be written as JSON: arguments must be an object, not a list"
         );
         assert_eq!((error.delivery(), error.may_have_run()), (Delivery::NotSent, false));
         let error = client.call_tool("add", BTreeMap::from([((1, 2), 3)])).await.unwrap_err();

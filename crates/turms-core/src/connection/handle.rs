@@ -135,11 +135,12 @@ impl ConnectionHandle {
         let mut outcomes = Vec::with_capacity(asked.len());
         let mut waiting: Vec<_> = Vec::with_capacity(asked.len());
         for question in asked {
-            waiting.push(question.map(|(key, answer)| (Forget { signals: &self.signals, key: Some(key) }, answer)));
+            // Dropped in this order: who is told that nobody waits must find nobody waiting.
+            waiting.push(question.map(|(key, answer)| (answer, Forget { signals: &self.signals, key: Some(key) })));
         }
         for question in waiting {
             outcomes.push(match question {
-                Ok((mut forget, answer)) => {
+                Ok((answer, mut forget)) => {
                     let answer = self.settled(answer).await;
                     forget.key = None;
                     answer

@@ -1,7 +1,8 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -182,10 +183,11 @@ impl ChildCommand {
 
     /// What tells it from other programs.
     pub(super) fn identity_text(&self) -> String {
-        match &self.cwd {
-            Some(directory) => format!("{self} in {}", directory.display()),
-            None => self.to_string(),
-        }
+        // What a server is told by its environment may make another server of it.
+        let mut hasher = DefaultHasher::new();
+        self.environment.given.hash(&mut hasher);
+        let directory = self.cwd.as_deref().unwrap_or_else(|| Path::new(""));
+        format!("{self} in {:?} with {:x}", directory, hasher.finish())
     }
 
     fn command(&self) -> Command {

@@ -88,7 +88,10 @@ impl Listener {
         match &self.sink {
             // The process must be heard on even if whoever listens comes to harm.
             Some(sink) => drop(catch_unwind(AssertUnwindSafe(|| sink(line)))),
-            None => tracing::info!(target: "turms::child", program = self.program, pid = self.id, "{line}"),
+            None => {
+                let line = crate::escape_control(line);
+                tracing::info!(target: "turms::child", program = self.program, pid = self.id, "{line}");
+            }
         }
     }
 }
