@@ -8,11 +8,12 @@ use std::time::Duration;
 use bytestring::ByteString;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::Notify;
-use turms_core::transport::memory;
+use turms_core::transport::{MemoryEnd, memory};
 use turms_core::{
-    CallFuture, Connection, ConnectionHandle, ConnectionOptions, Context, Payload, Peer, PeerError, Request, Service,
+    CallFuture, Connection, ConnectionHandle, ConnectionOptions, Context, Outgoing, Payload, Peer, PeerError, Request,
+    Service,
 };
-use turms_proto::session::{ClientOptions, RequestError, RequestOptions, Status, VersionChoice};
+use turms_proto::session::{ClientOptions, Dialect, RequestError, RequestOptions, Status, VersionChoice};
 use turms_proto::types::{
     ClientCapabilities, DiscoverResult, Implementation, InitializeResult, ServerCapabilities, key,
 };
@@ -390,19 +391,19 @@ async fn what_a_peer_wrote_before_it_stopped_reading_is_still_heard() {
         let (to_server, server_reads) = tokio::net::unix::pipe::pipe().unwrap();
         let (mut to_client, client_reads) = tokio::net::unix::pipe::pipe().unwrap();
         let options = ClientOptions::new(Implementation::new("c", "1"), ClientCapabilities::new())
-            .known(turms_proto::session::Dialect::Stateless(ProtocolVersion::LATEST));
+            .known(Dialect::Stateless(ProtocolVersion::LATEST));
         let (connection, handle) = Connection::client(client_reads, to_server, options, ConnectionOptions::default());
         let driver = tokio::spawn(connection.run(Fixture::default()));
         handle.opened().await.unwrap();
         let asking = tokio::spawn({
             let handle = handle.clone();
-            async move { handle.ask(turms_core::Outgoing::new("one", Payload::default())).await }
+            async move { handle.ask(Outgoing::new("one", Payload::default())).await }
         });
         let mut lines = BufReader::new(server_reads).lines();
         assert!(lines.next_line().await.unwrap().unwrap().contains("\"one\""));
         drop(lines);
         // The question meets a closed pipe; the answer to the first is already under way.
-        let second = handle.ask(turms_core::Outgoing::new("two", Payload::default()));
+        let second = handle.ask(Outgoing::new("two", Payload::default()));
         to_client.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"said\":1}}\n").await.unwrap();
         drop(to_client);
         let (first, second) = tokio::join!(asking, second);
@@ -410,4 +411,52 @@ async fn what_a_peer_wrote_before_it_stopped_reading_is_still_heard() {
         assert!(second.is_err());
         driver.await.unwrap().unwrap();
     }
+}
+
+/// A client that has nothing to find out, over one end of a pair.
+fn client_at(near: MemoryEnd) -> ConnectionHandle {
+    let client = ClientOptions::new(Implementation::new("client", "1"), ClientCapabilities::new())
+        .known(Dialect::Stateless(ProtocolVersion::LATEST));
+    let (connection, handle) = Connection::client(near.0, near.1, client, ConnectionOptions::default());
+    tokio::spawn(connection.run(Fixture::default()));
+    handle
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 16)]
+async fn whoever_asks_as_the_connection_ends_does_not_wait_for_ever() {
+    for _ in 0..1000 {
+        let (near, far) = memory();
+        let handle = client_at(near);
+        let asking = (0..16).map(|pause| {
+            let handle = handle.clone();
+            tokio::spawn(async move {
+                for _ in 0..pause {
+                    tokio::task::yield_now().await;
+                }
+                let for_ever = RequestOptions::default().for_ever();
+                handle.ask(Outgoing::new("test/echo", Payload::default()).options(for_ever)).await
+            })
+        });
+        let asking: Vec<_> = asking.collect();
+        drop(far);
+        for asked in asking {
+            let answer = tokio::time::timeout(Duration::from_secs(10), asked).await.expect("an answer").unwrap();
+            assert!(answer.is_err(), "{answer:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_peer_that_never_stops_talking_does_not_stop_time() {
+    let (near, mut far) = memory();
+    let handle = client_at(near);
+    let talking = tokio::spawn(async move {
+        let lines = b"{\"jsonrpc\":\"2.0\",\"method\":\"test/told\"}\n".repeat(100);
+        while far.1.write_all(&lines).await.is_ok() {}
+    });
+    let options = RequestOptions::default().timeout(Duration::from_millis(50));
+    let asked = handle.ask(Outgoing::new("test/echo", Payload::default()).options(options));
+    let answer = tokio::time::timeout(Duration::from_secs(10), asked).await.expect("an answer");
+    assert!(matches!(answer, Err(PeerError::Request(RequestError::TimedOut(_)))), "{answer:?}");
+    talking.abort();
 }

@@ -42,7 +42,7 @@
 
 #[doc(no_inline)]
 pub use turms_client as client;
-pub use turms_client::{Answers, ChildCommand, Client, ClientBuilder, Supervision};
+pub use turms_client::{Answers, ChildCommand, Client, ClientBuilder, Fleet, Pool, Supervision};
 #[doc(no_inline)]
 pub use turms_core as core;
 #[doc(no_inline)]

@@ -73,7 +73,7 @@ pub(crate) async fn in_time<F: IntoFuture>(future: F) -> F::Output {
 
 #[derive(Debug)]
 pub(crate) struct Process {
-    pub(crate) id: u32,
+    id: u32,
     dead: bool,
     pub(crate) parent: u32,
     group: u32,

@@ -141,7 +141,7 @@ impl ConnectionHandle {
         for question in waiting {
             outcomes.push(match question {
                 Ok((answer, mut forget)) => {
-                    let answer = self.settled(answer).await;
+                    let answer = answer.await.unwrap_or(Err(PeerError::Closed));
                     forget.key = None;
                     answer
                 }
@@ -161,20 +161,9 @@ impl ConnectionHandle {
 
     async fn wait(&self, key: u64, answer: Answer) -> Result<RawJson, PeerError> {
         let mut forget = Forget { signals: &self.signals, key: Some(key) };
-        let answer = self.settled(answer).await;
+        let answer = answer.await.unwrap_or(Err(PeerError::Closed));
         forget.key = None;
         answer
-    }
-
-    /// The answer. A question can slip into the queue just as the connection ends, where nobody ever takes it out or drops it;
-    /// whoever has no answer when the connection has gone was never heard.
-    async fn settled(&self, mut answer: Answer) -> Result<RawJson, PeerError> {
-        let settled = tokio::select! {
-            biased;
-            settled = &mut answer => settled.ok(),
-            () = self.commands.closed() => answer.try_recv().ok(),
-        };
-        settled.unwrap_or(Err(PeerError::Closed))
     }
 
     /// Takes no more requests, finishes what runs, then ends the connection.

@@ -195,6 +195,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         self.session.close();
         self.dispatch(&service).await;
         self.show();
+        let Self { mut commands, reader, output, .. } = self;
+        drop((reader, output));
+        // What came in the last moment would lie there for as long as anybody has a handle, and whoever sent it would wait.
+        commands.close();
+        while commands.recv().await.is_some() {}
         ended
     }
 

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::task::AbortHandle;
 use turms_proto::Notification;
 use turms_proto::session::{ClientOptions, RequestError, RequestOptions, Stats};
 
@@ -104,7 +103,6 @@ impl fmt::Debug for StreamConnector {
 #[derive(Debug)]
 pub(super) struct StreamChannel {
     pub(super) connection: ConnectionHandle,
-    driver: AbortHandle,
 }
 
 impl StreamChannel {
@@ -120,12 +118,12 @@ impl StreamChannel {
         W: AsyncWrite + Send + Unpin + 'static,
     {
         let (driver, connection) = Connection::client(reader, writer, client, options);
-        let running = tokio::spawn(async move {
+        tokio::spawn(async move {
             if let Err(error) = driver.run(service).await {
                 tracing::debug!(target: "turms::client", error = &error as &dyn std::error::Error, "the connection broke");
             }
         });
-        Self { connection, driver: running.abort_handle() }
+        Self { connection }
     }
 }
 
@@ -170,7 +168,6 @@ impl Channel for StreamChannel {
         Box::pin(async move {
             self.connection.shutdown();
             self.connection.closed().await;
-            self.driver.abort();
         })
     }
 
