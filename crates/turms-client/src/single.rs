@@ -177,8 +177,9 @@ impl Single {
             None => self.reach_unknown().await,
         }?;
         let Established { channel, opened, .. } = established;
+        // What was found out just now needs no second look; a service in this process need not even tell of itself.
+        let verified = opened.server.is_some() || known.is_none();
         let remembered = known.filter(|known| known.dialect == opened.dialect).and_then(|known| known.server);
-        let verified = opened.server.is_some();
         let opened = match (&opened.server, remembered) {
             (None, Some(server)) => Arc::new(Opened::new(opened.dialect, Some(server))),
             _ => opened,

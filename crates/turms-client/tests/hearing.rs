@@ -94,3 +94,20 @@ async fn events_that_are_taken_while_there_is_no_connection_come_when_there_is_o
     tokio::time::timeout(Duration::from_secs(10), changed).await.expect("the change is heard").unwrap();
     changing.abort();
 }
+
+/// A service need not be a server that tells of itself, and an error of its is an answer.
+#[tokio::test]
+async fn a_service_that_knows_one_method_goes_on_after_an_error() {
+    struct Own;
+    impl turms_core::Service for Own {
+        fn call(&self, request: turms_core::Request, _: turms_core::Context) -> turms_core::CallFuture {
+            turms_core::CallFuture::now(match &*request.method {
+                "tools/call" => Ok(turms_core::Payload::new(turms_proto::types::ToolResult::of_text("ran"))),
+                method => Err(turms_proto::ErrorObject::method_not_found(method)),
+            })
+        }
+    }
+    let client = Client::builder("c", "1").connect_service(Own).await.unwrap();
+    assert!(client.list_prompts().await.unwrap_err().server_error().is_some());
+    assert_eq!(client.call_tool("x", ()).await.unwrap().text(), "ran");
+}

@@ -4,6 +4,7 @@ use std::sync::mpsc;
 
 use serde_json::json;
 use turms_client::{ChildCommand, Client, VersionMemory};
+use turms_core::Connector as _;
 use turms_proto::session::Dialect;
 use turms_proto::types::LoggingLevel;
 use turms_proto::{ErrorCode, ProtocolVersion};
@@ -47,20 +48,37 @@ async fn a_server_with_a_handshake_that_is_remembered_is_not_probed() {
     }
 }
 
-/// Always the same command line, and thus the same server to a client, but not always the same program.
-fn disguised(peer: &Peer) -> ChildCommand {
-    let script = r#"exec "$PROGRAM" "$SCRIPT" --stateless-only"#;
-    ChildCommand::new("sh").args(["-c", script]).env("PROGRAM", peer.program()).env("SCRIPT", peer.script())
+/// Always the same command line, and thus the same server to a client, but not always the same program: a file says which.
+struct Disguise(std::path::PathBuf);
+
+impl Disguise {
+    fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("turms-disguise-{name}-{}.sh", std::process::id())))
+    }
+
+    fn of(&self, peer: &Peer) -> ChildCommand {
+        let (program, script) = (peer.program(), peer.script());
+        let text = format!("exec {program:?} {script:?} --stateless-only\n");
+        std::fs::write(&self.0, text).unwrap();
+        ChildCommand::new("sh").arg(&self.0)
+    }
+}
+
+impl Drop for Disguise {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 #[tokio::test]
 async fn a_server_that_has_stopped_shaking_hands_is_probed_anew() {
     let memory = VersionMemory::new();
-    remembering(&memory, disguised(&NODE_HANDSHAKE)).await.close().await;
-    let identity = disguised(&NODE_STATELESS).to_string();
+    let disguise = Disguise::new("stopped");
+    remembering(&memory, disguise.of(&NODE_HANDSHAKE)).await.close().await;
+    let identity = disguise.of(&NODE_STATELESS).identity().unwrap();
     assert_eq!(memory.dialect(&identity), Some(Dialect::Handshake(ProtocolVersion::V2025_11_25)));
 
-    let client = remembering(&memory, disguised(&NODE_STATELESS)).await;
+    let client = remembering(&memory, disguise.of(&NODE_STATELESS)).await;
     assert_eq!(client.protocol_version(), Some(ProtocolVersion::V2026_07_28));
     echo(&client, "healed").await;
     assert_eq!(memory.dialect(&identity), Some(Dialect::Stateless(ProtocolVersion::V2026_07_28)));
@@ -71,9 +89,10 @@ async fn a_server_that_has_stopped_shaking_hands_is_probed_anew() {
 #[tokio::test]
 async fn a_server_that_has_begun_to_shake_hands_is_probed_anew_when_a_call_fails() {
     let memory = VersionMemory::new();
-    remembering(&memory, disguised(&PYTHON_STATELESS)).await.close().await;
+    let disguise = Disguise::new("begun");
+    remembering(&memory, disguise.of(&PYTHON_STATELESS)).await.close().await;
 
-    let client = remembering(&memory, disguised(&PYTHON_HANDSHAKE)).await;
+    let client = remembering(&memory, disguise.of(&PYTHON_HANDSHAKE)).await;
     assert_eq!(client.protocol_version(), Some(ProtocolVersion::V2026_07_28));
     echo(&client, "healed").await;
     assert_eq!(client.protocol_version(), Some(ProtocolVersion::V2025_11_25));
