@@ -99,10 +99,10 @@ async fn events_that_are_taken_while_there_is_no_connection_come_when_there_is_o
 #[tokio::test]
 async fn a_service_that_knows_one_method_goes_on_after_an_error() {
     struct Own;
-    impl turms_core::Service for Own {
-        fn call(&self, request: turms_core::Request, _: turms_core::Context) -> turms_core::CallFuture {
-            turms_core::CallFuture::now(match &*request.method {
-                "tools/call" => Ok(turms_core::Payload::new(turms_proto::types::ToolResult::of_text("ran"))),
+    impl Service for Own {
+        fn call(&self, request: Request, _: Context) -> CallFuture {
+            CallFuture::now(match &*request.method {
+                "tools/call" => Ok(Payload::new(turms_proto::types::ToolResult::of_text("ran"))),
                 method => Err(turms_proto::ErrorObject::method_not_found(method)),
             })
         }
