@@ -85,7 +85,7 @@ pub enum ConnectionEvent {
     ConnectFailed(ConnectError),
     /// No other is tried any more.
     GaveUp,
-    /// The client has closed it.
+    /// It is over: the client has closed it, or it was lost and no other is tried.
     Closed,
 }
 

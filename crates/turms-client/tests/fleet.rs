@@ -507,8 +507,11 @@ async fn a_server_that_is_being_reconnected_is_not_waited_for_unless_it_is_calle
         let client = client.clone();
         async move { client.call_tool("home_read", ()).await }
     });
-    let reading = tokio::spawn(async move { client.read_resource("home://index").await });
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    let reading = tokio::spawn({
+        let client = client.clone();
+        async move { client.read_resource("home://index").await }
+    });
+    until(|| client.pending().len() == 2).await;
     assert!(!calling.is_finished() && !reading.is_finished());
     plug.put_back();
     assert_eq!(soon(calling).await.unwrap().unwrap().text(), "notes of home");
