@@ -47,7 +47,8 @@ pub enum Target {
         program: String,
         /// Its arguments.
         args: Vec<String>,
-        /// What to change in its environment, which is otherwise what [`ChildCommand`](crate::ChildCommand) gives to programs. `None` takes a variable away (VS Code's `null`). What the
+        /// What to change in its environment, which is otherwise what [`ChildCommand`](crate::ChildCommand) gives to
+        /// programs. `None` takes a variable away (VS Code's `null`). What the
         /// file `envFile` says comes first, and `env` overrides it.
         env: IndexMap<String, Option<String>>,
         /// The folder to start it in, as it is written.
