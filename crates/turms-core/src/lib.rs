@@ -13,6 +13,7 @@ mod context;
 pub mod layer;
 mod payload;
 mod peer;
+mod principal;
 pub mod registry;
 #[cfg(feature = "schema")]
 pub mod schema;
@@ -25,5 +26,8 @@ pub use self::connection::{Connection, ConnectionError, ConnectionHandle, Connec
 pub use self::context::Context;
 pub use self::payload::Payload;
 pub use self::peer::{BoxFuture, Link, Peer, PeerError};
-pub use self::service::{CallFuture, Guarded, GuardedNotify, NotifyFuture, Outcome, Ready, Request, Service};
+pub use self::principal::Principal;
+pub use self::service::{
+    CallFuture, Guarded, GuardedNotify, IntoService, NotifyFuture, Outcome, Ready, Request, Service,
+};
 pub use self::text::escape_control;

@@ -6,11 +6,11 @@ use std::task::{Context as TaskContext, Poll};
 
 use bytestring::ByteString;
 use turms_proto::method::Method;
-use turms_proto::{ErrorObject, RawJson};
+use turms_proto::{ErrorObject, ProtocolVersion, RawJson};
 
 use crate::context::Context;
 use crate::payload::Payload;
-use crate::peer::Peer;
+use crate::peer::{BoxFuture, Peer};
 
 /// What is asked of a service.
 #[derive(Debug)]
@@ -57,6 +57,16 @@ pub trait Service: Send + Sync + 'static {
         let _ = peer;
         None
     }
+
+    /// The revisions that it speaks, oldest first.
+    fn versions(&self) -> &[ProtocolVersion] {
+        &ProtocolVersion::ALL
+    }
+
+    /// Comes when it is to serve nobody any more. Whatever feeds it ends then.
+    fn ending(&self) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
 }
 
 impl<S: Service + ?Sized> Service for Arc<S> {
@@ -70,6 +80,29 @@ impl<S: Service + ?Sized> Service for Arc<S> {
 
     fn for_connection(&self, peer: &Peer) -> Option<Arc<dyn Service>> {
         (**self).for_connection(peer)
+    }
+
+    fn versions(&self) -> &[ProtocolVersion] {
+        (**self).versions()
+    }
+
+    fn ending(&self) -> BoxFuture<'static, ()> {
+        (**self).ending()
+    }
+}
+
+/// What can become a service: one that is, or a server that is yet to be finished.
+pub trait IntoService {
+    /// The service.
+    ///
+    /// # Errors
+    /// When something that belongs to it cannot be used, such as a tool whose schema is none.
+    fn into_service(self) -> Result<Arc<dyn Service>, Box<dyn std::error::Error + Send + Sync>>;
+}
+
+impl<S: Service> IntoService for S {
+    fn into_service(self) -> Result<Arc<dyn Service>, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(Arc::new(self))
     }
 }
 
@@ -169,7 +202,10 @@ impl Guarded {
     }
 
     /// The answer if it is there already, the same as before if not.
-    pub(crate) fn try_now(self) -> Result<Outcome, Self> {
+    ///
+    /// # Errors
+    /// The same as before.
+    pub fn try_now(self) -> Result<Outcome, Self> {
         match self.0 {
             Some(future) => future.try_now().map_err(|future| Self(Some(future))),
             None => Ok(Err(panicked())),
@@ -208,7 +244,10 @@ impl GuardedNotify {
     }
 
     /// Nothing if it is done already, the same as before if not.
-    pub(crate) fn try_now(self) -> Result<(), Self> {
+    ///
+    /// # Errors
+    /// The same as before.
+    pub fn try_now(self) -> Result<(), Self> {
         match self.0 {
             Some(future) => future.try_now().map_err(|future| Self(Some(future))),
             None => Ok(()),

@@ -18,9 +18,9 @@ use turms_proto::{DecodeError, ErrorObject, Number, ProgressToken, ProtocolVersi
 
 use crate::handle::ServerHandle;
 use crate::input::Rounds;
-use crate::principal::Principal;
 use crate::schema;
 use crate::session::Session;
+use turms_core::Principal;
 
 /// What surrounds a call. Cheap to clone, and may be taken along into other tasks.
 #[derive(Debug, Clone)]

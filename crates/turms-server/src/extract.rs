@@ -13,9 +13,9 @@ use turms_proto::{ErrorObject, Number};
 
 use crate::context::Context;
 use crate::handler::{Call, FromCall, Input, Rejection, schema_of};
-use crate::principal::Principal;
 use crate::session::Session;
 use crate::text_map;
+use turms_core::Principal;
 
 /// The caller's arguments: of a tool, of a prompt, or the variables in a URI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

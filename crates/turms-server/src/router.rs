@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use bytestring::ByteString;
 use turms_core::{
-    CallFuture, ConnectionOptions, NotifyFuture, Outcome as CallOutcome, Payload, Peer, Ready, Request, Service,
+    BoxFuture, CallFuture, ConnectionOptions, NotifyFuture, Outcome as CallOutcome, Payload, Peer, Ready, Request,
+    Service,
 };
 use turms_proto::method::{Method as _, Notification as _};
 use turms_proto::revision::{initialize_of_discover, tag_subscription};
@@ -91,6 +92,15 @@ impl Service for Router {
 
     fn for_connection(&self, peer: &Peer) -> Option<Arc<dyn Service>> {
         Some(Arc::new(ConnectedRouter::new(self.clone(), Session::new(peer.clone()))))
+    }
+
+    fn versions(&self) -> &[ProtocolVersion] {
+        self.versions()
+    }
+
+    fn ending(&self) -> BoxFuture<'static, ()> {
+        let handle = self.handle().clone();
+        Box::pin(async move { handle.ending().await })
     }
 }
 

@@ -11,7 +11,9 @@ use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncWrite};
 use turms_core::layer::Layer;
 use turms_core::transport::stdio;
-use turms_core::{CallFuture, Connection, ConnectionError, ConnectionOptions, NotifyFuture, Payload, Ready, Service};
+use turms_core::{
+    CallFuture, Connection, ConnectionError, ConnectionOptions, IntoService, NotifyFuture, Payload, Ready, Service,
+};
 use turms_proto::types::{CacheScope, Icon, Implementation, Meta, key};
 use turms_proto::{ErrorObject, Object, ProtocolVersion, RawJson};
 
@@ -400,6 +402,12 @@ impl Server {
         W: AsyncWrite + Unpin,
     {
         self.build()?.serve(reader, writer).await
+    }
+}
+
+impl IntoService for Server {
+    fn into_service(self) -> Result<Arc<dyn Service>, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(Arc::new(self.build()?))
     }
 }
 

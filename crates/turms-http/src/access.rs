@@ -1,0 +1,191 @@
+//! Who may call: the `Origin` and `Host` of a request, against pages that reach for local servers (basic/transports,
+//! "Security warning").
+
+use http::HeaderMap;
+use http::header::{HOST, HeaderName, HeaderValue, ORIGIN};
+use http::uri::Authority;
+
+/// Which hosts and origins are let in. Loopback names with any port unless said otherwise.
+#[derive(Debug, Clone, Default)]
+#[must_use]
+pub struct AccessPolicy {
+    hosts: Names,
+    origins: Names,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+enum Names {
+    #[default]
+    Loopback,
+    These(Vec<String>),
+    Any,
+}
+
+/// Why a request is not let in.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AccessDenied {
+    /// The page that sends it may not.
+    #[error("the origin {0:?} may not use this server")]
+    Origin(String),
+    /// It was meant for another host.
+    #[error("this server does not answer for the host {0:?}")]
+    Host(String),
+}
+
+impl AccessPolicy {
+    /// Loopback names only, with any port.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Answers for these hosts, with or without a port: `example.com` lets in any port, `example.com:8443` that one.
+    pub fn hosts<S: Into<String>>(mut self, hosts: impl IntoIterator<Item = S>) -> Self {
+        self.hosts = Names::These(hosts.into_iter().map(|host| host.into().to_ascii_lowercase()).collect());
+        self
+    }
+
+    /// Answers for every host. For servers behind a proxy that checks it.
+    pub fn any_host(mut self) -> Self {
+        self.hosts = Names::Any;
+        self
+    }
+
+    /// Lets pages of these origins in, as browsers write them: `https://app.example.com`.
+    pub fn origins<S: Into<String>>(mut self, origins: impl IntoIterator<Item = S>) -> Self {
+        self.origins = Names::These(origins.into_iter().map(|origin| origin.into().to_ascii_lowercase()).collect());
+        self
+    }
+
+    /// Lets pages of every origin in.
+    pub fn any_origin(mut self) -> Self {
+        self.origins = Names::Any;
+        self
+    }
+
+    /// Whether a request is let in. One without an `Origin` does not come from a page.
+    ///
+    /// # Errors
+    /// Saying why not.
+    pub fn check(&self, headers: &HeaderMap, authority: Option<&Authority>) -> Result<(), AccessDenied> {
+        if let Some(origin) = several(headers, ORIGIN)? {
+            let text = text_of(origin);
+            if !self.origins.allow_origin(&text) {
+                return Err(AccessDenied::Origin(text));
+            }
+        }
+        let host = match (headers.get(HOST), authority) {
+            (Some(host), _) => text_of(host),
+            (None, Some(authority)) => authority.as_str().to_ascii_lowercase(),
+            // HTTP/1.0 needs none, and whoever gets here by a name of ours has none to fake.
+            (None, None) => return Ok(()),
+        };
+        if headers.get_all(HOST).iter().count() > 1 || !self.hosts.allow_host(&host) {
+            return Err(AccessDenied::Host(host));
+        }
+        Ok(())
+    }
+
+    /// Whether a page of this origin may read answers.
+    pub(crate) fn allows_origin(&self, origin: &HeaderValue) -> bool {
+        self.origins.allow_origin(&text_of(origin))
+    }
+}
+
+fn several(headers: &HeaderMap, name: HeaderName) -> Result<Option<&HeaderValue>, AccessDenied> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next();
+    match values.next() {
+        Some(second) => Err(AccessDenied::Origin(text_of(second))),
+        None => Ok(first),
+    }
+}
+
+fn text_of(value: &HeaderValue) -> String {
+    String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase()
+}
+
+impl Names {
+    fn allow_host(&self, host: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Loopback => is_loopback(without_port(host)),
+            Self::These(names) => names.iter().any(|name| name == host || name == without_port(host)),
+        }
+    }
+
+    fn allow_origin(&self, origin: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Loopback => {
+                let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+                host.is_some_and(|host| is_loopback(without_port(host)))
+            }
+            Self::These(names) => names.iter().any(|name| name == origin),
+        }
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    matches!(host, "localhost" | "127.0.0.1" | "[::1]")
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') => name,
+        _ => host,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(policy: &AccessPolicy, host: &str, origin: Option<&str>) -> Result<(), AccessDenied> {
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, HeaderValue::from_str(host).unwrap());
+        if let Some(origin) = origin {
+            headers.insert(ORIGIN, HeaderValue::from_str(origin).unwrap());
+        }
+        policy.check(&headers, None)
+    }
+
+    #[test]
+    fn only_loopback_is_let_in_unless_said_otherwise() {
+        let policy = AccessPolicy::new();
+        for host in ["localhost", "localhost:8080", "127.0.0.1:1", "[::1]", "[::1]:8080", "LOCALHOST"] {
+            assert_eq!(check(&policy, host, None), Ok(()), "{host}");
+        }
+        for host in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "", "[::2]", "localhost:x"]
+        {
+            assert!(matches!(check(&policy, host, None), Err(AccessDenied::Host(_))), "{host}");
+        }
+        for origin in ["http://localhost:3000", "https://127.0.0.1", "http://[::1]:5173"] {
+            assert_eq!(check(&policy, "localhost", Some(origin)), Ok(()), "{origin}");
+        }
+        for origin in ["http://evil.example", "null", "file://", "http://localhost.evil.example", "http://localhost/x"]
+        {
+            assert!(matches!(check(&policy, "localhost", Some(origin)), Err(AccessDenied::Origin(_))), "{origin}");
+        }
+    }
+
+    #[test]
+    fn names_that_are_given_are_all_there_are() {
+        let policy =
+            AccessPolicy::new().hosts(["mcp.example.com", "alt.example.com:8443"]).origins(["https://app.example.com"]);
+        assert_eq!(check(&policy, "MCP.example.com:443", Some("https://app.example.com")), Ok(()));
+        assert_eq!(check(&policy, "alt.example.com:8443", None), Ok(()));
+        assert!(check(&policy, "alt.example.com:80", None).is_err());
+        assert!(check(&policy, "localhost", None).is_err());
+        assert!(check(&policy, "mcp.example.com", Some("http://app.example.com")).is_err());
+        assert_eq!(check(&AccessPolicy::new().any_host().any_origin(), "x", Some("null")), Ok(()));
+    }
+
+    #[test]
+    fn two_origins_are_one_too_many() {
+        let mut headers = HeaderMap::new();
+        headers.append(ORIGIN, HeaderValue::from_static("http://localhost"));
+        headers.append(ORIGIN, HeaderValue::from_static("http://evil.example"));
+        assert!(AccessPolicy::new().check(&headers, None).is_err());
+    }
+}

@@ -1,0 +1,1 @@
+//! WebSocket for the Model Context Protocol: subprotocol `mcp`, one message per text frame.
