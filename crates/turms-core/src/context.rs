@@ -116,6 +116,26 @@ impl Context {
     }
 }
 
+/// An extension of requests whose `http::HeaderMap`, another extension, repeats parts of the body, as requests over HTTP
+/// do since 2026-07-28. Services that know more of the body than the transport does compare the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HeadersRepeatBody;
+
+impl HeadersRepeatBody {
+    /// The mark.
+    #[must_use]
+    pub fn new() -> Self {
+        Self
+    }
+}
+
+impl Default for HeadersRepeatBody {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl std::fmt::Debug for Context {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut context = f.debug_struct("Context");

@@ -11,6 +11,7 @@ mod channel;
 mod connection;
 mod context;
 pub mod layer;
+mod outcome;
 mod payload;
 mod peer;
 mod principal;
@@ -23,11 +24,10 @@ pub mod transport;
 
 pub use self::channel::{Channel, ConnectError, Connector, Ended, Established, Outgoing, Update, Updates};
 pub use self::connection::{Connection, ConnectionError, ConnectionHandle, ConnectionOptions, OpenFailure};
-pub use self::context::Context;
+pub use self::context::{Context, HeadersRepeatBody};
+pub use self::outcome::{Outcome, lower_outcome, write_outcome};
 pub use self::payload::Payload;
 pub use self::peer::{BoxFuture, Link, Peer, PeerError};
 pub use self::principal::Principal;
-pub use self::service::{
-    CallFuture, Guarded, GuardedNotify, IntoService, NotifyFuture, Outcome, Ready, Request, Service,
-};
+pub use self::service::{CallFuture, Guarded, GuardedNotify, IntoService, NotifyFuture, Ready, Request, Service};
 pub use self::text::escape_control;

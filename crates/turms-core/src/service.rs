@@ -9,6 +9,7 @@ use turms_proto::method::Method;
 use turms_proto::{ErrorObject, ProtocolVersion, RawJson};
 
 use crate::context::Context;
+use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::peer::{BoxFuture, Peer};
 
@@ -34,9 +35,6 @@ impl Request {
         Self { method: method.into(), params: params.into() }
     }
 }
-
-/// What comes of a call.
-pub type Outcome = Result<Payload, ErrorObject>;
 
 /// Anything that can answer a request: a router, the handle of a connection, an HTTP client, a cache in front of one.
 ///

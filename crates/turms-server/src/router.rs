@@ -5,10 +5,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytestring::ByteString;
+use http::HeaderMap;
 use turms_core::{
-    BoxFuture, CallFuture, ConnectionOptions, NotifyFuture, Outcome as CallOutcome, Payload, Peer, Ready, Request,
-    Service,
+    BoxFuture, CallFuture, ConnectionOptions, HeadersRepeatBody, NotifyFuture, Outcome as CallOutcome, Payload, Peer,
+    Ready, Request, Service,
 };
+use turms_proto::header::HeaderLookup;
 use turms_proto::method::{Method as _, Notification as _};
 use turms_proto::revision::{initialize_of_discover, tag_subscription};
 use turms_proto::session::Dialect;
@@ -19,7 +21,7 @@ use turms_proto::types::{
     ReadResourceResult, Reference, ServerCapabilities, SetLevel, SetLevelParams, Subscribe, SubscriptionFilter,
     ToolResult, Unsubscribe, key,
 };
-use turms_proto::{Ability, ErrorObject, Object, ProtocolVersion, RawJson};
+use turms_proto::{Ability, ErrorCode, ErrorObject, Object, ProtocolVersion, RawJson};
 
 use crate::catalog::{Catalog, ListKind, is_offered, meta_for};
 use crate::completion;
@@ -34,6 +36,7 @@ use crate::prompt::Prompt;
 use crate::resource::Uri;
 use crate::server::{Item, Settings};
 use crate::session::{MAX_SUBSCRIPTIONS, Session};
+use crate::tool::Tool;
 
 /// A server as a service: what every transport calls.
 #[derive(Clone)]
@@ -158,6 +161,7 @@ impl Bare {
             }
             ErrorObject::invalid_params(format!("unknown tool: {:?}", params.name))
         })?;
+        check_param_headers(&tool, params.arguments.as_ref(), &context)?;
         let rounds = self.rounds(
             &context,
             &RoundParts {
@@ -445,6 +449,28 @@ fn set_level(params: Payload, context: &Context) -> Result<EmptyResult, ErrorObj
         session.set_log_level(params.level);
     }
     Ok(EmptyResult::new())
+}
+
+/// Only the router knows which arguments of a tool its headers must repeat.
+fn check_param_headers(tool: &Tool, arguments: Option<&Object>, context: &Context) -> Result<(), ErrorObject> {
+    let (Some(params), Some(_)) = (tool.headers(), context.extension::<HeadersRepeatBody>()) else {
+        return Ok(());
+    };
+    let Some(headers) = context.extension::<HeaderMap>() else { return Ok(()) };
+    let arguments = arguments.and_then(|arguments| serde_json::from_str(arguments.as_str()).ok()).unwrap_or_default();
+    params
+        .check(&arguments, |name| lookup_header(headers, name))
+        .map_err(|mismatch| ErrorObject::new(ErrorCode::HEADER_MISMATCH, mismatch.to_string()))
+}
+
+/// What a request has under the name of a header.
+fn lookup_header<'a>(headers: &'a HeaderMap, name: &str) -> HeaderLookup<'a> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => HeaderLookup::Absent,
+        (Some(value), None) => value.to_str().map_or(HeaderLookup::NotText, HeaderLookup::One),
+        (Some(_), Some(_)) => HeaderLookup::Repeated,
+    }
 }
 
 fn unsubscribe(params: Payload, context: &Context) -> Result<EmptyResult, ErrorObject> {

@@ -31,9 +31,10 @@ pub use self::handle::{ConnectionHandle, OpenFailure};
 use self::output::Output;
 use crate::channel::Update;
 use crate::context::Context;
+use crate::outcome::{Outcome, lower_outcome, unwritable};
 use crate::payload::Payload;
 use crate::peer::Peer;
-use crate::service::{Guarded, GuardedNotify, Outcome, Request, Service};
+use crate::service::{Guarded, GuardedNotify, Request, Service};
 
 /// The bounds of a connection. Each has a default that suits most.
 #[derive(Debug, Clone)]
@@ -409,7 +410,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             self.obey(command);
         }
         self.crowd.finished(&answer.ticket);
-        let outcome = lower(answer.outcome, &answer.method, answer.dialect.version());
+        let outcome = lower_outcome(answer.outcome, &answer.method, answer.dialect.version());
         let to = self.session.reply(&answer.ticket, outcome.is_ok());
         match to.reply() {
             Reply::Send => self.output.answer(&mut self.session, answer.ticket.id(), outcome),
@@ -532,25 +533,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             news
         });
     }
-}
-
-fn lower(outcome: Outcome, method: &str, to: ProtocolVersion) -> Outcome {
-    use turms_proto::revision::Translate as _;
-    match outcome {
-        Ok(mut payload) => match payload.lower_result(method, to) {
-            Ok(()) => Ok(payload),
-            Err(problem) => Err(ErrorObject::internal(format!("the result of {method} is not one: {problem}"))),
-        },
-        Err(mut error) => {
-            error.lower(to);
-            Err(error)
-        }
-    }
-}
-
-fn unwritable(error: &turms_proto::EncodeError) -> ErrorObject {
-    let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-    ErrorObject::internal(format!("the result cannot be written as JSON: {cause}"))
 }
 
 fn now() -> Instant {

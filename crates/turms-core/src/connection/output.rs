@@ -5,12 +5,11 @@ use std::task::{Context as TaskContext, Poll, ready};
 use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWrite;
-use turms_proto::jsonrpc::encode;
 use turms_proto::session::Session;
 use turms_proto::{Message, Request, RequestId, Response};
 
-use super::{now, unwritable};
-use crate::service::Outcome;
+use super::now;
+use crate::outcome::{Outcome, write_outcome};
 
 /// What is to be written: messages gather in one buffer and leave together.
 #[derive(Debug)]
@@ -104,12 +103,7 @@ impl<W: AsyncWrite + Unpin> Output<W> {
     pub(super) fn answer<T>(&mut self, session: &mut Session<T>, id: &RequestId, outcome: Outcome) {
         self.begin();
         let start = self.buffer.len();
-        let written = outcome.and_then(|payload| {
-            encode::success_with(&mut self.buffer, id, |out| payload.write(out)).map_err(|error| unwritable(&error))
-        });
-        if let Err(error) = written {
-            encode::failure(&mut self.buffer, Some(id), &error);
-        }
+        write_outcome(&mut self.buffer, id, outcome);
         session.count_sent(self.buffer.len() - start);
         self.buffer.push(b'\n');
         self.answers += self.buffer.len() - start;

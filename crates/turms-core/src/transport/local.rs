@@ -21,9 +21,10 @@ use turms_proto::{Ability, Notification, ProtocolVersion, RawJson, RequestId};
 
 use crate::channel::{Channel, ConnectError, Connector, Ended, Established, Outgoing, Update, Updates};
 use crate::context::Context;
+use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::peer::{BoxFuture, Link, Peer, PeerError};
-use crate::service::{Guarded, GuardedNotify, Outcome, Request, Service};
+use crate::service::{Guarded, GuardedNotify, Request, Service};
 
 /// Joins a client to a service in this process.
 ///

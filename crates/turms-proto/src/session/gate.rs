@@ -22,11 +22,8 @@ impl Gate {
 
     /// Every request is judged for itself: one that says which revision it is of needs no handshake, before or after one.
     pub(super) fn admit(&mut self, request: &Request, agreed: Option<ProtocolVersion>) -> Result<Dialect, ErrorObject> {
-        let meta = request.params.as_ref().and_then(|params| params.member("_meta"));
-        match meta.as_ref().and_then(|meta| meta.member(key::PROTOCOL_VERSION)) {
-            Some(version) if self.is_stateless() => {
-                self.admit_stateless(request, meta.as_ref(), &version).map(Dialect::Stateless)
-            }
+        match Claim::of(request) {
+            Some(claim) if self.is_stateless() => claim?.admit(request, &self.versions).map(Dialect::Stateless),
             // Older servers take no notice of what `_meta` says.
             _ => self.admit_older(request, agreed).map(Dialect::Handshake),
         }
@@ -39,25 +36,6 @@ impl Gate {
 
     fn is_stateless(&self) -> bool {
         self.versions.iter().any(|version| version.has(Ability::Stateless))
-    }
-
-    fn admit_stateless(
-        &self,
-        request: &Request,
-        meta: Option<&RawJson>,
-        version: &RawJson,
-    ) -> Result<ProtocolVersion, ErrorObject> {
-        let named: String = version.decode().map_err(|error| error.within(key::PROTOCOL_VERSION).within("_meta"))?;
-        let capabilities = meta.and_then(|meta| meta.member(key::CLIENT_CAPABILITIES));
-        if !capabilities.is_some_and(|capabilities| capabilities.is_object()) {
-            return Err(missing_meta(key::CLIENT_CAPABILITIES));
-        }
-        let known = named.parse().ok().filter(|version: &ProtocolVersion| version.has(Ability::Stateless));
-        match known.filter(|version| self.versions.contains(version)) {
-            None => Err(self.unsupported(&named, Ability::Stateless)),
-            Some(version) if is_foreign(request, version) => Err(ErrorObject::method_not_found(&request.method)),
-            Some(version) => Ok(version),
-        }
     }
 
     fn admit_older(
@@ -93,21 +71,81 @@ impl Gate {
                 self.shaking = Some(request.id.clone());
                 Ok(version)
             }
-            None => Err(self.unsupported(&params.protocol_version, Ability::Stateless)),
+            None => Err(unsupported_version(&params.protocol_version, &stateless(&self.versions))),
+        }
+    }
+}
+
+/// What a request says of itself in its `_meta`, in the revisions without a handshake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    version: String,
+}
+
+impl Claim {
+    /// What the request says; `None` if it does not name its revision, so that it is of those with a handshake.
+    ///
+    /// # Errors
+    /// When it names its revision but does not say what else it must.
+    #[must_use]
+    pub fn of(request: &Request) -> Option<Result<Self, ErrorObject>> {
+        let meta = request.params.as_ref()?.member("_meta")?;
+        let version = meta.member(key::PROTOCOL_VERSION)?;
+        Some(Self::read(&meta, &version))
+    }
+
+    fn read(meta: &RawJson, version: &RawJson) -> Result<Self, ErrorObject> {
+        let version = version.decode().map_err(|error| error.within(key::PROTOCOL_VERSION).within("_meta"))?;
+        match meta.member(key::CLIENT_CAPABILITIES) {
+            Some(capabilities) if capabilities.is_object() => Ok(Self { version }),
+            _ => Err(missing_meta(key::CLIENT_CAPABILITIES)),
         }
     }
 
-    /// Names only revisions in which the same request could be made again, lest the client go in circles.
-    fn unsupported(&self, requested: &str, ability: Ability) -> ErrorObject {
-        let supported: Vec<&str> =
-            self.versions.iter().filter(|version| version.has(ability)).map(|version| version.as_str()).collect();
-        let message =
-            format!("protocol version {requested:?} is not supported here; supported: {}", supported.join(", "));
-        let mut data = Object::new();
-        data.insert_raw("supported", &RawJson::from(serde_json::Value::from(supported)));
-        data.insert_raw("requested", &RawJson::string(requested));
-        ErrorObject::new(ErrorCode::UNSUPPORTED_VERSION, message).data(data)
+    /// The revision that it names, which need not exist.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.version
     }
+
+    /// Whether a server of these revisions lets the request in, and in which of them it is understood.
+    ///
+    /// # Errors
+    /// When the revision is not one of the server's, or does not have the method.
+    pub fn admit(self, request: &Request, versions: &[ProtocolVersion]) -> Result<ProtocolVersion, ErrorObject> {
+        let version = self.supported(versions)?;
+        if is_foreign(request, version) {
+            return Err(ErrorObject::method_not_found(&request.method));
+        }
+        Ok(version)
+    }
+
+    /// The revision, if it is one of the server's.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub fn supported(&self, versions: &[ProtocolVersion]) -> Result<ProtocolVersion, ErrorObject> {
+        let known = self.version.parse().ok().filter(|version: &ProtocolVersion| version.has(Ability::Stateless));
+        // Names only revisions in which the same request could be made again, lest the client go in circles.
+        known
+            .filter(|version| versions.contains(version))
+            .ok_or_else(|| unsupported_version(&self.version, &stateless(versions)))
+    }
+}
+
+/// The answer to a request of a revision that is not spoken here.
+#[must_use]
+pub fn unsupported_version(requested: &str, supported: &[ProtocolVersion]) -> ErrorObject {
+    let supported: Vec<&str> = supported.iter().map(|version| version.as_str()).collect();
+    let message = format!("protocol version {requested:?} is not supported here; supported: {}", supported.join(", "));
+    let mut data = Object::new();
+    data.insert_raw("supported", &RawJson::from(serde_json::Value::from(supported)));
+    data.insert_raw("requested", &RawJson::string(requested));
+    ErrorObject::new(ErrorCode::UNSUPPORTED_VERSION, message).data(data)
+}
+
+fn stateless(versions: &[ProtocolVersion]) -> Vec<ProtocolVersion> {
+    versions.iter().copied().filter(|version| version.has(Ability::Stateless)).collect()
 }
 
 /// What a client lets in: requests of a server with which it has shaken hands.
@@ -131,6 +169,8 @@ fn is_foreign(request: &Request, version: ProtocolVersion) -> bool {
     method_info(&request.method).is_some_and(|method| !method.is_defined_in(version))
 }
 
-fn missing_meta(key: &str) -> ErrorObject {
+/// The answer to a request that does not say what it must in its `_meta`.
+#[must_use]
+pub fn missing_meta(key: &str) -> ErrorObject {
     ErrorObject::invalid_params(format!("params._meta: missing field {key:?}"))
 }

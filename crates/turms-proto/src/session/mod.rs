@@ -33,6 +33,7 @@ use bytestring::ByteString;
 
 pub use self::event::{Call, Dialect, Event, OpenError, Opened, RequestError, SessionError};
 use self::gate::Gate;
+pub use self::gate::{Claim, missing_meta, unsupported_version};
 pub use self::opening::{ClientOptions, VersionChoice};
 use self::opening::{Opening, Step};
 use self::pending::Pending;
@@ -104,6 +105,22 @@ impl<T> Session<T> {
     #[must_use]
     pub fn server(versions: &[ProtocolVersion]) -> Self {
         Self::new(Side::Server(Gate::new(versions)))
+    }
+
+    /// A server's side that has shaken hands already, elsewhere or earlier.
+    #[must_use]
+    pub fn resumed(version: ProtocolVersion) -> Self {
+        let mut session = Self::server(&[version]);
+        session.agreed = Some(version);
+        session.dialect = Some(Dialect::Handshake(version));
+        session.status = Status::Ready;
+        session
+    }
+
+    /// The revision that a handshake has agreed on.
+    #[must_use]
+    pub fn agreed(&self) -> Option<ProtocolVersion> {
+        self.agreed
     }
 
     fn new(side: Side) -> Self {
