@@ -5,6 +5,7 @@
 //! - [`layer`] has what can stand in front of a service.
 //! - A [`Connector`] opens [`Channel`]s for a client: to a program, over a byte stream, to a service in this process.
 //! - [`registry`] has services by name.
+//! - [`store`] has what transports with sessions remember.
 //! - [`transport`] has standard input and output, programs started as servers, and pipes within one process.
 
 mod channel;
@@ -19,6 +20,7 @@ pub mod registry;
 #[cfg(feature = "schema")]
 pub mod schema;
 mod service;
+pub mod store;
 mod text;
 pub mod transport;
 

@@ -1,0 +1,28 @@
+//! Where transports that have sessions keep them: who was given which id, and what was sent on which stream.
+//!
+//! - [`SessionStore`] has the sessions that clients of older revisions have begun, [`MemorySessions`] by default.
+//! - [`EventStore`] has what was sent on their streams, so that a stream that broke can be taken up again,
+//!   [`MemoryEvents`] by default.
+//! - [`contract`] has the rules of both as tests that any other implementation can run.
+
+pub mod contract;
+mod event;
+mod session;
+
+pub use self::event::{EventStore, MemoryEvents, StoredEvent};
+pub use self::session::{MemorySessions, SessionRecord, SessionStore};
+
+/// Why a store did not do what it was asked to.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// There is no room for more.
+    #[error("there is no room for more than {0}")]
+    Full(usize),
+    /// Some of what was asked for is not kept any more.
+    #[error("what was asked for is not kept any more")]
+    Gone,
+    /// The store could not be reached, or failed.
+    #[error("the store failed: {0}")]
+    Failed(String),
+}

@@ -1,0 +1,57 @@
+//! The stores of this crate keep the contract, and their own bounds.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use turms_core::store::{
+    EventStore as _, MemoryEvents, MemorySessions, SessionRecord, SessionStore as _, StoreError, StoredEvent, contract,
+};
+use turms_proto::{ProtocolVersion, RawJson};
+
+const LONG: Duration = Duration::from_secs(60);
+
+#[tokio::test(start_paused = true)]
+async fn sessions_in_memory_keep_the_contract() {
+    contract::check_sessions(&MemorySessions::new(4)).await;
+}
+
+#[tokio::test]
+async fn events_in_memory_keep_the_contract() {
+    contract::check_events(&MemoryEvents::new(64 * 1024, 1024 * 1024)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_store_makes_room_only_by_what_has_expired() {
+    let store = MemorySessions::new(2);
+    let record = Arc::new(SessionRecord::new(ProtocolVersion::V2025_11_25, RawJson::default()));
+    store.insert("a", record.clone(), Duration::from_secs(1)).await.unwrap();
+    store.insert("b", record.clone(), LONG).await.unwrap();
+    assert_eq!(store.insert("c", record.clone(), LONG).await, Err(StoreError::Full(2)));
+    tokio::time::advance(Duration::from_secs(2)).await;
+    store.insert("c", record, LONG).await.unwrap();
+    assert!(store.load("b").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn the_oldest_events_of_a_session_give_way_and_are_missed() {
+    let store = MemoryEvents::new(1_000, 1 << 20);
+    for number in 1..=20 {
+        store.append("a", 1, StoredEvent::new(number, vec![b'x'; 100])).await.unwrap();
+    }
+    assert_eq!(store.after("a", 1, 0, usize::MAX).await, Err(StoreError::Gone));
+    let kept = store.after("a", 1, 17, usize::MAX).await.unwrap();
+    assert_eq!(kept.iter().map(|event| event.number).collect::<Vec<_>>(), [18, 19, 20]);
+}
+
+#[tokio::test]
+async fn a_session_that_has_most_gives_way_to_the_others() {
+    let store = MemoryEvents::new(1 << 20, 10_000);
+    store.append("small", 1, StoredEvent::new(1, "little")).await.unwrap();
+    for number in 1..=100 {
+        store.append("large", 1, StoredEvent::new(number, vec![b'x'; 500])).await.unwrap();
+    }
+    assert_eq!(store.after("small", 1, 0, usize::MAX).await.unwrap().len(), 1);
+    assert_eq!(store.after("large", 1, 0, usize::MAX).await, Err(StoreError::Gone));
+    assert_eq!(store.after("large", 1, 99, usize::MAX).await.unwrap().len(), 1);
+}
