@@ -19,6 +19,7 @@ mod principal;
 pub mod registry;
 #[cfg(feature = "schema")]
 pub mod schema;
+mod serve;
 mod service;
 pub mod store;
 mod text;
@@ -31,5 +32,6 @@ pub use self::outcome::{Outcome, lower_outcome, write_outcome};
 pub use self::payload::Payload;
 pub use self::peer::{BoxFuture, Link, Peer, PeerError};
 pub use self::principal::Principal;
-pub use self::service::{CallFuture, Guarded, GuardedNotify, IntoService, NotifyFuture, Ready, Request, Service};
+pub use self::serve::{IntoService, ServeError};
+pub use self::service::{CallFuture, Guarded, GuardedNotify, NotifyFuture, Ready, Request, Service};
 pub use self::text::escape_control;

@@ -89,21 +89,6 @@ impl<S: Service + ?Sized> Service for Arc<S> {
     }
 }
 
-/// What can become a service: one that is, or a server that is yet to be finished.
-pub trait IntoService {
-    /// The service.
-    ///
-    /// # Errors
-    /// When something that belongs to it cannot be used, such as a tool whose schema is none.
-    fn into_service(self) -> Result<Arc<dyn Service>, Box<dyn std::error::Error + Send + Sync>>;
-}
-
-impl<S: Service> IntoService for S {
-    fn into_service(self) -> Result<Arc<dyn Service>, Box<dyn std::error::Error + Send + Sync>> {
-        Ok(Arc::new(self))
-    }
-}
-
 /// The answer to a call, there already or on its way.
 ///
 /// An answer that is there costs no allocation, which is why this is not simply a boxed future.

@@ -57,7 +57,7 @@ pub use self::respond::{IntoCompletion, IntoPromptResult, IntoResourceResult, In
 pub use self::router::Router;
 pub use self::schema::SchemaError;
 pub use self::seal::SealKey;
-pub use self::server::{Item, ServeError, Server, ServerParts};
+pub use self::server::{Item, Server, ServerParts};
 pub use self::session::Session;
 pub use self::tool::{IntoTool, Tool, ToolBuilder};
-pub use turms_core::Principal;
+pub use turms_core::{Principal, ServeError};

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use turms_core::layer::Layer;
 use turms_core::transport::stdio;
 use turms_core::{
-    CallFuture, Connection, ConnectionError, ConnectionOptions, IntoService, NotifyFuture, Payload, Ready, Service,
+    CallFuture, Connection, ConnectionOptions, IntoService, NotifyFuture, Payload, Ready, ServeError, Service,
 };
 use turms_proto::types::{CacheScope, Icon, Implementation, Meta, key};
 use turms_proto::{ErrorObject, Object, ProtocolVersion, RawJson};
@@ -406,7 +406,7 @@ impl Server {
 }
 
 impl IntoService for Server {
-    fn into_service(self) -> Result<Arc<dyn Service>, Box<dyn std::error::Error + Send + Sync>> {
+    fn into_service(self) -> Result<Arc<dyn Service>, ServeError> {
         Ok(Arc::new(self.build()?))
     }
 }
@@ -464,19 +464,4 @@ impl fmt::Debug for Server {
 pub trait ServerParts: Send + Sync + 'static {
     /// Registers everything the object has.
     fn add_to(self: Arc<Self>, server: Server) -> Server;
-}
-
-/// Why a server does not serve.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ServeError {
-    /// Something that was registered cannot be used.
-    #[error("cannot be served: {0}")]
-    Registered(String),
-    /// Standard input or output cannot be had.
-    #[error("standard input and output cannot be used")]
-    Stdio(#[source] io::Error),
-    /// The connection broke.
-    #[error(transparent)]
-    Connection(ConnectionError),
 }

@@ -1,0 +1,47 @@
+use std::io;
+use std::sync::Arc;
+
+use crate::connection::ConnectionError;
+use crate::service::Service;
+
+/// What can become a service: one that is, or a server that is yet to be finished.
+pub trait IntoService {
+    /// The service.
+    ///
+    /// # Errors
+    /// When something that belongs to it cannot be used, such as a tool whose schema is none.
+    fn into_service(self) -> Result<Arc<dyn Service>, ServeError>;
+}
+
+impl<S: Service> IntoService for S {
+    fn into_service(self) -> Result<Arc<dyn Service>, ServeError> {
+        Ok(Arc::new(self))
+    }
+}
+
+/// Why a server does not serve.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// Something that was registered cannot be used.
+    #[error("cannot be served: {0}")]
+    Registered(String),
+    /// Standard input or output cannot be had.
+    #[error("standard input and output cannot be used")]
+    Stdio(#[source] io::Error),
+    /// The connection broke.
+    #[error(transparent)]
+    Connection(#[from] ConnectionError),
+    /// The address cannot be listened at.
+    #[error("cannot listen at {address}")]
+    Listen {
+        /// The address.
+        address: String,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// A certificate or its key cannot be used.
+    #[error("the certificate cannot be used: {0}")]
+    Certificate(String),
+}

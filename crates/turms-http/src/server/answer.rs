@@ -1,0 +1,78 @@
+//! Answers of every kind.
+
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
+use turms_proto::jsonrpc::encode;
+use turms_proto::{ErrorCode, ErrorObject, RequestId};
+
+use super::body::{EventSource, HttpBody};
+
+pub(super) type Answer = Response<HttpBody>;
+
+/// Proxies that gather answers before they pass them on would keep events from arriving.
+const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+pub(super) fn json(status: StatusCode, body: Vec<u8>) -> Answer {
+    let mut answer = Response::new(HttpBody::whole(body));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    answer
+}
+
+pub(super) fn events(source: impl EventSource + 'static) -> Answer {
+    let mut answer = Response::new(HttpBody::events(source));
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    answer
+}
+
+pub(super) fn empty(status: StatusCode) -> Answer {
+    let mut answer = Response::new(HttpBody::empty());
+    *answer.status_mut() = status;
+    answer
+}
+
+/// A refusal, with the id of what it refuses if that could be read.
+pub(super) fn error(status: StatusCode, id: Option<&RequestId>, error: &ErrorObject) -> Answer {
+    let mut body = Vec::new();
+    encode::failure(&mut body, id, error);
+    json(status, body)
+}
+
+/// A refusal of what is wrong with the request as such.
+pub(super) fn refuse(status: StatusCode, message: impl Into<String>) -> Answer {
+    error(status, None, &ErrorObject::invalid_request(message))
+}
+
+/// A refusal for want of room.
+pub(super) fn overloaded(status: StatusCode, id: Option<&RequestId>, message: impl Into<String>) -> Answer {
+    let mut answer = error(status, id, &ErrorObject::internal(message));
+    answer.headers_mut().insert(http::header::RETRY_AFTER, HeaderValue::from_static("5"));
+    answer
+}
+
+pub(super) fn method_not_allowed(allowed: &'static str) -> Answer {
+    let mut answer = refuse(StatusCode::METHOD_NOT_ALLOWED, format!("this address takes {allowed}"));
+    answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    answer
+}
+
+/// The status that goes with an error of the newest revision, which has a few of its own (basic/transports, "Streamable
+/// HTTP"). Errors of handlers are answers like others.
+pub(super) fn status_of(error: &ErrorObject) -> StatusCode {
+    match error.code {
+        ErrorCode::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
+        code if code.is_modern() => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    }
+}
+
+/// The status that goes with an error that was found before any handler was asked.
+pub(super) fn status_of_refusal(error: &ErrorObject) -> StatusCode {
+    match status_of(error) {
+        StatusCode::OK => StatusCode::BAD_REQUEST,
+        status => status,
+    }
+}

@@ -1,0 +1,77 @@
+//! Letting browsers show answers to pages of other origins (Fetch, "CORS protocol").
+
+use http::Method;
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
+    ACCESS_CONTROL_REQUEST_METHOD, HeaderValue, ORIGIN, VARY,
+};
+use http::request::Parts;
+use turms_proto::header;
+
+use super::access::AccessPolicy;
+use super::answer::Answer;
+use super::header_value;
+
+/// What a browser asks on behalf of a page.
+pub(super) struct Asked {
+    origin: Option<HeaderValue>,
+    headers: Option<HeaderValue>,
+    method: bool,
+}
+
+/// What pages may send, beside headers that repeat arguments.
+const HEADERS: [&str; 8] = [
+    "content-type",
+    "accept",
+    "authorization",
+    header::PROTOCOL_VERSION,
+    header::SESSION_ID,
+    header::LAST_EVENT_ID,
+    header::METHOD,
+    header::NAME,
+];
+
+impl Asked {
+    pub(super) fn of(parts: &Parts) -> Self {
+        Self {
+            origin: parts.headers.get(ORIGIN).cloned(),
+            headers: parts.headers.get(ACCESS_CONTROL_REQUEST_HEADERS).cloned(),
+            method: parts.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD),
+        }
+    }
+
+    pub(super) fn is_preflight(&self, method: &Method) -> bool {
+        method == Method::OPTIONS && self.origin.is_some() && self.method
+    }
+
+    pub(super) fn decorate(self, answer: &mut Answer, access: &AccessPolicy) {
+        let headers = answer.headers_mut();
+        headers.append(VARY, HeaderValue::from_static("origin"));
+        let Some(origin) = self.origin.filter(|origin| access.allows_origin(origin)) else { return };
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.insert(
+            ACCESS_CONTROL_EXPOSE_HEADERS,
+            HeaderValue::from_static("mcp-session-id, mcp-protocol-version, www-authenticate"),
+        );
+        if self.method {
+            headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));
+            headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+            headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, allowed_headers(self.headers.as_ref()));
+        }
+    }
+}
+
+/// The usual ones, and of those asked for the ones that repeat arguments, whose names only the tools know.
+fn allowed_headers(asked: Option<&HeaderValue>) -> HeaderValue {
+    let mut allowed = HEADERS.join(", ");
+    let asked = asked.and_then(|asked| asked.to_str().ok()).unwrap_or_default();
+    for name in asked.split(',').map(str::trim) {
+        if name.get(..header::PARAM_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(header::PARAM_PREFIX))
+        {
+            allowed.push_str(", ");
+            allowed.push_str(name);
+        }
+    }
+    header_value(&allowed)
+}

@@ -1,0 +1,130 @@
+//! What a request says before its body, read once.
+
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
+use turms_proto::header::{self, HeaderLookup};
+use turms_proto::{ErrorObject, ProtocolVersion};
+
+/// The headers that the protocol gives a meaning.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Head<'a> {
+    pub(super) version: HeaderLookup<'a>,
+    pub(super) method: HeaderLookup<'a>,
+    pub(super) name: HeaderLookup<'a>,
+    pub(super) session: HeaderLookup<'a>,
+    pub(super) last_event: HeaderLookup<'a>,
+}
+
+impl<'a> Head<'a> {
+    pub(super) fn of(headers: &'a HeaderMap) -> Self {
+        Self {
+            version: lookup(headers, header::PROTOCOL_VERSION),
+            method: lookup(headers, header::METHOD),
+            name: lookup(headers, header::NAME),
+            session: lookup(headers, header::SESSION_ID),
+            last_event: lookup(headers, header::LAST_EVENT_ID),
+        }
+    }
+
+    /// The revision that the header names, `Err` with what it says if there is none of that name.
+    pub(super) fn version(&self) -> Result<Option<ProtocolVersion>, &'a str> {
+        match self.version {
+            HeaderLookup::Absent => Ok(None),
+            HeaderLookup::One(named) => named.trim().parse().map(Some).map_err(|_| named),
+            _ => Err(""),
+        }
+    }
+}
+
+/// What a request has under the name of a header.
+pub(super) fn lookup<'a>(headers: &'a HeaderMap, name: &str) -> HeaderLookup<'a> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => HeaderLookup::Absent,
+        (Some(value), None) => value.to_str().map_or(HeaderLookup::NotText, HeaderLookup::One),
+        (Some(_), Some(_)) => HeaderLookup::Repeated,
+    }
+}
+
+/// A header that may be there once; what is wrong if it is there otherwise.
+pub(super) fn single<'a>(found: HeaderLookup<'a>, name: &str) -> Result<Option<&'a str>, ErrorObject> {
+    match found {
+        HeaderLookup::Absent => Ok(None),
+        HeaderLookup::One(value) => Ok(Some(value.trim())),
+        HeaderLookup::Repeated => Err(ErrorObject::invalid_request(format!("header {name:?} must be sent only once"))),
+        _ => Err(ErrorObject::invalid_request(format!("header {name:?} must consist of visible ASCII characters"))),
+    }
+}
+
+/// Whether the body says that it is JSON.
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
+    let mut values = headers.get_all(CONTENT_TYPE).iter();
+    match (values.next().and_then(|value| value.to_str().ok()), values.next()) {
+        (Some(value), None) => essence(value).eq_ignore_ascii_case(JSON),
+        _ => false,
+    }
+}
+
+pub(super) const JSON: &str = "application/json";
+pub(super) const EVENT_STREAM: &str = "text/event-stream";
+
+/// Whether the client takes answers of a type. Who says nothing takes anything.
+pub(super) fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
+    let mut said = false;
+    for value in headers.get_all(ACCEPT) {
+        said = true;
+        let Ok(value) = value.to_str() else { continue };
+        if value.split(',').any(|range| is_in_range(wanted, range)) {
+            return true;
+        }
+    }
+    !said
+}
+
+fn is_in_range(wanted: &str, range: &str) -> bool {
+    let refused = range.split(';').skip(1).any(|param| {
+        let weight = param.trim().strip_prefix("q=").or_else(|| param.trim().strip_prefix("Q="));
+        weight.is_some_and(|weight| weight.trim().parse::<f32>() == Ok(0.0))
+    });
+    let range = essence(range);
+    let family = wanted.split('/').next().unwrap_or_default();
+    let in_family = range.strip_suffix("/*").is_some_and(|of| of.eq_ignore_ascii_case(family));
+    !refused && (range == "*/*" || in_family || range.eq_ignore_ascii_case(wanted))
+}
+
+fn essence(media_type: &str) -> &str {
+    media_type.split(';').next().unwrap_or_default().trim()
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn accept(values: &[&'static str]) -> HeaderMap {
+        let values = values.iter().map(|value| (ACCEPT, HeaderValue::from_static(value)));
+        values.collect()
+    }
+
+    #[test]
+    fn types_are_accepted_as_the_client_says() {
+        let both = accept(&["application/json, text/event-stream"]);
+        assert!(accepts(&both, JSON) && accepts(&both, EVENT_STREAM));
+        let apart = accept(&["Application/JSON;q=0.5", "text/*"]);
+        assert!(accepts(&apart, JSON) && accepts(&apart, EVENT_STREAM));
+        let one = accept(&["application/json"]);
+        assert!(accepts(&one, JSON) && !accepts(&one, EVENT_STREAM));
+        let refused = accept(&["text/event-stream;q=0, application/json"]);
+        assert!(!accepts(&refused, EVENT_STREAM));
+        assert!(accepts(&accept(&["*/*"]), EVENT_STREAM) && accepts(&accept(&[]), JSON));
+        assert!(!accepts(&accept(&["application/jsonp"]), JSON));
+    }
+
+    #[test]
+    fn json_may_say_more_about_itself() {
+        let of = |value| HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(value))]);
+        assert!(is_json(&of("application/json")) && is_json(&of("Application/Json; charset=utf-8")));
+        assert!(!is_json(&of("text/plain")) && !is_json(&of("application/json-patch+json")));
+        assert!(!is_json(&HeaderMap::new()));
+    }
+}

@@ -1,0 +1,75 @@
+//! Reading the body of a request, but not all that somebody may want to send.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::time::Duration;
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use http::StatusCode;
+use http_body::Body;
+
+/// Why a body was not read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum BodyProblem {
+    #[error("the body is longer than {0} bytes")]
+    TooLong(usize),
+    #[error("the body did not arrive within {0:?}")]
+    TooSlow(Duration),
+    #[error("the body broke off: {0}")]
+    Broken(String),
+}
+
+impl BodyProblem {
+    pub(super) fn status(&self) -> StatusCode {
+        match self {
+            Self::TooLong(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooSlow(_) => StatusCode::REQUEST_TIMEOUT,
+            Self::Broken(_) => StatusCode::BAD_REQUEST,
+        }
+    }
+}
+
+pub(super) async fn read<B>(body: B, limit: usize, timeout: Duration) -> Result<Bytes, BodyProblem>
+where
+    B: Body,
+    B::Error: fmt::Display,
+{
+    // A body that says that it is too long need not prove it.
+    if body.size_hint().lower() > limit as u64 {
+        return Err(BodyProblem::TooLong(limit));
+    }
+    let mut reading = pin!(collect(body, limit));
+    // Most bodies are there already and need no timer.
+    if let std::task::Poll::Ready(read) = poll_fn(|task| std::task::Poll::Ready(reading.as_mut().poll(task))).await {
+        return read;
+    }
+    tokio::time::timeout(timeout, reading).await.unwrap_or(Err(BodyProblem::TooSlow(timeout)))
+}
+
+async fn collect<B>(body: B, limit: usize) -> Result<Bytes, BodyProblem>
+where
+    B: Body,
+    B::Error: fmt::Display,
+{
+    let mut body = pin!(body);
+    let mut first = Bytes::new();
+    let mut all = BytesMut::new();
+    while let Some(frame) = poll_fn(|task| body.as_mut().poll_frame(task)).await {
+        let frame = frame.map_err(|error| BodyProblem::Broken(error.to_string()))?;
+        let Ok(mut data) = frame.into_data() else { continue };
+        if first.len() + all.len() + data.remaining() > limit {
+            return Err(BodyProblem::TooLong(limit));
+        }
+        // Most bodies come in one piece and need no copy.
+        if first.is_empty() && all.is_empty() {
+            first = data.copy_to_bytes(data.remaining());
+            continue;
+        }
+        if all.is_empty() {
+            all.extend_from_slice(&std::mem::take(&mut first));
+        }
+        all.extend_from_slice(&data.copy_to_bytes(data.remaining()));
+    }
+    Ok(if all.is_empty() { first } else { all.freeze() })
+}

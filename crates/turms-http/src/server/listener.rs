@@ -1,0 +1,360 @@
+//! Listening for connections, with bounds on how many there are and how slow they may be.
+
+use std::io;
+use std::net::SocketAddr;
+#[cfg(unix)]
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response};
+use http_body::Body;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+#[cfg(unix)]
+use tokio::net::UnixListener;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+#[cfg(feature = "tls")]
+use tokio_rustls::TlsAcceptor;
+use turms_core::{BoxFuture, ServeError};
+
+use super::stall::Stall;
+use super::{HttpService, PeerAddress};
+
+/// Listens at an address and serves whoever comes, over HTTP/1.1 and HTTP/2.
+///
+/// ```no_run
+/// use turms_http::{Listener, ServeHttp};
+/// use turms_server::{ServeError, Server};
+///
+/// # async fn example() -> Result<(), ServeError> {
+/// let server = Server::new("calculator", "1.0.0");
+/// let listener = Listener::bind("127.0.0.1:0").await?;
+/// println!("listening at {}", listener.address());
+/// listener.serve(server.http()).await
+/// # }
+/// ```
+#[must_use]
+pub struct Listener {
+    door: Door,
+    address: String,
+    until: Option<BoxFuture<'static, ()>>,
+    max_connections: usize,
+    drain_timeout: Duration,
+}
+
+/// Where connections come in.
+struct Door {
+    socket: Socket,
+    header_timeout: Duration,
+    write_timeout: Duration,
+    #[cfg(feature = "tls")]
+    tls: Option<TlsAcceptor>,
+}
+
+enum Socket {
+    Tcp(TcpListener),
+    #[cfg(unix)]
+    Unix(UnixListener),
+}
+
+impl Listener {
+    /// Listens at a TCP address such as `127.0.0.1:8080`; port 0 takes any that is free.
+    ///
+    /// # Errors
+    /// When it cannot be listened at.
+    pub async fn bind(address: impl Into<String>) -> Result<Self, ServeError> {
+        let address = address.into();
+        match TcpListener::bind(&address).await {
+            Ok(socket) => {
+                let address = socket.local_addr().map_or(address, |local| local.to_string());
+                Ok(Self::new(Socket::Tcp(socket), address))
+            }
+            Err(source) => Err(ServeError::Listen { address, source }),
+        }
+    }
+
+    /// Listens at a Unix socket. A socket that an earlier process left behind is replaced.
+    ///
+    /// # Errors
+    /// When it cannot be listened at.
+    #[cfg(unix)]
+    pub fn bind_unix(path: impl AsRef<Path>) -> Result<Self, ServeError> {
+        let path = path.as_ref();
+        let address = path.display().to_string();
+        let is_left_behind = std::os::unix::net::UnixStream::connect(path)
+            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+        if is_left_behind {
+            // If it cannot be removed, it cannot be listened at either, which says more.
+            let _ = std::fs::remove_file(path);
+        }
+        match UnixListener::bind(path) {
+            Ok(socket) => Ok(Self::new(Socket::Unix(socket), address)),
+            Err(source) => Err(ServeError::Listen { address, source }),
+        }
+    }
+
+    fn new(socket: Socket, address: String) -> Self {
+        let door = Door {
+            socket,
+            header_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(60),
+            #[cfg(feature = "tls")]
+            tls: None,
+        };
+        Self { door, address, until: None, max_connections: 16 * 1024, drain_timeout: Duration::from_secs(10) }
+    }
+
+    /// Where it listens, for people.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Where it listens; `None` if that is not a TCP address.
+    #[must_use]
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        match &self.door.socket {
+            Socket::Tcp(socket) => socket.local_addr().ok(),
+            #[cfg(unix)]
+            Socket::Unix(_) => None,
+        }
+    }
+
+    /// Ends gracefully when this comes: nobody new is let in, and what runs may finish.
+    pub fn until(mut self, end: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.until = Some(Box::pin(end));
+        self
+    }
+
+    /// How many connections there may be at once; more have to wait.
+    pub fn max_connections(mut self, max: usize) -> Self {
+        self.max_connections = max;
+        self
+    }
+
+    /// How long the head of a request may take to arrive, and a connection may be idle: 30 seconds unless said otherwise.
+    pub fn header_timeout(mut self, timeout: Duration) -> Self {
+        self.door.header_timeout = timeout;
+        self
+    }
+
+    /// How long a client may leave what was written to it unread: 60 seconds unless said otherwise.
+    pub fn write_timeout(mut self, timeout: Duration) -> Self {
+        self.door.write_timeout = timeout;
+        self
+    }
+
+    /// How long what runs may take to finish in the end: 10 seconds unless said otherwise.
+    pub fn drain_timeout(mut self, timeout: Duration) -> Self {
+        self.drain_timeout = timeout;
+        self
+    }
+
+    /// Speaks TLS, with a certificate (and those that it stands on) and its key, both in PEM.
+    ///
+    /// # Errors
+    /// When they cannot be used.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, certificate: &[u8], key: &[u8]) -> Result<Self, ServeError> {
+        self.door.tls = Some(super::tls::acceptor(certificate, key)?);
+        Ok(self)
+    }
+
+    /// Serves until the server is shut down.
+    ///
+    /// # Errors
+    /// None at present; connections that cannot be accepted are tried again.
+    pub async fn serve(mut self, service: HttpService) -> Result<(), ServeError> {
+        let ending = service.ending();
+        let asked = self.until.take();
+        let closing = service.clone();
+        let end = async move {
+            match asked {
+                Some(asked) => tokio::select! { () = asked => {}, () = ending => {} },
+                None => ending.await,
+            }
+            // Streams would go on for ever.
+            closing.close();
+        };
+        self.until(end).serve_tower(service).await
+    }
+
+    /// Serves any `tower` service, such as an application that has this server at one of its addresses, until what
+    /// [`Listener::until`] was given.
+    ///
+    /// # Errors
+    /// None at present; connections that cannot be accepted are tried again.
+    pub async fn serve_tower<S, B>(self, service: S) -> Result<(), ServeError>
+    where
+        S: tower_service::Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+        S::Future: Send,
+        S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        B: Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let room = Arc::new(Semaphore::new(self.max_connections));
+        let graceful = GracefulShutdown::new();
+        let Self { door, until, drain_timeout, .. } = self;
+        let mut end = until.unwrap_or_else(|| Box::pin(std::future::pending()));
+        loop {
+            let permit = tokio::select! {
+                permit = room.clone().acquire_owned() => permit,
+                () = &mut end => break,
+            };
+            let Ok(permit) = permit else { break };
+            tokio::select! {
+                accepted = door.accept(permit, &service, &graceful) => {
+                    if let Err(error) = accepted {
+                        // Most likely there are no descriptors left: some will be given back.
+                        tracing::warn!(%error, "a connection cannot be accepted");
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                    }
+                }
+                () = &mut end => break,
+            }
+        }
+        // Nobody new gets in, not even into the queue.
+        drop(door);
+        if tokio::time::timeout(drain_timeout, graceful.shutdown()).await.is_err() {
+            tracing::warn!("some requests did not finish in time");
+        }
+        Ok(())
+    }
+}
+
+impl Door {
+    /// Lets the next one in.
+    async fn accept<S, B>(
+        &self,
+        permit: OwnedSemaphorePermit,
+        service: &S,
+        graceful: &GracefulShutdown,
+    ) -> io::Result<()>
+    where
+        S: tower_service::Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+        S::Future: Send,
+        S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        B: Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let bounds = Bounds { header: self.header_timeout, write: self.write_timeout, watcher: graceful.watcher() };
+        match &self.socket {
+            Socket::Tcp(socket) => {
+                let (stream, peer) = socket.accept().await?;
+                // Answers are written whole; waiting for more would only make them late.
+                let _ = stream.set_nodelay(true);
+                let service = WithPeer { service: service.clone(), peer: Some(PeerAddress(peer)) };
+                #[cfg(feature = "tls")]
+                if let Some(tls) = self.tls.clone() {
+                    tokio::spawn(async move {
+                        if let Ok(Ok(stream)) = tokio::time::timeout(bounds.header, tls.accept(stream)).await {
+                            bounds.converse(stream, service, permit).await;
+                        }
+                    });
+                    return Ok(());
+                }
+                tokio::spawn(bounds.converse(stream, service, permit));
+            }
+            #[cfg(unix)]
+            Socket::Unix(socket) => {
+                let (stream, _) = socket.accept().await?;
+                tokio::spawn(bounds.converse(stream, WithPeer { service: service.clone(), peer: None }, permit));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a connection is held to.
+struct Bounds {
+    header: Duration,
+    write: Duration,
+    watcher: Watcher,
+}
+
+impl Bounds {
+    async fn converse<I, S, B>(self, io: I, service: WithPeer<S>, permit: OwnedSemaphorePermit)
+    where
+        I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        S: tower_service::Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+        S::Future: Send,
+        S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        B: Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let mut builder = Builder::new(TokioExecutor::new());
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(self.header).max_buf_size(64 * 1024);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(256)
+            .max_header_list_size(64 * 1024)
+            .keep_alive_interval(Some(Duration::from_secs(30)))
+            .keep_alive_timeout(self.write);
+        let io = TokioIo::new(Stall::new(io, self.write));
+        let connection = builder.serve_connection_with_upgrades(io, TowerToHyperService::new(service));
+        // Clients that go away, or speak something else, are none of our concern.
+        if let Err(error) = self.watcher.watch(connection).await {
+            tracing::debug!(error, "a connection ended");
+        }
+        drop(permit);
+    }
+}
+
+/// Lets a service see who is at the other end.
+#[derive(Clone)]
+struct WithPeer<S> {
+    service: S,
+    peer: Option<PeerAddress>,
+}
+
+impl<S: tower_service::Service<Request<Incoming>>> tower_service::Service<Request<Incoming>> for WithPeer<S> {
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, task: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), S::Error>> {
+        self.service.poll_ready(task)
+    }
+
+    fn call(&mut self, mut request: Request<Incoming>) -> S::Future {
+        if let Some(peer) = self.peer {
+            request.extensions_mut().insert(peer);
+        }
+        self.service.call(request)
+    }
+}
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Listener").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// Comes when the process is told to end.
+pub(super) async fn told_to_end() {
+    let interrupt = async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending().await
+        }
+    };
+    #[cfg(unix)]
+    let terminate = async {
+        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+            Ok(mut signal) => drop(signal.recv().await),
+            Err(_) => std::future::pending().await,
+        }
+    };
+    #[cfg(not(unix))]
+    let terminate = std::future::pending::<()>();
+    tokio::select! { () = interrupt => {}, () = terminate => {} }
+}

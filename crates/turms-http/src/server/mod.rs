@@ -1,0 +1,385 @@
+//! Serving over HTTP: every revision at one address.
+
+mod access;
+mod answer;
+mod body;
+mod cors;
+mod gauge;
+mod head;
+mod intake;
+mod listener;
+mod options;
+mod pair;
+mod session;
+mod single;
+mod stall;
+mod stateless;
+#[cfg(feature = "tls")]
+mod tls;
+mod voice;
+
+use std::convert::Infallible;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+use http::header::HeaderValue;
+use http::request::Parts;
+use http::{Extensions, Method, Request, Response, StatusCode};
+use http_body::Body;
+use turms_core::{BoxFuture, IntoService, Principal, ServeError, Service};
+use turms_proto::header::HeaderLookup;
+use turms_proto::method::Method as _;
+use turms_proto::session::{Claim, missing_meta, unsupported_version};
+use turms_proto::types::{Discover, Initialize, Listen, key};
+use turms_proto::{Ability, Incoming, Message, ProtocolVersion};
+
+pub use self::access::{AccessDenied, AccessPolicy};
+use self::answer::Answer;
+pub use self::body::HttpBody;
+use self::gauge::Gauge;
+use self::head::{EVENT_STREAM, Head, JSON};
+pub use self::listener::Listener;
+use self::options::HttpOptions;
+pub use self::options::SessionOptions;
+use self::pair::Pairs;
+pub use self::session::EventStream;
+use self::session::Sessions;
+
+/// Who is at the other end of the connection, for requests that came through a [`Listener`]. An extension of theirs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeerAddress(pub SocketAddr);
+
+/// A server behind HTTP: a `tower` service that mounts into any application of axum or hyper.
+///
+/// It answers clients of every revision at one address: requests of 2026-07-28 one by one, those of 2025-03-26 to 2025-11-25
+/// in sessions, and those of 2024-11-05 over HTTP+SSE at addresses that end in `/sse` and `/messages`.
+///
+/// ```
+/// use turms_http::ServeHttp;
+/// use turms_server::Server;
+///
+/// let server = Server::new("calculator", "1.0.0");
+/// let service = server.http().body_limit(1024 * 1024);
+/// // axum::Router::new().nest_service("/mcp", service)
+/// ```
+#[derive(Clone)]
+pub struct HttpService {
+    service: Arc<dyn Service>,
+    options: Arc<HttpOptions>,
+    state: Arc<State>,
+}
+
+/// What all clones share.
+#[derive(Default)]
+struct State {
+    sessions: Arc<Sessions>,
+    pairs: Arc<Pairs>,
+    streams: Gauge,
+}
+
+/// What can be served over HTTP: every service, and servers that are yet to be finished.
+pub trait ServeHttp: IntoService + Sized {
+    /// As a `tower` service.
+    ///
+    /// # Panics
+    /// When something that was registered cannot be used, such as a tool whose schema is none. To be told instead, build the
+    /// server first.
+    #[must_use]
+    fn http(self) -> HttpService {
+        match self.into_service() {
+            Ok(service) => HttpService::new(service),
+            Err(problem) => panic!("the server cannot be used: {problem}"),
+        }
+    }
+
+    /// Listens at an address and serves whoever comes, until the server is shut down or the process is told to end
+    /// (Ctrl-C, SIGTERM).
+    ///
+    /// # Errors
+    /// When something that was registered cannot be used, or the address cannot be listened at.
+    fn serve_http(self, address: impl Into<String> + Send) -> impl Future<Output = Result<(), ServeError>> + Send
+    where
+        Self: Send,
+    {
+        async move {
+            let service = self.into_service()?;
+            let listener = Listener::bind(address).await?;
+            listener.until(listener::told_to_end()).serve(HttpService::new(service)).await
+        }
+    }
+}
+
+impl<T: IntoService> ServeHttp for T {}
+
+impl HttpService {
+    /// Serves a service, with safe defaults.
+    pub fn new(service: impl Service) -> Self {
+        Self { service: Arc::new(service), options: Arc::default(), state: Arc::default() }
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut HttpOptions)) -> Self {
+        change(Arc::make_mut(&mut self.options));
+        self
+    }
+
+    /// For which hosts it answers, and which pages may use it: loopback names unless said otherwise.
+    #[must_use]
+    pub fn access(self, access: AccessPolicy) -> Self {
+        self.with(|options| options.access = access)
+    }
+
+    /// Lets browsers show answers to the pages that may use it.
+    #[must_use]
+    pub fn cors(self) -> Self {
+        self.with(|options| options.cors = true)
+    }
+
+    /// How long the body of a request may be, in bytes: 4 MiB unless said otherwise.
+    #[must_use]
+    pub fn body_limit(self, bytes: usize) -> Self {
+        self.with(|options| options.body_limit = bytes)
+    }
+
+    /// How long a body may take to arrive: 30 seconds unless said otherwise.
+    #[must_use]
+    pub fn body_timeout(self, timeout: Duration) -> Self {
+        self.with(|options| options.body_timeout = timeout)
+    }
+
+    /// How long an event stream may be quiet before a comment shows that it is alive: 15 seconds unless said otherwise.
+    #[must_use]
+    pub fn keep_alive(self, period: Duration) -> Self {
+        self.with(|options| options.keep_alive = period)
+    }
+
+    /// How many event streams may be open at once, whoever reads them; more are refused.
+    #[must_use]
+    pub fn max_streams(self, max: usize) -> Self {
+        self.with(|options| options.max_streams = max)
+    }
+
+    /// How sessions of clients of 2025-03-26 to 2025-11-25 are kept.
+    #[must_use]
+    pub fn sessions(self, sessions: SessionOptions) -> Self {
+        self.with(|options| options.sessions = Some(sessions))
+    }
+
+    /// Serves clients of older revisions without sessions: every request stands alone, nothing is remembered, and the server
+    /// can ask the client nothing.
+    #[must_use]
+    pub fn stateless(self) -> Self {
+        self.with(|options| options.sessions = None)
+    }
+
+    /// Does not offer the HTTP+SSE transport of 2024-11-05.
+    #[must_use]
+    pub fn without_sse_transport(self) -> Self {
+        self.with(|options| options.pair = None)
+    }
+
+    /// How many sessions there are.
+    #[must_use]
+    pub fn session_count(&self) -> usize {
+        self.state.sessions.len()
+    }
+
+    /// Ends a session, as its client can by DELETE; false if there is none of this id.
+    pub async fn close_session(&self, id: &str) -> bool {
+        match self.options.sessions.as_ref() {
+            Some(options) => self.state.sessions.close(id, options).await,
+            None => false,
+        }
+    }
+
+    /// Ends every session and every stream, so that connections can end.
+    pub(crate) fn close(&self) {
+        self.state.sessions.close_all();
+        self.state.pairs.close_all();
+    }
+
+    /// Comes when the server ends.
+    pub(crate) fn ending(&self) -> BoxFuture<'static, ()> {
+        self.service.ending()
+    }
+
+    /// Answers a request.
+    pub async fn answer<B>(&self, request: Request<B>) -> Response<HttpBody>
+    where
+        B: Body + Send,
+        B::Data: Send,
+        B::Error: fmt::Display,
+    {
+        let (parts, body) = request.into_parts();
+        if !self.options.cors {
+            return self.route(parts, body).await;
+        }
+        let asked = cors::Asked::of(&parts);
+        let mut answer = if asked.is_preflight(&parts.method) {
+            match self.options.access.check(&parts.headers, parts.uri.authority()) {
+                Ok(()) => answer::empty(StatusCode::NO_CONTENT),
+                Err(denied) => answer::refuse(StatusCode::FORBIDDEN, denied.to_string()),
+            }
+        } else {
+            self.route(parts, body).await
+        };
+        asked.decorate(&mut answer, &self.options.access);
+        answer
+    }
+
+    async fn route<B>(&self, parts: Parts, body: B) -> Answer
+    where
+        B: Body + Send,
+        B::Data: Send,
+        B::Error: fmt::Display,
+    {
+        if let Err(denied) = self.options.access.check(&parts.headers, parts.uri.authority()) {
+            return answer::refuse(StatusCode::FORBIDDEN, denied.to_string());
+        }
+        let speaks_pair = self.options.pair.is_some() && self.speaks_with(Ability::Handshake);
+        match parts.method {
+            Method::POST if speaks_pair && pair::is_message(&parts) => self.take_pair_message(parts, body).await,
+            Method::GET if speaks_pair && pair::is_opening(&parts) => self.open_pair(parts),
+            Method::POST => self.post(parts, body).await,
+            Method::GET if self.has_sessions() => self.get(parts).await,
+            Method::DELETE if self.has_sessions() => self.delete(&parts).await,
+            _ if self.has_sessions() => answer::method_not_allowed("GET, POST, DELETE"),
+            _ => answer::method_not_allowed("POST"),
+        }
+    }
+
+    fn speaks_with(&self, ability: Ability) -> bool {
+        self.service.versions().iter().any(|version| version.has(ability))
+    }
+
+    fn has_sessions(&self) -> bool {
+        self.options.sessions.is_some() && self.speaks_with(Ability::Handshake)
+    }
+
+    async fn post<B>(&self, parts: Parts, body: B) -> Answer
+    where
+        B: Body + Send,
+        B::Data: Send,
+        B::Error: fmt::Display,
+    {
+        if !head::is_json(&parts.headers) {
+            let message = "the body must be JSON: send \"Content-Type: application/json\"";
+            return answer::refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, message);
+        }
+        if !(head::accepts(&parts.headers, JSON) && head::accepts(&parts.headers, EVENT_STREAM)) {
+            let message = "answers are JSON or events: send \"Accept: application/json, text/event-stream\"";
+            return answer::refuse(StatusCode::NOT_ACCEPTABLE, message);
+        }
+        let bytes = match intake::read(body, self.options.body_limit, self.options.body_timeout).await {
+            Ok(bytes) => bytes,
+            Err(problem) => return answer::refuse(problem.status(), problem.to_string()),
+        };
+        match Incoming::decode(bytes, self.options.batch_limit) {
+            Ok(incoming) => self.take(incoming, parts).await,
+            Err(invalid) => answer::error(StatusCode::BAD_REQUEST, invalid.id.as_ref(), &invalid.error),
+        }
+    }
+
+    /// Decides by which rules a message goes. Every request is judged for itself, whatever came before it.
+    async fn take(&self, incoming: Incoming, parts: Parts) -> Answer {
+        let head = Head::of(&parts.headers);
+        let newest = self.speaks_with(Ability::Stateless);
+        if newest
+            && let Incoming::One(Message::Request(request)) = &incoming
+            && let Some(claim) = Claim::of(request)
+        {
+            return match stateless::admit(request, claim, &head, self.service.versions()) {
+                Ok(version) => {
+                    let Incoming::One(Message::Request(request)) = incoming else {
+                        return answer::empty(StatusCode::BAD_REQUEST);
+                    };
+                    self.answer_stateless(request, version, parts).await
+                }
+                Err(error) => answer::error(answer::status_of_refusal(&error), Some(&request.id), &error),
+            };
+        }
+        let id = match &incoming {
+            Incoming::One(Message::Request(request)) => Some(&request.id),
+            _ => None,
+        };
+        if let Incoming::One(Message::Request(request)) = &incoming
+            && &*request.method == Initialize::NAME
+        {
+            return self.take_older(incoming, ProtocolVersion::LATEST_WITH_HANDSHAKE, parts).await;
+        }
+        let named = match head.version() {
+            Ok(named) if named.is_none_or(|version| self.service.versions().contains(&version)) => named,
+            Ok(Some(version)) => return self.refuse_version(id, version.as_str()),
+            Ok(None) => None,
+            Err(named) => return self.refuse_version(id, named),
+        };
+        let is_newest = named.is_some_and(|version| version.has(Ability::Stateless));
+        match &incoming {
+            Incoming::One(Message::Request(request)) if newest => {
+                let belongs = matches!(&*request.method, Discover::NAME | Listen::NAME);
+                if is_newest || belongs || head.method != HeaderLookup::Absent {
+                    let error = missing_meta(key::PROTOCOL_VERSION);
+                    return answer::error(StatusCode::BAD_REQUEST, id, &error);
+                }
+            }
+            Incoming::One(Message::Notification(_)) if is_newest => return self.hear_stateless(incoming, parts).await,
+            _ if is_newest => {
+                let message = "the body must be one request or notification in this revision";
+                return answer::refuse(StatusCode::BAD_REQUEST, message);
+            }
+            _ => {}
+        }
+        self.take_older(incoming, named.unwrap_or(ProtocolVersion::ASSUMED_OVER_HTTP), parts).await
+    }
+
+    fn refuse_version(&self, id: Option<&turms_proto::RequestId>, named: &str) -> Answer {
+        let error = unsupported_version(named, self.service.versions());
+        answer::error(StatusCode::BAD_REQUEST, id, &error)
+    }
+}
+
+impl<B> tower_service::Service<Request<B>> for HttpService
+where
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: fmt::Display,
+{
+    type Response = Response<HttpBody>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut TaskContext<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let this = self.clone();
+        Box::pin(async move { Ok(this.answer(request).await) })
+    }
+}
+
+impl fmt::Debug for HttpService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpService").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+/// What handlers can see of a request: its extensions, headers and address.
+fn extensions_of(parts: Parts) -> Extensions {
+    let Parts { mut extensions, headers, uri, .. } = parts;
+    extensions.insert(headers);
+    extensions.insert(uri);
+    extensions
+}
+
+/// Who has proved to send a request, if anybody has.
+fn principal_of(parts: &Parts) -> Option<String> {
+    parts.extensions.get::<Principal>().map(|principal| principal.subject.clone())
+}
+
+/// A header value of our own making.
+fn header_value(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static(""))
+}

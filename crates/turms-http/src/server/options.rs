@@ -1,0 +1,128 @@
+//! What a server over HTTP can be told.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use turms_core::ConnectionOptions;
+use turms_core::store::{EventStore, MemoryEvents, MemorySessions, SessionStore};
+use turms_proto::DEFAULT_BATCH_LIMIT;
+
+use super::access::AccessPolicy;
+
+/// The bounds and manners of a server. Each has a default that suits most.
+#[derive(Debug, Clone)]
+pub(super) struct HttpOptions {
+    pub(super) access: AccessPolicy,
+    pub(super) cors: bool,
+    pub(super) body_limit: usize,
+    pub(super) body_timeout: Duration,
+    pub(super) batch_limit: usize,
+    pub(super) keep_alive: Duration,
+    pub(super) max_streams: usize,
+    pub(super) sessions: Option<SessionOptions>,
+    /// Of connections over HTTP+SSE; `None` if that transport is not offered.
+    pub(super) pair: Option<ConnectionOptions>,
+}
+
+impl Default for HttpOptions {
+    fn default() -> Self {
+        Self {
+            access: AccessPolicy::new(),
+            cors: false,
+            body_limit: 4 * 1024 * 1024,
+            body_timeout: Duration::from_secs(30),
+            batch_limit: DEFAULT_BATCH_LIMIT,
+            keep_alive: Duration::from_secs(15),
+            max_streams: 16 * 1024,
+            sessions: Some(SessionOptions::new()),
+            pair: Some(ConnectionOptions::default()),
+        }
+    }
+}
+
+/// The sessions of clients of 2025-03-26 to 2025-11-25.
+#[derive(Clone)]
+#[must_use]
+pub struct SessionOptions {
+    pub(super) idle: Duration,
+    pub(super) max: usize,
+    pub(super) max_streams: usize,
+    pub(super) max_in_flight: usize,
+    pub(super) retention: Duration,
+    pub(super) store: Arc<dyn SessionStore>,
+    pub(super) events: Arc<dyn EventStore>,
+}
+
+impl SessionOptions {
+    /// How many sessions there may be unless [`SessionOptions::max`] says otherwise.
+    const MAX: usize = 50_000;
+
+    /// Kept in memory, for half an hour after they were last used.
+    pub fn new() -> Self {
+        Self {
+            idle: Duration::from_secs(30 * 60),
+            max: Self::MAX,
+            max_streams: 256,
+            max_in_flight: 1024,
+            retention: Duration::from_secs(5 * 60),
+            store: Arc::new(MemorySessions::new(Self::MAX)),
+            events: Arc::new(MemoryEvents::new(4 * 1024 * 1024, 256 * 1024 * 1024)),
+        }
+    }
+
+    /// How long a session is kept that nobody uses. An open stream and a running call are uses.
+    pub fn idle(mut self, idle: Duration) -> Self {
+        self.idle = idle;
+        self
+    }
+
+    /// How many sessions there may be; more are refused. Replaces the store of sessions by one in memory.
+    pub fn max(mut self, max: usize) -> Self {
+        self.max = max;
+        self.store = Arc::new(MemorySessions::new(max));
+        self
+    }
+
+    /// How many event streams one session may have open at once; more are refused.
+    pub fn max_streams(mut self, max: usize) -> Self {
+        self.max_streams = max;
+        self
+    }
+
+    /// How many requests of one session may run at once; more are refused.
+    pub fn max_in_flight(mut self, max: usize) -> Self {
+        self.max_in_flight = max;
+        self
+    }
+
+    /// How long the events of a stream that has ended are kept for clients that missed them.
+    pub fn retention(mut self, retention: Duration) -> Self {
+        self.retention = retention;
+        self
+    }
+
+    /// Keeps sessions elsewhere, so that another process can take them up.
+    pub fn store(mut self, store: impl SessionStore) -> Self {
+        self.store = Arc::new(store);
+        self
+    }
+
+    /// Keeps events elsewhere.
+    pub fn events(mut self, events: impl EventStore) -> Self {
+        self.events = Arc::new(events);
+        self
+    }
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for SessionOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionOptions").field("idle", &self.idle).field("max", &self.max).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,253 @@
+//! The HTTP+SSE transport of 2024-11-05: a stream of events, and an address to post to.
+//!
+//! Its sessions are connections like those over pipes: what is posted is what is read, events are what is written, and the
+//! session ends with its stream.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+use bytes::{Buf as _, Bytes};
+use bytestring::ByteString;
+use http::request::Parts;
+use http::{Extensions, StatusCode};
+use http_body::Body;
+use tokio::io::{AsyncRead, DuplexStream, ReadBuf};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, Sleep};
+use turms_core::{CallFuture, Connection, ConnectionHandle, Context, NotifyFuture, Request, Service};
+use turms_proto::{Ability, Incoming, Lines, RawJson};
+
+use super::answer::{self, Answer};
+use super::body::EventSource;
+use super::gauge::Permit;
+use super::head::{self, EVENT_STREAM};
+use super::session::new_id;
+use super::{HttpService, extensions_of, intake, principal_of};
+use crate::sse;
+
+/// The name that the session goes by in the address to post to.
+const SESSION: &str = "session_id=";
+
+pub(super) fn is_opening(parts: &Parts) -> bool {
+    last_segment(parts) == "sse" && !parts.headers.contains_key(turms_proto::header::SESSION_ID)
+}
+
+pub(super) fn is_message(parts: &Parts) -> bool {
+    last_segment(parts) == "messages" && session_in(parts).is_some()
+}
+
+fn last_segment(parts: &Parts) -> &str {
+    parts.uri.path().trim_end_matches('/').rsplit('/').next().unwrap_or_default()
+}
+
+fn session_in(parts: &Parts) -> Option<&str> {
+    parts.uri.query()?.split('&').find_map(|pair| pair.strip_prefix(SESSION))
+}
+
+/// The open connections by their ids.
+#[derive(Default)]
+pub(super) struct Pairs(Mutex<HashMap<String, Pair>>);
+
+#[derive(Clone)]
+struct Pair {
+    posted: mpsc::Sender<Bytes>,
+    connection: ConnectionHandle,
+    principal: Option<String>,
+}
+
+impl Pairs {
+    fn open(&self) -> MutexGuard<'_, HashMap<String, Pair>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn close_all(&self) {
+        self.open().values().for_each(|pair| pair.connection.shutdown());
+    }
+}
+
+impl HttpService {
+    pub(super) fn open_pair(&self, parts: Parts) -> Answer {
+        let Some(options) = self.options.pair.clone() else { return answer::method_not_allowed("POST") };
+        if !head::accepts(&parts.headers, EVENT_STREAM) {
+            let message = "this address opens a stream of events: send \"Accept: text/event-stream\"";
+            return answer::refuse(StatusCode::NOT_ACCEPTABLE, message);
+        }
+        let Some(permit) = self.state.streams.take(self.options.max_streams) else {
+            return answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, "too many streams are open");
+        };
+        let principal = principal_of(&parts);
+        let id = new_id();
+        let (posted, queue) = mpsc::channel(64);
+        let (written, events) = tokio::io::duplex(64 * 1024);
+        let versions: Vec<_> = self.service.versions().iter().copied().filter(|v| v.has(Ability::Handshake)).collect();
+        let limit = options.line_limit;
+        let (connection, handle) =
+            Connection::server(Posted { queue, piece: Bytes::new() }, written, &versions, options);
+        let service = self.service.for_connection(&handle.peer()).unwrap_or_else(|| self.service.clone());
+        let service = Surrounded { service, extensions: Arc::new(extensions_of(parts)) };
+        let (ending, closing) = (self.service.ending(), handle.clone());
+        tokio::spawn(async move {
+            let mut running = std::pin::pin!(connection.run(service));
+            tokio::select! {
+                _ = &mut running => return,
+                () = ending => closing.shutdown(),
+            }
+            // Whoever reads the stream sees it end; there is nobody else to tell.
+            let _ = running.await;
+        });
+        let mut begin = Vec::new();
+        sse::write_event(&mut begin, Some("endpoint"), None, format!("messages?{SESSION}{id}").as_bytes());
+        self.state.pairs.open().insert(id.clone(), Pair { posted, connection: handle, principal });
+        let period = self.options.keep_alive;
+        answer::events(PairEvents {
+            pairs: self.state.pairs.clone(),
+            id,
+            begin: Some(begin.into()),
+            events,
+            lines: Lines::new(limit.max(64 * 1024) * 4),
+            keep_alive: Box::pin(tokio::time::sleep(period)),
+            period,
+            _permit: permit,
+        })
+    }
+
+    pub(super) async fn take_pair_message<B>(&self, parts: Parts, body: B) -> Answer
+    where
+        B: Body + Send,
+        B::Data: Send,
+        B::Error: fmt::Display,
+    {
+        if !head::is_json(&parts.headers) {
+            let message = "the body must be JSON: send \"Content-Type: application/json\"";
+            return answer::refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, message);
+        }
+        let open = session_in(&parts).and_then(|id| self.state.pairs.open().get(id).cloned());
+        let Some(pair) = open.filter(|pair| pair.principal == principal_of(&parts)) else {
+            return answer::refuse(StatusCode::NOT_FOUND, "there is no such session: its stream has ended");
+        };
+        let bytes = match intake::read(body, self.options.body_limit, self.options.body_timeout).await {
+            Ok(bytes) => bytes,
+            Err(problem) => return answer::refuse(problem.status(), problem.to_string()),
+        };
+        if let Err(invalid) = Incoming::decode(bytes.clone(), self.options.batch_limit) {
+            return answer::error(StatusCode::BAD_REQUEST, invalid.id.as_ref(), &invalid.error);
+        }
+        match pair.posted.send_timeout(on_one_line(bytes), self.options.body_timeout).await {
+            Ok(()) => answer::empty(StatusCode::ACCEPTED),
+            Err(mpsc::error::SendTimeoutError::Closed(_)) => {
+                answer::refuse(StatusCode::NOT_FOUND, "there is no such session: its stream has ended")
+            }
+            Err(mpsc::error::SendTimeoutError::Timeout(_)) => {
+                let message = "too many messages wait to be read: read the answers first";
+                answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, message)
+            }
+        }
+    }
+}
+
+/// JSON has line breaks only between its tokens, where a space says the same.
+fn on_one_line(bytes: Bytes) -> Bytes {
+    if memchr::memchr2(b'\n', b'\r', &bytes).is_none() {
+        return bytes;
+    }
+    bytes.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect()
+}
+
+/// What is posted, as lines.
+struct Posted {
+    queue: mpsc::Receiver<Bytes>,
+    piece: Bytes,
+}
+
+impl AsyncRead for Posted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        task: &mut TaskContext<'_>,
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        if self.piece.is_empty() {
+            match self.queue.poll_recv(task) {
+                Poll::Ready(Some(message)) => {
+                    let mut line = Vec::with_capacity(message.len() + 1);
+                    line.extend_from_slice(&message);
+                    line.push(b'\n');
+                    self.piece = line.into();
+                }
+                Poll::Ready(None) => return Poll::Ready(Ok(())),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        let count = self.piece.len().min(out.remaining());
+        out.put_slice(&self.piece[..count]);
+        self.piece.advance(count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// What is written, as events. The session lasts as long as somebody reads them.
+struct PairEvents {
+    pairs: Arc<Pairs>,
+    id: String,
+    begin: Option<Bytes>,
+    events: DuplexStream,
+    lines: Lines,
+    keep_alive: Pin<Box<Sleep>>,
+    period: Duration,
+    _permit: Permit,
+}
+
+impl EventSource for PairEvents {
+    fn poll_piece(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Option<Bytes>> {
+        let this = &mut *self;
+        if let Some(begin) = this.begin.take() {
+            return Poll::Ready(Some(begin));
+        }
+        loop {
+            let mut piece = Vec::new();
+            while let Some(Ok(line)) = this.lines.next_line() {
+                sse::write_event(&mut piece, Some("message"), None, &line);
+            }
+            if !piece.is_empty() {
+                this.keep_alive.as_mut().reset(Instant::now() + this.period);
+                return Poll::Ready(Some(piece.into()));
+            }
+            let buffer = this.lines.buffer();
+            match std::pin::pin!(tokio::io::AsyncReadExt::read_buf(&mut this.events, buffer)).poll(task) {
+                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(None),
+                Poll::Ready(Ok(_)) => {}
+                Poll::Pending => break,
+            }
+        }
+        if this.keep_alive.as_mut().poll(task).is_ready() {
+            this.keep_alive.as_mut().reset(Instant::now() + this.period);
+            return Poll::Ready(Some(Bytes::from_static(sse::KEEP_ALIVE)));
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for PairEvents {
+    fn drop(&mut self) {
+        self.pairs.open().remove(&self.id);
+    }
+}
+
+/// A service whose calls can see the request that opened the stream.
+struct Surrounded {
+    service: Arc<dyn Service>,
+    extensions: Arc<Extensions>,
+}
+
+impl Service for Surrounded {
+    fn call(&self, request: Request, cx: Context) -> CallFuture {
+        self.service.call(request, cx.with_extensions(self.extensions.clone()))
+    }
+
+    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: Context) -> NotifyFuture {
+        self.service.notify(method, params, cx.with_extensions(self.extensions.clone()))
+    }
+}

@@ -1,0 +1,124 @@
+//! Clients of older revisions without a session: every message stands alone, and the server can ask nothing.
+
+use std::sync::Arc;
+
+use http::request::Parts;
+use http::{Extensions, StatusCode};
+use turms_core::{Context, Guarded, GuardedNotify, Payload, Peer, Request, lower_outcome, write_outcome};
+use turms_proto::method::Method as _;
+use turms_proto::revision::{method_info, version_for_initialize};
+use turms_proto::session::Dialect;
+use turms_proto::types::Initialize;
+use turms_proto::{Ability, ErrorObject, Incoming, InvalidMessage, Message, Notification, ProtocolVersion};
+
+use crate::server::answer::{self, Answer};
+use crate::server::stateless::meta_of;
+use crate::server::{HttpService, extensions_of};
+
+impl HttpService {
+    pub(super) async fn take_alone(&self, incoming: Incoming, named: ProtocolVersion, parts: Parts) -> Answer {
+        let extensions = extensions_of(parts);
+        match incoming {
+            Incoming::One(Message::Request(request)) => {
+                let version = match self.version_alone(&request, named) {
+                    Ok(version) => version,
+                    Err(error) => return answer::error(StatusCode::OK, Some(&request.id), &error),
+                };
+                let status = |_: &ErrorObject, _: &str, _: Option<&_>| StatusCode::OK;
+                self.answer_alone(request, Dialect::Handshake(version), extensions, status).await
+            }
+            Incoming::One(Message::Notification(notification)) => {
+                self.hear_alone(notification, named, &Arc::new(extensions)).await;
+                answer::empty(StatusCode::ACCEPTED)
+            }
+            // Nobody has asked anything, so nobody waits for it.
+            Incoming::One(Message::Response(_)) => answer::empty(StatusCode::ACCEPTED),
+            Incoming::Batch(messages) if named.has(Ability::Batching) => {
+                self.answer_batch(messages, named, &Arc::new(extensions)).await
+            }
+            Incoming::Batch(_) => {
+                answer::refuse(StatusCode::BAD_REQUEST, "batches belong to revision 2025-03-26 alone")
+            }
+        }
+    }
+
+    /// The revision in which a request is understood.
+    fn version_alone(
+        &self,
+        request: &turms_proto::Request,
+        named: ProtocolVersion,
+    ) -> Result<ProtocolVersion, ErrorObject> {
+        if &*request.method == Initialize::NAME {
+            let params = request.params::<Initialize>()?;
+            let version = version_for_initialize(&params.protocol_version, self.service.versions());
+            return Ok(version.unwrap_or(named));
+        }
+        match method_info(&request.method) {
+            Some(method) if !method.is_defined_in(named) => Err(ErrorObject::method_not_found(&request.method)),
+            _ => Ok(named),
+        }
+    }
+
+    async fn hear_alone(&self, notification: Notification, version: ProtocolVersion, extensions: &Arc<Extensions>) {
+        let cx = Context::new(Dialect::Handshake(version), Peer::nobody())
+            .with_meta(meta_of(notification.params.as_ref()))
+            .with_extensions(extensions.clone());
+        GuardedNotify::new(|| self.service.notify(notification.method, notification.params, cx)).await;
+    }
+
+    /// Answers one after the other; what they say before they answer has nowhere to go.
+    async fn answer_batch(
+        &self,
+        messages: Vec<Result<Message, InvalidMessage>>,
+        version: ProtocolVersion,
+        extensions: &Arc<Extensions>,
+    ) -> Answer {
+        let mut body = Vec::new();
+        for message in messages {
+            let start = body.len();
+            body.push(if start == 0 { b'[' } else { b',' });
+            match message {
+                Ok(Message::Request(request)) => self.answer_one(request, version, extensions, &mut body).await,
+                Ok(Message::Notification(notification)) => {
+                    self.hear_alone(notification, version, extensions).await;
+                    body.truncate(start);
+                }
+                Err(invalid) if invalid.wants_answer() => match &invalid.id {
+                    Some(id) => turms_proto::jsonrpc::encode::failure(&mut body, Some(id), &invalid.error),
+                    None => turms_proto::jsonrpc::encode::failure_with_null_id(&mut body, &invalid.error),
+                },
+                Ok(Message::Response(_)) | Err(_) => body.truncate(start),
+            }
+        }
+        if body.is_empty() {
+            return answer::empty(StatusCode::ACCEPTED);
+        }
+        body.push(b']');
+        answer::json(StatusCode::OK, body)
+    }
+
+    async fn answer_one(
+        &self,
+        request: turms_proto::Request,
+        version: ProtocolVersion,
+        extensions: &Arc<Extensions>,
+        body: &mut Vec<u8>,
+    ) {
+        let outcome = match self.version_alone(&request, version) {
+            Ok(_) if &*request.method == Initialize::NAME => {
+                Err(ErrorObject::invalid_request("initialize cannot be part of a batch"))
+            }
+            Ok(_) => {
+                let cx = Context::new(Dialect::Handshake(version), Peer::nobody())
+                    .with_id(request.id.clone())
+                    .with_meta(meta_of(request.params.as_ref()))
+                    .with_extensions(extensions.clone());
+                let params = request.params.map_or_else(Payload::default, Payload::raw);
+                let asked = Request::raw(request.method.clone(), params);
+                Guarded::call(|| self.service.call(asked, cx)).await
+            }
+            Err(error) => Err(error),
+        };
+        write_outcome(body, &request.id, lower_outcome(outcome, &request.method, version));
+    }
+}

@@ -1,0 +1,104 @@
+//! A call that is answered inside the request that asks for it: no task, no channel.
+//!
+//! If the handler answers before it speaks, the answer is one JSON object. Its first notification makes it an event stream.
+//! Dropping the future, or the body of the stream, is cancellation.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::{Instant, Sleep};
+use turms_core::{CallFuture, Guarded, Outcome};
+
+use super::body::EventSource;
+use super::gauge::Permit;
+use super::voice::Voice;
+use crate::sse;
+
+/// What comes first: the answer, or a word before it.
+pub(super) enum First {
+    Answer(Outcome),
+    Word(Guarded),
+}
+
+/// Waits until the handler has answered or spoken.
+pub(super) async fn first(mut call: Guarded, voice: &Voice) -> First {
+    let outcome = poll_fn(|task| match Pin::new(&mut call).poll(task) {
+        Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
+        Poll::Pending => voice.poll_spoken(task).map(|()| None),
+    })
+    .await;
+    let spoken = poll_fn(|task| Poll::Ready(voice.poll_spoken(task))).await;
+    match outcome {
+        Some(outcome) if spoken.is_pending() => First::Answer(outcome),
+        // What was said before the answer is heard before it.
+        Some(outcome) => First::Word(Guarded::call(|| CallFuture::now(outcome))),
+        None => First::Word(call),
+    }
+}
+
+/// A call whose handler has spoken and may not have answered yet.
+pub(super) struct SingleCall {
+    call: Option<Guarded>,
+    voice: Arc<Voice>,
+    finish: Option<Finish>,
+    keep_alive: Pin<Box<Sleep>>,
+    period: Duration,
+    _permit: Permit,
+}
+
+/// Writes an outcome as a message.
+type Finish = Box<dyn FnOnce(Outcome) -> Vec<u8> + Send>;
+
+impl SingleCall {
+    pub(super) fn new(
+        call: Guarded,
+        voice: Arc<Voice>,
+        period: Duration,
+        permit: Permit,
+        finish: impl FnOnce(Outcome) -> Vec<u8> + Send + 'static,
+    ) -> Self {
+        let keep_alive = Box::pin(tokio::time::sleep(period));
+        Self { call: Some(call), voice, finish: Some(Box::new(finish)), keep_alive, period, _permit: permit }
+    }
+}
+
+impl EventSource for SingleCall {
+    fn poll_piece(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Option<Bytes>> {
+        let this = &mut *self;
+        // What the handler says while it is polled goes out before its answer.
+        let answered = match this.call.as_mut().map(|call| Pin::new(call).poll(task)) {
+            Some(Poll::Ready(outcome)) => {
+                this.call = None;
+                this.finish.take().map(|finish| finish(outcome))
+            }
+            Some(Poll::Pending) => None,
+            None => return Poll::Ready(None),
+        };
+        let mut piece = match this.voice.poll_heard(task) {
+            Poll::Ready(bytes) => Vec::from(bytes),
+            Poll::Pending => Vec::new(),
+        };
+        if let Some(answer) = answered {
+            sse::write_event(&mut piece, None, None, &answer);
+        }
+        if !piece.is_empty() {
+            this.keep_alive.as_mut().reset(Instant::now() + this.period);
+            return Poll::Ready(Some(piece.into()));
+        }
+        if this.keep_alive.as_mut().poll(task).is_ready() {
+            this.keep_alive.as_mut().reset(Instant::now() + this.period);
+            return Poll::Ready(Some(Bytes::from_static(sse::KEEP_ALIVE)));
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for SingleCall {
+    fn drop(&mut self) {
+        self.voice.leave();
+    }
+}

@@ -1,0 +1,74 @@
+//! Giving up on whoever does not read.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep};
+
+/// A byte stream whose writes fail when nothing has left for a while, so that a client that does not read cannot hold what
+/// was written for it.
+pub(super) struct Stall<I> {
+    io: I,
+    limit: Duration,
+    /// Runs while a write waits. Made when first needed.
+    timer: Option<Pin<Box<Sleep>>>,
+    is_waiting: bool,
+}
+
+impl<I> Stall<I> {
+    pub(super) fn new(io: I, limit: Duration) -> Self {
+        Self { io, limit, timer: None, is_waiting: false }
+    }
+
+    fn judge<T>(&mut self, task: &mut Context<'_>, write: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if write.is_ready() {
+            self.is_waiting = false;
+            return write;
+        }
+        let deadline = Instant::now() + self.limit;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+        if !std::mem::replace(&mut self.is_waiting, true) {
+            timer.as_mut().reset(deadline);
+        }
+        timer.as_mut().poll(task).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<I: AsyncRead + Unpin> AsyncRead for Stall<I> {
+    fn poll_read(mut self: Pin<&mut Self>, task: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(task, out)
+    }
+}
+
+impl<I: AsyncWrite + Unpin> AsyncWrite for Stall<I> {
+    fn poll_write(mut self: Pin<&mut Self>, task: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let write = Pin::new(&mut self.io).poll_write(task, bytes);
+        self.judge(task, write)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        task: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let write = Pin::new(&mut self.io).poll_write_vectored(task, pieces);
+        self.judge(task, write)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flush = Pin::new(&mut self.io).poll_flush(task);
+        self.judge(task, flush)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shutdown = Pin::new(&mut self.io).poll_shutdown(task);
+        self.judge(task, shutdown)
+    }
+}

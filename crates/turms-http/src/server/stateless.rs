@@ -1,0 +1,150 @@
+//! Requests of 2026-07-28: each says everything for itself.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use http::request::Parts;
+use turms_core::{
+    Context, Guarded, GuardedNotify, HeadersRepeatBody, Outcome, Payload, Peer, Request, lower_outcome, write_outcome,
+};
+use turms_proto::header::{HeaderLookup, HeaderMismatch, check_method, check_name, check_version, name_member};
+use turms_proto::method::Method;
+use turms_proto::session::{Claim, Dialect};
+use turms_proto::types::{
+    CallTool, Complete, GetPrompt, ListPrompts, ListResourceTemplates, ListResources, ListTools, Listen, Meta,
+    ReadResource,
+};
+use turms_proto::{ErrorCode, ErrorObject, Incoming, Message, ProtocolVersion, RawJson, RequestId};
+
+use super::answer::{self, Answer};
+use super::head::Head;
+use super::single::{First, SingleCall, first};
+use super::voice::{Voice, VoiceLink};
+use super::{HttpService, extensions_of};
+
+/// Whether a request is let in, and as which revision (basic/transports, "Streamable HTTP"): the checks in the order in
+/// which the conformance suite expects them.
+pub(super) fn admit(
+    request: &turms_proto::Request,
+    claim: Result<Claim, ErrorObject>,
+    head: &Head<'_>,
+    versions: &[ProtocolVersion],
+) -> Result<ProtocolVersion, ErrorObject> {
+    if head.version == HeaderLookup::Absent {
+        check_version(head.version, "").map_err(mismatch)?;
+    }
+    let claim = claim?;
+    check_version(head.version, claim.version()).map_err(mismatch)?;
+    claim.supported(versions)?;
+    check_method(head.method, &request.method).map_err(mismatch)?;
+    let name = name_member(&request.method)
+        .and_then(|member| request.params.as_ref()?.member(member))
+        .and_then(|name| name.decode::<String>().ok());
+    check_name(head.name, &request.method, name.as_deref()).map_err(mismatch)?;
+    claim.admit(request, versions)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "used to map errors")]
+fn mismatch(mismatch: HeaderMismatch) -> ErrorObject {
+    ErrorObject::new(ErrorCode::HEADER_MISMATCH, mismatch.to_string())
+}
+
+impl HttpService {
+    pub(super) async fn answer_stateless(
+        &self,
+        request: turms_proto::Request,
+        version: ProtocolVersion,
+        parts: Parts,
+    ) -> Answer {
+        let mut extensions = extensions_of(parts);
+        extensions.insert(HeadersRepeatBody::new());
+        self.answer_alone(request, Dialect::Stateless(version), extensions, status_of_answer).await
+    }
+
+    /// Answers a request that stands alone, inside its own future.
+    pub(super) async fn answer_alone(
+        &self,
+        request: turms_proto::Request,
+        dialect: Dialect,
+        extensions: http::Extensions,
+        status: impl FnOnce(&ErrorObject, &str, Option<&RawJson>) -> StatusCode,
+    ) -> Answer {
+        let turms_proto::Request { id, method, params, .. } = request;
+        let voice = Arc::new(Voice::default());
+        let cx = Context::new(dialect, Peer::new(VoiceLink(voice.clone())))
+            .with_id(id.clone())
+            .with_meta(meta_of(params.as_ref()))
+            .with_extensions(Arc::new(extensions));
+        let payload = params.clone().map_or_else(Payload::default, Payload::raw);
+        let call = Guarded::call(|| self.service.call(Request::raw(method.clone(), payload), cx));
+        let version = dialect.version();
+        match first(call, &voice).await {
+            First::Answer(outcome) => {
+                voice.leave();
+                let outcome = lower_outcome(outcome, &method, version);
+                let status =
+                    outcome.as_ref().err().map_or(StatusCode::OK, |error| status(error, &method, params.as_ref()));
+                answer::json(status, written(&id, outcome))
+            }
+            First::Word(call) => match self.state.streams.take(self.options.max_streams) {
+                Some(permit) => {
+                    let finish = move |outcome| written(&id, lower_outcome(outcome, &method, version));
+                    answer::events(SingleCall::new(call, voice, self.options.keep_alive, permit, finish))
+                }
+                None => {
+                    voice.leave();
+                    answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, Some(&id), "too many streams are open")
+                }
+            },
+        }
+    }
+
+    /// The core protocol has no notifications over HTTP in this revision, but applications may.
+    pub(super) async fn hear_stateless(&self, incoming: Incoming, parts: Parts) -> Answer {
+        let Incoming::One(Message::Notification(notification)) = incoming else {
+            return answer::empty(StatusCode::BAD_REQUEST);
+        };
+        let cx = Context::new(Dialect::Stateless(ProtocolVersion::LATEST), Peer::nobody())
+            .with_meta(meta_of(notification.params.as_ref()))
+            .with_extensions(Arc::new(extensions_of(parts)));
+        GuardedNotify::new(|| self.service.notify(notification.method, notification.params, cx)).await;
+        answer::empty(StatusCode::ACCEPTED)
+    }
+}
+
+pub(super) fn meta_of(params: Option<&RawJson>) -> Option<Meta> {
+    params?.member("_meta")?.as_object().map(Meta::from)
+}
+
+fn written(id: &RequestId, outcome: Outcome) -> Vec<u8> {
+    let mut body = Vec::with_capacity(256);
+    write_outcome(&mut body, id, outcome);
+    body
+}
+
+/// Parameters that are not of the method's shape are the fault of the request; what a handler does not like about them is an
+/// answer. Only errors pay for telling them apart.
+fn status_of_answer(error: &ErrorObject, method: &str, params: Option<&RawJson>) -> StatusCode {
+    if error.code == ErrorCode::INVALID_PARAMS && !has_shape(method, params) {
+        return StatusCode::BAD_REQUEST;
+    }
+    answer::status_of(error)
+}
+
+fn has_shape(method: &str, params: Option<&RawJson>) -> bool {
+    fn fits<M: Method>(params: Option<&RawJson>) -> bool {
+        params.cloned().unwrap_or_default().decode::<M::Params>().is_ok()
+    }
+    match method {
+        CallTool::NAME => fits::<CallTool>(params),
+        GetPrompt::NAME => fits::<GetPrompt>(params),
+        ReadResource::NAME => fits::<ReadResource>(params),
+        Complete::NAME => fits::<Complete>(params),
+        Listen::NAME => fits::<Listen>(params),
+        ListTools::NAME => fits::<ListTools>(params),
+        ListPrompts::NAME => fits::<ListPrompts>(params),
+        ListResources::NAME => fits::<ListResources>(params),
+        ListResourceTemplates::NAME => fits::<ListResourceTemplates>(params),
+        _ => true,
+    }
+}
