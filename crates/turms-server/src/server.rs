@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,0 +1,30 @@
+//! A server over HTTP: `cargo run -p turms-examples --bin clock`, then point a client at `http://127.0.0.1:8080/mcp`.
+
+use std::time::{Duration, SystemTime};
+
+use turms::prelude::*;
+
+/// Tells how many seconds have passed since 1970.
+#[tool(read_only)]
+async fn now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// Waits, telling how far it has come.
+#[tool]
+async fn wait(
+    /// for how many seconds
+    seconds: u32,
+    progress: Progress,
+) -> String {
+    for second in 1..=seconds {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        progress.report_of(second, f64::from(seconds)).await;
+    }
+    format!("{seconds} seconds have passed")
+}
+
+#[tokio::main]
+async fn main() -> turms::Result<()> {
+    Server::new("clock", "1.0.0").tool(now).tool(wait).serve_http("127.0.0.1:8080").await
+}
