@@ -68,6 +68,7 @@ struct Current {
 
 /// An event that is longer than is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 #[error("an event is longer than {0} bytes")]
 pub struct EventTooLong(pub usize);
 

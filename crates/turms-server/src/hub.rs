@@ -130,7 +130,12 @@ impl Hub {
     }
 
     pub(crate) fn leave(&self, session: &Session) {
-        lock(&self.members).sessions.remove(&session.serial());
+        let sessions = &mut lock(&self.members).sessions;
+        sessions.remove(&session.serial());
+        // Thousands may come and go.
+        if sessions.capacity() > 256 && sessions.len() * 4 < sessions.capacity() {
+            sessions.shrink_to_fit();
+        }
     }
 
     pub(crate) fn sessions(&self) -> Vec<Arc<Session>> {

@@ -1,7 +1,7 @@
 //! What is remembered of a client between its requests, in the older dialect where connections are conversations.
 
-use std::any::Any;
-use std::collections::{BTreeSet, HashMap};
+use std::any::{Any, TypeId};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -17,10 +17,11 @@ use crate::hub::Change;
 pub struct Session {
     serial: u64,
     peer: Peer,
-    client: OnceLock<InitializeParams>,
+    client: OnceLock<(Implementation, ClientCapabilities)>,
     log_level: AtomicU8,
     subscriptions: Mutex<BTreeSet<String>>,
-    assigns: Mutex<HashMap<std::any::TypeId, Arc<dyn Any + Send + Sync>>>,
+    /// Few enough to be looked through.
+    assigns: Mutex<Vec<(TypeId, Arc<dyn Any + Send + Sync>)>>,
     pub(crate) own: ArcSwapOption<Catalog>,
     announced: AtomicBool,
     backlog: Mutex<Backlog>,
@@ -61,13 +62,13 @@ impl Session {
     /// Who the client says it is, once it has shaken hands.
     #[must_use]
     pub fn client_info(&self) -> Option<&Implementation> {
-        self.client.get().map(|client| &client.client_info)
+        self.client.get().map(|(info, _)| info)
     }
 
     /// What the client can do, once it has shaken hands.
     #[must_use]
     pub fn client_capabilities(&self) -> Option<&ClientCapabilities> {
-        self.client.get().map(|client| &client.capabilities)
+        self.client.get().map(|(_, capabilities)| capabilities)
     }
 
     /// The client.
@@ -78,19 +79,22 @@ impl Session {
 
     /// Keeps a value for the rest of the session, in place of one of the same type.
     pub fn assign<T: Send + Sync + 'static>(&self, value: T) {
-        lock(&self.assigns).insert(std::any::TypeId::of::<T>(), Arc::new(value));
+        let mut assigns = lock(&self.assigns);
+        assigns.retain(|(kind, _)| *kind != TypeId::of::<T>());
+        assigns.push((TypeId::of::<T>(), Arc::new(value)));
     }
 
     /// A value that was kept.
     #[must_use]
     pub fn assigned<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
-        let value = lock(&self.assigns).get(&std::any::TypeId::of::<T>()).cloned()?;
-        value.downcast().ok()
+        let assigns = lock(&self.assigns);
+        let (_, value) = assigns.iter().find(|(kind, _)| *kind == TypeId::of::<T>())?;
+        value.clone().downcast().ok()
     }
 
     pub(crate) fn shake_hands(&self, client: InitializeParams) {
         // The protocol's session lets only one handshake through.
-        let _ = self.client.set(client);
+        let _ = self.client.set((client.client_info, client.capabilities));
     }
 
     pub(crate) fn is_open(&self) -> bool {

@@ -45,16 +45,16 @@ pub use turms_client as client;
 pub use turms_client::{Answers, ChildCommand, Client, ClientBuilder, Fleet, Pool, Supervision};
 #[doc(no_inline)]
 pub use turms_core as core;
-#[cfg(feature = "http-server")]
-pub use turms_http::ServeHttp;
+pub use turms_core::ServeError as Error;
 #[cfg(any(feature = "http-client", feature = "http-server"))]
 #[doc(no_inline)]
 pub use turms_http as http;
+#[cfg(feature = "http-server")]
+pub use turms_http::ServeHttp;
 #[doc(no_inline)]
 pub use turms_proto as proto;
 #[doc(no_inline)]
 pub use turms_proto::types;
-pub use turms_core::ServeError as Error;
 pub use turms_server::{
     Args, AskError, Call, Cancellation, CancellationToken, Change, ClientInfo, Completing, Context, Elicited,
     Extension, FromCall, Handler, Headers, IntoCompletion, IntoPrompt, IntoPromptResult, IntoResource,
@@ -80,13 +80,13 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What most servers name: `use turms::prelude::*;`.
 pub mod prelude {
+    #[cfg(feature = "http-server")]
+    #[doc(no_inline)]
+    pub use crate::ServeHttp;
     #[doc(no_inline)]
     pub use crate::proto::ErrorObject;
     #[doc(no_inline)]
     pub use crate::types::{Completion, Content, Meta, PromptMessage, PromptResult, ResourceContents, ToolResult};
-    #[cfg(feature = "http-server")]
-    #[doc(no_inline)]
-    pub use crate::ServeHttp;
     #[doc(no_inline)]
     pub use crate::{
         Args, Cancellation, ClientInfo, Completing, Context, Elicited, Extension, Headers, Json, Principal, Progress,

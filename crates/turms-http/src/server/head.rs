@@ -2,7 +2,8 @@
 
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
 use turms_proto::header::{self, HeaderLookup};
-use turms_proto::{ErrorObject, ProtocolVersion};
+use turms_proto::revision::names_stateless;
+use turms_proto::{Ability, ErrorObject, ProtocolVersion};
 
 /// The headers that the protocol gives a meaning.
 #[derive(Debug, Clone, Copy)]
@@ -25,14 +26,31 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// The revision that the header names, `Err` with what it says if there is none of that name.
-    pub(super) fn version(&self) -> Result<Option<ProtocolVersion>, &'a str> {
-        match self.version {
-            HeaderLookup::Absent => Ok(None),
-            HeaderLookup::One(named) => named.trim().parse().map(Some).map_err(|_| named),
-            _ => Err(""),
+    /// The revision that the header names, for a server that speaks these.
+    pub(super) fn named(&self, versions: &[ProtocolVersion]) -> Named<'a> {
+        let named = match self.version {
+            HeaderLookup::Absent => return Named::Older(None),
+            HeaderLookup::One(named) => named.trim(),
+            _ => return Named::Unknown(""),
+        };
+        let speaks_newest = versions.iter().any(|version| version.has(Ability::Stateless));
+        match named.parse() {
+            _ if names_stateless(named) && speaks_newest => Named::Newest,
+            Ok(version) if versions.contains(&version) => Named::Older(Some(version)),
+            _ => Named::Unknown(named),
         }
     }
+}
+
+/// A revision as a header names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Named<'a> {
+    /// One with a handshake, or none.
+    Older(Option<ProtocolVersion>),
+    /// One without a handshake.
+    Newest,
+    /// One that is not spoken here.
+    Unknown(&'a str),
 }
 
 /// What a request has under the name of a header.

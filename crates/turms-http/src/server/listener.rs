@@ -173,16 +173,17 @@ impl Listener {
     pub async fn serve(mut self, service: HttpService) -> Result<(), ServeError> {
         let ending = service.ending();
         let asked = self.until.take();
-        let closing = service.clone();
+        let (closing, closed) = (service.clone(), service.clone());
         let end = async move {
             match asked {
                 Some(asked) => tokio::select! { () = asked => {}, () = ending => {} },
                 None => ending.await,
             }
-            // Streams would go on for ever.
-            closing.close();
+            closing.begin_closing();
         };
-        self.until(end).serve_tower(service).await
+        let served = self.until(end).serve_tower(service).await;
+        closed.close();
+        served
     }
 
     /// Serves any `tower` service, such as an application that has this server at one of its addresses, until what

@@ -29,6 +29,7 @@ use http::header::HeaderValue;
 use http::request::Parts;
 use http::{Extensions, Method, Request, Response, StatusCode};
 use http_body::Body;
+use tokio::sync::watch;
 use turms_core::{BoxFuture, IntoService, Principal, ServeError, Service};
 use turms_proto::header::HeaderLookup;
 use turms_proto::method::Method as _;
@@ -40,7 +41,7 @@ pub use self::access::{AccessDenied, AccessPolicy};
 use self::answer::Answer;
 pub use self::body::HttpBody;
 use self::gauge::Gauge;
-use self::head::{EVENT_STREAM, Head, JSON};
+use self::head::{EVENT_STREAM, Head, JSON, Named};
 pub use self::listener::Listener;
 use self::options::HttpOptions;
 pub use self::options::SessionOptions;
@@ -50,6 +51,7 @@ use self::session::Sessions;
 
 /// Who is at the other end of the connection, for requests that came through a [`Listener`]. An extension of theirs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PeerAddress(pub SocketAddr);
 
 /// A server behind HTTP: a `tower` service that mounts into any application of axum or hyper.
@@ -78,6 +80,7 @@ struct State {
     sessions: Arc<Sessions>,
     pairs: Arc<Pairs>,
     streams: Gauge,
+    closing: watch::Sender<bool>,
 }
 
 /// What can be served over HTTP: every service, and servers that are yet to be finished.
@@ -164,7 +167,7 @@ impl HttpService {
     /// How sessions of clients of 2025-03-26 to 2025-11-25 are kept.
     #[must_use]
     pub fn sessions(self, sessions: SessionOptions) -> Self {
-        self.with(|options| options.sessions = Some(sessions))
+        self.with(|options| options.sessions = Some(Arc::new(sessions)))
     }
 
     /// Serves clients of older revisions without sessions: every request stands alone, nothing is remembered, and the server
@@ -194,15 +197,33 @@ impl HttpService {
         }
     }
 
-    /// Ends every session and every stream, so that connections can end.
-    pub(crate) fn close(&self) {
-        self.state.sessions.close_all();
+    /// Ends what would go on for ever, such as streams that belong to no call. What runs may finish.
+    pub(crate) fn begin_closing(&self) {
+        self.state.closing.send_replace(true);
         self.state.pairs.close_all();
     }
 
-    /// Comes when the server ends.
+    /// Ends every session.
+    pub(crate) fn close(&self) {
+        self.state.sessions.close_all();
+    }
+
+    /// Comes when the server ends, or is no longer served.
     pub(crate) fn ending(&self) -> BoxFuture<'static, ()> {
-        self.service.ending()
+        let (ending, closing) = (self.service.ending(), self.closing());
+        Box::pin(async move {
+            tokio::select! { () = ending => {}, () = closing => {} }
+        })
+    }
+
+    /// Comes when the server is no longer served.
+    fn closing(&self) -> BoxFuture<'static, ()> {
+        let mut closing = self.state.closing.subscribe();
+        Box::pin(async move {
+            if closing.wait_for(|closing| *closing).await.is_err() {
+                std::future::pending().await
+            }
+        })
     }
 
     /// Answers a request.
@@ -309,29 +330,32 @@ impl HttpService {
         {
             return self.take_older(incoming, ProtocolVersion::LATEST_WITH_HANDSHAKE, parts).await;
         }
-        let named = match head.version() {
-            Ok(named) if named.is_none_or(|version| self.service.versions().contains(&version)) => named,
-            Ok(Some(version)) => return self.refuse_version(id, version.as_str()),
-            Ok(None) => None,
-            Err(named) => return self.refuse_version(id, named),
+        let named = match head.named(self.service.versions()) {
+            Named::Unknown(named) => return self.refuse_version(id, named),
+            named => named,
         };
-        let is_newest = named.is_some_and(|version| version.has(Ability::Stateless));
-        match &incoming {
-            Incoming::One(Message::Request(request)) if newest => {
+        match (&incoming, named) {
+            (Incoming::One(Message::Request(request)), named) if newest => {
                 let belongs = matches!(&*request.method, Discover::NAME | Listen::NAME);
-                if is_newest || belongs || head.method != HeaderLookup::Absent {
+                if named == Named::Newest || belongs || head.method != HeaderLookup::Absent {
                     let error = missing_meta(key::PROTOCOL_VERSION);
                     return answer::error(StatusCode::BAD_REQUEST, id, &error);
                 }
             }
-            Incoming::One(Message::Notification(_)) if is_newest => return self.hear_stateless(incoming, parts).await,
-            _ if is_newest => {
+            (Incoming::One(Message::Notification(_)), Named::Newest) => {
+                return self.hear_stateless(incoming, parts).await;
+            }
+            (_, Named::Newest) => {
                 let message = "the body must be one request or notification in this revision";
                 return answer::refuse(StatusCode::BAD_REQUEST, message);
             }
             _ => {}
         }
-        self.take_older(incoming, named.unwrap_or(ProtocolVersion::ASSUMED_OVER_HTTP), parts).await
+        let version = match named {
+            Named::Older(Some(version)) => version,
+            _ => ProtocolVersion::ASSUMED_OVER_HTTP,
+        };
+        self.take_older(incoming, version, parts).await
     }
 
     fn refuse_version(&self, id: Option<&turms_proto::RequestId>, named: &str) -> Answer {

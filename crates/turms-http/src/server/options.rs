@@ -1,9 +1,10 @@
 //! What a server over HTTP can be told.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use tokio::time::Instant;
 use turms_core::ConnectionOptions;
 use turms_core::store::{EventStore, MemoryEvents, MemorySessions, SessionStore};
 use turms_proto::DEFAULT_BATCH_LIMIT;
@@ -20,7 +21,7 @@ pub(super) struct HttpOptions {
     pub(super) batch_limit: usize,
     pub(super) keep_alive: Duration,
     pub(super) max_streams: usize,
-    pub(super) sessions: Option<SessionOptions>,
+    pub(super) sessions: Option<Arc<SessionOptions>>,
     /// Of connections over HTTP+SSE; `None` if that transport is not offered.
     pub(super) pair: Option<ConnectionOptions>,
 }
@@ -35,7 +36,7 @@ impl Default for HttpOptions {
             batch_limit: DEFAULT_BATCH_LIMIT,
             keep_alive: Duration::from_secs(15),
             max_streams: 16 * 1024,
-            sessions: Some(SessionOptions::new()),
+            sessions: Some(Arc::new(SessionOptions::new())),
             pair: Some(ConnectionOptions::default()),
         }
     }
@@ -52,6 +53,7 @@ pub struct SessionOptions {
     pub(super) retention: Duration,
     pub(super) store: Arc<dyn SessionStore>,
     pub(super) events: Arc<dyn EventStore>,
+    start: OnceLock<Instant>,
 }
 
 impl SessionOptions {
@@ -68,7 +70,13 @@ impl SessionOptions {
             retention: Duration::from_secs(5 * 60),
             store: Arc::new(MemorySessions::new(Self::MAX)),
             events: Arc::new(MemoryEvents::new(4 * 1024 * 1024, 256 * 1024 * 1024)),
+            start: OnceLock::new(),
         }
+    }
+
+    /// Milliseconds since somebody first asked: half the size of an instant, and there are many sessions.
+    pub(super) fn clock(&self) -> u64 {
+        self.start.get_or_init(Instant::now).elapsed().as_millis() as u64
     }
 
     /// How long a session is kept that nobody uses. An open stream and a running call are uses.

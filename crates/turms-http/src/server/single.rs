@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::{Instant, Sleep};
-use turms_core::{CallFuture, Guarded, Outcome};
+use turms_core::{BoxFuture, CallFuture, Guarded, Outcome};
 
 use super::body::EventSource;
 use super::gauge::Permit;
@@ -47,6 +47,8 @@ pub(super) struct SingleCall {
     finish: Option<Finish>,
     keep_alive: Pin<Box<Sleep>>,
     period: Duration,
+    /// When to end without an answer, for calls that would go on for ever.
+    ending: Option<BoxFuture<'static, ()>>,
     _permit: Permit,
 }
 
@@ -62,7 +64,14 @@ impl SingleCall {
         finish: impl FnOnce(Outcome) -> Vec<u8> + Send + 'static,
     ) -> Self {
         let keep_alive = Box::pin(tokio::time::sleep(period));
-        Self { call: Some(call), voice, finish: Some(Box::new(finish)), keep_alive, period, _permit: permit }
+        let finish: Option<Finish> = Some(Box::new(finish));
+        Self { call: Some(call), voice, finish, keep_alive, period, ending: None, _permit: permit }
+    }
+
+    /// Ends without an answer when this comes.
+    pub(super) fn until(mut self, ending: Option<BoxFuture<'static, ()>>) -> Self {
+        self.ending = ending;
+        self
     }
 }
 
@@ -88,6 +97,12 @@ impl EventSource for SingleCall {
         if !piece.is_empty() {
             this.keep_alive.as_mut().reset(Instant::now() + this.period);
             return Poll::Ready(Some(piece.into()));
+        }
+        if let Some(ending) = &mut this.ending
+            && ending.as_mut().poll(task).is_ready()
+        {
+            this.call = None;
+            return Poll::Ready(None);
         }
         if this.keep_alive.as_mut().poll(task).is_ready() {
             this.keep_alive.as_mut().reset(Instant::now() + this.period);

@@ -88,8 +88,10 @@ impl HttpService {
             }
             First::Word(call) => match self.state.streams.take(self.options.max_streams) {
                 Some(permit) => {
+                    let ending = (*method == *Listen::NAME).then(|| self.closing());
                     let finish = move |outcome| written(&id, lower_outcome(outcome, &method, version));
-                    answer::events(SingleCall::new(call, voice, self.options.keep_alive, permit, finish))
+                    let call = SingleCall::new(call, voice, self.options.keep_alive, permit, finish);
+                    answer::events(call.until(ending))
                 }
                 None => {
                     voice.leave();

@@ -34,7 +34,7 @@ pub use self::message::{
     lower_notification, lower_params, lower_result, raise_notification, raise_params, raise_result,
 };
 pub use self::method::{Direction, METHODS, MethodInfo, MethodKind, method_info};
-pub use self::negotiation::{newest_common, version_for_initialize};
+pub use self::negotiation::{names_stateless, newest_common, version_for_initialize};
 pub use self::subscription::{SubscriptionChange, subscription_changes, tag_subscription};
 pub use self::task::{core_of_task, task_of_core};
 pub use self::transport::{Fit, Transport};

@@ -19,6 +19,17 @@ pub fn version_for_initialize(requested: &str, ours: &[ProtocolVersion]) -> Opti
     with_handshake.clone().find(|version| version.as_str() == requested).or_else(|| with_handshake.max())
 }
 
+/// Whether a name is that of a revision without a handshake, even of one that is not known yet.
+#[must_use]
+pub fn names_stateless(named: &str) -> bool {
+    let is_date = named.len() == 10 && named.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    match named.parse::<ProtocolVersion>() {
+        Ok(version) => version.has(Ability::Stateless),
+        // Revisions are dates, and dates sort as text.
+        Err(_) => is_date && named > ProtocolVersion::LATEST.as_str(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::ProtocolVersion::*;

@@ -4,7 +4,7 @@ use super::Dialect;
 use crate::jsonrpc::{ErrorCode, ErrorObject, Request, RequestId};
 use crate::method::Method as _;
 use crate::revision::{Direction, method_info, version_for_initialize};
-use crate::types::{Discover, Initialize, Listen, Ping, key};
+use crate::types::{Discover, Initialize, Listen, LoggingLevel, Ping, key};
 use crate::{Ability, Object, ProtocolVersion, RawJson};
 
 /// What a server lets in.
@@ -96,10 +96,13 @@ impl Claim {
 
     fn read(meta: &RawJson, version: &RawJson) -> Result<Self, ErrorObject> {
         let version = version.decode().map_err(|error| error.within(key::PROTOCOL_VERSION).within("_meta"))?;
-        match meta.member(key::CLIENT_CAPABILITIES) {
-            Some(capabilities) if capabilities.is_object() => Ok(Self { version }),
-            _ => Err(missing_meta(key::CLIENT_CAPABILITIES)),
+        if !meta.member(key::CLIENT_CAPABILITIES).is_some_and(|capabilities| capabilities.is_object()) {
+            return Err(missing_meta(key::CLIENT_CAPABILITIES));
         }
+        if let Some(level) = meta.member(key::LOG_LEVEL) {
+            level.decode::<LoggingLevel>().map_err(|error| error.within(key::LOG_LEVEL).within("_meta"))?;
+        }
+        Ok(Self { version })
     }
 
     /// The revision that it names, which need not exist.

@@ -371,6 +371,13 @@ impl<T> Session<T> {
         }
     }
 
+    /// Gives back the memory that is not needed while nothing happens. For drivers that keep many sessions that mostly rest.
+    pub fn rest(&mut self) {
+        self.events.shrink_to_fit();
+        self.running.rest();
+        self.pending.rest();
+    }
+
     /// Writes a message as the peer's revision wants it, and counts it.
     pub fn encode(&mut self, message: &Message, out: &mut Vec<u8>) {
         let start = out.len();

@@ -110,6 +110,10 @@ impl<T> Pending<T> {
         Self { entries: HashMap::new(), deadlines: BTreeSet::new(), last_id: 0, lasting: 0 }
     }
 
+    pub(super) fn rest(&mut self) {
+        self.entries.shrink_to_fit();
+    }
+
     /// Registers a request under an id that was never used on this connection.
     pub(super) fn insert(&mut self, owner: T, kind: Kind, options: RequestOptions, now: Instant) -> i64 {
         self.last_id += 1;

@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::{RequestId, Response};
 
@@ -6,7 +6,7 @@ use crate::{RequestId, Response};
 #[derive(Debug, Default)]
 pub(super) struct Running {
     entries: HashMap<RequestId, Entry>,
-    batches: HashMap<u64, Batch>,
+    batches: BTreeMap<u64, Batch>,
     last_serial: u64,
 }
 
@@ -65,6 +65,10 @@ pub enum Reply {
 }
 
 impl Running {
+    pub(super) fn rest(&mut self) {
+        self.entries.shrink_to_fit();
+    }
+
     pub(super) fn contains(&self, id: &RequestId) -> bool {
         self.entries.contains_key(id)
     }

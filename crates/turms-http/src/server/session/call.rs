@@ -100,7 +100,7 @@ impl HttpSession {
         let (method, params) = (request.method, request.params);
         if self.state().protocol.running() > self.options.max_in_flight {
             let error = ErrorObject::internal("too many requests in flight: wait for answers before asking more");
-            post.answer = self.finish(&ticket, &method, dialect, Err(error)).or(post.answer.take());
+            post.answer = self.finish(&ticket, &method, dialect, Err(error)).or_else(|| post.answer.take());
             return;
         }
         let mut cx = Context::new(dialect, Peer::new(SessionLink::new(Arc::downgrade(self), post.route.clone())))
@@ -113,7 +113,7 @@ impl HttpSession {
         // Most calls answer at once and need neither a task nor a stream.
         match poll_fn(|task| Poll::Ready(Pin::new(&mut call).poll(task))).await {
             Poll::Ready(outcome) => {
-                post.answer = self.finish(&ticket, &method, dialect, outcome).or(post.answer.take());
+                post.answer = self.finish(&ticket, &method, dialect, outcome).or_else(|| post.answer.take());
             }
             Poll::Pending => {
                 let mut state = self.state();
@@ -177,14 +177,14 @@ impl HttpSession {
             Some(Finished::One(message, _)) => self.push(&mut state, running.stream, message, true),
             Some(Finished::Batch(responses)) => self.push_all(&mut state, running.stream, &responses),
             None if running.is_batch => {}
-            None => state.end_stream(running.stream),
+            None => self.end_stream(&mut state, running.stream),
         }
     }
 
     /// Answers of a batch one by one, the stream's last: clients that read events expect one message in each.
     fn push_all(&self, state: &mut State, stream: u64, responses: &[Response]) {
         if responses.is_empty() {
-            state.end_stream(stream);
+            self.end_stream(state, stream);
         }
         for (index, response) in responses.iter().enumerate() {
             let mut data = Vec::new();
@@ -202,7 +202,7 @@ impl HttpSession {
         if running.is_batch {
             return Some(running.stream);
         }
-        state.end_stream(running.stream);
+        self.end_stream(&mut state, running.stream);
         None
     }
 }

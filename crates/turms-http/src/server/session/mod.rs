@@ -11,7 +11,7 @@ mod serve;
 mod sessions;
 mod stream;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Context as TaskContext, Poll, Waker};
@@ -20,7 +20,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
 use turms_core::store::{SessionRecord, StoredEvent};
 use turms_core::{Peer, Service};
 use turms_proto::session::{Event, RequestError, Session, Status, Ticket};
@@ -44,7 +43,7 @@ pub(super) struct HttpSession {
     service: Arc<dyn Service>,
     options: Arc<SessionOptions>,
     state: Mutex<State>,
-    /// When it was last used, and when the store was last told so, in milliseconds since the process began to count.
+    /// When it was last used, and when the store was last told so, by the clock of the options.
     used: AtomicU64,
     touched: AtomicU64,
 }
@@ -53,6 +52,8 @@ struct State {
     protocol: Session<Waiter>,
     streams: BTreeMap<u64, Stream>,
     last_stream: u64,
+    /// The streams that have ended, oldest first.
+    ended: VecDeque<u64>,
     tasks: HashMap<Ticket, Running>,
     last_reader: u64,
     readers: usize,
@@ -103,12 +104,13 @@ impl HttpSession {
                 protocol,
                 streams: BTreeMap::new(),
                 last_stream: 0,
+                ended: VecDeque::new(),
                 tasks: HashMap::new(),
                 last_reader: 0,
                 readers: 0,
                 is_open: true,
             };
-            let now = clock();
+            let now = options.clock();
             Self {
                 id,
                 me: session.clone(),
@@ -137,7 +139,7 @@ impl HttpSession {
 
     /// Takes note that it is used; true if the store should hear of it.
     fn touch(&self) -> bool {
-        let now = clock();
+        let now = self.options.clock();
         self.used.store(now, Ordering::Relaxed);
         // Telling the store a few times in a life is enough.
         let due = self.options.idle.as_millis() as u64 / 8;
@@ -152,31 +154,54 @@ impl HttpSession {
         state.readers > 0 || !state.tasks.is_empty()
     }
 
+    /// Gives back what it does not need if it was not used for a while. In use, it would only be taken again.
+    fn rest(&self, unused: Duration) {
+        if self.options.clock().saturating_sub(self.used.load(Ordering::Relaxed)) >= unused.as_millis() as u64 {
+            let mut state = self.state();
+            state.protocol.rest();
+            state.tasks.shrink_to_fit();
+        }
+    }
+
     /// Whether nobody has used it for too long. Whoever has begun to shake hands and never finished has less time.
     fn is_expired(&self) -> bool {
         const UNFINISHED: Duration = Duration::from_secs(60);
         if self.is_busy() {
-            self.used.store(clock(), Ordering::Relaxed);
+            self.used.store(self.options.clock(), Ordering::Relaxed);
             return false;
         }
         let finished = self.state().protocol.status() == Status::Ready;
         let idle = if finished { self.options.idle } else { self.options.idle.min(UNFINISHED) };
-        clock().saturating_sub(self.used.load(Ordering::Relaxed)) >= idle.as_millis() as u64
+        self.options.clock().saturating_sub(self.used.load(Ordering::Relaxed)) >= idle.as_millis() as u64
     }
 
     /// Forgets streams that ended long ago.
     fn forget_streams(&self) -> Vec<u64> {
         let mut state = self.state();
-        let old: Vec<u64> = state
-            .streams
-            .iter()
-            .filter(|(_, stream)| stream.has_no_reader() && stream.ended_before(self.options.retention))
-            .map(|(id, _)| *id)
-            .collect();
+        let retention = self.options.retention;
+        let is_old = |stream: &Stream| stream.has_no_reader() && stream.ended_before(retention);
+        let old = state.ended.iter().take_while(|id| state.streams.get(id).is_none_or(is_old)).count();
+        let old: Vec<u64> = state.ended.drain(..old).collect();
+        state.ended.shrink_to_fit();
         for id in &old {
             state.streams.remove(id);
         }
         old
+    }
+
+    /// A stream has ended. So many that ended before it are kept for clients that missed something, but not all.
+    fn note_ended(&self, state: &mut State, stream: u64) {
+        const KEPT: usize = 64;
+        state.ended.push_back(stream);
+        while state.ended.len() > KEPT {
+            let Some(oldest) = state.ended.pop_front() else { return };
+            state.streams.remove(&oldest);
+            let (events, id) = (self.options.events.clone(), self.id.clone());
+            now_or_later(async move {
+                // What the store cannot forget now goes with the session.
+                let _ = events.remove_stream(&id, oldest).await;
+            });
+        }
     }
 
     /// Ends it: calls are given up, streams end, whoever waits for an answer hears that there will be none.
@@ -261,6 +286,18 @@ impl HttpSession {
                 });
             }
         }
+        if is_last {
+            self.note_ended(state, stream);
+        }
+    }
+
+    /// Ends a stream without an answer.
+    fn end_stream(&self, state: &mut State, stream: u64) {
+        if let Some(open) = state.streams.get_mut(&stream)
+            && open.end()
+        {
+            self.note_ended(state, stream);
+        }
     }
 }
 
@@ -269,12 +306,6 @@ impl State {
         self.last_stream += 1;
         self.streams.insert(self.last_stream, Stream::new(kind));
         self.last_stream
-    }
-
-    fn end_stream(&mut self, stream: u64) {
-        if let Some(stream) = self.streams.get_mut(&stream) {
-            stream.end();
-        }
     }
 
     /// The stream for what belongs to no call: one that is read, or the oldest of those that are not, where it waits.
@@ -296,8 +327,10 @@ fn settle(event: Event<Waiter>) {
     }
 }
 
-/// Milliseconds since the process first asked.
-fn clock() -> u64 {
-    static START: OnceLock<Instant> = OnceLock::new();
-    START.get_or_init(Instant::now).elapsed().as_millis() as u64
+/// Does at once what can be done at once, and the rest when it can be.
+fn now_or_later(work: impl Future<Output = ()> + Send + 'static) {
+    let mut work = Box::pin(work);
+    if work.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())).is_pending() {
+        tokio::spawn(work);
+    }
 }

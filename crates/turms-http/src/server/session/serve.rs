@@ -17,7 +17,7 @@ use super::HttpSession;
 use super::call::Turnout;
 use super::stream::{EventReader, StreamKind};
 use crate::server::answer::{self, Answer};
-use crate::server::head::{EVENT_STREAM, Head, accepts, single};
+use crate::server::head::{EVENT_STREAM, Head, Named, accepts, single};
 use crate::server::options::SessionOptions;
 use crate::server::{HttpService, extensions_of, header_value, principal_of};
 
@@ -39,12 +39,12 @@ impl HttpService {
         let Some(options) = &self.options.sessions else {
             return self.take_alone(incoming, named, parts).await;
         };
-        if let Incoming::One(Message::Request(request)) = &incoming
-            && &*request.method == Initialize::NAME
-        {
-            let client = request.params.clone().unwrap_or_default();
-            return self.begin_session(incoming, client, options, parts).await;
-        }
+        let incoming = match incoming {
+            Incoming::One(Message::Request(request)) if &*request.method == Initialize::NAME => {
+                return self.begin_session(request, options, parts).await;
+            }
+            incoming => incoming,
+        };
         let session = match self.session_of(&parts, options, id.as_ref()).await {
             Ok(session) => session,
             Err(answer) => return answer,
@@ -63,17 +63,21 @@ impl HttpService {
 
     async fn begin_session(
         &self,
-        incoming: Incoming,
-        client: RawJson,
-        options: &SessionOptions,
+        mut request: turms_proto::Request,
+        options: &Arc<SessionOptions>,
         parts: Parts,
     ) -> Answer {
         if self.state.sessions.len() >= options.max {
             return full(options.max);
         }
+        // What is remembered of it must not keep the buffer that it came in.
+        let said = request.params.as_ref().map_or("{}", RawJson::as_str).to_owned();
+        let client = RawJson::parse(said).unwrap_or_default();
+        request.params = Some(client.clone());
+        let incoming = Incoming::One(Message::Request(request));
         let principal = principal_of(&parts);
         let id: Arc<str> = new_id().into();
-        let session = HttpSession::new(id, &self.service, Arc::new(options.clone()), self.service.versions());
+        let session = HttpSession::new(id, &self.service, options.clone(), self.service.versions());
         let turnout = session.receive(incoming, extensions_of(parts)).await;
         let Some(version) = session.state().protocol.agreed() else {
             return self.turn_out(&session, turnout, None);
@@ -98,7 +102,7 @@ impl HttpService {
     async fn session_of(
         &self,
         parts: &Parts,
-        options: &SessionOptions,
+        options: &Arc<SessionOptions>,
         id: Option<&RequestId>,
     ) -> Result<Arc<HttpSession>, Answer> {
         let bad = |error| answer::error(StatusCode::BAD_REQUEST, id, &error);
@@ -133,9 +137,9 @@ impl HttpService {
     }
 
     /// A session that another process has begun, or this one before it was started anew.
-    async fn take_up(&self, id: &str, options: &SessionOptions) -> Option<Arc<HttpSession>> {
+    async fn take_up(&self, id: &str, options: &Arc<SessionOptions>) -> Option<Arc<HttpSession>> {
         let record = options.store.load(id).await.ok()??;
-        let session = HttpSession::resumed(id.into(), &self.service, Arc::new(options.clone()), record.clone());
+        let session = HttpSession::resumed(id.into(), &self.service, options.clone(), record.clone());
         // The service gets to know the client as if it had shaken hands just now.
         let dialect = Dialect::Handshake(record.version);
         let cx = || Context::new(dialect, Peer::nobody());
@@ -153,12 +157,8 @@ impl HttpService {
             return answer::refuse(StatusCode::NOT_ACCEPTABLE, message);
         }
         let head = Head::of(&parts.headers);
-        match head.version() {
-            Ok(Some(version)) if version.has(Ability::Stateless) => return answer::method_not_allowed("POST"),
-            Ok(named) if named.is_none_or(|version| self.service.versions().contains(&version)) => {}
-            Ok(Some(version)) => return self.refuse_version(None, version.as_str()),
-            Ok(None) => {}
-            Err(named) => return self.refuse_version(None, named),
+        if let Some(answer) = self.refuse_named(&head) {
+            return answer;
         }
         let session = match self.session_of(&parts, options, None).await {
             Ok(session) => session,
@@ -168,6 +168,15 @@ impl HttpService {
             Ok(Some(event)) => self.resume(&session, event).await,
             Ok(None) => self.listen(&session),
             Err(error) => answer::error(StatusCode::BAD_REQUEST, None, &error),
+        }
+    }
+
+    /// Only clients of older revisions have sessions.
+    fn refuse_named(&self, head: &Head<'_>) -> Option<Answer> {
+        match head.named(self.service.versions()) {
+            Named::Older(_) => None,
+            Named::Newest => Some(answer::method_not_allowed("POST")),
+            Named::Unknown(named) => Some(self.refuse_version(None, named)),
         }
     }
 
@@ -224,7 +233,7 @@ impl HttpService {
         let Some(permit) = self.state.streams.take(self.options.max_streams) else {
             return answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, id, "too many streams are open");
         };
-        match EventReader::new(session, stream, after, self.options.keep_alive, is_new, permit) {
+        match EventReader::new(session, stream, after, self.options.keep_alive, is_new, self.ending(), permit) {
             Some(reader) => answer::events(reader),
             None => answer::refuse(StatusCode::NOT_FOUND, "the session has ended"),
         }
@@ -232,6 +241,9 @@ impl HttpService {
 
     pub(in crate::server) async fn delete(&self, parts: &Parts) -> Answer {
         let Some(options) = &self.options.sessions else { return answer::method_not_allowed("POST") };
+        if let Some(answer) = self.refuse_named(&Head::of(&parts.headers)) {
+            return answer;
+        }
         match self.session_of(parts, options, None).await {
             Ok(session) => {
                 self.state.sessions.close(&session.id, options).await;
@@ -269,5 +281,5 @@ pub(in crate::server) fn new_id() -> String {
     let mut bytes = [0_u8; 16];
     // Without randomness there is no safety, so there is no server either.
     getrandom::fill(&mut bytes).expect("the system has randomness");
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    base64::Engine::encode(&base64::engine::general_purpose::URL_SAFE_NO_PAD, bytes)
 }

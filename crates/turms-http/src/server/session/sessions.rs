@@ -116,7 +116,9 @@ async fn sweep(sessions: &Weak<Sessions>, period: Duration) -> bool {
         }
         if session.is_expired() {
             sessions.close(&session.id, &options).await;
-        } else if session.is_busy() && session.touch() {
+        } else if !session.is_busy() {
+            session.rest(period);
+        } else if session.touch() {
             let _ = options.store.touch(&session.id, options.idle).await;
         }
     }

@@ -110,10 +110,12 @@ impl Stream {
         self.wake_reader();
     }
 
-    /// Ends without an answer.
-    pub(super) fn end(&mut self) {
+    /// Ends without an answer; false if it has ended already.
+    pub(super) fn end(&mut self) -> bool {
+        let is_open = self.ended.is_none();
         self.ended.get_or_insert_with(Instant::now);
         self.wake_reader();
+        is_open
     }
 
     /// Ends the connection that carries it, not the stream.
@@ -165,7 +167,7 @@ pub(super) struct EventReader {
     is_over: bool,
     keep_alive: Pin<Box<Sleep>>,
     period: Duration,
-    ending: BoxFuture<'static, ()>,
+    ending: Option<BoxFuture<'static, ()>>,
     _permit: Permit,
 }
 
@@ -180,6 +182,7 @@ impl EventReader {
         cursor: u64,
         period: Duration,
         is_new: bool,
+        ending: BoxFuture<'static, ()>,
         permit: Permit,
     ) -> Option<Self> {
         let mut state = session.state();
@@ -187,12 +190,14 @@ impl EventReader {
         let serial = state.last_reader;
         let open = state.streams.get_mut(&stream)?;
         open.wake_all();
+        let is_standing = open.kind == StreamKind::Standalone;
         let replaced = open.reader.replace(Reader { serial, waker: None }).is_some();
         if !replaced {
             state.readers += 1;
         }
         let begin = (is_new && session.can_poll()).then(|| priming(stream, cursor));
-        let ending = session.service.ending();
+        // A call may finish even when the server ends.
+        let ending = Some(ending).filter(|_| is_standing);
         let keep_alive = Box::pin(tokio::time::sleep(period));
         Some(Self {
             session: session.clone(),
@@ -306,7 +311,9 @@ impl EventSource for EventReader {
                 }
             }
         }
-        if this.ending.as_mut().poll(task).is_ready() {
+        if let Some(ending) = &mut this.ending
+            && ending.as_mut().poll(task).is_ready()
+        {
             return Poll::Ready(None);
         }
         if this.keep_alive.as_mut().poll(task).is_ready() {
