@@ -1,5 +1,5 @@
-//! One suite of behaviour, driven through the client for every revision: in this process, over a pair of pipes, and against a
-//! program of its own. What no good server does is played by hand, line by line.
+//! One suite of behaviour, driven through the client for every revision: in this process, over a pair of pipes, against a
+//! program of its own, and over a WebSocket. What no good server does is played by hand, line by line.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod fixture;

@@ -10,6 +10,7 @@ use turms_client::{ChildCommand, Client, ClientBuilder, Refusal, VersionMemory};
 use turms_core::transport::memory;
 use turms_proto::types::{CreateMessageResult, ElicitParams, ElicitResult, Role, Root};
 use turms_proto::{Object, ProtocolVersion};
+use turms_ws::{ServeWs as _, WsConnector};
 
 use crate::fixture;
 
@@ -25,10 +26,12 @@ pub(crate) enum Way {
     Pair,
     /// As a program of its own.
     Child,
+    /// Over a WebSocket.
+    Ws,
 }
 
 impl Way {
-    pub(crate) const ALL: [Self; 3] = [Self::Local, Self::Pair, Self::Child];
+    pub(crate) const ALL: [Self; 4] = [Self::Local, Self::Pair, Self::Child, Self::Ws];
     /// Those on which time can be turned by hand.
     pub(crate) const IN_PROCESS: [Self; 2] = [Self::Local, Self::Pair];
 }
@@ -52,6 +55,7 @@ impl Reached {
                 builder.connect_stream(near.0, near.1).await.unwrap()
             }
             Way::Child => connect_child(builder).await,
+            Way::Ws => connect_ws(builder).await,
         };
         Self { client, version, way }
     }
@@ -86,6 +90,14 @@ async fn connect_child(builder: ClientBuilder) -> Client {
     let command = ChildCommand::new(program()).on_stderr(|_| {});
     let connected = builder.version_memory(VersionMemory::new()).connect_command(command).await;
     connected.expect("the fixture is built: cargo build --package turms-client --examples")
+}
+
+/// Each fixture has a port of its own, and what was found out about a port says nothing about the next one who has it.
+async fn connect_ws(builder: ClientBuilder) -> Client {
+    let listener = fixture::server().ws().bind("127.0.0.1:0").await.unwrap();
+    let connector = WsConnector::new(format!("ws://{}/", listener.local_addr().unwrap())).unwrap();
+    tokio::spawn(listener.serve());
+    builder.version_memory(VersionMemory::new()).connect_to(connector).await.unwrap()
 }
 
 /// Examples stand beside the directory of the tests.

@@ -1,0 +1,33 @@
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context as TaskContext, Poll};
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+
+/// The body of an answer: why a request was refused, or nothing.
+#[derive(Debug, Default)]
+pub struct WsBody(Option<Bytes>);
+
+impl From<String> for WsBody {
+    fn from(text: String) -> Self {
+        Self(Some(Bytes::from(text)).filter(|text| !text.is_empty()))
+    }
+}
+
+impl http_body::Body for WsBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut TaskContext<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.take().map(|text| Ok(Frame::data(text))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.as_ref().map_or(0, Bytes::len) as u64)
+    }
+}

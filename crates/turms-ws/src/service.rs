@@ -1,0 +1,268 @@
+use std::convert::Infallible;
+use std::fmt;
+use std::future::{Ready, ready};
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+use bytestring::ByteString;
+use http::Extensions;
+use http::request::Parts;
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use tokio::net::ToSocketAddrs;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_tungstenite::tungstenite::protocol::Role;
+use turms_core::{
+    CallFuture, Connection, ConnectionError, ConnectionOptions, Context, IntoService, NotifyFuture, Request, Service,
+};
+use turms_http::AccessPolicy;
+use turms_proto::RawJson;
+
+use crate::body::WsBody;
+use crate::farewell::Farewell;
+use crate::listener::WsListener;
+use crate::pulse::KeepAlive;
+use crate::socket::{Socket, is_gone};
+use crate::upgrade::{Refusal, Upgrade};
+
+/// Serves clients over WebSocket.
+///
+/// It is a tower service that answers requests for an upgrade, so it can be mounted into any application on hyper or axum
+/// (`router.route_service("/ws", server.ws())`), or listen by itself: see [`WsService::bind`].
+///
+/// A request is refused, with a line of text that says why, unless it is one for a WebSocket of version 13, comes from
+/// a host and an origin that [`WsService::access`] lets in, and asks for the subprotocol `mcp` or for none at all. What its
+/// headers say, its URI, and whatever the application's own middleware put into its extensions are there for the handlers of
+/// every call over the connection. Who the client is has to be found out there: before it is upgraded.
+#[derive(Clone)]
+#[must_use]
+pub struct WsService {
+    service: Arc<dyn Service>,
+    settings: Arc<Settings>,
+    slots: Arc<Semaphore>,
+}
+
+#[derive(Debug, Clone)]
+struct Settings {
+    access: AccessPolicy,
+    options: ConnectionOptions,
+    keep_alive: KeepAlive,
+    max_connections: u32,
+}
+
+/// How long the answer to a request may take to leave.
+const UPGRADING: Duration = Duration::from_secs(10);
+
+impl WsService {
+    /// How many connections there may be unless said otherwise.
+    pub const DEFAULT_MAX_CONNECTIONS: u32 = 10_000;
+
+    /// Serves this service.
+    pub fn new(service: Arc<dyn Service>) -> Self {
+        let settings = Settings {
+            access: AccessPolicy::new(),
+            options: ConnectionOptions::default(),
+            keep_alive: KeepAlive::default(),
+            max_connections: Self::DEFAULT_MAX_CONNECTIONS,
+        };
+        Self { service, settings: Arc::new(settings), slots: slots(Self::DEFAULT_MAX_CONNECTIONS) }
+    }
+
+    /// Lets in whom the policy lets in. Unless said otherwise: hosts and origins on loopback.
+    pub fn access(mut self, policy: AccessPolicy) -> Self {
+        self.settings_mut().access = policy;
+        self
+    }
+
+    /// With other bounds for each connection. A message that is longer than `line_limit` closes the connection with 1009.
+    pub fn options(mut self, options: ConnectionOptions) -> Self {
+        self.settings_mut().options = options;
+        self
+    }
+
+    /// Pings a client that has been quiet for so long; 30 seconds unless said otherwise. `None` never does, and a client that
+    /// is gone without a word is noticed only when something is sent to it.
+    pub fn ping_interval(mut self, interval: impl Into<Option<Duration>>) -> Self {
+        self.settings_mut().keep_alive.interval = interval.into();
+        self
+    }
+
+    /// Gives a client up that has sent nothing for so long after a ping; 30 seconds unless said otherwise.
+    pub fn ping_timeout(mut self, timeout: Duration) -> Self {
+        self.settings_mut().keep_alive.timeout = timeout;
+        self
+    }
+
+    /// Serves so many connections at once and refuses more with 503.
+    ///
+    /// Clones that were made before count on their own.
+    pub fn max_connections(mut self, count: u32) -> Self {
+        let most = u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX);
+        self.settings_mut().max_connections = count.min(most);
+        self.slots = slots(count.min(most));
+        self
+    }
+
+    /// Listens on an address, at any path. Port 0 is any that is free: see [`WsListener::local_addr`].
+    ///
+    /// # Errors
+    /// When the address cannot be listened on.
+    pub async fn bind(self, address: impl ToSocketAddrs) -> io::Result<WsListener> {
+        WsListener::bind(self, address).await
+    }
+
+    fn settings_mut(&mut self) -> &mut Settings {
+        Arc::make_mut(&mut self.settings)
+    }
+
+    pub(crate) fn service(&self) -> &Arc<dyn Service> {
+        &self.service
+    }
+
+    pub(crate) fn most_connections(&self) -> u32 {
+        self.settings.max_connections
+    }
+
+    /// Waits until no connection is left.
+    pub(crate) async fn idle(&self) {
+        // The semaphore is never closed.
+        let _ = self.slots.acquire_many(self.settings.max_connections).await;
+    }
+
+    fn answer<B>(&self, mut request: http::Request<B>) -> Result<http::Response<WsBody>, Refusal> {
+        let upgrading = request.extensions().get::<OnUpgrade>().is_some().then(|| hyper::upgrade::on(&mut request));
+        let (request, _) = request.into_parts();
+        let upgrade = Upgrade::read(&request, &self.settings.access)?;
+        let upgrading = upgrading.ok_or(Refusal::Impossible)?;
+        let slot = self.slots.clone().try_acquire_owned().map_err(|_| Refusal::Full)?;
+        tokio::spawn(self.clone().serve(upgrading, request, slot));
+        Ok(upgrade.grant())
+    }
+
+    /// Serves one client, from the answer that grants the upgrade to the end.
+    async fn serve(self, upgrading: OnUpgrade, request: Parts, slot: OwnedSemaphorePermit) {
+        match tokio::time::timeout(UPGRADING, upgrading).await {
+            Ok(Ok(stream)) => {
+                if let Err(error) = self.drive(stream, request).await
+                    && !is_gone(&error)
+                {
+                    tracing::debug!(target: "turms::server", error = &error as &dyn std::error::Error, "a connection broke");
+                }
+            }
+            Ok(Err(error)) => {
+                tracing::debug!(target: "turms::server", error = &error as &dyn std::error::Error, "a connection broke before it was upgraded");
+            }
+            Err(_) => tracing::debug!(target: "turms::server", "a connection was not upgraded in time"),
+        }
+        drop(slot);
+    }
+
+    async fn drive(&self, stream: Upgraded, request: Parts) -> Result<(), ConnectionError> {
+        let Settings { options, keep_alive, .. } = &*self.settings;
+        let farewell = Arc::new(Farewell::default());
+        let stream = TokioIo::new(stream);
+        let socket = Socket::new(stream, Role::Server, options.line_limit, *keep_alive, farewell.clone()).await;
+        let (reader, writer) = tokio::io::split(socket);
+        let (connection, handle) = Connection::server(reader, writer, self.service.versions(), options.clone());
+        let service = self.service.for_connection(&handle.peer()).unwrap_or_else(|| self.service.clone());
+        let mut running = pin!(connection.run(Surrounded::new(service, request)));
+        let mut ending = pin!(self.service.ending());
+        let mut told = false;
+        std::future::poll_fn(|task| {
+            if !told && ending.as_mut().poll(task).is_ready() {
+                told = true;
+                farewell.go_away();
+                handle.shutdown();
+            }
+            running.as_mut().poll(task)
+        })
+        .await
+    }
+}
+
+fn slots(count: u32) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(count as usize))
+}
+
+impl<B> tower_service::Service<http::Request<B>> for WsService {
+    type Response = http::Response<WsBody>;
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut TaskContext<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        ready(Ok(self.answer(request).unwrap_or_else(|refusal| {
+            tracing::debug!(target: "turms::server", %refusal, "refused to open a WebSocket");
+            refusal.response()
+        })))
+    }
+}
+
+impl fmt::Debug for WsService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WsService").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+/// Everything that can be served can be served over WebSocket.
+pub trait ServeWs: IntoService + Sized {
+    /// As a tower service, to be mounted into an application or to listen by itself.
+    ///
+    /// # Panics
+    /// When the server cannot be built because something that was registered cannot be used, such as a tool whose schema is
+    /// none. To see that as an error, build the server first: what it is built into never fails here.
+    fn ws(self) -> WsService {
+        match self.into_service() {
+            Ok(service) => WsService::new(service),
+            Err(error) => panic!("the server cannot be served over WebSocket: {error}"),
+        }
+    }
+
+    /// Listens on an address and serves whoever comes, at any path, until the server is shut down.
+    ///
+    /// Only clients on this machine get in, whatever the address is: [`WsService::access`] lets in others.
+    ///
+    /// # Errors
+    /// When the server cannot be built, or the address cannot be listened on.
+    fn serve_ws<A: ToSocketAddrs + Send>(self, address: A) -> impl Future<Output = io::Result<()>> + Send
+    where
+        Self: Send,
+    {
+        // Built at once, so that what builds it need not travel between threads.
+        let service = self.into_service().map(WsService::new).map_err(io::Error::other);
+        async move { service?.bind(address).await?.serve().await }
+    }
+}
+
+impl<S: IntoService> ServeWs for S {}
+
+/// A service whose calls know of the request that the connection began with.
+struct Surrounded {
+    service: Arc<dyn Service>,
+    extensions: Arc<Extensions>,
+}
+
+impl Surrounded {
+    fn new(service: Arc<dyn Service>, request: Parts) -> Self {
+        let Parts { headers, uri, mut extensions, .. } = request;
+        extensions.insert(headers);
+        extensions.insert(uri);
+        Self { service, extensions: Arc::new(extensions) }
+    }
+}
+
+impl Service for Surrounded {
+    fn call(&self, request: Request, cx: Context) -> CallFuture {
+        self.service.call(request, cx.with_extensions(self.extensions.clone()))
+    }
+
+    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: Context) -> NotifyFuture {
+        self.service.notify(method, params, cx.with_extensions(self.extensions.clone()))
+    }
+}

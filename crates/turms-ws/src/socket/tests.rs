@@ -1,0 +1,178 @@
+use std::future::poll_fn;
+
+use proptest::prelude::*;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+
+use super::*;
+
+/// Runs a test on a runtime of its own.
+fn run<T>(test: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(test)
+}
+
+async fn socket(stream: DuplexStream) -> Socket<DuplexStream> {
+    Socket::new(stream, Role::Server, 1 << 20, KeepAlive::default(), Arc::default()).await
+}
+
+/// A frame as a client writes it.
+fn frame(payload: &[u8], kind: OpCode, last: bool) -> Vec<u8> {
+    let mut frame = match kind {
+        OpCode::Data(_) => Frame::message(payload.to_vec(), kind, last),
+        OpCode::Control(_) => Frame::ping(payload.to_vec()),
+    };
+    frame.header_mut().mask = Some([9, 8, 7, 6]);
+    let mut bytes = Vec::new();
+    frame.format(&mut bytes).unwrap();
+    bytes
+}
+
+/// A message in as many frames as there are cuts, and one more, each followed by a ping if wanted.
+fn message(text: &str, cuts: &[usize], ping: bool) -> Vec<u8> {
+    let mut places: Vec<usize> = cuts.iter().map(|cut| cut % (text.len() + 1)).collect();
+    places.extend([0, text.len()]);
+    places.sort_unstable();
+    let count = places.len() - 1;
+    let mut bytes = Vec::new();
+    for (number, ends) in places.windows(2).enumerate() {
+        let kind = if number == 0 { Data::Text } else { Data::Continue };
+        let payload = &text.as_bytes()[ends[0]..ends[1]];
+        bytes.extend(frame(payload, OpCode::Data(kind), number + 1 == count));
+        if ping {
+            let kind = OpCode::Control(tokio_tungstenite::tungstenite::protocol::frame::coding::Control::Ping);
+            bytes.extend(frame(b"?", kind, true));
+        }
+    }
+    bytes
+}
+
+/// Reads pieces of a size until so much has come.
+async fn read(socket: &mut Socket<DuplexStream>, length: usize, piece: usize) -> Vec<u8> {
+    let mut whole = Vec::new();
+    while whole.len() < length {
+        let mut buffer = vec![0; piece];
+        let count = socket.read(&mut buffer).await.unwrap();
+        whole.extend_from_slice(&buffer[..count]);
+    }
+    whole
+}
+
+/// The next message that the other end hears.
+async fn hear(web: &mut WebSocketStream<DuplexStream>) -> String {
+    let message = poll_fn(|task| Pin::new(&mut *web).poll_next(task)).await.unwrap().unwrap();
+    message.into_text().unwrap().as_str().to_owned()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn where_frames_and_packets_are_cut_does_not_matter_to_a_reader(
+        texts in prop::collection::vec(("[a-z\r\n\u{e4}\u{1f980}]{0,40}", prop::collection::vec(any::<usize>(), 0..4), any::<bool>()), 1..6),
+        packet in 1_usize..64,
+        piece in 1_usize..64,
+    ) {
+        let sent: Vec<u8> = texts.iter().flat_map(|(text, cuts, ping)| message(text, cuts, *ping)).collect();
+        let lines: String = texts.iter().map(|(text, ..)| text.replace('\n', "\r") + "\n").collect();
+        let read = run(async {
+            let (near, far) = tokio::io::duplex(packet);
+            let (mut pongs, mut far) = tokio::io::split(far);
+            tokio::spawn(async move { tokio::io::copy(&mut pongs, &mut tokio::io::sink()).await });
+            // A ping after the last message may find nobody who reads it.
+            tokio::spawn(async move { far.write_all(&sent).await.map(|()| far) });
+            read(&mut socket(near).await, lines.len(), piece).await
+        });
+        prop_assert_eq!(String::from_utf8(read).unwrap(), lines);
+    }
+
+    #[test]
+    fn where_writes_are_cut_does_not_matter_to_the_peer(
+        texts in prop::collection::vec(("[a-z\u{e4}\u{1f980}]{1,20}", prop_oneof![9 => 1_usize..4, 1 => 1000_usize..10_000]), 1..6),
+        packet in 1_usize..5000,
+        piece in 1_usize..5000,
+    ) {
+        let texts: Vec<String> = texts.into_iter().map(|(text, times)| text.repeat(times)).collect();
+        let lines: Vec<u8> = texts.iter().flat_map(|text| format!("{text}\n").into_bytes()).collect();
+        let heard = run(async {
+            let (near, far) = tokio::io::duplex(packet);
+            let writing = tokio::spawn(async move {
+                let mut socket = socket(near).await;
+                for piece in lines.chunks(piece) {
+                    socket.write_all(piece).await.unwrap();
+                }
+                socket.flush().await.unwrap();
+                socket
+            });
+            let mut web = WebSocketStream::from_raw_socket(far, Role::Client, None).await;
+            let mut heard = Vec::new();
+            while heard.len() < texts.len() {
+                heard.push(hear(&mut web).await);
+            }
+            writing.await.unwrap();
+            heard
+        });
+        prop_assert_eq!(heard, texts);
+    }
+
+    /// Whatever comes, it is read, or it ends the connection: nothing panics, nothing hangs.
+    #[test]
+    fn any_bytes_come_to_an_end(bytes in prop::collection::vec(any::<u8>(), 0..200), masked in any::<bool>()) {
+        run(async {
+            let (near, mut far) = tokio::io::duplex(1024);
+            // Random bytes seldom get beyond the first byte; a header that is right gets them further.
+            let begin: &[u8] = if masked { &[0x81, 0x84, 0, 0, 0, 0, b'n', b'u', b'l', b'l'] } else { &[] };
+            far.write_all(&[begin, &bytes].concat()).await.unwrap();
+            drop(far);
+            let mut socket = socket(near).await;
+            let mut read = Vec::new();
+            tokio::time::timeout(Duration::from_secs(10), socket.read_to_end(&mut read)).await.unwrap().unwrap_err();
+        });
+    }
+}
+
+#[tokio::test]
+async fn no_more_than_a_frame_is_held_for_a_peer_that_does_not_read() {
+    let (near, _far) = tokio::io::duplex(1024);
+    let mut socket = socket(near).await;
+    let text = [vec![b' '; 10 * FRAGMENT], b"\n".to_vec()].concat();
+    let mut taken = 0;
+    // Ready or not is all that is asked: a write that waits would wait for ever.
+    while let Poll::Ready(count) =
+        poll_fn(|task| Poll::Ready(Pin::new(&mut socket).poll_write(task, &text[taken..]))).await
+    {
+        taken += count.unwrap();
+    }
+    assert_eq!(taken, FRAGMENT);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_reads_slowly_is_not_taken_for_dead() {
+    let (near, mut far) = tokio::io::duplex(16);
+    let mut socket = socket(near).await;
+    let mut text = vec![b' '; 16 * 1024];
+    text.push(b'\n');
+    let (mut reading, mut writing) = (
+        vec![0; 64],
+        std::pin::pin!(async move {
+            let mut slow = [0; 16 * 1024];
+            for _ in 0..4 {
+                tokio::time::sleep(Duration::from_secs(25)).await;
+                // Headers are read with it, so there is a little more to come each time.
+                far.read_exact(&mut slow).await.unwrap();
+            }
+            far
+        }),
+    );
+    let outcome = poll_fn(|task| {
+        // As a connection does: write what there is, and read.
+        while let Poll::Ready(written) = Pin::new(&mut socket).poll_write(task, &text) {
+            written.unwrap();
+        }
+        let mut buffer = ReadBuf::new(&mut reading);
+        if let Poll::Ready(read) = Pin::new(&mut socket).poll_read(task, &mut buffer) {
+            return Poll::Ready(Err(read));
+        }
+        writing.as_mut().poll(task).map(Ok)
+    })
+    .await;
+    assert!(outcome.is_ok(), "{outcome:?}");
+}

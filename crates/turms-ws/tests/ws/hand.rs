@@ -1,0 +1,150 @@
+//! A WebSocket client by hand: it can say what no library says.
+
+use std::net::SocketAddr;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::soon;
+
+pub(crate) const CONTINUE: u8 = 0;
+pub(crate) const TEXT: u8 = 1;
+pub(crate) const BINARY: u8 = 2;
+pub(crate) const CLOSE: u8 = 8;
+pub(crate) const PING: u8 = 9;
+pub(crate) const PONG: u8 = 10;
+
+/// The headers of a request that is granted, but for its first line.
+pub(crate) const HEADERS: [&str; 6] = [
+    "Host: localhost",
+    "Connection: Upgrade",
+    "Upgrade: websocket",
+    "Sec-WebSocket-Version: 13",
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+    "Sec-WebSocket-Protocol: mcp",
+];
+
+pub(crate) struct Hand {
+    pub(crate) stream: TcpStream,
+}
+
+/// A frame as it came.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub(crate) last: bool,
+    pub(crate) kind: u8,
+    pub(crate) payload: Vec<u8>,
+}
+
+impl Hand {
+    pub(crate) async fn open(address: SocketAddr) -> Self {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let answer = ask(&mut stream, &request("GET / HTTP/1.1", &HEADERS)).await;
+        assert!(answer.starts_with("HTTP/1.1 101 "), "{answer}");
+        assert!(answer.contains("sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"), "{answer}");
+        assert!(answer.contains("sec-websocket-protocol: mcp\r\n"), "{answer}");
+        Self { stream }
+    }
+
+    pub(crate) async fn send(&mut self, kind: u8, payload: &[u8]) {
+        self.write(&frame(true, kind, payload)).await;
+    }
+
+    pub(crate) async fn text(&mut self, text: &str) {
+        self.send(TEXT, text.as_bytes()).await;
+    }
+
+    pub(crate) async fn write(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).await.unwrap();
+    }
+
+    pub(crate) async fn frame(&mut self) -> Frame {
+        soon("a frame", async {
+            let first = self.stream.read_u8().await.unwrap();
+            let length = match self.stream.read_u8().await.unwrap() {
+                126 => u64::from(self.stream.read_u16().await.unwrap()),
+                127 => self.stream.read_u64().await.unwrap(),
+                length => u64::from(length),
+            };
+            let mut payload = vec![0; length as usize];
+            self.stream.read_exact(&mut payload).await.unwrap();
+            Frame { last: first & 0x80 != 0, kind: first & 0x0f, payload }
+        })
+        .await
+    }
+
+    /// The next message, put together, and in how many frames it came.
+    pub(crate) async fn message(&mut self) -> (String, usize) {
+        let (mut whole, mut count) = (Vec::new(), 0);
+        loop {
+            let frame = self.frame().await;
+            assert_eq!(frame.kind, if count == 0 { TEXT } else { CONTINUE });
+            whole.extend_from_slice(&frame.payload);
+            count += 1;
+            if frame.last {
+                return (String::from_utf8(whole).unwrap(), count);
+            }
+        }
+    }
+
+    /// Why the server closes the connection; after that nothing comes.
+    pub(crate) async fn goodbye(&mut self) -> (u16, String) {
+        let frame = self.frame().await;
+        assert_eq!(frame.kind, CLOSE, "{frame:?}");
+        let code = u16::from_be_bytes([frame.payload[0], frame.payload[1]]);
+        (code, String::from_utf8(frame.payload[2..].to_vec()).unwrap())
+    }
+
+    /// The server has closed the connection.
+    pub(crate) async fn end(&mut self) {
+        let mut rest = Vec::new();
+        soon("the end of the connection", self.stream.read_to_end(&mut rest)).await.unwrap();
+        assert!(rest.is_empty(), "{rest:?}");
+    }
+}
+
+/// A frame as a client writes it: masked.
+pub(crate) fn frame(last: bool, kind: u8, payload: &[u8]) -> Vec<u8> {
+    let mut frame = header(last, kind, payload.len() as u64);
+    frame.extend(payload.iter().zip(MASK.iter().cycle()).map(|(byte, mask)| byte ^ mask));
+    frame
+}
+
+const MASK: [u8; 4] = [1, 2, 3, 4];
+
+/// How a frame begins.
+pub(crate) fn header(last: bool, kind: u8, length: u64) -> Vec<u8> {
+    let mut header = vec![u8::from(last) << 7 | kind];
+    match length {
+        0..126 => header.push(0x80 | length as u8),
+        126..0x1_0000 => {
+            header.push(0x80 | 126);
+            header.extend((length as u16).to_be_bytes());
+        }
+        _ => {
+            header.push(0x80 | 127);
+            header.extend(length.to_be_bytes());
+        }
+    }
+    header.extend(MASK);
+    header
+}
+
+pub(crate) fn request(first: &str, headers: &[&str]) -> String {
+    let mut request = format!("{first}\r\n");
+    headers.iter().for_each(|header| request += &format!("{header}\r\n"));
+    request + "\r\n"
+}
+
+/// Sends a request; the head of the answer.
+pub(crate) async fn ask(stream: &mut TcpStream, request: &str) -> String {
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    soon("an answer", async {
+        while !answer.ends_with(b"\r\n\r\n") {
+            answer.push(stream.read_u8().await.unwrap());
+        }
+    })
+    .await;
+    String::from_utf8(answer).unwrap()
+}

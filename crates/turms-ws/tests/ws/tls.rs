@@ -1,0 +1,79 @@
+//! WebSocket over TLS.
+
+use std::sync::Arc;
+
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
+use turms_core::ConnectError;
+use turms_ws::{ServeWs as _, WsConnectError, WsConnector};
+
+use crate::fixture::{builder, connect, server};
+use crate::soon;
+
+/// A server with a certificate; its port.
+async fn secure() -> u16 {
+    let certificate = CertificateDer::from_slice(include_bytes!("../tls/localhost.der"));
+    let key = PrivateKeyDer::try_from(&include_bytes!("../tls/localhost.key.der")[..]).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let service = TowerToHyperService::new(server().0.ws());
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            // A client that does not trust the certificate goes away.
+            let Ok(stream) = acceptor.accept(stream).await else { continue };
+            let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service.clone());
+            tokio::spawn(connection.with_upgrades());
+        }
+    });
+    port
+}
+
+fn trusting() -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_slice(include_bytes!("../tls/authority.der"))).unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Arc::new(config)
+}
+
+#[tokio::test]
+async fn a_server_whose_authority_is_trusted_is_spoken_to() {
+    let port = secure().await;
+    for host in ["localhost", "127.0.0.1"] {
+        let connector = WsConnector::new(format!("wss://{host}:{port}/")).unwrap().tls_config(trusting());
+        let client = connect(connector, builder()).await;
+        let text = "\u{e4}".repeat(200_000);
+        let echo = client.call_tool("echo", json!({ "text": text })).await.unwrap();
+        assert!(echo.text() == text);
+        soon("the goodbye", client.close()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_whose_authority_this_machine_does_not_trust_is_not() {
+    let port = secure().await;
+    let connector = WsConnector::new(format!("wss://localhost:{port}/")).unwrap();
+    let error = soon("an error", builder().connect_to(connector)).await.unwrap_err();
+    let ConnectError::Unreachable { source, .. } = &error else { panic!("{error:?}") };
+    // A machine that trusts nobody at all says so instead.
+    let source: &WsConnectError = source.downcast_ref().unwrap();
+    assert!(matches!(source, WsConnectError::Tls { .. } | WsConnectError::Trust(_)), "{source:?}");
+}
