@@ -63,6 +63,12 @@ pub use turms_server::{
     State, SyncHandler, Tool, ToolBuilder, Uri, testing,
 };
 
+#[cfg(feature = "ws")]
+pub use turms_ws::ServeWs;
+#[cfg(feature = "ws")]
+#[doc(no_inline)]
+pub use turms_ws as ws;
+
 #[doc = include_str!("../docs/tool.md")]
 pub use turms_macros::tool;
 
@@ -83,6 +89,9 @@ pub mod prelude {
     #[cfg(feature = "http-server")]
     #[doc(no_inline)]
     pub use crate::ServeHttp;
+    #[cfg(feature = "ws")]
+    #[doc(no_inline)]
+    pub use crate::ServeWs;
     #[doc(no_inline)]
     pub use crate::proto::ErrorObject;
     #[doc(no_inline)]
