@@ -1,10 +1,18 @@
 // A server of the stateless era, on the official TypeScript SDK v2. The SDK also answers clients of the handshake era;
 // started with --stateless-only, it refuses them.
 
-import { completable, inputRequired, inputResponse, McpServer, ResourceTemplate } from '@modelcontextprotocol/server';
+import {
+    completable,
+    createMcpHandler,
+    inputRequired,
+    inputResponse,
+    McpServer,
+    ResourceTemplate
+} from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
 import { z } from 'zod';
 
+import * as http from './http.mjs';
 import * as memo from './memo.mjs';
 
 const counter = { value: 0 };
@@ -44,6 +52,11 @@ function offerSpeakingTools(server, subscribe) {
     const description = 'Changes memo://counter and says that the tools changed';
     server.registerTool('touch', { description }, async () => {
         counter.value += 1;
+        if (handler) {
+            handler.notify.resourceUpdated('memo://counter');
+            handler.notify.toolsChanged();
+            return memo.text(`${counter.value}`);
+        }
         if (subscribe) await server.server.sendResourceUpdated({ uri: 'memo://counter' });
         server.sendToolListChanged();
         return memo.text(`${counter.value}`);
@@ -74,5 +87,13 @@ function offerAskingTools(server) {
     });
 }
 
-const legacy = process.argv.includes('--stateless-only') ? 'reject' : 'serve';
-serveStdio(build, { legacy, onerror: console.error });
+const strict = process.argv.includes('--stateless-only');
+const onerror = console.error;
+
+// Over HTTP each request has a server of its own, so changes are told by what all of them have in common.
+const handler = http.wanted ? createMcpHandler(build, { legacy: strict ? 'reject' : 'stateless', onerror }) : undefined;
+if (handler) {
+    http.listen((req, res, url) => http.answer(handler.fetch, req, res, url));
+} else {
+    serveStdio(build, { legacy: strict ? 'reject' : 'serve', onerror });
+}

@@ -1,4 +1,5 @@
-"""A server of the handshake era, on the official Python SDK v1."""
+"""A server of the handshake era, on the official Python SDK v1. Over HTTP it offers Streamable HTTP with --http and HTTP+SSE
+with --sse."""
 
 import anyio
 from mcp.server.fastmcp import Context, FastMCP
@@ -8,10 +9,11 @@ from mcp.server.stdio import stdio_server
 from pydantic import AnyUrl
 
 import memo
+import web
 
 COUNTER = AnyUrl("memo://counter")
 
-server = FastMCP("python-handshake", instructions=memo.INSTRUCTIONS, log_level="WARNING")
+server = FastMCP("python-handshake", instructions=memo.INSTRUCTIONS, log_level="WARNING", json_response=web.JSON)
 counter = memo.Counter()
 subscribed: set[AnyUrl] = set()
 least_level = "debug"
@@ -77,12 +79,28 @@ async def set_level(level: str) -> None:
     least_level = level
 
 
-async def main() -> None:
-    options = inner.create_initialization_options(NotificationOptions(tools_changed=True))
+create_options = inner.create_initialization_options
+
+
+def initialization_options(*_):
+    options = create_options(NotificationOptions(tools_changed=True))
     # The SDK serves subscriptions but always denies it.
     options.capabilities.resources.subscribe = True
+    return options
+
+
+# What serves HTTP asks the server for them.
+inner.create_initialization_options = initialization_options
+
+
+async def main() -> None:
     async with stdio_server() as (incoming, outgoing):
-        await inner.run(incoming, outgoing, options)
+        await inner.run(incoming, outgoing, initialization_options())
 
 
-anyio.run(main)
+if web.STREAMABLE:
+    web.serve(server.streamable_http_app())
+elif web.SSE:
+    web.serve(server.sse_app())
+else:
+    anyio.run(main)

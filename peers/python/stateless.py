@@ -7,6 +7,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CreateMessageResult, ListRootsResult
 
 import memo
+import web
 
 server = MCPServer("python-stateless", version="1.0.0", instructions=memo.INSTRUCTIONS, log_level="WARNING")
 counter = memo.Counter()
@@ -62,4 +63,9 @@ async def touch(context: Context) -> str:
     return str(counter.value)
 
 
-server.run()
+if web.STREAMABLE:
+    web.serve(server.streamable_http_app(json_response=web.JSON))
+elif web.SSE:
+    web.serve(server.sse_app())
+else:
+    server.run()

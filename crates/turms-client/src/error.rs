@@ -1,4 +1,5 @@
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use turms_core::{ConnectError, Ended, PeerError};
@@ -35,6 +36,9 @@ pub enum CallErrorKind {
     /// The connection ended before the answer came.
     #[error("{}", .0.before("before it answered"))]
     Lost(Ended),
+    /// The request could not be carried to the server, or its answer back. The next may fare better.
+    #[error("the request was lost on the way")]
+    Unreachable(#[source] Arc<dyn std::error::Error + Send + Sync>),
     /// There is no connection.
     #[error("there is no connection to the server")]
     NotConnected(#[source] Option<ConnectError>),
@@ -131,6 +135,9 @@ impl CallError {
             PeerError::Request(RequestError::Invalid(problem)) => {
                 (CallErrorKind::Invalid(DecodeError::custom(problem)), Delivery::Answered)
             }
+            PeerError::Unreachable { sent, source } => {
+                (CallErrorKind::Unreachable(source), if sent { Delivery::Unknown } else { Delivery::NotSent })
+            }
             PeerError::Decode(problem) => (CallErrorKind::Invalid(problem), Delivery::Answered),
             PeerError::Encode(problem) => (CallErrorKind::Unwritable(problem.to_string()), Delivery::NotSent),
             other => (CallErrorKind::Invalid(DecodeError::custom(other)), Delivery::Unknown),
@@ -197,14 +204,22 @@ impl CallError {
         matches!(self.0.kind, CallErrorKind::Cancelled)
     }
 
-    /// Whether there is no connection, or none any more; of many servers, to none of those that failed.
+    /// Whether there is no connection, none any more, or no way there just now; of many servers, to none of those that failed.
     #[must_use]
     pub fn is_disconnected(&self) -> bool {
         match &self.0.kind {
-            CallErrorKind::Lost(_) | CallErrorKind::NotConnected(_) | CallErrorKind::NoneAvailable => true,
+            CallErrorKind::Lost(_)
+            | CallErrorKind::NotConnected(_)
+            | CallErrorKind::Unreachable(_)
+            | CallErrorKind::NoneAvailable => true,
             CallErrorKind::Servers(failures) => failures.iter().all(|(_, error)| error.is_disconnected()),
             _ => false,
         }
+    }
+
+    /// Whether there is no way there just now, although the connection, which may be one in name only, has not ended.
+    pub(crate) fn is_unreachable(&self) -> bool {
+        matches!(self.0.kind, CallErrorKind::Unreachable(_))
     }
 
     /// Whether no server has what was asked for.

@@ -34,7 +34,7 @@ pub use self::cancel::Cancel;
 pub use self::client::Client;
 pub use self::config::{
     Config, ConfigError, ConfigProblem, EntryError, EntryProblem, EnvFileError, Place, PlaceScope, Platform, ReadError,
-    ServerEntry, Source, Target, UrlTransport, known_places,
+    ServerEntry, Source, Target, known_places,
 };
 pub use self::error::{CallError, CallErrorKind, Delivery};
 pub use self::event::{BreakerState, ConnectionEvent, Event, Events};
@@ -49,5 +49,5 @@ pub use self::state::{PendingCall, Status};
 pub use self::supervision::{Backoff, Breaker, HealthCheck, Retry, Supervision};
 
 pub use turms_core::transport::ChildCommand;
-pub use turms_core::{ConnectError, Ended};
+pub use turms_core::{ConnectError, Ended, UrlTransport};
 pub use turms_proto::session::VersionChoice;

@@ -271,7 +271,9 @@ impl Single {
                 self.settings.memory.forget(&server);
             }
         }
-        let wanted = self.settings.supervision.is_some() || live.mistaken.load(Ordering::Relaxed);
+        // A session that has expired is begun anew, whoever wants it (basic/transports of 2025-11-25, "Session Management").
+        let anew = ended.renewable || live.mistaken.load(Ordering::Relaxed);
+        let wanted = self.settings.supervision.is_some() || anew;
         let supervised = wanted && self.connector.is_repeatable();
         let current = self.link.send_if_modified(|link| match link {
             Link::Up(up) if up.generation == live.generation => {
@@ -410,7 +412,7 @@ impl Single {
     pub(crate) fn backoff_delay(&self, attempt: u32) -> Option<Duration> {
         match supervision(&self.settings) {
             Some(supervision) => supervision.backoff.delay(attempt),
-            // Once, because what was remembered of the server was wrong.
+            // Once, because what was remembered of the server was wrong, or its session had expired.
             None => (attempt == 1).then_some(Duration::ZERO),
         }
     }
@@ -440,7 +442,7 @@ impl Single {
         let safe = job.is_safe_to_repeat(Some(&self.ear.tools));
         // How a call ended that may have run. Whatever becomes of it later, it may have.
         let mut lost: Option<CallError> = None;
-        let mut attempt = 0;
+        let (mut attempt, mut renewed) = (0, false);
         if let Some(budget) = &self.budget {
             budget.earn();
         }
@@ -450,7 +452,8 @@ impl Single {
                 Err(unsent) => return Err(lost.unwrap_or(unsent)),
             };
             let Err(error) = outcome else { return outcome };
-            if next == Next::Anew {
+            if next == Next::Anew || next == Next::Renewed && !renewed {
+                renewed = next == Next::Renewed;
                 continue;
             }
             attempt += 1;
@@ -460,6 +463,10 @@ impl Single {
             }
             tracing::debug!(target: "turms::client", %error, attempt, "trying again");
             self.ear.events.publish(&Event::Retrying { subject: job.subject().into(), attempt });
+            // No connection is waited for that has not ended.
+            if error.is_unreachable() {
+                tokio::time::sleep(self.backoff_delay(attempt + 1).unwrap_or_default()).await;
+            }
         }
     }
 
@@ -477,8 +484,14 @@ impl Single {
         trial.end(outcome.as_ref().err());
         // It was spoken to in the wrong revision and did not understand. The next connection is not opened by memory.
         let misunderstood = outcome.as_ref().is_err_and(|error| error.server_error().is_some());
-        let anew = misunderstood && live.mistaken.load(Ordering::Relaxed);
-        Ok((outcome, if anew { Next::Anew } else { Next::Perhaps }))
+        let expired = live.ended.get().is_some_and(|ended| ended.renewable);
+        let unsent = outcome.as_ref().is_err_and(|error| error.delivery() == Delivery::NotSent);
+        let next = match (misunderstood && live.mistaken.load(Ordering::Relaxed), unsent && expired) {
+            (true, _) => Next::Anew,
+            (false, true) => Next::Renewed,
+            (false, false) => Next::Perhaps,
+        };
+        Ok((outcome, next))
     }
 
     fn may_repeat(&self, error: &CallError, safe: bool, attempt: u32) -> bool {
@@ -630,13 +643,14 @@ impl Single {
 
     /// What a failure on one connection means.
     async fn judge(&self, live: &Arc<Live>, job: &Job, error: CallError) -> CallError {
-        if error.is_disconnected() {
+        if error.is_disconnected() && !error.is_unreachable() {
             let ended = tokio::time::timeout(LAST_WORDS, live.channel.closed()).await.unwrap_or_default();
             // Whoever tries again must not find this connection, even if nobody else has noticed yet.
             self.lost(live, ended.clone());
             return error.with_end(|| live.ended.get().cloned().unwrap_or(ended));
         }
-        let doubtful = error.server_error().is_some() || error.is_timeout();
+        let invalid = matches!(error.kind(), CallErrorKind::Invalid(_));
+        let doubtful = error.server_error().is_some() || error.is_timeout() || invalid;
         if doubtful && !live.verified.load(Ordering::Relaxed) && &*job.method != Discover::NAME {
             self.verify(live).await;
         }
@@ -1011,6 +1025,8 @@ impl Drop for Moving {
 enum Next {
     /// It has not even been understood: once more, as if nothing had happened.
     Anew,
+    /// It came too late for its session, and there is another: once more, but not again and again.
+    Renewed,
     /// Once more if that is safe.
     Perhaps,
 }
@@ -1111,7 +1127,7 @@ async fn watch_health(me: Weak<Single>, live: Arc<Live>, check: crate::HealthChe
         let answered = live.channel.request(probe.meta(live.meta()).options(options)).await;
         let Some(single) = me.upgrade() else { return };
         match answered {
-            Err(PeerError::Request(RequestError::TimedOut(_))) => {
+            Err(PeerError::Request(RequestError::TimedOut(_)) | PeerError::Unreachable { .. }) => {
                 failures += 1;
                 single.ear.events.publish(&Event::Unhealthy { failures });
                 if failures >= check.failures {

@@ -135,6 +135,8 @@ pub struct Ended {
     pub how: Option<String>,
     /// The last lines that it wrote to standard error, if it is a process.
     pub stderr: Vec<String>,
+    /// Whether the other side is still there and only wants to be connected anew, as when an HTTP session has expired.
+    pub renewable: bool,
 }
 
 impl Ended {
@@ -148,6 +150,13 @@ impl Ended {
     #[must_use]
     pub fn how(mut self, how: impl Into<String>) -> Self {
         self.how = Some(how.into());
+        self
+    }
+
+    /// The other side is still there, and wants to be connected anew.
+    #[must_use]
+    pub fn renewable(mut self) -> Self {
+        self.renewable = true;
         self
     }
 

@@ -24,6 +24,7 @@ mod service;
 pub mod store;
 mod text;
 pub mod transport;
+mod url;
 
 pub use self::channel::{Channel, ConnectError, Connector, Ended, Established, Outgoing, Update, Updates};
 pub use self::connection::{Connection, ConnectionError, ConnectionHandle, ConnectionOptions, OpenFailure};
@@ -35,3 +36,4 @@ pub use self::principal::Principal;
 pub use self::serve::{IntoService, ServeError};
 pub use self::service::{CallFuture, Guarded, GuardedNotify, NotifyFuture, Ready, Request, Service};
 pub use self::text::escape_control;
+pub use self::url::{UrlConnector, UrlTarget, UrlTransport};

@@ -40,6 +40,16 @@ pub enum PeerError {
     /// It was asked, and did not answer well.
     #[error(transparent)]
     Request(#[from] RequestError),
+    /// It could not be carried there, or the answer could not be carried back. The channel itself is still open, and the
+    /// next request may fare better.
+    #[error("the request was lost on the way")]
+    Unreachable {
+        /// Whether the other side may have seen it. If not, it has certainly not run.
+        sent: bool,
+        /// What happened to it.
+        #[source]
+        source: Arc<dyn std::error::Error + Send + Sync>,
+    },
     /// The question could not be written as JSON.
     #[error("the question cannot be written as JSON: {0}")]
     Encode(Arc<EncodeError>),

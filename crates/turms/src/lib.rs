@@ -64,10 +64,10 @@ pub use turms_server::{
 };
 
 #[cfg(feature = "ws")]
-pub use turms_ws::ServeWs;
-#[cfg(feature = "ws")]
 #[doc(no_inline)]
 pub use turms_ws as ws;
+#[cfg(feature = "ws")]
+pub use turms_ws::ServeWs;
 
 #[doc = include_str!("../docs/tool.md")]
 pub use turms_macros::tool;

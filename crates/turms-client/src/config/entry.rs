@@ -3,6 +3,7 @@ use std::path::{Path, PathBuf};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use indexmap::IndexMap;
+use turms_core::UrlTransport;
 use turms_proto::{Object, RawJson};
 
 use super::env_file;
@@ -61,7 +62,8 @@ pub enum Target {
         url: String,
         /// Headers for every request. Their values are marked as sensitive.
         headers: HeaderMap,
-        /// How to speak there. The address has a scheme that goes with it.
+        /// How to speak there: `http`, `streamable-http` or `streamableHttp`, `sse`, `ws` or `websocket` in the file, or
+        /// nothing. The address has a scheme that goes with it.
         transport: UrlTransport,
     },
 }
@@ -106,20 +108,6 @@ impl fmt::Debug for HeaderNames<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.keys().map(HeaderName::as_str)).finish()
     }
-}
-
-/// How to speak with a server at an address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum UrlTransport {
-    /// The file does not say. Streamable HTTP is worth trying first, then the older HTTP+SSE.
-    Unstated,
-    /// Streamable HTTP: `http`, `streamable-http` or `streamableHttp`.
-    StreamableHttp,
-    /// The older HTTP+SSE transport: `sse`.
-    Sse,
-    /// A WebSocket: `ws` or `websocket`, or an address that begins with `ws://` or `wss://`.
-    WebSocket,
 }
 
 /// What is wrong with an entry, and where in it.

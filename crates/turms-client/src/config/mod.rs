@@ -17,7 +17,7 @@ use indexmap::IndexMap;
 use turms_proto::RawJson;
 
 use self::entry::Reader;
-pub use self::entry::{ServerEntry, Target, UrlTransport};
+pub use self::entry::{ServerEntry, Target};
 pub use self::env_file::EnvFileError;
 pub use self::error::{ConfigError, ConfigProblem, EntryError, EntryProblem};
 pub use self::file::ReadError;

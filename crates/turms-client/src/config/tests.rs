@@ -2,6 +2,8 @@ use std::error::Error as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use turms_core::UrlTransport;
+
 use super::*;
 
 /// A configuration with one server `x`, and one variable `KEY`.

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indexmap::IndexMap;
-use turms_core::{ConnectError, Connector};
+use turms_core::{ConnectError, Connector, UrlConnector};
 use turms_proto::types::Implementation;
 
 use super::Fleet;
@@ -24,7 +24,8 @@ pub struct FleetBuilder {
     client: ClientBuilder,
     info: Option<Implementation>,
     naming: Naming,
-    connectors: Connectors,
+    connectors: Option<Connectors>,
+    transports: Vec<Arc<dyn UrlConnector>>,
     concurrency: usize,
     connect_timeout: Duration,
     servers: IndexMap<String, (Origin, Option<Client>)>,
@@ -36,7 +37,8 @@ impl FleetBuilder {
             client,
             info: None,
             naming: Naming::default(),
-            connectors: Arc::new(connector::usual),
+            connectors: None,
+            transports: Vec::new(),
             concurrency: 16,
             connect_timeout: Duration::from_secs(60),
             servers: IndexMap::new(),
@@ -67,8 +69,15 @@ impl FleetBuilder {
         })
     }
 
-    /// Connects so to the servers of a configuration, for transports that this crate does not bring. It is given the name
-    /// and the entry of each server, and asked anew when one is reconnected.
+    /// Connects so to the addresses of a configuration. Of several transports that speak the same, the first is used.
+    pub fn transport(mut self, transport: impl UrlConnector) -> Self {
+        self.transports.push(Arc::new(transport));
+        self
+    }
+
+    /// Connects so to the servers of a configuration, rather than by starting their programs and by the
+    /// [transports](Self::transport) for their addresses. It is given the name and the entry of each server, and asked anew
+    /// when one is reconnected.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -108,7 +117,7 @@ impl FleetBuilder {
         mut self,
         connectors: impl Fn(&str, &ServerEntry) -> Result<Arc<dyn Connector>, ConnectError> + Send + Sync + 'static,
     ) -> Self {
-        self.connectors = Arc::new(connectors);
+        self.connectors = Some(Arc::new(connectors));
         self
     }
 
@@ -157,7 +166,7 @@ impl FleetBuilder {
             info: self.info.unwrap_or_else(|| self.client.identity().clone()),
             builder: self.client,
             naming: self.naming,
-            connectors: self.connectors,
+            connectors: self.connectors.unwrap_or_else(|| connector::usual(self.transports)),
             connect_timeout: self.connect_timeout,
         };
         let many = Many::new(settings, roster);

@@ -5,27 +5,26 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use turms_core::transport::ChildCommand;
-use turms_core::{ConnectError, Connector};
+use turms_core::{ConnectError, Connector, UrlConnector, UrlTarget, UrlTransport};
 
-use crate::config::{ServerEntry, Target, UrlTransport};
+use crate::config::{ServerEntry, Target};
 
 /// Makes of an entry of a configuration what connects to it.
 pub(super) type Connectors = Arc<dyn Fn(&str, &ServerEntry) -> Result<Arc<dyn Connector>, ConnectError> + Send + Sync>;
 
 /// What is done about an entry unless somebody says otherwise: programs are started, addresses need a transport that this
 /// crate does not bring.
-pub(super) fn usual(server: &str, entry: &ServerEntry) -> Result<Arc<dyn Connector>, ConnectError> {
-    let missing = match &entry.target {
-        Target::Command { program, args, env, cwd } => {
-            return Ok(Arc::new(command(program, args, env, cwd.as_deref())));
+pub(super) fn usual(transports: Vec<Arc<dyn UrlConnector>>) -> Connectors {
+    Arc::new(move |server, entry| match &entry.target {
+        Target::Command { program, args, env, cwd } => Ok(Arc::new(command(program, args, env, cwd.as_deref()))),
+        Target::Url { url, headers, transport } => {
+            let target = UrlTarget::new(url).headers(headers.clone()).transport(*transport);
+            match transports.iter().find(|speaker| speaker.speaks(*transport)) {
+                Some(speaker) => speaker.connector(&target),
+                None => Err(ConnectError::unreachable(format!("server {server:?}"), MissingTransport(*transport))),
+            }
         }
-        Target::Url { transport, .. } => MissingTransport(match transport {
-            UrlTransport::Unstated | UrlTransport::StreamableHttp => "Streamable HTTP",
-            UrlTransport::Sse => "HTTP+SSE",
-            UrlTransport::WebSocket => "WebSocket",
-        }),
-    };
-    Err(ConnectError::unreachable(format!("server {server:?}"), missing))
+    })
 }
 
 fn command(program: &str, args: &[String], env: &IndexMap<String, Option<String>>, cwd: Option<&Path>) -> ChildCommand {
@@ -44,8 +43,17 @@ fn command(program: &str, args: &[String], env: &IndexMap<String, Option<String>
 
 /// Nothing here speaks what the entry wants.
 #[derive(Debug, thiserror::Error)]
-#[error("there is no transport for {0} here; give one with FleetBuilder::connectors")]
-struct MissingTransport(&'static str);
+#[error("there is no transport for {} here; give one with FleetBuilder::transport", name(*.0))]
+struct MissingTransport(UrlTransport);
+
+fn name(transport: UrlTransport) -> &'static str {
+    match transport {
+        UrlTransport::Unstated | UrlTransport::StreamableHttp => "Streamable HTTP",
+        UrlTransport::Sse => "HTTP+SSE",
+        UrlTransport::WebSocket => "WebSocket",
+        _ => "this address",
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -64,7 +72,7 @@ mod tests {
             }}"#,
         );
         for (name, entry) in config.unwrap().servers() {
-            let error = usual(name, &entry.unwrap()).err().unwrap();
+            let error = usual(Vec::new())(name, &entry.unwrap()).err().unwrap();
             assert_eq!(error.to_string(), format!("cannot reach server {name:?}"));
             let missing = match name {
                 "http" => "Streamable HTTP",
@@ -72,10 +80,7 @@ mod tests {
                 _ => "WebSocket",
             };
             let why = error.source().unwrap().to_string();
-            assert_eq!(
-                why,
-                format!("there is no transport for {missing} here; give one with FleetBuilder::connectors")
-            );
+            assert_eq!(why, format!("there is no transport for {missing} here; give one with FleetBuilder::transport"));
         }
     }
 }

@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use serde_json::json;
 use turms_client::{ChildCommand, Client, ClientBuilder, Refusal, VersionMemory};
+use turms_core::UrlTransport;
 use turms_core::transport::memory;
+use turms_http::{HttpConnector, Listener, ServeHttp as _};
+use turms_proto::revision::{Fit, Transport};
 use turms_proto::types::{CreateMessageResult, ElicitParams, ElicitResult, Role, Root};
 use turms_proto::{Object, ProtocolVersion};
 use turms_ws::{ServeWs as _, WsConnector};
@@ -28,12 +31,27 @@ pub(crate) enum Way {
     Child,
     /// Over a WebSocket.
     Ws,
+    /// Over HTTP.
+    Http,
+    /// Over HTTP+SSE.
+    Sse,
 }
 
 impl Way {
-    pub(crate) const ALL: [Self; 4] = [Self::Local, Self::Pair, Self::Child, Self::Ws];
+    pub(crate) const ALL: [Self; 6] = [Self::Local, Self::Pair, Self::Child, Self::Ws, Self::Http, Self::Sse];
     /// Those on which time can be turned by hand.
     pub(crate) const IN_PROCESS: [Self; 2] = [Self::Local, Self::Pair];
+
+    fn carries(self, version: ProtocolVersion) -> bool {
+        let transport = match self {
+            Self::Local => Transport::Memory,
+            Self::Pair | Self::Child => Transport::Stdio,
+            Self::Ws => Transport::WebSocket,
+            Self::Http => Transport::StreamableHttp,
+            Self::Sse => Transport::HttpSse,
+        };
+        transport.fit(version) != Fit::Impossible
+    }
 }
 
 /// A client that is connected to a fixture of its own.
@@ -56,6 +74,8 @@ impl Reached {
             }
             Way::Child => connect_child(builder).await,
             Way::Ws => connect_ws(builder).await,
+            Way::Http => connect_http(builder, "mcp", UrlTransport::StreamableHttp).await,
+            Way::Sse => connect_http(builder, "sse", UrlTransport::Sse).await,
         };
         Self { client, version, way }
     }
@@ -97,6 +117,14 @@ async fn connect_ws(builder: ClientBuilder) -> Client {
     let listener = fixture::server().ws().bind("127.0.0.1:0").await.unwrap();
     let connector = WsConnector::new(format!("ws://{}/", listener.local_addr().unwrap())).unwrap();
     tokio::spawn(listener.serve());
+    builder.version_memory(VersionMemory::new()).connect_to(connector).await.unwrap()
+}
+
+async fn connect_http(builder: ClientBuilder, path: &str, transport: UrlTransport) -> Client {
+    let listener = Listener::bind("127.0.0.1:0").await.unwrap();
+    let connector = HttpConnector::new(format!("http://{}/{path}", listener.address())).unwrap();
+    tokio::spawn(listener.serve(fixture::server().http()));
+    let connector = connector.transport(transport).no_proxy();
     builder.version_memory(VersionMemory::new()).connect_to(connector).await.unwrap()
 }
 
@@ -143,7 +171,7 @@ pub(crate) async fn along(
     test: impl AsyncFn(Reached),
 ) {
     for way in ways {
-        for version in versions {
+        for version in versions.iter().filter(|version| way.carries(**version)) {
             let place = Place(*way, *version);
             let run = async { test(Reached::new(*way, *version, builder()).await).await };
             tokio::time::timeout(PATIENCE, run).await.unwrap_or_else(|_| panic!("it hangs: {place}"));

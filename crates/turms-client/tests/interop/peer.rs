@@ -1,6 +1,7 @@
 //! The peers: where they are, how they are started, and what each of them cannot do.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use turms_client::{Answers, ChildCommand, Client, ClientBuilder, Refusal, VersionMemory};
@@ -87,6 +88,14 @@ impl Peer {
 
 pub(crate) fn everything() -> ChildCommand {
     ChildCommand::new(node()).arg(installed(&published("server-everything"))).arg("stdio")
+}
+
+/// The same over HTTP, on this machine only; the port is in `PORT`.
+pub(crate) fn everything_over(transport: &str) -> Command {
+    let mut command = Command::new(node());
+    command.arg("--import").arg(installed("node/loopback.mjs"));
+    command.arg(installed(&published("server-everything"))).arg(transport);
+    command
 }
 
 pub(crate) fn filesystem(directory: &Path) -> ChildCommand {

@@ -275,6 +275,14 @@ impl<T> Session<T> {
         Some(owner)
     }
 
+    /// Gives up a request of ours that the transport could not carry: its owner comes back, and nobody is told. `None` if it
+    /// is answered already.
+    pub fn fail(&mut self, id: &RequestId) -> Option<T> {
+        let Owner::Caller(owner, _) = self.pending.remove(id)?.owner else { return None };
+        self.stats.failed += 1;
+        Some(owner)
+    }
+
     /// Takes what one transmission held.
     pub fn receive(&mut self, incoming: Result<Incoming, InvalidMessage>, now: Instant) {
         if self.status == Status::Closed {

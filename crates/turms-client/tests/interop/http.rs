@@ -1,0 +1,221 @@
+//! The same peers over HTTP: Streamable HTTP with and without sessions, and HTTP+SSE.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use turms_client::{Answers, Client, ClientBuilder, Config, Event, Fleet, Supervision};
+use turms_http::{HttpConnector, HttpTransport};
+use turms_proto::ProtocolVersion::{self, *};
+use turms_proto::types::{CreateMessageResult, Role};
+
+use crate::conversation::Conversation;
+use crate::peer::{self, NODE_HANDSHAKE, NODE_STATELESS, PYTHON_HANDSHAKE, PYTHON_STATELESS, Peer};
+use crate::soon;
+
+/// A server that listens, until this is dropped.
+struct Listening {
+    process: Child,
+    origin: String,
+}
+
+impl Listening {
+    /// One of ours.
+    fn start(peer: &Peer, args: &[&str]) -> Self {
+        let mut command = Command::new(peer.program());
+        command.arg(peer.script()).args(args);
+        Self::run(command)
+    }
+
+    /// The one that is published, on this port or a free one.
+    fn everything(transport: &str, port: u16) -> Self {
+        let mut command = peer::everything_over(transport);
+        command.env("PORT", port.to_string());
+        Self::run(command)
+    }
+
+    fn run(mut command: Command) -> Self {
+        let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let origin = lines.find(|line| line.starts_with("http://"));
+        // What it says later is read, or it would wait for that.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { process, origin: origin.unwrap_or_else(|| panic!("{command:?} does not listen")) }
+    }
+
+    fn connector(&self, path: &str) -> HttpConnector {
+        HttpConnector::new(format!("{}{path}", self.origin)).unwrap().no_proxy()
+    }
+
+    async fn connect(&self, builder: ClientBuilder, path: &str) -> Client {
+        let connected = soon("a connection", builder.connect_to(self.connector(path))).await;
+        connected.unwrap_or_else(|error| panic!("{}{path}: {error:?}", self.origin))
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Connects in one revision, or in whatever the server speaks, and says everything.
+async fn converse(peer: &'static Peer, args: &[&str], path: &str, version: Option<ProtocolVersion>) {
+    let server = Listening::start(peer, args);
+    let mut builder = peer::client().answers(peer::answers());
+    if let Some(version) = version {
+        builder = builder.only_version(version);
+    }
+    let client = server.connect(builder, path).await;
+    assert_eq!(client.protocol_version(), Some(version.unwrap_or(peer.newest)));
+    Conversation::new(peer, client).hold().await;
+}
+
+macro_rules! conversations {
+    ($($test:ident: $Peer:ident $args:tt at $path:literal in $version:expr;)+) => {
+        $(#[tokio::test]
+        async fn $test() {
+            converse(&$Peer, &$args, $path, $version).await;
+        })+
+    };
+}
+conversations! {
+    node_with_sessions: NODE_HANDSHAKE ["--http"] at "/mcp" in None;
+    node_with_sessions_in_2025_03_26: NODE_HANDSHAKE ["--http"] at "/mcp" in Some(V2025_03_26);
+    node_with_sessions_in_2025_06_18: NODE_HANDSHAKE ["--http"] at "/mcp" in Some(V2025_06_18);
+    node_over_sse: NODE_HANDSHAKE ["--http"] at "/sse" in None;
+    node_over_sse_in_2024_11_05: NODE_HANDSHAKE ["--http"] at "/sse" in Some(V2024_11_05);
+    node_without_sessions: NODE_STATELESS ["--http"] at "/mcp" in None;
+    python_with_sessions: PYTHON_HANDSHAKE ["--http"] at "/mcp" in None;
+    python_with_sessions_in_2025_03_26: PYTHON_HANDSHAKE ["--http"] at "/mcp" in Some(V2025_03_26);
+    python_over_sse: PYTHON_HANDSHAKE ["--sse"] at "/sse" in None;
+    python_without_sessions: PYTHON_STATELESS ["--http"] at "/mcp" in None;
+    python_of_the_newer_kind_with_sessions: PYTHON_STATELESS ["--http"] at "/mcp" in Some(V2025_11_25);
+    python_of_the_newer_kind_over_sse: PYTHON_STATELESS ["--sse"] at "/sse" in Some(V2025_11_25);
+}
+
+/// The newer SDK has no sessions for older clients: each of their requests is on its own, and nothing can be asked of them.
+#[tokio::test]
+async fn node_of_the_newer_kind_answers_older_clients() {
+    let server = Listening::start(&NODE_STATELESS, &["--http"]);
+    for version in [V2025_03_26, V2025_06_18, V2025_11_25] {
+        let client = server.connect(peer::client().only_version(version), "/mcp").await;
+        assert_eq!(client.protocol_version(), Some(version));
+        assert_eq!(client.list_tools().await.unwrap().len(), 9);
+        assert_eq!(client.call_tool("echo", json!({ "text": "hello" })).await.unwrap().text(), "hello");
+        assert_eq!(client.call_tool("slow", ()).on_progress(|_| {}).await.unwrap().text(), "done");
+        client.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_speaks_only_the_newest_revision_says_so() {
+    let server = Listening::start(&NODE_STATELESS, &["--http", "--stateless-only"]);
+    let client = server.connect(peer::client(), "/mcp").await;
+    assert_eq!(client.protocol_version(), Some(V2026_07_28));
+    client.close().await;
+    let older = peer::client().only_version(V2025_11_25).connect_to(server.connector("/mcp"));
+    let error = soon("a refusal", older).await.map(drop).unwrap_err();
+    assert!(error.to_string().contains("no common protocol version"), "{error}");
+}
+
+#[tokio::test]
+async fn answers_without_events_are_as_good() {
+    for peer in [&PYTHON_HANDSHAKE, &PYTHON_STATELESS] {
+        let server = Listening::start(peer, &["--http", "--json"]);
+        let client = server.connect(peer::client(), "/mcp").await;
+        assert_eq!(client.call_tool("echo", json!({ "text": "hello" })).await.unwrap().text(), "hello");
+        assert_eq!(client.read_resource("memo://hello").await.unwrap().contents.len(), 1);
+        client.close().await;
+    }
+}
+
+/// What a restart of the server is to its sessions.
+async fn forget_sessions(server: &Listening) {
+    let address = server.origin.strip_prefix("http://").unwrap();
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let request = format!("GET /forget HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_session_that_expired_is_begun_anew_with_all_it_had() {
+    let server = Listening::start(&NODE_HANDSHAKE, &["--http"]);
+    for builder in [peer::client(), peer::client().supervise(Supervision::new())] {
+        let client = server.connect(builder, "/mcp").await;
+        let mut events = client.events();
+        client.subscribe("memo://counter").await.unwrap();
+        forget_sessions(&server).await;
+        // The call that meets the end of the session has not run, and is made again.
+        let count = client.call_tool("touch", ()).await.unwrap().text();
+        let updated = events.find(|event| matches!(event, Event::ResourceUpdated { .. }).then_some(()));
+        soon("a change of what is watched", updated).await.unwrap();
+        let read = client.read_resource("memo://counter").bypass_cache().await.unwrap();
+        assert_eq!(read.contents[0].bytes().unwrap(), count.as_bytes());
+        client.close().await;
+    }
+}
+
+#[tokio::test]
+async fn everything_is_understood_over_both_transports() {
+    for (transport, path) in [("streamableHttp", "/mcp"), ("sse", "/sse")] {
+        let server = Listening::everything(transport, 0);
+        let answers =
+            Answers::new().sampling(|_| async { Ok(CreateMessageResult::new(Role::Assistant, "Paris.", "parrot")) });
+        let client = server.connect(peer::client().answers(answers), path).await;
+        assert_eq!(client.server_info().unwrap().name, "mcp-servers/everything", "{transport}");
+        let echo = client.call_tool("echo", json!({ "message": "hello" })).await.unwrap();
+        assert_eq!(echo.text(), "Echo: hello");
+        let (sender, reports) = mpsc::channel();
+        let long = client.call_tool("trigger-long-running-operation", json!({ "duration": 0.2, "steps": 2 }));
+        let long = long.on_progress(move |report| sender.send(report.progress.as_f64()).unwrap());
+        assert!(!long.await.unwrap().failed());
+        assert_eq!(reports.try_iter().collect::<Vec<_>>(), [1.0, 2.0], "{transport}");
+        let mut events = client.events();
+        while !client.list_tools().await.unwrap().iter().any(|tool| tool.name == "trigger-sampling-request") {
+            let changed = events.find(|event| matches!(event, Event::ToolsChanged).then_some(()));
+            soon("a change of the tools", changed).await.unwrap();
+        }
+        let thought = client.call_tool("trigger-sampling-request", json!({ "prompt": "Where?" })).await.unwrap();
+        assert!(thought.text().contains("Paris."), "{transport}: {thought:?}");
+        soon("the end", client.close()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_restarts_is_found_again_although_it_says_it_otherwise() {
+    // It answers 400 to sessions that it does not know.
+    let server = Listening::everything("streamableHttp", 0);
+    let client = server.connect(peer::client().supervise(Supervision::new()), "/mcp").await;
+    let port = server.origin.rsplit(':').next().unwrap().parse().unwrap();
+    drop(server);
+    let _server = Listening::everything("streamableHttp", port);
+    let echo = client.call_tool("echo", json!({ "message": "hello" })).safe_to_repeat(true).await.unwrap();
+    assert_eq!(echo.text(), "Echo: hello");
+}
+
+#[tokio::test]
+async fn a_fleet_reaches_the_addresses_of_its_configuration() {
+    let (modern, older) =
+        (Listening::start(&NODE_STATELESS, &["--http"]), Listening::start(&NODE_HANDSHAKE, &["--http"]));
+    let config = json!({ "mcpServers": {
+        "modern": { "url": format!("{}/mcp", modern.origin), "headers": { "X-Key": "k" } },
+        "older": { "url": format!("{}/sse", older.origin), "type": "sse" },
+        "unstated": { "url": format!("{}/sse", older.origin) },
+    } });
+    let config = Config::parse(&config.to_string()).unwrap();
+    let fleet =
+        Fleet::builder(peer::client()).config(&config).transport(HttpTransport::configured(HttpConnector::no_proxy));
+    let fleet = soon("all servers", fleet.connect()).await;
+    assert!(fleet.failures().is_empty(), "{:?}", fleet.failures());
+    for server in ["modern", "older", "unstated"] {
+        let text = fleet.client().call_tool(format!("{server}_echo"), json!({ "text": server })).await.unwrap().text();
+        assert_eq!(text, server);
+    }
+}

@@ -1,0 +1,176 @@
+//! One server's address, and how requests get there: headers, credentials, redirects.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use reqwest::{Response, Url};
+
+use super::authorize::{Authorizable, Authorizer, Challenge, Decision};
+use super::error::HttpError;
+
+/// A server's address, and what every request to it has in common.
+pub(super) struct Endpoint {
+    pub(super) url: Url,
+    pub(super) http: reqwest::Client,
+    pub(super) headers: HeaderMap,
+    pub(super) authorizer: Option<Arc<dyn Authorizer>>,
+    /// How long an answer or an event may be.
+    pub(super) limit: usize,
+}
+
+/// How often credentials are got for one request.
+const MOST_REFUSALS: u32 = 3;
+
+/// How often one request is sent elsewhere.
+const MOST_REDIRECTS: u32 = 5;
+
+/// What can be read in answer to a POST.
+const EITHER: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+
+impl Endpoint {
+    /// Posts a message. What comes back may be of any status but a redirect or a refusal of credentials.
+    pub(super) async fn post(&self, body: Bytes, headers: &HeaderMap) -> Result<Response, HttpError> {
+        self.post_to(&self.url, body, headers).await
+    }
+
+    pub(super) async fn post_to(&self, url: &Url, body: Bytes, headers: &HeaderMap) -> Result<Response, HttpError> {
+        let mut headers = headers.clone();
+        headers.insert(ACCEPT, EITHER);
+        headers.insert(CONTENT_TYPE, JSON);
+        self.send(Method::POST, url, headers, body).await
+    }
+
+    /// Asks for an event stream.
+    pub(super) async fn get(&self, headers: &HeaderMap) -> Result<Response, HttpError> {
+        let mut headers = headers.clone();
+        headers.insert(ACCEPT, EVENTS);
+        headers.insert(http::header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        self.send(Method::GET, &self.url, headers, Bytes::new()).await
+    }
+
+    /// Ends a session.
+    pub(super) async fn delete(&self, headers: &HeaderMap) -> Result<Response, HttpError> {
+        self.send(Method::DELETE, &self.url, headers.clone(), Bytes::new()).await
+    }
+
+    /// Whom errors name: no path and no query, which may hold a secret.
+    pub(super) fn server(&self) -> String {
+        origin(&self.url)
+    }
+
+    async fn send(&self, method: Method, url: &Url, headers: HeaderMap, body: Bytes) -> Result<Response, HttpError> {
+        let mut url = url.clone();
+        let mut refusal: Option<Challenge> = None;
+        let mut redirects = 0;
+        loop {
+            let response = self.send_once(&method, &url, &headers, &body, refusal.as_ref()).await?;
+            let status = response.status();
+            if let Some(next) = self.redirected(&method, &response)? {
+                redirects += 1;
+                if redirects > MOST_REDIRECTS {
+                    return Err(HttpError::RedirectLoop(status));
+                }
+                url = next;
+            } else if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+                let times = refusal.map_or(1, |refusal| refusal.times + 1);
+                refusal = Some(self.refused(&response, times).await?);
+            } else {
+                return Ok(response);
+            }
+        }
+    }
+
+    async fn send_once(
+        &self,
+        method: &Method,
+        url: &Url,
+        headers: &HeaderMap,
+        body: &Bytes,
+        refusal: Option<&Challenge>,
+    ) -> Result<Response, HttpError> {
+        let mut all = self.headers.clone();
+        replace(&mut all, headers);
+        if let Some(authorizer) = &self.authorizer {
+            let request = Authorizable { method, url, refusal };
+            replace(&mut all, &authorizer.authorize(&request).await.map_err(HttpError::Authorize)?);
+        }
+        let request = self.http.request(method.clone(), url.clone()).headers(all);
+        let request = if *method == Method::POST { request.body(body.clone()) } else { request };
+        let response = request.send().await.map_err(|error| self.failed(error))?;
+        // An HTTP client that was brought along may follow redirects by itself.
+        if response.url().origin() != self.url.origin() {
+            return Err(HttpError::Redirect { from: self.server(), to: origin(response.url()) });
+        }
+        Ok(response)
+    }
+
+    /// Where a response sends us, if it does. Only within the origin, and only where the same request may be made again.
+    fn redirected(&self, method: &Method, response: &Response) -> Result<Option<Url>, HttpError> {
+        let status = response.status();
+        let repeats = match status {
+            StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
+            // Browsers make a GET of these. A message that is not posted is none, so it is posted again.
+            StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => true,
+            StatusCode::SEE_OTHER => *method == Method::GET,
+            _ => return Ok(None),
+        };
+        let place = response.headers().get(LOCATION).and_then(|place| place.to_str().ok());
+        let place = place.and_then(|place| response.url().join(place).ok()).filter(|_| repeats);
+        let Some(place) = place else { return Err(HttpError::RedirectLoop(status)) };
+        if place.origin() != self.url.origin() {
+            return Err(HttpError::Redirect { from: self.server(), to: origin(&place) });
+        }
+        Ok(Some(place))
+    }
+
+    /// What becomes of a refusal: it is tried again with other credentials, or it stands.
+    async fn refused(&self, response: &Response, times: u32) -> Result<Challenge, HttpError> {
+        let status = response.status();
+        let refusal = Challenge { status, headers: response.headers().clone(), times };
+        let decision = match &self.authorizer {
+            Some(authorizer) if times <= MOST_REFUSALS => {
+                authorizer.refused(&refusal).await.map_err(HttpError::Authorize)?
+            }
+            _ => Decision::GiveUp,
+        };
+        if decision == Decision::TryAgain {
+            return Ok(refusal);
+        }
+        let challenge = refusal.headers.get(WWW_AUTHENTICATE);
+        let challenge = challenge.map(|challenge| String::from_utf8_lossy(challenge.as_bytes()).into_owned());
+        Err(HttpError::Unauthorized { status, challenge })
+    }
+
+    /// What a failure of the HTTP client means.
+    pub(super) fn failed(&self, error: reqwest::Error) -> HttpError {
+        let (server, unsent) = (self.server(), error.is_connect());
+        // The URL may hold a secret.
+        let source = Arc::new(error.without_url());
+        if unsent { HttpError::Connect { server, source } } else { HttpError::Broken { server, source } }
+    }
+}
+
+/// Waits no longer than this.
+pub(super) async fn within<T>(
+    limit: Duration,
+    work: impl Future<Output = Result<T, HttpError>>,
+) -> Result<T, HttpError> {
+    tokio::time::timeout(limit, work).await.unwrap_or(Err(HttpError::TimedOut(limit)))
+}
+
+/// The scheme, the host and the port.
+pub(super) fn origin(url: &Url) -> String {
+    url.origin().ascii_serialization()
+}
+
+/// Puts headers in place of those of the same name.
+fn replace(headers: &mut HeaderMap, others: &HeaderMap) {
+    for (name, value) in others {
+        headers.insert(name.clone(), value.clone());
+    }
+}

@@ -1,0 +1,162 @@
+//! What can go wrong between a client and an HTTP server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use turms_core::PeerError;
+use turms_proto::session::RequestError;
+
+use super::authorize::AuthorizeError;
+use crate::sse::EventTooLong;
+
+/// Why an HTTP exchange came to nothing. It stands below the errors of clients and channels, as their source.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum HttpError {
+    /// There is no connection, so nothing was sent.
+    #[error("cannot connect to {server}")]
+    Connect {
+        /// To whom: scheme, host and port.
+        server: String,
+        /// Why not.
+        #[source]
+        source: Arc<reqwest::Error>,
+    },
+    /// The connection broke after the request was begun.
+    #[error("the connection to {server} broke")]
+    Broken {
+        /// To whom: scheme, host and port.
+        server: String,
+        /// How.
+        #[source]
+        source: Arc<reqwest::Error>,
+    },
+    /// An event stream ended before the answer came, and there is no way to go on with it.
+    #[error("the event stream ended before the answer came")]
+    Cut,
+    /// The server says no, and not in JSON-RPC.
+    #[error("status {status}{}", shown(body))]
+    Status {
+        /// What it says.
+        status: StatusCode,
+        /// The beginning of what else it says.
+        body: String,
+    },
+    /// The server wants other credentials than it got, if it got any.
+    #[error("status {status}: the server wants {}", if challenge.is_some() { "authorization" } else { "other credentials" })]
+    Unauthorized {
+        /// 401 or 403.
+        status: StatusCode,
+        /// Its `WWW-Authenticate`.
+        challenge: Option<String>,
+    },
+    /// The answer is neither JSON nor an event stream.
+    #[error("the answer is neither JSON nor an event stream: status {status}, content type {content_type:?}")]
+    ContentType {
+        /// The status.
+        status: StatusCode,
+        /// What it says it is; empty if it says nothing.
+        content_type: String,
+    },
+    /// The answer is no message of JSON-RPC.
+    #[error("the answer is not a message: {0}")]
+    Message(String),
+    /// The answer is longer than is read.
+    #[error("the answer is longer than {0} bytes")]
+    TooLong(usize),
+    /// The server sends us elsewhere, where credentials must not go.
+    #[error("redirected from {from} to {to}, another origin: credentials are not sent there")]
+    Redirect {
+        /// Where it was asked: scheme, host and port.
+        from: String,
+        /// Where it sends us.
+        to: String,
+    },
+    /// The server sends us round and round, or nowhere.
+    #[error("redirected with status {0} to no avail")]
+    RedirectLoop(StatusCode),
+    /// The server did not answer in time.
+    #[error("no answer within {0:?}")]
+    TimedOut(Duration),
+    /// There are no credentials to be had.
+    #[error("cannot be authorized")]
+    Authorize(#[source] AuthorizeError),
+    /// Something that was to become a header cannot be one.
+    #[error("{0} cannot be a header")]
+    Header(&'static str),
+    /// HTTP cannot be spoken at all: no certificates, a bad proxy.
+    #[error("the HTTP client cannot be set up: {0}")]
+    Setup(String),
+    /// The address is none that this transport can reach.
+    #[error("{0:?} is not an address that begins with http:// or https://")]
+    Url(String),
+    /// HTTP+SSE: the server did not say where to post messages to.
+    #[error("the server did not begin its event stream with an endpoint for messages")]
+    NoEndpoint,
+    /// HTTP+SSE: the server wants messages to be posted elsewhere, where credentials must not go.
+    #[error("the server at {from} wants messages to be posted to {to}, another origin")]
+    ForeignEndpoint {
+        /// Where it was asked: scheme, host and port.
+        from: String,
+        /// Where it wants them.
+        to: String,
+    },
+    /// The server understands none of what it was asked; what it said to each.
+    #[error("the server understands none of the transports: {}", each(.0))]
+    NothingUnderstood(Vec<(&'static str, Self)>),
+}
+
+impl HttpError {
+    /// Whether the server has certainly not seen the request.
+    #[must_use]
+    pub fn is_unsent(&self) -> bool {
+        matches!(self, Self::Connect { .. } | Self::Authorize(_) | Self::Header(_) | Self::Setup(_) | Self::Url(_))
+    }
+
+    /// Whether the same request may fare better another time.
+    fn is_passing(&self) -> bool {
+        match self {
+            Self::Connect { .. } | Self::Broken { .. } | Self::Cut => true,
+            Self::Status { status, .. } => status.is_server_error() || *status == StatusCode::TOO_MANY_REQUESTS,
+            _ => false,
+        }
+    }
+
+    /// The status, if the server answered with one that is an error.
+    #[must_use]
+    pub fn status(&self) -> Option<StatusCode> {
+        match self {
+            Self::Status { status, .. } | Self::Unauthorized { status, .. } => Some(*status),
+            _ => None,
+        }
+    }
+}
+
+impl From<EventTooLong> for HttpError {
+    fn from(error: EventTooLong) -> Self {
+        Self::TooLong(error.0)
+    }
+}
+
+impl From<HttpError> for PeerError {
+    fn from(error: HttpError) -> Self {
+        match error {
+            HttpError::TimedOut(after) => Self::Request(RequestError::TimedOut(after)),
+            error if error.is_passing() || error.is_unsent() => {
+                Self::Unreachable { sent: !error.is_unsent(), source: Arc::new(error) }
+            }
+            // The server has answered, if not well: asking again would bring the same.
+            error => Self::Request(RequestError::Invalid(error.to_string())),
+        }
+    }
+}
+
+/// What the server says, for people, if it says anything.
+fn shown(body: &str) -> String {
+    if body.is_empty() { String::new() } else { format!(": {body:?}") }
+}
+
+fn each(refusals: &[(&'static str, HttpError)]) -> String {
+    refusals.iter().map(|(what, error)| format!("{what}: {error}")).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,134 @@
+//! What comes back: one JSON text, an event stream, nothing, or a refusal.
+
+use bytes::{Bytes, BytesMut};
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use reqwest::Response;
+use turms_proto::{ErrorObject, Incoming, InvalidMessage, Message};
+
+use super::endpoint::Endpoint;
+use super::error::HttpError;
+use crate::sse::{SseDecoder, SseEvent};
+
+/// What a server made of a request.
+pub(super) enum Reply {
+    /// It took it, and has nothing to say.
+    Nothing,
+    /// It answers at once.
+    Json(Bytes),
+    /// It answers in events.
+    Events(Box<EventStream>),
+    /// It refuses, in the words of JSON-RPC.
+    Refused(StatusCode, Box<ErrorObject>),
+}
+
+/// How much of a refusal is read: it is for people, or one small error.
+const REFUSAL_LIMIT: usize = 64 * 1024;
+
+/// How much of a refusal is shown.
+const MOST_SHOWN: usize = 200;
+
+impl Reply {
+    /// Reads a response: all of it, unless it is an event stream.
+    pub(super) async fn read(endpoint: &Endpoint, response: Response) -> Result<Self, HttpError> {
+        let status = response.status();
+        if !status.is_success() {
+            return refusal(endpoint, response).await;
+        }
+        match media_type(&response).as_str() {
+            "text/event-stream" => Ok(Self::Events(Box::new(EventStream::new(endpoint, response)))),
+            "application/json" => {
+                let body = read_body(endpoint, response, endpoint.limit).await?;
+                let blank = body.iter().all(u8::is_ascii_whitespace);
+                Ok(if blank { Self::Nothing } else { Self::Json(body) })
+            }
+            content_type => {
+                let body = read_body(endpoint, response, REFUSAL_LIMIT).await;
+                match body {
+                    Ok(body) if body.is_empty() => Ok(Self::Nothing),
+                    Ok(_) | Err(HttpError::TooLong(_)) => {
+                        Err(HttpError::ContentType { status, content_type: content_type.to_owned() })
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+        }
+    }
+}
+
+async fn refusal(endpoint: &Endpoint, response: Response) -> Result<Reply, HttpError> {
+    let status = response.status();
+    let body = match read_body(endpoint, response, REFUSAL_LIMIT).await {
+        Ok(body) => body,
+        Err(HttpError::TooLong(_)) => Bytes::new(),
+        Err(error) => return Err(error),
+    };
+    match Message::decode(body.clone()) {
+        Ok(Message::Response(answer)) => match answer.outcome {
+            Err(error) => return Ok(Reply::Refused(status, Box::new(error))),
+            Ok(_) => {}
+        },
+        // Some servers leave out the version, or the whole envelope but the error.
+        _ => {}
+    }
+    let text = String::from_utf8_lossy(&body);
+    let mut shown: String = text.trim().chars().take(MOST_SHOWN).collect();
+    if shown.len() < text.trim().len() {
+        shown.push('…');
+    }
+    Err(HttpError::Status { status, body: shown })
+}
+
+async fn read_body(endpoint: &Endpoint, mut response: Response, limit: usize) -> Result<Bytes, HttpError> {
+    let mut body = BytesMut::new();
+    while let Some(piece) = response.chunk().await.map_err(|error| endpoint.failed(error))? {
+        if body.len() + piece.len() > limit {
+            return Err(HttpError::TooLong(limit));
+        }
+        // Most answers come in one piece, which need not be copied when nothing follows.
+        body.extend_from_slice(&piece);
+    }
+    Ok(body.freeze())
+}
+
+/// The content type without its parameters, in lower case; empty if there is none.
+fn media_type(response: &Response) -> String {
+    let value = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// An event stream that is being read.
+pub(super) struct EventStream {
+    response: Response,
+    decoder: SseDecoder,
+    server: String,
+}
+
+impl EventStream {
+    fn new(endpoint: &Endpoint, response: Response) -> Self {
+        Self { response, decoder: SseDecoder::new(endpoint.limit), server: endpoint.server() }
+    }
+
+    /// The next event; `None` when the server has closed the stream.
+    pub(super) async fn next(&mut self) -> Result<Option<SseEvent>, HttpError> {
+        loop {
+            if let Some(event) = self.decoder.next_event()? {
+                return Ok(Some(event));
+            }
+            match self.response.chunk().await {
+                Ok(Some(piece)) => self.decoder.push(&piece),
+                Ok(None) => return Ok(None),
+                Err(error) => {
+                    let source = std::sync::Arc::new(error.without_url());
+                    return Err(HttpError::Broken { server: self.server.clone(), source });
+                }
+            }
+        }
+    }
+}
+
+/// The messages of an event, if it carries any: those that only carry an id or a time do not.
+pub(super) fn messages(event: SseEvent, batch_limit: usize) -> Option<Result<Incoming, InvalidMessage>> {
+    let is_message = event.event.as_deref().is_none_or(|kind| kind == "message");
+    (is_message && !event.data.is_empty()).then(|| Incoming::decode(event.data, batch_limit))
+}

@@ -1,0 +1,367 @@
+//! A channel without a session: each request is one POST, and what comes back is read in the request's own future.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use bytestring::ByteString;
+use http::HeaderMap;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use turms_core::{
+    BoxFuture, Channel, Context, Ended, GuardedNotify, Outgoing, Payload, Peer, PeerError, Service, Update, Updates,
+};
+use turms_proto::method::{Method as _, Notification as _};
+use turms_proto::session::{Dialect, RequestError, RequestOptions, Stats};
+use turms_proto::types::{CallTool, Cancelled, ListTools, Meta, Progress, key};
+use turms_proto::{ErrorCode, Incoming, Message, Notification, ProtocolVersion, RawJson, Request, RequestId, Response};
+
+use super::endpoint::Endpoint;
+use super::error::HttpError;
+use super::mirror::Mirror;
+use super::reply::{EventStream, Reply, messages};
+use super::{join_all, read_rest};
+
+/// A channel to a server that is spoken to without a handshake.
+pub(super) struct StatelessChannel {
+    endpoint: Arc<Endpoint>,
+    service: Arc<dyn Service>,
+    version: ProtocolVersion,
+    mirror: Mirror,
+    last_id: AtomicI64,
+    counters: Counters,
+    open: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+struct Counters {
+    requests: AtomicU64,
+    notifications: AtomicU64,
+    heard: AtomicU64,
+    completed: AtomicU64,
+    failed: AtomicU64,
+    timed_out: AtomicU64,
+    cancelled: AtomicU64,
+    sent: AtomicU64,
+    received: AtomicU64,
+}
+
+/// How many pages of tools are fetched to find out what is to be repeated in headers.
+const MOST_PAGES: usize = 100;
+
+impl StatelessChannel {
+    pub(super) fn new(endpoint: Arc<Endpoint>, service: Arc<dyn Service>, version: ProtocolVersion) -> Self {
+        Self {
+            endpoint,
+            service,
+            version,
+            mirror: Mirror::default(),
+            last_id: AtomicI64::new(0),
+            counters: Counters::default(),
+            open: watch::Sender::new(true),
+        }
+    }
+
+    async fn exchange(&self, mut request: Outgoing) -> Result<Payload, PeerError> {
+        let mut open = self.open.subscribe();
+        if !*open.borrow_and_update() {
+            return Err(PeerError::Closed);
+        }
+        let params = request.take_params()?;
+        let call = Call { method: request.method, params, options: request.options, updates: request.updates };
+        self.counters.requests.fetch_add(1, Ordering::Relaxed);
+        let mut given_up = GivenUp(Some(&self.counters));
+        let outcome = tokio::select! {
+            biased;
+            outcome = self.call(&call) => outcome,
+            _ = open.wait_for(|open| !open) => Err(PeerError::Request(RequestError::Closed)),
+        };
+        given_up.0 = None;
+        let counter = match &outcome {
+            Ok(_) => &self.counters.completed,
+            Err(PeerError::Request(RequestError::TimedOut(_))) => &self.counters.timed_out,
+            Err(_) => &self.counters.failed,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        outcome.map(Payload::raw)
+    }
+
+    async fn call(&self, call: &Call) -> Result<RawJson, PeerError> {
+        let mut patience = Patience::new(call.options);
+        let outcome = self.ask(call, &mut patience).await;
+        let mismatched = |error: &PeerError| match error {
+            PeerError::Request(RequestError::Peer(error)) => error.code == ErrorCode::HEADER_MISMATCH,
+            _ => false,
+        };
+        if &*call.method == CallTool::NAME && outcome.as_ref().is_err_and(mismatched) {
+            // The tool is not as it was known, if it was known: look anew, and try once more.
+            self.relearn(call, &mut patience).await;
+            return self.ask(call, &mut patience).await;
+        }
+        outcome
+    }
+
+    /// Asks for the list of tools, to see what they want to be repeated.
+    async fn relearn(&self, call: &Call, patience: &mut Patience) {
+        let meta = call.params.as_ref().and_then(|params| params.member("_meta"));
+        let mut cursor: Option<RawJson> = None;
+        for _ in 0..MOST_PAGES {
+            let mut params = turms_proto::Object::new();
+            if let Some(cursor) = &cursor {
+                params.insert_raw("cursor", cursor);
+            }
+            if let Some(mut meta) = meta.as_ref().and_then(RawJson::as_object) {
+                meta.remove(key::PROGRESS_TOKEN);
+                params.insert_raw("_meta", &meta.into());
+            }
+            let list = Call {
+                method: ByteString::from_static(ListTools::NAME),
+                params: Some(params.into()),
+                options: RequestOptions::default(),
+                updates: None,
+            };
+            let Ok(page) = self.ask(&list, patience).await else { return };
+            cursor = page.member("nextCursor").filter(|cursor| !cursor.is_null());
+            if cursor.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// One POST and what comes of it.
+    async fn ask(&self, call: &Call, patience: &mut Patience) -> Result<RawJson, PeerError> {
+        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let params =
+            if call.options.progress { Some(with_token(call.params.as_ref(), id)) } else { call.params.clone() };
+        let headers = self.mirror.headers(self.version, &call.method, params.as_ref())?;
+        let mut body = Vec::new();
+        Request::raw(id, call.method.clone(), params).encode(&mut body);
+        let asked = Asked { id: RequestId::Number(id), updates: call.updates.as_ref() };
+        let reply = patience.wait(self.post(body.into(), &headers)).await?;
+        let result = match reply {
+            Reply::Json(body) => {
+                self.counters.received.fetch_add(body.len() as u64, Ordering::Relaxed);
+                self.read_answer(Incoming::decode(body, 1), &asked).await
+            }
+            Reply::Events(events) => self.read_events(*events, &asked, patience).await,
+            Reply::Refused(_, error) => Err(PeerError::Request(RequestError::Peer(error))),
+            Reply::Nothing => Err(HttpError::Message("it is empty".to_owned()).into()),
+        }?;
+        if &*call.method == ListTools::NAME {
+            self.mirror.learn(&result);
+        }
+        Ok(result)
+    }
+
+    async fn post(&self, body: Bytes, headers: &HeaderMap) -> Result<Reply, HttpError> {
+        self.counters.sent.fetch_add(body.len() as u64, Ordering::Relaxed);
+        let response = self.endpoint.post(body, headers).await?;
+        Reply::read(&self.endpoint, response).await
+    }
+
+    async fn read_events(
+        &self,
+        mut events: EventStream,
+        asked: &Asked<'_>,
+        patience: &mut Patience,
+    ) -> Result<RawJson, PeerError> {
+        loop {
+            let Some(event) = patience.wait(events.next()).await? else { return Err(HttpError::Cut.into()) };
+            self.counters.received.fetch_add(event.data.len() as u64, Ordering::Relaxed);
+            match messages(event, 1) {
+                None => {}
+                Some(Ok(Incoming::One(Message::Notification(notification)))) => {
+                    if self.hear(notification, asked).await {
+                        patience.renew();
+                    }
+                }
+                // Servers of this era do not ask.
+                Some(Ok(Incoming::One(Message::Request(request)))) => {
+                    tracing::debug!(target: "turms::client", method = %request.method, "a request by the server is ignored");
+                }
+                Some(answer) => {
+                    let answer = self.read_answer(answer, asked).await;
+                    read_rest(async move { while let Ok(Some(_)) = events.next().await {} }).await;
+                    return answer;
+                }
+            }
+        }
+    }
+
+    async fn read_answer(
+        &self,
+        answer: Result<Incoming, turms_proto::InvalidMessage>,
+        asked: &Asked<'_>,
+    ) -> Result<RawJson, PeerError> {
+        let not_one = |problem: &str| Err(HttpError::Message(problem.to_owned()).into());
+        match answer {
+            Ok(Incoming::One(Message::Response(Response { id, outcome, .. }))) => match outcome {
+                // An error about something unreadable may have no id, but there is only one request that it can be about.
+                Err(error) if id.is_none() => Err(PeerError::Request(RequestError::Peer(Box::new(error)))),
+                _ if id.as_ref() != Some(&asked.id) => not_one("it answers another request"),
+                outcome => outcome.map_err(|error| PeerError::Request(RequestError::Peer(Box::new(error)))),
+            },
+            Ok(Incoming::One(_)) => not_one("it is no answer"),
+            Ok(Incoming::Batch(_)) => not_one("it is a batch"),
+            Err(invalid) => not_one(&invalid.to_string()),
+        }
+    }
+
+    /// What is told about a request is for whoever made it, the rest for the service. Whether it was a sign of life.
+    async fn hear(&self, notification: Notification, asked: &Asked<'_>) -> bool {
+        self.counters.heard.fetch_add(1, Ordering::Relaxed);
+        let (update, alive) = asked.update(&notification);
+        if let (Some(update), Some(updates)) = (update, asked.updates) {
+            // Whoever listens is not ours: their panic must not be the request's.
+            let _ = catch_unwind(AssertUnwindSafe(|| updates(update)));
+            return alive;
+        }
+        let meta =
+            notification.params.as_ref().and_then(|params| params.member("_meta")).and_then(|meta| meta.as_object());
+        let cx = Context::new(Dialect::Stateless(self.version), Peer::nobody()).with_meta(meta.map(Meta::from));
+        GuardedNotify::new(|| self.service.notify(notification.method, notification.params, cx)).await;
+        alive
+    }
+
+    async fn tell(&self, notification: Notification) -> Result<(), PeerError> {
+        // Closing the stream is the way to give something up here, and the only one.
+        if !*self.open.borrow() || &*notification.method == Cancelled::NAME {
+            return if *self.open.borrow() { Ok(()) } else { Err(PeerError::Closed) };
+        }
+        let headers = self.mirror.headers(self.version, &notification.method, None)?;
+        let mut body = Vec::new();
+        notification.encode(&mut body);
+        self.counters.notifications.fetch_add(1, Ordering::Relaxed);
+        let patience = Patience::new(RequestOptions::default());
+        match patience.wait(self.post(body.into(), &headers)).await? {
+            Reply::Refused(_, error) => Err(PeerError::Request(RequestError::Peer(error))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A request that can be made more than once.
+struct Call {
+    method: ByteString,
+    params: Option<RawJson>,
+    options: RequestOptions,
+    updates: Option<Updates>,
+}
+
+/// A request that was made.
+struct Asked<'a> {
+    id: RequestId,
+    updates: Option<&'a Updates>,
+}
+
+impl Asked<'_> {
+    /// What a notification tells about this request, and whether it is a sign of life.
+    fn update(&self, notification: &Notification) -> (Option<Update>, bool) {
+        if &*notification.method == Progress::NAME {
+            return match notification.params::<Progress>() {
+                Ok(params) if params.progress_token == self.id => (Some(Update::Progress(params)), true),
+                _ => (None, false),
+            };
+        }
+        let meta = notification.params.as_ref().and_then(|params| params.member("_meta"));
+        let tag =
+            meta.and_then(|meta| meta.member(key::SUBSCRIPTION_ID)).and_then(|tag| tag.decode::<RequestId>().ok());
+        let ours = tag.as_ref() == Some(&self.id);
+        (ours.then(|| Update::Told(notification.clone())), false)
+    }
+}
+
+/// The token is the request's own id.
+fn with_token(params: Option<&RawJson>, id: i64) -> RawJson {
+    let mut params = params.and_then(RawJson::as_object).unwrap_or_default();
+    let mut meta = params.get("_meta").and_then(|meta| meta.as_object()).unwrap_or_default();
+    meta.insert_raw(key::PROGRESS_TOKEN, &RawJson::number(id));
+    params.insert_raw("_meta", &RawJson::from(meta));
+    params.into()
+}
+
+/// How long a request waits: anew after each report of progress, but not for ever.
+struct Patience {
+    timeout: Option<Duration>,
+    begun: Instant,
+    last: Option<Instant>,
+    deadline: Option<Instant>,
+}
+
+impl Patience {
+    fn new(options: RequestOptions) -> Self {
+        let begun = Instant::now();
+        let last = options.max_timeout.and_then(|limit| begun.checked_add(limit));
+        let mut patience = Self { timeout: options.timeout, begun, last, deadline: None };
+        patience.renew();
+        patience
+    }
+
+    fn renew(&mut self) {
+        let next = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        self.deadline = [next, self.last].into_iter().flatten().min();
+    }
+
+    async fn wait<T>(&self, work: impl Future<Output = Result<T, HttpError>>) -> Result<T, PeerError> {
+        let Some(deadline) = self.deadline else { return work.await.map_err(PeerError::from) };
+        match tokio::time::timeout_at(deadline, work).await {
+            Ok(done) => done.map_err(PeerError::from),
+            Err(_) => Err(PeerError::Request(RequestError::TimedOut(self.begun.elapsed()))),
+        }
+    }
+}
+
+/// Counts a request as given up when it is dropped before its end.
+struct GivenUp<'a>(Option<&'a Counters>);
+
+impl Drop for GivenUp<'_> {
+    fn drop(&mut self) {
+        if let Some(counters) = self.0 {
+            counters.cancelled.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Channel for StatelessChannel {
+    fn request(&self, request: Outgoing) -> BoxFuture<'_, Result<Payload, PeerError>> {
+        Box::pin(self.exchange(request))
+    }
+
+    fn batch(&self, requests: Vec<Outgoing>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
+        Box::pin(join_all(requests.into_iter().map(|request| self.exchange(request)).collect()))
+    }
+
+    fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
+        Box::pin(self.tell(notification))
+    }
+
+    fn stats(&self) -> Stats {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let mut stats = Stats::default();
+        stats.requests_sent = count(&self.counters.requests);
+        stats.notifications_sent = count(&self.counters.notifications);
+        stats.notifications_received = count(&self.counters.heard);
+        stats.completed = count(&self.counters.completed);
+        stats.failed = count(&self.counters.failed);
+        stats.timed_out = count(&self.counters.timed_out);
+        stats.cancelled = count(&self.counters.cancelled);
+        stats.bytes_sent = count(&self.counters.sent);
+        stats.bytes_received = count(&self.counters.received);
+        stats
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.open.send_replace(false);
+        Box::pin(std::future::ready(()))
+    }
+
+    fn closed(&self) -> BoxFuture<'_, Ended> {
+        let mut open = self.open.subscribe();
+        Box::pin(async move {
+            let _ = open.wait_for(|open| !open).await;
+            Ended::new()
+        })
+    }
+}

@@ -1,0 +1,190 @@
+//! Event streams of a session: read, and gone on with where they broke (basic/transports of 2025-11-25, "Resumability and
+//! Redelivery").
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderValue;
+use tokio::sync::oneshot;
+use turms_core::PeerError;
+use turms_proto::{DEFAULT_BATCH_LIMIT, RequestId, header};
+
+use super::error::HttpError;
+use super::read_rest;
+use super::reply::{EventStream, Reply, messages};
+use super::session::Shared;
+use crate::sse::SseEvent;
+
+/// Reads the answer to a POST until these requests are answered. A stream that ends before is gone on with, if its events
+/// said where.
+pub(super) async fn follow(shared: &Shared, mut events: EventStream, ids: &[RequestId]) -> Result<(), PeerError> {
+    let mut trail = Trail::default();
+    loop {
+        let end = match read(shared, &mut events, &mut trail, ids).await {
+            End::Answered => {
+                rest(shared, events).await;
+                return Ok(());
+            }
+            End::Closed => HttpError::Cut,
+            End::Broken(error) => error,
+        };
+        if trail.last_id.is_none() || matches!(end, HttpError::TooLong(_)) {
+            return Err(end.into());
+        }
+        events = reopen(shared, &mut trail).await?;
+    }
+}
+
+/// Keeps the stream open on which the server speaks unasked, if it has one; says so when that is known.
+pub(super) async fn listen(shared: Arc<Shared>, opened: oneshot::Sender<()>) {
+    let mut trail = Trail::default();
+    let mut stream = open(&shared, &trail).await;
+    // Whoever waited may have gone on.
+    let _ = opened.send(());
+    loop {
+        match stream {
+            Ok(mut events) => {
+                if let End::Broken(HttpError::TooLong(limit)) = read(&shared, &mut events, &mut trail, &[]).await {
+                    tracing::warn!(target: "turms::client", limit, "an event is too long; the stream is not read any more");
+                    return;
+                }
+            }
+            Err(PeerError::Unreachable { .. }) => {}
+            // There is none, or none any more.
+            Err(error) => return shared.end_if_over(&error),
+        }
+        trail.pause().await;
+        stream = open(&shared, &trail).await;
+    }
+}
+
+/// How reading a stream came to an end.
+enum End {
+    /// All that was waited for is there.
+    Answered,
+    /// The server has closed it.
+    Closed,
+    Broken(HttpError),
+}
+
+async fn read(shared: &Shared, events: &mut EventStream, trail: &mut Trail, ids: &[RequestId]) -> End {
+    loop {
+        let event = match events.next().await {
+            Ok(Some(event)) => event,
+            Ok(None) => return End::Closed,
+            Err(error) => return End::Broken(error),
+        };
+        trail.note(&event);
+        shared.count_received(event.data.len());
+        if let Some(incoming) = messages(event, DEFAULT_BATCH_LIMIT.max(ids.len())) {
+            trail.failures = 0;
+            shared.receive(incoming).await;
+            if !ids.is_empty() && shared.are_settled(ids) {
+                return End::Answered;
+            }
+        }
+    }
+}
+
+/// What comes after the answer is heard all the same.
+async fn rest(shared: &Shared, mut events: EventStream) {
+    let Some(shared) = shared.myself() else { return };
+    read_rest(async move {
+        read(&shared, &mut events, &mut Trail::default(), &[]).await;
+    })
+    .await;
+}
+
+/// Goes on with a stream that a POST began.
+async fn reopen(shared: &Shared, trail: &mut Trail) -> Result<EventStream, PeerError> {
+    loop {
+        trail.pause().await;
+        match open(shared, trail).await {
+            Err(PeerError::Unreachable { .. }) if trail.failures < MOST_FAILURES => {}
+            opened => return opened,
+        }
+    }
+}
+
+async fn open(shared: &Shared, trail: &Trail) -> Result<EventStream, PeerError> {
+    let mut headers = shared.headers.clone();
+    if let Some(id) = &trail.last_id {
+        let id = HeaderValue::from_str(id).map_err(|_| HttpError::Header("the id of the last event"))?;
+        headers.insert(header::LAST_EVENT_ID, id);
+    }
+    let reply = async { Reply::read(&shared.endpoint, shared.endpoint.get(&headers).await?).await };
+    match shared.judge(reply.await)? {
+        Reply::Events(events) => Ok(*events),
+        Reply::Refused(status, error) => Err(HttpError::Status { status, body: error.message }.into()),
+        Reply::Nothing | Reply::Json(_) => Err(HttpError::Message("it is no event stream".to_owned()).into()),
+    }
+}
+
+/// How often in a row a stream is asked for in vain.
+const MOST_FAILURES: u32 = 10;
+
+/// Where a stream is, and when to ask for it again.
+#[derive(Debug, Default)]
+struct Trail {
+    last_id: Option<String>,
+    retry: Option<Duration>,
+    /// How often it was asked for since it last said anything.
+    failures: u32,
+}
+
+impl Trail {
+    /// How long to wait where the server does not say: twice as long each time, up to the longest.
+    const FIRST_PAUSE: Duration = Duration::from_millis(500);
+    const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+    fn note(&mut self, event: &SseEvent) {
+        if let Some(id) = &event.id {
+            self.last_id = Some(id.clone()).filter(|id| !id.is_empty());
+        }
+        if let Some(retry) = event.retry {
+            self.retry = Some(Duration::from_millis(retry));
+        }
+    }
+
+    /// Waits as long as the server wants, which is a must, or longer each time.
+    async fn pause(&mut self) {
+        let backoff = Self::FIRST_PAUSE.saturating_mul(1 << self.failures.min(10)).min(Self::LONGEST_PAUSE);
+        self.failures = self.failures.saturating_add(1);
+        tokio::time::sleep(self.retry.unwrap_or(backoff)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(id: Option<&str>, retry: Option<u64>) -> SseEvent {
+        let mut event = SseEvent::default();
+        event.id = id.map(str::to_owned);
+        event.retry = retry;
+        event
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_pause_is_what_the_server_says_or_grows() {
+        let mut trail = Trail::default();
+        let mut pauses = Vec::new();
+        for retry in [None, None, Some(1234), None] {
+            trail.note(&event(None, retry));
+            let begun = tokio::time::Instant::now();
+            trail.pause().await;
+            pauses.push(begun.elapsed().as_millis());
+        }
+        assert_eq!(pauses, [500, 1000, 1234, 1234]);
+    }
+
+    #[test]
+    fn an_event_without_id_leaves_the_trail_as_it_is() {
+        let mut trail = Trail::default();
+        trail.note(&event(Some("a-1"), None));
+        trail.note(&event(None, None));
+        assert_eq!(trail.last_id.as_deref(), Some("a-1"));
+        trail.note(&event(Some(""), None));
+        assert_eq!(trail.last_id, None);
+    }
+}

@@ -1,0 +1,47 @@
+//! Redirects: within the origin, and not beyond.
+
+use http::{HeaderName, HeaderValue};
+
+use super::*;
+
+#[tokio::test]
+async fn a_redirect_within_the_origin_is_followed_with_everything() {
+    for status in [301, 302, 307, 308] {
+        let server = Played::start(move |request| match request.path.as_str() {
+            "/mcp" => Reply::status(status).with("location", "/mcp/"),
+            _ => modern(request),
+        })
+        .await;
+        let connector = connector(&server).header(HeaderName::from_static("x-key"), HeaderValue::from_static("k"));
+        let client = connector.connect(options(), Arc::new(Ear::default())).await.unwrap();
+        assert_eq!(client.opened.dialect, Dialect::Stateless(ProtocolVersion::LATEST), "{status}");
+        let followed = &server.received()[1];
+        assert_eq!((followed.path.as_str(), followed.method.as_str()), ("/mcp/", "POST"));
+        assert_eq!((followed.header("x-key"), followed.what()), (Some("k"), "server/discover"));
+    }
+}
+
+#[tokio::test]
+async fn credentials_do_not_leave_the_origin() {
+    let other = Played::start(modern).await;
+    let elsewhere = other.url();
+    let server = Played::start(move |_| Reply::status(307).with("location", &elsewhere)).await;
+    let error = open(&server, options()).await.unwrap_err();
+    let told = chain(&error);
+    assert!(told.contains("another origin: credentials are not sent there"), "{told}");
+    assert_eq!(other.asked(), Vec::<String>::new());
+    assert_eq!(server.received().len(), 1);
+}
+
+#[tokio::test]
+async fn redirects_do_not_go_on_for_ever() {
+    for location in [Some("/mcp"), None] {
+        let server = Played::start(move |_| {
+            let reply = Reply::status(308);
+            location.map_or(reply.clone(), |place| reply.with("location", place))
+        })
+        .await;
+        let told = chain(&open(&server, options()).await.unwrap_err());
+        assert!(told.contains("redirected with status 308") && server.received().len() <= 6, "{told}");
+    }
+}

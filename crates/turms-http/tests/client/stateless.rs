@@ -1,0 +1,135 @@
+//! Requests without a session.
+
+use turms_core::Update;
+use turms_proto::session::{RequestError, RequestOptions};
+
+use super::*;
+
+#[tokio::test]
+async fn connections_are_used_again_whatever_the_answer_was() {
+    let server = Played::start(|request| match request.what() {
+        "tools/list" => Reply::events(&event(&result(request, &json!({ "tools": [] })))),
+        "tools/call" => Reply::json(400, &failure(request, -32602, None)),
+        _ => modern(request),
+    })
+    .await;
+    let client = connect(&server).await;
+    for _ in 0..5 {
+        ask(&client, "prompts/list", &json!({})).await.unwrap();
+        ask(&client, "tools/list", &json!({})).await.unwrap();
+        ask(&client, "tools/call", &json!({ "name": "x" })).await.unwrap_err();
+    }
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn what_is_told_about_a_request_is_for_whoever_made_it() {
+    let server = Played::start(|request| {
+        let id = &request.body["id"];
+        let progress = json!({ "jsonrpc": "2.0", "method": "notifications/progress",
+            "params": { "progressToken": request.body["params"]["_meta"]["progressToken"], "progress": 1 } });
+        let tagged = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed",
+            "params": { "_meta": { "io.modelcontextprotocol/subscriptionId": id } } });
+        let log = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": {} });
+        let foreign = json!({ "jsonrpc": "2.0", "id": 1, "method": "roots/list" });
+        let answer = event(&result(request, &json!({})));
+        let told: String = [progress, tagged, log, foreign].iter().map(event).collect();
+        Reply::events(&format!("{told}{answer}"))
+    })
+    .await;
+    let ear = Ear::default();
+    let known = options().known(Dialect::Stateless(ProtocolVersion::LATEST));
+    let client = connector(&server).connect(known, Arc::new(ear.clone())).await.unwrap();
+    let (sender, updates) = std::sync::mpsc::channel();
+    let heard: turms_core::Updates = Arc::new(move |update| {
+        let told = match update {
+            Update::Progress(params) => format!("progress {}", params.progress.as_f64()),
+            Update::Told(notification) => notification.method.to_string(),
+            _ => String::new(),
+        };
+        sender.send(told).unwrap();
+    });
+    let request = outgoing("tools/call", &json!({})).options(RequestOptions::default().with_progress()).updates(heard);
+    client.channel.request(request).await.unwrap();
+    assert_eq!(updates.try_iter().collect::<Vec<_>>(), ["progress 1", "notifications/tools/list_changed"]);
+    assert_eq!(ear.heard(), ["notifications/message"]);
+    // The server's question is not answered: there is nowhere to post an answer to.
+    assert_eq!(server.received().len(), 1);
+}
+
+#[tokio::test]
+async fn closing_the_stream_is_giving_up() {
+    let server = Played::start(|_| Reply::open_events(": working\n\n")).await;
+    let client = connect_stateless(&server).await;
+    let channel = client.channel.clone();
+    let call = tokio::spawn(async move { channel.request(outgoing("tools/call", &json!({}))).await.map(drop) });
+    server.wait_for("tools/call", 1).await;
+    call.abort();
+    server.wait_until_left().await;
+    assert_eq!(server.asked(), ["tools/call"]);
+    assert_eq!(client.channel.stats().cancelled, 1);
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_is_not_waited_for() {
+    let server = Played::start(|_| Reply::never()).await;
+    let client = connect_stateless(&server).await;
+    let soon = RequestOptions::default().timeout(Duration::from_millis(50));
+    let error = client.channel.request(outgoing("tools/call", &json!({})).options(soon)).await.unwrap_err();
+    assert!(matches!(error, PeerError::Request(RequestError::TimedOut(_))), "{error:?}");
+    server.wait_until_left().await;
+}
+
+#[tokio::test]
+async fn a_request_whose_stream_breaks_is_lost_and_the_next_is_not() {
+    let server = Played::start(|request| match request.what() {
+        "tools/call" => Reply::broken_events("id: 1\n: half\n\n"),
+        _ => modern(request),
+    })
+    .await;
+    let client = connect_stateless(&server).await;
+    let error = ask(&client, "tools/call", &json!({})).await.unwrap_err();
+    assert!(matches!(error, PeerError::Unreachable { sent: true, .. }), "{error:?}");
+    ask(&client, "tools/list", &json!({})).await.unwrap();
+    assert!(server.received().iter().all(|request| request.method == "POST"));
+}
+
+#[tokio::test]
+async fn a_request_that_cannot_be_sent_has_not_run() {
+    let server = Played::start(modern).await;
+    let client = connect(&server).await;
+    drop(server);
+    // The connection that was there may be found broken only when it is used.
+    let mut error = ask(&client, "tools/list", &json!({})).await.unwrap_err();
+    if matches!(error, PeerError::Unreachable { sent: true, .. }) {
+        error = ask(&client, "tools/list", &json!({})).await.unwrap_err();
+    }
+    assert!(matches!(error, PeerError::Unreachable { sent: false, .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_channel_that_is_closed_gives_up_what_it_has_begun() {
+    let server = Played::start(|_| Reply::open_events(": listening\n\n")).await;
+    let client = connect_stateless(&server).await;
+    let channel = client.channel.clone();
+    let listening = tokio::spawn(async move { channel.request(outgoing("subscriptions/listen", &json!({}))).await });
+    server.wait_for("subscriptions/listen", 1).await;
+    client.channel.close().await;
+    assert!(listening.await.unwrap().is_err());
+    server.wait_until_left().await;
+    assert!(matches!(ask(&client, "tools/list", &json!({})).await, Err(PeerError::Closed)));
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_unix_socket_is_as_good() {
+    let directory = std::env::temp_dir().join(format!("turms-http-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let path = directory.join("socket");
+    let server = Played::start_on(&path, modern);
+    let connector = HttpConnector::new(server.url()).unwrap().unix_socket(&path);
+    let client = connector.connect(options(), Arc::new(Ear::default())).await.unwrap();
+    ask(&client, "tools/list", &json!({})).await.unwrap();
+    assert_eq!(server.asked(), ["server/discover", "tools/list"]);
+    std::fs::remove_dir_all(directory).unwrap();
+}
