@@ -93,6 +93,15 @@ impl Service for Router {
         }
     }
 
+    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: turms_core::Context) -> NotifyFuture {
+        let settings = &self.bare.settings;
+        let Some(heard) = settings.notifications.get(&*method).or(settings.on_notification.as_ref()) else {
+            return NotifyFuture::done();
+        };
+        let session = cx.session();
+        heard(&method, params, Context::new(cx, self.handle().clone(), session))
+    }
+
     fn for_connection(&self, peer: &Peer) -> Option<Arc<dyn Service>> {
         Some(Arc::new(ConnectedRouter::new(self.clone(), Session::new(peer.clone()))))
     }
@@ -573,13 +582,7 @@ impl Service for ConnectedRouter {
         {
             opened(&self.session);
         }
-        let cx = self.remember(cx);
-        let session = cx.session();
-        let context = Context::new(cx, self.router.handle().clone(), session);
-        match settings.notifications.get(&*method).or(settings.on_notification.as_ref()) {
-            Some(heard) => heard(&method, params, context),
-            None => NotifyFuture::done(),
-        }
+        self.router.notify(method, params, self.remember(cx))
     }
 }
 
