@@ -62,6 +62,11 @@ pub trait SessionStore: Send + Sync + 'static {
 
     /// Forgets a session; false if there was none of this id.
     fn remove<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<bool, StoreError>>;
+
+    /// Whether other processes may end sessions too, so that whoever uses one has to ask first.
+    fn is_shared(&self) -> bool {
+        true
+    }
 }
 
 /// Sessions in the memory of this process, up to a number.
@@ -130,6 +135,10 @@ impl SessionStore for MemorySessions {
             entries.shrink_to_fit();
         }
         Box::pin(std::future::ready(Ok(removed)))
+    }
+
+    fn is_shared(&self) -> bool {
+        false
     }
 }
 

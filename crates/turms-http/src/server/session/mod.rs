@@ -103,7 +103,7 @@ impl HttpSession {
             let state = State {
                 protocol,
                 streams: BTreeMap::new(),
-                last_stream: 0,
+                last_stream: first_stream(),
                 ended: VecDeque::new(),
                 tasks: HashMap::new(),
                 last_reader: 0,
@@ -269,19 +269,30 @@ impl HttpSession {
         let number = open.number(data.len(), is_last);
         let mut event = StoredEvent::new(number, Bytes::from(data));
         event.is_last = is_last;
+        let same = event.clone();
         let (events, id) = (self.options.events.clone(), self.id.clone());
         let mut keeping = Box::pin(async move { events.append(&id, stream, event).await });
         match keeping.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())) {
-            Poll::Ready(kept) => open.kept(number, kept.is_ok()),
+            Poll::Ready(Ok(())) => open.kept(number),
+            Poll::Ready(Err(error)) => {
+                tracing::warn!(%error, "an event cannot be kept");
+                open.not_kept(same);
+            }
             // A store that is far away takes its time; nobody waits for it here.
             Poll::Pending => {
                 let session = self.me.clone();
                 tokio::spawn(async move {
-                    let kept = keeping.await.is_ok();
+                    let kept = keeping.await;
                     if let Some(session) = session.upgrade()
                         && let Some(open) = session.state().streams.get_mut(&stream)
                     {
-                        open.kept(number, kept);
+                        match kept {
+                            Ok(()) => open.kept(number),
+                            Err(error) => {
+                                tracing::warn!(%error, "an event cannot be kept");
+                                open.not_kept(same);
+                            }
+                        }
                     }
                 });
             }
@@ -325,6 +336,14 @@ fn settle(event: Event<Waiter>) {
         // Whoever asked may have stopped waiting.
         let _ = owner.send(outcome);
     }
+}
+
+/// Where this process begins to count streams: elsewhere than others that have the same session.
+fn first_stream() -> u64 {
+    let mut bytes = [0_u8; 4];
+    // Streams that are counted alike only matter where several processes share their stores.
+    let _ = getrandom::fill(&mut bytes);
+    u64::from(u32::from_be_bytes(bytes)) << 24
 }
 
 /// Does at once what can be done at once, and the rest when it can be.

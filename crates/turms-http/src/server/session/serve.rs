@@ -11,11 +11,11 @@ use turms_proto::header::{LAST_EVENT_ID, SESSION_ID};
 use turms_proto::method::{Method as _, Notification as _};
 use turms_proto::session::Dialect;
 use turms_proto::types::{Initialize, Initialized};
-use turms_proto::{Ability, Incoming, Message, ProtocolVersion, RawJson, RequestId};
+use turms_proto::{Ability, ErrorObject, Incoming, Message, ProtocolVersion, RawJson, RequestId};
 
 use super::HttpSession;
 use super::call::Turnout;
-use super::stream::{EventReader, StreamKind};
+use super::stream::{EventReader, Stream, StreamKind, parse_event_id};
 use crate::server::answer::{self, Answer};
 use crate::server::head::{EVENT_STREAM, Head, Named, accepts, single};
 use crate::server::options::SessionOptions;
@@ -109,44 +109,53 @@ impl HttpService {
         let Some(named) = single(Head::of(&parts.headers).session, SESSION_ID).map_err(bad)? else {
             let message =
                 "header \"mcp-session-id\" is missing: begin with initialize, and send the id that its answer has";
-            return Err(answer::error(
-                StatusCode::BAD_REQUEST,
-                id,
-                &turms_proto::ErrorObject::invalid_request(message),
-            ));
+            return Err(answer::error(StatusCode::BAD_REQUEST, id, &ErrorObject::invalid_request(message)));
         };
         let here = match self.state.sessions.get(named) {
             Some(session) => Some(session),
-            None => self.take_up(named, options).await,
+            None => self.take_up(named, options).await.map_err(|error| {
+                tracing::warn!(%error, "sessions cannot be looked up");
+                answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, id, "sessions cannot be looked up now")
+            })?,
         };
         // Whoever is not its owner learns no more than that it is not theirs.
-        match here.filter(|session| session.principal() == principal_of(parts).as_deref()) {
-            Some(session) => {
-                if session.touch() {
-                    let _ = options.store.touch(&session.id, options.idle).await;
-                }
-                Ok(session)
-            }
-            None => {
-                let error = turms_proto::ErrorObject::invalid_request(
-                    "there is no such session, or it has ended: begin a new one with initialize",
-                );
-                Err(answer::error(StatusCode::NOT_FOUND, id, &error))
-            }
+        let theirs = here.filter(|session| session.principal() == principal_of(parts).as_deref());
+        if let Some(session) = theirs
+            && self.is_still_there(&session, options).await
+        {
+            return Ok(session);
         }
+        let message = "there is no such session, or it has ended: begin a new one with initialize";
+        Err(answer::error(StatusCode::NOT_FOUND, id, &ErrorObject::invalid_request(message)))
+    }
+
+    /// Takes note that a session is used. Where others share the store, they may have ended it.
+    async fn is_still_there(&self, session: &Arc<HttpSession>, options: &Arc<SessionOptions>) -> bool {
+        let is_due = session.touch();
+        if !is_due && !options.store.is_shared() {
+            return true;
+        }
+        // A store that fails now has not forgotten the session.
+        let is_there = options.store.touch(&session.id, options.idle).await.unwrap_or(true);
+        if !is_there {
+            self.state.sessions.close(&session.id, options).await;
+        }
+        is_there
     }
 
     /// A session that another process has begun, or this one before it was started anew.
-    async fn take_up(&self, id: &str, options: &Arc<SessionOptions>) -> Option<Arc<HttpSession>> {
-        let record = options.store.load(id).await.ok()??;
+    async fn take_up(&self, id: &str, options: &Arc<SessionOptions>) -> Result<Option<Arc<HttpSession>>, StoreError> {
+        let Some(record) = options.store.load(id).await? else { return Ok(None) };
         let session = HttpSession::resumed(id.into(), &self.service, options.clone(), record.clone());
         // The service gets to know the client as if it had shaken hands just now.
         let dialect = Dialect::Handshake(record.version);
         let cx = || Context::new(dialect, Peer::nobody());
         let hello = Request::raw(Initialize::NAME, Payload::raw(record.client.clone()));
-        Guarded::call(|| session.service.call(hello, cx())).await.ok()?;
+        if Guarded::call(|| session.service.call(hello, cx())).await.is_err() {
+            return Ok(None);
+        }
         GuardedNotify::new(|| session.service.notify(Initialized::NAME.into(), None, cx())).await;
-        Some(self.state.sessions.add(session))
+        Ok(Some(self.state.sessions.add(session)))
     }
 
     /// Opens a stream for what belongs to no call, or takes one up after the last event that was seen of it.
@@ -197,14 +206,19 @@ impl HttpService {
     }
 
     async fn resume(&self, session: &Arc<HttpSession>, event: &str) -> Answer {
-        let place =
-            event.split_once('-').and_then(|(stream, number)| Some((stream.parse().ok()?, number.parse().ok()?)));
-        let known = place.filter(|(stream, number)| {
-            session.state().streams.get(stream).is_some_and(|stream| *number <= stream.last())
-        });
-        let Some((stream, number)) = known else {
-            return answer::refuse(StatusCode::BAD_REQUEST, format!("there is no event {event:?} in this session"));
-        };
+        let unknown =
+            || answer::refuse(StatusCode::BAD_REQUEST, format!("there is no event {event:?} in this session"));
+        let Some((stream, number)) = parse_event_id(event) else { return unknown() };
+        let here = session.state().streams.get(&stream).map(|open| open.is_remote() || number <= open.last());
+        match here {
+            Some(true) => {}
+            Some(false) => return unknown(),
+            None => match session.options.events.after(&session.id, stream, 0, 1).await {
+                Ok(events) if events.is_empty() => return unknown(),
+                // Another process speaks on it, or has spoken.
+                _ => drop(session.state().streams.entry(stream).or_insert_with(Stream::remote)),
+            },
+        }
         match session.options.events.after(&session.id, stream, number, 1).await {
             Ok(_) => self.read_stream(session, stream, number, false, None),
             Err(StoreError::Gone) => {

@@ -1,12 +1,13 @@
 //! Event streams that outlive the connections that carry them.
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::{Instant, Sleep};
+use tokio::time::{Instant, Interval, Sleep};
 use turms_core::BoxFuture;
 use turms_core::store::{StoreError, StoredEvent};
 
@@ -38,7 +39,12 @@ pub(super) struct Stream {
     speakers: Vec<Waker>,
     hang_up: Option<Duration>,
     ended: Option<Instant>,
-    broken: bool,
+    /// Events that the store would not keep, for whoever reads now.
+    unkept: BTreeMap<u64, StoredEvent>,
+    /// Whether somebody is about to read it who does not yet.
+    is_awaited: bool,
+    /// Whether it is another process that speaks on it.
+    is_remote: bool,
 }
 
 #[derive(Debug)]
@@ -62,8 +68,15 @@ impl Stream {
             speakers: Vec::new(),
             hang_up: None,
             ended: None,
-            broken: false,
+            unkept: BTreeMap::new(),
+            is_awaited: kind == StreamKind::Call,
+            is_remote: false,
         }
+    }
+
+    /// A stream on which another process speaks, or has spoken.
+    pub(super) fn remote() -> Self {
+        Self { is_awaited: false, is_remote: true, ..Self::new(StreamKind::Call) }
     }
 
     pub(super) fn kind(&self) -> StreamKind {
@@ -82,9 +95,13 @@ impl Stream {
         self.ended.is_some_and(|ended| ended.elapsed() >= age)
     }
 
-    /// Whether somebody reads, but not fast enough. Nobody waits for a reader that is not there.
+    /// Whether somebody reads, but not fast enough. Nobody waits for a reader that is not there, unless it is about to come.
     pub(super) fn is_behind(&self) -> bool {
-        self.reader.is_some() && self.behind >= Self::LIMIT
+        (self.reader.is_some() || self.is_awaited) && self.behind >= Self::LIMIT
+    }
+
+    pub(super) fn is_remote(&self) -> bool {
+        self.is_remote
     }
 
     pub(super) fn wait(&mut self, speaker: &Waker) {
@@ -103,11 +120,18 @@ impl Stream {
         self.last
     }
 
-    /// An event is in the store, or never will be.
-    pub(super) fn kept(&mut self, number: u64, kept: bool) {
+    /// An event is in the store.
+    pub(super) fn kept(&mut self, number: u64) {
         self.stored = self.stored.max(number);
-        self.broken |= !kept;
         self.wake_reader();
+    }
+
+    /// An event will never be in the store: it is for whoever reads now, and lost if nobody does.
+    pub(super) fn not_kept(&mut self, event: StoredEvent) {
+        if self.reader.is_some() || self.is_awaited {
+            self.unkept.insert(event.number, event);
+            self.wake_reader();
+        }
     }
 
     /// Ends without an answer; false if it has ended already.
@@ -135,6 +159,7 @@ impl Stream {
 
     /// Treats the reader as gone; false if there is none.
     pub(super) fn drop_reader(&mut self) -> bool {
+        self.is_awaited = false;
         self.wake_all();
         self.reader.take().is_some()
     }
@@ -168,8 +193,14 @@ pub(super) struct EventReader {
     keep_alive: Pin<Box<Sleep>>,
     period: Duration,
     ending: Option<BoxFuture<'static, ()>>,
+    /// When to look for what another process has said.
+    look: Option<Interval>,
+    is_due: bool,
     _permit: Permit,
 }
+
+/// How often the store is asked for what another process has said.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// How many bytes of events are taken out of the store at a time.
 const PIECE: usize = 64 * 1024;
@@ -190,6 +221,8 @@ impl EventReader {
         let serial = state.last_reader;
         let open = state.streams.get_mut(&stream)?;
         open.wake_all();
+        open.is_awaited = false;
+        let is_remote = open.is_remote;
         let is_standing = open.kind == StreamKind::Standalone;
         let replaced = open.reader.replace(Reader { serial, waker: None }).is_some();
         if !replaced {
@@ -210,6 +243,8 @@ impl EventReader {
             keep_alive,
             period,
             ending,
+            look: is_remote.then(|| tokio::time::interval(LOOK)),
+            is_due: is_remote,
             _permit: permit,
         })
     }
@@ -221,10 +256,10 @@ impl EventReader {
         let Some(reader) = stream.reader.as_mut().filter(|reader| reader.serial == self.serial) else {
             return Next::End(None);
         };
-        if stream.broken {
-            return Next::End(None);
+        if let Some(event) = stream.unkept.remove(&(self.cursor + 1)) {
+            return Next::Write(event);
         }
-        if stream.stored > self.cursor {
+        if stream.stored > self.cursor || (stream.is_remote && self.is_due) {
             return Next::Fetch;
         }
         if stream.ended.is_some() && stream.last == self.cursor {
@@ -253,7 +288,7 @@ impl EventReader {
             }
             self.cursor = event.number;
             bytes += event.data.len();
-            let id = format!("{}-{}", self.stream, event.number);
+            let id = event_id(self.stream, event.number);
             sse::write_event(&mut piece, None, Some(&id), &event.data);
             self.is_over |= event.is_last;
         }
@@ -268,13 +303,25 @@ impl EventReader {
 
 enum Next {
     Fetch,
+    Write(StoredEvent),
     Wait,
     End(Option<Duration>),
 }
 
 /// An event that says nothing but where the stream is, so that it can be taken up from its beginning.
 fn priming(stream: u64, cursor: u64) -> Bytes {
-    format!("id: {stream}-{cursor}\ndata:\n\n").into()
+    format!("id: {}\ndata:\n\n", event_id(stream, cursor)).into()
+}
+
+/// The id of an event, which says of which stream it is.
+fn event_id(stream: u64, number: u64) -> String {
+    format!("{stream:x}-{number}")
+}
+
+/// The stream and the number in an event's id.
+pub(super) fn parse_event_id(id: &str) -> Option<(u64, u64)> {
+    let (stream, number) = id.split_once('-')?;
+    Some((u64::from_str_radix(stream, 16).ok()?, number.parse().ok()?))
 }
 
 impl EventSource for EventReader {
@@ -293,7 +340,8 @@ impl EventSource for EventReader {
                 let Ok(events) = fetched else { return Poll::Ready(None) };
                 let piece = this.write(events);
                 if piece.is_empty() {
-                    // The store has promised more than it has; whoever keeps the rest will say so.
+                    // The store has promised more than it has; whoever keeps the rest will say so. Another process will not.
+                    this.is_due = false;
                     break;
                 }
                 this.keep_alive.as_mut().reset(Instant::now() + this.period);
@@ -301,6 +349,7 @@ impl EventSource for EventReader {
             }
             match this.next(task) {
                 Next::Fetch => this.fetching = Some(this.fetch()),
+                Next::Write(event) => return Poll::Ready(Some(this.write(vec![event]).into())),
                 Next::Wait => break,
                 Next::End(None) => return Poll::Ready(None),
                 Next::End(Some(retry)) => {
@@ -310,6 +359,12 @@ impl EventSource for EventReader {
                     return Poll::Ready(Some(piece.into()));
                 }
             }
+        }
+        if let Some(look) = &mut this.look
+            && look.poll_tick(task).is_ready()
+        {
+            this.is_due = true;
+            task.waker().wake_by_ref();
         }
         if let Some(ending) = &mut this.ending
             && ending.as_mut().poll(task).is_ready()
@@ -334,6 +389,10 @@ impl Drop for EventReader {
         {
             left = true;
             stream.wake_speakers();
+            // It can be found in the store again.
+            if stream.is_remote {
+                state.streams.remove(&self.stream);
+            }
         }
         if left {
             state.readers = state.readers.saturating_sub(1);
