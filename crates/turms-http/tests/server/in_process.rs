@@ -1,0 +1,41 @@
+//! Calls of the service without a socket, for tests that turn the clock themselves or stand in front of the service.
+
+use std::pin::pin;
+
+use http_body::Body;
+use turms_core::Principal;
+use turms_http::{HttpBody, HttpService};
+
+use crate::wire::{Head, Request, Response};
+
+/// Asks the service and reads the whole answer.
+pub(crate) async fn ask(service: &HttpService, request: &Request) -> Response {
+    ask_as(service, request, None).await
+}
+
+/// As somebody who has proved to be that, as whatever checks tokens in front of the service would say.
+pub(crate) async fn ask_as(service: &HttpService, request: &Request, who: Option<&str>) -> Response {
+    let (head, body) = open(service, request, who).await;
+    let mut body = pin!(body);
+    let mut bytes = Vec::new();
+    while let Some(frame) = std::future::poll_fn(|task| body.as_mut().poll_frame(task)).await {
+        bytes.extend_from_slice(&frame.unwrap().into_data().unwrap_or_default());
+    }
+    Response { head, body: bytes }
+}
+
+/// As far as the head of the answer.
+pub(crate) async fn open(service: &HttpService, request: &Request, who: Option<&str>) -> (Head, HttpBody) {
+    let mut built = http::Request::builder().method(request.method).uri(&request.path);
+    for (name, value) in &request.headers {
+        built = built.header(name, value.as_slice());
+    }
+    let mut request = built.body(HttpBody::whole(request.body.clone().unwrap_or_default())).unwrap();
+    if let Some(who) = who {
+        request.extensions_mut().insert(Principal::new(who));
+    }
+    let answer = tower_service::Service::call(&mut service.clone(), request).await.unwrap();
+    let (parts, body) = answer.into_parts();
+    let headers = parts.headers.iter().map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()));
+    (Head::new(parts.status.as_u16(), headers.collect()), body)
+}

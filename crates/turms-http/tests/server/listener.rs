@@ -1,0 +1,173 @@
+//! The listener: how long it waits for clients, how many it lets in, and how it ends.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use turms_http::{Listener, ServeHttp as _};
+
+use crate::dialog::{NEWEST_OLDER, Session, modern_call, modern_stream};
+use crate::fixture::{Fixture, server};
+use crate::wire::{Connection, Request};
+use crate::{eventually, soon};
+
+const SHORT: Duration = Duration::from_millis(50);
+
+fn add() -> Request {
+    modern_call(1, "add", json!({ "a": 1, "b": 2 }))
+}
+
+/// That it ends, with or without a word.
+async fn assert_ends(connection: &mut Connection) {
+    let mut said = Vec::new();
+    // It may be reset.
+    let _ = soon("the end of a connection", connection.socket.read_to_end(&mut said)).await;
+    let said = String::from_utf8_lossy(&said);
+    assert!(!said.starts_with("HTTP/1.1 2"), "{said}");
+}
+
+#[tokio::test]
+async fn headers_must_come_in_time() {
+    let fixture = Fixture::at(|listener| listener.header_timeout(SHORT)).await;
+    for begun in [&b"POST /mcp HTTP/1.1\r\nHost: localhost\r\n"[..], b"GET", b"\r\n"] {
+        let mut connection = fixture.connect().await;
+        connection.write(begun).await;
+        assert_ends(&mut connection).await;
+    }
+    assert_eq!(fixture.send(add()).await.text(), "3");
+}
+
+#[tokio::test]
+async fn a_connection_of_http2_that_is_idle_is_ended() {
+    let fixture = Fixture::at(|listener| listener.header_timeout(SHORT)).await;
+    let mut connection = fixture.connect().await;
+    connection.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
+    assert_ends(&mut connection).await;
+}
+
+/// Else a few that are silent could keep all others out.
+#[tokio::test]
+async fn whoever_says_nothing_is_not_waited_for() {
+    let fixture = Fixture::at(|listener| listener.header_timeout(SHORT).max_connections(3)).await;
+    let mut silent = vec![fixture.connect().await, fixture.connect().await, fixture.connect().await];
+    // As far as both versions of HTTP begin alike.
+    silent[1].write(b"P").await;
+    silent[2].write(b"PR").await;
+    assert_eq!(fixture.send(add()).await.text(), "3");
+    for connection in &mut silent {
+        assert_ends(connection).await;
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_is_idle_is_ended() {
+    let fixture = Fixture::at(|listener| listener.header_timeout(SHORT)).await;
+    let mut connection = fixture.connect().await;
+    connection.send(&add()).await;
+    assert_eq!(connection.response().await.text(), "3");
+    assert_ends(&mut connection).await;
+}
+
+/// The time is for the head, not for the answer.
+#[tokio::test]
+async fn an_answer_may_take_its_time() {
+    let fixture = Fixture::at(|listener| listener.header_timeout(SHORT)).await;
+    let mut slow = fixture.connect().await;
+    slow.send(&modern_stream(1, "steps", json!({ "n": 1 }))).await;
+    eventually("a call", async || fixture.traces.stepping.load(Ordering::SeqCst) == 1).await;
+    // It has been long enough for somebody who does not finish.
+    let mut late = fixture.connect().await;
+    late.write(b"POST /mcp HTTP/1.1\r\n").await;
+    assert_ends(&mut late).await;
+    fixture.traces.steps.add_permits(1);
+    assert_eq!(soon("an answer", slow.response()).await.text(), "counted to 1");
+}
+
+#[tokio::test]
+async fn what_is_written_must_be_read_in_time() {
+    let fixture = Fixture::at(|listener| listener.write_timeout(SHORT)).await;
+    let session = Session::begin(&fixture, NEWEST_OLDER).await;
+    let mut unread = fixture.connect().await;
+    unread.send(&modern_stream(1, "flood", json!({ "n": 1_000_000, "bytes": 16_000 }))).await;
+    eventually("the end of the call", async || fixture.traces.ended.load(Ordering::SeqCst) == 1).await;
+    assert!(fixture.traces.said.load(Ordering::SeqCst) < 1_000_000);
+    // Who has nothing to read is not late.
+    let mut standalone = fixture.stream(session.get()).await;
+    session.call(&fixture, "grow", json!({})).await;
+    assert_eq!(standalone.message().await["method"], "notifications/tools/list_changed");
+}
+
+#[tokio::test]
+async fn more_connections_than_there_may_be_have_to_wait() {
+    let fixture = Fixture::at(|listener| listener.max_connections(2)).await;
+    let mut first = fixture.connect().await;
+    let mut second = fixture.connect().await;
+    for connection in [&mut first, &mut second] {
+        connection.send(&add()).await;
+        assert_eq!(connection.response().await.text(), "3");
+    }
+    let mut third = fixture.connect().await;
+    third.send(&add()).await;
+    // Those who are in go on.
+    for _ in 0..20 {
+        first.send(&add()).await;
+        assert_eq!(first.response().await.text(), "3");
+    }
+    assert!(third.socket.try_read(&mut [0; 1]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock));
+    drop(second);
+    assert_eq!(soon("an answer", third.response()).await.text(), "3");
+}
+
+#[tokio::test]
+async fn what_runs_when_the_listener_is_told_to_end_is_answered() {
+    let (end, told) = tokio::sync::oneshot::channel::<()>();
+    let fixture = Fixture::at(|listener| {
+        listener.until(async {
+            let _ = told.await;
+        })
+    })
+    .await;
+    let mut idle = fixture.connect().await;
+    fixture.traces.steps.add_permits(1);
+    let mut stream = fixture.stream(modern_stream(1, "steps", json!({ "n": 2 }))).await;
+    stream.message().await;
+    end.send(()).unwrap();
+    assert!(soon("the end of a connection that says nothing", idle.try_head()).await.is_none());
+    fixture.traces.steps.add_permits(1);
+    let rest = stream.rest().await;
+    assert_eq!(rest.last().expect("an answer")["id"], 1);
+    let address = fixture.address;
+    fixture.gone().await;
+    assert!(tokio::net::TcpStream::connect(address).await.is_err(), "nobody listens any more");
+}
+
+#[tokio::test]
+async fn what_does_not_end_in_time_is_ended() {
+    let fixture = Fixture::at(|listener| listener.drain_timeout(SHORT)).await;
+    let mut stream = fixture.stream(modern_stream(1, "wait", json!({}))).await;
+    stream.message().await;
+    let traces = fixture.traces.clone();
+    fixture.shut_down().await;
+    eventually("the end of the call", async || traces.ended.load(Ordering::SeqCst) == 1).await;
+    stream.rest().await;
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_server_may_listen_at_a_path() {
+    let path = std::env::temp_dir().join(format!("turms-http-{}.sock", std::process::id()));
+    let server = server(&Default::default());
+    let handle = server.handle();
+    let listener = Listener::bind_unix(&path).unwrap();
+    let serving = tokio::spawn(listener.serve(server.http()));
+    let mut socket = soon("a connection", tokio::net::UnixStream::connect(&path)).await.unwrap();
+    socket.write_all(&add().header("Connection", "close").bytes()).await.unwrap();
+    let mut answer = String::new();
+    soon("an answer", socket.read_to_string(&mut answer)).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(answer.contains(r#""text":"3""#), "{answer}");
+    handle.shutdown();
+    soon("the end of the server", serving).await.unwrap().unwrap();
+    let _ = std::fs::remove_file(path);
+}

@@ -1,0 +1,252 @@
+//! Streams of events: their headers, their beginning and their end, and what becomes of a call when its stream breaks.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::dialog::{NEWEST_OLDER, SESSIONS, Session, modern, modern_call, modern_stream, notification, progress};
+use crate::eventually;
+use crate::fixture::Fixture;
+use crate::wire::{Head, Request, Stream};
+
+#[track_caller]
+fn assert_uncached(head: &Head) {
+    assert_eq!(head.media_type(), Some("text/event-stream"));
+    let cache = head.header("cache-control").expect("how to cache it");
+    assert!(cache.contains("no-cache") || cache.contains("no-store"), "{head:?}");
+}
+
+#[tokio::test]
+async fn streams_are_neither_cached_nor_held_back() {
+    let fixture = Fixture::start().await;
+    let stream = fixture.stream(modern_stream(1, "wait", json!({}))).await;
+    assert_uncached(&stream.head);
+    assert_eq!(stream.head.header("x-accel-buffering"), Some("no"));
+    let listen = modern(1, "subscriptions/listen", json!({ "notifications": { "toolsListChanged": true } }));
+    let stream = fixture.stream(listen).await;
+    assert_uncached(&stream.head);
+    assert_eq!(stream.head.header("x-accel-buffering"), Some("no"));
+    let session = Session::begin(&fixture, NEWEST_OLDER).await;
+    assert_uncached(&fixture.stream(session.get()).await.head);
+    assert_uncached(&session.stream(&fixture, 1, "wait", json!({})).await.head);
+    let old = fixture.stream(Request::get().path("/sse")).await;
+    assert_uncached(&old.head);
+}
+
+/// Empty data was no event before 2025-11-25, and clients of older revisions try to read it as a message.
+#[tokio::test]
+async fn only_2025_11_25_begins_with_an_event_that_says_nothing() {
+    let fixture = Fixture::start().await;
+    for version in SESSIONS {
+        let session = Session::begin(&fixture, version).await;
+        let mut stream = session.stream(&fixture, 1, "count", json!({ "n": 1 })).await;
+        let first = stream.event().await;
+        if version == NEWEST_OLDER {
+            assert!(first.id.is_some(), "{first:?}");
+            assert!(first.message().is_none(), "{first:?}");
+        } else {
+            assert_eq!(first.message().unwrap()["method"], "notifications/progress", "{version}");
+        }
+        while let Some(event) = stream.next().await {
+            assert!(version == NEWEST_OLDER || event.comment || event.message().is_some(), "{version}: {event:?}");
+        }
+    }
+    let response = fixture.send(modern_stream(1, "count", json!({ "n": 1 }))).await;
+    assert!(response.events()[0].message().is_some(), "{response}");
+}
+
+#[tokio::test]
+async fn the_standalone_stream_begins_as_the_others_do() {
+    let fixture = Fixture::start().await;
+    for version in SESSIONS {
+        let session = Session::begin(&fixture, version).await;
+        let mut stream = fixture.stream(session.get()).await;
+        session.call(&fixture, "grow", json!({})).await;
+        let first = stream.event().await;
+        assert_eq!(first.message().is_none(), version == NEWEST_OLDER, "{version}: {first:?}");
+        let last = first.id.unwrap();
+        drop(stream);
+        // To take it up is not to begin.
+        let mut stream = fixture.stream(session.resume(&last)).await;
+        session.call(&fixture, "grow", json!({})).await;
+        let next = stream.event().await;
+        assert!(next.message().is_some() || version == NEWEST_OLDER, "{version}: {next:?}");
+        fixture.send(session.delete()).await;
+    }
+}
+
+#[tokio::test]
+async fn every_event_of_a_session_has_an_id_of_its_own() {
+    let fixture = Fixture::start().await;
+    for version in SESSIONS {
+        let session = Session::begin(&fixture, version).await;
+        let mut ids = Vec::new();
+        for n in 0..3 {
+            let mut stream = session.stream(&fixture, n, "count", json!({ "n": 5 })).await;
+            while let Some(event) = stream.next().await {
+                if event.message().is_some() {
+                    ids.push(event.id.unwrap());
+                }
+            }
+        }
+        let count = ids.len();
+        ids.sort();
+        ids.dedup();
+        assert_eq!((count, ids.len()), (18, 18), "{version}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_its_answer() {
+    let fixture = Fixture::start().await;
+    let stream = fixture.stream(modern_stream(1, "count", json!({ "n": 3 }))).await;
+    let messages = stream.rest().await;
+    assert_eq!(progress(&messages), [1, 2, 3]);
+    assert_eq!(messages[3]["id"], 1);
+    assert_eq!(messages.len(), 4);
+}
+
+/// Messages come when they are said, not when the call is over.
+#[tokio::test]
+async fn a_stream_is_not_held_back() {
+    let fixture = Fixture::start().await;
+    let session = Session::begin(&fixture, NEWEST_OLDER).await;
+    let older = fixture
+        .stream(session.post(crate::dialog::with_progress(crate::dialog::call(1, "steps", json!({ "n": 5 })), 1)));
+    // Nothing is said before the first step, so the server may wait with the answer until then.
+    fixture.traces.steps.add_permits(1);
+    let mut stream = older.await;
+    assert_eq!(progress(&[stream.message().await]), [1]);
+    for step in 2..=5 {
+        fixture.traces.steps.add_permits(1);
+        assert_eq!(progress(&[stream.message().await]), [step]);
+    }
+    assert_eq!(stream.message().await["id"], 1);
+
+    fixture.traces.steps.add_permits(1);
+    let mut stream = fixture.stream(modern_stream(2, "steps", json!({ "n": 2 }))).await;
+    assert_eq!(progress(&[stream.message().await]), [1]);
+    fixture.traces.steps.add_permits(1);
+    assert_eq!(progress(&[stream.message().await]), [2]);
+    assert_eq!(stream.message().await["id"], 2);
+}
+
+async fn comments(stream: &mut Stream) {
+    let mut heard = 0;
+    while heard < 3 {
+        let event = stream.next().await.expect("a stream that goes on");
+        heard += usize::from(event.comment);
+    }
+}
+
+#[tokio::test]
+async fn a_quiet_stream_is_kept_alive_by_comments() {
+    let fixture = Fixture::with(|service| service.keep_alive(Duration::from_millis(20))).await;
+    let session = Session::begin(&fixture, NEWEST_OLDER).await;
+    let listen = modern(1, "subscriptions/listen", json!({ "notifications": { "toolsListChanged": true } }));
+    comments(&mut fixture.stream(listen).await).await;
+    comments(&mut fixture.stream(modern_stream(1, "wait", json!({}))).await).await;
+    comments(&mut fixture.stream(session.get()).await).await;
+    comments(&mut session.stream(&fixture, 1, "wait", json!({})).await).await;
+    comments(&mut fixture.stream(Request::get().path("/sse")).await).await;
+}
+
+fn ended(fixture: &Fixture) -> usize {
+    fixture.traces.ended.load(Ordering::SeqCst)
+}
+
+#[tokio::test]
+async fn to_break_a_stream_is_to_cancel_in_the_newest_revision() {
+    let fixture = Fixture::start().await;
+    let mut stream = fixture.stream(modern_stream(1, "wait", json!({}))).await;
+    stream.message().await;
+    drop(stream);
+    eventually("the end of the call", async || ended(&fixture) == 1).await;
+}
+
+/// Before anything was said there is no stream, only a connection.
+#[tokio::test]
+async fn to_break_a_connection_is_to_cancel_in_the_newest_revision() {
+    let fixture = Fixture::start().await;
+    let mut connection = fixture.connect().await;
+    connection.send(&modern_call(1, "wait", json!({}))).await;
+    eventually("a call", async || fixture.traces.begun.load(Ordering::SeqCst) == 1).await;
+    drop(connection);
+    eventually("the end of the call", async || ended(&fixture) == 1).await;
+}
+
+/// There is nobody whose request it could be but the one who made it.
+#[tokio::test]
+async fn nobody_can_cancel_the_request_of_another_in_the_newest_revision() {
+    let fixture = Fixture::start().await;
+    fixture.traces.steps.add_permits(1);
+    let mut stream = fixture.stream(modern_stream("mine", "steps", json!({ "n": 2 }))).await;
+    stream.message().await;
+    let mut body = cancelled(&json!("mine"));
+    fixture.send(Request::post(&body).version("2026-07-28")).await.assert_accepted();
+    body["params"]["_meta"] = crate::dialog::meta();
+    fixture.send(Request::post(&body).version("2026-07-28")).await.assert_accepted();
+    fixture.traces.steps.add_permits(1);
+    assert_eq!(progress(&[stream.message().await]), [2]);
+    assert_eq!(stream.message().await["id"], "mine");
+}
+
+/// Ids are chosen by clients that know nothing of each other.
+#[tokio::test]
+async fn requests_of_the_same_id_do_not_disturb_each_other_in_the_newest_revision() {
+    let fixture = Fixture::start().await;
+    let mut connections = Vec::new();
+    for _ in 0..5 {
+        let mut connection = fixture.connect().await;
+        connection.send(&modern_stream(1, "steps", json!({ "n": 2 }))).await;
+        connections.push(connection);
+    }
+    eventually("all calls", async || fixture.traces.stepping.load(Ordering::SeqCst) == 5).await;
+    fixture.traces.steps.add_permits(10);
+    for mut connection in connections {
+        let messages = connection.response().await.messages();
+        assert_eq!(progress(&messages), [1, 2]);
+        assert_eq!(messages[2]["id"], 1);
+    }
+}
+
+#[tokio::test]
+async fn to_break_a_stream_is_not_to_cancel_in_older_revisions() {
+    let fixture = Fixture::start().await;
+    for (n, version) in SESSIONS.into_iter().enumerate() {
+        let session = Session::begin(&fixture, version).await;
+        fixture.traces.steps.add_permits(1);
+        let mut stream = session.stream(&fixture, 7, "steps", json!({ "n": 3 })).await;
+        stream.message().await;
+        drop(stream);
+        // Others are served, and what was begun is not forgotten.
+        session.call(&fixture, "add", json!({ "a": 1, "b": 2 })).await;
+        fixture.traces.steps.add_permits(2);
+        eventually("the end of the call", async || fixture.traces.returned.load(Ordering::SeqCst) == n + 1).await;
+    }
+}
+
+fn cancelled(id: &Value) -> Value {
+    let mut body = notification("notifications/cancelled");
+    body["params"] = json!({ "requestId": id, "reason": "enough" });
+    body
+}
+
+#[tokio::test]
+async fn a_call_that_is_cancelled_in_older_revisions_ends_without_an_answer() {
+    let fixture = Fixture::start().await;
+    for (n, version) in SESSIONS.into_iter().enumerate() {
+        let session = Session::begin(&fixture, version).await;
+        let other = Session::begin(&fixture, version).await;
+        let mut stream = session.stream(&fixture, "seven", "wait", json!({})).await;
+        stream.message().await;
+        // Neither an id that is not there nor that of another session cancels anything.
+        fixture.send(session.post(cancelled(&json!("eight")))).await.assert_accepted();
+        fixture.send(other.post(cancelled(&json!("seven")))).await.assert_accepted();
+        assert_eq!(ended(&fixture), n);
+        fixture.send(session.post(cancelled(&json!("seven")))).await.assert_accepted();
+        eventually("the end of the call", async || ended(&fixture) == n + 1).await;
+        assert!(stream.rest().await.is_empty(), "{version}");
+    }
+}

@@ -1,0 +1,184 @@
+//! Which revision a request is of, and `MCP-Protocol-Version` (basic/lifecycle, "Version Negotiation"; basic/transports,
+//! "Protocol Version Header").
+
+use serde_json::{Value, json};
+
+use crate::dialog::{
+    NEWEST, NEWEST_OLDER, SESSIONS, Session, VERSION, initialize, meta, mirrored, modern_body, request,
+};
+use crate::fixture::Fixture;
+use crate::wire::Request;
+
+#[tokio::test]
+async fn a_handshake_agrees_on_what_was_asked_for_or_on_the_newest_that_shakes_hands() {
+    let fixture = Fixture::start().await;
+    for (asked, agreed) in [
+        ("2024-11-05", "2024-11-05"),
+        ("2025-03-26", "2025-03-26"),
+        ("2025-06-18", "2025-06-18"),
+        ("2025-11-25", "2025-11-25"),
+        (NEWEST, NEWEST_OLDER),
+        ("1999-01-01", NEWEST_OLDER),
+        ("2099-01-01", NEWEST_OLDER),
+        ("nonsense", NEWEST_OLDER),
+    ] {
+        let response = fixture.send(Request::post(initialize(asked))).await;
+        assert_eq!(response.result()["protocolVersion"], agreed, "{asked}: {response}");
+        assert!(response.header("mcp-session-id").is_some(), "{response}");
+    }
+}
+
+/// The client says what it has agreed to; before that there is nothing to say, but some do.
+#[tokio::test]
+async fn a_handshake_may_name_a_revision_in_its_header() {
+    let fixture = Fixture::start().await;
+    for version in SESSIONS {
+        let response = fixture.send(Request::post(initialize(version)).version(version)).await;
+        assert_eq!(response.result()["protocolVersion"], version);
+    }
+}
+
+#[tokio::test]
+async fn a_session_knows_its_revision_if_the_header_does_not_say() {
+    let fixture = Fixture::start().await;
+    for version in SESSIONS {
+        let session = Session::begin(&fixture, version).await;
+        let ping = session.post(request(2, "ping", None)).without("MCP-Protocol-Version");
+        assert_eq!(fixture.send(ping).await.result(), json!({}), "{version}");
+    }
+}
+
+#[tokio::test]
+async fn a_revision_that_nobody_knows_is_refused_within_a_session() {
+    let fixture = Fixture::start().await;
+    let session = Session::begin(&fixture, NEWEST_OLDER).await;
+    for version in ["1999-01-01", "nonsense", ""] {
+        let response = fixture.send(session.post(request(2, "ping", None)).version(version)).await;
+        assert_eq!(response.status(), 400, "{version}: {response}");
+        assert!(response.json()["error"]["code"].is_i64(), "{response}");
+        let response = fixture.send(session.get().version(version)).await;
+        assert_eq!(response.status(), 400, "{version}: {response}");
+        let response = fixture.send(session.delete().version(version)).await;
+        assert_eq!(response.status(), 400, "{version}: {response}");
+    }
+    assert_eq!(fixture.send(session.post(request(2, "ping", None))).await.result(), json!({}));
+}
+
+#[tokio::test]
+async fn a_revision_that_nobody_knows_is_refused_with_those_that_are_known() {
+    let fixture = Fixture::start().await;
+    let response = fixture.send(Request::post(request("q", "tools/list", None)).version("1999-01-01")).await;
+    response.assert_refused(400, -32022, &json!("q"));
+    let data = &response.json()["error"]["data"];
+    assert_eq!(data["requested"], "1999-01-01");
+    let supported: Vec<_> = data["supported"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(supported.contains(&NEWEST), "{response}");
+}
+
+#[tokio::test]
+async fn what_looks_like_the_newest_revision_must_say_so_in_its_body() {
+    let fixture = Fixture::start().await;
+    let list = || Request::post(request("q", "tools/list", json!({})));
+    for request in [
+        list().version(NEWEST),
+        list().version("2099-01-01"),
+        list().header("Mcp-Method", "tools/list"),
+        list().version(NEWEST).header("Mcp-Method", "tools/list"),
+        Request::post(request("q", "server/discover", json!({}))),
+        Request::post(request("q", "server/discover", None)),
+        Request::post(request("q", "subscriptions/listen", json!({ "notifications": {} }))),
+    ] {
+        let response = fixture.send(request.clone()).await;
+        response.assert_refused(400, -32602, &json!("q"));
+        let message = response.json()["error"]["message"].as_str().unwrap().to_owned();
+        assert!(message.contains("_meta") || message.contains(VERSION), "{request:?}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_of_an_older_revision_needs_a_session() {
+    let fixture = Fixture::start().await;
+    for version in [None, Some("2025-03-26"), Some("2025-06-18"), Some(NEWEST_OLDER)] {
+        let mut list = Request::post(request("q", "tools/list", None));
+        if let Some(version) = version {
+            list = list.version(version);
+        }
+        let response = fixture.send(list).await;
+        assert_eq!(response.status(), 400, "{version:?}: {response}");
+        assert!(response.json()["error"]["code"].is_i64(), "{response}");
+    }
+}
+
+#[tokio::test]
+async fn the_newest_revision_has_lost_methods_that_older_ones_have() {
+    let fixture = Fixture::start().await;
+    let removed = ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
+    for method in removed {
+        let params = match method {
+            "initialize" => initialize(NEWEST)["params"].clone(),
+            "logging/setLevel" => json!({ "level": "info" }),
+            "ping" => json!({}),
+            _ => json!({ "uri": "memo://hello" }),
+        };
+        let response = fixture.send(mirrored(&modern_body("q", method, params))).await;
+        response.assert_refused(404, -32601, &json!("q"));
+        assert!(response.header("mcp-session-id").is_none(), "{response}");
+    }
+}
+
+/// Both eras at once, on one connection; nothing is inferred from what was said before.
+#[tokio::test]
+async fn each_request_is_judged_for_itself() {
+    let fixture = Fixture::start().await;
+    let session = Session::begin(&fixture, NEWEST_OLDER).await;
+    let mut connection = fixture.connect().await;
+    for _ in 0..3 {
+        connection.send(&mirrored(&modern_body(1, "tools/list", json!({})))).await;
+        assert_eq!(connection.response().await.result()["resultType"], "complete");
+        connection.send(&session.post(request(2, "tools/list", None))).await;
+        assert!(connection.response().await.result().get("resultType").is_none());
+        connection.send(&Request::post(request(3, "tools/list", json!({}))).version(NEWEST)).await;
+        connection.response().await.assert_refused(400, -32602, &json!(3));
+    }
+}
+
+/// Whoever says in a session that it speaks the newest revision, speaks it; the session stays as it is.
+#[tokio::test]
+async fn a_session_does_not_keep_anybody_from_the_newest_revision() {
+    let fixture = Fixture::start().await;
+    let session = Session::begin(&fixture, NEWEST_OLDER).await;
+    let response = fixture.send(mirrored(&modern_body(1, "tools/list", json!({}))).session(&session.id)).await;
+    assert_eq!(response.result()["resultType"], "complete");
+    assert!(response.header("mcp-session-id").is_none(), "{response}");
+    assert_eq!(fixture.send(session.post(request(2, "ping", None))).await.result(), json!({}));
+}
+
+#[tokio::test]
+async fn a_server_of_the_newest_revision_only_says_so_to_those_who_would_shake_hands() {
+    let fixture =
+        Fixture::of(|server| server.versions([turms_proto::ProtocolVersion::V2026_07_28]), |service| service).await;
+    let response = fixture.send(Request::post(initialize(NEWEST_OLDER))).await;
+    assert_eq!(response.status(), 400, "{response}");
+    let error = &response.json()["error"];
+    assert_eq!(error["data"]["supported"], json!([NEWEST]), "{response}");
+    assert!(error["message"].as_str().unwrap().contains(NEWEST), "{response}");
+    assert_eq!(response.json()["id"], 1);
+    for request in [Request::get(), Request::delete(), Request::get().session("x"), Request::delete().session("x")] {
+        let response = fixture.send(request.clone()).await;
+        assert_eq!(response.status(), 405, "{request:?}: {response}");
+        assert_eq!(response.header("allow").map(|allowed| allowed.contains("POST")), Some(true), "{response}");
+    }
+    let response = fixture.send(mirrored(&modern_body(1, "tools/list", json!({})))).await;
+    assert_eq!(response.result()["resultType"], "complete");
+}
+
+#[tokio::test]
+async fn a_server_of_older_revisions_only_knows_nothing_of_the_newest_one() {
+    let versions = [turms_proto::ProtocolVersion::V2025_11_25];
+    let fixture = Fixture::of(|server| server.versions(versions), |service| service).await;
+    let response = fixture.send(mirrored(&modern_body(1, "server/discover", json!({})))).await;
+    assert!((400..500).contains(&response.status()), "{response}");
+    let session = Session::begin(&fixture, NEWEST_OLDER).await;
+    let list = request(1, "tools/list", json!({ "_meta": meta() }));
+    assert_eq!(fixture.send(session.post(&list)).await.status(), 200);
+}

@@ -1,0 +1,265 @@
+//! The life of sessions: how they end, how many there are, and whose they are.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use turms_http::{HttpService, ServeHttp as _, SessionOptions};
+
+use crate::dialog::{NEWEST_OLDER, Session, call, initialize, notification, request, with_progress};
+use crate::fixture::{Fixture, server};
+use crate::in_process::{ask, ask_as, open};
+use crate::wire::Request;
+use crate::{eventually, soon};
+
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+
+pub(crate) fn service(sessions: SessionOptions) -> HttpService {
+    server(&Arc::default()).http().sessions(sessions)
+}
+
+/// Begins a session without a socket.
+pub(crate) async fn begin(service: &HttpService, who: Option<&str>) -> Session {
+    let response = ask_as(service, &Request::post(initialize(NEWEST_OLDER)), who).await;
+    assert_eq!(response.status(), 200, "{response}");
+    let id = response.header("mcp-session-id").unwrap().to_owned();
+    let session = Session { id, version: NEWEST_OLDER };
+    let initialized = session.post(notification("notifications/initialized"));
+    ask_as(service, &initialized, who).await.assert_accepted();
+    session
+}
+
+/// Lets time pass, and whoever waits for it do what they wait for.
+pub(crate) async fn pass(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
+pub(crate) async fn ping(service: &HttpService, session: &Session) -> u16 {
+    ask(service, &session.post(request(2, "ping", None))).await.status()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_nobody_uses_expires() {
+    let service = service(SessionOptions::new().idle(10 * MINUTE));
+    let session = begin(&service, None).await;
+    for _ in 0..5 {
+        pass(9 * MINUTE).await;
+        assert_eq!(ping(&service, &session).await, 200, "whoever uses it keeps it");
+    }
+    pass(11 * MINUTE).await;
+    assert_eq!(ping(&service, &session).await, 404);
+    for request in [session.get(), session.delete(), session.post(notification("notifications/x"))] {
+        assert_eq!(ask(&service, &request).await.status(), 404);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_stream_keeps_a_session() {
+    let service = service(SessionOptions::new().idle(10 * MINUTE));
+    let session = begin(&service, None).await;
+    let (head, body) = open(&service, &session.get(), None).await;
+    assert_eq!(head.status, 200);
+    let reading = tokio::spawn(async move {
+        let mut body = std::pin::pin!(body);
+        while std::future::poll_fn(|task| http_body::Body::poll_frame(body.as_mut(), task)).await.is_some() {}
+    });
+    pass(60 * MINUTE).await;
+    assert!(!reading.is_finished(), "the stream was ended");
+    assert_eq!(ping(&service, &session).await, 200);
+    reading.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_runs_keeps_a_session() {
+    let traces = Arc::default();
+    let service = server(&traces).http().sessions(SessionOptions::new().idle(10 * MINUTE));
+    let session = begin(&service, None).await;
+    let post = session.post(with_progress(call(7, "steps", json!({ "n": 1 })), 7));
+    let running = {
+        let service = service.clone();
+        tokio::spawn(async move { ask(&service, &post).await })
+    };
+    pass(60 * MINUTE).await;
+    traces.steps.add_permits(1);
+    assert_eq!(running.await.unwrap().text(), "counted to 1");
+    assert_eq!(ping(&service, &session).await, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_are_only_so_many_sessions() {
+    let service = service(SessionOptions::new().idle(10 * MINUTE).max(3));
+    let kept = begin(&service, None).await;
+    let gone = begin(&service, None).await;
+    let idle = begin(&service, None).await;
+    let full = Request::post(initialize(NEWEST_OLDER));
+    let refused = ask(&service, &full).await;
+    assert!(matches!(refused.status(), 429 | 503), "{refused}");
+    assert!(refused.header("mcp-session-id").is_none(), "{refused}");
+    assert!(refused.json()["error"]["code"].is_i64(), "{refused}");
+    for session in [&kept, &gone, &idle] {
+        assert_eq!(ping(&service, session).await, 200, "those that are there stay");
+    }
+    // Somebody goes, or is forgotten.
+    ask(&service, &gone.delete()).await;
+    let next = begin(&service, None).await;
+    assert!(matches!(ask(&service, &full).await.status(), 429 | 503));
+    pass(9 * MINUTE).await;
+    assert_eq!((ping(&service, &kept).await, ping(&service, &next).await), (200, 200));
+    pass(2 * MINUTE).await;
+    begin(&service, None).await;
+    assert_eq!(ping(&service, &idle).await, 404);
+    assert_eq!(ping(&service, &kept).await, 200);
+}
+
+#[tokio::test]
+async fn a_session_is_of_whoever_began_it() {
+    let service = service(SessionOptions::new());
+    let session = begin(&service, Some("ann")).await;
+    let who = session.post(call(2, "who", json!({})));
+    assert_eq!(ask_as(&service, &who, Some("ann")).await.text(), "ann");
+    for stranger in [Some("bob"), Some(""), None] {
+        for request in [
+            who.clone(),
+            session.post(request(2, "ping", None)),
+            session.post(notification("notifications/cancelled")),
+            session.post(json!({ "jsonrpc": "2.0", "id": 1, "result": {} })),
+            session.get(),
+            session.resume("1-1"),
+            session.delete(),
+        ] {
+            let response = ask_as(&service, &request, stranger).await;
+            // Not even that there is one.
+            assert_eq!(response.status(), 404, "{stranger:?}: {request:?}: {response}");
+        }
+    }
+    assert_eq!(ask_as(&service, &who, Some("ann")).await.text(), "ann", "nothing was done");
+}
+
+#[tokio::test]
+async fn a_session_of_nobody_is_not_for_somebody() {
+    let service = service(SessionOptions::new());
+    let session = begin(&service, None).await;
+    let who = session.post(call(2, "who", json!({})));
+    assert_eq!(ask(&service, &who).await.text(), "nobody");
+    assert_eq!(ask_as(&service, &who, Some("ann")).await.status(), 404);
+}
+
+#[tokio::test]
+async fn streams_of_somebody_else_cannot_be_taken_up() {
+    let service = service(SessionOptions::new());
+    let session = begin(&service, Some("ann")).await;
+    let count = session.post(with_progress(call(7, "count", json!({ "n": 3 })), "secret"));
+    let counted = ask_as(&service, &count, Some("ann")).await;
+    let first = counted.events()[0].id.clone().unwrap();
+    let again = ask_as(&service, &session.resume(&first), Some("ann")).await;
+    assert!(String::from_utf8_lossy(&again.body).contains("secret"), "{again}");
+    let stolen = ask_as(&service, &session.resume(&first), Some("bob")).await;
+    assert_eq!(stolen.status(), 404, "{stolen}");
+    // Nor by way of a session of one's own.
+    let own = begin(&service, Some("bob")).await;
+    let stolen = ask_as(&service, &own.resume(&first), Some("bob")).await;
+    assert!(!String::from_utf8_lossy(&stolen.body).contains("secret"), "{stolen}");
+}
+
+#[tokio::test]
+async fn an_answer_of_somebody_else_is_none() {
+    let fixture = Fixture::start().await;
+    let asked = Session::begin(&fixture, NEWEST_OLDER).await;
+    let other = Session::begin(&fixture, NEWEST_OLDER).await;
+    let mut stream = fixture.stream(asked.post(call(7, "greet", json!({})))).await;
+    let question = stream.message().await;
+    let answer = |name: &str| {
+        let result = json!({ "action": "accept", "content": { "name": name } });
+        json!({ "jsonrpc": "2.0", "id": question["id"], "result": result })
+    };
+    fixture.send(other.post(answer("Mallory"))).await.assert_accepted();
+    fixture.send(asked.post(answer("Ann"))).await.assert_accepted();
+    assert_eq!(stream.message().await["result"]["content"][0]["text"], "Hello, Ann!");
+}
+
+#[tokio::test]
+async fn the_same_ids_in_two_sessions_are_two_requests() {
+    let fixture = Fixture::start().await;
+    let one = Session::begin(&fixture, NEWEST_OLDER).await;
+    let two = Session::begin(&fixture, NEWEST_OLDER).await;
+    let mut first = one.stream(&fixture, 7, "wait", json!({})).await;
+    let mut second = two.stream(&fixture, 7, "wait", json!({})).await;
+    first.message().await;
+    second.message().await;
+    let mut body = notification("notifications/cancelled");
+    body["params"] = json!({ "requestId": 7 });
+    fixture.send(one.post(&body)).await.assert_accepted();
+    assert!(first.rest().await.is_empty());
+    assert_eq!(fixture.traces.ended.load(std::sync::atomic::Ordering::SeqCst), 1);
+    fixture.send(two.post(&body)).await.assert_accepted();
+    assert!(second.rest().await.is_empty());
+}
+
+#[tokio::test]
+async fn what_a_session_sets_is_its_own() {
+    let fixture = Fixture::start().await;
+    let one = Session::begin(&fixture, NEWEST_OLDER).await;
+    let two = Session::begin(&fixture, NEWEST_OLDER).await;
+    for (session, level) in [(&one, "error"), (&two, "debug")] {
+        let set = request(2, "logging/setLevel", json!({ "level": level }));
+        assert_eq!(fixture.send(session.post(&set)).await.result(), json!({}));
+    }
+    let log = json!({ "text": "hear", "level": "info" });
+    let heard = |messages: Vec<Value>| messages.iter().filter(|one| one["method"] == "notifications/message").count();
+    assert_eq!(heard(one.call(&fixture, "log", log.clone()).await.messages()), 0);
+    assert_eq!(heard(two.call(&fixture, "log", log).await.messages()), 1);
+}
+
+#[tokio::test]
+async fn ids_cannot_be_guessed() {
+    let service = service(SessionOptions::new());
+    let mut ids = HashSet::new();
+    for _ in 0..300 {
+        ids.insert(begin(&service, None).await.id);
+    }
+    assert_eq!(ids.len(), 300);
+    let length = ids.iter().map(String::len).min().unwrap();
+    let letters: Vec<HashSet<u8>> = (0..length).map(|at| ids.iter().map(|id| id.as_bytes()[at]).collect()).collect();
+    // Bits by what was seen at each place; 128 is what a random UUID has at most.
+    let bits: f64 = letters.iter().map(|seen| (seen.len() as f64).log2()).sum();
+    assert!(bits >= 110.0, "{bits} bits in {:?}", ids.iter().next());
+}
+
+#[tokio::test]
+async fn a_server_that_ends_ends_its_sessions_and_streams() {
+    let fixture = Fixture::start().await;
+    let session = Session::begin(&fixture, NEWEST_OLDER).await;
+    let standalone = fixture.stream(session.get()).await;
+    let mut waiting = session.stream(&fixture, 7, "wait", json!({})).await;
+    waiting.message().await;
+    fixture.handle.shutdown();
+    soon("the end of a stream", standalone.rest()).await;
+    soon("the end of a call", waiting.rest()).await;
+    fixture.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_call_that_is_nearly_done_is_answered_before_the_server_ends() {
+    let fixture = Fixture::start().await;
+    let session = Session::begin(&fixture, NEWEST_OLDER).await;
+    fixture.traces.steps.add_permits(1);
+    let mut stream = session.stream(&fixture, 7, "steps", json!({ "n": 2 })).await;
+    stream.message().await;
+    fixture.handle.shutdown();
+    fixture.traces.steps.add_permits(1);
+    let rest = stream.rest().await;
+    assert_eq!(rest.last().expect("an answer")["id"], 7, "{rest:?}");
+    fixture.shut_down().await;
+}
+
+#[tokio::test]
+async fn sessions_are_heard_of_and_forgotten() {
+    let fixture = Fixture::start().await;
+    assert!(fixture.handle.sessions().is_empty());
+    let one = Session::begin(&fixture, NEWEST_OLDER).await;
+    let _two = Session::begin(&fixture, NEWEST_OLDER).await;
+    assert_eq!(fixture.handle.sessions().len(), 2);
+    fixture.send(one.delete()).await;
+    eventually("one session less", async || fixture.handle.sessions().len() == 1).await;
+}
