@@ -4,6 +4,8 @@
 mod client;
 #[cfg(feature = "server")]
 mod server;
+// Only servers write events.
+#[cfg_attr(not(feature = "server"), allow(dead_code))]
 mod sse;
 
 #[cfg(feature = "client")]

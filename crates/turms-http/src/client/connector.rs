@@ -50,7 +50,7 @@ pub struct HttpConnector {
 /// Which proxies are used.
 enum Proxies {
     System,
-    Only(reqwest::Proxy),
+    Only(Box<reqwest::Proxy>),
     None,
 }
 
@@ -140,7 +140,7 @@ impl HttpConnector {
     /// Through this proxy, rather than those of the system.
     #[must_use]
     pub fn proxy(mut self, proxy: reqwest::Proxy) -> Self {
-        self.proxy = Proxies::Only(proxy);
+        self.proxy = Proxies::Only(Box::new(proxy));
         self
     }
 
@@ -206,7 +206,7 @@ impl HttpConnector {
         }
         builder = match &self.proxy {
             Proxies::System => builder,
-            Proxies::Only(proxy) => builder.proxy(proxy.clone()),
+            Proxies::Only(proxy) => builder.proxy((**proxy).clone()),
             Proxies::None => builder.no_proxy(),
         };
         #[cfg(unix)]

@@ -10,7 +10,6 @@ mod pair;
 mod reply;
 mod session;
 mod stateless;
-mod stream;
 mod transport;
 
 use std::pin::Pin;

@@ -63,13 +63,10 @@ async fn refusal(endpoint: &Endpoint, response: Response) -> Result<Reply, HttpE
         Err(HttpError::TooLong(_)) => Bytes::new(),
         Err(error) => return Err(error),
     };
-    match Message::decode(body.clone()) {
-        Ok(Message::Response(answer)) => match answer.outcome {
-            Err(error) => return Ok(Reply::Refused(status, Box::new(error))),
-            Ok(_) => {}
-        },
-        // Some servers leave out the version, or the whole envelope but the error.
-        _ => {}
+    if let Ok(Message::Response(answer)) = Message::decode(body.clone())
+        && let Err(error) = answer.outcome
+    {
+        return Ok(Reply::Refused(status, Box::new(error)));
     }
     let text = String::from_utf8_lossy(&body);
     let mut shown: String = text.trim().chars().take(MOST_SHOWN).collect();
@@ -80,15 +77,21 @@ async fn refusal(endpoint: &Endpoint, response: Response) -> Result<Reply, HttpE
 }
 
 async fn read_body(endpoint: &Endpoint, mut response: Response, limit: usize) -> Result<Bytes, HttpError> {
-    let mut body = BytesMut::new();
+    let mut body = Bytes::new();
     while let Some(piece) = response.chunk().await.map_err(|error| endpoint.failed(error))? {
         if body.len() + piece.len() > limit {
             return Err(HttpError::TooLong(limit));
         }
-        // Most answers come in one piece, which need not be copied when nothing follows.
-        body.extend_from_slice(&piece);
+        // Most answers come in one piece, which need not be copied.
+        if body.is_empty() {
+            body = piece;
+        } else {
+            let mut whole = body.try_into_mut().unwrap_or_else(|body| BytesMut::from(&*body));
+            whole.extend_from_slice(&piece);
+            body = whole.freeze();
+        }
     }
-    Ok(body.freeze())
+    Ok(body)
 }
 
 /// The content type without its parameters, in lower case; empty if there is none.

@@ -173,9 +173,8 @@ impl StatelessChannel {
             match messages(event, 1) {
                 None => {}
                 Some(Ok(Incoming::One(Message::Notification(notification)))) => {
-                    if self.hear(notification, asked).await {
-                        patience.renew();
-                    }
+                    let alive = self.hear(notification, asked).await;
+                    patience.renew_if(alive);
                 }
                 // Servers of this era do not ask.
                 Some(Ok(Incoming::One(Message::Request(request)))) => {
@@ -302,6 +301,13 @@ impl Patience {
     fn renew(&mut self) {
         let next = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         self.deadline = [next, self.last].into_iter().flatten().min();
+    }
+
+    /// Progress is a sign of life; all else could be told for ever.
+    fn renew_if(&mut self, alive: bool) {
+        if alive {
+            self.renew();
+        }
     }
 
     async fn wait<T>(&self, work: impl Future<Output = Result<T, HttpError>>) -> Result<T, PeerError> {

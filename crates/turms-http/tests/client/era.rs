@@ -74,7 +74,8 @@ async fn a_server_whose_only_common_revision_is_older_is_shaken_hands_with() {
 
 #[tokio::test]
 async fn whoever_does_not_know_the_probe_is_an_older_server() {
-    let refusals: Vec<(&str, Box<dyn Fn(&Received) -> Reply + Send + Sync>)> = vec![
+    type Refuse = Box<dyn Fn(&Received) -> Reply + Send + Sync>;
+    let refusals: Vec<(&str, Refuse)> = vec![
         ("404 and -32601", Box::new(|request| Reply::json(404, &failure(request, -32601, None)))),
         ("200 and -32601", Box::new(|request| Reply::json(200, &failure(request, -32601, None)))),
         ("200 and -32602 in events", Box::new(|request| Reply::events(&event(&failure(request, -32602, None))))),

@@ -119,6 +119,19 @@ async fn the_server_asks_and_tells_on_the_stream_that_is_always_open() {
 }
 
 #[tokio::test]
+async fn a_server_without_that_stream_may_say_so_in_any_way() {
+    for status in [400, 404, 405, 406, 501] {
+        let server = Played::start(move |request| match request.method.as_str() {
+            "GET" => Reply::status(status),
+            _ => legacy(request),
+        })
+        .await;
+        let client = connect(&server).await;
+        ask(&client, "ping", &json!({})).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn the_server_asks_before_it_answers() {
     let server = Played::start(|request| match request.what() {
         "tools/call" => {

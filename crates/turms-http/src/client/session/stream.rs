@@ -9,10 +9,10 @@ use tokio::sync::oneshot;
 use turms_core::PeerError;
 use turms_proto::{DEFAULT_BATCH_LIMIT, RequestId, header};
 
-use super::error::HttpError;
-use super::read_rest;
-use super::reply::{EventStream, Reply, messages};
-use super::session::Shared;
+use super::super::error::HttpError;
+use super::super::read_rest;
+use super::super::reply::{EventStream, Reply, messages};
+use super::shared::Shared;
 use crate::sse::SseEvent;
 
 /// Reads the answer to a POST until these requests are answered. A stream that ends before is gone on with, if its events
@@ -41,6 +41,10 @@ pub(super) async fn listen(shared: Arc<Shared>, opened: oneshot::Sender<()>) {
     let mut stream = open(&shared, &trail).await;
     // Whoever waited may have gone on.
     let _ = opened.send(());
+    // The session has just begun: whoever does not know it here has no such stream, and says so in the wrong way.
+    if let Err(PeerError::Closed) = stream {
+        return;
+    }
     loop {
         match stream {
             Ok(mut events) => {

@@ -1,0 +1,173 @@
+//! What the server says: answers, notifications, and questions of its own.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Weak;
+
+use bytestring::ByteString;
+use turms_core::{BoxFuture, Context, Guarded, GuardedNotify, Link, Outgoing, Payload, Peer, PeerError, Update};
+use turms_proto::revision::Translate as _;
+use turms_proto::session::{Call, Event, RequestOptions, Session, Ticket};
+use turms_proto::types::{Meta, Progress};
+use turms_proto::{ErrorObject, Incoming, InvalidMessage, Message, Notification, RawJson, RequestId};
+
+use super::shared::{Shared, Task, Waiter, lock, now};
+
+/// How many requests of the server's may be at work at once.
+const MOST_CALLS: usize = 256;
+
+impl Shared {
+    /// Takes what came on some stream.
+    pub(super) async fn receive(&self, incoming: Result<Incoming, InvalidMessage>) {
+        let events = self.with(|session| session.receive(incoming, now()));
+        self.dispatch(events).await;
+    }
+
+    pub(super) async fn dispatch(&self, events: Vec<Event<Waiter>>) {
+        for event in events {
+            match event {
+                Event::Request(call) => self.admit(*call),
+                Event::Notification(notification) => self.hear(notification).await,
+                Event::Progress { id, params } => {
+                    if !self.update(&id, Update::Progress(params.clone()))
+                        && let Ok(report) = Notification::new::<Progress>(&params)
+                    {
+                        self.hear(report).await;
+                    }
+                }
+                Event::Told { id, notification } => {
+                    if !self.update(&id, Update::Told(notification.clone())) {
+                        self.hear(notification).await;
+                    }
+                }
+                Event::Cancelled { ticket, .. } => {
+                    if let Some(task) = lock(&self.tasks).remove(&Task::Call(ticket)) {
+                        task.abort();
+                    }
+                }
+                event => self.settle(event),
+            }
+        }
+    }
+
+    /// What needs no waiting.
+    pub(super) fn settle(&self, event: Event<Waiter>) {
+        match event {
+            Event::Send(message) => self.send(|session, out| session.encode(&message, out)),
+            Event::SendBatch(responses) => self.send(|session, out| session.encode_batch(&responses, out)),
+            Event::Answered { owner, outcome, .. } => {
+                // Whoever asked may have stopped waiting.
+                let _ = owner.reply.send(outcome.map_err(PeerError::from));
+            }
+            _ => {}
+        }
+    }
+
+    /// Posts something that nobody waits for.
+    fn send(&self, encode: impl FnOnce(&mut Session<Waiter>, &mut Vec<u8>)) {
+        let mut body = Vec::new();
+        encode(&mut lock(&self.session), &mut body);
+        let (Some(me), Ok(runtime)) = (self.me.upgrade(), tokio::runtime::Handle::try_current()) else { return };
+        runtime.spawn(async move {
+            let sent = tokio::time::timeout(RequestOptions::DEFAULT_TIMEOUT, me.post(body.into())).await;
+            if let Ok(Err(error)) = sent {
+                tracing::debug!(target: "turms::client", %error, "the server did not take a message");
+            }
+        });
+    }
+
+    fn update(&self, id: &RequestId, update: Update) -> bool {
+        let updates = lock(&self.session).owner(id).and_then(|waiter| waiter.updates.clone());
+        let Some(updates) = updates else { return false };
+        // Whoever listens is not ours: their panic must not end the stream.
+        let _ = catch_unwind(AssertUnwindSafe(|| updates(update)));
+        true
+    }
+
+    async fn hear(&self, notification: Notification) {
+        let cx = self.context(notification.params.as_ref());
+        GuardedNotify::new(|| self.service.notify(notification.method, notification.params, cx)).await;
+    }
+
+    fn context(&self, params: Option<&RawJson>) -> Context {
+        let meta = params.and_then(|params| params.member("_meta")).and_then(|meta| meta.as_object());
+        Context::new(self.dialect, Peer::new(SessionLink(self.me.clone()))).with_meta(meta.map(Meta::from))
+    }
+
+    /// The server asks. Its stream is read on meanwhile: it may tell that it does not want to know any more.
+    fn admit(&self, call: Call) {
+        let Call { request, ticket, .. } = call;
+        if lock(&self.tasks).len() > MOST_CALLS {
+            let busy = ErrorObject::internal("too many requests in flight: wait for answers before asking more");
+            return self.answer(&ticket, Err(busy));
+        }
+        let Some(me) = self.me.upgrade() else { return };
+        let cx = self.context(request.params.as_ref()).with_id(ticket.id().clone());
+        let params = request.params.map_or_else(Payload::default, Payload::raw);
+        let asked = turms_core::Request::raw(request.method.clone(), params);
+        let future = Guarded::call(|| self.service.call(asked, cx));
+        let key = Task::Call(ticket.clone());
+        // Held until the task is noted, so that it cannot end before.
+        let mut tasks = lock(&self.tasks);
+        let task = tokio::spawn(async move {
+            let outcome = me.lower(future.await, &request.method);
+            lock(&me.tasks).remove(&Task::Call(ticket.clone()));
+            me.answer(&ticket, outcome);
+        });
+        tasks.insert(key, task.abort_handle());
+    }
+
+    fn lower(&self, outcome: turms_core::Outcome, method: &str) -> Result<RawJson, ErrorObject> {
+        let version = self.dialect.version();
+        match outcome {
+            Ok(mut payload) => {
+                let lowered = payload.lower_result(method, version).map_err(|problem| problem.to_string());
+                let written = lowered.and_then(|()| payload.into_raw().map_err(|problem| problem.to_string()));
+                written
+                    .map_err(|problem| ErrorObject::internal(format!("the result of {method} is not one: {problem}")))
+            }
+            Err(mut error) => {
+                error.lower(version);
+                Err(error)
+            }
+        }
+    }
+
+    fn answer(&self, ticket: &Ticket, outcome: Result<RawJson, ErrorObject>) {
+        for event in self.with(|session| session.answer(ticket, outcome)) {
+            self.settle(event);
+        }
+    }
+}
+
+/// The server, as the service sees it.
+struct SessionLink(Weak<Shared>);
+
+impl Link for SessionLink {
+    fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
+        Box::pin(async move {
+            match self.0.upgrade() {
+                Some(shared) => shared.tell(notification).await,
+                None => Err(PeerError::Closed),
+            }
+        })
+    }
+
+    fn try_notify(&self, notification: Notification) -> bool {
+        let Some(shared) = self.0.upgrade().filter(|shared| shared.ended.borrow().is_none()) else { return false };
+        shared.send(|session, out| session.encode(&Message::Notification(notification), out));
+        true
+    }
+
+    fn request(
+        &self,
+        method: ByteString,
+        params: Option<RawJson>,
+        options: RequestOptions,
+    ) -> BoxFuture<'_, Result<RawJson, PeerError>> {
+        Box::pin(async move {
+            let Some(shared) = self.0.upgrade() else { return Err(PeerError::Closed) };
+            let params = params.map_or_else(Payload::default, Payload::raw);
+            shared.ask(Outgoing::new(method, params).options(options)).await
+        })
+    }
+}

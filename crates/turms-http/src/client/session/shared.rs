@@ -1,0 +1,104 @@
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use http::HeaderMap;
+use tokio::sync::{oneshot, watch};
+use tokio::task::AbortHandle;
+use turms_core::{Ended, PeerError, Service, Updates};
+use turms_proto::session::{Dialect, Event, Session, Ticket};
+use turms_proto::{RawJson, RequestId};
+
+use super::super::endpoint::Endpoint;
+
+/// What the channel, its streams and the calls of the server share.
+pub(super) struct Shared {
+    pub(super) me: Weak<Self>,
+    pub(super) endpoint: Arc<Endpoint>,
+    pub(super) service: Arc<dyn Service>,
+    pub(super) dialect: Dialect,
+    /// What every request says: the session, and the revision where that is said.
+    pub(super) headers: HeaderMap,
+    /// Requests come from many tasks and answers on many streams, and none of them is the driver; so it is guarded by a lock,
+    /// held for the time of one message.
+    pub(super) session: Mutex<Session<Waiter>>,
+    /// What the server asked and has no answer yet, and the stream that is always open.
+    pub(super) tasks: Mutex<HashMap<Task, AbortHandle>>,
+    pub(super) ended: watch::Sender<Option<Ended>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Task {
+    Stream,
+    Call(Ticket),
+}
+
+/// Who waits for an answer.
+pub(in crate::client) struct Waiter {
+    pub(super) reply: oneshot::Sender<Result<RawJson, PeerError>>,
+    pub(super) updates: Option<Updates>,
+}
+
+pub(super) type Answer = oneshot::Receiver<Result<RawJson, PeerError>>;
+
+impl Shared {
+    pub(super) fn myself(&self) -> Option<Arc<Self>> {
+        self.me.upgrade()
+    }
+
+    /// Whether none of these waits for an answer any more.
+    pub(super) fn are_settled(&self, ids: &[RequestId]) -> bool {
+        let session = lock(&self.session);
+        ids.iter().all(|id| session.owner(id).is_none())
+    }
+
+    pub(super) fn count_received(&self, bytes: usize) {
+        lock(&self.session).count_received(bytes);
+    }
+
+    /// Does something with the session; what came of it.
+    pub(super) fn with(&self, work: impl FnOnce(&mut Session<Waiter>)) -> Vec<Event<Waiter>> {
+        let mut session = lock(&self.session);
+        work(&mut session);
+        std::iter::from_fn(|| session.next_event()).collect()
+    }
+
+    /// The server does not know the session any more, which wants another.
+    pub(super) fn end_if_over(&self, error: &PeerError) {
+        if matches!(error, PeerError::Closed) {
+            self.end(Ended::new().how("ended the session").renewable());
+        }
+    }
+
+    /// Ends everything; false if it had ended before.
+    pub(super) fn end(&self, ended: Ended) -> bool {
+        let first = self.ended.send_if_modified(|known| {
+            let first = known.is_none();
+            if first {
+                *known = Some(ended);
+            }
+            first
+        });
+        if first {
+            let tasks = std::mem::take(&mut *lock(&self.tasks));
+            tasks.into_values().for_each(|task| task.abort());
+        }
+        first
+    }
+
+    /// Nobody gets an answer any more.
+    pub(super) fn give_up(&self) {
+        for event in self.with(Session::close) {
+            if matches!(event, Event::Answered { .. }) {
+                self.settle(event);
+            }
+        }
+    }
+}
+
+pub(in crate::client) fn now() -> std::time::Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
