@@ -163,10 +163,7 @@ mod tests {
     use super::*;
 
     fn event(id: Option<&str>, retry: Option<u64>) -> SseEvent {
-        let mut event = SseEvent::default();
-        event.id = id.map(str::to_owned);
-        event.retry = retry;
-        event
+        SseEvent { id: id.map(str::to_owned), retry, ..SseEvent::default() }
     }
 
     #[tokio::test(start_paused = true)]
