@@ -1,4 +1,5 @@
 //! A server over HTTP: `cargo run -p turms-examples --bin clock`, then point a client at `http://127.0.0.1:8080/mcp`.
+#![expect(clippy::disallowed_methods, reason = "a clock reads the clock")]
 
 use std::time::{Duration, SystemTime};
 

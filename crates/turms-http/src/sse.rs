@@ -70,7 +70,6 @@ struct Current {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[error("an event is longer than {0} bytes")]
-#[non_exhaustive]
 pub struct EventTooLong(pub usize);
 
 impl SseDecoder {

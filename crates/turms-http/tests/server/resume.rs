@@ -63,7 +63,7 @@ impl<'a> Unlucky<'a> {
         let mut messages = Vec::new();
         loop {
             let message = self.message().await;
-            let is_answer = message.get("result").or(message.get("error")).is_some();
+            let is_answer = message.get("result").or_else(|| message.get("error")).is_some();
             messages.push(message);
             if is_answer {
                 return messages;

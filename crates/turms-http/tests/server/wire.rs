@@ -197,7 +197,7 @@ impl Response {
     pub(crate) fn answer(&self) -> Value {
         assert_eq!(self.status(), 200, "{self}");
         let answer = self.messages().pop().unwrap_or_else(|| panic!("there is no message: {self}"));
-        assert!(answer.get("result").or(answer.get("error")).is_some(), "{answer}");
+        assert!(answer.get("result").or_else(|| answer.get("error")).is_some(), "{answer}");
         answer
     }
 
