@@ -74,14 +74,13 @@ impl AccessPolicy {
                 return Err(AccessDenied::Origin(text));
             }
         }
-        let host = match (headers.get(HOST), authority) {
-            (Some(host), _) => text_of(host),
-            (None, Some(authority)) => authority.as_str().to_ascii_lowercase(),
-            // HTTP/1.0 needs none, and whoever gets here by a name of ours has none to fake.
-            (None, None) => return Ok(()),
-        };
-        if headers.get_all(HOST).iter().count() > 1 || !self.hosts.allow_host(&host) {
-            return Err(AccessDenied::Host(host));
+        // HTTP/1.0 needs none, and whoever gets here by a name of ours has none to fake. Who says it twice must mean it twice.
+        let named = authority.map(|authority| authority.as_str().to_ascii_lowercase());
+        for (count, host) in headers.get_all(HOST).iter().map(text_of).chain(named).enumerate() {
+            let is_repeated = count > 0 && count < headers.get_all(HOST).iter().count();
+            if is_repeated || !self.hosts.allow_host(&host) {
+                return Err(AccessDenied::Host(host));
+            }
         }
         Ok(())
     }

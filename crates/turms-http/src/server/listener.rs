@@ -18,11 +18,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 #[cfg(unix)]
 use tokio::net::UnixListener;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 #[cfg(feature = "tls")]
 use tokio_rustls::TlsAcceptor;
 use turms_core::{BoxFuture, ServeError};
 
+use super::activity::{Activity, Watched};
 use super::stall::Stall;
 use super::{HttpService, PeerAddress};
 
@@ -56,6 +57,9 @@ struct Door {
     #[cfg(feature = "tls")]
     tls: Option<TlsAcceptor>,
 }
+
+/// How long what was cut may take to notice.
+const LAST_MOMENT: Duration = Duration::from_secs(1);
 
 enum Socket {
     Tcp(TcpListener),
@@ -202,7 +206,8 @@ impl Listener {
     {
         let room = Arc::new(Semaphore::new(self.max_connections));
         let graceful = GracefulShutdown::new();
-        let Self { door, until, drain_timeout, .. } = self;
+        let (cut, _) = watch::channel(false);
+        let Self { door, until, drain_timeout, max_connections, .. } = self;
         let mut end = until.unwrap_or_else(|| Box::pin(std::future::pending()));
         loop {
             let permit = tokio::select! {
@@ -211,7 +216,7 @@ impl Listener {
             };
             let Ok(permit) = permit else { break };
             tokio::select! {
-                accepted = door.accept(permit, &service, &graceful) => {
+                accepted = door.accept(permit, &service, &graceful, &cut) => {
                     if let Err(error) = accepted {
                         // Most likely there are no descriptors left: some will be given back.
                         tracing::warn!(%error, "a connection cannot be accepted");
@@ -226,6 +231,10 @@ impl Listener {
         if tokio::time::timeout(drain_timeout, graceful.shutdown()).await.is_err() {
             tracing::warn!("some requests did not finish in time");
         }
+        cut.send_replace(true);
+        // What is cut has ended when all permits are back.
+        let all = u32::try_from(max_connections).unwrap_or(u32::MAX);
+        let _ = tokio::time::timeout(LAST_MOMENT, room.acquire_many(all)).await;
         Ok(())
     }
 }
@@ -237,6 +246,7 @@ impl Door {
         permit: OwnedSemaphorePermit,
         service: &S,
         graceful: &GracefulShutdown,
+        cut: &watch::Sender<bool>,
     ) -> io::Result<()>
     where
         S: tower_service::Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
@@ -246,7 +256,8 @@ impl Door {
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let bounds = Bounds { header: self.header_timeout, write: self.write_timeout, watcher: graceful.watcher() };
+        let (watcher, cut) = (graceful.watcher(), cut.subscribe());
+        let bounds = Bounds { header: self.header_timeout, write: self.write_timeout, watcher, cut };
         match &self.socket {
             Socket::Tcp(socket) => {
                 let (stream, peer) = socket.accept().await?;
@@ -279,10 +290,11 @@ struct Bounds {
     header: Duration,
     write: Duration,
     watcher: Watcher,
+    cut: watch::Receiver<bool>,
 }
 
 impl Bounds {
-    async fn converse<I, S, B>(self, io: I, service: WithPeer<S>, permit: OwnedSemaphorePermit)
+    async fn converse<I, S, B>(mut self, io: I, service: WithPeer<S>, permit: OwnedSemaphorePermit)
     where
         I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
         S: tower_service::Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
@@ -302,10 +314,18 @@ impl Bounds {
             .keep_alive_interval(Some(Duration::from_secs(30)))
             .keep_alive_timeout(self.write);
         let io = TokioIo::new(Stall::new(io, self.write));
-        let connection = builder.serve_connection_with_upgrades(io, TowerToHyperService::new(service));
-        // Clients that go away, or speak something else, are none of our concern.
-        if let Err(error) = self.watcher.watch(connection).await {
-            tracing::debug!(error, "a connection ended");
+        let activity = Activity::default();
+        let service = TowerToHyperService::new(Watched { service, activity: activity.clone() });
+        let connection = builder.serve_connection_with_upgrades(io, service);
+        let idle = activity.is_idle_for(self.header);
+        tokio::select! {
+            // Clients that go away, or speak something else, are none of our concern.
+            ended = self.watcher.watch(connection) => if let Err(error) = ended {
+                tracing::debug!(error, "a connection ended");
+            },
+            // HTTP/2 has no such bound of its own, nor has whoever has not said yet which version it speaks.
+            () = idle => {}
+            _ = self.cut.wait_for(|cut| *cut) => {}
         }
         drop(permit);
     }

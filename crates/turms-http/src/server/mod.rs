@@ -1,6 +1,7 @@
 //! Serving over HTTP: every revision at one address.
 
 mod access;
+mod activity;
 mod answer;
 mod body;
 mod cors;
