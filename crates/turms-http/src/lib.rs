@@ -1,4 +1,33 @@
 //! HTTP for the Model Context Protocol: Streamable HTTP of every revision, and the HTTP+SSE transport of 2024-11-05.
+//!
+//! # Servers
+//!
+//! Whatever is a service, or can become one, is served by [`ServeHttp`]: as a `tower` service that mounts into an application,
+//! or listening by itself. Clients of every revision use the same address.
+//!
+//! ```no_run
+//! use turms_http::ServeHttp;
+//! use turms_server::{ServeError, Server};
+//!
+//! # async fn example() -> Result<(), ServeError> {
+//! Server::new("calculator", "1.0.0").serve_http("127.0.0.1:8080").await
+//! # }
+//! ```
+//!
+//! What is safe is on: only loopback names are let in ([`AccessPolicy`]), and bodies, heads, streams, sessions and connections
+//! are bounded in number, size and time ([`HttpService`], [`SessionOptions`], [`Listener`]).
+//!
+//! Handlers see the request they are called by: its `http::HeaderMap`, its `http::Uri`, [`PeerAddress`] and whatever the
+//! application's own middleware put into its extensions. A `Principal` among those binds sessions to whoever began them.
+//!
+//! # Clients
+//!
+//! [`HttpConnector`] connects a client to a server, and finds out what it speaks. [`HttpTransport`] does so for the addresses
+//! of a configuration. Credentials come from an [`Authorizer`].
+//!
+//! # Features
+//!
+//! `client` and `server`, both on unless switched off, and `tls` for servers that listen by themselves.
 
 #[cfg(feature = "client")]
 mod client;

@@ -109,6 +109,6 @@ pub mod __private {
     pub use {schemars, serde};
 }
 
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "http"))]
 #[doc = include_str!("../../../README.md")]
 mod readme {}
