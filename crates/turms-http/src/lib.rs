@@ -43,6 +43,7 @@ pub use self::client::{
 };
 #[cfg(feature = "server")]
 pub use self::server::{
-    AccessDenied, AccessPolicy, EventStream, HttpBody, HttpService, Listener, PeerAddress, ServeHttp, SessionOptions,
+    AccessDenied, AccessPolicy, EventStream, HttpBody, HttpService, Listener, PeerAddress, ServeHttp, Served,
+    SessionOptions,
 };
 pub use self::sse::{EventTooLong, SseDecoder, SseEvent};

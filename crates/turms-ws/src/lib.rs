@@ -10,15 +10,16 @@
 //! axum, and `serve_ws(..)`, which listens by itself.
 //!
 //! ```no_run
+//! use turms_http::Listener;
 //! use turms_server::{Args, Server, Tool};
 //! use turms_ws::ServeWs as _;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let server = Server::new("echo", "1.0.0").tool(Tool::builder("echo").handler_sync(|Args(text): Args<String>| text));
-//! let listener = server.ws().max_connections(100).bind("127.0.0.1:0").await?;
-//! println!("ws://{}/", listener.local_addr()?);
-//! listener.serve().await?;
+//! let listener = Listener::bind("127.0.0.1:0").await?;
+//! println!("ws://{}/", listener.address());
+//! listener.serve(server.ws().max_connections(100)).await?;
 //! # Ok(())
 //! # }
 //! ```
@@ -67,7 +68,6 @@ mod body;
 mod connector;
 mod dial;
 mod farewell;
-mod listener;
 mod pulse;
 mod service;
 mod socket;
@@ -77,7 +77,6 @@ mod url;
 pub use self::body::WsBody;
 pub use self::connector::WsConnector;
 pub use self::dial::WsConnectError;
-pub use self::listener::WsListener;
 pub use self::service::{ServeWs, WsService};
 pub use self::url::WsUrlError;
 
@@ -85,6 +84,5 @@ pub use self::url::WsUrlError;
 const _: () = {
     const fn is_send_and_sync<T: Send + Sync>() {}
     is_send_and_sync::<WsConnector>();
-    is_send_and_sync::<WsListener>();
     is_send_and_sync::<WsService>();
 };

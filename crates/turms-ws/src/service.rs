@@ -1,29 +1,22 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::future::{Ready, ready};
-use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-use bytestring::ByteString;
-use http::Extensions;
 use http::request::Parts;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
-use tokio::net::ToSocketAddrs;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_tungstenite::tungstenite::protocol::Role;
-use turms_core::{
-    CallFuture, Connection, ConnectionError, ConnectionOptions, Context, IntoService, NotifyFuture, Request, Service,
-};
-use turms_http::AccessPolicy;
-use turms_proto::RawJson;
+use turms_core::layer::WithExtensions;
+use turms_core::{BoxFuture, Connection, ConnectionError, ConnectionOptions, IntoService, ServeError, Service};
+use turms_http::{AccessPolicy, Listener, Served};
 
 use crate::body::WsBody;
 use crate::farewell::Farewell;
-use crate::listener::WsListener;
 use crate::pulse::KeepAlive;
 use crate::socket::{Socket, is_gone};
 use crate::upgrade::{Refusal, Upgrade};
@@ -31,7 +24,7 @@ use crate::upgrade::{Refusal, Upgrade};
 /// Serves clients over WebSocket.
 ///
 /// It is a tower service that answers requests for an upgrade, so it can be mounted into any application on hyper or axum
-/// (`router.route_service("/ws", server.ws())`), or listen by itself: see [`WsService::bind`].
+/// (`router.route_service("/ws", server.ws())`), or be given to a [`Listener`].
 ///
 /// A request is refused, with a line of text that says why, unless it is one for a WebSocket of version 13, comes from
 /// a host and an origin that [`WsService::access`] lets in, and asks for the subprotocol `mcp` or for none at all. What its
@@ -43,6 +36,7 @@ pub struct WsService {
     service: Arc<dyn Service>,
     settings: Arc<Settings>,
     slots: Arc<Semaphore>,
+    closing: Arc<watch::Sender<bool>>,
 }
 
 #[derive(Debug, Clone)]
@@ -68,7 +62,8 @@ impl WsService {
             keep_alive: KeepAlive::default(),
             max_connections: Self::DEFAULT_MAX_CONNECTIONS,
         };
-        Self { service, settings: Arc::new(settings), slots: slots(Self::DEFAULT_MAX_CONNECTIONS) }
+        let closing = Arc::new(watch::Sender::new(false));
+        Self { service, settings: Arc::new(settings), slots: slots(Self::DEFAULT_MAX_CONNECTIONS), closing }
     }
 
     /// Lets in whom the policy lets in. Unless said otherwise: hosts and origins on loopback.
@@ -106,30 +101,8 @@ impl WsService {
         self
     }
 
-    /// Listens on an address, at any path. Port 0 is any that is free: see [`WsListener::local_addr`].
-    ///
-    /// # Errors
-    /// When the address cannot be listened on.
-    pub async fn bind(self, address: impl ToSocketAddrs) -> io::Result<WsListener> {
-        WsListener::bind(self, address).await
-    }
-
     fn settings_mut(&mut self) -> &mut Settings {
         Arc::make_mut(&mut self.settings)
-    }
-
-    pub(crate) fn service(&self) -> &Arc<dyn Service> {
-        &self.service
-    }
-
-    pub(crate) fn most_connections(&self) -> u32 {
-        self.settings.max_connections
-    }
-
-    /// Waits until no connection is left.
-    pub(crate) async fn idle(&self) {
-        // The semaphore is never closed.
-        let _ = self.slots.acquire_many(self.settings.max_connections).await;
     }
 
     fn answer<B>(&self, mut request: http::Request<B>) -> Result<http::Response<WsBody>, Refusal> {
@@ -168,8 +141,17 @@ impl WsService {
         let (reader, writer) = tokio::io::split(socket);
         let (connection, handle) = Connection::server(reader, writer, self.service.versions(), options.clone());
         let service = self.service.for_connection(&handle.peer()).unwrap_or_else(|| self.service.clone());
-        let mut running = pin!(connection.run(Surrounded::new(service, request)));
-        let mut ending = pin!(self.service.ending());
+        let Parts { headers, uri, mut extensions, .. } = request;
+        extensions.insert(headers);
+        extensions.insert(uri);
+        let mut running = pin!(connection.run(WithExtensions::new(service, extensions)));
+        let mut closing = self.closing.subscribe();
+        let mut ending = pin!(async {
+            tokio::select! {
+                () = self.service.ending() => {}
+                _ = closing.wait_for(|closing| *closing) => {}
+            }
+        });
         let mut told = false;
         std::future::poll_fn(|task| {
             if !told && ending.as_mut().poll(task).is_ready() {
@@ -204,6 +186,24 @@ impl<B> tower_service::Service<http::Request<B>> for WsService {
     }
 }
 
+impl Served for WsService {
+    fn ending(&self) -> BoxFuture<'static, ()> {
+        self.service.ending()
+    }
+
+    fn begin_closing(&self) {
+        self.closing.send_replace(true);
+    }
+
+    /// Every connection ends by itself, in the time that its options give it.
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            // The semaphore is never closed.
+            let _ = self.slots.acquire_many(self.settings.max_connections).await;
+        })
+    }
+}
+
 impl fmt::Debug for WsService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WsService").field("settings", &self.settings).finish_non_exhaustive()
@@ -224,45 +224,22 @@ pub trait ServeWs: IntoService + Sized {
         }
     }
 
-    /// Listens on an address and serves whoever comes, at any path, until the server is shut down.
+    /// Listens at an address and serves whoever comes, at any path, until the server is shut down or the process is told to end
+    /// (Ctrl-C, SIGTERM).
     ///
     /// Only clients on this machine get in, whatever the address is: [`WsService::access`] lets in others.
     ///
     /// # Errors
-    /// When the server cannot be built, or the address cannot be listened on.
-    fn serve_ws<A: ToSocketAddrs + Send>(self, address: A) -> impl Future<Output = io::Result<()>> + Send
+    /// When something that was registered cannot be used, or the address cannot be listened at.
+    fn serve_ws(self, address: impl Into<String> + Send) -> impl Future<Output = Result<(), ServeError>> + Send
     where
         Self: Send,
     {
-        // Built at once, so that what builds it need not travel between threads.
-        let service = self.into_service().map(WsService::new).map_err(io::Error::other);
-        async move { service?.bind(address).await?.serve().await }
+        async move {
+            let service = self.into_service().map(WsService::new)?;
+            Listener::bind(address).await?.until_told_to_end().serve(service).await
+        }
     }
 }
 
 impl<S: IntoService> ServeWs for S {}
-
-/// A service whose calls know of the request that the connection began with.
-struct Surrounded {
-    service: Arc<dyn Service>,
-    extensions: Arc<Extensions>,
-}
-
-impl Surrounded {
-    fn new(service: Arc<dyn Service>, request: Parts) -> Self {
-        let Parts { headers, uri, mut extensions, .. } = request;
-        extensions.insert(headers);
-        extensions.insert(uri);
-        Self { service, extensions: Arc::new(extensions) }
-    }
-}
-
-impl Service for Surrounded {
-    fn call(&self, request: Request, cx: Context) -> CallFuture {
-        self.service.call(request, cx.with_extensions(self.extensions.clone()))
-    }
-
-    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: Context) -> NotifyFuture {
-        self.service.notify(method, params, cx.with_extensions(self.extensions.clone()))
-    }
-}

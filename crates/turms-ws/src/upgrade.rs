@@ -115,10 +115,12 @@ impl Refusal {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
         headers.extend(self.header());
+        // Whoever is refused has no use for the connection.
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
         if self.status() == StatusCode::UPGRADE_REQUIRED {
             // A 426 names what to upgrade to, and the header that does so is one of this connection (RFC 9110, 15.5.22).
             headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-            headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+            headers.append(CONNECTION, HeaderValue::from_static("Upgrade"));
         }
         response
     }

@@ -114,9 +114,9 @@ async fn connect_child(builder: ClientBuilder) -> Client {
 
 /// Each fixture has a port of its own, and what was found out about a port says nothing about the next one who has it.
 async fn connect_ws(builder: ClientBuilder) -> Client {
-    let listener = fixture::server().ws().bind("127.0.0.1:0").await.unwrap();
-    let connector = WsConnector::new(format!("ws://{}/", listener.local_addr().unwrap())).unwrap();
-    tokio::spawn(listener.serve());
+    let listener = Listener::bind("127.0.0.1:0").await.unwrap();
+    let connector = WsConnector::new(format!("ws://{}/", listener.address())).unwrap();
+    tokio::spawn(listener.serve(fixture::server().ws()));
     builder.version_memory(VersionMemory::new()).connect_to(connector).await.unwrap()
 }
 

@@ -23,9 +23,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 use turms_core::{BoxFuture, ServeError};
 
+use super::PeerAddress;
 use super::activity::{Activity, Watched};
 use super::stall::Stall;
-use super::{HttpService, PeerAddress};
 
 /// Listens at an address and serves whoever comes, over HTTP/1.1 and HTTP/2.
 ///
@@ -170,13 +170,26 @@ impl Listener {
         Ok(self)
     }
 
-    /// Serves until the server is shut down.
+    /// Ends gracefully when the process is told to end, by Ctrl-C or SIGTERM.
+    pub fn until_told_to_end(self) -> Self {
+        self.until(told_to_end())
+    }
+
+    /// Serves until the server is shut down, or what [`Listener::until`] was given comes.
     ///
     /// # Errors
     /// None at present; connections that cannot be accepted are tried again.
-    pub async fn serve(mut self, service: HttpService) -> Result<(), ServeError> {
-        let ending = service.ending();
-        let asked = self.until.take();
+    pub async fn serve<S, B>(mut self, service: S) -> Result<(), ServeError>
+    where
+        S: Served + tower_service::Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+        S::Future: Send,
+        S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        B: Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        tracing::info!(address = self.address, "listening");
+        let (ending, asked) = (service.ending(), self.until.take());
         let (closing, closed) = (service.clone(), service.clone());
         let end = async move {
             match asked {
@@ -186,7 +199,7 @@ impl Listener {
             closing.begin_closing();
         };
         let served = self.until(end).serve_tower(service).await;
-        closed.close();
+        closed.close().await;
         served
     }
 
@@ -285,6 +298,18 @@ impl Door {
     }
 }
 
+/// A `tower` service that can be ended well.
+pub trait Served {
+    /// Comes when it is to serve nobody any more.
+    fn ending(&self) -> BoxFuture<'static, ()>;
+
+    /// Ends what would go on for ever, such as streams that belong to no call. What runs may finish.
+    fn begin_closing(&self);
+
+    /// Ends what is left, and waits for it.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}
+
 /// What a connection is held to.
 struct Bounds {
     header: Duration,
@@ -362,7 +387,7 @@ impl std::fmt::Debug for Listener {
 }
 
 /// Comes when the process is told to end.
-pub(super) async fn told_to_end() {
+async fn told_to_end() {
     let interrupt = async {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending().await

@@ -43,7 +43,7 @@ use self::answer::Answer;
 pub use self::body::HttpBody;
 use self::gauge::Gauge;
 use self::head::{EVENT_STREAM, Head, JSON, Named};
-pub use self::listener::Listener;
+pub use self::listener::{Listener, Served};
 use self::options::HttpOptions;
 pub use self::options::SessionOptions;
 use self::pair::Pairs;
@@ -94,7 +94,7 @@ pub trait ServeHttp: IntoService + Sized {
     #[must_use]
     fn http(self) -> HttpService {
         match self.into_service() {
-            Ok(service) => HttpService::new(service),
+            Ok(service) => HttpService::shared(service),
             Err(problem) => panic!("the server cannot be used: {problem}"),
         }
     }
@@ -110,8 +110,7 @@ pub trait ServeHttp: IntoService + Sized {
     {
         async move {
             let service = self.into_service()?;
-            let listener = Listener::bind(address).await?;
-            listener.until(listener::told_to_end()).serve(HttpService::new(service)).await
+            Listener::bind(address).await?.until_told_to_end().serve(HttpService::shared(service)).await
         }
     }
 }
@@ -121,7 +120,11 @@ impl<T: IntoService> ServeHttp for T {}
 impl HttpService {
     /// Serves a service, with safe defaults.
     pub fn new(service: impl Service) -> Self {
-        Self { service: Arc::new(service), options: Arc::default(), state: Arc::default() }
+        Self::shared(Arc::new(service))
+    }
+
+    fn shared(service: Arc<dyn Service>) -> Self {
+        Self { service, options: Arc::default(), state: Arc::default() }
     }
 
     fn with(mut self, change: impl FnOnce(&mut HttpOptions)) -> Self {
@@ -198,19 +201,8 @@ impl HttpService {
         }
     }
 
-    /// Ends what would go on for ever, such as streams that belong to no call. What runs may finish.
-    pub(crate) fn begin_closing(&self) {
-        self.state.closing.send_replace(true);
-        self.state.pairs.close_all();
-    }
-
-    /// Ends every session.
-    pub(crate) fn close(&self) {
-        self.state.sessions.close_all();
-    }
-
     /// Comes when the server ends, or is no longer served.
-    pub(crate) fn ending(&self) -> BoxFuture<'static, ()> {
+    fn ending(&self) -> BoxFuture<'static, ()> {
         let (ending, closing) = (self.service.ending(), self.closing());
         Box::pin(async move {
             tokio::select! { () = ending => {}, () = closing => {} }
@@ -382,6 +374,22 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let this = self.clone();
         Box::pin(async move { Ok(this.answer(request).await) })
+    }
+}
+
+impl Served for HttpService {
+    fn ending(&self) -> BoxFuture<'static, ()> {
+        self.service.ending()
+    }
+
+    fn begin_closing(&self) {
+        self.state.closing.send_replace(true);
+        self.state.pairs.close_all();
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.state.sessions.close_all();
+        Box::pin(std::future::ready(()))
     }
 }
 

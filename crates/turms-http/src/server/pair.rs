@@ -11,15 +11,15 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
-use bytestring::ByteString;
+use http::StatusCode;
 use http::request::Parts;
-use http::{Extensions, StatusCode};
 use http_body::Body;
 use tokio::io::{AsyncRead, DuplexStream, ReadBuf};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
-use turms_core::{CallFuture, Connection, ConnectionHandle, Context, NotifyFuture, Request, Service};
-use turms_proto::{Ability, Incoming, Lines, RawJson};
+use turms_core::layer::WithExtensions;
+use turms_core::{Connection, ConnectionHandle};
+use turms_proto::{Ability, Incoming, Lines};
 
 use super::answer::{self, Answer};
 use super::body::EventSource;
@@ -88,7 +88,7 @@ impl HttpService {
         let (connection, handle) =
             Connection::server(Posted { queue, piece: Bytes::new() }, written, &versions, options);
         let service = self.service.for_connection(&handle.peer()).unwrap_or_else(|| self.service.clone());
-        let service = Surrounded { service, extensions: Arc::new(extensions_of(parts)) };
+        let service = WithExtensions::new(service, extensions_of(parts));
         let (ending, closing) = (self.service.ending(), handle.clone());
         tokio::spawn(async move {
             let mut running = std::pin::pin!(connection.run(service));
@@ -233,21 +233,5 @@ impl EventSource for PairEvents {
 impl Drop for PairEvents {
     fn drop(&mut self) {
         self.pairs.open().remove(&self.id);
-    }
-}
-
-/// A service whose calls can see the request that opened the stream.
-struct Surrounded {
-    service: Arc<dyn Service>,
-    extensions: Arc<Extensions>,
-}
-
-impl Service for Surrounded {
-    fn call(&self, request: Request, cx: Context) -> CallFuture {
-        self.service.call(request, cx.with_extensions(self.extensions.clone()))
-    }
-
-    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: Context) -> NotifyFuture {
-        self.service.notify(method, params, cx.with_extensions(self.extensions.clone()))
     }
 }

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use turms_client::{Client, ClientBuilder, VersionMemory};
+use turms_core::ServeError;
+use turms_http::Listener;
 use turms_proto::Object;
 use turms_proto::types::ElicitResult;
 use turms_server::{Args, AskError, Context, Elicited, Extension, Headers, Progress, Resource, Router, Server, Tool};
@@ -91,7 +93,7 @@ pub(crate) struct Served {
     pub(crate) address: SocketAddr,
     pub(crate) router: Router,
     pub(crate) running: Running,
-    pub(crate) ended: JoinHandle<std::io::Result<()>>,
+    pub(crate) ended: JoinHandle<Result<(), ServeError>>,
 }
 
 impl Served {
@@ -101,9 +103,10 @@ impl Served {
 
     pub(crate) async fn with(settings: impl FnOnce(WsService) -> WsService) -> Self {
         let (router, running) = server();
-        let listener = settings(router.clone().ws()).bind("127.0.0.1:0").await.unwrap();
+        let listener = Listener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        Self { address, router, running, ended: tokio::spawn(listener.serve()) }
+        let ended = tokio::spawn(listener.serve(settings(router.clone().ws())));
+        Self { address, router, running, ended }
     }
 
     pub(crate) fn connector(&self) -> WsConnector {
