@@ -19,7 +19,8 @@ class Server(uvicorn.Server):
 
 
 def serve(app) -> None:
-    listener = socket.socket()
+    # Named, because asyncio turns Nagle's algorithm off only for sockets that say what they are.
+    listener = socket.socket(proto=socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)
     anyio.run(Server(config).serve, [listener])

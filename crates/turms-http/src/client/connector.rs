@@ -96,7 +96,8 @@ impl HttpConnector {
 
     /// With headers on every request, as [`header`](Self::header).
     #[must_use]
-    pub fn headers(mut self, headers: HeaderMap) -> Self {
+    pub fn headers(mut self, mut headers: HeaderMap) -> Self {
+        headers.values_mut().for_each(|value| value.set_sensitive(true));
         self.headers.extend(headers);
         self
     }

@@ -150,7 +150,7 @@ impl Endpoint {
     pub(super) fn failed(&self, error: reqwest::Error) -> HttpError {
         let (server, unsent) = (self.server(), error.is_connect());
         // The URL may hold a secret.
-        let source = Arc::new(error.without_url());
+        let source: Arc<dyn std::error::Error + Send + Sync> = Arc::new(error.without_url());
         if unsent { HttpError::Connect { server, source } } else { HttpError::Broken { server, source } }
     }
 }

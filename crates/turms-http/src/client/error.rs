@@ -21,7 +21,7 @@ pub enum HttpError {
         server: String,
         /// Why not.
         #[source]
-        source: Arc<reqwest::Error>,
+        source: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// The connection broke after the request was begun.
     #[error("the connection to {server} broke")]
@@ -30,7 +30,7 @@ pub enum HttpError {
         server: String,
         /// How.
         #[source]
-        source: Arc<reqwest::Error>,
+        source: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// An event stream ended before the answer came, and there is no way to go on with it.
     #[error("the event stream ended before the answer came")]
