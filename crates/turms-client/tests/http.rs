@@ -1,0 +1,182 @@
+//! What a client makes of servers over HTTP that lose requests and sessions, or change their mind.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+#[path = "../../turms-http/tests/client/played.rs"]
+#[allow(dead_code, reason = "shared with the tests of the transport, which need more of it")]
+mod played;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use turms_client::{Backoff, Client, ClientBuilder, Retry, Status, Supervision, VersionMemory};
+use turms_http::HttpConnector;
+use turms_proto::ProtocolVersion;
+
+use crate::played::{Played, Received, Reply};
+
+/// How long anything may take that is bound to happen.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn result(request: &Received, result: &Value) -> Reply {
+    Reply::json(200, &json!({ "jsonrpc": "2.0", "id": request.body["id"], "result": result }))
+}
+
+/// A server of 2026-07-28 whose tools answer "done".
+fn modern(request: &Received) -> Reply {
+    let answer = match request.what() {
+        "server/discover" => json!({ "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} } }),
+        _ => json!({ "content": [{ "type": "text", "text": "done" }] }),
+    };
+    let mut answer = answer;
+    answer["resultType"] = json!("complete");
+    result(request, &answer)
+}
+
+/// A server with sessions whose tools answer "done". Each session has another name.
+fn legacy(request: &Received, sessions: &AtomicUsize) -> Reply {
+    match (request.method.as_str(), request.what()) {
+        ("GET", _) => Reply::status(405),
+        ("DELETE", _) => Reply::status(200),
+        (_, "initialize") => {
+            let number = sessions.fetch_add(1, Ordering::Relaxed) + 1;
+            let server = json!({ "name": "played", "version": "1" });
+            let answer = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": server });
+            result(request, &answer).with("Mcp-Session-Id", &format!("session-{number}"))
+        }
+        (_, "tools/call") if request.header("mcp-session-id").is_some() => {
+            result(request, &json!({ "content": [{ "type": "text", "text": "done" }] }))
+        }
+        _ if request.body.get("id").is_none() => Reply::status(202),
+        _ => {
+            let error = json!({ "code": -32000, "message": "Bad Request: Server not initialized" });
+            Reply::json(400, &json!({ "jsonrpc": "2.0", "id": null, "error": error }))
+        }
+    }
+}
+
+fn builder() -> ClientBuilder {
+    Client::builder("test", "1").version_memory(VersionMemory::new())
+}
+
+fn supervised() -> ClientBuilder {
+    let quick = Backoff::new().first(Duration::from_millis(1));
+    builder().supervise(Supervision::new().backoff(quick).retry(Retry::new()))
+}
+
+async fn connect(builder: ClientBuilder, server: &Played) -> Client {
+    builder.connect_to(HttpConnector::new(server.url()).unwrap().no_proxy()).await.unwrap()
+}
+
+fn calls(server: &Played) -> usize {
+    server.asked().iter().filter(|what| *what == "tools/call").count()
+}
+
+/// Answers the first call so, and is a server of 2026-07-28 otherwise.
+async fn failing_once(failure: Reply) -> Played {
+    let first = AtomicBool::new(true);
+    Played::start(move |request| match request.what() {
+        "tools/call" if first.swap(false, Ordering::Relaxed) => failure.clone(),
+        _ => modern(request),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_call_that_is_lost_on_the_way_does_not_end_the_client() {
+    for failure in [Reply::status(503), Reply::broken_events(": half\n\n")] {
+        let server = failing_once(failure).await;
+        let client = connect(builder(), &server).await;
+        let error = client.call_tool("work", ()).await.unwrap_err();
+        assert!(error.is_disconnected() && error.may_have_run(), "{error}");
+        assert_eq!(client.status(), Status::Connected);
+        assert_eq!(client.call_tool("work", ()).await.unwrap().text(), "done");
+    }
+}
+
+#[tokio::test]
+async fn a_supervised_client_repeats_what_is_safe() {
+    let server = failing_once(Reply::status(503)).await;
+    let client = connect(supervised(), &server).await;
+    assert_eq!(client.call_tool("work", ()).safe_to_repeat(true).await.unwrap().text(), "done");
+    assert_eq!(calls(&server), 2);
+
+    let server = failing_once(Reply::status(503)).await;
+    let client = connect(supervised(), &server).await;
+    assert!(client.call_tool("work", ()).await.unwrap_err().may_have_run());
+    assert_eq!(calls(&server), 1);
+}
+
+#[tokio::test]
+async fn a_call_that_meets_the_end_of_its_session_is_made_in_another() {
+    for builder in [builder(), supervised()] {
+        let sessions = AtomicUsize::new(0);
+        let server = Played::start(move |request| match (request.what(), request.header("mcp-session-id")) {
+            ("tools/call", Some("session-1")) => Reply::status(404),
+            _ => legacy(request, &sessions),
+        })
+        .await;
+        let client = connect(builder, &server).await;
+        assert_eq!(client.call_tool("work", ()).await.unwrap().text(), "done");
+        let called: Vec<_> = server.received().into_iter().filter(|request| request.what() == "tools/call").collect();
+        let sessions: Vec<_> = called.iter().map(|call| call.header("mcp-session-id").unwrap()).collect();
+        assert_eq!(sessions, ["session-1", "session-2"]);
+        // A new session begins without the old one's name.
+        assert_eq!(server.wait_for("initialize", 2).await.header("mcp-session-id"), None);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_forgets_every_session_is_not_asked_for_ever() {
+    let sessions = AtomicUsize::new(0);
+    let server = Played::start(move |request| match request.what() {
+        "tools/call" => Reply::status(404),
+        _ => legacy(request, &sessions),
+    })
+    .await;
+    let client = connect(builder(), &server).await;
+    let error = client.call_tool("work", ()).await.unwrap_err();
+    assert!(error.is_disconnected() && !error.may_have_run(), "{error}");
+    assert_eq!(calls(&server), 2);
+}
+
+#[tokio::test]
+async fn what_was_remembered_of_a_server_may_be_wrong() {
+    let memory = VersionMemory::new();
+    let (older, sessions) = (std::sync::Arc::new(AtomicBool::new(false)), AtomicUsize::new(0));
+    let became_older = older.clone();
+    let server = Played::start(move |request| match older.load(Ordering::Relaxed) {
+        true => legacy(request, &sessions),
+        false => modern(request),
+    })
+    .await;
+    let client = connect(builder().version_memory(memory.clone()), &server).await;
+    assert_eq!(client.protocol_version(), Some(ProtocolVersion::V2026_07_28));
+    client.close().await;
+    became_older.store(true, Ordering::Relaxed);
+    let client = connect(builder().version_memory(memory), &server).await;
+    assert_eq!(server.received().len(), 1);
+    assert_eq!(client.call_tool("work", ()).await.unwrap().text(), "done");
+    assert_eq!(client.protocol_version(), Some(ProtocolVersion::V2025_11_25));
+}
+
+#[tokio::test]
+async fn tools_that_cannot_be_called_over_http_are_left_out() {
+    let server = Played::start(|request| match request.what() {
+        "tools/list" => {
+            let tool = |name: &str, header: &str| {
+                let region = json!({ "type": "string", "x-mcp-header": header });
+                json!({ "name": name, "inputSchema": { "type": "object", "properties": { "region": region } } })
+            };
+            let tools = json!([tool("good", "Region"), tool("bad", "no token")]);
+            result(request, &json!({ "resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private" }))
+        }
+        _ => modern(request),
+    })
+    .await;
+    let client = connect(builder(), &server).await;
+    let names: Vec<_> = client.list_tools().await.unwrap().into_iter().map(|tool| tool.name).collect();
+    assert_eq!(names, ["good"]);
+    client.call_tool("good", json!({ "region": "eu" })).await.unwrap();
+    assert_eq!(server.wait_for("tools/call", 1).await.header("mcp-param-region"), Some("eu"));
+}
