@@ -717,6 +717,9 @@ impl Single {
         let ping =
             || Outgoing::new(ByteString::from_static(Ping::NAME), Payload::new(EmptyParams::new())).options(options);
         let find_out = async || {
+            if !live.channel.is_ordered() {
+                return live.channel.batch(vec![ping(), ping()]).await.iter().all(Result::is_ok);
+            }
             tokio::select! {
                 biased;
                 answers = live.channel.batch(vec![ping(), ping()]) => answers.iter().all(Result::is_ok),

@@ -114,6 +114,12 @@ pub trait Channel: Send + Sync + 'static {
     /// Asks several things at once, together if the revision has batches. The answers come in the order of the questions.
     fn batch(&self, requests: Vec<Outgoing>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>>;
 
+    /// Whether the server sees requests in the order in which they are made, so that what it passes over without a word can be
+    /// told by an answer to what came later. Where each has a connection of its own it does not, but refuses in so many words.
+    fn is_ordered(&self) -> bool {
+        true
+    }
+
     /// Tells the server something.
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>>;
 

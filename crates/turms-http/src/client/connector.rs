@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -45,6 +46,8 @@ pub struct HttpConnector {
     socket: Option<PathBuf>,
     client: Brought,
     http: OnceCell<reqwest::Client>,
+    /// Whether the server was last found to speak HTTP+SSE and nothing newer.
+    older: AtomicBool,
 }
 
 /// Which proxies are used.
@@ -83,6 +86,7 @@ impl HttpConnector {
             socket: None,
             client: Brought::No,
             http: OnceCell::new(),
+            older: AtomicBool::new(false),
         })
     }
 
@@ -227,7 +231,17 @@ impl Connector for HttpConnector {
         Box::pin(async move {
             let endpoint = self.endpoint().await;
             let endpoint = endpoint.map_err(|error| ConnectError::unreachable(origin(&self.url), error))?;
-            open::open(Arc::new(endpoint), client, service, self.transport).await
+            let endpoint = Arc::new(endpoint);
+            if self.older.load(Ordering::Relaxed) {
+                match open::open(endpoint.clone(), client.clone(), service.clone(), UrlTransport::Sse).await {
+                    Ok((established, _)) => return Ok(established),
+                    // It may have learnt something newer.
+                    Err(_) => self.older.store(false, Ordering::Relaxed),
+                }
+            }
+            let (established, transport) = open::open(endpoint, client, service, self.transport).await?;
+            self.older.store(transport == UrlTransport::Sse, Ordering::Relaxed);
+            Ok(established)
         })
     }
 

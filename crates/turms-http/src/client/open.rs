@@ -20,16 +20,18 @@ use super::session::{SessionChannel, Waiter, now, session_headers};
 use super::stateless::StatelessChannel;
 use super::{pair, read_rest};
 
-/// Opens a channel in whatever dialect the server understands.
+/// Opens a channel in whatever dialect the server understands, and says over which transport.
 pub(super) async fn open(
     endpoint: Arc<Endpoint>,
     client: ClientOptions,
     service: Arc<dyn Service>,
     transport: UrlTransport,
-) -> Result<Established, ConnectError> {
+) -> Result<(Established, UrlTransport), ConnectError> {
+    let server = endpoint.server();
+    let over_sse = |established| (established, UrlTransport::Sse);
     if transport == UrlTransport::Sse {
-        let server = endpoint.server();
-        return pair::open(endpoint, client, service).await.map_err(|error| error.into_connect(&server));
+        let opened = pair::open(endpoint, client, service).await;
+        return opened.map(over_sse).map_err(|error| error.into_connect(&server));
     }
     let mut opening = Opening {
         limit: client.handshake_timeout,
@@ -40,17 +42,16 @@ pub(super) async fn open(
         refusals: Vec::new(),
     };
     let failed = match opening.run().await {
-        Ok(opened) => return Ok(opening.establish(opened).await),
+        Ok(opened) => return Ok((opening.establish(opened).await, UrlTransport::StreamableHttp)),
         Err(failed) => failed,
     };
-    let Failed::NotUnderstood(refused) = failed else { return Err(failed.into_connect(&endpoint.server())) };
-    let server = endpoint.server();
+    let Failed::NotUnderstood(refused) = failed else { return Err(failed.into_connect(&server)) };
     if transport == UrlTransport::StreamableHttp {
         return Err(opening.refused(refused).into_connect(&server));
     }
     tracing::debug!(target: "turms::client", "the handshake is not understood; trying HTTP+SSE");
     match pair::open(endpoint, client, service).await {
-        Ok(established) => Ok(established),
+        Ok(established) => Ok(over_sse(established)),
         Err(Failed::Http(error)) => {
             opening.refusals.push(("HTTP+SSE", error));
             Err(opening.refused(refused).into_connect(&server))

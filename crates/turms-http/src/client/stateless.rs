@@ -339,6 +339,10 @@ impl Channel for StatelessChannel {
         Box::pin(join_all(requests.into_iter().map(|request| self.exchange(request)).collect()))
     }
 
+    fn is_ordered(&self) -> bool {
+        false
+    }
+
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
         Box::pin(self.tell(notification))
     }

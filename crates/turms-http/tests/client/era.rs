@@ -190,6 +190,29 @@ async fn http_and_sse_carries_both_ways() {
 }
 
 #[tokio::test]
+async fn a_server_of_http_and_sse_is_known_the_next_time() {
+    let answer = || {
+        let server = json!({ "name": "played", "version": "1" });
+        event(&json!({ "jsonrpc": "2.0", "id": 1, "result": {
+            "protocolVersion": "2024-11-05", "capabilities": {}, "serverInfo": server } }))
+    };
+    let server = Played::start(move |request| match (request.method.as_str(), request.path.as_str()) {
+        ("GET", _) => Reply::open_events(&format!("event: endpoint\ndata: /messages\n\n{}", answer())),
+        (_, "/messages") => Reply::status(202),
+        _ => Reply::status(405),
+    })
+    .await;
+    let connector = connector(&server);
+    for times in 1..=2 {
+        let client = connector.connect(options(), Arc::new(Ear::default())).await.unwrap();
+        server.wait_for("notifications/initialized", times).await;
+        client.channel.close().await;
+    }
+    let asked = ["server/discover", "initialize", "GET", "initialize", "notifications/initialized"];
+    assert_eq!(server.asked(), [&asked[..], &asked[2..]].concat());
+}
+
+#[tokio::test]
 async fn messages_of_http_and_sse_are_not_posted_to_another_origin() {
     let server = Played::start(|_| Reply::open_events("event: endpoint\ndata: http://example.com/messages\n\n")).await;
     let connector = connector(&server).transport(UrlTransport::Sse);

@@ -84,6 +84,10 @@ impl Channel for SessionChannel {
         })
     }
 
+    fn is_ordered(&self) -> bool {
+        false
+    }
+
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
         Box::pin(self.0.tell(notification))
     }
