@@ -234,3 +234,32 @@ async fn connections_are_used_again() {
     }
     assert_eq!(server.connections(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_calls_at_once_get_each_its_own_answer() {
+    let server = Played::start(|request| match request.what() {
+        "tools/call" => {
+            let answer = result(request, &json!({ "n": request.body["params"]["n"] }));
+            if request.body["params"]["n"].as_u64().unwrap().is_multiple_of(2) {
+                return Reply::json(200, &answer);
+            }
+            Reply::events(&event(&answer))
+        }
+        _ => legacy(request),
+    })
+    .await;
+    let client = Arc::new(connect(&server).await);
+    let calls: Vec<_> = (0..200)
+        .map(|n| {
+            let client = client.clone();
+            tokio::spawn(async move { (n, ask(&client, "tools/call", &json!({ "n": n })).await.unwrap()) })
+        })
+        .collect();
+    for call in calls {
+        let (n, answer) = call.await.unwrap();
+        assert_eq!(answer, json!({ "n": n }));
+    }
+    let stats = client.channel.stats();
+    // With the handshake, and the probe that was refused.
+    assert_eq!((stats.completed, stats.failed, stats.cancelled), (201, 1, 0));
+}
