@@ -86,7 +86,7 @@ fn assert_counted(messages: &[Value], id: &Value, n: u64) {
     assert_eq!((&answer["id"], &answer["result"]["content"][0]["text"]), (id, &json!(format!("counted to {n}"))));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_thousand_events_come_once_and_in_order_wherever_their_stream_breaks() {
     let fixture = Fixture::start().await;
     for version in SESSIONS {
@@ -100,7 +100,7 @@ async fn a_thousand_events_come_once_and_in_order_wherever_their_stream_breaks()
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn streams_that_break_at_the_same_time_do_not_mix() {
     let fixture = Fixture::start().await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
@@ -164,11 +164,9 @@ async fn a_stream_that_is_taken_up_while_it_goes_on_goes_on() {
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     fixture.traces.steps.add_permits(1);
     let mut stream = session.stream(&fixture, 7, "steps", json!({ "n": 4 })).await;
-    let mut last = String::new();
-    while last.is_empty() || stream.event().await.message().is_none() {
-        // The event before any message carries an id and nothing else.
-        last = if last.is_empty() { stream.event().await.id.unwrap() } else { last };
-    }
+    // The event before any message carries an id and nothing else.
+    let last = stream.event().await.id.unwrap();
+    assert_eq!(progress(&[stream.message().await]), [1]);
     drop(stream);
     let mut stream = fixture.stream(session.resume(&last)).await;
     assert_eq!(progress(&[stream.message().await]), [1]);
@@ -181,6 +179,24 @@ async fn a_stream_that_is_taken_up_while_it_goes_on_goes_on() {
     let rest = stream.rest().await;
     assert_eq!(progress(&rest), [3, 4]);
     assert_eq!(rest[2]["id"], 7);
+}
+
+/// The connection that broke may look alive to the server for a long time.
+#[tokio::test]
+async fn whoever_comes_last_has_the_stream() {
+    let fixture = Fixture::start().await;
+    let session = Session::begin(&fixture, NEWEST_OLDER).await;
+    fixture.traces.steps.add_permits(1);
+    let mut first = session.stream(&fixture, 7, "steps", json!({ "n": 10 })).await;
+    let begin = first.event().await.id.unwrap();
+    let mut last = fixture.stream(session.resume(&begin)).await;
+    assert_eq!(progress(&[last.message().await]), [1]);
+    fixture.traces.steps.add_permits(9);
+    let rest = last.rest().await;
+    assert_eq!(progress(&rest), (2..=10).collect::<Vec<_>>());
+    assert_eq!(rest.last().unwrap()["id"], 7);
+    // The other one ends as well, whatever it has heard.
+    first.rest().await;
 }
 
 /// A question is part of the stream of the call that asks, too.
@@ -205,7 +221,7 @@ fn numbered(n: u64) -> Notification {
     Notification::raw("notifications/test", Some(RawJson::encode(&json!({ "n": n })).unwrap()))
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_standalone_stream_is_taken_up_as_well() {
     let fixture = Fixture::start().await;
     for version in SESSIONS {
