@@ -228,7 +228,7 @@ async fn ids_cannot_be_guessed() {
 
 #[tokio::test]
 async fn a_server_that_ends_ends_its_sessions_and_streams() {
-    let fixture = Fixture::start().await;
+    let fixture = Fixture::at(|listener| listener.drain_timeout(Duration::from_millis(200))).await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     let standalone = fixture.stream(session.get()).await;
     let mut waiting = session.stream(&fixture, 7, "wait", json!({})).await;
