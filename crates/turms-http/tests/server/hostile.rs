@@ -68,6 +68,80 @@ async fn a_client_that_never_reads_its_stream_is_not_remembered_forever() {
     assert_serves(&fixture).await;
 }
 
+/// Nobody is waited for who has gone, and to go is not to cancel.
+#[tokio::test]
+async fn a_call_that_waits_for_a_reader_goes_on_when_the_reader_goes() {
+    let fixture = Fixture::start().await;
+    let session = Session::begin(&fixture, NEWEST_OLDER).await;
+    let flood = crate::dialog::call(1, "flood", json!({ "n": 2_000, "bytes": 16 * 1024 }));
+    let mut connection = fixture.connect().await;
+    connection.send(&session.post(crate::dialog::with_progress(flood, 1))).await;
+    eventually("a flood", async || fixture.traces.said.load(Ordering::SeqCst) > 100).await;
+    drop(connection);
+    eventually("the end of the call", async || fixture.traces.ended.load(Ordering::SeqCst) == 1).await;
+    assert_eq!(fixture.traces.said.load(Ordering::SeqCst), 2_000, "it was not cancelled");
+}
+
+#[tokio::test]
+async fn a_call_that_waits_for_a_reader_can_be_cancelled() {
+    let fixture = Fixture::start().await;
+    let session = Session::begin(&fixture, NEWEST_OLDER).await;
+    for (n, end) in ["cancelled", "deleted"].into_iter().enumerate() {
+        let flood = crate::dialog::call(1, "flood", json!({ "n": 1_000_000, "bytes": 16 * 1024 }));
+        let mut connection = fixture.connect().await;
+        connection.send(&session.post(crate::dialog::with_progress(flood, 1))).await;
+        eventually("a flood", async || fixture.traces.begun.load(Ordering::SeqCst) == n + 1).await;
+        if end == "cancelled" {
+            let params = json!({ "requestId": 1 });
+            let body = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params });
+            fixture.send(session.post(&body)).await.assert_accepted();
+        } else {
+            fixture.send(session.delete()).await;
+        }
+        eventually("the end of the call", async || fixture.traces.ended.load(Ordering::SeqCst) == n + 1).await;
+    }
+}
+
+/// What nobody has read for too long is lost, but not the session.
+#[tokio::test]
+async fn whoever_has_missed_too_much_can_begin_to_listen_anew() {
+    let fixture = Fixture::start().await;
+    let session = Session::begin(&fixture, NEWEST_OLDER).await;
+    let unread = fixture.stream(session.get()).await;
+    let much = turms_proto::RawJson::encode(&json!({ "much": "x".repeat(16 * 1024) })).unwrap();
+    let notification = turms_proto::Notification::raw("notifications/test", Some(much));
+    for _ in 0..2_000 {
+        fixture.handle.notify(&notification);
+    }
+    drop(unread);
+    let mut stream = fixture.stream(session.get()).await;
+    session.call(&fixture, "grow", json!({})).await;
+    let mut heard = stream.message().await;
+    while heard["method"] == "notifications/test" {
+        heard = stream.message().await;
+    }
+    assert_eq!(heard["method"], "notifications/tools/list_changed");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_client_of_the_first_revision_that_never_reads_costs_little() {
+    let fixture = Fixture::start().await;
+    let before = memory();
+    let mut unread = fixture.stream(Request::get().path("/sse")).await;
+    let endpoint = unread.event().await.data.unwrap();
+    let path = format!("/{}", endpoint.trim_start_matches('/'));
+    let post = |body: serde_json::Value| Request::post(body).path(&path);
+    fixture.send(post(crate::dialog::initialize("2024-11-05"))).await;
+    unread.message().await;
+    fixture.send(post(crate::dialog::notification("notifications/initialized"))).await;
+    let flood = crate::dialog::call(1, "flood", json!({ "n": 32 * 1024, "bytes": 16 * 1024 }));
+    fixture.send(post(crate::dialog::with_progress(flood, 1))).await;
+    assert_bounded_while(&fixture, before).await;
+    drop(unread);
+    eventually("the end of the call", async || fixture.traces.ended.load(Ordering::SeqCst) == 1).await;
+}
+
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_client_that_never_reads_its_standalone_stream_costs_little() {

@@ -7,7 +7,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use turms_http::{HttpService, ServeHttp as _, SessionOptions};
 
-use crate::dialog::{NEWEST_OLDER, Session, call, initialize, notification, request, with_progress};
+use crate::dialog::{
+    NEWEST_OLDER, Session, call, initialize, modern, modern_call, notification, request, with_progress,
+};
 use crate::fixture::{Fixture, server};
 use crate::in_process::{ask, ask_as, open};
 use crate::wire::Request;
@@ -160,6 +162,76 @@ async fn streams_of_somebody_else_cannot_be_taken_up() {
     let own = begin(&service, Some("bob")).await;
     let stolen = ask_as(&service, &own.resume(&first), Some("bob")).await;
     assert!(!String::from_utf8_lossy(&stolen.body).contains("secret"), "{stolen}");
+}
+
+/// The endpoint is a secret, but not the only thing that is asked for.
+#[tokio::test]
+async fn messages_of_strangers_are_not_taken_in_the_first_revision_either() {
+    let service = service(SessionOptions::new());
+    let (head, body) = open(&service, &Request::get().path("/sse"), Some("ann")).await;
+    assert_eq!(head.status, 200);
+    let mut body = std::pin::pin!(body);
+    let frame = std::future::poll_fn(|task| http_body::Body::poll_frame(body.as_mut(), task)).await.unwrap().unwrap();
+    let first = String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap();
+    let endpoint = first.lines().find_map(|line| line.strip_prefix("data:")).unwrap().trim();
+    let post = Request::post(initialize("2024-11-05")).path(format!("/{}", endpoint.trim_start_matches('/')));
+    for stranger in [Some("bob"), None] {
+        let refused = ask_as(&service, &post, stranger).await;
+        assert!(matches!(refused.status(), 403 | 404), "{refused}");
+    }
+    assert_eq!(ask_as(&service, &post, Some("ann")).await.status() / 100, 2);
+}
+
+/// The id of one kind of session is none of the other.
+#[tokio::test]
+async fn sessions_of_both_transports_are_not_mixed_up() {
+    let fixture = Fixture::start().await;
+    let session = Session::begin(&fixture, NEWEST_OLDER).await;
+    let mut old = fixture.stream(Request::get().path("/sse")).await;
+    let endpoint = old.event().await.data.unwrap();
+    let (path, query) = endpoint.split_once('?').unwrap();
+    let (name, id) = query.split_once('=').unwrap();
+    let as_new = Session { id: id.to_owned(), version: NEWEST_OLDER };
+    assert_eq!(fixture.send(as_new.post(request(2, "ping", None))).await.status(), 404);
+    assert_eq!(fixture.send(as_new.delete()).await.status(), 404);
+    let as_old = format!("/{}?{name}={}", path.trim_start_matches('/'), session.id);
+    let refused = fixture.send(Request::post(request(2, "ping", None)).path(as_old)).await;
+    assert!(matches!(refused.status(), 400 | 404), "{refused}");
+}
+
+/// What was asked of one is not answered by another, in the newest revision either.
+#[tokio::test]
+async fn the_state_of_a_request_is_of_whoever_made_it() {
+    let service = service(SessionOptions::new());
+    let asked = ask_as(&service, &modern_call(1, "greet", json!({})), Some("ann")).await.result();
+    let (key, _) = asked["inputRequests"].as_object().unwrap().iter().next().unwrap();
+    let params = |tool: &str| {
+        let answers = json!({ key: { "action": "accept", "content": { "name": "Ann" } } });
+        json!({ "name": tool, "arguments": {}, "inputResponses": answers, "requestState": asked["requestState"] })
+    };
+    let retry = modern(2, "tools/call", params("greet"));
+    for stranger in [Some("bob"), None] {
+        let refused = ask_as(&service, &retry, stranger).await;
+        assert_eq!(refused.json()["error"]["code"], -32602, "{refused}");
+    }
+    let other = ask_as(&service, &modern(3, "tools/call", params("who")), Some("ann")).await;
+    assert_eq!(other.json()["error"]["code"], -32602, "the state of another tool: {other}");
+    assert_eq!(ask_as(&service, &retry, Some("ann")).await.text(), "Hello, Ann!");
+}
+
+#[tokio::test]
+async fn an_id_that_is_in_use_is_not_used_again() {
+    let fixture = Fixture::start().await;
+    let session = Session::begin(&fixture, NEWEST_OLDER).await;
+    fixture.traces.steps.add_permits(1);
+    let mut first = session.stream(&fixture, 7, "steps", json!({ "n": 3 })).await;
+    first.message().await;
+    let second = fixture.send(session.post(call(7, "add", json!({ "a": 1, "b": 2 })))).await;
+    assert!(matches!(second.status(), 200 | 400), "{second}");
+    // Whatever becomes of the second, the first goes on.
+    fixture.traces.steps.add_permits(2);
+    let rest = first.rest().await;
+    assert_eq!(rest.last().unwrap()["result"]["content"][0]["text"], "counted to 3", "{rest:?}");
 }
 
 #[tokio::test]
