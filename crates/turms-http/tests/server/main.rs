@@ -16,6 +16,8 @@ mod raw;
 mod resume;
 mod sessions;
 mod stores;
+#[cfg(feature = "tls")]
+mod tls;
 mod wire;
 
 use std::time::Duration;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http_body::Body as _;
 use serde_json::json;
 use turms_core::BoxFuture;
 use turms_core::store::{
@@ -11,9 +12,10 @@ use turms_core::store::{
 use turms_http::{HttpService, SessionOptions};
 
 use crate::dialog::{NEWEST_OLDER, Session, call, initialize, progress, request, with_progress};
-use crate::fixture::Fixture;
-use crate::in_process::ask;
+use crate::fixture::{Fixture, Traces, server};
+use crate::in_process::{ask, open};
 use crate::sessions::{MINUTE, begin, pass, ping, service};
+use crate::soon;
 use crate::wire::{Request, Response};
 
 fn memory() -> (Arc<MemorySessions>, Arc<MemoryEvents>) {
@@ -65,6 +67,53 @@ async fn a_session_is_taken_up_where_it_was_not_begun() {
     assert_eq!(ask(&two, &session.delete()).await.status() / 100, 2);
     assert_eq!(ping(&two, &session).await, 404);
     assert_eq!(ping(&one, &session).await, 404);
+}
+
+/// The call goes on where it was begun; what it says is heard wherever the client has gone.
+#[tokio::test]
+async fn a_call_that_still_runs_is_followed_from_another_place() {
+    let (sessions, events) = memory();
+    let traces = Arc::<Traces>::default();
+    let place = || {
+        let options = SessionOptions::new().store(Shared(sessions.clone())).events(Shared(events.clone()));
+        server(&traces).http().sessions(options)
+    };
+    let (one, two) = (place(), place());
+    let session = begin(&one, None).await;
+    traces.steps.add_permits(1);
+    let steps = session.post(with_progress(call(7, "steps", json!({ "n": 4 })), 7));
+    let (head, body) = open(&one, &steps, None).await;
+    assert_eq!(head.status, 200);
+    let mut body = Box::pin(body);
+    let frame = std::future::poll_fn(|task| body.as_mut().poll_frame(task)).await.unwrap().unwrap();
+    let first = String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap();
+    let mut last = first.lines().find_map(|line| line.strip_prefix("id:")).unwrap().trim().to_owned();
+    drop(body);
+    let following = async {
+        let mut messages = Vec::new();
+        // A stream may end before the answer comes; then it is taken up again.
+        while messages.last().is_none_or(|message: &serde_json::Value| message.get("id").is_none()) {
+            let more = ask(&two, &session.resume(&last)).await;
+            for event in more.events() {
+                messages.extend(event.message());
+                last = event.id.unwrap_or(last);
+            }
+            tokio::task::yield_now().await;
+        }
+        messages
+    };
+    let going_on = async {
+        for _ in 0..3 {
+            tokio::task::yield_now().await;
+            traces.steps.add_permits(1);
+        }
+    };
+    let (messages, ()) = soon("the answer", async { tokio::join!(following, going_on) }).await;
+    let heard = progress(&messages);
+    // The first piece may have held the first step already.
+    let begin = heard[0];
+    assert!(begin <= 2, "{heard:?}");
+    assert_eq!(heard, (begin..=4).collect::<Vec<_>>());
 }
 
 /// The ids of both would be the same if each counted its streams by itself.
