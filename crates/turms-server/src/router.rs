@@ -466,7 +466,15 @@ fn check_param_headers(tool: &Tool, arguments: Option<&Object>, context: &Contex
         return Ok(());
     };
     let Some(headers) = context.extension::<HeaderMap>() else { return Ok(()) };
-    let arguments = arguments.and_then(|arguments| serde_json::from_str(arguments.as_str()).ok()).unwrap_or_default();
+    let arguments = match arguments.map(|arguments| serde_json::from_str(arguments.as_str())) {
+        Some(Ok(arguments)) => arguments,
+        // What cannot be read cannot be compared, such as a number beyond all numbers.
+        Some(Err(error)) => {
+            let message = format!("the arguments cannot be compared with the headers that repeat them: {error}");
+            return Err(ErrorObject::new(ErrorCode::HEADER_MISMATCH, message));
+        }
+        None => serde_json::Value::Null,
+    };
     params
         .check(&arguments, |name| lookup_header(headers, name))
         .map_err(|mismatch| ErrorObject::new(ErrorCode::HEADER_MISMATCH, mismatch.to_string()))

@@ -115,7 +115,8 @@ impl MemoryEvents {
             let own = state.sessions.get(session).map_or(0, |log| log.bytes) + cost;
             let largest = state.sessions.iter().max_by_key(|(_, log)| log.bytes);
             match largest.map(|(id, log)| (id.clone(), log.bytes)) {
-                Some((id, bytes)) if bytes >= own => Self::shrink(&mut state, &id, cost),
+                // More than is needed now, so that the largest is not looked for each time.
+                Some((id, bytes)) if bytes >= own => Self::shrink(&mut state, &id, cost.max(bytes / 8)),
                 _ => Self::shrink(&mut state, session, cost),
             }
             if state.bytes + cost > self.in_all {
@@ -188,11 +189,15 @@ impl EventStore for MemoryEvents {
         let mut state = self.state();
         let State { sessions, bytes } = &mut *state;
         if let Some(log) = sessions.get_mut(session) {
-            let before = log.bytes;
             log.forgotten.remove(&stream);
-            log.events.retain(|(of, _)| *of != stream);
-            log.bytes = log.events.iter().map(|(_, event)| event.data.len() + OVERHEAD).sum();
-            *bytes -= before - log.bytes;
+            let mut freed = 0;
+            log.events.retain(|(of, event)| {
+                let stays = *of != stream;
+                freed += if stays { 0 } else { event.data.len() + OVERHEAD };
+                stays
+            });
+            log.bytes -= freed;
+            *bytes -= freed;
             if log.events.is_empty() && log.forgotten.is_empty() {
                 sessions.remove(session);
             }

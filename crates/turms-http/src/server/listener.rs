@@ -25,6 +25,7 @@ use turms_core::{BoxFuture, ServeError};
 
 use super::PeerAddress;
 use super::activity::{Activity, Watched};
+use super::options::bounded;
 use super::stall::Stall;
 
 /// Listens at an address and serves whoever comes, over HTTP/1.1 and HTTP/2.
@@ -136,27 +137,28 @@ impl Listener {
         self
     }
 
-    /// How many connections there may be at once; more have to wait.
+    /// How many connections there may be at once; more have to wait. One that was upgraded, to WebSocket for example, does not
+    /// count any more.
     pub fn max_connections(mut self, max: usize) -> Self {
-        self.max_connections = max;
+        self.max_connections = max.min(Semaphore::MAX_PERMITS);
         self
     }
 
     /// How long the head of a request may take to arrive, and a connection may be idle: 30 seconds unless said otherwise.
     pub fn header_timeout(mut self, timeout: Duration) -> Self {
-        self.door.header_timeout = timeout;
+        self.door.header_timeout = bounded(timeout);
         self
     }
 
     /// How long a client may leave what was written to it unread: 60 seconds unless said otherwise.
     pub fn write_timeout(mut self, timeout: Duration) -> Self {
-        self.door.write_timeout = timeout;
+        self.door.write_timeout = bounded(timeout);
         self
     }
 
     /// How long what runs may take to finish in the end: 10 seconds unless said otherwise.
     pub fn drain_timeout(mut self, timeout: Duration) -> Self {
-        self.drain_timeout = timeout;
+        self.drain_timeout = bounded(timeout);
         self
     }
 

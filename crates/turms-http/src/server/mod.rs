@@ -8,6 +8,7 @@ mod cors;
 mod gauge;
 mod head;
 mod intake;
+mod keep_alive;
 mod listener;
 mod options;
 mod pair;
@@ -153,16 +154,18 @@ impl HttpService {
     /// How long a body may take to arrive: 30 seconds unless said otherwise.
     #[must_use]
     pub fn body_timeout(self, timeout: Duration) -> Self {
-        self.with(|options| options.body_timeout = timeout)
+        self.with(|options| options.body_timeout = options::bounded(timeout))
     }
 
     /// How long an event stream may be quiet before a comment shows that it is alive: 15 seconds unless said otherwise.
     #[must_use]
     pub fn keep_alive(self, period: Duration) -> Self {
-        self.with(|options| options.keep_alive = period)
+        self.with(|options| options.keep_alive = options::bounded(period))
     }
 
-    /// How many event streams may be open at once, whoever reads them; more are refused.
+    /// How many event streams may be open at once, whoever reads them; more are refused. 16 384 unless said otherwise.
+    ///
+    /// There is no bound for each client: whoever cannot be trusted with all of them needs a proxy that has one.
     #[must_use]
     pub fn max_streams(self, max: usize) -> Self {
         self.with(|options| options.max_streams = max)
@@ -201,8 +204,8 @@ impl HttpService {
         }
     }
 
-    /// Comes when the server ends, or is no longer served.
-    fn ending(&self) -> BoxFuture<'static, ()> {
+    /// Comes when the server ends, or its listener does.
+    fn no_longer_served(&self) -> BoxFuture<'static, ()> {
         let (ending, closing) = (self.service.ending(), self.closing());
         Box::pin(async move {
             tokio::select! { () = ending => {}, () = closing => {} }

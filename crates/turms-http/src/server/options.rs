@@ -51,7 +51,9 @@ pub struct SessionOptions {
     pub(super) max_streams: usize,
     pub(super) max_in_flight: usize,
     pub(super) retention: Duration,
-    pub(super) store: Arc<dyn SessionStore>,
+    store: Option<Arc<dyn SessionStore>>,
+    /// The store if none was given.
+    memory: OnceLock<Arc<dyn SessionStore>>,
     pub(super) events: Arc<dyn EventStore>,
     start: OnceLock<Instant>,
 }
@@ -68,7 +70,8 @@ impl SessionOptions {
             max_streams: 256,
             max_in_flight: 1024,
             retention: Duration::from_secs(5 * 60),
-            store: Arc::new(MemorySessions::new(Self::MAX)),
+            store: None,
+            memory: OnceLock::new(),
             events: Arc::new(MemoryEvents::new(4 * 1024 * 1024, 256 * 1024 * 1024)),
             start: OnceLock::new(),
         }
@@ -79,16 +82,41 @@ impl SessionOptions {
         self.start.get_or_init(Instant::now).elapsed().as_millis() as u64
     }
 
+    pub(super) fn session_store(&self) -> &dyn SessionStore {
+        match &self.store {
+            Some(store) => &**store,
+            None => &**self.memory.get_or_init(|| Arc::new(MemorySessions::new(self.max))),
+        }
+    }
+
+    /// How often the store hears that a session is used.
+    pub(super) fn touch_period(&self) -> Duration {
+        self.idle / 8
+    }
+
+    /// How long the store is to keep a session of which it hears nothing: it does not hear of every use.
+    pub(super) fn kept(&self) -> Duration {
+        self.idle + self.touch_period()
+    }
+
+    /// Tells the store that a session is used; false if it does not know the session any more.
+    pub(super) async fn touch(&self, id: &str) -> bool {
+        // A store that fails now has not forgotten the session.
+        self.session_store().touch(id, self.kept()).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the store cannot be told that a session is used");
+            true
+        })
+    }
+
     /// How long a session is kept that nobody uses. An open stream and a running call are uses.
     pub fn idle(mut self, idle: Duration) -> Self {
-        self.idle = idle;
+        self.idle = bounded(idle);
         self
     }
 
-    /// How many sessions there may be; more are refused. Replaces the store of sessions by one in memory.
+    /// How many sessions this process may have; more are refused.
     pub fn max(mut self, max: usize) -> Self {
         self.max = max;
-        self.store = Arc::new(MemorySessions::new(max));
         self
     }
 
@@ -106,13 +134,13 @@ impl SessionOptions {
 
     /// How long the events of a stream that has ended are kept for clients that missed them.
     pub fn retention(mut self, retention: Duration) -> Self {
-        self.retention = retention;
+        self.retention = bounded(retention);
         self
     }
 
     /// Keeps sessions elsewhere, so that another process can take them up.
     pub fn store(mut self, store: impl SessionStore) -> Self {
-        self.store = Arc::new(store);
+        self.store = Some(Arc::new(store));
         self
     }
 
@@ -121,6 +149,13 @@ impl SessionOptions {
         self.events = Arc::new(events);
         self
     }
+}
+
+/// Longer than this is for ever. Clocks cannot be asked for much more.
+const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+pub(super) fn bounded(time: Duration) -> Duration {
+    time.min(FOR_EVER)
 }
 
 impl Default for SessionOptions {

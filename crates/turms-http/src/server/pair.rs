@@ -8,7 +8,6 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll};
-use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
 use http::StatusCode;
@@ -16,17 +15,17 @@ use http::request::Parts;
 use http_body::Body;
 use tokio::io::{AsyncRead, DuplexStream, ReadBuf};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, Sleep};
 use turms_core::layer::WithExtensions;
-use turms_core::{Connection, ConnectionHandle};
+use turms_core::{Connection, ConnectionHandle, Principal};
 use turms_proto::{Ability, Incoming, Lines};
 
 use super::answer::{self, Answer};
 use super::body::EventSource;
 use super::gauge::Permit;
 use super::head::{self, EVENT_STREAM};
+use super::keep_alive::KeepAlive;
 use super::session::new_id;
-use super::{HttpService, extensions_of, intake, principal_of};
+use super::{HttpService, extensions_of, intake};
 use crate::sse;
 
 /// The name that the session goes by in the address to post to.
@@ -56,7 +55,7 @@ pub(super) struct Pairs(Mutex<HashMap<String, Pair>>);
 struct Pair {
     posted: mpsc::Sender<Bytes>,
     connection: ConnectionHandle,
-    principal: Option<String>,
+    principal: Option<Principal>,
 }
 
 impl Pairs {
@@ -76,15 +75,17 @@ impl HttpService {
             let message = "this address opens a stream of events: send \"Accept: text/event-stream\"";
             return answer::refuse(StatusCode::NOT_ACCEPTABLE, message);
         }
+        if *self.state.closing.borrow() {
+            return answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, "the server is ending");
+        }
         let Some(permit) = self.state.streams.take(self.options.max_streams) else {
             return answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, "too many streams are open");
         };
-        let principal = principal_of(&parts);
+        let principal = parts.extensions.get::<Principal>().cloned();
         let id = new_id();
-        let (posted, queue) = mpsc::channel(64);
+        let (posted, queue) = mpsc::channel(1);
         let (written, events) = tokio::io::duplex(64 * 1024);
         let versions: Vec<_> = self.service.versions().iter().copied().filter(|v| v.has(Ability::Handshake)).collect();
-        let limit = options.line_limit;
         let (connection, handle) =
             Connection::server(Posted { queue, piece: Bytes::new() }, written, &versions, options);
         let service = self.service.for_connection(&handle.peer()).unwrap_or_else(|| self.service.clone());
@@ -102,15 +103,14 @@ impl HttpService {
         let mut begin = Vec::new();
         sse::write_event(&mut begin, Some("endpoint"), None, format!("messages?{SESSION}{id}").as_bytes());
         self.state.pairs.open().insert(id.clone(), Pair { posted, connection: handle, principal });
-        let period = self.options.keep_alive;
         answer::events(PairEvents {
             pairs: self.state.pairs.clone(),
             id,
             begin: Some(begin.into()),
             events,
-            lines: Lines::new(limit.max(64 * 1024) * 4),
-            keep_alive: Box::pin(tokio::time::sleep(period)),
-            period,
+            // How long they may be is for those to say who write them.
+            lines: Lines::new(usize::MAX),
+            keep_alive: KeepAlive::new(self.options.keep_alive),
             _permit: permit,
         })
     }
@@ -126,7 +126,7 @@ impl HttpService {
             return answer::refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, message);
         }
         let open = session_in(&parts).and_then(|id| self.state.pairs.open().get(id).cloned());
-        let Some(pair) = open.filter(|pair| pair.principal == principal_of(&parts)) else {
+        let Some(pair) = open.filter(|pair| pair.principal.as_ref() == parts.extensions.get::<Principal>()) else {
             return answer::refuse(StatusCode::NOT_FOUND, "there is no such session: its stream has ended");
         };
         let bytes = match intake::read(body, self.options.body_limit, self.options.body_timeout).await {
@@ -195,8 +195,7 @@ struct PairEvents {
     begin: Option<Bytes>,
     events: DuplexStream,
     lines: Lines,
-    keep_alive: Pin<Box<Sleep>>,
-    period: Duration,
+    keep_alive: KeepAlive,
     _permit: Permit,
 }
 
@@ -212,7 +211,7 @@ impl EventSource for PairEvents {
                 sse::write_event(&mut piece, Some("message"), None, &line);
             }
             if !piece.is_empty() {
-                this.keep_alive.as_mut().reset(Instant::now() + this.period);
+                this.keep_alive.reset();
                 return Poll::Ready(Some(piece.into()));
             }
             let buffer = this.lines.buffer();
@@ -222,11 +221,7 @@ impl EventSource for PairEvents {
                 Poll::Pending => break,
             }
         }
-        if this.keep_alive.as_mut().poll(task).is_ready() {
-            this.keep_alive.as_mut().reset(Instant::now() + this.period);
-            return Poll::Ready(Some(Bytes::from_static(sse::KEEP_ALIVE)));
-        }
-        Poll::Pending
+        this.keep_alive.poll(task).map(|comment| Some(Bytes::from_static(comment)))
     }
 }
 

@@ -10,11 +10,11 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::{Instant, Sleep};
 use turms_core::{BoxFuture, CallFuture, Guarded, Outcome};
 
 use super::body::EventSource;
 use super::gauge::Permit;
+use super::keep_alive::KeepAlive;
 use super::voice::Voice;
 use crate::sse;
 
@@ -45,10 +45,9 @@ pub(super) struct SingleCall {
     call: Option<Guarded>,
     voice: Arc<Voice>,
     finish: Option<Finish>,
-    keep_alive: Pin<Box<Sleep>>,
-    period: Duration,
-    /// When to end without an answer, for calls that would go on for ever.
-    ending: Option<BoxFuture<'static, ()>>,
+    keep_alive: KeepAlive,
+    /// When and with what to end calls that would go on for ever.
+    ending: Option<(BoxFuture<'static, ()>, Outcome)>,
     _permit: Permit,
 }
 
@@ -63,15 +62,25 @@ impl SingleCall {
         permit: Permit,
         finish: impl FnOnce(Outcome) -> Vec<u8> + Send + 'static,
     ) -> Self {
-        let keep_alive = Box::pin(tokio::time::sleep(period));
+        let keep_alive = KeepAlive::new(period);
         let finish: Option<Finish> = Some(Box::new(finish));
-        Self { call: Some(call), voice, finish, keep_alive, period, ending: None, _permit: permit }
+        Self { call: Some(call), voice, finish, keep_alive, ending: None, _permit: permit }
     }
 
-    /// Ends without an answer when this comes.
-    pub(super) fn until(mut self, ending: Option<BoxFuture<'static, ()>>) -> Self {
+    /// Ends with an answer of ours when this comes.
+    pub(super) fn until(mut self, ending: Option<(BoxFuture<'static, ()>, Outcome)>) -> Self {
         self.ending = ending;
         self
+    }
+}
+
+impl SingleCall {
+    fn poll_ending(&mut self, task: &mut TaskContext<'_>) -> Option<Outcome> {
+        let (ending, _) = self.ending.as_mut()?;
+        match ending.as_mut().poll(task) {
+            Poll::Ready(()) => self.ending.take().map(|(_, outcome)| outcome),
+            Poll::Pending => None,
+        }
     }
 }
 
@@ -79,36 +88,26 @@ impl EventSource for SingleCall {
     fn poll_piece(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Option<Bytes>> {
         let this = &mut *self;
         // What the handler says while it is polled goes out before its answer.
-        let answered = match this.call.as_mut().map(|call| Pin::new(call).poll(task)) {
-            Some(Poll::Ready(outcome)) => {
-                this.call = None;
-                this.finish.take().map(|finish| finish(outcome))
-            }
-            Some(Poll::Pending) => None,
+        let outcome = match this.call.as_mut().map(|call| Pin::new(call).poll(task)) {
+            Some(Poll::Ready(outcome)) => Some(outcome),
+            Some(Poll::Pending) => this.poll_ending(task),
             None => return Poll::Ready(None),
         };
         let mut piece = match this.voice.poll_heard(task) {
             Poll::Ready(bytes) => Vec::from(bytes),
             Poll::Pending => Vec::new(),
         };
-        if let Some(answer) = answered {
-            sse::write_event(&mut piece, None, None, &answer);
+        if let Some(outcome) = outcome {
+            this.call = None;
+            if let Some(finish) = this.finish.take() {
+                sse::write_event(&mut piece, None, None, &finish(outcome));
+            }
         }
         if !piece.is_empty() {
-            this.keep_alive.as_mut().reset(Instant::now() + this.period);
+            this.keep_alive.reset();
             return Poll::Ready(Some(piece.into()));
         }
-        if let Some(ending) = &mut this.ending
-            && ending.as_mut().poll(task).is_ready()
-        {
-            this.call = None;
-            return Poll::Ready(None);
-        }
-        if this.keep_alive.as_mut().poll(task).is_ready() {
-            this.keep_alive.as_mut().reset(Instant::now() + this.period);
-            return Poll::Ready(Some(Bytes::from_static(sse::KEEP_ALIVE)));
-        }
-        Poll::Pending
+        this.keep_alive.poll(task).map(|comment| Some(Bytes::from_static(comment)))
     }
 }
 

@@ -9,10 +9,11 @@ use turms_core::{
 };
 use turms_proto::header::{HeaderLookup, HeaderMismatch, check_method, check_name, check_version, name_member};
 use turms_proto::method::Method;
+use turms_proto::revision::tag_subscription;
 use turms_proto::session::{Claim, Dialect};
 use turms_proto::types::{
-    CallTool, Complete, GetPrompt, ListPrompts, ListResourceTemplates, ListResources, ListTools, Listen, Meta,
-    ReadResource,
+    CallTool, Complete, GetPrompt, ListPrompts, ListResourceTemplates, ListResources, ListTools, Listen, ListenResult,
+    Meta, ReadResource,
 };
 use turms_proto::{ErrorCode, ErrorObject, Incoming, Message, ProtocolVersion, RawJson, RequestId};
 
@@ -88,7 +89,7 @@ impl HttpService {
             }
             First::Word(call) => match self.state.streams.take(self.options.max_streams) {
                 Some(permit) => {
-                    let ending = (*method == *Listen::NAME).then(|| self.closing());
+                    let ending = (*method == *Listen::NAME).then(|| (self.closing(), Ok(end_of_listening(&id))));
                     let finish = move |outcome| written(&id, lower_outcome(outcome, &method, version));
                     let call = SingleCall::new(call, voice, self.options.keep_alive, permit, finish);
                     answer::events(call.until(ending))
@@ -112,6 +113,12 @@ impl HttpService {
         GuardedNotify::new(|| self.service.notify(notification.method, notification.params, cx)).await;
         answer::empty(StatusCode::ACCEPTED)
     }
+}
+
+/// The answer to a listen request that the server ends (basic/patterns/subscriptions of 2026-07-28).
+fn end_of_listening(id: &RequestId) -> Payload {
+    let meta = tag_subscription(None, id).member("_meta").and_then(|meta| meta.as_object());
+    Payload::new(ListenResult::new().meta(meta.map(Meta::from).unwrap_or_default()))
 }
 
 pub(super) fn meta_of(params: Option<&RawJson>) -> Option<Meta> {

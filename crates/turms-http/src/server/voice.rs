@@ -40,7 +40,11 @@ impl Voice {
             return Poll::Ready(false);
         }
         if said.bytes >= Self::LIMIT {
-            said.speakers.extend(speaker.cloned());
+            if let Some(speaker) = speaker
+                && !said.speakers.iter().any(|waiting| waiting.will_wake(speaker))
+            {
+                said.speakers.push(speaker.clone());
+            }
             return Poll::Pending;
         }
         let mut json = Vec::new();

@@ -14,6 +14,7 @@ mod limits;
 mod listener;
 mod raw;
 mod resume;
+mod review;
 mod sessions;
 mod stores;
 #[cfg(feature = "tls")]

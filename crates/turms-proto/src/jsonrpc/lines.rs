@@ -87,7 +87,7 @@ impl Lines {
         }
         self.searched = self.buffer.len();
         // One more byte may be a carriage return.
-        if self.buffer.len() > self.limit + 1 {
+        if self.buffer.len() > self.limit.saturating_add(1) {
             self.refusing = true;
             self.buffer = BytesMut::new();
             self.searched = 0;

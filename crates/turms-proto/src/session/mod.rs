@@ -186,6 +186,12 @@ impl<T> Session<T> {
         self.running.len()
     }
 
+    /// Whether a request of the peer's has not been answered, nor given up.
+    #[must_use]
+    pub fn is_running(&self, ticket: &Ticket) -> bool {
+        self.running.holds(ticket)
+    }
+
     /// What the request `id` was made with.
     #[must_use]
     pub fn owner(&self, id: &RequestId) -> Option<&T> {

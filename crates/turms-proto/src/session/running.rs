@@ -73,6 +73,10 @@ impl Running {
         self.entries.contains_key(id)
     }
 
+    pub(super) fn holds(&self, ticket: &Ticket) -> bool {
+        self.entries.get(&ticket.id).is_some_and(|entry| entry.serial == ticket.serial)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }

@@ -8,91 +8,100 @@ use std::task::Poll;
 use http::{Extensions, StatusCode};
 use turms_core::{Context, Guarded, GuardedNotify, Outcome, Payload, Peer, Request, lower_outcome, write_outcome};
 use turms_proto::session::{Call, Dialect, Event, Reply, Ticket};
-use turms_proto::{ErrorCode, ErrorObject, Incoming, Message, Notification, Response};
+use turms_proto::{Ability, ErrorCode, ErrorObject, Incoming, Message, Notification, Response};
 
 use super::link::{EventStream, Route, SessionLink};
 use super::stream::StreamKind;
-use super::{HttpSession, Running, State, settle};
+use super::{HttpSession, Running, settle};
 use crate::server::answer::{self, Answer};
 use crate::server::stateless::meta_of;
 
 /// How one POST is answered.
-pub(super) enum Turnout {
+pub(super) enum Reaction {
     /// There is nothing to answer.
     Nothing,
     /// All at once.
     Said(Answer),
     /// By what follows on a stream.
     Stream(u64),
+    /// The session has ended meanwhile.
+    Gone,
 }
 
-/// One POST: the stream that its calls share if they need one, and what they have answered so far.
+/// One POST: the stream that its calls share if they need one, and what was answered at once.
 struct Post {
     route: Route,
     extensions: Arc<Extensions>,
     is_batch: bool,
-    answer: Option<Finished>,
-}
-
-/// An answer on its way out.
-enum Finished {
-    One(Vec<u8>, StatusCode),
-    Batch(Vec<Response>),
+    answers: Vec<Vec<u8>>,
+    status: StatusCode,
 }
 
 impl HttpSession {
     /// Takes what one POST held, and begins what it asks for.
-    pub(super) async fn receive(self: &Arc<Self>, incoming: Incoming, extensions: Extensions) -> Turnout {
-        let is_batch = matches!(incoming, Incoming::Batch(_));
-        let events: Vec<_> = {
-            let mut state = self.state();
-            state.protocol.receive(Ok(incoming), tokio::time::Instant::now().into_std());
-            std::iter::from_fn(|| state.protocol.next_event()).collect()
-        };
-        let mut post = Post { route: Route::call(), extensions: Arc::new(extensions), is_batch, answer: None };
-        // The batch that a call was given up of, if that was what it waited for.
-        let mut given_up = None;
+    pub(super) async fn receive(self: &Arc<Self>, incoming: Incoming, extensions: Extensions) -> Reaction {
+        let has_batches = self.state().protocol.agreed().is_some_and(|version| version.has(Ability::Batching));
+        let is_batch = has_batches && matches!(incoming, Incoming::Batch(_));
+        let Some(events) = self.take(incoming, is_batch) else { return Reaction::Gone };
+        let (route, extensions) = (Route::call(), Arc::new(extensions));
+        let mut post = Post { route, extensions, is_batch, answers: Vec::new(), status: StatusCode::OK };
         for event in events {
             match event {
                 Event::Request(call) => self.begin(*call, &mut post).await,
-                Event::Notification(notification) => self.hear(notification, &post).await,
-                Event::Send(Message::Response(response)) => post.answer = Some(refused(&response)),
-                Event::SendBatch(responses) => match given_up.take() {
-                    Some(stream) => self.push_all(&mut self.state(), stream, &responses),
-                    None => post.answer = Some(Finished::Batch(responses)),
-                },
+                Event::Notification(notification) => self.hear(notification, &mut post).await,
+                Event::Send(Message::Response(response)) => self.refuse(response, &mut post),
                 Event::Send(message) => {
                     // It waits until somebody listens.
                     let _ = self.say(&Route::Standalone, &message, None);
                 }
-                Event::Cancelled { ticket, .. } => given_up = self.cancel(&ticket),
+                Event::Cancelled { ticket, .. } => self.cancel(&ticket),
                 event => settle(event),
             }
         }
-        self.turn_out(post)
+        self.react(post)
     }
 
-    /// What was answered at once is the answer, unless something was said on a stream before.
-    fn turn_out(&self, post: Post) -> Turnout {
+    /// Messages of a batch are taken one by one: over HTTP they have a stream in common, and nothing else.
+    fn take(&self, incoming: Incoming, is_batch: bool) -> Option<Vec<Event<super::Waiter>>> {
+        let now = tokio::time::Instant::now().into_std();
         let mut state = self.state();
-        match (post.answer, post.route.stream()) {
-            (None, None) => Turnout::Nothing,
-            (None, Some(stream)) => Turnout::Stream(stream),
-            (Some(Finished::One(message, status)), None) => Turnout::Said(answer::json(status, message)),
-            (Some(Finished::One(message, _)), Some(stream)) => {
-                self.push(&mut state, stream, message, true);
-                Turnout::Stream(stream)
-            }
-            (Some(Finished::Batch(responses)), None) => {
-                let mut message = Vec::new();
-                state.protocol.encode_batch(&responses, &mut message);
-                Turnout::Said(answer::json(StatusCode::OK, message))
-            }
-            (Some(Finished::Batch(responses)), Some(stream)) => {
-                self.push_all(&mut state, stream, &responses);
-                Turnout::Stream(stream)
-            }
+        if !state.is_open {
+            return None;
         }
+        match incoming {
+            Incoming::Batch(messages) if is_batch => {
+                for message in messages {
+                    state.protocol.receive(message.map(Incoming::One), now);
+                }
+            }
+            // The session says what is wrong with a batch in other revisions.
+            incoming => state.protocol.receive(Ok(incoming), now),
+        }
+        Some(std::iter::from_fn(|| state.protocol.next_event()).collect())
+    }
+
+    fn react(&self, post: Post) -> Reaction {
+        let Route::Call(stream) = &post.route else { return Reaction::Nothing };
+        // If no stream was needed until now, what a handler says after its answer belongs to no call: no stream has this number.
+        let stream = *stream.get_or_init(|| 0);
+        if stream == 0 {
+            return match post.answers.len() {
+                0 => Reaction::Nothing,
+                _ if post.is_batch => Reaction::Said(answer::json(StatusCode::OK, joined(&post.answers))),
+                _ => Reaction::Said(answer::json(post.status, joined_one(post.answers))),
+            };
+        }
+        {
+            let mut state = self.state();
+            let mut left = post.answers.len();
+            for answer in post.answers {
+                left -= 1;
+                state.answer_on(stream, answer, left);
+            }
+            state.end_if_done(stream);
+        }
+        self.keep(stream);
+        Reaction::Stream(stream)
     }
 
     async fn begin(self: &Arc<Self>, call: Call, post: &mut Post) {
@@ -100,10 +109,9 @@ impl HttpSession {
         let (method, params) = (request.method, request.params);
         if self.state().protocol.running() > self.options.max_in_flight {
             let error = ErrorObject::internal("too many requests in flight: wait for answers before asking more");
-            post.answer = self.finish(&ticket, &method, dialect, Err(error)).or_else(|| post.answer.take());
-            return;
+            return post.answers.extend(self.finish(&ticket, &method, dialect, Err(error)));
         }
-        let mut cx = Context::new(dialect, Peer::new(SessionLink::new(Arc::downgrade(self), post.route.clone())))
+        let mut cx = Context::new(dialect, Peer::new(SessionLink::new(self.me.clone(), post.route.clone())))
             .with_id(ticket.id().clone())
             .with_meta(meta_of(params.as_ref()))
             .with_extensions(post.extensions.clone());
@@ -112,110 +120,135 @@ impl HttpSession {
         let mut call = Guarded::call(|| self.service.call(Request::raw(method.clone(), params), cx));
         // Most calls answer at once and need neither a task nor a stream.
         match poll_fn(|task| Poll::Ready(Pin::new(&mut call).poll(task))).await {
-            Poll::Ready(outcome) => {
-                post.answer = self.finish(&ticket, &method, dialect, outcome).or_else(|| post.answer.take());
-            }
+            Poll::Ready(outcome) => post.answers.extend(self.finish(&ticket, &method, dialect, outcome)),
             Poll::Pending => {
                 let mut state = self.state();
+                // It may have been given up while it was polled.
+                if !state.is_open || !state.protocol.is_running(&ticket) {
+                    return;
+                }
                 let Route::Call(stream) = &post.route else { return };
                 let stream = *stream.get_or_init(|| state.open_stream(StreamKind::Call));
-                let (session, key, is_batch) = (self.clone(), ticket.clone(), post.is_batch);
+                if let Some(open) = state.streams.get_mut(&stream) {
+                    open.calls += 1;
+                }
+                let (session, key) = (self.clone(), ticket.clone());
                 // The task cannot end before it is noted down: it needs the lock for that.
                 let task = tokio::spawn(async move {
                     let outcome = call.await;
                     session.complete(&ticket, &method, dialect, outcome);
                 });
-                state.tasks.insert(key, Running { task: task.abort_handle(), stream, is_batch });
+                state.tasks.insert(key, Running { task: task.abort_handle(), stream });
             }
         }
     }
 
-    /// Hearing may take a while; nobody waits for it.
-    async fn hear(self: &Arc<Self>, notification: Notification, post: &Post) {
+    /// Hearing may take a while; nobody waits for it, but there are not any number of them.
+    async fn hear(self: &Arc<Self>, notification: Notification, post: &mut Post) {
         let Some(version) = self.state().protocol.agreed() else { return };
-        let peer = Peer::new(SessionLink::new(Arc::downgrade(self), Route::Standalone));
+        let peer = Peer::new(SessionLink::new(self.me.clone(), Route::Standalone));
         let cx = Context::new(Dialect::Handshake(version), peer)
             .with_meta(meta_of(notification.params.as_ref()))
             .with_extensions(post.extensions.clone());
+        if self.state().hearing as usize >= self.options.max_in_flight {
+            tracing::debug!(method = &*notification.method, "a notification is passed over: too many are being heard");
+            return;
+        }
         let mut hearing = GuardedNotify::new(|| self.service.notify(notification.method, notification.params, cx));
         if poll_fn(|task| Poll::Ready(Pin::new(&mut hearing).poll(task))).await.is_pending() {
-            tokio::spawn(hearing);
+            let heard = Heard::new(self.clone());
+            tokio::spawn(async move {
+                hearing.await;
+                drop(heard);
+            });
         }
     }
 
-    /// A call has ended: the answer that is due now, if any is.
-    fn finish(&self, ticket: &Ticket, method: &str, dialect: Dialect, outcome: Outcome) -> Option<Finished> {
-        let outcome = lower_outcome(outcome, method, dialect.version());
-        let mut state = self.state();
-        let to = state.protocol.reply(ticket, outcome.is_ok());
-        match to.reply() {
-            Reply::Send => {
-                let mut message = Vec::with_capacity(256);
-                write_outcome(&mut message, ticket.id(), outcome);
-                Some(Finished::One(message, StatusCode::OK))
-            }
-            Reply::Collect => {
-                let outcome = outcome
-                    .and_then(|payload| payload.into_raw().map_err(|error| ErrorObject::internal(error.to_string())));
-                state.protocol.collect(to, Response::new(ticket.id().clone(), outcome));
-                match state.protocol.next_event() {
-                    Some(Event::SendBatch(responses)) => Some(Finished::Batch(responses)),
-                    _ => None,
-                }
-            }
-            _ => None,
+    /// What was refused before anybody was asked. What is wrong with the request as such is an error of HTTP, too.
+    fn refuse(&self, response: Response, post: &mut Post) {
+        if let Err(error) = &response.outcome
+            && matches!(error.code, ErrorCode::INVALID_REQUEST | ErrorCode::PARSE_ERROR)
+        {
+            post.status = StatusCode::BAD_REQUEST;
         }
+        let mut message = Vec::new();
+        self.state().protocol.encode(&Message::Response(response), &mut message);
+        post.answers.push(message);
+    }
+
+    /// A call has ended: the answer, if one is still wanted.
+    fn finish(&self, ticket: &Ticket, method: &str, dialect: Dialect, outcome: Outcome) -> Option<Vec<u8>> {
+        let outcome = lower_outcome(outcome, method, dialect.version());
+        let is_wanted = self.state().protocol.reply(ticket, outcome.is_ok()).reply() == Reply::Send;
+        is_wanted.then(|| written(ticket, outcome))
     }
 
     /// A call that ran as a task has ended.
     fn complete(&self, ticket: &Ticket, method: &str, dialect: Dialect, outcome: Outcome) {
-        let Some(running) = self.state().tasks.remove(ticket) else { return };
-        let finished = self.finish(ticket, method, dialect, outcome);
-        self.touch();
-        let mut state = self.state();
-        match finished {
-            Some(Finished::One(message, _)) => self.push(&mut state, running.stream, message, true),
-            Some(Finished::Batch(responses)) => self.push_all(&mut state, running.stream, &responses),
-            None if running.is_batch => {}
-            None => self.end_stream(&mut state, running.stream),
+        let outcome = lower_outcome(outcome, method, dialect.version());
+        let is_ok = outcome.is_ok();
+        let message = written(ticket, outcome);
+        let stream = {
+            let mut state = self.state();
+            let Some(running) = state.tasks.remove(ticket) else { return };
+            if let Some(stream) = state.streams.get_mut(&running.stream) {
+                stream.calls = stream.calls.saturating_sub(1);
+            }
+            if state.protocol.reply(ticket, is_ok).reply() == Reply::Send {
+                state.answer_on(running.stream, message, 0);
+            }
+            state.end_if_done(running.stream);
+            running.stream
+        };
+        self.note_use();
+        self.keep(stream);
+        if self.has_many_ended() {
+            self.forget_streams();
         }
     }
 
-    /// Answers of a batch one by one, the stream's last: clients that read events expect one message in each.
-    fn push_all(&self, state: &mut State, stream: u64, responses: &[Response]) {
-        if responses.is_empty() {
-            self.end_stream(state, stream);
-        }
-        for (index, response) in responses.iter().enumerate() {
-            let mut data = Vec::new();
-            response.encode(&mut data);
-            self.push(state, stream, data, index + 1 == responses.len());
-        }
-    }
-
-    /// The client does not wait for this answer any more: the call ends, and no answer comes. The stream of the batch that it
-    /// is of, if it is of one.
-    fn cancel(&self, ticket: &Ticket) -> Option<u64> {
+    /// The client does not wait for this answer any more: the call ends, and no answer comes.
+    fn cancel(&self, ticket: &Ticket) {
         let mut state = self.state();
-        let running = state.tasks.remove(ticket)?;
+        let Some(running) = state.tasks.remove(ticket) else { return };
         running.task.abort();
-        if running.is_batch {
-            return Some(running.stream);
+        if let Some(stream) = state.streams.get_mut(&running.stream) {
+            stream.calls = stream.calls.saturating_sub(1);
         }
-        self.end_stream(&mut state, running.stream);
-        None
+        state.end_if_done(running.stream);
     }
 }
 
-/// What was refused before anybody was asked. What is wrong with the request as such is an error of HTTP, too.
-fn refused(response: &Response) -> Finished {
-    let mut message = Vec::new();
-    response.encode(&mut message);
-    let status = match &response.outcome {
-        Err(error) if matches!(error.code, ErrorCode::INVALID_REQUEST | ErrorCode::PARSE_ERROR) => {
-            StatusCode::BAD_REQUEST
-        }
-        _ => StatusCode::OK,
-    };
-    Finished::One(message, status)
+fn written(ticket: &Ticket, outcome: Outcome) -> Vec<u8> {
+    let mut message = Vec::with_capacity(256);
+    write_outcome(&mut message, ticket.id(), outcome);
+    message
+}
+
+fn joined(answers: &[Vec<u8>]) -> Vec<u8> {
+    let mut all = vec![b'['];
+    all.extend_from_slice(&answers.join(&b','));
+    all.push(b']');
+    all
+}
+
+fn joined_one(answers: Vec<Vec<u8>>) -> Vec<u8> {
+    answers.into_iter().next().unwrap_or_default()
+}
+
+/// A notification that is being heard.
+struct Heard(Arc<HttpSession>);
+
+impl Heard {
+    fn new(session: Arc<HttpSession>) -> Self {
+        session.state().hearing += 1;
+        Self(session)
+    }
+}
+
+impl Drop for Heard {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.hearing = state.hearing.saturating_sub(1);
+    }
 }

@@ -1,6 +1,7 @@
 //! The client of a session, as handlers see it.
 
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::Poll;
 use std::time::Duration;
@@ -8,9 +9,10 @@ use std::time::Duration;
 use bytestring::ByteString;
 use tokio::sync::oneshot;
 use turms_core::{BoxFuture, Link, PeerError};
-use turms_proto::session::{RequestError, RequestOptions};
+use turms_proto::session::{Event, RequestError, RequestOptions};
 use turms_proto::{Message, Notification, RawJson, RequestId};
 
+use super::stream::StreamKind;
 use super::{HttpSession, settle};
 
 /// Where a message to the client goes.
@@ -25,14 +27,6 @@ pub(super) enum Route {
 impl Route {
     pub(super) fn call() -> Self {
         Self::Call(Arc::default())
-    }
-
-    /// The stream, if it was opened.
-    pub(super) fn stream(&self) -> Option<u64> {
-        match self {
-            Self::Standalone => None,
-            Self::Call(stream) => stream.get().copied(),
-        }
     }
 }
 
@@ -57,15 +51,20 @@ impl SessionLink {
     async fn tell(&self, notification: Notification) -> Result<(), PeerError> {
         let session = self.session()?;
         let message = Message::Notification(notification);
-        let said = poll_fn(|task| session.say(&self.route, &message, Some(task)));
-        let said = match tokio::time::timeout(Self::PATIENCE, said).await {
-            Ok(said) => said,
-            Err(_) => {
-                session.send_reader_away(&self.route);
-                matches!(session.say(&self.route, &message, None), Poll::Ready(true))
-            }
+        let mut said = pin!(poll_fn(|task| session.say(&self.route, &message, Some(task))));
+        // Most are said at once and need no timer.
+        let first = poll_fn(|task| Poll::Ready(said.as_mut().poll(task))).await;
+        let is_said = match first {
+            Poll::Ready(is_said) => is_said,
+            Poll::Pending => match tokio::time::timeout(Self::PATIENCE, said).await {
+                Ok(is_said) => is_said,
+                Err(_) => {
+                    session.send_reader_away(&self.route);
+                    matches!(session.say(&self.route, &message, None), Poll::Ready(true))
+                }
+            },
         };
-        said.then_some(()).ok_or(PeerError::Closed)
+        is_said.then_some(()).ok_or(PeerError::Closed)
     }
 
     async fn ask(
@@ -78,17 +77,23 @@ impl SessionLink {
         let (reply, answer) = oneshot::channel();
         let id = session.ask(&self.route, method, params, options, reply)?;
         let mut forget = Forget { session: &session, route: &self.route, id: Some(id) };
-        let answer = async { answer.await.unwrap_or(Err(RequestError::Closed)) };
-        let outcome = match options.timeout {
-            Some(limit) => match tokio::time::timeout(limit, answer).await {
-                Ok(outcome) => outcome,
-                Err(_) => return Err(RequestError::TimedOut(limit).into()),
-            },
-            None => answer.await,
+        let mut answer = pin!(answer);
+        let outcome = loop {
+            let deadline = session.state().protocol.next_deadline();
+            let deadline = deadline.map_or_else(far_away, tokio::time::Instant::from_std);
+            tokio::select! {
+                answer = &mut answer => break answer.unwrap_or(Err(RequestError::Closed)),
+                // Whose time is over knows the session: a report of progress may have moved it.
+                () = tokio::time::sleep_until(deadline) => session.expire(&self.route),
+            }
         };
         forget.id = None;
         Ok(outcome?)
     }
+}
+
+fn far_away() -> tokio::time::Instant {
+    tokio::time::Instant::now() + Duration::from_secs(24 * 60 * 60)
 }
 
 impl Link for SessionLink {
@@ -97,7 +102,8 @@ impl Link for SessionLink {
     }
 
     fn try_notify(&self, notification: Notification) -> bool {
-        self.session().is_ok_and(|session| matches!(session.notify(&self.route, notification), Poll::Ready(true)))
+        let message = Message::Notification(notification);
+        self.session().is_ok_and(|session| matches!(session.say(&self.route, &message, None), Poll::Ready(true)))
     }
 
     fn request(
@@ -111,6 +117,7 @@ impl Link for SessionLink {
 }
 
 impl HttpSession {
+    /// Asks the client something, however much it has not read yet: it may be waiting to be asked.
     fn ask(
         &self,
         route: &Route,
@@ -119,46 +126,53 @@ impl HttpSession {
         options: RequestOptions,
         reply: super::Waiter,
     ) -> Result<RequestId, PeerError> {
-        let mut state = self.state();
         let now = tokio::time::Instant::now().into_std();
-        let request = state.protocol.request(method, params, options, reply, now)?;
-        let id = request.id.clone();
-        let stream = self.stream_of(&mut state, route);
-        let mut data = Vec::new();
-        state.protocol.encode(&Message::Request(request), &mut data);
-        self.push(&mut state, stream, data, false);
+        let (id, stream) = {
+            let mut state = self.state();
+            let request = state.protocol.request(method, params, options, reply, now)?;
+            let mut data = Vec::new();
+            request.encode(&mut data);
+            let (stream, open) = state.stream_of(route);
+            open.push(data, false);
+            (request.id, stream)
+        };
+        self.keep(stream);
         Ok(id)
     }
 
     /// Nobody waits for the answer to a question any more: the client is told so.
     fn forget(&self, route: &Route, id: &RequestId) {
-        let mut told = Vec::new();
+        self.change(route, |protocol| drop(protocol.cancel(id, None)));
+    }
+
+    /// Gives up the questions whose time is over.
+    fn expire(&self, route: &Route) {
+        let now = tokio::time::Instant::now().into_std();
+        self.change(route, |protocol| protocol.expire(now));
+    }
+
+    /// Does something with the protocol's session, and says what comes of it.
+    fn change(&self, route: &Route, change: impl FnOnce(&mut turms_proto::session::Session<super::Waiter>)) {
         let events: Vec<_> = {
             let mut state = self.state();
-            state.protocol.cancel(id, None);
+            change(&mut state.protocol);
             std::iter::from_fn(|| state.protocol.next_event()).collect()
         };
         for event in events {
             match event {
-                turms_proto::session::Event::Send(message) => told.push(message),
+                // If the client reads nothing, it will find out when it answers.
+                Event::Send(message) => drop(self.say(route, &message, None)),
                 event => settle(event),
             }
-        }
-        for message in told {
-            // If the client reads nothing, it will find out when it answers.
-            let _ = self.say(route, &message, None);
         }
     }
 
     /// A reader that takes nothing is treated as one that has gone.
     fn send_reader_away(&self, route: &Route) {
+        tracing::debug!("a client does not read its stream: it is treated as gone");
         let mut state = self.state();
-        let stream = self.stream_of(&mut state, route);
-        if let Some(stream) = state.streams.get_mut(&stream)
-            && stream.drop_reader()
-        {
-            state.readers = state.readers.saturating_sub(1);
-        }
+        let (_, stream) = state.stream_of(route);
+        stream.detach(None);
     }
 }
 
@@ -196,20 +210,17 @@ impl EventStream {
     pub fn hang_up(&self, retry: Duration) -> bool {
         let Some(session) = self.session.upgrade().filter(|session| session.can_poll()) else { return false };
         let mut state = session.state();
-        let stream = session.stream_of(&mut state, &self.route);
-        match state.streams.get_mut(&stream) {
+        // Once it has answered, a call has no stream.
+        let stream = match &self.route {
+            Route::Call(stream) => *stream.get_or_init(|| state.open_stream(StreamKind::Call)),
+            Route::Standalone => 0,
+        };
+        match state.streams.get_mut(&stream).filter(|stream| !stream.has_ended()) {
             Some(stream) => {
                 stream.hang_up(retry);
                 true
             }
             None => false,
         }
-    }
-}
-
-impl std::fmt::Debug for HttpSession {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The id is as good as a password.
-        f.debug_struct("HttpSession").finish_non_exhaustive()
     }
 }

@@ -1,35 +1,39 @@
 //! Sessions of clients of 2025-03-26 to 2025-11-25.
 //!
 //! A session is a small record: no task and no channel exist for it until something needs one. A call that is not answered at
-//! once outlives its connection, so it runs as a task, and what it says goes to the event store, from which any later
-//! connection takes it up.
+//! once outlives its connection, so it runs as a task, and what it says goes to the event store, from which a later connection
+//! takes it up.
+//!
+//! The lock of a session is held for one message and never while a handler, a store or a log is called: each of them may lead
+//! back to the session.
 
 mod alone;
 mod call;
 mod link;
+mod reader;
 mod serve;
 mod sessions;
+mod speech;
 mod stream;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::task::{Context as TaskContext, Poll, Waker};
+use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
-use turms_core::store::{SessionRecord, StoredEvent};
+use turms_core::store::SessionRecord;
 use turms_core::{Peer, Service};
 use turms_proto::session::{Event, RequestError, Session, Status, Ticket};
-use turms_proto::{Ability, Message, Notification, ProtocolVersion, RawJson};
+use turms_proto::{Ability, ProtocolVersion, RawJson};
 
 pub use self::link::EventStream;
 use self::link::{Route, SessionLink};
 pub(super) use self::serve::new_id;
 pub(super) use self::sessions::Sessions;
-use self::stream::{Stream, StreamKind};
+use self::stream::Stream;
 use super::options::SessionOptions;
 
 /// Who waits for the answer to a question of ours.
@@ -55,8 +59,11 @@ struct State {
     /// The streams that have ended, oldest first.
     ended: VecDeque<u64>,
     tasks: HashMap<Ticket, Running>,
-    last_reader: u64,
-    readers: usize,
+    /// How many notifications are being heard.
+    hearing: u32,
+    last_reader: u32,
+    /// How many connections read streams of it.
+    readers: u32,
     is_open: bool,
 }
 
@@ -64,7 +71,6 @@ struct State {
 struct Running {
     task: AbortHandle,
     stream: u64,
-    is_batch: bool,
 }
 
 impl HttpSession {
@@ -106,6 +112,7 @@ impl HttpSession {
                 last_stream: first_stream(),
                 ended: VecDeque::new(),
                 tasks: HashMap::new(),
+                hearing: 0,
                 last_reader: 0,
                 readers: 0,
                 is_open: true,
@@ -137,196 +144,70 @@ impl HttpSession {
         self.record.get().is_some_and(|record| record.version.has(Ability::SsePolling))
     }
 
-    /// Takes note that it is used; true if the store should hear of it.
-    fn touch(&self) -> bool {
-        let now = self.options.clock();
-        self.used.store(now, Ordering::Relaxed);
-        // Telling the store a few times in a life is enough.
-        let due = self.options.idle.as_millis() as u64 / 8;
-        let touched = self.touched.load(Ordering::Relaxed);
-        now.saturating_sub(touched) >= due
-            && self.touched.compare_exchange(touched, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    fn note_use(&self) {
+        self.used.store(self.options.clock(), Ordering::Relaxed);
+    }
+
+    /// Whether the store should hear that the session is used; true once. A few times in the life of a session is enough.
+    fn is_touch_due(&self) -> bool {
+        let (now, touched) = (self.options.clock(), self.touched.load(Ordering::Relaxed));
+        let is_due = now.saturating_sub(touched) >= self.options.touch_period().as_millis() as u64;
+        is_due && self.touched.compare_exchange(touched, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Whether a stream of it is read or a call of it runs.
     fn is_busy(&self) -> bool {
         let state = self.state();
-        state.readers > 0 || !state.tasks.is_empty()
+        !state.tasks.is_empty() || state.streams.values().any(Stream::is_read)
     }
 
     /// Gives back what it does not need if it was not used for a while. In use, it would only be taken again.
     fn rest(&self, unused: Duration) {
-        if self.options.clock().saturating_sub(self.used.load(Ordering::Relaxed)) >= unused.as_millis() as u64 {
+        if self.unused_for() >= unused {
             let mut state = self.state();
             state.protocol.rest();
             state.tasks.shrink_to_fit();
         }
     }
 
+    fn unused_for(&self) -> Duration {
+        Duration::from_millis(self.options.clock().saturating_sub(self.used.load(Ordering::Relaxed)))
+    }
+
     /// Whether nobody has used it for too long. Whoever has begun to shake hands and never finished has less time.
     fn is_expired(&self) -> bool {
         const UNFINISHED: Duration = Duration::from_secs(60);
         if self.is_busy() {
-            self.used.store(self.options.clock(), Ordering::Relaxed);
+            self.note_use();
             return false;
         }
-        let finished = self.state().protocol.status() == Status::Ready;
-        let idle = if finished { self.options.idle } else { self.options.idle.min(UNFINISHED) };
-        self.options.clock().saturating_sub(self.used.load(Ordering::Relaxed)) >= idle.as_millis() as u64
-    }
-
-    /// Forgets streams that ended long ago.
-    fn forget_streams(&self) -> Vec<u64> {
-        let mut state = self.state();
-        let retention = self.options.retention;
-        let is_old = |stream: &Stream| stream.has_no_reader() && stream.ended_before(retention);
-        let old = state.ended.iter().take_while(|id| state.streams.get(id).is_none_or(is_old)).count();
-        let old: Vec<u64> = state.ended.drain(..old).collect();
-        state.ended.shrink_to_fit();
-        for id in &old {
-            state.streams.remove(id);
-        }
-        old
-    }
-
-    /// A stream has ended. So many that ended before it are kept for clients that missed something, but not all.
-    fn note_ended(&self, state: &mut State, stream: u64) {
-        const KEPT: usize = 64;
-        state.ended.push_back(stream);
-        while state.ended.len() > KEPT {
-            let Some(oldest) = state.ended.pop_front() else { return };
-            state.streams.remove(&oldest);
-            let (events, id) = (self.options.events.clone(), self.id.clone());
-            now_or_later(async move {
-                // What the store cannot forget now goes with the session.
-                let _ = events.remove_stream(&id, oldest).await;
-            });
-        }
+        let has_finished = self.state().protocol.status() == Status::Ready;
+        let idle = if has_finished { self.options.idle } else { self.options.idle.min(UNFINISHED) };
+        self.unused_for() >= idle
     }
 
     /// Ends it: calls are given up, streams end, whoever waits for an answer hears that there will be none.
     fn close(&self) {
-        let events: Vec<_> = {
+        let (events, streams): (Vec<_>, _) = {
             let mut state = self.state();
             state.is_open = false;
             state.protocol.close();
             for (_, running) in state.tasks.drain() {
                 running.task.abort();
             }
-            for (_, mut stream) in std::mem::take(&mut state.streams) {
-                stream.wake_all();
-            }
-            std::iter::from_fn(|| state.protocol.next_event()).collect()
+            state.ended.clear();
+            let streams = std::mem::take(&mut state.streams);
+            (std::iter::from_fn(|| state.protocol.next_event()).collect(), streams)
         };
+        streams.into_values().for_each(|mut stream| stream.wake_all());
         events.into_iter().for_each(settle);
-    }
-
-    /// Says something on a stream of its own choice; what it is told while the client does not listen is kept for it.
-    fn say(&self, route: &Route, message: &Message, waits: Option<&mut TaskContext<'_>>) -> Poll<bool> {
-        let mut state = self.state();
-        if !state.is_open {
-            return Poll::Ready(false);
-        }
-        let stream = self.stream_of(&mut state, route);
-        if let Some(open) = state.streams.get_mut(&stream)
-            && open.is_behind()
-        {
-            return match waits {
-                Some(task) => {
-                    open.wait(task.waker());
-                    Poll::Pending
-                }
-                None => Poll::Ready(false),
-            };
-        }
-        let mut data = Vec::new();
-        state.protocol.encode(message, &mut data);
-        self.push(&mut state, stream, data, false);
-        Poll::Ready(true)
-    }
-
-    fn notify(&self, route: &Route, notification: Notification) -> Poll<bool> {
-        self.say(route, &Message::Notification(notification), None)
-    }
-
-    /// The stream that something belongs on: that of its call while that is open, or one that belongs to none.
-    fn stream_of(&self, state: &mut State, route: &Route) -> u64 {
-        match route {
-            Route::Call(call) => {
-                let stream = *call.get_or_init(|| state.open_stream(StreamKind::Call));
-                match state.streams.get(&stream) {
-                    Some(open) if !open.has_ended() => stream,
-                    _ => state.standalone(),
-                }
-            }
-            Route::Standalone => state.standalone(),
-        }
-    }
-
-    /// Adds an event to a stream, and wakes its reader once it is kept.
-    fn push(&self, state: &mut State, stream: u64, data: Vec<u8>, is_last: bool) {
-        let Some(open) = state.streams.get_mut(&stream) else { return };
-        let number = open.number(data.len(), is_last);
-        let mut event = StoredEvent::new(number, Bytes::from(data));
-        event.is_last = is_last;
-        let same = event.clone();
-        let (events, id) = (self.options.events.clone(), self.id.clone());
-        let mut keeping = Box::pin(async move { events.append(&id, stream, event).await });
-        match keeping.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())) {
-            Poll::Ready(Ok(())) => open.kept(number),
-            Poll::Ready(Err(error)) => {
-                tracing::warn!(%error, "an event cannot be kept");
-                open.not_kept(same);
-            }
-            // A store that is far away takes its time; nobody waits for it here.
-            Poll::Pending => {
-                let session = self.me.clone();
-                tokio::spawn(async move {
-                    let kept = keeping.await;
-                    if let Some(session) = session.upgrade()
-                        && let Some(open) = session.state().streams.get_mut(&stream)
-                    {
-                        match kept {
-                            Ok(()) => open.kept(number),
-                            Err(error) => {
-                                tracing::warn!(%error, "an event cannot be kept");
-                                open.not_kept(same);
-                            }
-                        }
-                    }
-                });
-            }
-        }
-        if is_last {
-            self.note_ended(state, stream);
-        }
-    }
-
-    /// Ends a stream without an answer.
-    fn end_stream(&self, state: &mut State, stream: u64) {
-        if let Some(open) = state.streams.get_mut(&stream)
-            && open.end()
-        {
-            self.note_ended(state, stream);
-        }
     }
 }
 
-impl State {
-    fn open_stream(&mut self, kind: StreamKind) -> u64 {
-        self.last_stream += 1;
-        self.streams.insert(self.last_stream, Stream::new(kind));
-        self.last_stream
-    }
-
-    /// The stream for what belongs to no call: one that is read, or the oldest of those that are not, where it waits.
-    fn standalone(&mut self) -> u64 {
-        let mut standing = self.streams.iter().filter(|(_, stream)| stream.kind() == StreamKind::Standalone);
-        let read = standing.clone().find(|(_, stream)| !stream.has_no_reader());
-        match read.or_else(|| standing.next()) {
-            Some((id, _)) => *id,
-            None => self.open_stream(StreamKind::Standalone),
-        }
+impl std::fmt::Debug for HttpSession {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The id is as good as a password.
+        f.debug_struct("HttpSession").finish_non_exhaustive()
     }
 }
 

@@ -14,9 +14,11 @@ use turms_proto::types::{Initialize, Initialized};
 use turms_proto::{Ability, ErrorObject, Incoming, Message, ProtocolVersion, RawJson, RequestId};
 
 use super::HttpSession;
-use super::call::Turnout;
-use super::stream::{EventReader, Stream, StreamKind, parse_event_id};
+use super::call::Reaction;
+use super::reader::{Begin, EventReader, parse_event_id};
+use super::stream::{Stream, StreamKind};
 use crate::server::answer::{self, Answer};
+use crate::server::gauge::Permit;
 use crate::server::head::{EVENT_STREAM, Head, Named, accepts, single};
 use crate::server::options::SessionOptions;
 use crate::server::{HttpService, extensions_of, header_value, principal_of};
@@ -49,15 +51,53 @@ impl HttpService {
             Ok(session) => session,
             Err(answer) => return answer,
         };
-        let turnout = session.receive(incoming, extensions_of(parts)).await;
-        self.turn_out(&session, turnout, id.as_ref())
+        // What could not be read is not begun.
+        let seat = match self.seat(&session, &incoming, id.as_ref()) {
+            Ok(seat) => seat,
+            Err(answer) => return *answer,
+        };
+        let reaction = session.receive(incoming, extensions_of(parts)).await;
+        self.react(&session, reaction, seat, id.as_ref())
     }
 
-    fn turn_out(&self, session: &Arc<HttpSession>, turnout: Turnout, id: Option<&RequestId>) -> Answer {
-        match turnout {
-            Turnout::Nothing => answer::empty(StatusCode::ACCEPTED),
-            Turnout::Said(answer) => answer,
-            Turnout::Stream(stream) => self.read_stream(session, stream, 0, true, id),
+    /// A place to read the stream that calls may need; `None` if there are no calls.
+    fn seat(
+        &self,
+        session: &HttpSession,
+        incoming: &Incoming,
+        id: Option<&RequestId>,
+    ) -> Result<Option<Permit>, Box<Answer>> {
+        let asks = |message: &Message| matches!(message, Message::Request(_));
+        let is_call = match incoming {
+            Incoming::One(message) => asks(message),
+            Incoming::Batch(messages) => messages.iter().flatten().any(asks),
+        };
+        if is_call { self.take_seat(session, id).map(Some) } else { Ok(None) }
+    }
+
+    fn take_seat(&self, session: &HttpSession, id: Option<&RequestId>) -> Result<Permit, Box<Answer>> {
+        let max = session.options.max_streams;
+        if session.state().readers as usize >= max {
+            let message = format!("at most {max} streams of a session can be open at once");
+            return Err(Box::new(answer::overloaded(StatusCode::TOO_MANY_REQUESTS, id, message)));
+        }
+        self.state.streams.take(self.options.max_streams).ok_or_else(|| {
+            Box::new(answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, id, "too many streams are open"))
+        })
+    }
+
+    fn react(
+        &self,
+        session: &Arc<HttpSession>,
+        reaction: Reaction,
+        seat: Option<Permit>,
+        id: Option<&RequestId>,
+    ) -> Answer {
+        match (reaction, seat) {
+            (Reaction::Said(answer), _) => answer,
+            (Reaction::Stream(stream), Some(seat)) => self.read_stream(session, stream, Begin::Fresh(0), seat),
+            (Reaction::Gone, _) => no_session(id),
+            (Reaction::Nothing | Reaction::Stream(_), _) => answer::empty(StatusCode::ACCEPTED),
         }
     }
 
@@ -70,30 +110,37 @@ impl HttpService {
         if self.state.sessions.len() >= options.max {
             return full(options.max);
         }
-        // What is remembered of it must not keep the buffer that it came in.
+        // What is remembered of it must not keep the buffer that it came in, nor be any length.
         let said = request.params.as_ref().map_or("{}", RawJson::as_str).to_owned();
+        if said.len() > MAX_CLIENT {
+            let error = ErrorObject::invalid_params(format!("params of initialize may be {MAX_CLIENT} bytes long"));
+            return answer::error(StatusCode::BAD_REQUEST, Some(&request.id), &error);
+        }
         let client = RawJson::parse(said).unwrap_or_default();
         request.params = Some(client.clone());
-        let incoming = Incoming::One(Message::Request(request));
+        let id = request.id.clone();
+        let Some(seat) = self.state.streams.take(self.options.max_streams) else {
+            return answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, Some(&id), "too many streams are open");
+        };
         let principal = principal_of(&parts);
-        let id: Arc<str> = new_id().into();
-        let session = HttpSession::new(id, &self.service, options.clone(), self.service.versions());
-        let turnout = session.receive(incoming, extensions_of(parts)).await;
+        let session = HttpSession::new(new_id().into(), &self.service, options.clone(), self.service.versions());
+        let reaction = session.receive(Incoming::One(Message::Request(request)), extensions_of(parts)).await;
         let Some(version) = session.state().protocol.agreed() else {
-            return self.turn_out(&session, turnout, None);
+            return self.react(&session, reaction, Some(seat), Some(&id));
         };
         let record = Arc::new(SessionRecord::new(version, client).principal(principal));
-        match options.store.insert(&session.id, record.clone(), options.idle).await {
+        match options.session_store().insert(&session.id, record.clone(), options.kept()).await {
             Ok(()) => {}
             Err(StoreError::Full(max)) => return full(max),
             Err(error) => {
                 tracing::warn!(%error, "a session cannot be kept");
-                return answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, "sessions cannot be kept now");
+                let message = "sessions cannot be kept now";
+                return answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, Some(&id), message);
             }
         }
         let _ = session.record.set(record);
         let session = self.state.sessions.add(session);
-        let mut answer = self.turn_out(&session, turnout, None);
+        let mut answer = self.react(&session, reaction, Some(seat), Some(&id));
         answer.headers_mut().insert(HeaderName::from_static(SESSION_ID), header_value(&session.id));
         answer
     }
@@ -111,32 +158,28 @@ impl HttpService {
                 "header \"mcp-session-id\" is missing: begin with initialize, and send the id that its answer has";
             return Err(answer::error(StatusCode::BAD_REQUEST, id, &ErrorObject::invalid_request(message)));
         };
+        let owner = principal_of(parts);
         let here = match self.state.sessions.get(named) {
             Some(session) => Some(session),
-            None => self.take_up(named, options).await.map_err(|error| {
+            None => self.take_up(named, owner.as_deref(), options).await.map_err(|error| {
                 tracing::warn!(%error, "sessions cannot be looked up");
                 answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, id, "sessions cannot be looked up now")
             })?,
         };
         // Whoever is not its owner learns no more than that it is not theirs.
-        let theirs = here.filter(|session| session.principal() == principal_of(parts).as_deref());
-        if let Some(session) = theirs
-            && self.is_still_there(&session, options).await
-        {
-            return Ok(session);
+        match here.filter(|session| session.principal() == owner.as_deref()) {
+            Some(session) if self.is_still_there(&session, options).await => Ok(session),
+            _ => Err(no_session(id)),
         }
-        let message = "there is no such session, or it has ended: begin a new one with initialize";
-        Err(answer::error(StatusCode::NOT_FOUND, id, &ErrorObject::invalid_request(message)))
     }
 
     /// Takes note that a session is used. Where others share the store, they may have ended it.
-    async fn is_still_there(&self, session: &Arc<HttpSession>, options: &Arc<SessionOptions>) -> bool {
-        let is_due = session.touch();
-        if !is_due && !options.store.is_shared() {
+    async fn is_still_there(&self, session: &Arc<HttpSession>, options: &SessionOptions) -> bool {
+        session.note_use();
+        if !session.is_touch_due() && !options.session_store().is_shared() {
             return true;
         }
-        // A store that fails now has not forgotten the session.
-        let is_there = options.store.touch(&session.id, options.idle).await.unwrap_or(true);
+        let is_there = options.touch(&session.id).await;
         if !is_there {
             self.state.sessions.close(&session.id, options).await;
         }
@@ -144,8 +187,19 @@ impl HttpService {
     }
 
     /// A session that another process has begun, or this one before it was started anew.
-    async fn take_up(&self, id: &str, options: &Arc<SessionOptions>) -> Result<Option<Arc<HttpSession>>, StoreError> {
-        let Some(record) = options.store.load(id).await? else { return Ok(None) };
+    async fn take_up(
+        &self,
+        id: &str,
+        owner: Option<&str>,
+        options: &Arc<SessionOptions>,
+    ) -> Result<Option<Arc<HttpSession>>, StoreError> {
+        if !is_id(id) || self.state.sessions.len() >= options.max {
+            return Ok(None);
+        }
+        let Some(record) = options.session_store().load(id).await? else { return Ok(None) };
+        if record.principal.as_deref() != owner {
+            return Ok(None);
+        }
         let session = HttpSession::resumed(id.into(), &self.service, options.clone(), record.clone());
         // The service gets to know the client as if it had shaken hands just now.
         let dialect = Dialect::Handshake(record.version);
@@ -155,7 +209,13 @@ impl HttpService {
             return Ok(None);
         }
         GuardedNotify::new(|| session.service.notify(Initialized::NAME.into(), None, cx())).await;
-        Ok(Some(self.state.sessions.add(session)))
+        let session = self.state.sessions.add(session);
+        // Somebody may have ended it meanwhile.
+        if options.session_store().load(id).await?.is_none() {
+            self.state.sessions.close(id, options).await;
+            return Ok(None);
+        }
+        Ok(Some(session))
     }
 
     /// Opens a stream for what belongs to no call, or takes one up after the last event that was seen of it.
@@ -175,7 +235,7 @@ impl HttpService {
         };
         match single(head.last_event, LAST_EVENT_ID) {
             Ok(Some(event)) => self.resume(&session, event).await,
-            Ok(None) => self.listen(&session),
+            Ok(None) => self.listen(&session).await,
             Err(error) => answer::error(StatusCode::BAD_REQUEST, None, &error),
         }
     }
@@ -189,67 +249,63 @@ impl HttpService {
         }
     }
 
-    fn listen(&self, session: &Arc<HttpSession>) -> Answer {
-        let (stream, taken) = {
-            let mut state = session.state();
-            // What waits for somebody to listen is heard first.
-            let waiting = state
-                .streams
-                .iter()
-                .find(|(_, stream)| stream.kind() == StreamKind::Standalone && stream.has_no_reader());
-            match waiting.map(|(id, stream)| (*id, stream.taken())) {
-                Some(found) => found,
-                None => (state.open_stream(StreamKind::Standalone), 0),
-            }
+    async fn listen(&self, session: &Arc<HttpSession>) -> Answer {
+        let seat = match self.take_seat(session, None) {
+            Ok(seat) => seat,
+            Err(answer) => return *answer,
         };
-        self.read_stream(session, stream, taken, true, None)
+        // What waits for somebody to listen is heard first.
+        let waiting = {
+            let state = session.state();
+            let mut standing = state.streams.iter();
+            let left = standing.find(|(_, stream)| stream.kind == StreamKind::Standalone && stream.is_left());
+            left.map(|(id, stream)| (*id, stream.taken(), stream.last()))
+        };
+        if let Some((stream, taken, last)) = waiting {
+            let is_kept = last == taken || session.has_event(stream, taken + 1).await;
+            if is_kept {
+                return self.read_stream(session, stream, Begin::Fresh(taken), seat);
+            }
+            tracing::warn!(missed = last - taken, "events that waited for a client to listen are not kept any more");
+            session.state().end_if_done(stream);
+        }
+        let stream = session.state().open_stream(StreamKind::Standalone);
+        self.read_stream(session, stream, Begin::Fresh(0), seat)
     }
 
     async fn resume(&self, session: &Arc<HttpSession>, event: &str) -> Answer {
         let unknown =
             || answer::refuse(StatusCode::BAD_REQUEST, format!("there is no event {event:?} in this session"));
         let Some((stream, number)) = parse_event_id(event) else { return unknown() };
-        let here = session.state().streams.get(&stream).map(|open| open.is_remote() || number <= open.last());
-        match here {
-            Some(true) => {}
-            Some(false) => return unknown(),
-            None => match session.options.events.after(&session.id, stream, 0, 1).await {
-                Ok(events) if events.is_empty() => return unknown(),
-                // Another process speaks on it, or has spoken.
-                _ => drop(session.state().streams.entry(stream).or_insert_with(Stream::remote)),
+        let last =
+            session.state().streams.get(&stream).filter(|open| open.kind != StreamKind::Remote).map(Stream::last);
+        let begin = match last {
+            Some(last) if number > last => return unknown(),
+            Some(last) if number == last => Begin::After(number),
+            Some(_) if session.has_event(stream, number + 1).await => Begin::After(number),
+            Some(_) => return gone(event),
+            None => match session.options.events.after(&session.id, stream, number, 1).await {
+                Ok(events) if !events.is_empty() => Begin::Remote(number),
+                Ok(_) => match session.options.events.after(&session.id, stream, 0, 1).await {
+                    Ok(events) if events.is_empty() => return unknown(),
+                    // Nothing has come after it yet.
+                    Ok(_) | Err(StoreError::Gone) => Begin::Remote(number),
+                    Err(error) => return unreadable(&error),
+                },
+                Err(StoreError::Gone) => return gone(event),
+                Err(error) => return unreadable(&error),
             },
-        }
-        match session.options.events.after(&session.id, stream, number, 1).await {
-            Ok(_) => self.read_stream(session, stream, number, false, None),
-            Err(StoreError::Gone) => {
-                let message = format!("what came after the event {event:?} is not kept any more");
-                answer::refuse(StatusCode::GONE, message)
-            }
-            Err(error) => {
-                tracing::warn!(%error, "events cannot be read");
-                answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, "events cannot be read now")
-            }
+        };
+        match self.take_seat(session, None) {
+            Ok(seat) => self.read_stream(session, stream, begin, seat),
+            Err(answer) => *answer,
         }
     }
 
-    fn read_stream(
-        &self,
-        session: &Arc<HttpSession>,
-        stream: u64,
-        after: u64,
-        is_new: bool,
-        id: Option<&RequestId>,
-    ) -> Answer {
-        if session.state().readers >= session.options.max_streams {
-            let message = format!("at most {} streams of a session can be open at once", session.options.max_streams);
-            return answer::overloaded(StatusCode::TOO_MANY_REQUESTS, id, message);
-        }
-        let Some(permit) = self.state.streams.take(self.options.max_streams) else {
-            return answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, id, "too many streams are open");
-        };
-        match EventReader::new(session, stream, after, self.options.keep_alive, is_new, self.ending(), permit) {
+    fn read_stream(&self, session: &Arc<HttpSession>, stream: u64, begin: Begin, seat: Permit) -> Answer {
+        match EventReader::new(session, stream, begin, self.options.keep_alive, self.no_longer_served(), seat) {
             Some(reader) => answer::events(reader),
-            None => answer::refuse(StatusCode::NOT_FOUND, "the session has ended"),
+            None => no_session(None),
         }
     }
 
@@ -285,9 +341,31 @@ impl HttpService {
     }
 }
 
+/// How long the parameters of `initialize` may be: they are kept as long as the session.
+const MAX_CLIENT: usize = 64 * 1024;
+
+fn no_session(id: Option<&RequestId>) -> Answer {
+    let message = "there is no such session, or it has ended: begin a new one with initialize";
+    answer::error(StatusCode::NOT_FOUND, id, &ErrorObject::invalid_request(message))
+}
+
+fn gone(event: &str) -> Answer {
+    answer::refuse(StatusCode::GONE, format!("what came after the event {event:?} is not kept any more"))
+}
+
+fn unreadable(error: &StoreError) -> Answer {
+    tracing::warn!(%error, "events cannot be read");
+    answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, "events cannot be read now")
+}
+
 fn full(max: usize) -> Answer {
     let message = format!("there are {max} sessions already, which is as many as this server keeps; try again later");
     answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, message)
+}
+
+/// Whether something may be an id of ours. What cannot be one need not be looked for.
+fn is_id(text: &str) -> bool {
+    text.len() == 22 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
 /// An id that nobody can guess.

@@ -53,7 +53,7 @@ impl Sessions {
         }
         shard.insert(session.id.clone(), session.clone());
         drop(shard);
-        self.count.fetch_add(1, Ordering::Relaxed);
+        self.count.fetch_add(1, Ordering::AcqRel);
         self.sweep_from_now_on(session.options.idle);
         session
     }
@@ -71,14 +71,19 @@ impl Sessions {
 
     /// Ends a session; false if there is none of this id, here or in the store.
     pub(in crate::server) async fn close(&self, id: &str, options: &SessionOptions) -> bool {
+        // First where others look it up: whoever found it there would begin it anew.
+        let is_there = options.session_store().remove(id).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "a session that has ended cannot be removed from the store");
+            false
+        });
         let here = self.take(id);
         if let Some(session) = &here {
             session.close();
         }
-        // What the store cannot forget now it forgets by itself.
-        let elsewhere = options.store.remove(id).await.unwrap_or(false);
-        let _ = options.events.remove_session(id).await;
-        here.is_some() || elsewhere
+        if let Err(error) = options.events.remove_session(id).await {
+            tracing::warn!(%error, "the events of a session that has ended cannot be removed from the store");
+        }
+        here.is_some() || is_there
     }
 
     /// Ends what runs here; the store keeps the sessions for other processes.
@@ -97,7 +102,19 @@ impl Sessions {
         }
         let period = (idle / 4).clamp(Duration::from_millis(10), Duration::from_secs(30));
         let sessions = Arc::downgrade(self);
-        tokio::spawn(async move { while sweep(&sessions, period).await {} });
+        let mut sweeper = Sweeper(sessions.clone());
+        tokio::spawn(async move {
+            loop {
+                while sweep(&sessions, period).await {}
+                drop(sweeper);
+                // Somebody may have come in the last moment and found that there was a sweeper.
+                match sessions.upgrade() {
+                    Some(all) if all.len() > 0 && !all.is_swept.swap(true, Ordering::AcqRel) => {}
+                    _ => return,
+                }
+                sweeper = Sweeper(sessions.clone());
+            }
+        });
     }
 
     fn all(&self) -> impl Iterator<Item = Arc<HttpSession>> {
@@ -106,28 +123,33 @@ impl Sessions {
     }
 }
 
+/// Lets another sweeper begin when this one has ended, if only by a panic of a store.
+struct Sweeper(Weak<Sessions>);
+
+impl Drop for Sweeper {
+    fn drop(&mut self) {
+        if let Some(sessions) = self.0.upgrade() {
+            sessions.is_swept.store(false, Ordering::Release);
+        }
+    }
+}
+
+/// Looks after all sessions once; false if there are none left.
 async fn sweep(sessions: &Weak<Sessions>, period: Duration) -> bool {
     tokio::time::sleep(period).await;
     let Some(sessions) = sessions.upgrade() else { return false };
     for session in sessions.all() {
         let options = session.options.clone();
-        for stream in session.forget_streams() {
-            let _ = options.events.remove_stream(&session.id, stream).await;
-        }
+        session.forget_streams();
         if session.is_expired() {
             sessions.close(&session.id, &options).await;
         } else if !session.is_busy() {
             session.rest(period);
-        } else if session.touch() {
-            let _ = options.store.touch(&session.id, options.idle).await;
+        } else if session.is_touch_due() {
+            options.touch(&session.id).await;
         }
     }
-    if sessions.len() > 0 {
-        return true;
-    }
-    // Whoever adds one now begins anew; whoever has just added one is not left alone.
-    sessions.is_swept.store(false, Ordering::Release);
-    sessions.len() > 0 && !sessions.is_swept.swap(true, Ordering::AcqRel)
+    sessions.len() > 0
 }
 
 fn read(shard: &RwLock<Map>) -> RwLockReadGuard<'_, Map> {

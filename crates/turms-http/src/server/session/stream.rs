@@ -1,90 +1,119 @@
-//! Event streams that outlive the connections that carry them.
+//! Streams of events, which outlive the connections that carry them.
 
-use std::collections::BTreeMap;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context as TaskContext, Poll, Waker};
+use std::collections::VecDeque;
+use std::task::Waker;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::{Instant, Interval, Sleep};
-use turms_core::BoxFuture;
-use turms_core::store::{StoreError, StoredEvent};
-
-use super::HttpSession;
-use crate::server::body::EventSource;
-use crate::server::gauge::Permit;
-use crate::sse;
+use tokio::time::Instant;
+use turms_core::store::StoredEvent;
 
 /// What a stream carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StreamKind {
-    /// What belongs to a call, its answer last.
+    /// What belongs to the calls of one POST, their answers last.
     Call,
     /// What belongs to no call.
     Standalone,
+    /// What another process says, or has said. Only the store has it.
+    Remote,
 }
 
-/// A stream of events. The events themselves are in the store.
+/// A stream of events. An event is in memory until the store has it, and until whoever reads the stream has it.
 #[derive(Debug)]
 pub(super) struct Stream {
-    kind: StreamKind,
-    /// The number of the last event, and of the last that the store has.
+    pub(super) kind: StreamKind,
+    /// The calls that have not answered yet.
+    pub(super) calls: usize,
+    /// The number of the last event.
     last: u64,
-    stored: u64,
-    /// The last event that a reader has taken, and how many bytes have come since.
+    /// The last event that a reader has taken.
     taken: u64,
-    behind: usize,
+    unread: Queue,
+    unstored: Queue,
+    is_storing: bool,
     reader: Option<Reader>,
+    /// Whether somebody is about to read it who does not yet.
+    is_awaited: bool,
     speakers: Vec<Waker>,
     hang_up: Option<Duration>,
     ended: Option<Instant>,
-    /// Events that the store would not keep, for whoever reads now.
-    unkept: BTreeMap<u64, StoredEvent>,
-    /// Whether somebody is about to read it who does not yet.
-    is_awaited: bool,
-    /// Whether it is another process that speaks on it.
-    is_remote: bool,
 }
 
 #[derive(Debug)]
 struct Reader {
-    serial: u64,
+    serial: u32,
     waker: Option<Waker>,
 }
 
+/// Events that wait for somebody, in the order of their numbers.
+#[derive(Debug, Default)]
+struct Queue {
+    events: VecDeque<StoredEvent>,
+    bytes: usize,
+}
+
+impl Queue {
+    fn push(&mut self, event: StoredEvent) {
+        self.bytes += event.data.len();
+        self.events.push_back(event);
+    }
+
+    fn pop(&mut self) -> Option<StoredEvent> {
+        let event = self.events.pop_front()?;
+        self.bytes -= event.data.len();
+        Some(event)
+    }
+}
+
+/// What a reader finds.
+pub(super) enum Found {
+    /// These events come next.
+    Events(Vec<StoredEvent>),
+    /// What comes next has to be looked up in the store.
+    InStore,
+    /// Nothing yet.
+    Nothing,
+    /// It is over, for this reader at least. With how long to wait before coming back, if it goes on.
+    End(Option<Duration>),
+}
+
 impl Stream {
-    /// How many bytes a reader may be behind before whoever speaks has to wait for it.
+    /// How many bytes may wait for somebody before whoever speaks has to wait, too.
     const LIMIT: usize = 256 * 1024;
 
     pub(super) fn new(kind: StreamKind) -> Self {
         Self {
             kind,
+            calls: 0,
             last: 0,
-            stored: 0,
             taken: 0,
-            behind: 0,
+            unread: Queue::default(),
+            unstored: Queue::default(),
+            is_storing: false,
             reader: None,
+            is_awaited: kind == StreamKind::Call,
             speakers: Vec::new(),
             hang_up: None,
             ended: None,
-            unkept: BTreeMap::new(),
-            is_awaited: kind == StreamKind::Call,
-            is_remote: false,
         }
     }
 
-    /// A stream on which another process speaks, or has spoken.
-    pub(super) fn remote() -> Self {
-        Self { is_awaited: false, is_remote: true, ..Self::new(StreamKind::Call) }
+    pub(super) fn last(&self) -> u64 {
+        self.last
     }
 
-    pub(super) fn kind(&self) -> StreamKind {
-        self.kind
+    pub(super) fn taken(&self) -> u64 {
+        self.taken
     }
 
-    pub(super) fn has_no_reader(&self) -> bool {
-        self.reader.is_none()
+    pub(super) fn is_read(&self) -> bool {
+        self.reader.is_some()
+    }
+
+    /// Whether nobody reads it, nor is about to.
+    pub(super) fn is_left(&self) -> bool {
+        self.reader.is_none() && !self.is_awaited
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -95,51 +124,39 @@ impl Stream {
         self.ended.is_some_and(|ended| ended.elapsed() >= age)
     }
 
-    /// Whether somebody reads, but not fast enough. Nobody waits for a reader that is not there, unless it is about to come.
+    /// Whether somebody cannot keep up: the reader, if there is one, or the store.
     pub(super) fn is_behind(&self) -> bool {
-        (self.reader.is_some() || self.is_awaited) && self.behind >= Self::LIMIT
+        self.unread.bytes >= Self::LIMIT || self.unstored.bytes >= Self::LIMIT
     }
 
-    pub(super) fn is_remote(&self) -> bool {
-        self.is_remote
-    }
-
+    /// Wakes a speaker when others have caught up.
     pub(super) fn wait(&mut self, speaker: &Waker) {
         if !self.speakers.iter().any(|waiting| waiting.will_wake(speaker)) {
             self.speakers.push(speaker.clone());
         }
     }
 
-    /// The number of the next event.
-    pub(super) fn number(&mut self, bytes: usize, is_last: bool) -> u64 {
+    /// Adds an event.
+    pub(super) fn push(&mut self, data: Vec<u8>, is_last: bool) {
         self.last += 1;
-        self.behind += bytes;
+        let mut event = StoredEvent::new(self.last, Bytes::from(data));
+        event.is_last = is_last;
+        if !self.is_left() {
+            self.unread.push(event.clone());
+        }
+        self.unstored.push(event);
         if is_last {
             self.ended = Some(Instant::now());
         }
-        self.last
-    }
-
-    /// An event is in the store.
-    pub(super) fn kept(&mut self, number: u64) {
-        self.stored = self.stored.max(number);
         self.wake_reader();
-    }
-
-    /// An event will never be in the store: it is for whoever reads now, and lost if nobody does.
-    pub(super) fn not_kept(&mut self, event: StoredEvent) {
-        if self.reader.is_some() || self.is_awaited {
-            self.unkept.insert(event.number, event);
-            self.wake_reader();
-        }
     }
 
     /// Ends without an answer; false if it has ended already.
     pub(super) fn end(&mut self) -> bool {
-        let is_open = self.ended.is_none();
+        let was_open = self.ended.is_none();
         self.ended.get_or_insert_with(Instant::now);
         self.wake_reader();
-        is_open
+        was_open
     }
 
     /// Ends the connection that carries it, not the stream.
@@ -148,20 +165,100 @@ impl Stream {
         self.wake_reader();
     }
 
-    /// The events up to this one need not be sent.
-    pub(super) fn taken(&self) -> u64 {
-        self.taken
+    /// Whether somebody has to begin to hand events to the store; whoever is told so does it until there are no more.
+    pub(super) fn begin_storing(&mut self) -> bool {
+        !self.unstored.events.is_empty() && !std::mem::replace(&mut self.is_storing, true)
     }
 
-    pub(super) fn last(&self) -> u64 {
-        self.last
+    /// The next event for the store. After `None` somebody has to begin anew.
+    pub(super) fn next_unstored(&mut self) -> Option<StoredEvent> {
+        let event = self.unstored.events.front().cloned();
+        self.is_storing = event.is_some();
+        event
     }
 
-    /// Treats the reader as gone; false if there is none.
-    pub(super) fn drop_reader(&mut self) -> bool {
-        self.is_awaited = false;
+    /// The store has the event that was next, or never will.
+    pub(super) fn stored(&mut self) {
+        self.unstored.pop();
+        self.wake_speakers();
+    }
+
+    pub(super) fn has_in_memory(&self, number: u64) -> bool {
+        let has = |queue: &Queue| queue.events.iter().any(|event| event.number == number);
+        has(&self.unread) || has(&self.unstored)
+    }
+
+    /// Lets somebody read, in place of whoever does.
+    pub(super) fn attach(&mut self, serial: u32) {
         self.wake_all();
-        self.reader.take().is_some()
+        self.is_awaited = false;
+        self.hang_up = self.hang_up.filter(|_| self.reader.is_none() && self.taken == 0);
+        self.reader = Some(Reader { serial, waker: None });
+    }
+
+    /// The reader has gone; false if there is none, or it is another one.
+    pub(super) fn detach(&mut self, serial: Option<u32>) -> bool {
+        let is_gone = self.reader.take_if(|reader| serial.is_none_or(|serial| reader.serial == serial)).is_some();
+        if is_gone || serial.is_none() {
+            self.is_awaited = false;
+            self.unread = Queue::default();
+            self.wake_all();
+        }
+        is_gone
+    }
+
+    /// What comes after an event, for a reader who is woken when that changes.
+    pub(super) fn find(&mut self, serial: u32, after: u64, bytes: usize, waker: &Waker) -> Found {
+        let Some(reader) = self.reader.as_mut().filter(|reader| reader.serial == serial) else {
+            return Found::End(None);
+        };
+        reader.waker = Some(waker.clone());
+        self.taken = self.taken.max(after);
+        while self.unread.events.front().is_some_and(|event| event.number <= after) {
+            self.unread.pop();
+        }
+        let found = if self.unread.events.front().is_some_and(|event| event.number == after + 1) {
+            self.take_unread(bytes)
+        } else {
+            self.look_at_unstored(after, bytes)
+        };
+        if !found.is_empty() {
+            self.wake_speakers();
+            return Found::Events(found);
+        }
+        if self.last > after || self.kind == StreamKind::Remote {
+            return Found::InStore;
+        }
+        match (self.ended, self.hang_up.take()) {
+            (Some(_), _) => Found::End(None),
+            (None, Some(retry)) => Found::End(Some(retry)),
+            (None, None) => Found::Nothing,
+        }
+    }
+
+    fn take_unread(&mut self, bytes: usize) -> Vec<StoredEvent> {
+        let mut size = 0;
+        let mut found = Vec::new();
+        while size < bytes
+            && let Some(event) = self.unread.pop()
+        {
+            size += event.data.len();
+            found.push(event);
+        }
+        found
+    }
+
+    /// What the store does not have yet, and nobody was there to read.
+    fn look_at_unstored(&self, after: u64, bytes: usize) -> Vec<StoredEvent> {
+        let mut size = 0;
+        let next = self.unstored.events.iter().skip_while(|event| event.number <= after);
+        let found = next.take_while(|event| {
+            let fits = size < bytes;
+            size += event.data.len();
+            fits
+        });
+        let found: Vec<_> = found.cloned().collect();
+        if found.first().is_some_and(|event| event.number == after + 1) { found } else { Vec::new() }
     }
 
     fn wake_reader(&mut self) {
@@ -177,227 +274,5 @@ impl Stream {
     pub(super) fn wake_all(&mut self) {
         self.wake_reader();
         self.wake_speakers();
-    }
-}
-
-/// One connection's reading of a stream.
-pub(super) struct EventReader {
-    session: Arc<HttpSession>,
-    stream: u64,
-    serial: u64,
-    /// The last event that was written.
-    cursor: u64,
-    begin: Option<Bytes>,
-    fetching: Option<BoxFuture<'static, Result<Vec<StoredEvent>, StoreError>>>,
-    is_over: bool,
-    keep_alive: Pin<Box<Sleep>>,
-    period: Duration,
-    ending: Option<BoxFuture<'static, ()>>,
-    /// When to look for what another process has said.
-    look: Option<Interval>,
-    is_due: bool,
-    _permit: Permit,
-}
-
-/// How often the store is asked for what another process has said.
-const LOOK: Duration = Duration::from_millis(250);
-
-/// How many bytes of events are taken out of the store at a time.
-const PIECE: usize = 64 * 1024;
-
-impl EventReader {
-    /// Reads a stream after an event. Whoever reads it already is sent away.
-    pub(super) fn new(
-        session: &Arc<HttpSession>,
-        stream: u64,
-        cursor: u64,
-        period: Duration,
-        is_new: bool,
-        ending: BoxFuture<'static, ()>,
-        permit: Permit,
-    ) -> Option<Self> {
-        let mut state = session.state();
-        state.last_reader += 1;
-        let serial = state.last_reader;
-        let open = state.streams.get_mut(&stream)?;
-        open.wake_all();
-        open.is_awaited = false;
-        let is_remote = open.is_remote;
-        let is_standing = open.kind == StreamKind::Standalone;
-        let replaced = open.reader.replace(Reader { serial, waker: None }).is_some();
-        if !replaced {
-            state.readers += 1;
-        }
-        let begin = (is_new && session.can_poll()).then(|| priming(stream, cursor));
-        // A call may finish even when the server ends.
-        let ending = Some(ending).filter(|_| is_standing);
-        let keep_alive = Box::pin(tokio::time::sleep(period));
-        Some(Self {
-            session: session.clone(),
-            stream,
-            serial,
-            cursor,
-            begin,
-            fetching: None,
-            is_over: false,
-            keep_alive,
-            period,
-            ending,
-            look: is_remote.then(|| tokio::time::interval(LOOK)),
-            is_due: is_remote,
-            _permit: permit,
-        })
-    }
-
-    /// What there is to do: fetch, end, or wait.
-    fn next(&mut self, task: &TaskContext<'_>) -> Next {
-        let mut state = self.session.state();
-        let Some(stream) = state.streams.get_mut(&self.stream) else { return Next::End(None) };
-        let Some(reader) = stream.reader.as_mut().filter(|reader| reader.serial == self.serial) else {
-            return Next::End(None);
-        };
-        if let Some(event) = stream.unkept.remove(&(self.cursor + 1)) {
-            return Next::Write(event);
-        }
-        if stream.stored > self.cursor || (stream.is_remote && self.is_due) {
-            return Next::Fetch;
-        }
-        if stream.ended.is_some() && stream.last == self.cursor {
-            return Next::End(None);
-        }
-        reader.waker = Some(task.waker().clone());
-        match stream.hang_up.take() {
-            Some(retry) => Next::End(Some(retry)),
-            None => Next::Wait,
-        }
-    }
-
-    fn fetch(&self) -> BoxFuture<'static, Result<Vec<StoredEvent>, StoreError>> {
-        let (events, id) = (self.session.options.events.clone(), self.session.id.clone());
-        let (stream, cursor) = (self.stream, self.cursor);
-        Box::pin(async move { events.after(&id, stream, cursor, PIECE).await })
-    }
-
-    /// Writes the events that follow each other.
-    fn write(&mut self, events: Vec<StoredEvent>) -> Vec<u8> {
-        let mut piece = Vec::new();
-        let mut bytes = 0;
-        for event in events {
-            if event.number != self.cursor + 1 {
-                break;
-            }
-            self.cursor = event.number;
-            bytes += event.data.len();
-            let id = event_id(self.stream, event.number);
-            sse::write_event(&mut piece, None, Some(&id), &event.data);
-            self.is_over |= event.is_last;
-        }
-        if let Some(stream) = self.session.state().streams.get_mut(&self.stream) {
-            stream.taken = stream.taken.max(self.cursor);
-            stream.behind = if stream.last == self.cursor { 0 } else { stream.behind.saturating_sub(bytes) };
-            stream.wake_speakers();
-        }
-        piece
-    }
-}
-
-enum Next {
-    Fetch,
-    Write(StoredEvent),
-    Wait,
-    End(Option<Duration>),
-}
-
-/// An event that says nothing but where the stream is, so that it can be taken up from its beginning.
-fn priming(stream: u64, cursor: u64) -> Bytes {
-    format!("id: {}\ndata:\n\n", event_id(stream, cursor)).into()
-}
-
-/// The id of an event, which says of which stream it is.
-fn event_id(stream: u64, number: u64) -> String {
-    format!("{stream:x}-{number}")
-}
-
-/// The stream and the number in an event's id.
-pub(super) fn parse_event_id(id: &str) -> Option<(u64, u64)> {
-    let (stream, number) = id.split_once('-')?;
-    Some((u64::from_str_radix(stream, 16).ok()?, number.parse().ok()?))
-}
-
-impl EventSource for EventReader {
-    fn poll_piece(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Option<Bytes>> {
-        let this = &mut *self;
-        if let Some(begin) = this.begin.take() {
-            return Poll::Ready(Some(begin));
-        }
-        loop {
-            if this.is_over {
-                return Poll::Ready(None);
-            }
-            if let Some(fetching) = &mut this.fetching {
-                let Poll::Ready(fetched) = fetching.as_mut().poll(task) else { break };
-                this.fetching = None;
-                let Ok(events) = fetched else { return Poll::Ready(None) };
-                let piece = this.write(events);
-                if piece.is_empty() {
-                    // The store has promised more than it has; whoever keeps the rest will say so. Another process will not.
-                    this.is_due = false;
-                    break;
-                }
-                this.keep_alive.as_mut().reset(Instant::now() + this.period);
-                return Poll::Ready(Some(piece.into()));
-            }
-            match this.next(task) {
-                Next::Fetch => this.fetching = Some(this.fetch()),
-                Next::Write(event) => return Poll::Ready(Some(this.write(vec![event]).into())),
-                Next::Wait => break,
-                Next::End(None) => return Poll::Ready(None),
-                Next::End(Some(retry)) => {
-                    this.is_over = true;
-                    let mut piece = Vec::new();
-                    sse::write_retry(&mut piece, retry.as_millis() as u64);
-                    return Poll::Ready(Some(piece.into()));
-                }
-            }
-        }
-        if let Some(look) = &mut this.look
-            && look.poll_tick(task).is_ready()
-        {
-            this.is_due = true;
-            task.waker().wake_by_ref();
-        }
-        if let Some(ending) = &mut this.ending
-            && ending.as_mut().poll(task).is_ready()
-        {
-            return Poll::Ready(None);
-        }
-        if this.keep_alive.as_mut().poll(task).is_ready() {
-            this.keep_alive.as_mut().reset(Instant::now() + this.period);
-            return Poll::Ready(Some(Bytes::from_static(sse::KEEP_ALIVE)));
-        }
-        Poll::Pending
-    }
-}
-
-impl Drop for EventReader {
-    fn drop(&mut self) {
-        let mut state = self.session.state();
-        let own = |reader: &mut Reader| reader.serial == self.serial;
-        let mut left = !state.is_open;
-        if let Some(stream) = state.streams.get_mut(&self.stream)
-            && stream.reader.take_if(own).is_some()
-        {
-            left = true;
-            stream.wake_speakers();
-            // It can be found in the store again.
-            if stream.is_remote {
-                state.streams.remove(&self.stream);
-            }
-        }
-        if left {
-            state.readers = state.readers.saturating_sub(1);
-        }
-        drop(state);
-        self.session.touch();
     }
 }

@@ -1,0 +1,257 @@
+//! One connection's reading of a stream.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::{Instant, Interval};
+use turms_core::BoxFuture;
+use turms_core::store::{StoreError, StoredEvent};
+
+use super::HttpSession;
+use super::stream::{Found, Stream, StreamKind};
+use crate::server::body::EventSource;
+use crate::server::gauge::Permit;
+use crate::server::keep_alive::KeepAlive;
+use crate::sse;
+
+/// Where to begin to read a stream.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Begin {
+    /// For the first time, after this event.
+    Fresh(u64),
+    /// Once more, after the event that was seen last.
+    After(u64),
+    /// As [`Begin::After`], where another process speaks or has spoken.
+    Remote(u64),
+}
+
+impl Begin {
+    fn cursor(self) -> u64 {
+        match self {
+            Self::Fresh(cursor) | Self::After(cursor) | Self::Remote(cursor) => cursor,
+        }
+    }
+}
+
+/// Reads a stream and writes its events.
+pub(super) struct EventReader {
+    session: Arc<HttpSession>,
+    stream: u64,
+    serial: u32,
+    /// The last event that was written.
+    cursor: u64,
+    priming: Option<Bytes>,
+    fetching: Option<Fetching>,
+    is_over: bool,
+    keep_alive: KeepAlive,
+    ending: Option<BoxFuture<'static, ()>>,
+    remote: Option<Remote>,
+    _permit: Permit,
+}
+
+type Fetching = BoxFuture<'static, Result<Vec<StoredEvent>, StoreError>>;
+
+/// Looking for what another process says.
+struct Remote {
+    look: Interval,
+    is_due: bool,
+    heard: Instant,
+}
+
+/// How often the store is asked for what another process has said, and for how long without an answer: the process may have
+/// died.
+const LOOK: Duration = Duration::from_millis(250);
+const SILENCE: Duration = Duration::from_secs(5 * 60);
+
+/// How many bytes of events are written at a time, or a little more.
+const PIECE: usize = 64 * 1024;
+
+impl EventReader {
+    /// Reads a stream. Whoever reads it already is sent away.
+    pub(super) fn new(
+        session: &Arc<HttpSession>,
+        stream: u64,
+        begin: Begin,
+        keep_alive: Duration,
+        ending: BoxFuture<'static, ()>,
+        permit: Permit,
+    ) -> Option<Self> {
+        let mut state = session.state();
+        if !state.is_open {
+            return None;
+        }
+        if matches!(begin, Begin::Remote(_)) {
+            state.streams.entry(stream).or_insert_with(|| Stream::new(StreamKind::Remote));
+        }
+        state.last_reader = state.last_reader.wrapping_add(1);
+        let serial = state.last_reader;
+        let open = state.streams.get_mut(&stream)?;
+        open.attach(serial);
+        let kind = open.kind;
+        state.readers += 1;
+        let cursor = begin.cursor();
+        let is_fresh = matches!(begin, Begin::Fresh(_));
+        let remote = Remote { look: tokio::time::interval(LOOK), is_due: true, heard: Instant::now() };
+        Some(Self {
+            session: session.clone(),
+            stream,
+            serial,
+            cursor,
+            priming: (is_fresh && session.can_poll()).then(|| priming(stream, cursor)),
+            fetching: None,
+            is_over: false,
+            keep_alive: KeepAlive::new(keep_alive),
+            // A call may finish even when the server ends.
+            ending: Some(ending).filter(|_| kind != StreamKind::Call),
+            remote: Some(remote).filter(|_| kind == StreamKind::Remote),
+            _permit: permit,
+        })
+    }
+
+    fn find(&self, task: &TaskContext<'_>) -> Found {
+        let mut state = self.session.state();
+        match state.streams.get_mut(&self.stream) {
+            Some(stream) => stream.find(self.serial, self.cursor, PIECE, task.waker()),
+            None => Found::End(None),
+        }
+    }
+
+    fn fetch(&self) -> Fetching {
+        let (events, id) = (self.session.options.events.clone(), self.session.id.clone());
+        let (stream, cursor) = (self.stream, self.cursor);
+        Box::pin(async move { events.after(&id, stream, cursor, PIECE).await })
+    }
+
+    /// What the store has. `None` if it does not have what should come next.
+    fn take(&mut self, fetched: Result<Vec<StoredEvent>, StoreError>) -> Option<Vec<StoredEvent>> {
+        match fetched {
+            Ok(events) if events.first().is_some_and(|event| event.number == self.cursor + 1) => {
+                if let Some(remote) = &mut self.remote {
+                    remote.heard = Instant::now();
+                }
+                Some(events)
+            }
+            // Nothing new from the other process.
+            Ok(events) if events.is_empty() && self.remote.is_some() => Some(events),
+            Ok(_) => {
+                tracing::warn!("a stream ends: the event store does not have what comes next");
+                None
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a stream ends: its events cannot be read");
+                None
+            }
+        }
+    }
+
+    fn write(&mut self, events: Vec<StoredEvent>) -> Bytes {
+        let mut piece = Vec::with_capacity(events.iter().map(|event| event.data.len() + 48).sum());
+        for event in events {
+            // The store may have events that do not follow each other, if it could not keep all.
+            if event.number != self.cursor + 1 {
+                break;
+            }
+            self.cursor = event.number;
+            sse::write_event(&mut piece, None, Some(&event_id(self.stream, event.number)), &event.data);
+            self.is_over |= event.is_last;
+        }
+        self.keep_alive.reset();
+        piece.into()
+    }
+
+    /// What this process says is in the store when it is looked for; what another says has to be looked for now and then.
+    fn is_fetch_due(&mut self) -> bool {
+        self.remote.as_mut().is_none_or(|remote| std::mem::take(&mut remote.is_due))
+    }
+
+    /// Comes when it is time to look for what another process has said.
+    fn poll_remote(&mut self, task: &mut TaskContext<'_>) -> Poll<()> {
+        let Some(remote) = &mut self.remote else { return Poll::Pending };
+        if remote.heard.elapsed() >= SILENCE {
+            self.is_over = true;
+            return Poll::Ready(());
+        }
+        remote.look.poll_tick(task).map(|_| remote.is_due = true)
+    }
+}
+
+impl EventSource for EventReader {
+    fn poll_piece(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Option<Bytes>> {
+        let this = &mut *self;
+        if let Some(priming) = this.priming.take() {
+            return Poll::Ready(Some(priming));
+        }
+        loop {
+            if this.is_over {
+                return Poll::Ready(None);
+            }
+            if let Some(fetching) = &mut this.fetching {
+                let Poll::Ready(fetched) = fetching.as_mut().poll(task) else { break };
+                this.fetching = None;
+                match this.take(fetched) {
+                    None => return Poll::Ready(None),
+                    Some(events) if events.is_empty() => {}
+                    Some(events) => return Poll::Ready(Some(this.write(events))),
+                }
+            }
+            match this.find(task) {
+                Found::Events(events) => return Poll::Ready(Some(this.write(events))),
+                Found::InStore if this.is_fetch_due() => this.fetching = Some(this.fetch()),
+                Found::InStore => {
+                    if this.poll_remote(task).is_pending() {
+                        break;
+                    }
+                }
+                Found::Nothing => break,
+                Found::End(None) => return Poll::Ready(None),
+                Found::End(Some(retry)) => {
+                    this.is_over = true;
+                    let mut piece = Vec::new();
+                    sse::write_retry(&mut piece, retry.as_millis() as u64);
+                    return Poll::Ready(Some(piece.into()));
+                }
+            }
+        }
+        if let Some(ending) = &mut this.ending
+            && ending.as_mut().poll(task).is_ready()
+        {
+            return Poll::Ready(None);
+        }
+        this.keep_alive.poll(task).map(|comment| Some(Bytes::from_static(comment)))
+    }
+}
+
+impl Drop for EventReader {
+    fn drop(&mut self) {
+        let mut state = self.session.state();
+        state.readers = state.readers.saturating_sub(1);
+        if let Some(stream) = state.streams.get_mut(&self.stream)
+            && stream.detach(Some(self.serial))
+            && stream.kind == StreamKind::Remote
+        {
+            // It can be found in the store again.
+            state.streams.remove(&self.stream);
+        }
+        drop(state);
+        self.session.note_use();
+    }
+}
+
+/// An event that says nothing but where the stream is, so that it can be taken up from its beginning.
+fn priming(stream: u64, cursor: u64) -> Bytes {
+    format!("id: {}\ndata:\n\n", event_id(stream, cursor)).into()
+}
+
+/// The id of an event, which says of which stream it is.
+fn event_id(stream: u64, number: u64) -> String {
+    format!("{stream:x}-{number}")
+}
+
+/// The stream and the number in an event's id.
+pub(super) fn parse_event_id(id: &str) -> Option<(u64, u64)> {
+    let (stream, number) = id.split_once('-')?;
+    Some((u64::from_str_radix(stream, 16).ok()?, number.parse().ok()?))
+}

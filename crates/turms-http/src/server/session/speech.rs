@@ -1,0 +1,186 @@
+//! What is said to a client, and on which of its streams.
+
+use std::cell::Cell;
+use std::task::{Context as TaskContext, Poll};
+
+use turms_proto::Message;
+
+use super::link::Route;
+use super::stream::{Stream, StreamKind};
+use super::{HttpSession, State, now_or_later};
+
+/// How many streams that have ended are kept for clients that missed something.
+const KEPT: usize = 64;
+
+impl HttpSession {
+    /// Says something. False if the session has ended, or nobody may wait (`task` is none) and somebody would have to.
+    pub(super) fn say(&self, route: &Route, message: &Message, task: Option<&TaskContext<'_>>) -> Poll<bool> {
+        // What a store logs while it keeps an event may come here. It would have to be kept, too, and so on for ever.
+        if Keeping::is_on() {
+            return Poll::Ready(false);
+        }
+        let mut data = Vec::new();
+        message.encode(&mut data);
+        let stream = {
+            let mut state = self.state();
+            if !state.is_open {
+                return Poll::Ready(false);
+            }
+            let (id, stream) = state.stream_of(route);
+            if stream.is_behind() {
+                let Some(task) = task else { return Poll::Ready(false) };
+                stream.wait(task.waker());
+                return Poll::Pending;
+            }
+            stream.push(data, false);
+            id
+        };
+        self.keep(stream);
+        Poll::Ready(true)
+    }
+
+    /// Hands what was said on a stream to the store, one event after the other.
+    pub(super) fn keep(&self, stream: u64) {
+        let begins = self.state().streams.get_mut(&stream).is_some_and(Stream::begin_storing);
+        if !begins {
+            return;
+        }
+        let (session, events, id) = (self.me.clone(), self.options.events.clone(), self.id.clone());
+        let keeping = async move {
+            loop {
+                let next = session
+                    .upgrade()
+                    .and_then(|session| session.state().streams.get_mut(&stream).and_then(Stream::next_unstored));
+                let Some(event) = next else { return };
+                if let Err(error) = events.append(&id, stream, event).await {
+                    tracing::warn!(%error, "an event cannot be kept; a client that loses its connection will miss it");
+                }
+                if let Some(session) = session.upgrade()
+                    && let Some(stream) = session.state().streams.get_mut(&stream)
+                {
+                    stream.stored();
+                }
+            }
+        };
+        let _keeping = Keeping::begin();
+        now_or_later(keeping);
+    }
+
+    /// Forgets streams that ended long ago, and the oldest if there are too many.
+    pub(super) fn forget_streams(&self) {
+        let forgotten: Vec<u64> = {
+            let mut state = self.state();
+            let State { streams, ended, .. } = &mut *state;
+            let mut excess = ended.len().saturating_sub(KEPT);
+            let mut forgotten = Vec::new();
+            ended.retain(|id| {
+                let Some(stream) = streams.get(id) else { return false };
+                let goes = stream.is_left() && (excess > 0 || stream.ended_before(self.options.retention));
+                if goes {
+                    excess = excess.saturating_sub(1);
+                    streams.remove(id);
+                    forgotten.push(*id);
+                }
+                !goes
+            });
+            forgotten
+        };
+        for stream in forgotten {
+            let (events, id) = (self.options.events.clone(), self.id.clone());
+            now_or_later(async move {
+                // What the store cannot forget now goes with the session.
+                let _ = events.remove_stream(&id, stream).await;
+            });
+        }
+    }
+
+    /// Whether an event can still be read.
+    pub(super) async fn has_event(&self, stream: u64, number: u64) -> bool {
+        let is_here = self.state().streams.get(&stream).is_some_and(|stream| stream.has_in_memory(number));
+        if is_here {
+            return true;
+        }
+        let found = self.options.events.after(&self.id, stream, number - 1, 1).await;
+        found.is_ok_and(|events| events.first().is_some_and(|event| event.number == number))
+    }
+
+    /// Whether there are more streams that have ended than are kept.
+    pub(super) fn has_many_ended(&self) -> bool {
+        self.state().ended.len() > KEPT
+    }
+}
+
+/// That a store is called on this thread, within whatever has said something.
+struct Keeping;
+
+thread_local! {
+    static KEEPING: Cell<bool> = const { Cell::new(false) };
+}
+
+impl Keeping {
+    fn begin() -> Self {
+        KEEPING.set(true);
+        Self
+    }
+
+    fn is_on() -> bool {
+        KEEPING.get()
+    }
+}
+
+impl Drop for Keeping {
+    fn drop(&mut self) {
+        KEEPING.set(false);
+    }
+}
+
+impl State {
+    pub(super) fn open_stream(&mut self, kind: StreamKind) -> u64 {
+        self.last_stream += 1;
+        self.streams.insert(self.last_stream, Stream::new(kind));
+        self.last_stream
+    }
+
+    /// The stream that something belongs on: that of its call while that is open, or one that belongs to none.
+    pub(super) fn stream_of(&mut self, route: &Route) -> (u64, &mut Stream) {
+        let own = match route {
+            Route::Call(call) => Some(*call.get_or_init(|| self.open_stream(StreamKind::Call))),
+            Route::Standalone => None,
+        };
+        let id = match own.filter(|id| self.streams.get(id).is_some_and(|stream| !stream.has_ended())) {
+            Some(own) => own,
+            None => self.standalone(),
+        };
+        (id, self.streams.entry(id).or_insert_with(|| Stream::new(StreamKind::Standalone)))
+    }
+
+    /// The stream for what belongs to no call: one that is read, or the oldest of those that are not, where it waits.
+    fn standalone(&mut self) -> u64 {
+        let mut standing = self.streams.iter().filter(|(_, stream)| stream.kind == StreamKind::Standalone);
+        let read = standing.clone().find(|(_, stream)| stream.is_read());
+        match read.or_else(|| standing.next()) {
+            Some((id, _)) => *id,
+            None => self.open_stream(StreamKind::Standalone),
+        }
+    }
+
+    /// Adds an answer to a stream, and ends the stream with it if no other is left, here or with a call that runs.
+    pub(super) fn answer_on(&mut self, id: u64, data: Vec<u8>, left: usize) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let is_last = left == 0 && stream.calls == 0;
+        stream.push(data, is_last);
+        if is_last {
+            self.ended.push_back(id);
+        }
+    }
+
+    /// Ends a stream without an answer if no call is left that could say more.
+    pub(super) fn end_if_done(&mut self, id: u64) {
+        if let Some(stream) = self.streams.get_mut(&id)
+            && stream.calls == 0
+            && stream.end()
+        {
+            self.ended.push_back(id);
+        }
+    }
+}
