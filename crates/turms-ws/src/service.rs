@@ -186,6 +186,15 @@ impl<B> tower_service::Service<http::Request<B>> for WsService {
     }
 }
 
+impl WsService {
+    /// Ends every connection, and waits for that, so that an application that has this at one of its addresses can end. Calls
+    /// that run have the time that the options of connections give them.
+    pub async fn shutdown(&self) {
+        self.begin_closing();
+        self.close().await;
+    }
+}
+
 impl Served for WsService {
     fn ending(&self) -> BoxFuture<'static, ()> {
         self.service.ending()
@@ -227,7 +236,8 @@ pub trait ServeWs: IntoService + Sized {
     /// Listens at an address and serves whoever comes, at any path, until the server is shut down or the process is told to end
     /// (Ctrl-C, SIGTERM).
     ///
-    /// Only clients on this machine get in, whatever the address is: [`WsService::access`] lets in others.
+    /// Only requests to loopback names are answered, which keeps pages in browsers from reaching local servers. It does not keep
+    /// others out who can reach the address. [`WsService::access`] lets in other names.
     ///
     /// # Errors
     /// When something that was registered cannot be used, or the address cannot be listened at.

@@ -4,6 +4,9 @@
 //! - [`EventStore`] has what was sent on their streams, so that a stream that broke can be taken up again,
 //!   [`MemoryEvents`] by default.
 //! - [`contract`] has the rules of both as tests that any other implementation can run.
+//!
+//! A future of a store may be polled once and then moved to another task before it is polled again, as every future may. It may
+//! be dropped before it is done; what it was to do is then done or not.
 
 pub mod contract;
 mod event;

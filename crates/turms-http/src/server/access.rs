@@ -5,7 +5,11 @@ use http::HeaderMap;
 use http::header::{HOST, HeaderName, HeaderValue, ORIGIN};
 use http::uri::Authority;
 
-/// Which hosts and origins are let in. Loopback names with any port unless said otherwise.
+/// For which hosts a server answers, and pages of which origins may use it. Loopback names with any port unless said otherwise.
+///
+/// This keeps pages in a browser from reaching a server that was not meant for them, by a name of their own for its address
+/// or directly. It does not say who may call: anybody who can reach the address can send the right names. That takes
+/// authentication.
 #[derive(Debug, Clone, Default)]
 #[must_use]
 pub struct AccessPolicy {
@@ -39,9 +43,16 @@ impl AccessPolicy {
         Self::default()
     }
 
-    /// Answers for these hosts, with or without a port: `example.com` lets in any port, `example.com:8443` that one.
+    /// Answers for these hosts, in place of loopback names: `example.com` with any port, `example.com:8443` with that one. They
+    /// are names as they stand in the `Host` header; there are no patterns.
     pub fn hosts<S: Into<String>>(mut self, hosts: impl IntoIterator<Item = S>) -> Self {
-        self.hosts = Names::These(hosts.into_iter().map(|host| host.into().to_ascii_lowercase()).collect());
+        let hosts: Vec<String> = hosts.into_iter().map(|host| host.into().to_ascii_lowercase()).collect();
+        for host in hosts.iter().filter(|host| host.is_empty() || host.contains(['/', '*', ' '])) {
+            tracing::warn!(
+                "no request names the host {host:?}: give a name as it stands in the Host header, such as example.com"
+            );
+        }
+        self.hosts = Names::These(hosts);
         self
     }
 
@@ -51,7 +62,7 @@ impl AccessPolicy {
         self
     }
 
-    /// Lets pages of these origins in, as browsers write them: `https://app.example.com`.
+    /// Lets pages of these origins in, in place of those on loopback, as browsers write them: `https://app.example.com`.
     pub fn origins<S: Into<String>>(mut self, origins: impl IntoIterator<Item = S>) -> Self {
         self.origins = Names::These(origins.into_iter().map(|origin| origin.into().to_ascii_lowercase()).collect());
         self

@@ -1,6 +1,6 @@
 //! What a request says before its body, read once.
 
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
+use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
 use turms_proto::header::{self, HeaderLookup};
 use turms_proto::revision::names_stateless;
 use turms_proto::{Ability, ErrorObject, ProtocolVersion};
@@ -31,7 +31,7 @@ impl<'a> Head<'a> {
         let named = match self.version {
             HeaderLookup::Absent => return Named::Older(None),
             HeaderLookup::One(named) => named.trim(),
-            _ => return Named::Unknown(""),
+            _ => return Named::Unreadable,
         };
         let speaks_newest = versions.iter().any(|version| version.has(Ability::Stateless));
         match named.parse() {
@@ -51,6 +51,8 @@ pub(super) enum Named<'a> {
     Newest,
     /// One that is not spoken here.
     Unknown(&'a str),
+    /// The header is there more than once, or is not text.
+    Unreadable,
 }
 
 /// What a request has under the name of a header.
@@ -73,8 +75,21 @@ pub(super) fn single<'a>(found: HeaderLookup<'a>, name: &str) -> Result<Option<&
     }
 }
 
+/// Whether the body can be read; what is wrong if it cannot.
+pub(super) fn check_body(headers: &HeaderMap) -> Result<(), &'static str> {
+    if !is_json(headers) {
+        return Err("the body must be JSON: send \"Content-Type: application/json\"");
+    }
+    match headers.get(CONTENT_ENCODING) {
+        Some(encoding) if !encoding.as_bytes().eq_ignore_ascii_case(b"identity") => {
+            Err("the body must not be compressed: send it without \"Content-Encoding\"")
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Whether the body says that it is JSON.
-pub(super) fn is_json(headers: &HeaderMap) -> bool {
+fn is_json(headers: &HeaderMap) -> bool {
     let mut values = headers.get_all(CONTENT_TYPE).iter();
     match (values.next().and_then(|value| value.to_str().ok()), values.next()) {
         (Some(value), None) => essence(value).eq_ignore_ascii_case(JSON),

@@ -48,6 +48,8 @@ pub struct Listener {
     until: Option<BoxFuture<'static, ()>>,
     max_connections: usize,
     drain_timeout: Duration,
+    /// Whether to end at once when told to end once more.
+    heeds_signals: bool,
 }
 
 /// Where connections come in.
@@ -112,7 +114,14 @@ impl Listener {
             #[cfg(feature = "tls")]
             tls: None,
         };
-        Self { door, address, until: None, max_connections: 16 * 1024, drain_timeout: Duration::from_secs(10) }
+        Self {
+            door,
+            address,
+            until: None,
+            max_connections: 16 * 1024,
+            drain_timeout: Duration::from_secs(10),
+            heeds_signals: false,
+        }
     }
 
     /// Where it listens, for people.
@@ -162,7 +171,8 @@ impl Listener {
         self
     }
 
-    /// Speaks TLS, with a certificate (and those that it stands on) and its key, both in PEM.
+    /// Speaks TLS, with a certificate (and those that it stands on) and its key, both in PEM. A certificate that signs itself
+    /// must not be one that may sign others (`CA:FALSE`), or clients refuse it.
     ///
     /// # Errors
     /// When they cannot be used.
@@ -172,8 +182,9 @@ impl Listener {
         Ok(self)
     }
 
-    /// Ends gracefully when the process is told to end, by Ctrl-C or SIGTERM.
-    pub fn until_told_to_end(self) -> Self {
+    /// Ends gracefully when the process is told to end, by Ctrl-C or SIGTERM, and at once when it is told so again.
+    pub fn until_told_to_end(mut self) -> Self {
+        self.heeds_signals = true;
         self.until(told_to_end())
     }
 
@@ -222,7 +233,7 @@ impl Listener {
         let room = Arc::new(Semaphore::new(self.max_connections));
         let graceful = GracefulShutdown::new();
         let (cut, _) = watch::channel(false);
-        let Self { door, until, drain_timeout, max_connections, .. } = self;
+        let Self { door, until, drain_timeout, max_connections, heeds_signals, .. } = self;
         let mut end = until.unwrap_or_else(|| Box::pin(std::future::pending()));
         loop {
             let permit = tokio::select! {
@@ -243,8 +254,11 @@ impl Listener {
         }
         // Nobody new gets in, not even into the queue.
         drop(door);
-        if tokio::time::timeout(drain_timeout, graceful.shutdown()).await.is_err() {
-            tracing::warn!("some requests did not finish in time");
+        tracing::debug!("nobody new is let in; what runs may finish");
+        tokio::select! {
+            () = graceful.shutdown() => {}
+            () = tokio::time::sleep(drain_timeout) => tracing::warn!("some requests did not finish in time"),
+            () = told_to_end(), if heeds_signals => tracing::warn!("told twice to end: what runs is cut"),
         }
         cut.send_replace(true);
         // What is cut has ended when all permits are back.
@@ -301,6 +315,10 @@ impl Door {
 }
 
 /// A `tower` service that can be ended well.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not served by `Listener::serve`",
+    note = "for other `tower` services, such as the router of an application, there is `Listener::serve_tower`"
+)]
 pub trait Served {
     /// Comes when it is to serve nobody any more.
     fn ending(&self) -> BoxFuture<'static, ()>;

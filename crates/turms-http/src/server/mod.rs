@@ -24,6 +24,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ use turms_proto::header::HeaderLookup;
 use turms_proto::method::Method as _;
 use turms_proto::session::{Claim, missing_meta, unsupported_version};
 use turms_proto::types::{Discover, Initialize, Listen, key};
-use turms_proto::{Ability, Incoming, Message, ProtocolVersion};
+use turms_proto::{Ability, ErrorObject, Incoming, Message, ProtocolVersion, RequestId};
 
 pub use self::access::{AccessDenied, AccessPolicy};
 use self::answer::Answer;
@@ -56,6 +57,14 @@ use self::session::Sessions;
 #[non_exhaustive]
 pub struct PeerAddress(pub SocketAddr);
 
+impl PeerAddress {
+    /// For middleware of applications that listen by themselves.
+    #[must_use]
+    pub fn new(address: SocketAddr) -> Self {
+        Self(address)
+    }
+}
+
 /// A server behind HTTP: a `tower` service that mounts into any application of axum or hyper.
 ///
 /// It answers clients of every revision at one address: requests of 2026-07-28 one by one, those of 2025-03-26 to 2025-11-25
@@ -69,6 +78,10 @@ pub struct PeerAddress(pub SocketAddr);
 /// let service = server.http().body_limit(1024 * 1024);
 /// // axum::Router::new().nest_service("/mcp", service)
 /// ```
+///
+/// An application that is to end has to end this, too, or it waits for streams that go on for ever: call
+/// [`HttpService::shutdown`] in the future that tells the application to end. A [`Listener`] does so by itself, and serves
+/// whole applications with [`Listener::serve_tower`].
 #[derive(Clone)]
 pub struct HttpService {
     service: Arc<dyn Service>,
@@ -83,11 +96,13 @@ struct State {
     pairs: Arc<Pairs>,
     streams: Gauge,
     closing: watch::Sender<bool>,
+    has_denied: AtomicBool,
 }
 
 /// What can be served over HTTP: every service, and servers that are yet to be finished.
 pub trait ServeHttp: IntoService + Sized {
-    /// As a `tower` service.
+    /// As a `tower` service. A server that is to be reached in several ways is built once: `let router = server.build()?`, then
+    /// `router.clone().http()` and so on.
     ///
     /// # Panics
     /// When something that was registered cannot be used, such as a tool whose schema is none. To be told instead, build the
@@ -100,8 +115,20 @@ pub trait ServeHttp: IntoService + Sized {
         }
     }
 
-    /// Listens at an address and serves whoever comes, until the server is shut down or the process is told to end
-    /// (Ctrl-C, SIGTERM).
+    /// Listens at an address and serves whoever comes, at any path, until the server is shut down or the process is told to end
+    /// (Ctrl-C, SIGTERM). Calls that run then have ten seconds to finish; told twice, the process does not wait.
+    ///
+    /// Only requests to loopback names are answered (`localhost`, `127.0.0.1`, `[::1]`), which keeps pages in browsers from
+    /// reaching local servers. To answer for other names:
+    ///
+    /// ```no_run
+    /// use turms_http::{AccessPolicy, Listener, ServeHttp};
+    /// # use turms_server::{ServeError, Server};
+    /// # async fn example(server: Server) -> Result<(), ServeError> {
+    /// let service = server.http().access(AccessPolicy::new().hosts(["mcp.example.com", "localhost"]));
+    /// Listener::bind("0.0.0.0:8080").await?.until_told_to_end().serve(service).await
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// When something that was registered cannot be used, or the address cannot be listened at.
@@ -204,6 +231,12 @@ impl HttpService {
         }
     }
 
+    /// Ends what would go on for ever, such as streams that belong to no call, so that an application that has this at one of
+    /// its addresses can end. Calls that run may finish.
+    pub fn shutdown(&self) {
+        self.begin_closing();
+    }
+
     /// Comes when the server ends, or its listener does.
     fn no_longer_served(&self) -> BoxFuture<'static, ()> {
         let (ending, closing) = (self.service.ending(), self.closing());
@@ -237,7 +270,7 @@ impl HttpService {
         let mut answer = if asked.is_preflight(&parts.method) {
             match self.options.access.check(&parts.headers, parts.uri.authority()) {
                 Ok(()) => answer::empty(StatusCode::NO_CONTENT),
-                Err(denied) => answer::refuse(StatusCode::FORBIDDEN, denied.to_string()),
+                Err(denied) => self.deny(&denied),
             }
         } else {
             self.route(parts, body).await
@@ -253,7 +286,7 @@ impl HttpService {
         B::Error: fmt::Display,
     {
         if let Err(denied) = self.options.access.check(&parts.headers, parts.uri.authority()) {
-            return answer::refuse(StatusCode::FORBIDDEN, denied.to_string());
+            return self.deny(&denied);
         }
         let speaks_pair = self.options.pair.is_some() && self.speaks_with(Ability::Handshake);
         match parts.method {
@@ -265,6 +298,23 @@ impl HttpService {
             _ if self.has_sessions() => answer::method_not_allowed("GET, POST, DELETE"),
             _ => answer::method_not_allowed("POST"),
         }
+    }
+
+    /// Refuses somebody, and tells whoever runs the server what to do if they should be let in. Once, so that nobody can fill
+    /// the log.
+    fn deny(&self, denied: &AccessDenied) -> Answer {
+        if !self.state.has_denied.swap(true, Ordering::Relaxed) {
+            let remedy = match denied {
+                AccessDenied::Host(_) => {
+                    "if it should, name the host in AccessPolicy::hosts and give the policy to HttpService::access"
+                }
+                AccessDenied::Origin(_) => {
+                    "if it may, name the origin in AccessPolicy::origins and give the policy to HttpService::access"
+                }
+            };
+            tracing::warn!("{denied}; {remedy}. Further refusals are logged at the level debug");
+        }
+        answer::refuse(StatusCode::FORBIDDEN, denied.to_string())
     }
 
     fn speaks_with(&self, ability: Ability) -> bool {
@@ -281,9 +331,8 @@ impl HttpService {
         B::Data: Send,
         B::Error: fmt::Display,
     {
-        if !head::is_json(&parts.headers) {
-            let message = "the body must be JSON: send \"Content-Type: application/json\"";
-            return answer::refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, message);
+        if let Err(problem) = head::check_body(&parts.headers) {
+            return answer::refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem);
         }
         if !(head::accepts(&parts.headers, JSON) && head::accepts(&parts.headers, EVENT_STREAM)) {
             let message = "answers are JSON or events: send \"Accept: application/json, text/event-stream\"";
@@ -328,6 +377,7 @@ impl HttpService {
         }
         let named = match head.named(self.service.versions()) {
             Named::Unknown(named) => return self.refuse_version(id, named),
+            Named::Unreadable => return unreadable_version(&head, id),
             named => named,
         };
         match (&incoming, named) {
@@ -354,7 +404,7 @@ impl HttpService {
         self.take_older(incoming, version, parts).await
     }
 
-    fn refuse_version(&self, id: Option<&turms_proto::RequestId>, named: &str) -> Answer {
+    fn refuse_version(&self, id: Option<&RequestId>, named: &str) -> Answer {
         let error = unsupported_version(named, self.service.versions());
         answer::error(StatusCode::BAD_REQUEST, id, &error)
     }
@@ -400,6 +450,12 @@ impl fmt::Debug for HttpService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpService").field("options", &self.options).finish_non_exhaustive()
     }
+}
+
+fn unreadable_version(head: &Head<'_>, id: Option<&RequestId>) -> Answer {
+    let problem = head::single(head.version, turms_proto::header::PROTOCOL_VERSION).err();
+    let problem = problem.unwrap_or_else(|| ErrorObject::invalid_request("the protocol version cannot be read"));
+    answer::error(StatusCode::BAD_REQUEST, id, &problem)
 }
 
 /// What handlers can see of a request: its extensions, headers and address.

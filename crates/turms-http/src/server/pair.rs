@@ -121,9 +121,8 @@ impl HttpService {
         B::Data: Send,
         B::Error: fmt::Display,
     {
-        if !head::is_json(&parts.headers) {
-            let message = "the body must be JSON: send \"Content-Type: application/json\"";
-            return answer::refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, message);
+        if let Err(problem) = head::check_body(&parts.headers) {
+            return answer::refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem);
         }
         let open = session_in(&parts).and_then(|id| self.state.pairs.open().get(id).cloned());
         let Some(pair) = open.filter(|pair| pair.principal.as_ref() == parts.extensions.get::<Principal>()) else {

@@ -471,7 +471,9 @@ async fn t18_initialize_is_remembered_whole() {
     hello["params"]["junk"] = "x".repeat(4_000_000).into();
     let answer = ask(&service, &Request::post(hello)).await;
     assert_eq!(answer.status(), 400);
-    if answer.status() == 400 { return; }
+    if answer.status() == 400 {
+        return;
+    }
     let id = answer.header("mcp-session-id").unwrap();
     let kept = store.load(id).await.unwrap().unwrap().client.as_str().len();
     assert!(kept < 100_000, "{kept} bytes");

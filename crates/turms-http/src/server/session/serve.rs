@@ -21,7 +21,7 @@ use crate::server::answer::{self, Answer};
 use crate::server::gauge::Permit;
 use crate::server::head::{EVENT_STREAM, Head, Named, accepts, single};
 use crate::server::options::SessionOptions;
-use crate::server::{HttpService, extensions_of, header_value, principal_of};
+use crate::server::{HttpService, extensions_of, header_value, principal_of, unreadable_version};
 
 impl HttpService {
     /// Takes messages of a revision with a handshake; `named` is the one that the headers name.
@@ -108,7 +108,7 @@ impl HttpService {
         parts: Parts,
     ) -> Answer {
         if self.state.sessions.len() >= options.max {
-            return full(options.max);
+            return full(options.max, &request.id);
         }
         // What is remembered of it must not keep the buffer that it came in, nor be any length.
         let said = request.params.as_ref().map_or("{}", RawJson::as_str).to_owned();
@@ -131,7 +131,7 @@ impl HttpService {
         let record = Arc::new(SessionRecord::new(version, client).principal(principal));
         match options.session_store().insert(&session.id, record.clone(), options.kept()).await {
             Ok(()) => {}
-            Err(StoreError::Full(max)) => return full(max),
+            Err(StoreError::Full(max)) => return full(max, &id),
             Err(error) => {
                 tracing::warn!(%error, "a session cannot be kept");
                 let message = "sessions cannot be kept now";
@@ -154,8 +154,8 @@ impl HttpService {
     ) -> Result<Arc<HttpSession>, Answer> {
         let bad = |error| answer::error(StatusCode::BAD_REQUEST, id, &error);
         let Some(named) = single(Head::of(&parts.headers).session, SESSION_ID).map_err(bad)? else {
-            let message =
-                "header \"mcp-session-id\" is missing: begin with initialize, and send the id that its answer has";
+            let message = "header \"mcp-session-id\" is missing: POST initialize and send the id that its answer has, or name the \
+                           protocol version in params._meta, which needs no session";
             return Err(answer::error(StatusCode::BAD_REQUEST, id, &ErrorObject::invalid_request(message)));
         };
         let owner = principal_of(parts);
@@ -246,6 +246,7 @@ impl HttpService {
             Named::Older(_) => None,
             Named::Newest => Some(answer::method_not_allowed("POST")),
             Named::Unknown(named) => Some(self.refuse_version(None, named)),
+            Named::Unreadable => Some(unreadable_version(head, None)),
         }
     }
 
@@ -358,9 +359,9 @@ fn unreadable(error: &StoreError) -> Answer {
     answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, "events cannot be read now")
 }
 
-fn full(max: usize) -> Answer {
+fn full(max: usize, id: &RequestId) -> Answer {
     let message = format!("there are {max} sessions already, which is as many as this server keeps; try again later");
-    answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, message)
+    answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, Some(id), message)
 }
 
 /// Whether something may be an id of ours. What cannot be one need not be looked for.
