@@ -1,10 +1,12 @@
-//! A client: starts the server that its arguments name, whatever revision it speaks, and shows what it offers.
+//! A client: connects to the server that its arguments name, by a URL or by a program to start, whatever revision it speaks, and
+//! shows what it offers.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "showing is what it is for")]
 
 use std::error::Error;
 use std::process::ExitCode;
 
+use turms::http::HttpConnector;
 use turms::types::LoggingLevel;
 use turms::{ChildCommand, Client, Supervision};
 
@@ -22,14 +24,15 @@ async fn main() -> ExitCode {
 
 async fn explore() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let program = arguments.next().ok_or("usage: explore PROGRAM [ARGUMENT...]")?;
-    let command = ChildCommand::new(program).args(arguments).on_stderr(|line| eprintln!("server: {line:?}"));
+    let target = arguments.next().ok_or("usage: explore URL | PROGRAM [ARGUMENT...]")?;
 
-    let client = Client::builder("explore", "1.0.0")
-        .supervise(Supervision::new())
-        .log_level(LoggingLevel::Warning)
-        .connect_command(command)
-        .await?;
+    let builder = Client::builder("explore", "1.0.0").supervise(Supervision::new()).log_level(LoggingLevel::Warning);
+    let client = if target.starts_with("http://") || target.starts_with("https://") {
+        builder.connect_to(HttpConnector::new(target)?).await?
+    } else {
+        let command = ChildCommand::new(target).args(arguments).on_stderr(|line| eprintln!("server: {line:?}"));
+        builder.connect_command(command).await?
+    };
 
     if let (Some(server), Some(version)) = (client.server_info(), client.protocol_version()) {
         println!("{} {}, speaking {version}", server.name, server.version);

@@ -25,6 +25,8 @@
 //! [`HttpConnector`] connects a client to a server, and finds out what it speaks. [`HttpTransport`] does so for the addresses
 //! of a configuration. Credentials come from an [`Authorizer`].
 //!
+//! Types of other crates in the interface: `http` 1, `reqwest` 0.13 (clients of one's own and proxies).
+//!
 //! # Features
 //!
 //! `client` and `server`, both on unless switched off, and `tls` for servers that listen by themselves.

@@ -152,7 +152,8 @@ impl ServerHandle {
     }
 
     /// Ends the server: no more is taken in, what runs may finish within the time that [`Server::limits`](crate::Server::limits)
-    /// grants (two seconds unless told otherwise) and is refused after, then every connection is closed.
+    /// grants (two seconds unless told otherwise) and is refused after, then every connection is closed. Over HTTP the listener
+    /// says how long what runs may take.
     pub fn shutdown(&self) {
         self.0.hub.end();
     }

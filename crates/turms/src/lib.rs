@@ -27,6 +27,9 @@
 //! - What a function may take beside its arguments implements [`FromCall`]; what it may return implements
 //!   [`IntoToolResult`], [`IntoPromptResult`] or [`IntoResourceResult`].
 //! - A [`Client`] talks to servers of every revision: see [`client`].
+//! - With the feature `http`, servers are reached over HTTP (`serve_http`, or `http` to mount them into an application) and
+//!   clients connect to URLs (`http::HttpConnector`, and `http::HttpTransport` for those of a configuration). The feature `ws`
+//!   does the same for WebSocket, and `tls` lets servers listen with a certificate.
 //! - [`types`] has the types of the protocol; [`proto`] and [`core`] the layers below.
 //!
 //! # Types of your own

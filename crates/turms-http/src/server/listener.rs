@@ -146,6 +146,18 @@ impl Listener {
         self
     }
 
+    /// Does this when it ends, before it waits for what runs: the place to end what would go on for ever.
+    pub fn on_end(mut self, end: impl FnOnce() + Send + 'static) -> Self {
+        let until = self.until.take();
+        self.until(async move {
+            match until {
+                Some(until) => until.await,
+                None => std::future::pending().await,
+            }
+            end();
+        })
+    }
+
     /// How many connections there may be at once; more have to wait. One that was upgraded, to WebSocket for example, does not
     /// count any more.
     pub fn max_connections(mut self, max: usize) -> Self {

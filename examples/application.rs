@@ -1,0 +1,44 @@
+//! A server in an application of axum, beside a page, behind a check of tokens:
+//! `cargo run -p turms-examples --bin application`, then
+//! `curl http://127.0.0.1:8080/` and, for clients, `http://127.0.0.1:8080/mcp` with `Authorization: Bearer ann-s-token`.
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::http::header::AUTHORIZATION;
+use axum::middleware::{Next, from_fn};
+use axum::response::Response;
+use axum::routing::get;
+use turms::http::Listener;
+use turms::prelude::*;
+
+/// Tells who calls.
+#[tool(read_only)]
+async fn who(caller: Principal) -> String {
+    format!("you are {}", caller.subject)
+}
+
+/// Lets in who has a token, and notes down whose it is. Sessions belong to whoever began them.
+async fn check_token(mut request: Request, next: Next) -> Result<Response, StatusCode> {
+    let token = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+    let subject = match token {
+        Some("ann-s-token") => "Ann",
+        Some("bob-s-token") => "Bob",
+        _ => return Err(StatusCode::UNAUTHORIZED),
+    };
+    request.extensions_mut().insert(Principal::new(subject));
+    Ok(next.run(request).await)
+}
+
+#[tokio::main]
+async fn main() -> turms::Result<()> {
+    let server = Server::new("who", "1.0.0").tool(who).http();
+    let application = Router::new()
+        .nest_service("/mcp", server.clone())
+        .layer(from_fn(check_token))
+        .route("/", get(|| async { "there is a server for MCP at /mcp" }));
+    // The listener of Turms bounds connections in number and time. Any other will do; it has to call `server.shutdown()`, or
+    // it waits for streams that go on for ever.
+    let listener = Listener::bind("127.0.0.1:8080").await?;
+    listener.until_told_to_end().on_end(move || server.shutdown()).serve_tower(application).await
+}
