@@ -1,0 +1,100 @@
+//! Tools that end a round with a question in 2026-07-28, under keys that the suite expects.
+
+use turms::AskError;
+use turms::prelude::*;
+use turms::types::{BooleanField, ElicitParams, ElicitResult, FormSchema, StringField};
+
+use crate::question::{question, text_of};
+
+pub(crate) fn add(server: Server) -> Server {
+    server
+        .tool(test_input_required_result_elicitation)
+        .tool(test_input_required_result_sampling)
+        .tool(test_input_required_result_list_roots)
+        .tool(test_input_required_result_request_state)
+        .tool(test_input_required_result_multiple_inputs)
+        .tool(test_input_required_result_multi_round)
+        .tool(test_input_required_result_tampered_state)
+        .tool(test_input_required_result_capabilities)
+}
+
+/// Asks for a name.
+#[tool]
+async fn test_input_required_result_elicitation(context: Context) -> Result<String, AskError> {
+    let name = ask_text(&context, "user_name", "What is your name?", "name").await?;
+    Ok(format!("Hello, {name}!"))
+}
+
+/// Asks the model.
+#[tool]
+async fn test_input_required_result_sampling(context: Context) -> Result<String, AskError> {
+    let answer = context.sample_as("capital_question", question("What is the capital of France?", 100)).await?;
+    Ok(text_of(&answer))
+}
+
+/// Asks for the roots.
+#[tool]
+async fn test_input_required_result_list_roots(context: Context) -> Result<String, AskError> {
+    let roots = context.roots_as("client_roots").await?;
+    Ok(roots.iter().map(|root| root.uri.as_str()).collect::<Vec<_>>().join(", "))
+}
+
+/// Remembers something between the rounds.
+#[tool]
+async fn test_input_required_result_request_state(context: Context) -> Result<String, AskError> {
+    let state: String = context.once("state", async { "state-ok".to_owned() }).await?;
+    confirm(&context, "confirm").await?;
+    Ok(state)
+}
+
+/// Asks three things at once.
+#[tool]
+async fn test_input_required_result_multiple_inputs(context: Context) -> Result<String, AskError> {
+    let (name, greeting, roots) = tokio::join!(
+        ask_text(&context, "user_name", "What is your name?", "name"),
+        context.sample_as("greeting", question("Generate a greeting", 50)),
+        context.roots_as("client_roots"),
+    );
+    Ok(format!("{} {} {}", text_of(&greeting?), name?, roots?.len()))
+}
+
+/// Asks twice.
+#[tool]
+async fn test_input_required_result_multi_round(context: Context) -> Result<String, AskError> {
+    let name = ask_text(&context, "step1", "What is your name?", "name").await?;
+    let color = ask_text(&context, "step2", "What is your favorite color?", "color").await?;
+    Ok(format!("{name} likes {color}"))
+}
+
+/// Asks with a state that cannot be changed.
+#[tool]
+async fn test_input_required_result_tampered_state(context: Context) -> Result<&'static str, AskError> {
+    confirm(&context, "confirm").await?;
+    Ok("confirmed")
+}
+
+/// Asks whatever the client can answer.
+#[tool]
+async fn test_input_required_result_capabilities(context: Context) -> Result<String, AskError> {
+    let client = context.client_capabilities();
+    if client.sampling.is_some() {
+        return Ok(text_of(&context.sample_as("question", question("What is the capital of France?", 100)).await?));
+    }
+    if client.elicitation.is_some() {
+        return ask_text(&context, "user_name", "What is your name?", "name").await;
+    }
+    Ok("there is nobody to ask".to_owned())
+}
+
+/// Asks for one line of text; nothing if there is none.
+pub(crate) async fn ask_text(context: &Context, key: &str, message: &str, field: &str) -> Result<String, AskError> {
+    let form = FormSchema::new().required_field(field, StringField::new());
+    let answer = context.elicit_as(key, ElicitParams::form(message, form)).await?;
+    let text = answer.content.and_then(|content| content.get(field)?.decode().ok());
+    Ok(text.unwrap_or_default())
+}
+
+async fn confirm(context: &Context, key: &str) -> Result<ElicitResult, AskError> {
+    let form = FormSchema::new().required_field("ok", BooleanField::new());
+    context.elicit_as(key, ElicitParams::form("Please confirm", form)).await
+}

@@ -1,0 +1,112 @@
+//! Tools that say something before they answer, or change the server.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use turms::http::EventStream;
+use turms::prelude::*;
+use turms::types::LoggingLevel;
+
+pub(crate) fn add(server: Server) -> Server {
+    server
+        .tool(test_tool_with_logging)
+        .tool(test_logging_tool)
+        .tool(test_tool_with_progress)
+        .tool(test_reconnection)
+        .tool(test_trigger_tool_change)
+        .tool(test_trigger_prompt_change)
+        .tool(schema_tool())
+}
+
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Logs three times.
+#[tool]
+async fn test_tool_with_logging(context: Context) -> &'static str {
+    context.log(LoggingLevel::Info, "Tool execution started").await;
+    tokio::time::sleep(PAUSE).await;
+    context.log(LoggingLevel::Info, "Tool processing data").await;
+    tokio::time::sleep(PAUSE).await;
+    context.log(LoggingLevel::Info, "Tool execution completed").await;
+    "Tool with logging executed successfully"
+}
+
+/// Logs once, if it may.
+#[tool]
+async fn test_logging_tool(context: Context) -> &'static str {
+    context.log(LoggingLevel::Info, "a message").await;
+    "logged"
+}
+
+/// Reports progress.
+#[tool]
+async fn test_tool_with_progress(progress: Progress) -> &'static str {
+    for step in [0, 50, 100] {
+        progress.report_of(step, 100.0).await;
+        tokio::time::sleep(PAUSE).await;
+    }
+    "done"
+}
+
+/// Lets go of its connection and answers later.
+#[tool]
+async fn test_reconnection(#[extract] stream: Option<Extension<EventStream>>) -> &'static str {
+    if let Some(Extension(stream)) = stream {
+        // Clients of other revisions keep their connection.
+        let _ = stream.hang_up(Duration::from_millis(500));
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    "Reconnection test completed successfully. If you received this, the client properly reconnected after stream closure."
+}
+
+static CHANGES: AtomicUsize = AtomicUsize::new(0);
+
+/// Adds a tool.
+#[tool]
+async fn test_trigger_tool_change(context: Context) -> String {
+    let name = format!("test_added_tool_{}", CHANGES.fetch_add(1, Ordering::Relaxed));
+    let tool = Tool::builder(&name).description("Was added while the server ran.").handler_sync(|| "added");
+    context.server().add_tool(tool);
+    name
+}
+
+/// Adds a prompt.
+#[tool]
+async fn test_trigger_prompt_change(context: Context) -> String {
+    let name = format!("test_added_prompt_{}", CHANGES.fetch_add(1, Ordering::Relaxed));
+    let prompt = Prompt::builder(&name).description("Was added while the server ran.").handler_sync(|| "added");
+    context.server().add_prompt(prompt);
+    name
+}
+
+/// A tool whose schema has what JSON Schema 2020-12 has.
+fn schema_tool() -> Tool {
+    const SCHEMA: &str = r##"{
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "$defs": {
+            "address": {
+                "$anchor": "addressDef",
+                "type": "object",
+                "properties": {"street": {"type": "string"}, "city": {"type": "string"}}
+            }
+        },
+        "properties": {
+            "name": {"type": "string"},
+            "address": {"$ref": "#/$defs/address"},
+            "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+            "phone": {"type": "string"},
+            "email": {"type": "string"}
+        },
+        "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+        "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+        "then": {"required": ["phone"]},
+        "else": {"required": ["email"]},
+        "additionalProperties": false
+    }"##;
+    let schema = turms::proto::Object::parse(SCHEMA).unwrap_or_default();
+    Tool::builder("json_schema_2020_12_tool")
+        .description("Has a schema with conditions.")
+        .input_schema(schema)
+        .handler_sync(|| "valid")
+}

@@ -1,0 +1,37 @@
+//! The server that the official conformance suite judges: `conformance-server --port N`.
+
+mod content;
+mod input;
+mod life;
+mod prompts;
+mod question;
+mod resources;
+
+use turms::prelude::*;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let port: u16 = match std::env::args().skip(1).collect::<Vec<_>>().as_slice() {
+        [flag, port] if flag == "--port" => port.parse()?,
+        _ => return Err("usage: conformance-server --port PORT".into()),
+    };
+    let server = Server::new("turms-conformance", env!("CARGO_PKG_VERSION")).service(content::Contents);
+    let server = question::add(server);
+    let server = input::add(server);
+    let server = life::add(server);
+    let server = resources::add(server);
+    let server = prompts::add(server);
+    server.serve_http(format!("127.0.0.1:{port}")).await?;
+    Ok(())
+}
+
+/// The smallest picture there is: one transparent pixel.
+const PNG: &[u8] = &[
+    0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0x00, 0x00, 0x00, 0x0d, 0x49, 0x48, 0x44, 0x52, 0x00, 0x00, 0x00,
+    0x01, 0x00, 0x00, 0x00, 0x01, 0x08, 0x06, 0x00, 0x00, 0x00, 0x1f, 0x15, 0xc4, 0x89, 0x00, 0x00, 0x00, 0x0d, 0x49,
+    0x44, 0x41, 0x54, 0x78, 0xda, 0x63, 0x64, 0x60, 0xf8, 0x5f, 0x0f, 0x00, 0x02, 0x87, 0x01, 0x80, 0xeb, 0x47, 0xba,
+    0x92, 0x00, 0x00, 0x00, 0x00, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82,
+];
+
+/// A sound of no length.
+const WAV: &[u8] = b"RIFF\x24\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x80\x3e\x00\x00\x02\x00\x10\x00data\x00\x00\x00\x00";
