@@ -1,0 +1,115 @@
+//! The client that the official conformance suite judges. The suite starts it with the address of a server as its last argument
+//! and the scenario in the environment.
+
+use std::error::Error;
+
+use serde_json::{Map, Value, json};
+use turms::http::HttpConnector;
+use turms::proto::{Object, RawJson};
+use turms::types::{ElicitParams, ElicitResult, Field};
+use turms::{Client, ClientBuilder};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let address = std::env::args().next_back().ok_or("usage: conformance-client ADDRESS")?;
+    let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
+    let client = person().connect_to(HttpConnector::new(address)?).await?;
+    let played = play(&scenario, &client).await;
+    client.close().await;
+    played
+}
+
+/// A client whose person agrees to everything and leaves every field as it is.
+fn person() -> ClientBuilder {
+    Client::builder("turms-conformance", env!("CARGO_PKG_VERSION"))
+        .on_elicitation(|question| async move { ElicitResult::accept(defaults(&question)) })
+}
+
+async fn play(scenario: &str, client: &Client) -> Result<(), Box<dyn Error>> {
+    match scenario {
+        "tools_call" => {
+            client.list_tools().await?;
+            client.call_tool("add_numbers", json!({ "a": 5, "b": 3 })).await?;
+        }
+        "elicitation-sep1034-client-defaults" => {
+            client.list_tools().await?;
+            client.call_tool("test_client_elicitation_defaults", ()).await?;
+        }
+        "sse-retry" => {
+            client.list_tools().await?;
+            client.call_tool("test_reconnection", ()).await?;
+        }
+        "sep-2322-client-request-state" => {
+            client.list_tools().await?;
+            for tool in
+                ["test_mrtr_echo_state", "test_mrtr_unrelated", "test_mrtr_no_state", "test_mrtr_no_result_type"]
+            {
+                client.call_tool(tool, ()).await?;
+            }
+        }
+        "http-standard-headers" => use_everything(client).await?,
+        "http-custom-headers" => call_what_was_asked(client).await?,
+        "http-invalid-tool-headers" => {
+            for tool in client.list_tools().await? {
+                client.call_tool(&tool.name, json!({ "region": "us-west1" })).await?;
+            }
+        }
+        "json-schema-2020-12-preservation" => {
+            let tools = client.list_tools().await?;
+            let tool =
+                tools.into_iter().find(|tool| tool.name == "json_schema_2020_12_tool").ok_or("the tool is missing")?;
+            let mut arguments = Object::new();
+            arguments.insert_raw("schema", &RawJson::from(tool.input_schema));
+            client.call_tool("json_schema_echo", arguments).await?;
+        }
+        // The rest is shown by connecting and looking.
+        _ => drop(client.list_tools().await?),
+    }
+    Ok(())
+}
+
+/// Every operation that names something.
+async fn use_everything(client: &Client) -> Result<(), Box<dyn Error>> {
+    for tool in client.list_tools().await? {
+        client.call_tool(&tool.name, json!({})).await?;
+    }
+    for resource in client.list_resources().await? {
+        client.read_resource(&resource.uri).await?;
+    }
+    for prompt in client.list_prompts().await? {
+        client.get_prompt(&prompt.name, ()).await?;
+    }
+    Ok(())
+}
+
+/// The calls that the suite asks for in the context of the scenario.
+async fn call_what_was_asked(client: &Client) -> Result<(), Box<dyn Error>> {
+    let context: Value = serde_json::from_str(&std::env::var("MCP_CONFORMANCE_CONTEXT")?)?;
+    client.list_tools().await?;
+    for call in context["toolCalls"].as_array().into_iter().flatten() {
+        let name = call["name"].as_str().ok_or("a call without a name")?;
+        client.call_tool(name, &call["arguments"]).await?;
+    }
+    Ok(())
+}
+
+/// What a form says before anybody has filled it in.
+fn defaults(question: &ElicitParams) -> Object {
+    let ElicitParams::Form(form) = question else { return Object::new() };
+    let mut content = Map::new();
+    for (name, field) in &form.requested_schema.properties {
+        let value = field.default_value().and_then(|value| value.decode().ok());
+        content.insert(name.clone(), value.unwrap_or_else(|| something(field)));
+    }
+    Object::encode(&content).unwrap_or_default()
+}
+
+/// Something that goes into a field.
+fn something(field: &Field) -> Value {
+    match serde_json::to_value(field).unwrap_or_default()["type"].as_str() {
+        Some("boolean") => json!(true),
+        Some("integer" | "number") => json!(1),
+        Some("array") => json!([]),
+        _ => json!("test"),
+    }
+}
