@@ -29,6 +29,13 @@ pub(crate) fn notification(method: &str) -> Value {
     json!({ "jsonrpc": "2.0", "method": method })
 }
 
+/// That an answer is not waited for any more.
+pub(crate) fn cancelled(id: impl Into<Value>) -> Value {
+    let mut body = notification("notifications/cancelled");
+    body["params"] = json!({ "requestId": id.into(), "reason": "enough" });
+    body
+}
+
 /// The first words of a client that can be asked for anything.
 pub(crate) fn initialize(version: &str) -> Value {
     let capabilities = json!({ "elicitation": {}, "sampling": {}, "roots": {} });

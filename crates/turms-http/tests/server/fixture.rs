@@ -80,7 +80,8 @@ impl Fixture {
         Self::listening(|server| server, |service| service, listen).await
     }
 
-    async fn listening(
+    /// A server that is different in every way.
+    pub(crate) async fn listening(
         change: impl FnOnce(Server) -> Server,
         configure: impl FnOnce(HttpService) -> HttpService,
         listen: impl FnOnce(Listener) -> Listener,

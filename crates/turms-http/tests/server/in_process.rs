@@ -15,7 +15,11 @@ pub(crate) async fn ask(service: &HttpService, request: &Request) -> Response {
 
 /// As somebody who has proved to be that, as whatever checks tokens in front of the service would say.
 pub(crate) async fn ask_as(service: &HttpService, request: &Request, who: Option<&str>) -> Response {
-    let (head, body) = open(service, request, who).await;
+    ask_by(service, request, who.map(Principal::new)).await
+}
+
+pub(crate) async fn ask_by(service: &HttpService, request: &Request, who: Option<Principal>) -> Response {
+    let (head, body) = open_by(service, request, who).await;
     let mut body = pin!(body);
     let mut bytes = Vec::new();
     while let Some(frame) = std::future::poll_fn(|task| body.as_mut().poll_frame(task)).await {
@@ -26,13 +30,17 @@ pub(crate) async fn ask_as(service: &HttpService, request: &Request, who: Option
 
 /// As far as the head of the answer.
 pub(crate) async fn open(service: &HttpService, request: &Request, who: Option<&str>) -> (Head, HttpBody) {
+    open_by(service, request, who.map(Principal::new)).await
+}
+
+pub(crate) async fn open_by(service: &HttpService, request: &Request, who: Option<Principal>) -> (Head, HttpBody) {
     let mut built = http::Request::builder().method(request.method).uri(&request.path);
     for (name, value) in &request.headers {
         built = built.header(name, value.as_slice());
     }
     let mut request = built.body(HttpBody::whole(request.body.clone().unwrap_or_default())).unwrap();
     if let Some(who) = who {
-        request.extensions_mut().insert(Principal::new(who));
+        request.extensions_mut().insert(who);
     }
     let answer = tower_service::Service::call(&mut service.clone(), request).await.unwrap();
     let (parts, body) = answer.into_parts();

@@ -1,12 +1,21 @@
 //! Bounds that can be set: what is too much is refused, and there is room again when something ends.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::sync::Semaphore;
+use turms_core::NotifyFuture;
 use turms_http::SessionOptions;
 
-use crate::dialog::{NEWEST_OLDER, Session, call, modern, modern_call, modern_stream, request};
+use crate::dialog::{
+    NEWEST_OLDER, Session, call, cancelled, initialize, modern, modern_call, modern_stream, notification, progress,
+    request, with_progress,
+};
 use crate::fixture::Fixture;
+use crate::in_process::ask;
+use crate::sessions::{MINUTE, begin, pass, ping, service};
 use crate::wire::Request;
 use crate::{eventually, soon};
 
@@ -26,6 +35,52 @@ async fn a_session_has_only_so_many_streams() {
     fixture.stream(other.get()).await;
     streams.pop();
     eventually("room for another", async || is_open(&fixture, session.get()).await).await;
+}
+
+#[tokio::test]
+async fn a_call_that_finds_no_room_for_its_stream_is_not_run() {
+    let options = SessionOptions::new().max_streams(1);
+    let fixture = Fixture::with(|service| service.sessions(options)).await;
+    let session = Session::begin(&fixture, NEWEST_OLDER).await;
+    let listening = fixture.stream(session.get()).await;
+    let wait = session.post(with_progress(call(7, "wait", json!({})), 7));
+    for _ in 0..2 {
+        let refused = fixture.send(wait.clone()).await;
+        refused.assert_refused(429, -32603, &json!(7));
+        assert!(refused.header("retry-after").is_some(), "{refused}");
+    }
+    // What needs no answer needs no stream.
+    fixture.send(session.post(cancelled(7))).await.assert_accepted();
+    drop(listening);
+    eventually("room for a call", async || is_open(&fixture, wait.clone()).await).await;
+    assert_eq!(fixture.traces.begun.load(Ordering::SeqCst), 1, "those that were refused were not begun");
+}
+
+#[tokio::test]
+async fn streams_that_have_ended_take_no_room() {
+    const MAX: usize = 50;
+    let options = SessionOptions::new().max_streams(MAX);
+    let fixture = Fixture::with(|service| service.sessions(options)).await;
+    let session = Session::begin(&fixture, NEWEST_OLDER).await;
+    let mut calls = Vec::new();
+    for id in 0..MAX {
+        calls.push(fixture.stream(session.post(call(id, "steps", json!({ "n": 1 })))).await);
+    }
+    fixture.traces.steps.add_permits(MAX);
+    for stream in calls {
+        stream.rest().await;
+    }
+    let mut open = Vec::new();
+    eventually("room for as many as before", async || {
+        let mut connection = fixture.connect().await;
+        connection.send(&session.get()).await;
+        if soon("an answer", connection.head()).await.status == 200 {
+            open.push(connection);
+        }
+        open.len() == MAX
+    })
+    .await;
+    assert_eq!(fixture.send(session.get()).await.status(), 429);
 }
 
 /// Whether a request gets a stream, which is broken at once.
@@ -70,8 +125,7 @@ async fn a_session_runs_only_so_many_requests_at_once() {
     assert!(matches!(refused.status(), 200 | 429 | 503), "{refused}");
     let other = Session::begin(&fixture, NEWEST_OLDER).await;
     assert_eq!(other.call(&fixture, "add", json!({ "a": 1, "b": 2 })).await.text(), "3");
-    let cancelled = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } });
-    fixture.send(session.post(&cancelled)).await.assert_accepted();
+    fixture.send(session.post(cancelled(1))).await.assert_accepted();
     eventually("room for another", async || {
         let response = session.call(&fixture, "add", json!({ "a": 1, "b": 2 })).await;
         response.messages()[0].get("result").is_some()
@@ -108,4 +162,104 @@ async fn what_is_long_but_within_the_limits_goes_both_ways() {
     let long = "ä".repeat(1_500_000);
     assert_eq!(fixture.send(modern_call(1, "echo", json!({ "text": long }))).await.text(), long);
     assert_eq!(session.call(&fixture, "echo", json!({ "text": long })).await.text(), long);
+}
+
+/// They are remembered as long as the session is.
+#[tokio::test]
+async fn what_a_client_says_of_itself_must_not_be_long() {
+    const MAX: usize = 64 * 1024;
+    let fixture = Fixture::start().await;
+    let mut hello = initialize(NEWEST_OLDER);
+    hello["params"]["more"] = "".into();
+    let rest = MAX - hello["params"].to_string().len();
+    hello["params"]["more"] = "x".repeat(rest).into();
+    let taken = fixture.send(Request::post(&hello)).await;
+    assert!(taken.header("mcp-session-id").is_some(), "{taken}");
+    hello["params"]["more"] = "x".repeat(rest + 1).into();
+    let refused = fixture.send(Request::post(&hello)).await;
+    refused.assert_refused(400, -32602, &json!(1));
+    assert!(refused.header("mcp-session-id").is_none(), "{refused}");
+    assert_eq!(fixture.handle.sessions().len(), 0, "nobody has finished to shake hands");
+}
+
+#[tokio::test]
+async fn only_so_many_notifications_are_heard_at_once() {
+    let (heard, gate) = (Arc::<AtomicUsize>::default(), Arc::new(Semaphore::new(0)));
+    let (counted, held) = (heard.clone(), gate.clone());
+    let hear_slowly = move |method: &str, _, _| {
+        if method != "notifications/slow" {
+            return NotifyFuture::done();
+        }
+        counted.fetch_add(1, Ordering::SeqCst);
+        let held = held.clone();
+        NotifyFuture::later(async move { held.acquire().await.unwrap().forget() })
+    };
+    let options = SessionOptions::new().max_in_flight(4);
+    let fixture = Fixture::of(|server| server.on_notification(hear_slowly), |service| service.sessions(options)).await;
+    let session = Session::begin(&fixture, NEWEST_OLDER).await;
+    let slow = session.post(notification("notifications/slow"));
+    for _ in 0..50 {
+        fixture.send(slow.clone()).await.assert_accepted();
+    }
+    assert_eq!(heard.load(Ordering::SeqCst), 4);
+    // Calls have room of their own, and so have other sessions.
+    assert_eq!(session.call(&fixture, "add", json!({ "a": 1, "b": 2 })).await.text(), "3");
+    let other = Session::begin(&fixture, NEWEST_OLDER).await;
+    fixture.send(other.post(notification("notifications/slow"))).await.assert_accepted();
+    assert_eq!(heard.load(Ordering::SeqCst), 5);
+    gate.add_permits(5);
+    eventually("room for another", async || {
+        fixture.send(slow.clone()).await.assert_accepted();
+        heard.load(Ordering::SeqCst) == 6
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn sessions_may_be_kept_for_ever() {
+    let options = SessionOptions::new()
+        .idle(Duration::MAX)
+        .retention(Duration::MAX)
+        .max(usize::MAX)
+        .max_streams(usize::MAX)
+        .max_in_flight(usize::MAX);
+    let service = service(options)
+        .keep_alive(Duration::MAX)
+        .body_timeout(Duration::MAX)
+        .body_limit(usize::MAX)
+        .max_streams(usize::MAX);
+    let session = begin(&service, None).await;
+    let counted = ask(&service, &session.post(with_progress(call(7, "count", json!({ "n": 3 })), 7))).await;
+    assert_eq!(progress(&counted.messages()), [1, 2, 3]);
+    pass(24 * 60 * MINUTE).await;
+    assert_eq!(ping(&service, &session).await, 200);
+    let first = counted.events()[0].id.clone().unwrap();
+    assert_eq!(ask(&service, &session.resume(&first)).await.messages(), counted.messages());
+}
+
+#[tokio::test]
+async fn a_listener_may_wait_for_ever() {
+    let fixture = Fixture::listening(
+        |server| server,
+        |service| service.keep_alive(Duration::MAX).body_timeout(Duration::MAX),
+        |listener| {
+            let listener = listener.header_timeout(Duration::MAX).write_timeout(Duration::MAX);
+            listener.drain_timeout(Duration::MAX).max_connections(usize::MAX)
+        },
+    )
+    .await;
+    assert_eq!(fixture.send(modern_call(1, "add", json!({ "a": 1, "b": 2 }))).await.text(), "3");
+    let session = Session::begin(&fixture, NEWEST_OLDER).await;
+    let mut standalone = fixture.stream(session.get()).await;
+    session.call(&fixture, "grow", json!({})).await;
+    assert_eq!(standalone.message().await["method"], "notifications/tools/list_changed");
+    let mut old = fixture.stream(Request::get().path("/sse")).await;
+    assert_eq!(old.event().await.kind.as_deref(), Some("endpoint"));
+    // The times of HTTP/2 are its own.
+    let mut second = fixture.connect().await;
+    second.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await;
+    soon("an answer", second.socket.readable()).await.unwrap();
+    assert!(second.socket.try_read(&mut [0; 9]).is_ok_and(|read| read > 0));
+    drop((standalone, old, second));
+    fixture.shut_down().await;
 }

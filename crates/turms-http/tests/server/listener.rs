@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use turms_http::{Listener, ServeHttp as _};
 
-use crate::dialog::{NEWEST_OLDER, Session, modern_call, modern_stream};
+use crate::dialog::{NEWEST_OLDER, Session, modern, modern_call, modern_stream};
 use crate::fixture::{Fixture, server};
 use crate::wire::{Connection, Request};
 use crate::{eventually, soon};
@@ -140,6 +140,25 @@ async fn what_runs_when_the_listener_is_told_to_end_is_answered() {
     let address = fixture.address;
     fixture.gone().await;
     assert!(tokio::net::TcpStream::connect(address).await.is_err(), "nobody listens any more");
+}
+
+#[tokio::test]
+async fn who_listens_is_answered_when_the_listener_is_told_to_end() {
+    let (end, told) = tokio::sync::oneshot::channel::<()>();
+    let fixture = Fixture::at(|listener| {
+        listener.until(async {
+            let _ = told.await;
+        })
+    })
+    .await;
+    let filter = json!({ "notifications": { "toolsListChanged": true } });
+    let mut stream = fixture.stream(modern(5, "subscriptions/listen", filter)).await;
+    stream.message().await;
+    end.send(()).unwrap();
+    let rest = stream.rest().await;
+    let [answer] = &*rest else { panic!("{rest:?}") };
+    assert_eq!((&answer["id"], &answer["result"]["resultType"]), (&json!(5), &json!("complete")));
+    fixture.gone().await;
 }
 
 #[tokio::test]

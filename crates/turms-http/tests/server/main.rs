@@ -3,18 +3,20 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 #![allow(clippy::needless_pass_by_value, reason = "messages are written where they are sent")]
 
+mod calls;
 mod chaos;
 mod dialog;
 mod fixture;
+mod held;
 mod hostile;
 mod http2;
 mod in_process;
 mod interop;
 mod limits;
 mod listener;
+mod mounted;
 mod raw;
 mod resume;
-mod review;
 mod sessions;
 mod stores;
 #[cfg(feature = "tls")]

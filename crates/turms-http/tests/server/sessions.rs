@@ -2,16 +2,20 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use turms_core::Principal;
+use turms_core::store::MemorySessions;
 use turms_http::{HttpService, ServeHttp as _, SessionOptions};
 
 use crate::dialog::{
-    NEWEST_OLDER, Session, call, initialize, modern, modern_call, notification, request, with_progress,
+    NEWEST_OLDER, Session, call, cancelled, initialize, modern, modern_call, notification, request, with_progress,
 };
 use crate::fixture::{Fixture, server};
-use crate::in_process::{ask, ask_as, open};
+use crate::in_process::{ask, ask_as, ask_by, open, open_by};
+use crate::stores::Shared;
 use crate::wire::Request;
 use crate::{eventually, soon};
 
@@ -54,6 +58,21 @@ async fn a_session_that_nobody_uses_expires() {
     for request in [session.get(), session.delete(), session.post(notification("notifications/x"))] {
         assert_eq!(ask(&service, &request).await.status(), 404);
     }
+}
+
+/// Not every use is told to the store, but none is forgotten.
+#[tokio::test(start_paused = true)]
+async fn a_session_lasts_as_long_as_was_said_after_its_last_use() {
+    let service = service(SessionOptions::new().idle(80 * MINUTE));
+    let session = begin(&service, None).await;
+    for _ in 0..3 {
+        pass(9 * MINUTE).await;
+        assert_eq!(ping(&service, &session).await, 200);
+        pass(79 * MINUTE).await;
+        assert_eq!(ping(&service, &session).await, 200);
+    }
+    pass(81 * MINUTE).await;
+    assert_eq!(ping(&service, &session).await, 404);
 }
 
 #[tokio::test(start_paused = true)]
@@ -147,6 +166,29 @@ async fn a_session_of_nobody_is_not_for_somebody() {
     assert_eq!(ask_as(&service, &who, Some("ann")).await.status(), 404);
 }
 
+/// Where it was not begun, it is begun anew for its owner alone.
+#[tokio::test]
+async fn a_session_is_not_taken_up_by_whoever_is_not_its_owner() {
+    let sessions = Arc::new(MemorySessions::new(10));
+    let options = || SessionOptions::new().store(Shared(sessions.clone()));
+    let session = begin(&service(options()), Some("ann")).await;
+    let opened = Arc::<AtomicUsize>::default();
+    let counted = opened.clone();
+    let server = server(&Arc::default()).on_open(move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+    });
+    let elsewhere = server.http().sessions(options());
+    for stranger in [Some("bob"), Some(""), None] {
+        for request in [session.post(request(2, "ping", None)), session.get(), session.delete()] {
+            assert_eq!(ask_as(&elsewhere, &request, stranger).await.status(), 404, "{stranger:?}");
+        }
+    }
+    assert_eq!((opened.load(Ordering::SeqCst), elsewhere.session_count()), (0, 0));
+    let who = ask_as(&elsewhere, &session.post(call(2, "who", json!({}))), Some("ann")).await;
+    assert_eq!(who.text(), "ann");
+    assert_eq!((opened.load(Ordering::SeqCst), elsewhere.session_count()), (1, 1));
+}
+
 #[tokio::test]
 async fn streams_of_somebody_else_cannot_be_taken_up() {
     let service = service(SessionOptions::new());
@@ -168,18 +210,21 @@ async fn streams_of_somebody_else_cannot_be_taken_up() {
 #[tokio::test]
 async fn messages_of_strangers_are_not_taken_in_the_first_revision_either() {
     let service = service(SessionOptions::new());
-    let (head, body) = open(&service, &Request::get().path("/sse"), Some("ann")).await;
+    let ann = Principal::new("ann").scopes(["read"]);
+    let (head, body) = open_by(&service, &Request::get().path("/sse"), Some(ann.clone())).await;
     assert_eq!(head.status, 200);
     let mut body = std::pin::pin!(body);
     let frame = std::future::poll_fn(|task| http_body::Body::poll_frame(body.as_mut(), task)).await.unwrap().unwrap();
     let first = String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap();
     let endpoint = first.lines().find_map(|line| line.strip_prefix("data:")).unwrap().trim();
     let post = Request::post(initialize("2024-11-05")).path(format!("/{}", endpoint.trim_start_matches('/')));
-    for stranger in [Some("bob"), None] {
-        let refused = ask_as(&service, &post, stranger).await;
+    let may_more = ann.clone().scopes(["read", "write"]);
+    let may_less = Principal::new("ann");
+    for stranger in [Some(Principal::new("bob").scopes(["read"])), None, Some(may_more), Some(may_less)] {
+        let refused = ask_by(&service, &post, stranger).await;
         assert!(matches!(refused.status(), 403 | 404), "{refused}");
     }
-    assert_eq!(ask_as(&service, &post, Some("ann")).await.status() / 100, 2);
+    assert_eq!(ask_by(&service, &post, Some(ann)).await.status() / 100, 2);
 }
 
 /// The id of one kind of session is none of the other.
@@ -259,11 +304,10 @@ async fn the_same_ids_in_two_sessions_are_two_requests() {
     let mut second = two.stream(&fixture, 7, "wait", json!({})).await;
     first.message().await;
     second.message().await;
-    let mut body = notification("notifications/cancelled");
-    body["params"] = json!({ "requestId": 7 });
+    let body = cancelled(7);
     fixture.send(one.post(&body)).await.assert_accepted();
     assert!(first.rest().await.is_empty());
-    assert_eq!(fixture.traces.ended.load(std::sync::atomic::Ordering::SeqCst), 1);
+    assert_eq!(fixture.traces.ended.load(Ordering::SeqCst), 1);
     fixture.send(two.post(&body)).await.assert_accepted();
     assert!(second.rest().await.is_empty());
 }

@@ -5,18 +5,20 @@ use std::time::Duration;
 
 use http_body::Body as _;
 use serde_json::json;
+use tracing_subscriber::layer::SubscriberExt as _;
 use turms_core::BoxFuture;
 use turms_core::store::{
     EventStore, MemoryEvents, MemorySessions, SessionRecord, SessionStore, StoreError, StoredEvent, contract,
 };
 use turms_http::{HttpService, ServeHttp as _, SessionOptions};
+use turms_server::{ForwardLogs, Tool};
 
 use crate::dialog::{NEWEST_OLDER, Session, call, initialize, progress, request, with_progress};
 use crate::fixture::{Fixture, Traces, server};
 use crate::in_process::{ask, open};
 use crate::sessions::{MINUTE, begin, pass, ping, service};
-use crate::soon;
 use crate::wire::{Request, Response};
+use crate::{PATIENCE, soon};
 
 fn memory() -> (Arc<MemorySessions>, Arc<MemoryEvents>) {
     (Arc::new(MemorySessions::new(10)), Arc::new(MemoryEvents::new(1 << 20, 1 << 24)))
@@ -193,8 +195,46 @@ async fn what_cannot_be_kept_is_still_said() {
     assert_eq!(counted.text(), "counted to 5");
 }
 
+/// What was never heard is lost, but not what comes later.
+#[tokio::test]
+async fn whoever_comes_too_late_for_what_was_forgotten_hears_what_follows() {
+    let options = SessionOptions::new().events(MemoryEvents::new(2_000, 1 << 20));
+    let fixture = Fixture::with(|service| service.sessions(options)).await;
+    let session = Session::begin(&fixture, NEWEST_OLDER).await;
+    for n in 0..100 {
+        fixture.handle.add_tool(Tool::builder(format!("early-{n}")).handler_sync(|| "early"));
+    }
+    for n in 0..3 {
+        let mut stream = fixture.stream(session.get()).await;
+        fixture.handle.add_tool(Tool::builder(format!("late-{n}")).handler_sync(|| "late"));
+        assert_eq!(stream.message().await["method"], "notifications/tools/list_changed");
+    }
+}
+
+/// What a store logs may be told to the very client whose events it cannot keep.
+#[test]
+fn a_store_that_logs_does_not_stop_the_session_it_logs_about() {
+    let (done, is_done) = std::sync::mpsc::channel();
+    // A thread that is stuck cannot be waited for by what runs on it.
+    std::thread::spawn(move || {
+        let subscriber = tracing_subscriber::registry().with(ForwardLogs::new());
+        let _guard = tracing::subscriber::set_default(subscriber);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let counted = runtime.block_on(async {
+            let options = SessionOptions::new().events(Broken);
+            let service = server(&Arc::default()).forward_tracing().http().sessions(options);
+            let session = begin(&service, None).await;
+            count(&service, &session, 3).await
+        });
+        done.send(counted).unwrap();
+    });
+    let counted = is_done.recv_timeout(PATIENCE).expect("an answer");
+    assert_eq!(progress(&counted.messages()), [1, 2, 3]);
+    assert_eq!(counted.text(), "counted to 3");
+}
+
 /// A store that a test keeps, too.
-struct Shared<T>(Arc<T>);
+pub(crate) struct Shared<T>(pub(crate) Arc<T>);
 
 impl<T: SessionStore> SessionStore for Shared<T> {
     fn insert<'a>(

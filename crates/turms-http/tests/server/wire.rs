@@ -282,6 +282,8 @@ impl Event {
 #[derive(Debug, Default)]
 struct Events {
     buffer: Vec<u8>,
+    /// How much of it holds no end of an event.
+    searched: usize,
 }
 
 impl Events {
@@ -290,7 +292,12 @@ impl Events {
     }
 
     fn next(&mut self) -> Option<Event> {
-        let end = self.buffer.windows(2).position(|two| two == b"\n\n")?;
+        let found = self.buffer[self.searched..].windows(2).position(|two| two == b"\n\n");
+        let Some(end) = found.map(|found| self.searched + found) else {
+            self.searched = self.buffer.len().saturating_sub(1);
+            return None;
+        };
+        self.searched = 0;
         let block: Vec<u8> = self.buffer.drain(..end + 2).collect();
         Some(Event::parse(std::str::from_utf8(&block[..end]).unwrap()))
     }

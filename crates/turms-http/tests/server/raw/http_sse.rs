@@ -95,6 +95,18 @@ async fn events_are_called_messages() {
 }
 
 #[tokio::test]
+async fn a_long_message_comes_whole() {
+    let fixture = Fixture::start().await;
+    let mut old = Old::begin(&fixture).await;
+    let long = "ä".repeat(1024 * 1024);
+    old.say(&fixture, call(2, "echo", json!({ "text": long }))).await;
+    let answer = old.stream.message().await;
+    assert!(answer["result"]["content"][0]["text"] == long, "it is another text");
+    old.say(&fixture, request(3, "ping", None)).await;
+    assert_eq!(old.stream.message().await["id"], 3);
+}
+
+#[tokio::test]
 async fn a_tool_asks_and_is_answered() {
     let fixture = Fixture::start().await;
     let mut old = Old::begin(&fixture).await;

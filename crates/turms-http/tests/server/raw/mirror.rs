@@ -166,3 +166,16 @@ async fn older_revisions_repeat_nothing() {
     taken(&fixture, post.clone()).await;
     taken(&fixture, post.header("Mcp-Param-Region", "us")).await;
 }
+
+/// A number that does not fit into one of ours must not keep the rest from being looked at.
+#[tokio::test]
+async fn no_number_hides_arguments_from_the_headers() {
+    let fixture = Fixture::start().await;
+    for number in ["1e400", "-1e400", "1E+999", "123456789012345678901234567890", "0.1e-999"] {
+        let mut request = headed(json!({ "region": "eu", "odd": 0 }), &[]);
+        let body = String::from_utf8(request.body.take().unwrap()).unwrap();
+        let body = body.replace("\"odd\":0", &format!("\"odd\":{number}"));
+        assert!(body.contains(number), "{body}");
+        refused(&fixture, request.body(body)).await;
+    }
+}

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::dialog::{NEWEST_OLDER, SESSIONS, Session, call, initialize, notification, request, with_progress};
+use crate::dialog::{
+    NEWEST_OLDER, SESSIONS, Session, call, cancelled, initialize, notification, request, with_progress,
+};
 use crate::fixture::Fixture;
 use crate::wire::Request;
 
@@ -174,6 +176,57 @@ async fn a_batch_may_speak_on_the_way() {
         let own = messages.iter().filter(|message| message["params"]["progressToken"] == token || message["id"] == id);
         let own: Vec<_> = own.map(|message| message["params"]["progress"].as_f64()).collect();
         assert_eq!(own, [Some(1.0), Some(2.0), None], "{response}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_refused_in_a_batch_is_told_to_who_sent_it() {
+    let fixture = Fixture::start().await;
+    let session = Session::begin(&fixture, "2025-03-26").await;
+    let steps = json!({ "n": 1 });
+    let stream = fixture.stream(session.post(json!([call(1, "steps", steps.clone()), call(2, "steps", steps)]))).await;
+    // It meddles with what the other one began.
+    let other = json!([cancelled(1), request(9, "server/discover", None)]);
+    let refused = fixture.send(session.post(other)).await;
+    assert_eq!(refused.status(), 200, "{refused}");
+    let answers = refused.json();
+    assert_eq!((&answers[0]["id"], &answers[0]["error"]["code"]), (&json!(9), &json!(-32601)), "{refused}");
+    assert_eq!(answers.as_array().map(Vec::len), Some(1), "{refused}");
+    fixture.traces.steps.add_permits(2);
+    let rest = stream.rest().await;
+    let [answer] = &*rest else { panic!("{rest:?}") };
+    assert_eq!((&answer["id"], &answer["result"]["content"][0]["text"]), (&json!(2), &json!("counted to 1")));
+}
+
+#[tokio::test]
+async fn a_batch_whose_calls_are_all_cancelled_ends() {
+    let fixture = Fixture::start().await;
+    let session = Session::begin(&fixture, "2025-03-26").await;
+    let batch = json!([call(1, "wait", json!({})), call(2, "wait", json!({}))]);
+    let stream = fixture.stream(session.post(batch)).await;
+    fixture.send(session.post(cancelled(1))).await.assert_accepted();
+    fixture.send(session.post(cancelled(2))).await.assert_accepted();
+    assert!(stream.rest().await.is_empty());
+    assert_eq!(fixture.send(session.post(request(3, "ping", None))).await.result(), json!({}));
+}
+
+/// JSON-RPC wants null where no id could be read; the schema of 2025-11-25 wants nothing.
+#[tokio::test]
+async fn an_error_without_an_id_is_written_as_the_revision_wants() {
+    let fixture = Fixture::start().await;
+    let first = Session::begin(&fixture, "2025-03-26").await;
+    let stream = fixture.stream(first.post(json!([call(1, "steps", json!({ "n": 1 })), 5]))).await;
+    fixture.traces.steps.add_permits(1);
+    let streamed = stream.rest().await;
+    let at_once = fixture.send(first.post(json!([request(1, "ping", None), 5]))).await.json();
+    for answers in [streamed, at_once.as_array().unwrap().clone()] {
+        let error = answers.iter().find(|answer| answer.get("error").is_some()).expect("an error");
+        assert_eq!(error.get("id"), Some(&Value::Null), "{error}");
+    }
+    for (version, id) in [("2025-06-18", Some(&Value::Null)), ("2025-11-25", None)] {
+        let session = Session::begin(&fixture, version).await;
+        let refused = fixture.send(session.post(json!([request(1, "ping", None)]))).await;
+        assert_eq!(refused.json().get("id"), id, "{version}: {refused}");
     }
 }
 

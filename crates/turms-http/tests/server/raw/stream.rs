@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::dialog::{NEWEST_OLDER, SESSIONS, Session, modern, modern_call, modern_stream, notification, progress};
+use crate::dialog::{NEWEST_OLDER, SESSIONS, Session, cancelled, modern, modern_call, modern_stream, progress};
 use crate::eventually;
 use crate::fixture::Fixture;
 use crate::wire::{Head, Request, Stream};
@@ -183,7 +183,7 @@ async fn nobody_can_cancel_the_request_of_another_in_the_newest_revision() {
     fixture.traces.steps.add_permits(1);
     let mut stream = fixture.stream(modern_stream("mine", "steps", json!({ "n": 2 }))).await;
     stream.message().await;
-    let mut body = cancelled(&json!("mine"));
+    let mut body = cancelled("mine");
     fixture.send(Request::post(&body).version("2026-07-28")).await.assert_accepted();
     body["params"]["_meta"] = crate::dialog::meta();
     fixture.send(Request::post(&body).version("2026-07-28")).await.assert_accepted();
@@ -227,12 +227,6 @@ async fn to_break_a_stream_is_not_to_cancel_in_older_revisions() {
     }
 }
 
-fn cancelled(id: &Value) -> Value {
-    let mut body = notification("notifications/cancelled");
-    body["params"] = json!({ "requestId": id, "reason": "enough" });
-    body
-}
-
 #[tokio::test]
 async fn a_call_that_is_cancelled_in_older_revisions_ends_without_an_answer() {
     let fixture = Fixture::start().await;
@@ -242,10 +236,10 @@ async fn a_call_that_is_cancelled_in_older_revisions_ends_without_an_answer() {
         let mut stream = session.stream(&fixture, "seven", "wait", json!({})).await;
         stream.message().await;
         // Neither an id that is not there nor that of another session cancels anything.
-        fixture.send(session.post(cancelled(&json!("eight")))).await.assert_accepted();
-        fixture.send(other.post(cancelled(&json!("seven")))).await.assert_accepted();
+        fixture.send(session.post(cancelled("eight"))).await.assert_accepted();
+        fixture.send(other.post(cancelled("seven"))).await.assert_accepted();
         assert_eq!(ended(&fixture), n);
-        fixture.send(session.post(cancelled(&json!("seven")))).await.assert_accepted();
+        fixture.send(session.post(cancelled("seven"))).await.assert_accepted();
         eventually("the end of the call", async || ended(&fixture) == n + 1).await;
         assert!(stream.rest().await.is_empty(), "{version}");
     }

@@ -1,0 +1,199 @@
+//! The server as a part of an application: below an address of it, behind its middleware, beside its other routes.
+
+use std::net::SocketAddr;
+
+use axum::extract::Request as Asked;
+use axum::http::StatusCode;
+use axum::http::header::AUTHORIZATION;
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse as _, Response as Answered};
+use axum::routing::get;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use turms_core::Principal;
+use turms_http::{Listener, PeerAddress, ServeHttp as _};
+use turms_server::{Extension, Headers, Server, ServerHandle, Tool};
+
+use crate::dialog::{NEWEST_OLDER, SESSIONS, Session, call, initialize, modern_call, notification, with_progress};
+use crate::fixture::server;
+use crate::soon;
+use crate::wire::{Connection, Request, Response, Stream};
+
+/// An application that has the server below `/mcp`.
+struct Application {
+    address: SocketAddr,
+    handle: ServerHandle,
+    end: oneshot::Sender<()>,
+    serving: JoinHandle<()>,
+}
+
+/// Lets those in who have a token, and says who they are.
+async fn check_token(mut request: Asked, next: Next) -> Answered {
+    let token = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let who = match token.and_then(|value| value.strip_prefix("Bearer ")) {
+        Some("token-of-ann") => Principal::new("ann").scopes(["add"]),
+        Some("token-of-bob") => Principal::new("bob"),
+        _ => return StatusCode::UNAUTHORIZED.into_response(),
+    };
+    request.extensions_mut().insert(who);
+    next.run(request).await
+}
+
+/// Says what it sees of the request.
+fn seen(who: Principal, Headers(headers): Headers, Extension(peer): Extension<PeerAddress>) -> String {
+    let color = headers.get("x-color").and_then(|value| value.to_str().ok()).unwrap_or("none");
+    json!({ "who": who.subject, "scopes": who.scopes, "color": color, "peer": peer.0 }).to_string()
+}
+
+fn with_seen(server: Server) -> Server {
+    server.tool(Tool::builder("seen").handler_sync(seen))
+}
+
+impl Application {
+    async fn start() -> Self {
+        let server = with_seen(server(&Default::default()));
+        let handle = server.handle();
+        let router = axum::Router::new()
+            .nest_service("/mcp", server.http())
+            .layer(from_fn(check_token))
+            .route("/health", get(async || "well"));
+        let (end, told) = oneshot::channel::<()>();
+        let listener = Listener::bind("127.0.0.1:0").await.unwrap().until(async {
+            let _ = told.await;
+        });
+        let address = listener.local_addr().unwrap();
+        let serving = tokio::spawn(async move { listener.serve_tower(router).await.unwrap() });
+        Self { address, handle, end, serving }
+    }
+
+    async fn connect(&self, request: &Request) -> Connection {
+        let mut connection = Connection::open(self.address).await;
+        connection.send(request).await;
+        connection
+    }
+
+    async fn send(&self, request: Request) -> Response {
+        soon("an answer", self.connect(&request).await.response()).await
+    }
+
+    async fn stream(&self, request: Request) -> Stream {
+        soon("a stream", self.connect(&request).await.into_stream()).await
+    }
+
+    async fn begin(&self, who: &str, version: &'static str) -> Session {
+        let response = self.send(by(who, Request::post(initialize(version)))).await;
+        let id = response.header("mcp-session-id").unwrap_or_else(|| panic!("{response}")).to_owned();
+        let session = Session { id, version };
+        let initialized = session.post(notification("notifications/initialized"));
+        self.send(by(who, initialized)).await.assert_accepted();
+        session
+    }
+}
+
+fn by(who: &str, request: Request) -> Request {
+    request.header("Authorization", format!("Bearer token-of-{who}")).header("X-Color", "green")
+}
+
+#[track_caller]
+fn assert_seen(text: &str, peer: SocketAddr) {
+    let seen: Value = serde_json::from_str(text).unwrap();
+    assert_eq!(seen, json!({ "who": "ann", "scopes": ["add"], "color": "green", "peer": peer }));
+}
+
+#[tokio::test]
+async fn the_application_decides_who_gets_to_the_server() {
+    let application = Application::start().await;
+    let well = application.send(Request::new("GET").path("/health")).await;
+    assert_eq!((well.status(), &*well.body), (200, &b"well"[..]));
+    let session = application.begin("ann", NEWEST_OLDER).await;
+    for request in [
+        modern_call(1, "seen", json!({})),
+        Request::post(initialize(NEWEST_OLDER)),
+        session.post(call(2, "seen", json!({}))),
+        session.get(),
+        session.delete(),
+        Request::get().path("/mcp/sse"),
+    ] {
+        assert_eq!(application.send(request.clone()).await.status(), 401, "{request:?}");
+        let unknown = application.send(by("eve", request)).await;
+        assert_eq!(unknown.status(), 401, "{unknown}");
+    }
+    assert_eq!(application.send(by("ann", Request::get().path("/elsewhere"))).await.status(), 404);
+    // Who gets to the server gets to their own sessions only.
+    let stolen = application.send(by("bob", session.post(call(2, "seen", json!({}))))).await;
+    assert_eq!(stolen.status(), 404, "{stolen}");
+}
+
+#[tokio::test]
+async fn handlers_see_the_request_in_every_revision() {
+    let application = Application::start().await;
+    let ask = async |request: Request| {
+        let mut connection = application.connect(&by("ann", request)).await;
+        let peer = connection.socket.local_addr().unwrap();
+        assert_seen(&soon("an answer", connection.response()).await.text(), peer);
+    };
+    for path in ["/mcp", "/mcp/"] {
+        ask(modern_call(1, "seen", json!({})).path(path)).await;
+    }
+    for version in SESSIONS {
+        let session = application.begin("ann", version).await;
+        ask(session.post(call(2, "seen", json!({})))).await;
+    }
+}
+
+#[tokio::test]
+async fn streams_go_through_the_application() {
+    let application = Application::start().await;
+    let session = application.begin("ann", NEWEST_OLDER).await;
+    let mut standalone = application.stream(by("ann", session.get())).await;
+    let count = session.post(with_progress(call(2, "count", json!({ "n": 3 })), 2));
+    let counted = application.send(by("ann", count)).await;
+    assert!(counted.head.is_stream(), "{counted}");
+    assert_eq!((counted.messages().len(), counted.text()), (4, "counted to 3".to_owned()));
+    application.send(by("ann", session.post(call(3, "grow", json!({}))))).await;
+    assert_eq!(standalone.message().await["method"], "notifications/tools/list_changed");
+    assert_eq!(application.send(by("ann", session.delete())).await.status(), 204);
+    standalone.rest().await;
+}
+
+/// The address to post to is relative to that of the stream, which the server does not know whole.
+#[tokio::test]
+async fn the_first_revision_is_served_below_the_same_address() {
+    let application = Application::start().await;
+    let open = by("ann", Request::get().path("/mcp/sse"));
+    let connection = application.connect(&open).await;
+    let peer = connection.socket.local_addr().unwrap();
+    let mut stream = soon("a stream", connection.into_stream()).await;
+    let endpoint = stream.event().await;
+    assert_eq!(endpoint.kind.as_deref(), Some("endpoint"));
+    let endpoint = endpoint.data.unwrap();
+    assert!(!endpoint.starts_with('/') && !endpoint.contains("://"), "{endpoint}");
+    let post = |body: Value| Request::post(body).path(format!("/mcp/{endpoint}"));
+    let refused = application.send(by("bob", post(initialize("2024-11-05")))).await;
+    assert_eq!(refused.status(), 404, "{refused}");
+    application.send(by("ann", post(initialize("2024-11-05")))).await.assert_accepted();
+    assert_eq!(stream.message().await["result"]["protocolVersion"], "2024-11-05");
+    application.send(by("ann", post(notification("notifications/initialized")))).await.assert_accepted();
+    application.send(by("ann", post(call(2, "seen", json!({}))))).await.assert_accepted();
+    let answer = stream.message().await;
+    assert_seen(answer["result"]["content"][0]["text"].as_str().unwrap(), peer);
+}
+
+/// The listener knows nothing of the server then: each is told for itself.
+#[tokio::test]
+async fn an_application_ends_with_its_listener() {
+    let application = Application::start().await;
+    let session = application.begin("ann", NEWEST_OLDER).await;
+    let standalone = application.stream(by("ann", session.get())).await;
+    let old = application.stream(by("ann", Request::get().path("/mcp/sse"))).await;
+    application.handle.shutdown();
+    standalone.rest().await;
+    soon("the end of a stream", async {
+        let mut old = old;
+        while old.next().await.is_some() {}
+    })
+    .await;
+    application.end.send(()).unwrap();
+    soon("the end of the application", application.serving).await.unwrap();
+}
