@@ -206,7 +206,7 @@ async fn a_store_that_is_slow_keeps_no_client_waiting_and_gets_events_in_order()
     let first = counted.events()[0].id.clone().unwrap();
     let again = soon("an answer", ask(&service, &session.resume(&first))).await;
     assert_eq!(again.messages(), counted.messages());
-    let all = counted.events().len();
+    let all = counted.messages().len();
     for stored in 1..=all {
         // One at a time, so that they cannot overtake each other.
         eventually("an event for the store", async || events.begun().len() >= stored).await;
