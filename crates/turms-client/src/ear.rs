@@ -76,6 +76,12 @@ impl Ear {
         self.events.publish(&event);
     }
 
+    /// Forgets all that may have changed while nobody heard of it.
+    pub(crate) fn forget_all(&self) {
+        self.cache.invalidate(Changed::Everything);
+        self.tools.forget();
+    }
+
     /// Forgets what a change has made stale.
     pub(crate) fn forget(&self, notification: &Notification) {
         match &*notification.method {

@@ -14,6 +14,7 @@ mod ear;
 mod error;
 mod event;
 mod fleet;
+mod hearing;
 mod job;
 mod listen;
 mod memory;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytestring::ByteString;
 use futures_core::Stream;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use turms_core::{Outgoing, Payload, Update};
@@ -22,10 +22,13 @@ use turms_proto::types::{
 };
 use turms_proto::{Ability, Notification};
 
+use crate::ear::Ear;
 use crate::error::{CallError, CallErrorKind, Delivery};
 use crate::event::{Event, Events};
+use crate::hearing::Deaf;
 use crate::job::{CallOptions, Engine as _};
 use crate::single::{LASTING, Live, Single, lock};
+use crate::supervision::Backoff;
 
 /// Something that has changed at the server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -46,7 +49,9 @@ pub enum Change {
 
 /// Changes, as they happen. Dropping it tells the server that nobody listens any more.
 ///
-/// A client that is supervised listens again after a loss; what changed in between is not told, so look anew then.
+/// A client that is supervised listens again after a loss. What changed in between is not told, so look anew then: the events
+/// of the client say [`Lost`](crate::ConnectionEvent::Lost) and, when it listens again,
+/// [`Connected`](crate::ConnectionEvent::Connected).
 pub struct Subscription {
     changes: mpsc::Receiver<Change>,
     acknowledged: SubscriptionFilter,
@@ -370,34 +375,73 @@ async fn start(
     }
 }
 
-/// How long to wait at most before listening again.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-
 type Acknowledge = oneshot::Sender<Result<SubscriptionFilter, CallError>>;
 
+/// What is to be done when the server says that it will tell.
+#[derive(Default)]
+struct Waiting {
+    acknowledge: Option<Acknowledge>,
+    /// Whoever has to forget what may have changed since somebody last listened.
+    stale: Option<Arc<Ear>>,
+    deaf: Option<Deaf>,
+    acknowledged: bool,
+}
+
+impl Waiting {
+    fn end(self, filter: SubscriptionFilter) {
+        if let Some(ear) = self.stale {
+            ear.forget_all();
+        }
+        if let Some(acknowledge) = self.acknowledge {
+            let _ = acknowledge.send(Ok(filter));
+        }
+        self.deaf.into_iter().for_each(Deaf::end);
+    }
+}
+
 async fn keep_listening(single: Weak<Single>, filter: SubscriptionFilter, tell: Tell, acknowledge: Acknowledge) {
-    let mut acknowledge = Some(acknowledge);
+    let mut waiting = Waiting { acknowledge: Some(acknowledge), ..Waiting::default() };
     let mut attempt = 0;
     loop {
         // If there is none, dropping the sender says so.
         let Some(live) = Single::wait_live(&single).await else { return };
-        let heard = Arc::new(Mutex::new(acknowledge.take()));
+        let shared = Arc::new(Mutex::new(waiting));
         let since = Instant::now();
-        let ended = listen_once(&live, &filter, &tell, heard.clone()).await;
-        drop(live);
-        if let Some(waiting) = lock(&heard).take() {
+        let ended = listen_once(&live, &filter, &tell, shared.clone()).await;
+        let Waiting { acknowledge, deaf, acknowledged, .. } = std::mem::take(&mut *lock(&shared));
+        if let Some(acknowledge) = acknowledge {
             let unanswered = || CallErrorKind::Invalid(turms_proto::DecodeError::custom("it was never acknowledged"));
             let error = ended.err().unwrap_or_else(|| CallError::answered(Listen::NAME, unanswered()));
-            return refuse(Some(waiting), error);
+            return refuse(Some(acknowledge), error);
         }
-        // A server that ended it well may have reasons to; one that is gone is waited for. How long that goes on is for the
-        // connection to say.
         attempt = if since.elapsed() < LASTING { attempt + 1 } else { 1 };
-        let Some(single) = single.upgrade().filter(|single| single.is_supervised()) else { return };
-        let delay = single.backoff_delay(attempt + 1).unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE);
-        drop(single);
-        tokio::time::sleep(delay).await;
+        let Some(alive) = single.upgrade().filter(|single| single.is_supervised()) else { return };
+        // That there is no connection any more is for whoever watches that to say.
+        let cut = matches!(&ended, Err(error) if error.is_disconnected() && !error.is_unreachable());
+        let ended_well = ended.is_ok();
+        let deaf = deaf.filter(|deaf| deaf.is_about(&live));
+        let deaf = match ended {
+            Err(error) if !acknowledged && !cut => deaf.or_else(|| Some(Deaf::new(&alive, &live, error))),
+            _ => deaf,
+        };
+        waiting = Waiting { stale: Some(alive.ear.clone()), deaf, ..Waiting::default() };
+        let answered = alive.answered.clone();
+        drop((alive, live));
+        // A stream that broke is opened again at once; a server that ended it well may have reasons to.
+        pause(if ended_well { attempt + 1 } else { attempt }, &answered).await;
     }
+}
+
+/// Waits before listening is tried again, but not once the server has answered something else. The longest is not long,
+/// because no changes are heard meanwhile.
+async fn pause(attempt: u32, answered: &Notify) {
+    const SHORTEST: Duration = Duration::from_millis(100);
+    let backoff = Backoff::new().first(SHORTEST).longest(Duration::from_secs(3));
+    let delay = backoff.delay(attempt).unwrap_or_default();
+    let back = answered.notified();
+    // A server that answers but does not let anybody listen is not asked to with every call.
+    tokio::time::sleep(delay.min(SHORTEST)).await;
+    let _ = tokio::time::timeout(delay.saturating_sub(SHORTEST), back).await;
 }
 
 fn refuse(acknowledge: Option<Acknowledge>, error: CallError) {
@@ -410,7 +454,7 @@ async fn listen_once(
     live: &Live,
     filter: &SubscriptionFilter,
     tell: &Tell,
-    acknowledge: Arc<Mutex<Option<Acknowledge>>>,
+    waiting: Arc<Mutex<Waiting>>,
 ) -> Result<(), CallError> {
     let tell = tell.clone();
     let updates = Arc::new(move |update: Update| {
@@ -418,10 +462,10 @@ async fn listen_once(
         if &*notification.method != Acknowledged::NAME {
             return tell(notification);
         }
-        if let Ok(params) = notification.params::<Acknowledged>()
-            && let Some(acknowledge) = lock(&acknowledge).take()
-        {
-            let _ = acknowledge.send(Ok(params.notifications));
+        if let Ok(params) = notification.params::<Acknowledged>() {
+            // What follows is not done under the lock.
+            let waiting = std::mem::replace(&mut *lock(&waiting), Waiting { acknowledged: true, ..Waiting::default() });
+            waiting.end(params.notifications);
         }
     });
     let params = Payload::new(ListenParams::new(filter.clone()));
@@ -441,4 +485,24 @@ fn change_of(notification: &Notification) -> Option<Change> {
         ResourceUpdated::NAME => Change::Resource { uri: notification.params::<ResourceUpdated>().ok()?.uri },
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_is_deaf_for_long_and_not_at_all_once_the_server_has_answered() {
+        let (answered, begun) = (Notify::new(), Instant::now());
+        pause(1, &answered).await;
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        pause(20, &answered).await;
+        assert!((1500..=3005).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
+        let begun = Instant::now();
+        tokio::join!(pause(20, &answered), async {
+            tokio::task::yield_now().await;
+            answered.notify_waiters();
+        });
+        assert!(begun.elapsed() <= Duration::from_millis(101), "{:?}", begun.elapsed());
+    }
 }

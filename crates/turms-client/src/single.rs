@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use bytestring::ByteString;
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::{Notify, OnceCell, watch};
 use tokio::time::Instant;
 use turms_core::{
     BoxFuture, Channel, ConnectError, Connector, Ended, Established, Outgoing, Payload, PeerError, Update, Updates,
@@ -25,6 +25,7 @@ use crate::cache::{Cache, Changed};
 use crate::ear::Ear;
 use crate::error::{CallError, CallErrorKind, Delivery};
 use crate::event::{BreakerState, ConnectionEvent, Event, Events};
+use crate::hearing::{Deaf, Hearing};
 use crate::job::{CallOptions, Decoded, Engine, Job, Performed, Subject};
 use crate::listen::{self, Managed, Subscription};
 use crate::memory::VersionMemory;
@@ -69,6 +70,8 @@ pub(crate) struct Single {
     budget: Option<RetryBudget>,
     /// How many connections are being opened or ended just now.
     moving: watch::Sender<usize>,
+    /// Told when the server has answered something while it could not be heard.
+    pub(crate) answered: Arc<Notify>,
 }
 
 /// How the connection stands.
@@ -94,6 +97,7 @@ pub(crate) struct Live {
     /// Whether it takes batches; found out before the first.
     batches: OnceCell<bool>,
     ended: OnceLock<Ended>,
+    pub(crate) hearing: Hearing,
 }
 
 /// How long a connection has to last to count as one that works.
@@ -128,6 +132,7 @@ impl Single {
             breaker: supervision(&settings).and_then(|it| it.breaker.clone()).map(BreakerSwitch::new),
             budget: supervision(&settings).and_then(|it| it.retry.clone()).map(RetryBudget::new),
             moving: watch::Sender::new(0),
+            answered: Arc::default(),
             settings,
         });
         let live = single.open_again().await?;
@@ -201,6 +206,7 @@ impl Single {
             mistaken: AtomicBool::new(false),
             batches: OnceCell::new(),
             ended: OnceLock::new(),
+            hearing: Hearing::default(),
         }))
     }
 
@@ -288,7 +294,9 @@ impl Single {
         tracing::debug!(target: "turms::client", %ended, "the connection was lost");
         self.send_away(live);
         self.ear.cache.invalidate(Changed::Everything);
-        self.ear.events.connection(ConnectionEvent::Lost(ended.clone()));
+        if !live.hearing.is_told_lost() {
+            self.ear.events.connection(ConnectionEvent::Lost(ended.clone()));
+        }
         if live.since.elapsed() >= LASTING {
             self.attempts.store(0, Ordering::Relaxed);
         }
@@ -297,6 +305,26 @@ impl Single {
         } else {
             self.ear.events.connection(ConnectionEvent::Closed);
             self.ear.events.close();
+        }
+    }
+
+    /// The server has answered: whoever waits for it to come back need not wait any longer.
+    fn note_answer(&self, live: &Live) {
+        if live.hearing.is_told_lost() {
+            live.hearing.answered();
+            self.answered.notify_waiters();
+            self.hear_again(live);
+        }
+    }
+
+    /// Says that a server is back which was said to be lost, if all can hear it that could not.
+    pub(crate) fn hear_again(&self, live: &Live) {
+        let current = self.live_now().is_some_and(|now| now.generation == live.generation);
+        if current && live.hearing.is_back() {
+            // What changed meanwhile was not told.
+            self.ear.forget_all();
+            let (version, generation) = (live.version(), live.generation);
+            self.ear.events.connection(ConnectionEvent::Connected { version, generation });
         }
     }
 
@@ -326,8 +354,7 @@ impl Single {
 
     /// Makes anew what a lost connection had: the log level, the watched resources. Listening makes itself anew.
     async fn restore(&self, live: &Arc<Live>) {
-        self.ear.cache.invalidate(Changed::Everything);
-        self.ear.tools.forget();
+        self.ear.forget_all();
         let version = live.version();
         let level = *lock(&self.log_level);
         let logs = live.server().is_none_or(|server| server.capabilities.logging.is_some());
@@ -620,10 +647,16 @@ impl Single {
         let answer = live.channel.request(request).await;
         match answer.map_err(|error| CallError::of_peer(job.subject(), error)) {
             Ok(payload) => {
+                self.note_answer(live);
                 self.look_twice(live, &payload).await;
                 read(live, job, payload)
             }
-            Err(error) => Err(self.judge(live, job, error).await),
+            Err(error) => {
+                if error.delivery() == Delivery::Answered {
+                    self.note_answer(live);
+                }
+                Err(self.judge(live, job, error).await)
+            }
         }
     }
 
@@ -919,6 +952,7 @@ impl Engine for Single {
 
     fn status(&self) -> Status {
         match &*self.link.borrow() {
+            Link::Up(live) if live.hearing.is_gone() => Status::Reconnecting,
             Link::Up(_) => Status::Connected,
             Link::Down => Status::Reconnecting,
             Link::Closed(_) => Status::Closed,
@@ -1074,9 +1108,20 @@ async fn closed(link: &mut watch::Receiver<Link>) {
 
 /// Sees the end of a connection.
 async fn watch_connection(me: Weak<Single>, live: Arc<Live>, mut link: watch::Receiver<Link>) {
+    let watched = async {
+        // How long it cannot be heard is seen here, where it is the channel that hears; where it is a request, by whoever
+        // makes that.
+        loop {
+            let why = live.channel.unheard().await;
+            let deaf = me.upgrade().map(|single| Deaf::new(&single, &live, CallError::of_peer(Listen::NAME, why)));
+            live.channel.heard().await;
+            deaf.into_iter().for_each(Deaf::end);
+        }
+    };
     let ended = tokio::select! {
         ended = live.channel.closed() => ended,
         () = closed(&mut link) => return,
+        () = watched => return,
     };
     if let Some(single) = me.upgrade() {
         single.lost(&live, ended);

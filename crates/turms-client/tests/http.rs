@@ -9,9 +9,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use turms_client::{Backoff, Client, ClientBuilder, Retry, Status, Supervision, VersionMemory};
+use turms_client::{
+    Backoff, Client, ClientBuilder, ConnectionEvent, Event, Events, Retry, Status, Supervision, VersionMemory,
+};
 use turms_http::HttpConnector;
 use turms_proto::ProtocolVersion;
+use turms_proto::types::SubscriptionFilter;
 
 use crate::played::{Played, Received, Reply};
 
@@ -179,4 +182,121 @@ async fn tools_that_cannot_be_called_over_http_are_left_out() {
     assert_eq!(names, ["good"]);
     client.call_tool("good", json!({ "region": "eu" })).await.unwrap();
     assert_eq!(server.wait_for("tools/call", 1).await.header("mcp-param-region"), Some("eu"));
+}
+
+/// A server of 2026-07-28 that tells of changes of its tools: to each who listens, of one at once.
+fn telling(request: &Received) -> Reply {
+    match request.what() {
+        "server/discover" => {
+            let capabilities = json!({ "tools": { "listChanged": true } });
+            let versions = json!(["2026-07-28"]);
+            let answer =
+                json!({ "resultType": "complete", "supportedVersions": versions, "capabilities": capabilities });
+            result(request, &answer)
+        }
+        "subscriptions/listen" => {
+            let told = |method: &str, mut params: Value| {
+                params["_meta"] = json!({ "io.modelcontextprotocol/subscriptionId": request.body["id"] });
+                format!("data: {}\n\n", json!({ "jsonrpc": "2.0", "method": method, "params": params }))
+            };
+            let honoured = json!({ "notifications": { "toolsListChanged": true } });
+            let acknowledged = told("notifications/subscriptions/acknowledged", honoured);
+            Reply::open_events(&(acknowledged + &told("notifications/tools/list_changed", json!({}))))
+        }
+        _ => modern(request),
+    }
+}
+
+/// A server with sessions that keeps a stream open on which it could speak.
+fn speaking(request: &Received, sessions: &AtomicUsize) -> Reply {
+    match request.method.as_str() {
+        "GET" => Reply::open_events(": here\n\n"),
+        _ => legacy(request, sessions),
+    }
+}
+
+async fn next_connection(events: &mut Events) -> ConnectionEvent {
+    let connection = events.find(|event| match event {
+        Event::Connection(event) => Some(event),
+        _ => None,
+    });
+    tokio::time::timeout(PATIENCE, connection).await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn a_call_that_succeeds_ends_the_pause_before_listening_is_tried_again() {
+    let down = std::sync::Arc::new(AtomicBool::new(false));
+    let (is_down, listens) = (down.clone(), AtomicUsize::new(0));
+    let server = Played::start(move |request| match request.what() {
+        "subscriptions/listen" if listens.fetch_add(1, Ordering::Relaxed) == 0 => {
+            is_down.store(true, Ordering::Relaxed);
+            telling(request).breaking()
+        }
+        "subscriptions/listen" if is_down.load(Ordering::Relaxed) => Reply::status(503),
+        _ => telling(request),
+    })
+    .await;
+    let client = connect(builder().supervise(Supervision::new()), &server).await;
+    let mut changes = client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
+    // The next pause would take 0.8 s or more.
+    server.wait_for("subscriptions/listen", 6).await;
+    down.store(false, Ordering::Relaxed);
+    client.call_tool("work", ()).await.unwrap();
+    let call = server.wait_for("tools/call", 1).await;
+    let listened = server.wait_for("subscriptions/listen", 7).await;
+    assert!(listened.at - call.at < Duration::from_millis(400), "{:?}", listened.at - call.at);
+    for _ in 0..2 {
+        assert!(tokio::time::timeout(PATIENCE, changes.next()).await.unwrap().is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_be_heard_any_more_is_told_as_lost_and_then_as_back() {
+    let server = Played::start(telling).await;
+    let client = connect(supervised(), &server).await;
+    let mut changes = client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
+    assert!(changes.next().await.is_some());
+    let mut events = client.events();
+    server.wait_for("subscriptions/listen", 2).await;
+    let _server = server
+        .restart(
+            async {
+                let ConnectionEvent::Lost(ended) = next_connection(&mut events).await else { panic!("not lost") };
+                let told = ended.to_string();
+                assert!(told.starts_with("the server cannot be heard any more: cannot connect to http://"), "{told}");
+                assert_eq!(client.status(), Status::Reconnecting);
+            },
+            telling,
+        )
+        .await;
+    let event = next_connection(&mut events).await;
+    assert!(matches!(event, ConnectionEvent::Connected { generation: 1, .. }), "{event:?}");
+    assert_eq!(client.status(), Status::Connected);
+    assert!(tokio::time::timeout(PATIENCE, changes.next()).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_session_whose_stream_breaks_is_told_as_lost_and_then_as_back() {
+    for builder in [builder(), supervised()] {
+        let sessions = AtomicUsize::new(0);
+        let server = Played::start(move |request| speaking(request, &sessions)).await;
+        let client = connect(builder, &server).await;
+        let mut events = client.events();
+        server.wait_for("GET", 1).await;
+        let sessions = AtomicUsize::new(1);
+        let _server = server
+            .restart(
+                async {
+                    let event = next_connection(&mut events).await;
+                    assert!(matches!(event, ConnectionEvent::Lost(_)), "{event:?}");
+                    assert_eq!(client.status(), Status::Reconnecting);
+                },
+                move |request| speaking(request, &sessions),
+            )
+            .await;
+        // It still knows the session.
+        let event = next_connection(&mut events).await;
+        assert!(matches!(event, ConnectionEvent::Connected { generation: 1, .. }), "{event:?}");
+        assert_eq!(client.status(), Status::Connected);
+    }
 }

@@ -123,6 +123,17 @@ pub trait Channel: Send + Sync + 'static {
     /// Tells the server something.
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>>;
 
+    /// Waits until the server cannot be heard any more although the channel has not ended, and says why. That is for channels
+    /// on which what the server says unasked comes another way than answers; others never are in this state.
+    fn unheard(&self) -> BoxFuture<'_, PeerError> {
+        Box::pin(std::future::pending())
+    }
+
+    /// Waits until the server can be heard, if it cannot just now.
+    fn heard(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
     /// What has happened so far.
     fn stats(&self) -> Stats;
 

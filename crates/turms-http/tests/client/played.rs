@@ -86,6 +86,13 @@ impl Reply {
         Self::new(200, Some("text/event-stream"), text, Then::Break)
     }
 
+    /// The same, and then the connection breaks.
+    #[allow(dead_code, reason = "needed by the tests of the client only")]
+    pub(crate) fn breaking(mut self) -> Self {
+        self.then = Then::Break;
+        self
+    }
+
     pub(crate) fn never() -> Self {
         Self::new(200, None, "", Then::Nothing)
     }
@@ -114,7 +121,29 @@ struct Shared {
 impl Played {
     /// Answers each request so.
     pub(crate) async fn start(answer: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::start_at(TcpListener::bind("127.0.0.1:0").await.unwrap(), answer)
+    }
+
+    #[allow(dead_code, reason = "needed by the tests of the client only")]
+    /// Goes away as a server that is stopped, and comes back at the same address when `back` has ended.
+    pub(crate) async fn restart(
+        self,
+        back: impl Future<Output = ()>,
+        answer: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        let address = self.origin.trim_start_matches("http://").to_owned();
+        drop(self);
+        back.await;
+        // The tasks that had the address may still be ending.
+        loop {
+            match TcpListener::bind(&address).await {
+                Ok(listener) => return Self::start_at(listener, answer),
+                Err(_) => tokio::task::yield_now().await,
+            }
+        }
+    }
+
+    fn start_at(listener: TcpListener, answer: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Self {
         let origin = format!("http://{}", listener.local_addr().unwrap());
         let shared = Shared::new(answer);
         let serving = shared.clone();

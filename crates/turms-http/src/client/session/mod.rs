@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use turms_core::{BoxFuture, Channel, Ended, Outgoing, Payload, PeerError, Service};
 use turms_proto::session::{Dialect, Session, Stats};
 use turms_proto::{Ability, Notification, header};
@@ -41,6 +41,8 @@ impl SessionChannel {
             session: Mutex::new(session),
             tasks: Mutex::default(),
             ended: watch::Sender::new(None),
+            unheard: watch::Sender::new(None),
+            answered: Notify::new(),
         });
         Self(shared)
     }
@@ -90,6 +92,21 @@ impl Channel for SessionChannel {
 
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
         Box::pin(self.0.tell(notification))
+    }
+
+    fn unheard(&self) -> BoxFuture<'_, PeerError> {
+        let mut unheard = self.0.unheard.subscribe();
+        Box::pin(async move {
+            let why = unheard.wait_for(Option::is_some).await;
+            why.ok().and_then(|why| why.clone()).unwrap_or(PeerError::Closed)
+        })
+    }
+
+    fn heard(&self) -> BoxFuture<'_, ()> {
+        let mut unheard = self.0.unheard.subscribe();
+        Box::pin(async move {
+            let _ = unheard.wait_for(Option::is_none).await;
+        })
     }
 
     fn stats(&self) -> Stats {

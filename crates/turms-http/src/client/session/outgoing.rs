@@ -159,7 +159,9 @@ impl Shared {
 
     async fn exchange(&self, body: Bytes) -> Result<Reply, PeerError> {
         let reply = async { Reply::read(&self.endpoint, self.endpoint.post(body, &self.headers).await?).await };
-        self.judge(reply.await)
+        let reply = self.judge(reply.await)?;
+        self.answered.notify_waiters();
+        Ok(reply)
     }
 
     /// A server that does not know the session any more has certainly not done what it was asked in it.

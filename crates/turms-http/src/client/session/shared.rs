@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use http::HeaderMap;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::AbortHandle;
 use turms_core::{Ended, PeerError, Service, Updates};
 use turms_proto::session::{Dialect, Event, Session, Ticket};
@@ -24,6 +24,10 @@ pub(super) struct Shared {
     /// What the server asked and has no answer yet, and the stream that is always open.
     pub(super) tasks: Mutex<HashMap<Task, AbortHandle>>,
     pub(super) ended: watch::Sender<Option<Ended>>,
+    /// Why the stream on which the server speaks unasked is not there, while it should be.
+    pub(super) unheard: watch::Sender<Option<PeerError>>,
+    /// Told when the server has answered something: whoever waits for it to come back need not wait any longer.
+    pub(super) answered: Notify,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use turms_core::PeerError;
 use turms_proto::{DEFAULT_BATCH_LIMIT, RequestId, header};
 
@@ -48,16 +48,19 @@ pub(super) async fn listen(shared: Arc<Shared>, opened: oneshot::Sender<()>) {
     loop {
         match stream {
             Ok(mut events) => {
+                shared.unheard.send_if_modified(|why| why.take().is_some());
                 if let End::Broken(HttpError::TooLong(limit)) = read(&shared, &mut events, &mut trail, &[]).await {
                     tracing::warn!(target: "turms::client", limit, "an event is too long; the stream is not read any more");
                     return;
                 }
             }
-            Err(PeerError::Unreachable { .. }) => {}
+            Err(error @ PeerError::Unreachable { .. }) => {
+                shared.unheard.send_if_modified(|why| why.replace(error).is_none());
+            }
             // There is none, or none any more.
             Err(error) => return shared.end_if_over(&error),
         }
-        trail.pause().await;
+        trail.pause(&shared.answered).await;
         stream = open(&shared, &trail).await;
     }
 }
@@ -102,7 +105,7 @@ async fn rest(shared: &Shared, mut events: EventStream) {
 /// Goes on with a stream that a POST began.
 async fn reopen(shared: &Shared, trail: &mut Trail) -> Result<EventStream, PeerError> {
     loop {
-        trail.pause().await;
+        trail.pause(&shared.answered).await;
         match open(shared, trail).await {
             Err(PeerError::Unreachable { .. }) if trail.failures < MOST_FAILURES => {}
             opened => return opened,
@@ -125,7 +128,7 @@ async fn open(shared: &Shared, trail: &Trail) -> Result<EventStream, PeerError> 
 }
 
 /// How often in a row a stream is asked for in vain.
-const MOST_FAILURES: u32 = 10;
+const MOST_FAILURES: u32 = 40;
 
 /// Where a stream is, and when to ask for it again.
 #[derive(Debug, Default)]
@@ -137,9 +140,10 @@ struct Trail {
 }
 
 impl Trail {
-    /// How long to wait where the server does not say: twice as long each time, up to the longest.
-    const FIRST_PAUSE: Duration = Duration::from_millis(500);
-    const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+    /// How long to wait where the server does not say: twice as long each time, up to the longest. That is not long, because
+    /// nothing the server says is heard meanwhile.
+    const FIRST_PAUSE: Duration = Duration::from_millis(250);
+    const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 
     fn note(&mut self, event: &SseEvent) {
         if let Some(id) = &event.id {
@@ -150,11 +154,20 @@ impl Trail {
         }
     }
 
-    /// Waits as long as the server wants, which is a must, or longer each time.
-    async fn pause(&mut self) {
+    /// Waits as long as the server wants, which is a must, or longer each time, but then only until it has answered anything.
+    async fn pause(&mut self, answered: &Notify) {
         let backoff = Self::FIRST_PAUSE.saturating_mul(1 << self.failures.min(10)).min(Self::LONGEST_PAUSE);
         self.failures = self.failures.saturating_add(1);
-        tokio::time::sleep(self.retry.unwrap_or(backoff)).await;
+        if let Some(retry) = self.retry {
+            return tokio::time::sleep(retry).await;
+        }
+        // Between half and all of it, so that those who were cut off together do not come back together.
+        let pause = backoff.mul_f64(0.5 + fastrand::f64() / 2.0);
+        let shortest = Self::FIRST_PAUSE.min(pause);
+        let back = answered.notified();
+        // A server that answers but has no such stream is not asked for it with every request.
+        tokio::time::sleep(shortest).await;
+        let _ = tokio::time::timeout(pause - shortest, back).await;
     }
 }
 
@@ -170,13 +183,26 @@ mod tests {
     async fn the_pause_is_what_the_server_says_or_grows() {
         let mut trail = Trail::default();
         let mut pauses = Vec::new();
-        for retry in [None, None, Some(1234), None] {
+        for retry in [None, None, None, None, None, None, Some(1234), None] {
             trail.note(&event(None, retry));
             let begun = tokio::time::Instant::now();
-            trail.pause().await;
+            trail.pause(&Notify::new()).await;
             pauses.push(begun.elapsed().as_millis());
         }
-        assert_eq!(pauses, [500, 1000, 1234, 1234]);
+        let most = [250, 500, 1000, 2000, 3000, 3000];
+        assert!(pauses.iter().zip(most).all(|(pause, most)| (most / 2..=most + 1).contains(pause)), "{pauses:?}");
+        assert_eq!(pauses[6..], [1234, 1234]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_pause_ends_when_the_server_has_answered_something() {
+        let mut trail = Trail { failures: 10, ..Trail::default() };
+        let (answered, begun) = (Notify::new(), tokio::time::Instant::now());
+        tokio::join!(trail.pause(&answered), async {
+            tokio::task::yield_now().await;
+            answered.notify_waiters();
+        });
+        assert!(begun.elapsed() <= Duration::from_millis(251), "{:?}", begun.elapsed());
     }
 
     #[test]
