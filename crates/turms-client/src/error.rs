@@ -39,6 +39,9 @@ pub enum CallErrorKind {
     /// The request could not be carried to the server, or its answer back. The next may fare better.
     #[error("the request was lost on the way")]
     Unreachable(#[source] Arc<dyn std::error::Error + Send + Sync>),
+    /// The server did not let the request in, or there are no credentials for it.
+    #[error("not authorized")]
+    Unauthorized(#[source] Arc<dyn std::error::Error + Send + Sync>),
     /// There is no connection.
     #[error("there is no connection to the server")]
     NotConnected(#[source] Option<ConnectError>),
@@ -138,6 +141,7 @@ impl CallError {
             PeerError::Unreachable { sent, source } => {
                 (CallErrorKind::Unreachable(source), if sent { Delivery::Unknown } else { Delivery::NotSent })
             }
+            PeerError::Unauthorized(source) => (CallErrorKind::Unauthorized(source), Delivery::NotSent),
             PeerError::Decode(problem) => (CallErrorKind::Invalid(problem), Delivery::Answered),
             PeerError::Encode(problem) => (CallErrorKind::Unwritable(problem.to_string()), Delivery::NotSent),
             other => (CallErrorKind::Invalid(DecodeError::custom(other)), Delivery::Unknown),
@@ -222,6 +226,11 @@ impl CallError {
         matches!(self.0.kind, CallErrorKind::Unreachable(_))
     }
 
+    /// Whether nobody was there to send it to.
+    pub(crate) fn is_unsent(&self) -> bool {
+        self.is_unreachable() && self.0.delivery == Delivery::NotSent
+    }
+
     /// Whether no server has what was asked for.
     #[must_use]
     pub fn is_unknown_everywhere(&self) -> bool {
@@ -266,7 +275,13 @@ impl CallError {
 
 impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.0.subject, self.0.kind)?;
+        match (&self.0.kind, self.0.delivery) {
+            // What has not left was not lost on the way.
+            (CallErrorKind::Unreachable(_), Delivery::NotSent) => {
+                write!(f, "{}: the request could not be sent", self.0.subject)?;
+            }
+            (kind, _) => write!(f, "{}: {kind}", self.0.subject)?,
+        }
         if self.may_have_run() {
             f.write_str("; it may have run")?;
         }

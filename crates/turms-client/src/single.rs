@@ -171,7 +171,7 @@ impl Single {
         let established = match &known {
             Some(known) => match self.reach(Some(known.dialect)).await {
                 // Who cannot be reached has not shown that it is not as remembered.
-                Err(error @ ConnectError::Unreachable { .. }) => Err(error),
+                Err(error @ (ConnectError::Unreachable { .. } | ConnectError::Rejected { .. })) => Err(error),
                 // What was remembered may not be so any more.
                 Err(_) if self.connector.is_repeatable() => {
                     identity.as_deref().inspect(|server| self.settings.memory.forget(server));
@@ -470,6 +470,7 @@ impl Single {
         // How a call ended that may have run. Whatever becomes of it later, it may have.
         let mut lost: Option<CallError> = None;
         let (mut attempt, mut renewed) = (0, false);
+        let deadline = self.patience(&job.options).and_then(|patience| Instant::now().checked_add(patience));
         if let Some(budget) = &self.budget {
             budget.earn();
         }
@@ -485,7 +486,12 @@ impl Single {
             }
             attempt += 1;
             let error = if error.may_have_run() { lost.insert(error).clone() } else { error };
-            if !self.may_repeat(&error, safe, attempt) {
+            if error.is_unsent() && self.comes_back(attempt, deadline).await {
+                tracing::debug!(target: "turms::client", %error, attempt, "nobody was there; trying again");
+                self.ear.events.publish(&Event::Retrying { subject: job.subject().into(), attempt });
+                continue;
+            }
+            if error.is_unsent() || !self.may_repeat(&error, safe, attempt) {
                 return Err(if error.delivery() == Delivery::NotSent { lost.unwrap_or(error) } else { error });
             }
             tracing::debug!(target: "turms::client", %error, attempt, "trying again");
@@ -494,6 +500,25 @@ impl Single {
             if error.is_unreachable() {
                 tokio::time::sleep(self.backoff_delay(attempt + 1).unwrap_or_default()).await;
             }
+        }
+    }
+
+    /// Waits for a server that was not there to take a call. As where there is a connection to be made anew, that takes as long
+    /// as the call may, and nothing of what is saved up for calls that were lost; false if it is not to be waited for.
+    async fn comes_back(&self, attempt: u32, deadline: Option<Instant>) -> bool {
+        if self.budget.is_none() || self.is_closed() {
+            return false;
+        }
+        // Of a server that is back, a call must not be the last to know.
+        const LONGEST: Duration = Duration::from_secs(3);
+        let Some(delay) = self.backoff_delay(attempt + 1).map(|delay| delay.min(LONGEST)) else { return false };
+        if deadline.is_some_and(|deadline| Instant::now() + delay >= deadline) {
+            return false;
+        }
+        let mut link = self.link.subscribe();
+        tokio::select! {
+            () = tokio::time::sleep(delay) => true,
+            () = closed(&mut link) => false,
         }
     }
 

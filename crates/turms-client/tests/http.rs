@@ -300,3 +300,45 @@ async fn a_session_whose_stream_breaks_is_told_as_lost_and_then_as_back() {
         assert_eq!(client.status(), Status::Connected);
     }
 }
+
+#[tokio::test]
+async fn a_call_that_was_not_sent_waits_for_the_server_to_come_back() {
+    let server = Played::start(modern).await;
+    let client = connect(supervised(), &server).await;
+    let mut events = client.events();
+    let calling = client.clone();
+    let (begin, begun) = tokio::sync::oneshot::channel();
+    let call = tokio::spawn(async move {
+        begun.await.unwrap();
+        // A connection that is kept may break under it first.
+        calling.call_tool("work", ()).safe_to_repeat(true).await
+    });
+    let server = server
+        .restart(
+            async {
+                begin.send(()).unwrap();
+                // More often than a call is repeated that was lost.
+                let often = events.find(|event| matches!(event, Event::Retrying { attempt: 5, .. }).then_some(()));
+                tokio::time::timeout(PATIENCE, often).await.unwrap().unwrap();
+            },
+            modern,
+        )
+        .await;
+    assert_eq!(tokio::time::timeout(PATIENCE, call).await.unwrap().unwrap().unwrap().text(), "done");
+    assert_eq!(calls(&server), 1);
+}
+
+#[tokio::test]
+async fn a_call_that_nobody_comes_back_for_says_that_it_was_not_sent() {
+    let server = Played::start(modern).await;
+    let client = connect(supervised(), &server).await;
+    drop(server);
+    let call = || async { client.call_tool("work", ()).timeout(Duration::from_millis(200)).await.unwrap_err() };
+    // A connection that is kept may break under the first.
+    let mut error = call().await;
+    if error.may_have_run() {
+        error = call().await;
+    }
+    assert!(error.is_disconnected() && !error.may_have_run(), "{error}");
+    assert_eq!(error.to_string(), "tools/call \"work\": the request could not be sent");
+}

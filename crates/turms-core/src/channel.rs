@@ -275,6 +275,16 @@ pub enum ConnectError {
         #[source]
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
+    /// It was reached, and answered with something that opens no connection: that it wants credentials, that there is nothing
+    /// at this address, that it has a fault.
+    #[error("the server at {server} turned the connection down")]
+    Rejected {
+        /// What was reached.
+        server: String,
+        /// What it answered.
+        #[source]
+        source: Arc<dyn std::error::Error + Send + Sync>,
+    },
     /// It was reached, but the two sides could not agree.
     #[error(transparent)]
     Refused(#[from] OpenError),
@@ -287,6 +297,14 @@ pub enum ConnectError {
     /// It did not become ready in time.
     #[error("the server was not ready within {0:?}")]
     TimedOut(Duration),
+    /// The server at an address did not become ready in time.
+    #[error("the server at {server} was not ready within {limit:?}")]
+    Late {
+        /// What was to be reached.
+        server: String,
+        /// How long was waited.
+        limit: Duration,
+    },
     /// The byte stream was used by an earlier connection, and there is only one.
     #[error("the byte stream has been used already, and there is no other")]
     Spent,
@@ -298,10 +316,15 @@ impl ConnectError {
         Self::Unreachable { server: server.into(), source: Arc::from(source.into()) }
     }
 
+    /// `server` answered, and will have no connection.
+    pub fn rejected(server: impl Into<String>, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Rejected { server: server.into(), source: Arc::from(source.into()) }
+    }
+
     /// Whether it did not become ready in time.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
-        matches!(self, Self::TimedOut(_) | Self::Refused(OpenError::TimedOut))
+        matches!(self, Self::TimedOut(_) | Self::Late { .. } | Self::Refused(OpenError::TimedOut))
     }
 }
 

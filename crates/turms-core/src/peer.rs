@@ -50,6 +50,9 @@ pub enum PeerError {
         #[source]
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
+    /// It was not let in: there are no credentials for it, or others are wanted. It has certainly not run.
+    #[error("the request is not authorized")]
+    Unauthorized(#[source] Arc<dyn std::error::Error + Send + Sync>),
     /// The question could not be written as JSON.
     #[error("the question cannot be written as JSON: {0}")]
     Encode(Arc<EncodeError>),

@@ -37,6 +37,8 @@ use super::open;
 pub struct HttpConnector {
     url: Url,
     headers: HeaderMap,
+    /// What was to be a header and cannot be one.
+    wrong: Option<String>,
     authorizer: Option<Arc<dyn Authorizer>>,
     transport: UrlTransport,
     limit: usize,
@@ -49,6 +51,9 @@ pub struct HttpConnector {
     /// Whether the server was last found to speak HTTP+SSE and nothing newer.
     older: AtomicBool,
 }
+
+/// Who we say we are, unless the user says otherwise: some firewalls dislike those who say nothing.
+const USER_AGENT: &str = concat!("turms/", env!("CARGO_PKG_VERSION"));
 
 /// Which proxies are used.
 enum Proxies {
@@ -77,6 +82,7 @@ impl HttpConnector {
         Ok(Self {
             url,
             headers: HeaderMap::new(),
+            wrong: None,
             authorizer: None,
             transport: UrlTransport::Unstated,
             limit: Lines::DEFAULT_LIMIT,
@@ -90,11 +96,26 @@ impl HttpConnector {
         })
     }
 
-    /// With a header on every request. Those of the protocol cannot be replaced.
+    /// With a header on every request, `("x-key", "secret")` for instance. Those of the protocol cannot be replaced. What
+    /// cannot be a header is an error when it comes to connecting.
     #[must_use]
-    pub fn header(mut self, name: HeaderName, mut value: HeaderValue) -> Self {
-        value.set_sensitive(true);
-        self.headers.append(name, value);
+    pub fn header(
+        mut self,
+        name: impl TryInto<HeaderName, Error: Into<http::Error>>,
+        value: impl TryInto<HeaderValue, Error: Into<http::Error>>,
+    ) -> Self {
+        let Ok(name) = name.try_into() else {
+            self.wrong = Some("the name of a header is none".to_owned());
+            return self;
+        };
+        match value.try_into() {
+            Ok(mut value) => {
+                value.set_sensitive(true);
+                self.headers.append(name, value);
+            }
+            // The value may be a secret.
+            Err(_) => self.wrong = Some(format!("the value of the header {name:?} holds what a header cannot")),
+        }
         self
     }
 
@@ -185,6 +206,9 @@ impl HttpConnector {
 
     /// Made when it is first needed, and by everybody who connects later.
     async fn endpoint(&self) -> Result<Endpoint, HttpError> {
+        if let Some(wrong) = &self.wrong {
+            return Err(HttpError::Setup(wrong.clone()));
+        }
         let http = self.http.get_or_try_init(async || self.build()).await?.clone();
         Ok(Endpoint {
             url: self.url.clone(),
@@ -202,7 +226,10 @@ impl HttpConnector {
                 tls::ensure_provider();
                 build()
             }
-            Brought::No => reqwest::Client::builder().tls_backend_preconfigured(tls::config(self.url.scheme())?),
+            Brought::No => {
+                let builder = reqwest::Client::builder().user_agent(USER_AGENT);
+                builder.tls_backend_preconfigured(tls::config(self.url.scheme())?)
+            }
         };
         let mut builder =
             builder.redirect(Policy::none()).referer(false).tcp_nodelay(true).connect_timeout(self.connect_timeout);

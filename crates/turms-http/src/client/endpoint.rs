@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use reqwest::{Response, Url};
 
 use super::authorize::{Authorizable, Authorizer, Challenge, Decision};
 use super::error::HttpError;
+use super::reply::said;
 
 /// A server's address, and what every request to it has in common.
 pub(super) struct Endpoint {
@@ -68,7 +69,7 @@ impl Endpoint {
         let mut refusal: Option<Challenge> = None;
         let mut redirects = 0;
         loop {
-            let response = self.send_once(&method, &url, &headers, &body, refusal.as_ref()).await?;
+            let (response, given) = self.send_once(&method, &url, &headers, &body, refusal.as_ref()).await?;
             let status = response.status();
             if let Some(next) = self.redirected(&method, &response)? {
                 redirects += 1;
@@ -78,13 +79,14 @@ impl Endpoint {
                 url = next;
             } else if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
                 let times = refusal.map_or(1, |refusal| refusal.times + 1);
-                refusal = Some(self.refused(&response, times).await?);
+                refusal = Some(self.refused(response, given, times).await?);
             } else {
                 return Ok(response);
             }
         }
     }
 
+    /// The response, and whether the request had an `Authorization`.
     async fn send_once(
         &self,
         method: &Method,
@@ -92,13 +94,14 @@ impl Endpoint {
         headers: &HeaderMap,
         body: &Bytes,
         refusal: Option<&Challenge>,
-    ) -> Result<Response, HttpError> {
+    ) -> Result<(Response, bool), HttpError> {
         let mut all = self.headers.clone();
         replace(&mut all, headers);
         if let Some(authorizer) = &self.authorizer {
             let request = Authorizable { method, url, refusal };
             replace(&mut all, &authorizer.authorize(&request).await.map_err(HttpError::Authorize)?);
         }
+        let given = all.contains_key(AUTHORIZATION);
         let request = self.http.request(method.clone(), url.clone()).headers(all);
         let request = if *method == Method::POST { request.body(body.clone()) } else { request };
         let response = request.send().await.map_err(|error| self.failed(error))?;
@@ -106,7 +109,7 @@ impl Endpoint {
         if response.url().origin() != self.url.origin() {
             return Err(HttpError::Redirect { from: self.server(), to: origin(response.url()) });
         }
-        Ok(response)
+        Ok((response, given))
     }
 
     /// Where a response sends us, if it does. Only within the origin, and only where the same request may be made again.
@@ -129,7 +132,7 @@ impl Endpoint {
     }
 
     /// What becomes of a refusal: it is tried again with other credentials, or it stands.
-    async fn refused(&self, response: &Response, times: u32) -> Result<Challenge, HttpError> {
+    async fn refused(&self, response: Response, given: bool, times: u32) -> Result<Challenge, HttpError> {
         let status = response.status();
         let refusal = Challenge { status, headers: response.headers().clone(), times };
         let decision = match &self.authorizer {
@@ -143,7 +146,8 @@ impl Endpoint {
         }
         let challenge = refusal.headers.get(WWW_AUTHENTICATE);
         let challenge = challenge.map(|challenge| String::from_utf8_lossy(challenge.as_bytes()).into_owned());
-        Err(HttpError::Unauthorized { status, challenge })
+        let body = said(self, response).await;
+        Err(HttpError::Unauthorized { status, challenge, given, body })
     }
 
     /// What a failure of the HTTP client means.
@@ -151,6 +155,9 @@ impl Endpoint {
         let (server, unsent) = (self.server(), error.is_connect());
         // The URL may hold a secret.
         let source: Arc<dyn std::error::Error + Send + Sync> = Arc::new(error.without_url());
+        if let Some((spoken, other)) = mixed_up(&self.url, &*source) {
+            return HttpError::Scheme { server, spoken, other, source };
+        }
         if unsent { HttpError::Connect { server, source } } else { HttpError::Broken { server, source } }
     }
 }
@@ -161,6 +168,20 @@ pub(super) async fn within<T>(
     work: impl Future<Output = Result<T, HttpError>>,
 ) -> Result<T, HttpError> {
     tokio::time::timeout(limit, work).await.unwrap_or(Err(HttpError::TimedOut(limit)))
+}
+
+/// What was spoken to a server that seems to speak the other of HTTP and HTTPS, and that other one.
+fn mixed_up(url: &Url, error: &(dyn std::error::Error + 'static)) -> Option<(&'static str, &'static str)> {
+    // Neither rustls nor hyper has a type for it that gets through the HTTP client.
+    let says = |sign: &str| {
+        let mut causes = std::iter::successors(Some(error), |error| error.source());
+        causes.any(|cause| cause.to_string().contains(sign))
+    };
+    match url.scheme() {
+        "https" if says("InvalidContentType") => Some(("TLS", "http")),
+        "http" if says("invalid HTTP version parsed") => Some(("plain HTTP", "https")),
+        _ => None,
+    }
 }
 
 /// The scheme, the host and the port.

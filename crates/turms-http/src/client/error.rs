@@ -43,13 +43,31 @@ pub enum HttpError {
         /// The beginning of what else it says.
         body: String,
     },
-    /// The server wants other credentials than it got, if it got any.
-    #[error("status {status}: the server wants {}", if challenge.is_some() { "authorization" } else { "other credentials" })]
+    /// The server does not let us in: it wants other credentials than it got, if it got any, or has another reason, which it
+    /// may say.
+    #[error("status {status}{}{}{}", wanted(*status, *given), complaint(challenge.as_deref()), shown(body))]
     Unauthorized {
         /// 401 or 403.
         status: StatusCode,
         /// Its `WWW-Authenticate`.
         challenge: Option<String>,
+        /// Whether the request had an `Authorization`.
+        given: bool,
+        /// The beginning of what else it says.
+        body: String,
+    },
+    /// The other side does not speak what the address says.
+    #[error("cannot speak to {server}: it does not speak {spoken}; is the address one of {other}://?")]
+    Scheme {
+        /// To whom: scheme, host and port.
+        server: String,
+        /// What was spoken to it.
+        spoken: &'static str,
+        /// What it may speak.
+        other: &'static str,
+        /// What came of it.
+        #[source]
+        source: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// The answer is neither JSON nor an event stream.
     #[error("the answer is neither JSON nor an event stream: status {status}, content type {content_type:?}")]
@@ -111,7 +129,15 @@ impl HttpError {
     /// Whether the server has certainly not seen the request.
     #[must_use]
     pub fn is_unsent(&self) -> bool {
-        matches!(self, Self::Connect { .. } | Self::Authorize(_) | Self::Header(_) | Self::Setup(_) | Self::Url(_))
+        matches!(
+            self,
+            Self::Connect { .. }
+                | Self::Scheme { .. }
+                | Self::Authorize(_)
+                | Self::Header(_)
+                | Self::Setup(_)
+                | Self::Url(_)
+        )
     }
 
     /// Whether the same request may fare better another time.
@@ -120,6 +146,15 @@ impl HttpError {
             Self::Connect { .. } | Self::Broken { .. } | Self::Cut => true,
             Self::Status { status, .. } => status.is_server_error() || *status == StatusCode::TOO_MANY_REQUESTS,
             _ => false,
+        }
+    }
+
+    /// Whether the server was there and answered.
+    pub(super) fn is_answer(&self) -> bool {
+        match self {
+            Self::Connect { .. } | Self::Broken { .. } | Self::Scheme { .. } | Self::Cut | Self::TimedOut(_) => false,
+            Self::Authorize(_) | Self::Header(_) | Self::Setup(_) | Self::Url(_) => false,
+            _ => true,
         }
     }
 
@@ -143,12 +178,46 @@ impl From<HttpError> for PeerError {
     fn from(error: HttpError) -> Self {
         match error {
             HttpError::TimedOut(after) => Self::Request(RequestError::TimedOut(after)),
+            error @ (HttpError::Authorize(_) | HttpError::Unauthorized { .. }) => Self::Unauthorized(Arc::new(error)),
+            HttpError::Header(_) => Self::from(turms_proto::EncodeError::custom(error)),
             error if error.is_passing() || error.is_unsent() => {
                 Self::Unreachable { sent: !error.is_unsent(), source: Arc::new(error) }
             }
             // The server has answered, if not well: asking again would bring the same.
             error => Self::Request(RequestError::Invalid(error.to_string())),
         }
+    }
+}
+
+/// What a refusal is about. Only 401 is always about credentials.
+fn wanted(status: StatusCode, given: bool) -> &'static str {
+    match (status, given) {
+        (StatusCode::UNAUTHORIZED, false) => ": the server wants authorization, and the request had none",
+        (StatusCode::UNAUTHORIZED, true) => ": the server does not accept the authorization of the request",
+        _ => "",
+    }
+}
+
+/// What `WWW-Authenticate` says is wrong (RFC 6750, 3), if it does.
+fn complaint(challenge: Option<&str>) -> String {
+    let said = |name| challenge.and_then(|challenge| parameter(challenge, name));
+    match (said("error"), said("error_description")) {
+        (Some(error), Some(description)) => format!(": {error:?}, {description:?}"),
+        (Some(only), None) | (None, Some(only)) => format!(": {only:?}"),
+        (None, None) => String::new(),
+    }
+}
+
+/// A parameter of a challenge: `name=value` or `name="value"`.
+fn parameter<'a>(challenge: &'a str, name: &str) -> Option<&'a str> {
+    let found = challenge.match_indices(name).find_map(|(at, _)| {
+        let begins = challenge[..at].chars().next_back().is_none_or(|before| matches!(before, ' ' | ','));
+        challenge[at + name.len()..].trim_start().strip_prefix('=').filter(|_| begins)
+    })?;
+    let found = found.trim_start();
+    match found.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next(),
+        None => found.split([',', ' ']).next(),
     }
 }
 
@@ -159,4 +228,22 @@ fn shown(body: &str) -> String {
 
 fn each(refusals: &[(&'static str, HttpError)]) -> String {
     refusals.iter().map(|(what, error)| format!("{what}: {error}")).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_challenge_tells_what_is_wrong() {
+        let told = |challenge| complaint(Some(challenge));
+        assert_eq!(
+            told(r#"Bearer realm="error=1", error="invalid_token", error_description="it expired""#),
+            r#": "invalid_token", "it expired""#
+        );
+        assert_eq!(told("Bearer error=insufficient_scope, scope=a"), r#": "insufficient_scope""#);
+        assert_eq!(told("Bearer"), "");
+        assert_eq!(told(r#"Bearer error_description="#), r#": """#);
+        assert_eq!(complaint(None), "");
+    }
 }

@@ -86,10 +86,11 @@ impl Failed {
     pub(super) fn into_connect(self, server: &str) -> ConnectError {
         match self {
             Self::Connect(error) => error,
-            Self::Http(HttpError::TimedOut(limit)) => ConnectError::TimedOut(limit),
+            Self::Http(HttpError::TimedOut(limit)) => ConnectError::Late { server: server.to_owned(), limit },
+            Self::Http(error) if error.is_answer() => ConnectError::rejected(server, error),
             Self::Http(error) => ConnectError::unreachable(server, error),
             Self::NotUnderstood(error) => {
-                ConnectError::unreachable(server, error.map_or_else(String::new, |it| it.message))
+                ConnectError::rejected(server, error.map_or_else(String::new, |it| it.message))
             }
         }
     }

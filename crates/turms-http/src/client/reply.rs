@@ -68,12 +68,26 @@ async fn refusal(endpoint: &Endpoint, response: Response) -> Result<Reply, HttpE
     {
         return Ok(Reply::Refused(status, Box::new(error)));
     }
-    let text = String::from_utf8_lossy(&body);
+    Err(HttpError::Status { status, body: beginning(&body) })
+}
+
+/// What a server says to somebody whom it does not let in, for people.
+pub(super) async fn said(endpoint: &Endpoint, response: Response) -> String {
+    match refusal(endpoint, response).await {
+        Ok(Reply::Refused(_, error)) => error.message,
+        Err(HttpError::Status { body, .. }) => body,
+        // The status says the most.
+        _ => String::new(),
+    }
+}
+
+fn beginning(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
     let mut shown: String = text.trim().chars().take(MOST_SHOWN).collect();
     if shown.len() < text.trim().len() {
         shown.push('…');
     }
-    Err(HttpError::Status { status, body: shown })
+    shown
 }
 
 async fn read_body(endpoint: &Endpoint, mut response: Response, limit: usize) -> Result<Bytes, HttpError> {

@@ -95,3 +95,73 @@ async fn whoever_has_no_credentials_is_told_what_is_wanted() {
     let told = chain(&open(&server, options()).await.unwrap_err());
     assert!(told.contains("status 401 Unauthorized: the server wants authorization"), "{told}");
 }
+
+async fn refusing(reply: Reply) -> Played {
+    Played::start(move |_| reply.clone()).await
+}
+
+#[tokio::test]
+async fn whoever_is_not_let_in_is_told_what_the_server_says() {
+    let says = "this server does not answer for the host \"vm\"";
+    let error = json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32600, "message": says } });
+    for reply in [Reply::json(403, &error), Reply::text(403, "text/plain", says)] {
+        let server = refusing(reply).await;
+        let error = open(&server, options()).await.unwrap_err();
+        let (at, told) = (format!("the server at {} turned the connection down", server.origin), chain(&error));
+        assert_eq!(told, format!("{at}: status 403 Forbidden: {says:?}"));
+    }
+}
+
+#[tokio::test]
+async fn no_token_and_a_wrong_one_are_told_apart() {
+    let wrong = "Bearer error=\"invalid_token\", error_description=\"it has expired\"";
+    let server = refusing(Reply::text(401, "text/plain", "token please").with("WWW-Authenticate", wrong)).await;
+    let without = chain(&open(&server, options()).await.unwrap_err());
+    let said = ": \"invalid_token\", \"it has expired\": \"token please\"";
+    assert!(without.contains("the server wants authorization, and the request had none"), "{without}");
+    assert!(without.ends_with(said), "{without}");
+    let connector = connector(&server).authorizer(BearerToken::new("old").unwrap());
+    let with = chain(&connector.connect(options(), Arc::new(Ear::default())).await.unwrap_err());
+    assert!(with.contains("the server does not accept the authorization of the request"), "{with}");
+    assert!(with.ends_with(said), "{with}");
+}
+
+#[tokio::test]
+async fn a_call_that_is_not_let_in_has_not_run() {
+    let server = Played::start(|request| match request.what() {
+        "tools/call" => Reply::status(401),
+        _ => modern(request),
+    })
+    .await;
+    let client = connect(&server).await;
+    let error = ask(&client, "tools/call", &json!({})).await.unwrap_err();
+    assert!(matches!(error, PeerError::Unauthorized(_)), "{error:?}");
+    assert!(chain(&error).contains("status 401"), "{}", chain(&error));
+}
+
+#[tokio::test]
+async fn headers_may_be_text_and_what_cannot_be_one_is_said() {
+    let server = Played::start(modern).await;
+    let client = connector(&server).header("x-key", "abc").connect(options(), Arc::new(Ear::default())).await;
+    drop(client.unwrap());
+    assert_eq!(server.received()[0].header("x-key"), Some("abc"));
+    let told = |connector: HttpConnector| async move {
+        chain(&connector.connect(options(), Arc::new(Ear::default())).await.unwrap_err())
+    };
+    let value = told(connector(&server).header("x-key", "s3cret\n")).await;
+    assert!(value.contains("the value of the header \"x-key\" holds what a header cannot"), "{value}");
+    assert!(!value.contains("s3cret"), "{value}");
+    let name = told(connector(&server).header("no name", "x")).await;
+    assert!(name.contains("the name of a header is none"), "{name}");
+}
+
+#[tokio::test]
+async fn a_client_says_who_it_is() {
+    let server = Played::start(modern).await;
+    drop(connect(&server).await);
+    let own = concat!("turms/", env!("CARGO_PKG_VERSION"));
+    assert_eq!(server.received()[0].header("user-agent"), Some(own));
+    let connector = connector(&server).header("user-agent", "mine");
+    drop(connector.connect(options(), Arc::new(Ear::default())).await.unwrap());
+    assert_eq!(server.received()[1].header("user-agent"), Some("mine"));
+}

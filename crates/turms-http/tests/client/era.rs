@@ -260,3 +260,43 @@ async fn a_modern_server_without_a_method_says_so() {
     let error = ask(&client, "tools/list", &json!({})).await.unwrap_err();
     assert!(chain(&error).contains("-32601"), "{}", chain(&error));
 }
+
+/// Says this to whatever it hears. Where it does.
+async fn answering(bytes: &'static [u8]) -> std::net::SocketAddr {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.read(&mut [0; 1024]).await;
+            let _ = stream.write_all(bytes).await;
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn an_address_of_the_wrong_scheme_is_suspected() {
+    let told = |connector: HttpConnector| async move {
+        chain(&connector.connect(options(), Arc::new(Ear::default())).await.unwrap_err())
+    };
+    let plain = answering(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+    let builder = || reqwest::Client::builder().no_proxy().tls_danger_accept_invalid_certs(true);
+    let told_plain = told(HttpConnector::new(format!("https://{plain}/")).unwrap().http_client_builder(builder)).await;
+    assert!(told_plain.contains("it does not speak TLS; is the address one of http://?"), "{told_plain}");
+
+    // What a server that speaks TLS says to those who do not: an alert.
+    let secure = answering(b"\x15\x03\x03\x00\x02\x02\x32").await;
+    let told_secure = told(HttpConnector::new(format!("http://{secure}/")).unwrap().no_proxy()).await;
+    assert!(told_secure.contains("it does not speak plain HTTP; is the address one of https://?"), "{told_secure}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_ready_in_time_is_named() {
+    let server = Played::start(|_| Reply::never()).await;
+    let mut impatient = options();
+    impatient.handshake_timeout = Duration::from_millis(50);
+    let error = open(&server, impatient).await.unwrap_err();
+    assert!(error.is_timeout());
+    assert_eq!(error.to_string(), format!("the server at {} was not ready within 50ms", server.origin));
+}

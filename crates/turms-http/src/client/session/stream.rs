@@ -45,9 +45,11 @@ pub(super) async fn listen(shared: Arc<Shared>, opened: oneshot::Sender<()>) {
     if let Err(PeerError::Closed) = stream {
         return;
     }
+    let mut was_open = false;
     loop {
         match stream {
             Ok(mut events) => {
+                was_open = true;
                 shared.unheard.send_if_modified(|why| why.take().is_some());
                 if let End::Broken(HttpError::TooLong(limit)) = read(&shared, &mut events, &mut trail, &[]).await {
                     tracing::warn!(target: "turms::client", limit, "an event is too long; the stream is not read any more");
@@ -55,6 +57,10 @@ pub(super) async fn listen(shared: Arc<Shared>, opened: oneshot::Sender<()>) {
                 }
             }
             Err(error @ PeerError::Unreachable { .. }) => {
+                shared.unheard.send_if_modified(|why| why.replace(error).is_none());
+            }
+            // Credentials may be had again, where there were some.
+            Err(error @ PeerError::Unauthorized(_)) if was_open => {
                 shared.unheard.send_if_modified(|why| why.replace(error).is_none());
             }
             // There is none, or none any more.
