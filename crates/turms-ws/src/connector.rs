@@ -27,12 +27,10 @@ use crate::url::{WsUrl, WsUrlError};
 /// The server is asked for the subprotocol `mcp`. One that names another is refused; one that names none is not.
 ///
 /// ```no_run
-/// use http::header::{AUTHORIZATION, HeaderValue};
 /// use turms_ws::WsConnector;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let token = HeaderValue::from_static("Bearer very-secret");
-/// let connector = WsConnector::new("wss://example.com/mcp")?.header(AUTHORIZATION, token);
+/// let connector = WsConnector::new("wss://example.com/mcp")?.header("authorization", "Bearer very-secret");
 /// # Ok(())
 /// # }
 /// ```
@@ -40,6 +38,8 @@ use crate::url::{WsUrl, WsUrlError};
 pub struct WsConnector {
     url: WsUrl,
     headers: HeaderMap,
+    /// What was to be a header and cannot be one.
+    wrong: Option<String>,
     tls: OnceLock<Arc<ClientConfig>>,
     connect_timeout: Duration,
     keep_alive: KeepAlive,
@@ -55,6 +55,7 @@ impl WsConnector {
         Ok(Self {
             url: WsUrl::parse(url.as_ref())?,
             headers: HeaderMap::new(),
+            wrong: None,
             tls: OnceLock::new(),
             connect_timeout: Duration::from_secs(30),
             keep_alive: KeepAlive::default(),
@@ -64,8 +65,29 @@ impl WsConnector {
 
     /// Sends a header with the request for a WebSocket, beside those that were given before. Those that make the request one
     /// for a WebSocket cannot be changed.
-    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
-        self.headers.append(name, value);
+    /// What cannot be a header is an error when it comes to connecting.
+    pub fn header(
+        mut self,
+        name: impl TryInto<HeaderName, Error: Into<http::Error>>,
+        value: impl TryInto<HeaderValue, Error: Into<http::Error>>,
+    ) -> Self {
+        let Ok(name) = name.try_into() else {
+            self.wrong = Some("the name of a header is none".to_owned());
+            return self;
+        };
+        match value.try_into() {
+            Ok(value) => {
+                self.headers.append(name, value);
+            }
+            // The value may be a secret.
+            Err(_) => self.wrong = Some(format!("the value of the header {name:?} holds what a header cannot")),
+        }
+        self
+    }
+
+    /// Sends headers with the request for a WebSocket, as [`header`](Self::header).
+    pub fn headers(mut self, headers: HeaderMap) -> Self {
+        self.headers.extend(headers);
         self
     }
 
@@ -107,7 +129,10 @@ impl WsConnector {
     }
 
     async fn dial(&self) -> Result<Upgraded, WsConnectError> {
-        dial(&self.url, &self.headers, self.tls()?).await
+        match &self.wrong {
+            Some(wrong) => Err(WsConnectError::Header(wrong.clone())),
+            None => dial(&self.url, &self.headers, self.tls()?).await,
+        }
     }
 
     fn tls(&self) -> Result<Option<Arc<ClientConfig>>, WsConnectError> {
@@ -131,8 +156,11 @@ impl Connector for WsConnector {
         Box::pin(async move {
             let stream = tokio::time::timeout(self.connect_timeout, self.dial())
                 .await
-                .map_err(|_| ConnectError::TimedOut(self.connect_timeout))?
-                .map_err(|error| ConnectError::unreachable(self.url.to_string(), error))?;
+                .map_err(|_| ConnectError::Late { server: self.url.to_string(), limit: self.connect_timeout })?
+                .map_err(|error| match error {
+                    WsConnectError::Refused { .. } => ConnectError::rejected(self.url.to_string(), error),
+                    error => ConnectError::unreachable(self.url.to_string(), error),
+                })?;
             let farewell = Arc::new(Farewell::default());
             let limit = self.options.line_limit;
             let stream = TokioIo::new(stream);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http::header::{
     CONNECTION, HOST, HeaderMap, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_KEY,
-    SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
+    SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE, USER_AGENT,
 };
 use http::{Request, Response, StatusCode};
 use http_body::Body as _;
@@ -32,10 +32,14 @@ use crate::upgrade::{SUBPROTOCOL, VERSION, has_token};
 use crate::url::WsUrl;
 
 /// Why a server could not be reached over WebSocket. It is the source of a
-/// [`ConnectError::Unreachable`](turms_core::ConnectError::Unreachable).
+/// [`ConnectError::Unreachable`](turms_core::ConnectError::Unreachable), or of a
+/// [`ConnectError::Rejected`](turms_core::ConnectError::Rejected) if the server answered.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WsConnectError {
+    /// Something that was to be sent as a header cannot be one.
+    #[error("{0}")]
+    Header(String),
     /// There is no connection to its address.
     #[error("cannot connect to {host}:{port}")]
     Connect {
@@ -152,6 +156,9 @@ fn request(url: &WsUrl, headers: &HeaderMap, key: &str) -> Result<Request<WsBody
     *own = headers.clone();
     if !own.contains_key(HOST) {
         own.insert(HOST, HeaderValue::from_str(url.authority()).map_err(unfit)?);
+    }
+    if !own.contains_key(USER_AGENT) {
+        own.insert(USER_AGENT, HeaderValue::from_static(concat!("turms/", env!("CARGO_PKG_VERSION"))));
     }
     own.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     own.insert(UPGRADE, HeaderValue::from_static("websocket"));

@@ -40,6 +40,8 @@
 //! # }
 //! ```
 //!
+//! [`WsTransport`] is for the addresses of a configuration file: `FleetBuilder::transport(WsTransport::new())`.
+//!
 //! # On the wire
 //!
 //! - **Connection.** A `GET` request over HTTP/1.1 is upgraded (RFC 6455). The client asks for the subprotocol `mcp` and the server
@@ -71,6 +73,7 @@ mod farewell;
 mod pulse;
 mod service;
 mod socket;
+mod transport;
 mod upgrade;
 mod url;
 
@@ -78,6 +81,7 @@ pub use self::body::WsBody;
 pub use self::connector::WsConnector;
 pub use self::dial::WsConnectError;
 pub use self::service::{ServeWs, WsService};
+pub use self::transport::WsTransport;
 pub use self::url::WsUrlError;
 
 /// What servers and connections are made of can travel between threads.

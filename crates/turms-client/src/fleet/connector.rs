@@ -43,7 +43,7 @@ fn command(program: &str, args: &[String], env: &IndexMap<String, Option<String>
 
 /// Nothing here speaks what the entry wants.
 #[derive(Debug, thiserror::Error)]
-#[error("there is no transport for {} here; give one with FleetBuilder::transport", name(*.0))]
+#[error("there is no transport for {} here; {}", name(*.0), remedy(*.0))]
 struct MissingTransport(UrlTransport);
 
 fn name(transport: UrlTransport) -> &'static str {
@@ -52,6 +52,18 @@ fn name(transport: UrlTransport) -> &'static str {
         UrlTransport::Sse => "HTTP+SSE",
         UrlTransport::WebSocket => "WebSocket",
         _ => "this address",
+    }
+}
+
+fn remedy(transport: UrlTransport) -> &'static str {
+    match transport {
+        UrlTransport::Unstated | UrlTransport::StreamableHttp | UrlTransport::Sse => {
+            "give it with FleetBuilder::transport(HttpTransport::new()), which is in turms::http with the feature `http`"
+        }
+        UrlTransport::WebSocket => {
+            "give it with FleetBuilder::transport(WsTransport::new()), which is in turms::ws with the feature `ws`"
+        }
+        _ => "give one with FleetBuilder::transport",
     }
 }
 
@@ -74,13 +86,14 @@ mod tests {
         for (name, entry) in config.unwrap().servers() {
             let error = usual(Vec::new())(name, &entry.unwrap()).err().unwrap();
             assert_eq!(error.to_string(), format!("cannot reach server {name:?}"));
-            let missing = match name {
-                "http" => "Streamable HTTP",
-                "sse" => "HTTP+SSE",
-                _ => "WebSocket",
+            let (missing, given) = match name {
+                "http" => ("Streamable HTTP", "HttpTransport::new()), which is in turms::http with the feature `http`"),
+                "sse" => ("HTTP+SSE", "HttpTransport::new()), which is in turms::http with the feature `http`"),
+                _ => ("WebSocket", "WsTransport::new()), which is in turms::ws with the feature `ws`"),
             };
             let why = error.source().unwrap().to_string();
-            assert_eq!(why, format!("there is no transport for {missing} here; give one with FleetBuilder::transport"));
+            let remedy = format!("give it with FleetBuilder::transport({given}");
+            assert_eq!(why, format!("there is no transport for {missing} here; {remedy}"));
         }
     }
 }

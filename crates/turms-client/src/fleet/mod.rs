@@ -62,6 +62,28 @@ use crate::state::Status;
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
 /// ```
 ///
+/// # Servers of a configuration file
+///
+/// [`FleetBuilder::config`] takes the servers of a file such as `mcp.json`. Programs are started; for the servers that have a
+/// `url`, the fleet is given what speaks to them: `HttpTransport` of `turms-http` (`turms::http`, feature `http`), `WsTransport` of
+/// `turms-ws` (`turms::ws`, feature `ws`).
+///
+/// ```no_run
+/// use turms_client::{Client, Config, Fleet};
+/// use turms_http::HttpTransport;
+/// use turms_ws::WsTransport;
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let fleet = Fleet::builder(Client::builder("my-app", "1.0.0"))
+///     .config(&Config::read("mcp.json")?)
+///     .transport(HttpTransport::new())
+///     .transport(WsTransport::new())
+///     .connect()
+///     .await;
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # The client of the whole
 ///
 /// [`Fleet::client`] is a client as any other. What it does:

@@ -98,6 +98,32 @@ async fn handlers_know_of_the_request_that_the_connection_began_with() {
     assert_eq!(client.call_tool("uri", ()).await.unwrap().text(), "/some/where?x=1");
 }
 
+#[tokio::test]
+async fn a_fleet_reaches_the_addresses_of_its_configuration() {
+    let served = Served::new().await;
+    let file = std::env::temp_dir().join(format!("turms-ws-{}.json", std::process::id()));
+    let entry =
+        json!({ "url": format!("ws://{}/some/where", served.address), "headers": { "x-test": "from the file" } });
+    std::fs::write(&file, json!({ "mcpServers": { "far": entry } }).to_string()).unwrap();
+    let config = turms_client::Config::read(&file);
+    std::fs::remove_file(&file).unwrap();
+    let fleet =
+        turms_client::Fleet::builder(builder()).config(&config.unwrap()).transport(turms_ws::WsTransport::new());
+    let fleet = fleet.connect().await;
+    assert!(fleet.failures().is_empty(), "{:?}", fleet.failures());
+    assert_eq!(fleet.client().call_tool("far_header", ()).await.unwrap().text(), "from the file");
+}
+
+#[tokio::test]
+async fn headers_may_be_text_and_what_cannot_be_one_is_said() {
+    let served = Served::new().await;
+    let client = connect(served.connector().header("x-test", "abc"), builder()).await;
+    assert_eq!(client.call_tool("header", ()).await.unwrap().text(), "abc");
+    let error = builder().connect_to(served.connector().header("x-key", "s3cret\n")).await.unwrap_err();
+    let why = std::error::Error::source(&error).unwrap().to_string();
+    assert_eq!(why, "the value of the header \"x-key\" holds what a header cannot");
+}
+
 /// As an application on hyper mounts it, with middleware in front.
 #[tokio::test]
 async fn what_middleware_found_out_reaches_handlers() {

@@ -1,0 +1,58 @@
+use std::fmt;
+use std::sync::Arc;
+
+use turms_core::{ConnectError, Connector, UrlConnector, UrlTarget, UrlTransport};
+
+use crate::connector::WsConnector;
+
+/// Connects to addresses of WebSocket that somebody else reads, such as those of a configuration file.
+///
+/// ```
+/// use turms_core::{UrlConnector as _, UrlTarget};
+/// use turms_ws::WsTransport;
+///
+/// let connector = WsTransport::new().connector(&UrlTarget::new("wss://example.com/mcp"))?;
+/// assert!(connector.is_repeatable());
+/// # Ok::<(), turms_core::ConnectError>(())
+/// ```
+#[derive(Clone)]
+pub struct WsTransport {
+    configure: Arc<dyn Fn(WsConnector) -> WsConnector + Send + Sync>,
+}
+
+impl WsTransport {
+    /// With what is usual.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::configured(|connector| connector)
+    }
+
+    /// With connectors that are changed so before they are used: other timeouts, other certificates.
+    pub fn configured(configure: impl Fn(WsConnector) -> WsConnector + Send + Sync + 'static) -> Self {
+        Self { configure: Arc::new(configure) }
+    }
+}
+
+impl Default for WsTransport {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl UrlConnector for WsTransport {
+    fn speaks(&self, transport: UrlTransport) -> bool {
+        transport == UrlTransport::WebSocket
+    }
+
+    fn connector(&self, target: &UrlTarget) -> Result<Arc<dyn Connector>, ConnectError> {
+        let connector =
+            WsConnector::new(&target.url).map_err(|error| ConnectError::unreachable("the address", error))?;
+        Ok(Arc::new((self.configure)(connector.headers(target.headers.clone()))))
+    }
+}
+
+impl fmt::Debug for WsTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WsTransport").finish_non_exhaustive()
+    }
+}
