@@ -48,14 +48,14 @@ pub(crate) struct Deaf {
 
 impl Deaf {
     /// Tells of it, if nobody has.
-    pub(crate) fn new(single: &Single, live: &Arc<Live>, why: CallError) -> Self {
+    pub(crate) fn new(single: &Single, live: &Arc<Live>, why: &CallError) -> Self {
         let hearing = &live.hearing;
         hearing.deaf.fetch_add(1, Ordering::Relaxed);
         if why.delivery() == Delivery::NotSent {
             hearing.gone.store(true, Ordering::Relaxed);
         }
         if !hearing.told.swap(true, Ordering::Relaxed) {
-            let ended = Ended::new().how(format!("cannot be heard any more: {}", reason(&why)));
+            let ended = Ended::new().how(format!("cannot be heard any more: {}", reason(why)));
             tracing::debug!(target: "turms::client", %ended, "changes are not heard");
             single.ear.events.connection(ConnectionEvent::Lost(ended));
         }

@@ -421,7 +421,7 @@ async fn keep_listening(single: Weak<Single>, filter: SubscriptionFilter, tell: 
         let ended_well = ended.is_ok();
         let deaf = deaf.filter(|deaf| deaf.is_about(&live));
         let deaf = match ended {
-            Err(error) if !acknowledged && !cut => deaf.or_else(|| Some(Deaf::new(&alive, &live, error))),
+            Err(error) if !acknowledged && !cut => deaf.or_else(|| Some(Deaf::new(&alive, &live, &error))),
             _ => deaf,
         };
         waiting = Waiting { stale: Some(alive.ear.clone()), deaf, ..Waiting::default() };

@@ -1138,7 +1138,7 @@ async fn watch_connection(me: Weak<Single>, live: Arc<Live>, mut link: watch::Re
         // makes that.
         loop {
             let why = live.channel.unheard().await;
-            let deaf = me.upgrade().map(|single| Deaf::new(&single, &live, CallError::of_peer(Listen::NAME, why)));
+            let deaf = me.upgrade().map(|single| Deaf::new(&single, &live, &CallError::of_peer(Listen::NAME, why)));
             live.channel.heard().await;
             deaf.into_iter().for_each(Deaf::end);
         }

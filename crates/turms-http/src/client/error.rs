@@ -151,11 +151,7 @@ impl HttpError {
 
     /// Whether the server was there and answered.
     pub(super) fn is_answer(&self) -> bool {
-        match self {
-            Self::Connect { .. } | Self::Broken { .. } | Self::Scheme { .. } | Self::Cut | Self::TimedOut(_) => false,
-            Self::Authorize(_) | Self::Header(_) | Self::Setup(_) | Self::Url(_) => false,
-            _ => true,
-        }
+        !self.is_unsent() && !matches!(self, Self::Broken { .. } | Self::Cut | Self::TimedOut(_))
     }
 
     /// The status, if the server answered with one that is an error.
