@@ -10,6 +10,7 @@ use tokio::sync::{Notify, OnceCell, watch};
 use tokio::time::Instant;
 use turms_core::{
     BoxFuture, Channel, ConnectError, Connector, Ended, Established, Outgoing, Payload, PeerError, Update, Updates,
+    join_all,
 };
 use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::revision::{Translate as _, method_info, raise_url_elicitation};
@@ -1217,26 +1218,6 @@ async fn watch_health(me: Weak<Single>, live: Arc<Live>, check: crate::HealthChe
             }
         }
     }
-}
-
-/// Waits for all; what comes of each is in the place of each.
-pub(crate) async fn join_all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
-    let mut futures: Vec<_> = futures.into_iter().map(Box::pin).collect();
-    let mut outputs: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
-    std::future::poll_fn(|task| {
-        let mut pending = false;
-        for (future, output) in futures.iter_mut().zip(&mut outputs) {
-            if output.is_none() {
-                match future.as_mut().poll(task) {
-                    std::task::Poll::Ready(done) => *output = Some(done),
-                    std::task::Poll::Pending => pending = true,
-                }
-            }
-        }
-        if pending { std::task::Poll::Pending } else { std::task::Poll::Ready(()) }
-    })
-    .await;
-    outputs.into_iter().flatten().collect()
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

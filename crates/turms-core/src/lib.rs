@@ -11,6 +11,7 @@
 mod channel;
 mod connection;
 mod context;
+mod join;
 pub mod layer;
 mod outcome;
 mod payload;
@@ -29,6 +30,7 @@ mod url;
 pub use self::channel::{Channel, ConnectError, Connector, Ended, Established, Outgoing, Update, Updates};
 pub use self::connection::{Connection, ConnectionError, ConnectionHandle, ConnectionOptions, OpenFailure};
 pub use self::context::{Context, HeadersRepeatBody};
+pub use self::join::join_all;
 pub use self::outcome::{Outcome, lower_outcome, write_outcome};
 pub use self::payload::Payload;
 pub use self::peer::{BoxFuture, Link, Peer, PeerError};

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
-use turms_core::{ConnectError, Connector};
+use turms_core::{ConnectError, Connector, join_all};
 
 use super::many::Many;
 use super::member::{MemberError, Origin};
 use crate::client::Client;
 use crate::job::CallOptions;
-use crate::single::{join_all, lock};
+use crate::single::lock;
 
 impl Many {
     /// Connects to several servers of the fleet, so many at once.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use turms_core::Payload;
+use turms_core::{Payload, join_all};
 use turms_proto::types::{
     ListPrompts, ListPromptsResult, ListResourceTemplates, ListResourceTemplatesResult, ListResources,
     ListResourcesResult, ListTools, ListToolsResult, PaginatedParams, Prompt, Resource, ResourceTemplate, Tool,
@@ -17,7 +17,7 @@ use crate::client::{Client, look_at_tools};
 use crate::error::{CallError, CallErrorKind};
 use crate::job::{CallOptions, Job, Performed, Timeout, Whole};
 use crate::page::{self, List};
-use crate::single::{join_all, lock};
+use crate::single::lock;
 
 /// A list of which many servers have parts.
 pub(super) trait Shared: List {

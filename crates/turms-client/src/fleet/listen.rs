@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use indexmap::IndexMap;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
+use turms_core::join_all;
 use turms_proto::method::Method as _;
 use turms_proto::types::{Listen, SubscriptionFilter};
 
@@ -17,7 +18,7 @@ use crate::error::CallError;
 use crate::event::Event;
 use crate::job::CallOptions;
 use crate::listen::{Change, Subscription};
-use crate::single::{join_all, lock};
+use crate::single::lock;
 
 /// Listens at every server to changes of its lists, and to changes of resources where they are. Whoever fails to listen is
 /// left out, unless all do. Servers that come later are listened to as well.

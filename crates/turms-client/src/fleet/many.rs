@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use turms_core::{BoxFuture, Payload};
+use turms_core::{BoxFuture, Payload, join_all};
 use turms_proto::method::Method;
 use turms_proto::revision::{Translate, raise_result};
 use turms_proto::session::{Opened, Stats};
@@ -33,7 +33,7 @@ use crate::job::{CallOptions, Decoded, Engine, Job, Params, Performed};
 use crate::listen::Subscription;
 use crate::pending::PendingCalls;
 use crate::roots::Roots;
-use crate::single::{join_all, lock};
+use crate::single::lock;
 use crate::state::{PendingCall, Status};
 use crate::tool::KnownTools;
 

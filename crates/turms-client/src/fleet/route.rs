@@ -1,5 +1,6 @@
 //! Whose something is: a tool or a prompt by its name, a resource by its URI.
 
+use turms_core::join_all;
 use turms_proto::ErrorCode;
 
 use super::known::{Kind, Known};
@@ -8,7 +9,7 @@ use super::roster::{Owner, Seat};
 use crate::client::Client;
 use crate::error::{CallError, CallErrorKind};
 use crate::job::Timeout;
-use crate::single::{join_all, lock};
+use crate::single::lock;
 
 /// Where something is that has a URI.
 pub(super) enum Home {

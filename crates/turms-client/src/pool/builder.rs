@@ -2,12 +2,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use turms_core::{BoxFuture, ConnectError};
+use turms_core::{BoxFuture, ConnectError, join_all};
 
 use super::shared::Shared;
 use super::{Pool, PoolError, Strategy};
 use crate::client::Client;
-use crate::single::join_all;
 use crate::supervision::HealthCheck;
 
 /// What makes a connection.

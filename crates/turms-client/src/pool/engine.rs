@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use turms_core::BoxFuture;
+use turms_core::{BoxFuture, join_all};
 use turms_proto::method::Method as _;
 use turms_proto::session::{Opened, RequestOptions, Stats};
 use turms_proto::types::{LoggingLevel, SetLevel, SubscriptionFilter};
@@ -17,7 +17,7 @@ use crate::event::{ConnectionEvent, Event, Events};
 use crate::job::{CallOptions, Engine, Job, Performed};
 use crate::listen::Subscription;
 use crate::roots::Roots;
-use crate::single::{join_all, lock};
+use crate::single::lock;
 use crate::state::{PendingCall, Status};
 use crate::tool::KnownTools;
 

@@ -6,12 +6,14 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use turms_core::join_all;
+
 use super::builder::Connect;
 use super::member::Member;
 use super::shared::Shared;
 use crate::event::{ConnectionEvent, Event, Events};
 use crate::job::{CallOptions, Timeout};
-use crate::single::{join_all, lock};
+use crate::single::lock;
 use crate::supervision::{Backoff, HealthCheck};
 
 /// How long connections have to last to count as ones that work.

@@ -21,6 +21,7 @@ use turms_proto::{Ability, Notification, ProtocolVersion, RawJson, RequestId};
 
 use crate::channel::{Channel, ConnectError, Connector, Ended, Established, Outgoing, Update, Updates};
 use crate::context::Context;
+use crate::join::join_all;
 use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::peer::{BoxFuture, Link, Peer, PeerError};
@@ -255,24 +256,7 @@ impl Channel for LocalChannel {
     }
 
     fn batch(&self, requests: Vec<Outgoing>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
-        Box::pin(async move {
-            let mut calls: Vec<_> = requests.into_iter().map(|request| Box::pin(self.exchange(request))).collect();
-            let mut answers: Vec<Option<Result<Payload, PeerError>>> = calls.iter().map(|_| None).collect();
-            std::future::poll_fn(|task| {
-                let mut done = true;
-                for (call, answer) in calls.iter_mut().zip(&mut answers) {
-                    if answer.is_none() {
-                        match call.as_mut().poll(task) {
-                            Poll::Ready(outcome) => *answer = Some(outcome),
-                            Poll::Pending => done = false,
-                        }
-                    }
-                }
-                if done { Poll::Ready(()) } else { Poll::Pending }
-            })
-            .await;
-            answers.into_iter().flatten().collect()
-        })
+        Box::pin(join_all(requests.into_iter().map(|request| self.exchange(request)).collect()))
     }
 
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {

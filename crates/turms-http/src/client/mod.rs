@@ -21,26 +21,6 @@ pub use self::connector::HttpConnector;
 pub use self::error::HttpError;
 pub use self::transport::HttpTransport;
 
-/// Waits for all; what comes of each is in the place of each.
-async fn join_all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
-    let mut futures: Vec<_> = futures.into_iter().map(Box::pin).collect();
-    let mut outputs: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
-    std::future::poll_fn(|task| {
-        let mut pending = false;
-        for (future, output) in futures.iter_mut().zip(&mut outputs) {
-            if output.is_none() {
-                match future.as_mut().poll(task) {
-                    Poll::Ready(done) => *output = Some(done),
-                    Poll::Pending => pending = true,
-                }
-            }
-        }
-        if pending { Poll::Pending } else { Poll::Ready(()) }
-    })
-    .await;
-    outputs.into_iter().flatten().collect()
-}
-
 /// How long the end of a stream may take once the answer is there.
 const REST: Duration = Duration::from_secs(5);
 

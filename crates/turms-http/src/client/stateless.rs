@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use turms_core::{
     BoxFuture, Channel, Context, Ended, GuardedNotify, Outgoing, Payload, Peer, PeerError, Service, Update, Updates,
+    join_all,
 };
 use turms_proto::method::{Method as _, Notification as _};
 use turms_proto::session::{Dialect, RequestError, RequestOptions, Stats};
@@ -21,8 +22,8 @@ use turms_proto::{ErrorCode, Incoming, Message, Notification, ProtocolVersion, R
 use super::endpoint::Endpoint;
 use super::error::HttpError;
 use super::mirror::Mirror;
+use super::read_rest;
 use super::reply::{EventStream, Reply, messages};
-use super::{join_all, read_rest};
 
 /// A channel to a server that is spoken to without a handshake.
 pub(super) struct StatelessChannel {

@@ -11,14 +11,13 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue};
 use tokio::sync::{Notify, oneshot, watch};
-use turms_core::{BoxFuture, Channel, Ended, Outgoing, Payload, PeerError, Service};
+use turms_core::{BoxFuture, Channel, Ended, Outgoing, Payload, PeerError, Service, join_all};
 use turms_proto::session::{Dialect, Session, Stats};
 use turms_proto::{Ability, Notification, header};
 
 use self::shared::{Shared, Task, lock};
 pub(super) use self::shared::{Waiter, now};
 use super::endpoint::Endpoint;
-use super::join_all;
 
 /// A channel to a server that has shaken hands. Dropping it ends the session.
 pub(super) struct SessionChannel(Arc<Shared>);

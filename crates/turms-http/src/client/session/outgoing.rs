@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::StatusCode;
 use tokio::sync::{oneshot, watch};
-use turms_core::{Ended, Outgoing, PeerError};
+use turms_core::{Ended, Outgoing, PeerError, join_all};
 use turms_proto::session::{RequestError, RequestOptions, Session};
 use turms_proto::{
     DEFAULT_BATCH_LIMIT, ErrorCode, ErrorObject, Incoming, Message, Notification, RawJson, RequestId, Response, header,
@@ -13,7 +13,7 @@ use turms_proto::{
 
 use super::super::error::HttpError;
 use super::super::reply::Reply;
-use super::super::{TURNS, ends_within, join_all};
+use super::super::{TURNS, ends_within};
 use super::shared::{Answer, Shared, Waiter, lock, now};
 use super::stream;
 
