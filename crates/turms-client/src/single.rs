@@ -721,8 +721,17 @@ impl Single {
         let options = RequestOptions::default().timeout(self.settings.probe_timeout);
         let probe = Outgoing::new(ByteString::from_static(Discover::NAME), Payload::new(EmptyParams::new()));
         let probe = probe.meta(lock(&live.meta).clone()).options(options);
-        let discovered = live.channel.request(probe).await.ok().and_then(|found| found.take::<DiscoverResult>().ok());
-        if discovered.is_none() {
+        let answer = live.channel.request(probe).await;
+        // Trouble on the way says nothing about what the server speaks. Silence does so on a pipe, but not over HTTP.
+        let says_nothing = match &answer {
+            Err(PeerError::Unreachable { .. } | PeerError::Unauthorized(_)) => true,
+            Err(PeerError::Request(RequestError::TimedOut(_))) => !live.channel.is_ordered(),
+            _ => false,
+        };
+        if says_nothing {
+            return;
+        }
+        if answer.ok().and_then(|found| found.take::<DiscoverResult>().ok()).is_none() {
             if let Some(server) = self.connector.identity() {
                 self.settings.memory.forget(&server);
             }

@@ -131,6 +131,10 @@ impl Opening {
         self.session.encode(&Message::Request(request.clone()), &mut body);
         match self.exchange(body.into(), &headers, &request).await {
             Ok(None) => Ok(()),
+            // A server that is in trouble says nothing about what it speaks.
+            Ok(Some((status, error))) if !shaking && !error.code.is_modern() && is_passing(status) => {
+                Err(HttpError::Status { status, body: error.message }.into())
+            }
             Ok(Some((status, error))) => {
                 if shaking && is_unknown(status) && !error.code.is_modern() {
                     return Err(Failed::NotUnderstood(Some(error)));
@@ -161,11 +165,11 @@ impl Opening {
         request: &Request,
     ) -> Result<Option<(StatusCode, Box<ErrorObject>)>, HttpError> {
         let response = within(self.limit, self.endpoint.post(body, headers)).await?;
-        if let Some(id) = response.headers().get(header::SESSION_ID) {
-            let mut id = id.clone();
+        // Only the answer to initialize gives one, and it is the last that is heard here.
+        self.id = response.headers().get(header::SESSION_ID).cloned().map(|mut id| {
             id.set_sensitive(true);
-            self.id = Some(id);
-        }
+            id
+        });
         match within(self.limit, Reply::read(&self.endpoint, response)).await? {
             Reply::Json(body) => {
                 self.session.count_received(body.len());
@@ -229,7 +233,8 @@ impl Opening {
                 tracing::debug!(target: "turms::client", %error, "the server does not want to know that the handshake is done");
                 Ok(())
             }
-            Ok(_) => Ok(()),
+            // What it says instead of nothing does not matter.
+            Ok(_) | Err(HttpError::ContentType { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -288,4 +293,9 @@ fn is_foreign(error: &HttpError) -> bool {
         HttpError::ContentType { .. } | HttpError::Message(_) | HttpError::Cut => true,
         _ => false,
     }
+}
+
+/// Whether a status is one that passes: it says nothing about what the server understands.
+fn is_passing(status: StatusCode) -> bool {
+    status.is_server_error() || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
 }

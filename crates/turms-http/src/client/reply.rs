@@ -46,6 +46,8 @@ impl Reply {
                 let body = read_body(endpoint, response, REFUSAL_LIMIT).await;
                 match body {
                     Ok(body) if body.is_empty() => Ok(Self::Nothing),
+                    // There is nothing to say beside that it was taken, but some say it in words.
+                    Ok(_) | Err(HttpError::TooLong(_)) if status == StatusCode::ACCEPTED => Ok(Self::Nothing),
                     Ok(_) | Err(HttpError::TooLong(_)) => {
                         Err(HttpError::ContentType { status, content_type: content_type.to_owned() })
                     }

@@ -21,7 +21,7 @@ use turms_core::{
     Request, Service,
 };
 use turms_http::HttpConnector;
-use turms_proto::session::{ClientOptions, Dialect};
+use turms_proto::session::{ClientOptions, Dialect, RequestError};
 use turms_proto::types::{ClientCapabilities, Implementation, Meta, RequestMeta};
 use turms_proto::{ProtocolVersion, RawJson};
 

@@ -84,8 +84,21 @@ async fn a_stream_without_ids_is_lost_with_its_answer() {
 async fn a_session_may_be_over_before_its_stream_is_asked_for_again() {
     let server = streaming(|_| Reply::events("id: a\nretry: 1\ndata:\n\n"), |_, _| Reply::status(404)).await;
     let client = connect(&server).await;
-    ask(&client, "tools/call", &json!({})).await.unwrap_err();
+    let error = ask(&client, "tools/call", &json!({})).await.unwrap_err();
+    // It was taken, so it may have run, and nobody may repeat it as if it had not.
+    assert!(matches!(error, PeerError::Request(RequestError::Closed)), "{error:?}");
     assert!(client.channel.closed().await.renewable);
+}
+
+#[tokio::test]
+async fn a_call_that_was_taken_may_have_run_whatever_becomes_of_its_stream() {
+    for status in [400, 401, 403, 405] {
+        let server =
+            streaming(|_| Reply::events("id: a\nretry: 1\ndata:\n\n"), move |_, _| Reply::status(status)).await;
+        let client = connect(&server).await;
+        let error = ask(&client, "tools/call", &json!({})).await.unwrap_err();
+        assert!(matches!(error, PeerError::Unreachable { sent: true, .. }), "{status}: {error:?}");
+    }
 }
 
 #[tokio::test]

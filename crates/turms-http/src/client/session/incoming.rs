@@ -101,6 +101,9 @@ impl Shared {
             return self.answer(&ticket, Err(busy));
         }
         let Some(me) = self.me.upgrade() else { return };
+        if self.ended.borrow().is_some() {
+            return;
+        }
         let cx = self.context(request.params.as_ref()).with_id(ticket.id().clone());
         let params = request.params.map_or_else(Payload::default, Payload::raw);
         let asked = turms_core::Request::raw(request.method.clone(), params);
@@ -108,6 +111,10 @@ impl Shared {
         let key = Task::Call(ticket.clone());
         // Held until the task is noted, so that it cannot end before.
         let mut tasks = lock(&self.tasks);
+        // Whoever ends the session says so before it takes the tasks.
+        if self.ended.borrow().is_some() {
+            return;
+        }
         let task = tokio::spawn(async move {
             let outcome = me.lower(future.await, &request.method);
             lock(&me.tasks).remove(&Task::Call(ticket.clone()));

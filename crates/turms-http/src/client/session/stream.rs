@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::HeaderValue;
 use tokio::sync::{Notify, oneshot};
 use turms_core::PeerError;
+use turms_proto::session::RequestError;
 use turms_proto::{DEFAULT_BATCH_LIMIT, RequestId, header};
 
 use super::super::error::HttpError;
@@ -31,7 +32,24 @@ pub(super) async fn follow(shared: &Shared, mut events: EventStream, ids: &[Requ
         if trail.last_id.is_none() || matches!(end, HttpError::TooLong(_)) {
             return Err(end.into());
         }
-        events = reopen(shared, &mut trail).await?;
+        events = match reopen(shared, &mut trail).await {
+            Ok(events) => events,
+            Err(error) => {
+                shared.end_if_over(&error);
+                return Err(taken(error));
+            }
+        };
+    }
+}
+
+/// The request was taken: whatever became of its stream, it may have run.
+fn taken(error: PeerError) -> PeerError {
+    match error {
+        PeerError::Closed => PeerError::Request(RequestError::Closed),
+        PeerError::Unreachable { source, .. } | PeerError::Unauthorized(source) => {
+            PeerError::Unreachable { sent: true, source }
+        }
+        error => PeerError::Unreachable { sent: true, source: Arc::new(error) },
     }
 }
 
@@ -122,7 +140,9 @@ async fn reopen(shared: &Shared, trail: &mut Trail) -> Result<EventStream, PeerE
 async fn open(shared: &Shared, trail: &Trail) -> Result<EventStream, PeerError> {
     let mut headers = shared.headers.clone();
     if let Some(id) = &trail.last_id {
-        let id = HeaderValue::from_str(id).map_err(|_| HttpError::Header("the id of the last event"))?;
+        let mut id =
+            HeaderValue::from_bytes(id.as_bytes()).map_err(|_| HttpError::Header("the id of the last event"))?;
+        id.set_sensitive(true);
         headers.insert(header::LAST_EVENT_ID, id);
     }
     let reply = async { Reply::read(&shared.endpoint, shared.endpoint.get(&headers).await?).await };
@@ -150,6 +170,8 @@ impl Trail {
     /// nothing the server says is heard meanwhile.
     const FIRST_PAUSE: Duration = Duration::from_millis(250);
     const LONGEST_PAUSE: Duration = Duration::from_secs(3);
+    /// Nobody is asked without a pause, not even who wants to be.
+    const SHORTEST_RETRY: Duration = Duration::from_millis(50);
 
     fn note(&mut self, event: &SseEvent) {
         if let Some(id) = &event.id {
@@ -165,7 +187,7 @@ impl Trail {
         let backoff = Self::FIRST_PAUSE.saturating_mul(1 << self.failures.min(10)).min(Self::LONGEST_PAUSE);
         self.failures = self.failures.saturating_add(1);
         if let Some(retry) = self.retry {
-            return tokio::time::sleep(retry).await;
+            return tokio::time::sleep(retry.max(Self::SHORTEST_RETRY)).await;
         }
         // Between half and all of it, so that those who were cut off together do not come back together.
         let pause = backoff.mul_f64(0.5 + fastrand::f64() / 2.0);
