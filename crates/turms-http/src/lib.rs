@@ -35,8 +35,7 @@
 mod client;
 #[cfg(feature = "server")]
 mod server;
-// Only servers write events.
-#[cfg_attr(not(feature = "server"), allow(dead_code))]
+#[cfg_attr(not(feature = "server"), allow(dead_code, reason = "only servers write events"))]
 mod sse;
 
 #[cfg(feature = "client")]

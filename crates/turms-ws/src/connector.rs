@@ -76,7 +76,8 @@ impl WsConnector {
             return self;
         };
         match value.try_into() {
-            Ok(value) => {
+            Ok(mut value) => {
+                value.set_sensitive(true);
                 self.headers.append(name, value);
             }
             // The value may be a secret.

@@ -39,11 +39,14 @@ struct Post {
 
 impl HttpSession {
     /// Takes what one POST held, and begins what it asks for.
-    pub(super) async fn receive(self: &Arc<Self>, incoming: Incoming, extensions: Extensions) -> Reaction {
+    pub(super) async fn receive(self: &Arc<Self>, incoming: Incoming, mut extensions: Extensions) -> Reaction {
         let has_batches = self.state().protocol.agreed().is_some_and(|version| version.has(Ability::Batching));
         let is_batch = has_batches && matches!(incoming, Incoming::Batch(_));
         let Some(events) = self.take(incoming, is_batch) else { return Reaction::Gone };
-        let (route, extensions) = (Route::call(), Arc::new(extensions));
+        let route = Route::call();
+        // Put there once for all calls: to add it to each would copy the rest each time.
+        extensions.insert(EventStream::new(self, route.clone()));
+        let extensions = Arc::new(extensions);
         let mut post = Post { route, extensions, is_batch, answers: Vec::new(), status: StatusCode::OK };
         for event in events {
             match event {
@@ -111,11 +114,10 @@ impl HttpSession {
             let error = ErrorObject::internal("too many requests in flight: wait for answers before asking more");
             return post.answers.extend(self.finish(&ticket, &method, dialect, Err(error)));
         }
-        let mut cx = Context::new(dialect, Peer::new(SessionLink::new(self.me.clone(), post.route.clone())))
+        let cx = Context::new(dialect, Peer::new(SessionLink::new(self.me.clone(), post.route.clone())))
             .with_id(ticket.id().clone())
             .with_meta(meta_of(params.as_ref()))
             .with_extensions(post.extensions.clone());
-        cx.insert_extension(EventStream::new(self, post.route.clone()));
         let params = params.map_or_else(Payload::default, Payload::raw);
         let mut call = Guarded::call(|| self.service.call(Request::raw(method.clone(), params), cx));
         // Most calls answer at once and need neither a task nor a stream.
