@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use turms_core::store::{
-    EventStore as _, MemoryEvents, MemorySessions, SessionRecord, SessionStore as _, StoreError, StoredEvent, contract,
+    EventStore as _, MemoryEvents, MemorySessions, MemoryTasks, SessionRecord, SessionStore as _, StoreError,
+    StoredEvent, TaskRecord, TaskStore as _, contract,
 };
+use turms_proto::types::{Task, TaskStatus};
 use turms_proto::{ProtocolVersion, RawJson};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -19,6 +21,37 @@ async fn sessions_in_memory_keep_the_contract() {
 #[tokio::test]
 async fn events_in_memory_keep_the_contract() {
     contract::check_events(&MemoryEvents::new(64 * 1024, 1024 * 1024)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_in_memory_keep_the_contract() {
+    contract::check_tasks(&MemoryTasks::new(16, 1 << 20)).await;
+}
+
+fn task(id: &str) -> TaskRecord {
+    TaskRecord::new(Task::new(id, TaskStatus::Working, "", "", None), "somebody")
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_are_kept_as_promised_and_no_more_are_taken_than_there_is_room_for() {
+    let store = MemoryTasks::new(2, 1 << 20);
+    store.insert(task("brief"), Some(Duration::from_secs(1))).await.unwrap();
+    store.insert(task("for ever"), None).await.unwrap();
+    assert_eq!(store.insert(task("more"), None).await, Err(StoreError::Full(2)));
+    tokio::time::advance(Duration::from_secs(2)).await;
+    store.insert(task("more"), None).await.unwrap();
+    assert!(store.load("for ever").await.unwrap().is_some());
+    assert!(store.load("brief").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn results_of_tasks_count_until_there_is_no_room_for_more_tasks() {
+    let store = MemoryTasks::new(100, 10_000);
+    let mut large = task("large");
+    store.insert(large.clone(), None).await.unwrap();
+    large.task.result = Some(RawJson::string(&"x".repeat(10_000)));
+    assert_eq!(store.replace(large).await, Ok(true));
+    assert!(matches!(store.insert(task("more"), None).await, Err(StoreError::Full(_))));
 }
 
 #[tokio::test(start_paused = true)]

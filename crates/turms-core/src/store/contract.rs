@@ -1,11 +1,12 @@
 //! What every store must do, as tests that any implementation can run.
 //!
 //! ```
-//! use turms_core::store::{MemoryEvents, MemorySessions, contract};
+//! use turms_core::store::{MemoryEvents, MemorySessions, MemoryTasks, contract};
 //!
 //! # async fn example() {
 //! contract::check_sessions(&MemorySessions::new(100)).await;
 //! contract::check_events(&MemoryEvents::new(1 << 20, 1 << 24)).await;
+//! contract::check_tasks(&MemoryTasks::new(100, 1 << 20)).await;
 //! # }
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example());
 //! ```
@@ -13,9 +14,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use turms_proto::{ProtocolVersion, RawJson};
+use turms_proto::types::{Task, TaskStatus};
+use turms_proto::{ErrorObject, ProtocolVersion, RawJson};
 
-use super::{EventStore, SessionRecord, SessionStore, StoredEvent};
+use super::{EventStore, SessionRecord, SessionStore, StoreError, StoredEvent, TaskAnswer, TaskRecord, TaskStore};
 
 const LONG: Duration = Duration::from_secs(600);
 /// How long something may take that a store need not do at once.
@@ -133,4 +135,93 @@ async fn after(store: &dyn EventStore, session: &str, stream: u64, mut number: u
         number = last.number;
         all.extend(more);
     }
+}
+
+/// Checks that a store does all that [`TaskStore`] promises. Ids and creators that begin with `contract-` must be free, and
+/// there must be room for a few tasks.
+///
+/// # Panics
+/// When the store breaks a promise, saying which.
+pub async fn check_tasks(store: &dyn TaskStore) {
+    a_task_is_found_as_it_was_kept(store).await;
+    only_one_of_two_changes_wins(store).await;
+    whoever_waits_for_a_change_hears_of_it(store).await;
+    a_task_is_not_kept_for_longer_than_was_said(store).await;
+    tasks_are_listed_for_their_creator(store).await;
+}
+
+async fn a_task_is_found_as_it_was_kept(store: &dyn TaskStore) {
+    assert_eq!(store.load("contract-none").await, Ok(None), "a task that never was is found");
+    assert_eq!(store.changed("contract-none", 0).await, Ok(None), "a task that never was is waited for");
+    assert_eq!(store.replace(task("contract-none")).await, Ok(false), "a task that never was is changed");
+    let kept = task("contract-kept").owner("ann".to_owned());
+    store.insert(kept.clone(), Some(LONG)).await.expect("there is room");
+    let found = store.load("contract-kept").await.expect("the store works");
+    assert_eq!(found.as_deref(), Some(&kept), "a task is not found as it was kept");
+    assert!(store.insert(kept, Some(LONG)).await.is_err(), "an id is given twice");
+}
+
+async fn only_one_of_two_changes_wins(store: &dyn TaskStore) {
+    store.insert(task("contract-raced"), Some(LONG)).await.expect("there is room");
+    let mut changed = task("contract-raced");
+    changed.task.status = TaskStatus::Completed;
+    changed.task.result = RawJson::parse(r#"{"content":[]}"#).ok();
+    changed.answers.insert("a".to_owned(), TaskAnswer::Given(RawJson::NULL));
+    changed.answers.insert("b".to_owned(), TaskAnswer::Refused(ErrorObject::internal("no")));
+    assert_eq!(store.replace(changed.clone()).await, Ok(true), "a task cannot be changed");
+    assert_eq!(store.replace(task("contract-raced")).await, Ok(false), "a change that comes too late wins");
+    changed.revision = 1;
+    let found = store.load("contract-raced").await.expect("the store works");
+    assert_eq!(found.as_deref(), Some(&changed), "a task is not found as it was changed");
+    assert_eq!(store.replace(changed).await, Ok(true), "a task cannot be changed again");
+}
+
+async fn whoever_waits_for_a_change_hears_of_it(store: &dyn TaskStore) {
+    store.insert(task("contract-watched"), Some(LONG)).await.expect("there is room");
+    let waiting = store.changed("contract-watched", 0);
+    let changing = async {
+        // So that there is somebody waiting; a store that is slower to begin must not miss it either.
+        tokio::task::yield_now().await;
+        store.replace(task("contract-watched")).await
+    };
+    let both = crate::join_all(vec![
+        Box::pin(async { waiting.await.map(|record| record.map(|record| record.revision)) })
+            as crate::BoxFuture<'_, Result<Option<u64>, StoreError>>,
+        Box::pin(async { changing.await.map(|done| Some(u64::from(done))) }),
+    ]);
+    let heard = tokio::time::timeout(PATIENCE, both).await.expect("whoever waits for a change hears of it");
+    assert_eq!(heard, [Ok(Some(1)), Ok(Some(1))], "what was heard is not what happened");
+    let at_once = tokio::time::timeout(PATIENCE, store.changed("contract-watched", 0)).await;
+    let at_once = at_once.expect("a change of the past is heard of at once").expect("the store works");
+    assert_eq!(at_once.map(|record| record.revision), Some(1), "what was heard is not the newest");
+}
+
+async fn a_task_is_not_kept_for_longer_than_was_said(store: &dyn TaskStore) {
+    store.insert(task("contract-brief"), Some(Duration::from_millis(200))).await.expect("there is room");
+    let gone = tokio::time::timeout(PATIENCE, store.changed("contract-brief", 0)).await;
+    assert_eq!(gone.expect("a task expires, and whoever waits for it hears"), Ok(None), "an expired task has changed");
+    assert_eq!(store.load("contract-brief").await, Ok(None), "an expired task is found");
+    assert_eq!(store.replace(task("contract-brief")).await, Ok(false), "an expired task is changed");
+}
+
+async fn tasks_are_listed_for_their_creator(store: &dyn TaskStore) {
+    for id in ["contract-1", "contract-2", "contract-3"] {
+        let mut listed = task(id);
+        listed.creator = "contract-lister".to_owned();
+        store.insert(listed, Some(LONG)).await.expect("there is room");
+    }
+    let ids = async |after, most| {
+        let page = store.list("contract-lister", after, most).await.expect("the store works");
+        page.iter().map(|record| record.task.task_id.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(None, 10).await, ["contract-1", "contract-2", "contract-3"], "tasks are missing, or out of order");
+    assert_eq!(ids(None, 2).await, ["contract-1", "contract-2"], "not as many as were asked for");
+    assert_eq!(ids(Some("contract-2"), 2).await, ["contract-3"], "the next page does not begin where the last ended");
+    let gone = store.list("contract-lister", Some("contract-gone"), 2).await;
+    assert_eq!(gone.err(), Some(StoreError::Gone), "a page begins after a task that is not there");
+}
+
+fn task(id: &str) -> TaskRecord {
+    let time = "2026-01-01T00:00:00Z";
+    TaskRecord::new(Task::new(id, TaskStatus::Working, time, time, None), "contract-somebody")
 }
