@@ -5,21 +5,23 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use turms_core::store::{StoreError, TaskAnswer};
 use turms_core::{Peer, PeerError};
 use turms_proto::method::Method;
 use turms_proto::revision::{CannotExpress, Translate as _, lower_elicitation};
-use turms_proto::session::{Dialect, RequestOptions};
+use turms_proto::session::{Dialect, RequestError, RequestOptions};
 use turms_proto::types::{
     ClientCapabilities, ClientCapability, CreateMessage, CreateMessageParams, CreateMessageResult, Elicit,
     ElicitAction, ElicitParams, ElicitResult, EmptyParams, FormSchema, Implementation, InputRequest, ListRoots,
     ListRootsResult, Log, LogMessage, LoggingLevel, Meta, Progress as ProgressNotification, ProgressParams, Root,
 };
-use turms_proto::{DecodeError, ErrorObject, Number, ProgressToken, ProtocolVersion, RawJson, RequestId};
+use turms_proto::{Ability, DecodeError, ErrorObject, Number, ProgressToken, ProtocolVersion, RawJson, RequestId};
 
 use crate::handle::ServerHandle;
 use crate::input::Rounds;
 use crate::schema;
 use crate::session::Session;
+use crate::task::{Door, Running};
 use turms_core::Principal;
 
 /// What surrounds a call. Cheap to clone, and may be taken along into other tasks.
@@ -29,16 +31,27 @@ pub struct Context {
     server: ServerHandle,
     session: Option<Arc<Session>>,
     rounds: Option<Arc<Rounds>>,
+    door: Option<Arc<Door>>,
 }
 
 impl Context {
     pub(crate) fn new(call: turms_core::Context, server: ServerHandle, session: Option<Arc<Session>>) -> Self {
-        Self { call, server, session, rounds: None }
+        Self { call, server, session, rounds: None, door: None }
     }
 
     pub(crate) fn with_rounds(mut self, rounds: Option<Arc<Rounds>>) -> Self {
         self.rounds = rounds;
         self
+    }
+
+    pub(crate) fn with_door(mut self, door: Arc<Door>) -> Self {
+        self.door = Some(door);
+        self
+    }
+
+    /// The task that the handler runs as, if it does.
+    fn running(&self) -> Option<&Arc<Running>> {
+        self.door.as_ref()?.beyond()
     }
 
     pub(crate) fn call(&self) -> &turms_core::Context {
@@ -122,6 +135,34 @@ impl Context {
         declared.unwrap_or_default()
     }
 
+    /// The id of the task that the handler runs as, if it does.
+    #[must_use]
+    pub fn task_id(&self) -> Option<&str> {
+        self.running().map(|running| running.id())
+    }
+
+    /// Goes on as a task from here, in a tool that says [`ToolBuilder::task_later`](crate::ToolBuilder::task_later): the caller
+    /// is told of the task and waits no more. Does nothing for callers that do not know of tasks.
+    pub async fn go_on_as_task(&self) {
+        if let Some(door) = &self.door {
+            door.leave().await;
+        }
+    }
+
+    /// Says how the task stands, for people. Does nothing in a call that is no task.
+    pub async fn task_message(&self, message: &str) {
+        if let Some(running) = self.running()
+            && let Err(error) = running.say(message).await
+        {
+            tracing::warn!(%error, "how a task stands is not kept");
+        }
+    }
+
+    /// Whom progress and log messages go to.
+    fn listener(&self) -> Peer {
+        self.running().map_or_else(|| self.peer().clone(), |running| running.peer())
+    }
+
     /// Reports how far the work has come, if the client wants to know.
     pub async fn progress(&self, progress: impl Into<Number>, total: Option<f64>, message: Option<&str>) {
         if let Some(token) = self.progress_token() {
@@ -130,7 +171,7 @@ impl Context {
             params.message = message.map(str::to_owned);
             params.lower(self.version());
             // A client that has gone wants no progress.
-            let _ = self.peer().notify::<ProgressNotification>(&params).await;
+            let _ = self.listener().notify::<ProgressNotification>(&params).await;
         }
     }
 
@@ -153,7 +194,7 @@ impl Context {
         let Ok(data) = RawJson::encode(&data) else { return };
         let mut message = LogMessage::new(level, data);
         message.logger = logger.map(str::to_owned);
-        let _ = self.peer().notify::<Log>(&message).await;
+        let _ = self.listener().notify::<Log>(&message).await;
     }
 
     /// Whether the client wants log messages of this level.
@@ -221,7 +262,7 @@ impl Context {
             _ => ClientCapability::FormElicitation,
         };
         self.require(needed)?;
-        if self.rounds.is_none() {
+        if !self.version().has(Ability::InputRequired) {
             lower_elicitation(&mut params, self.version(), random_id)?;
         }
         self.ask::<Elicit>(key.into(), "elicit", params, |params| InputRequest::Elicit(Box::new(params))).await
@@ -303,6 +344,9 @@ impl Context {
         mut params: M::Params,
         question: impl FnOnce(M::Params) -> InputRequest,
     ) -> Result<M::Result, AskError> {
+        if let Some(running) = self.running() {
+            return self.ask_as_task::<M>(running, key.unwrap_or(kind), question(params)).await;
+        }
         let Some(rounds) = &self.rounds else {
             params.lower(self.version());
             let mut result = self.peer().request::<M>(&params, RequestOptions::default().timeout(ASK_TIMEOUT)).await?;
@@ -323,15 +367,45 @@ impl Context {
         }
     }
 
+    async fn ask_as_task<M: Method>(
+        &self,
+        running: &Running,
+        key: &str,
+        mut question: InputRequest,
+    ) -> Result<M::Result, AskError> {
+        question.lower(self.version());
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let decoded = match running.ask(key, question.clone()).await? {
+                TaskAnswer::Given(answer) => answer.decode::<M::Result>(),
+                TaskAnswer::Refused(error) => return Err(PeerError::from(RequestError::Peer(Box::new(error))).into()),
+                _ => return Err(PeerError::Closed.into()),
+            };
+            match decoded {
+                Ok(mut answer) => {
+                    answer.raise(self.version());
+                    return Ok(answer);
+                }
+                // An answer of the wrong shape is asked for again, under another key, as keys are answered once.
+                Err(error) if attempts == MOST_ATTEMPTS => return Err(error.into()),
+                Err(_) => {}
+            }
+        }
+    }
+
     fn request_meta(&self) -> Option<turms_proto::types::RequestMeta> {
         self.meta()?.request().ok()
     }
 }
 
-/// How long a person or a model may take.
-const ASK_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10 * 60);
+/// How often a task asks for an answer that makes sense.
+const MOST_ATTEMPTS: usize = 3;
 
-fn random_id() -> String {
+/// How long a person or a model may take.
+pub(crate) const ASK_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10 * 60);
+
+pub(crate) fn random_id() -> String {
     use base64::Engine as _;
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).expect("the operating system gives random numbers");
@@ -381,6 +455,9 @@ pub enum AskError {
     /// The client could not be reached, refused or failed.
     #[error(transparent)]
     Peer(#[from] PeerError),
+    /// The question could not be put, because the store of tasks failed.
+    #[error("the question could not be put")]
+    Store(#[from] StoreError),
     /// The answer is of the wrong shape.
     #[error("the client's answer is not of the expected shape: {0}")]
     Answer(#[from] DecodeError),

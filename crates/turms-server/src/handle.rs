@@ -4,6 +4,7 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use serde::Serialize;
@@ -24,17 +25,25 @@ pub struct ServerHandle(Arc<Core>);
 struct Core {
     catalog: ArcSwap<Catalog>,
     hub: Arc<Hub>,
+    /// Whether there has ever been a tool that runs as a task.
+    has_tasks: AtomicBool,
     states: ArcSwap<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
 
 impl ServerHandle {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Core { catalog: ArcSwap::default(), hub: Arc::new(Hub::new()), states: ArcSwap::default() }))
+        Self(Arc::new(Core {
+            catalog: ArcSwap::default(),
+            hub: Arc::new(Hub::new()),
+            has_tasks: AtomicBool::new(false),
+            states: ArcSwap::default(),
+        }))
     }
 
     /// Adds a tool, in the place of one of the same name, and tells whoever listens.
     pub fn add_tool(&self, tool: impl IntoTool) {
         let Some(tool) = usable_tool(tool) else { return };
+        self.look_for_tasks(&tool);
         self.change(&Change::Tools, |catalog| catalog.tools.insert(tool.name().to_owned(), tool.clone()));
     }
 
@@ -71,6 +80,7 @@ impl ServerHandle {
     /// Adds a tool for one session alone.
     pub fn add_session_tool(&self, session: &Arc<Session>, tool: impl IntoTool) {
         if let Some(tool) = usable_tool(tool) {
+            self.look_for_tasks(&tool);
             self.change_session(session, &Change::Tools, |own| {
                 own.tools.insert(tool.name().to_owned(), tool.clone());
                 true
@@ -163,6 +173,17 @@ impl ServerHandle {
         let mut ending = self.0.hub.ending();
         // The sender lives as long as this handle.
         let _ = ending.wait_for(|ending| *ending).await;
+    }
+
+    /// Whether some tool runs as a task, or did. Tasks outlast the tools that made them.
+    pub(crate) fn has_tasks(&self) -> bool {
+        self.0.has_tasks.load(Ordering::Relaxed)
+    }
+
+    fn look_for_tasks(&self, tool: &Tool) {
+        if tool.task_mode().is_some() {
+            self.0.has_tasks.store(true, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn hub(&self) -> &Arc<Hub> {

@@ -105,7 +105,7 @@ impl Rounds {
     }
 
     /// The end of a round, if the handler has put questions.
-    fn take_questions(&self, waker: &Waker) -> Option<InputRequired> {
+    pub(crate) fn take_questions(&self, waker: &Waker) -> Option<InputRequired> {
         let mut state = lock(&self.state);
         if state.asked.is_empty() {
             state.waker = Some(waker.clone());

@@ -18,8 +18,8 @@ use turms_proto::types::{
     Acknowledged, AcknowledgedParams, CallTool, CallToolParams, Complete, CompleteParams, CompleteResult, Discover,
     DiscoverResult, EmptyResult, GetPrompt, GetPromptParams, Initialize, InitializeParams, InputResponses, Listen,
     ListenParams, ListenResult, Meta, Outcome, PaginatedParams, Ping, PromptResult, ReadResource, ReadResourceParams,
-    ReadResourceResult, Reference, ServerCapabilities, SetLevel, SetLevelParams, Subscribe, SubscriptionFilter,
-    ToolResult, Unsubscribe, key,
+    ReadResourceResult, Reference, ResultType, ServerCapabilities, ServerTasksCapability, SetLevel, SetLevelParams,
+    Subscribe, SubscriptionFilter, TASKS_EXTENSION, TaskChanged, ToolResult, Unsubscribe, key,
 };
 use turms_proto::{Ability, ErrorCode, ErrorObject, Object, ProtocolVersion, RawJson};
 
@@ -36,6 +36,7 @@ use crate::prompt::Prompt;
 use crate::resource::Uri;
 use crate::server::{Item, Settings};
 use crate::session::{MAX_SUBSCRIPTIONS, Session};
+use crate::task::{self, Door, Plan, Running, TaskWatch, Until};
 use crate::tool::Tool;
 
 /// A server as a service: what every transport calls.
@@ -148,9 +149,19 @@ impl Bare {
             Unsubscribe::NAME => now(unsubscribe(params, &context)?),
             method => match ListKind::of_method(method) {
                 Some(kind) => Ready::now(Ok(self.list(kind, params, &context)?)),
-                None => return self.custom(method, params, context),
+                None => return self.task_method(method, params, context),
             },
         })
+    }
+
+    fn task_method(&self, method: &str, mut params: Payload, context: Context) -> Result<CallFuture, ErrorObject> {
+        if self.handle.has_tasks() {
+            let server = self.result_meta(&context);
+            if let Some(answer) = self.settings.tasks.answer(method, &mut params, &context, server) {
+                return answer;
+            }
+        }
+        self.custom(method, params, context)
     }
 
     fn custom(&self, method: &str, params: Payload, context: Context) -> Result<CallFuture, ErrorObject> {
@@ -171,6 +182,13 @@ impl Bare {
             ErrorObject::invalid_params(format!("unknown tool: {:?}", params.name))
         })?;
         check_param_headers(&tool, params.arguments.as_ref(), &context)?;
+        let plan = match (tool.task_mode(), &params.task) {
+            (None, None) => Plan::Call,
+            (_, wish) => task::plan(&tool, wish.as_ref(), &context)?,
+        };
+        if plan == Plan::Task {
+            return Ok(self.run_as_task(&tool, params, context));
+        }
         let rounds = self.rounds(
             &context,
             &RoundParts {
@@ -183,9 +201,59 @@ impl Bare {
         )?;
         let meta = self.result_meta(&context);
         let context = context.with_rounds(rounds.clone());
+        if plan == Plan::Later {
+            return Ok(self.run_until_task(tool, params.arguments, context, rounds));
+        }
         let call = Call { context, input: Input::Json(params.arguments.unwrap_or_default()) };
         let running = input::run(tool.call(call), rounds);
         Ok(running.map(move |outcome| answer(outcome, meta, |result: &mut ToolResult| &mut result.meta)))
+    }
+
+    /// Runs a tool as a task from its beginning.
+    fn run_as_task(&self, tool: &Tool, params: CallToolParams, context: Context) -> CallFuture {
+        let (door, server) = (Arc::new(Door::default()), self.result_meta(&context));
+        let context = context.with_door(door.clone());
+        let input = Input::Json(params.arguments.unwrap_or_default());
+        let handler = tool.call(Call { context: context.clone(), input });
+        // What is there already need not be waited for; only in 2025-11-25 whoever asks for a task has to get one.
+        if handler.is_now() && context.version().has(Ability::TasksExtension) {
+            return handler.map(move |result| {
+                answer(result.map(Outcome::Complete), server, |result: &mut ToolResult| &mut result.meta)
+            });
+        }
+        let (tasks, keep) = (self.settings.tasks.clone(), tool.keeps_task_for());
+        Ready::later(async move {
+            let running = Arc::new(tasks.create(&context, keep, params.task.as_ref()).await?);
+            door.open(running.clone());
+            answer(Ok(begin(running, handler, server.clone())), server, |result: &mut ToolResult| &mut result.meta)
+        })
+    }
+
+    /// Runs a tool as a call, and as a task from where its handler wants to.
+    fn run_until_task(
+        &self,
+        tool: Tool,
+        arguments: Option<Object>,
+        context: Context,
+        rounds: Option<Arc<Rounds>>,
+    ) -> CallFuture {
+        let (tasks, server) = (self.settings.tasks.clone(), self.result_meta(&context));
+        Ready::later(async move {
+            let door = Arc::new(Door::default());
+            let context = context.with_door(door.clone());
+            let input = Input::Json(arguments.unwrap_or_default());
+            let handler = tool.call(Call { context: context.clone(), input });
+            let outcome = match task::until_answered(handler, rounds.as_deref(), &door).await {
+                Until::Answered(result) => result.map(Outcome::Complete),
+                Until::Asked(round) => Ok(Outcome::InputRequired(round)),
+                Until::Left(handler) => {
+                    let running = Arc::new(tasks.create(&context, tool.keeps_task_for(), None).await?);
+                    door.open(running.clone());
+                    Ok(begin(running, handler, server.clone()))
+                }
+            };
+            answer(outcome, server, |result: &mut ToolResult| &mut result.meta)
+        })
     }
 
     fn get_prompt(&self, params: Payload, context: Context) -> Result<CallFuture, ErrorObject> {
@@ -317,7 +385,16 @@ impl Bare {
         if let Some(session) = context.session() {
             session.shake_hands(params);
         }
-        Ok(initialize_of_discover(self.discover(), context.version()))
+        let mut discovered = self.discover();
+        if self.handle.has_tasks() {
+            // The extension means nothing there; one revision has something like it of its own.
+            if let Some(extensions) = &mut discovered.capabilities.extensions {
+                extensions.remove(TASKS_EXTENSION);
+            }
+            discovered.capabilities.extensions = discovered.capabilities.extensions.filter(|some| !some.is_empty());
+            discovered.capabilities.tasks = Some(core_tasks());
+        }
+        Ok(initialize_of_discover(discovered, context.version()))
     }
 
     fn discover(&self) -> DiscoverResult {
@@ -334,6 +411,9 @@ impl Bare {
         let mut capabilities = self.handle.catalog().capabilities();
         capabilities.experimental.clone_from(&self.settings.experimental);
         capabilities.extensions.clone_from(&self.settings.extensions);
+        if self.handle.has_tasks() {
+            capabilities = capabilities.with_extension(TASKS_EXTENSION, Object::new());
+        }
         capabilities
     }
 
@@ -358,13 +438,30 @@ impl Bare {
         if !tells {
             return Err(ErrorObject::method_not_found(Listen::NAME));
         }
+        let mut task_ids = params.notifications.task_ids.clone().unwrap_or_default();
+        if !self.handle.has_tasks() {
+            task_ids.clear();
+        }
+        if !task_ids.is_empty() {
+            task::declared(&context)?;
+        }
+        if task_ids.len() > TaskWatch::MOST {
+            let most = TaskWatch::MOST;
+            return Err(ErrorObject::invalid_params(format!("at most {most} tasks can be watched at once")));
+        }
         if params.notifications.resource_subscriptions.as_ref().is_some_and(|uris| uris.len() > MAX_SUBSCRIPTIONS) {
             return Err(too_many_subscriptions());
         }
         let filter = honoured(&params.notifications, &capabilities);
         let listening = self.handle.hub().listen(filter.clone());
         let handle = self.handle.clone();
-        Ok(Ready::later(async move { tell_changes(filter, listening, context, handle).await }))
+        let tasks = self.settings.tasks.clone();
+        Ok(Ready::later(async move {
+            let mut filter = filter;
+            let (watch, watched) = TaskWatch::of(&tasks, &task_ids, &context).await;
+            filter.task_ids = Some(watched).filter(|watched| !watched.is_empty());
+            tell_changes(filter, listening, watch, context, handle).await
+        }))
     }
 
     fn rounds(&self, context: &Context, parts: &RoundParts<'_>) -> Result<Option<Arc<Rounds>>, ErrorObject> {
@@ -433,23 +530,43 @@ where
 {
     let mut outcome = outcome?;
     if let Some(server) = server {
-        let meta = match &mut outcome {
-            Outcome::Complete(result) => Some(meta_of(result)),
-            Outcome::InputRequired(round) => Some(&mut round.meta),
-            _ => None,
-        };
-        if let Some(meta) = meta {
-            match meta {
-                None => *meta = Some(server),
-                Some(own) => {
-                    for (name, value) in server.iter() {
-                        own.insert_raw(&name, &value);
-                    }
-                }
-            }
+        match &mut outcome {
+            Outcome::Complete(result) => say_who(meta_of(result), server),
+            Outcome::InputRequired(round) => say_who(&mut round.meta, server),
+            Outcome::Task(task) => say_who(&mut task.meta, server),
+            _ => {}
         }
     }
     Ok(Payload::new(outcome))
+}
+
+pub(crate) fn say_who(meta: &mut Option<Meta>, server: Meta) {
+    match meta {
+        None => *meta = Some(server),
+        Some(own) => {
+            for (name, value) in server.iter() {
+                own.insert_raw(&name, &value);
+            }
+        }
+    }
+}
+
+/// Lets a handler go on by itself; what its caller is told of it.
+fn begin(
+    running: Arc<Running>,
+    handler: Ready<Result<ToolResult, ErrorObject>>,
+    server: Option<Meta>,
+) -> Outcome<ToolResult> {
+    let task = running.begun().result_type(ResultType::Task);
+    tokio::spawn(running.run(handler, server));
+    Outcome::Task(Box::new(task))
+}
+
+/// What a server of 2025-11-25 says of its tasks.
+fn core_tasks() -> ServerTasksCapability {
+    let calls = RawJson::parse(r#"{"tools":{"call":{}}}"#).ok().and_then(|calls| calls.as_object());
+    let tasks = ServerTasksCapability::new().list(Object::new()).cancel(Object::new());
+    tasks.requests(calls.unwrap_or_default())
 }
 
 fn set_level(params: Payload, context: &Context) -> Result<EmptyResult, ErrorObject> {
@@ -517,6 +634,7 @@ fn honoured(wanted: &SubscriptionFilter, capabilities: &ServerCapabilities) -> S
 async fn tell_changes(
     filter: SubscriptionFilter,
     listening: Listening,
+    mut tasks: TaskWatch,
     context: Context,
     handle: ServerHandle,
 ) -> CallOutcome {
@@ -531,18 +649,13 @@ async fn tell_changes(
     context.peer().notify_raw(acknowledgement).await.map_err(gone)?;
     let mut ending = handle.hub().ending();
     loop {
-        let change = {
-            let mut next = std::pin::pin!(listening.next_change());
-            let mut end = std::pin::pin!(ending.wait_for(|ending| *ending));
-            std::future::poll_fn(|task| match next.as_mut().poll(task) {
-                std::task::Poll::Ready(change) => std::task::Poll::Ready(Some(change)),
-                std::task::Poll::Pending => end.as_mut().poll(task).map(|_| None),
-            })
-            .await
+        let notification = tokio::select! {
+            biased;
+            change = listening.next_change() => change.notification(),
+            task = tasks.next_change() => turms_proto::Notification::new::<TaskChanged>(&task).ok(),
+            _ = ending.wait_for(|ending| *ending) => break,
         };
-        let Some(notification) = change.as_ref().and_then(crate::hub::Change::notification) else {
-            break;
-        };
+        let Some(notification) = notification else { continue };
         let told = tagged(notification.params.as_ref(), notification.method);
         context.peer().notify_raw(told).await.map_err(gone)?;
     }

@@ -25,6 +25,7 @@ use crate::resource::{IntoResource, Resource};
 use crate::router::{ConnectedRouter, Router};
 use crate::seal::{SealKey, Sealer};
 use crate::session::Session;
+use crate::task::{Keeper, Tasks};
 use crate::tool::{IntoTool, Tool};
 
 /// A server in the making.
@@ -57,6 +58,7 @@ pub(crate) struct Settings {
     pub(crate) experimental: Option<Object>,
     pub(crate) extensions: Option<Object>,
     pub(crate) sealer: Arc<Sealer>,
+    pub(crate) tasks: Arc<Keeper>,
     pub(crate) visible: Option<Visible>,
     pub(crate) forward_tracing: bool,
     pub(crate) methods: HashMap<String, MethodAction>,
@@ -142,6 +144,7 @@ impl Server {
                 experimental: None,
                 extensions: None,
                 sealer: Arc::new(Sealer::new(Vec::new(), Duration::ZERO)),
+                tasks: Arc::new(Keeper::new(Tasks::new())),
                 visible: None,
                 forward_tracing: false,
                 methods: HashMap::new(),
@@ -261,6 +264,12 @@ impl Server {
     /// How long a client may take between two rounds; an hour unless told otherwise.
     pub fn round_lifetime(mut self, lifetime: Duration) -> Self {
         self.seal_lifetime = lifetime;
+        self
+    }
+
+    /// How tasks are kept and run.
+    pub fn tasks(mut self, tasks: Tasks) -> Self {
+        self.settings.tasks = Arc::new(Keeper::new(tasks));
         self
     }
 

@@ -94,6 +94,13 @@ impl Script {
         self
     }
 
+    /// A client that knows an extension.
+    #[must_use]
+    pub fn extension(mut self, id: &str, settings: impl Into<Object>) -> Self {
+        self.capabilities = self.capabilities.with_extension(id, settings);
+        self
+    }
+
     /// The level from which on stateless requests ask for log messages.
     #[must_use]
     pub fn log_level(mut self, level: turms_proto::types::LoggingLevel) -> Self {

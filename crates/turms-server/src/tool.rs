@@ -2,19 +2,23 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 use turms_core::layer::Layer;
 use turms_core::{Ready, Service};
 use turms_proto::header::ParamHeaders;
 use turms_proto::method::Method as _;
-use turms_proto::types::{CallTool, Icon, Meta, Tool as ToolSpec, ToolAnnotations, ToolResult};
+use turms_proto::types::{
+    CallTool, Icon, Meta, TaskSupport, Tool as ToolSpec, ToolAnnotations, ToolExecution, ToolResult,
+};
 use turms_proto::{Ability, ErrorCode, ErrorObject, Object, ProtocolVersion, RawJson};
 
 use crate::front::{Layers, Runner, SharedService};
 use crate::handler::{Call, Handler, Input, Rejection, SyncHandler};
 use crate::respond::IntoToolResult;
 use crate::schema::{Schema, SchemaError};
+use crate::task::TaskMode;
 
 /// Something that can be called: what it is, and the function behind it.
 ///
@@ -44,6 +48,8 @@ struct Inner {
     spec: ToolSpec,
     headers: Option<ParamHeaders>,
     runner: Runner<ToolResult>,
+    task: Option<TaskMode>,
+    keep: Option<Duration>,
     /// What is wrong with it; said when the server is built rather than when the tool is called.
     fault: Option<String>,
 }
@@ -60,6 +66,8 @@ impl Tool {
             annotations: ToolAnnotations::new(),
             layers: Layers::default(),
             blocking: false,
+            task: None,
+            keep: None,
         }
     }
 
@@ -79,6 +87,16 @@ impl Tool {
     #[must_use]
     pub fn headers(&self) -> Option<&ParamHeaders> {
         self.0.headers.as_ref()
+    }
+
+    /// When it runs as a task, if it ever does.
+    pub(crate) fn task_mode(&self) -> Option<TaskMode> {
+        self.0.task
+    }
+
+    /// For how long its tasks are kept, if not as usual.
+    pub(crate) fn keeps_task_for(&self) -> Option<Duration> {
+        self.0.keep
     }
 
     pub(crate) fn fault(&self) -> Option<&str> {
@@ -171,6 +189,8 @@ pub struct ToolBuilder {
     annotations: ToolAnnotations,
     layers: Layers,
     blocking: bool,
+    task: Option<TaskMode>,
+    keep: Option<Duration>,
 }
 
 impl ToolBuilder {
@@ -241,6 +261,32 @@ impl ToolBuilder {
         self
     }
 
+    /// It takes its time: for a client that knows of tasks it runs as one, so that the client need not wait with an open request.
+    /// Its handler is written as any other. A question that it asks is one of the task, and a task that is cancelled drops it.
+    pub fn task(mut self) -> Self {
+        self.task = Some(TaskMode::Optional);
+        self
+    }
+
+    /// As [`ToolBuilder::task`], and clients of 2025-11-25 and later that do not know of tasks are refused.
+    pub fn task_required(mut self) -> Self {
+        self.task = Some(TaskMode::Required);
+        self
+    }
+
+    /// It begins as a call like any other, and may go on as a task from where its handler says
+    /// [`Context::go_on_as_task`](crate::Context::go_on_as_task). What it asks before that belongs to the call.
+    pub fn task_later(mut self) -> Self {
+        self.task = Some(TaskMode::Later);
+        self
+    }
+
+    /// For how long its tasks are kept from their beginning, if not as long as [`Tasks::keep_for`](crate::Tasks::keep_for) says.
+    pub fn keep_task_for(mut self, time: Duration) -> Self {
+        self.keep = Some(time);
+        self
+    }
+
     /// A layer in front of this tool alone; the last one added is the first to see a call.
     pub fn layer<L>(mut self, layer: L) -> Self
     where
@@ -299,6 +345,11 @@ impl ToolBuilder {
             self.spec.input_schema = schema.object().clone();
         }
         self.spec.output_schema = output.as_ref().map(|schema| schema.object().clone());
+        let support = self.task.map(|mode| match mode {
+            TaskMode::Required => TaskSupport::Required,
+            TaskMode::Optional | TaskMode::Later => TaskSupport::Optional,
+        });
+        self.spec.execution = support.map(|support| ToolExecution::new().task_support(support));
         if self.annotations != ToolAnnotations::new() {
             self.spec.annotations = Some(self.annotations);
         }
@@ -313,7 +364,7 @@ impl ToolBuilder {
         let checked = Checked { input, output, action };
         let runner =
             Runner::new(&self.layers, CallTool::NAME, &self.spec.name, Box::new(move |call| checked.run(call)));
-        Tool(Arc::new(Inner { spec: self.spec, headers, runner, fault }))
+        Tool(Arc::new(Inner { spec: self.spec, headers, runner, task: self.task, keep: self.keep, fault }))
     }
 }
 

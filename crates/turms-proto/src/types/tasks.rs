@@ -5,6 +5,9 @@ use crate::method::{method, notification};
 use crate::object::{object, string_enum};
 use crate::types::{Cursor, EmptyResult, InputRequests, InputResponses, Meta, PaginatedParams, ResultType};
 
+/// The extension that has tasks since 2026-07-28.
+pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
 string_enum! {
     /// How a task stands.
     closed TaskStatus {

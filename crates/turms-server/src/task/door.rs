@@ -1,0 +1,94 @@
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::task::{Poll, Waker};
+
+use turms_core::Ready;
+use turms_proto::ErrorObject;
+use turms_proto::types::{InputRequired, ToolResult};
+
+use super::run::Running;
+use crate::input::Rounds;
+use crate::session::lock;
+
+/// Where a handler leaves the call that it answers and goes on as a task.
+#[derive(Debug, Default)]
+pub(crate) struct Door {
+    beyond: OnceLock<Arc<Running>>,
+    knocks: Mutex<Knocks>,
+}
+
+#[derive(Debug, Default)]
+struct Knocks {
+    /// The handler wants to leave.
+    knocked: bool,
+    outside: Option<Waker>,
+    inside: Option<Waker>,
+}
+
+impl Door {
+    /// The task, if the handler is one already.
+    pub(crate) fn beyond(&self) -> Option<&Arc<Running>> {
+        self.beyond.get()
+    }
+
+    pub(crate) fn open(&self, running: Arc<Running>) {
+        let _ = self.beyond.set(running);
+        if let Some(waker) = lock(&self.knocks).outside.take() {
+            waker.wake();
+        }
+    }
+
+    /// Waits, as the handler, until the door opens.
+    pub(crate) async fn leave(&self) {
+        poll_fn(|task| {
+            if self.beyond.get().is_some() {
+                return Poll::Ready(());
+            }
+            let mut knocks = lock(&self.knocks);
+            knocks.knocked = true;
+            knocks.outside = Some(task.waker().clone());
+            if let Some(waker) = knocks.inside.take() {
+                waker.wake();
+            }
+            // It may have opened in between.
+            if self.beyond.get().is_some() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    fn is_knocked(&self, waker: &Waker) -> bool {
+        let mut knocks = lock(&self.knocks);
+        if !knocks.knocked {
+            knocks.inside = Some(waker.clone());
+        }
+        knocks.knocked
+    }
+}
+
+/// How far a handler came within its call.
+pub(crate) enum Until {
+    Answered(Box<Result<ToolResult, ErrorObject>>),
+    Asked(Box<InputRequired>),
+    /// It wants to go on as a task.
+    Left(Ready<Result<ToolResult, ErrorObject>>),
+}
+
+/// Runs a handler until it answers, asks, or wants to go on as a task.
+pub(crate) async fn until_answered(
+    mut handler: Ready<Result<ToolResult, ErrorObject>>,
+    rounds: Option<&Rounds>,
+    door: &Door,
+) -> Until {
+    let reached = poll_fn(|task| {
+        if let Poll::Ready(result) = Pin::new(&mut handler).poll(task) {
+            return Poll::Ready(Some(Until::Answered(Box::new(result))));
+        }
+        if let Some(round) = rounds.and_then(|rounds| rounds.take_questions(task.waker())) {
+            return Poll::Ready(Some(Until::Asked(Box::new(round))));
+        }
+        if door.is_knocked(task.waker()) { Poll::Ready(None) } else { Poll::Pending }
+    })
+    .await;
+    reached.unwrap_or(Until::Left(handler))
+}

@@ -1,0 +1,275 @@
+//! What clients ask of tasks, in both dialects.
+
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+use turms_core::store::{StoreError, TaskAnswer, TaskRecord};
+use turms_core::{CallFuture, Outcome as CallOutcome, Payload, Peer, PeerError, Ready};
+use turms_proto::method::Method as _;
+use turms_proto::revision::core_of_task;
+use turms_proto::session::{RequestError, RequestOptions};
+use turms_proto::types::{
+    CancelTask, CoreTask, Cursor, EmptyResult, GetCoreTaskResult, GetTask, InputRequest, ListCoreTasks,
+    ListTasksResult, Meta, PaginatedParams, RelatedTask, ResultType, TaskParams, TaskStatus, UpdateTask,
+    UpdateTaskParams, key,
+};
+use turms_proto::{Ability, ErrorObject, Object, RawJson};
+
+use super::run::answered;
+use super::{Keeper, change, creator, declared, end, is_owned, unkept, unknown};
+use crate::context::{ASK_TIMEOUT, Context};
+use crate::session::lock;
+
+/// How many tasks a page of them has.
+const PAGE: usize = 100;
+
+impl Keeper {
+    /// Answers a method that is about tasks; `None` if it is none, or the caller's revision does not have it.
+    pub(crate) fn answer(
+        self: &Arc<Self>,
+        method: &str,
+        params: &mut Payload,
+        context: &Context,
+        server: Option<Meta>,
+    ) -> Option<Result<CallFuture, ErrorObject>> {
+        let version = context.version();
+        let mut params = || std::mem::take(params);
+        Some(if version.has(Ability::TasksExtension) {
+            match method {
+                GetTask::NAME => self.get(params(), context, server),
+                UpdateTask::NAME => self.update(params(), context, server),
+                CancelTask::NAME => self.cancel(params(), context, server),
+                _ => return None,
+            }
+        } else if version.has(Ability::CoreTasks) {
+            match method {
+                GetTask::NAME => self.get_core(params(), context),
+                CancelTask::NAME => self.cancel_core(params(), context),
+                GetCoreTaskResult::NAME => self.core_result(params(), context),
+                ListCoreTasks::NAME => self.list_core(params(), context),
+                _ => return None,
+            }
+        } else {
+            return None;
+        })
+    }
+
+    fn get(
+        self: &Arc<Self>,
+        params: Payload,
+        context: &Context,
+        server: Option<Meta>,
+    ) -> Result<CallFuture, ErrorObject> {
+        declared(context)?;
+        let params: TaskParams = params.take()?;
+        let (keeper, context) = (self.clone(), context.clone());
+        Ok(Ready::later(async move {
+            let record = keeper.owned(&params.task_id, &context).await?;
+            let mut task = record.task.clone().result_type(ResultType::Complete);
+            task.meta = server;
+            Ok(Payload::new(task))
+        }))
+    }
+
+    fn update(
+        self: &Arc<Self>,
+        params: Payload,
+        context: &Context,
+        server: Option<Meta>,
+    ) -> Result<CallFuture, ErrorObject> {
+        declared(context)?;
+        let params: UpdateTaskParams = params.take()?;
+        let (keeper, context) = (self.clone(), context.clone());
+        Ok(Ready::later(async move {
+            keeper.owned(&params.task_id, &context).await?;
+            let given: Vec<(String, RawJson)> =
+                params.input_responses.iter().map(|(key, answer)| (key.into_owned(), answer)).collect();
+            let take = |record: &mut TaskRecord| {
+                // Answers to what is not asked, or not any more, are of no use to anybody.
+                let taken =
+                    given.iter().filter(|(key, answer)| answered(record, key, Some(TaskAnswer::Given(answer.clone()))));
+                taken.count() > 0
+            };
+            let found = change(&**keeper.store(), &params.task_id, take).await;
+            found.map_err(|error| unkept(&error))?.ok_or_else(|| unknown(&params.task_id))?;
+            Ok(Payload::new(done(server)))
+        }))
+    }
+
+    fn cancel(
+        self: &Arc<Self>,
+        params: Payload,
+        context: &Context,
+        server: Option<Meta>,
+    ) -> Result<CallFuture, ErrorObject> {
+        declared(context)?;
+        let params: TaskParams = params.take()?;
+        let (keeper, context) = (self.clone(), context.clone());
+        Ok(Ready::later(async move {
+            keeper.end(&params.task_id, &context).await?;
+            Ok(Payload::new(done(server)))
+        }))
+    }
+
+    /// Gives a task up if it still runs: the task as it is then, and as it was.
+    async fn end(&self, id: &str, context: &Context) -> Result<(TaskRecord, TaskStatus), ErrorObject> {
+        let before = self.owned(id, context).await?.task.status;
+        let ended = change(&**self.store(), id, |record| end(record, TaskStatus::Cancelled)).await;
+        let record = ended.map_err(|error| unkept(&error))?.ok_or_else(|| unknown(id))?;
+        Ok((record, before))
+    }
+
+    fn get_core(self: &Arc<Self>, params: Payload, context: &Context) -> Result<CallFuture, ErrorObject> {
+        let params: TaskParams = params.take()?;
+        let (keeper, context) = (self.clone(), context.clone());
+        Ok(Ready::later(async move {
+            let record = keeper.owned(&params.task_id, &context).await?;
+            Ok(core(&record))
+        }))
+    }
+
+    fn cancel_core(self: &Arc<Self>, params: Payload, context: &Context) -> Result<CallFuture, ErrorObject> {
+        let params: TaskParams = params.take()?;
+        let (keeper, context) = (self.clone(), context.clone());
+        Ok(Ready::later(async move {
+            let (record, before) = keeper.end(&params.task_id, &context).await?;
+            if before.is_terminal() {
+                let message = format!("the task cannot be cancelled any more: it is {}", before.as_str());
+                return Err(ErrorObject::invalid_params(message));
+            }
+            Ok(core(&record))
+        }))
+    }
+
+    fn list_core(self: &Arc<Self>, params: Payload, context: &Context) -> Result<CallFuture, ErrorObject> {
+        let params: PaginatedParams = params.take()?;
+        let (keeper, context) = (self.clone(), context.clone());
+        Ok(Ready::later(async move {
+            let after = params.cursor.as_ref().map(Cursor::as_str);
+            let listed = keeper.store().list(&creator(&context), after, PAGE).await;
+            let records = listed.map_err(|error| match error {
+                StoreError::Gone => ErrorObject::invalid_params("the cursor is not one that this server gave"),
+                error => unkept(&error),
+            })?;
+            let seen = records.iter().filter(|record| is_owned(record, &context));
+            let tasks: Vec<CoreTask> = seen.map(|record| core_of_task(&record.task).0).collect();
+            let next = records.last().filter(|_| records.len() == PAGE);
+            let mut result = ListTasksResult::new(tasks);
+            result.next_cursor = next.map(|record| Cursor::from(record.task.task_id.clone()));
+            Ok(Payload::new(result))
+        }))
+    }
+
+    fn core_result(self: &Arc<Self>, params: Payload, context: &Context) -> Result<CallFuture, ErrorObject> {
+        let params: TaskParams = params.take()?;
+        let (keeper, context) = (self.clone(), context.clone());
+        Ok(Ready::later(async move {
+            let record = keeper.owned(&params.task_id, &context).await?;
+            keeper.wait_and_ask(record, &context).await
+        }))
+    }
+
+    /// Waits for a task to end. What it asks in the meantime is asked here, where somebody listens.
+    async fn wait_and_ask(self: Arc<Self>, mut record: Arc<TaskRecord>, context: &Context) -> CallOutcome {
+        let id = record.task.task_id.clone();
+        let mut asking: JoinSet<Result<(), ErrorObject>> = JoinSet::new();
+        while !record.task.status.is_terminal() {
+            for (key, question) in record.task.input_requests.iter().flatten() {
+                if let Some(claim) = Claim::of(&self, &id, key) {
+                    let question = question.clone();
+                    let peer = context.peer().clone();
+                    asking.spawn(async move { claim.ask(peer, question).await });
+                }
+            }
+            let later = tokio::select! {
+                later = self.store().changed(&id, record.revision) => later.map_err(|error| unkept(&error))?,
+                Some(asked) = asking.join_next() => {
+                    asked.unwrap_or_else(|_| Err(ErrorObject::internal("a question came to nothing")))?;
+                    continue;
+                }
+            };
+            record = later.ok_or_else(|| unknown(&id))?;
+        }
+        result_of(&record)
+    }
+}
+
+/// The right to ask a question, which only one of those has that wait for a task.
+struct Claim {
+    keeper: Arc<Keeper>,
+    id: String,
+    key: String,
+}
+
+impl Claim {
+    fn of(keeper: &Arc<Keeper>, id: &str, key: &str) -> Option<Self> {
+        let claimed = lock(&keeper.being_asked).insert((id.to_owned(), key.to_owned()));
+        claimed.then(|| Self { keeper: keeper.clone(), id: id.to_owned(), key: key.to_owned() })
+    }
+
+    async fn ask(self, peer: Peer, question: InputRequest) -> Result<(), ErrorObject> {
+        let answer = match ask(&peer, question, &self.id).await {
+            Ok(answer) => TaskAnswer::Given(answer),
+            Err(PeerError::Request(RequestError::Peer(error))) => TaskAnswer::Refused(*error),
+            Err(error @ PeerError::Request(RequestError::TimedOut(_))) => {
+                TaskAnswer::Refused(ErrorObject::internal(error.to_string()))
+            }
+            // Somebody who listens better may be asked later.
+            Err(error) => return Err(ErrorObject::internal(format!("the client could not be asked: {error}"))),
+        };
+        let take = |record: &mut TaskRecord| answered(record, &self.key, Some(answer.clone()));
+        change(&**self.keeper.store(), &self.id, take).await.map_err(|error| unkept(&error))?;
+        Ok(())
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let claim = (std::mem::take(&mut self.id), std::mem::take(&mut self.key));
+        lock(&self.keeper.being_asked).remove(&claim);
+    }
+}
+
+/// Asks a question of a task in the older way.
+async fn ask(peer: &Peer, question: InputRequest, task: &str) -> Result<RawJson, PeerError> {
+    let method = question.method();
+    let params = match &question {
+        InputRequest::Elicit(params) => Object::encode(params)?,
+        InputRequest::Sample(params) => Object::encode(params)?,
+        InputRequest::Roots(params) => Object::encode(params)?,
+        _ => Object::new(),
+    };
+    let params = related(params, task).into();
+    peer.request_raw(method, Some(params), RequestOptions::default().timeout(ASK_TIMEOUT)).await
+}
+
+/// Says which task a message belongs to.
+fn related(mut message: Object, task: &str) -> Object {
+    let mut meta = message.get("_meta").and_then(|meta| meta.as_object()).unwrap_or_default();
+    if let Ok(related) = RawJson::encode(&RelatedTask::new(task)) {
+        meta.insert_raw(key::RELATED_TASK, &related);
+    }
+    message.insert_raw("_meta", &meta.into());
+    message
+}
+
+fn result_of(record: &TaskRecord) -> CallOutcome {
+    match core_of_task(&record.task).1 {
+        Some(Ok(result)) => {
+            let result = result.as_object().unwrap_or_default();
+            Ok(Payload::fitted(related(result, &record.task.task_id).into()))
+        }
+        Some(Err(error)) => Err(error),
+        None => Err(ErrorObject::internal(format!("the task has no result: it is {}", record.task.status.as_str()))),
+    }
+}
+
+fn core(record: &TaskRecord) -> Payload {
+    Payload::new(core_of_task(&record.task).0)
+}
+
+fn done(server: Option<Meta>) -> EmptyResult {
+    let mut done = EmptyResult::new();
+    done.meta = server;
+    done
+}

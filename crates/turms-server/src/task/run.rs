@@ -1,0 +1,229 @@
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use tokio::sync::OwnedSemaphorePermit;
+use turms_core::store::{StoreError, TaskAnswer, TaskRecord, TaskStore};
+use turms_core::{Guarded, Payload, Peer, Ready};
+use turms_proto::revision::core_of_task;
+use turms_proto::types::{CoreTaskStatus, InputRequest, Meta, Task, TaskStatus, ToolResult};
+use turms_proto::{Ability, ErrorObject, Notification, RawJson};
+
+use super::{change, end};
+use crate::context::Context;
+use crate::hub::tell;
+use crate::session::{Session, lock};
+
+/// A task as its handler sees it.
+pub(crate) struct Running {
+    task: Task,
+    store: Arc<dyn TaskStore>,
+    /// Keys are used once in the life of a task.
+    keys: Mutex<HashSet<String>>,
+    /// The session that hears of it, with a client of 2025-11-25.
+    session: Option<Weak<Session>>,
+    permit: Mutex<Option<OwnedSemaphorePermit>>,
+}
+
+impl Running {
+    pub(super) fn new(task: Task, store: Arc<dyn TaskStore>, context: &Context, permit: OwnedSemaphorePermit) -> Self {
+        let hears = context.version().has(Ability::CoreTasks);
+        let session = context.session().filter(|_| hears).map(Arc::downgrade);
+        Self { task, store, keys: Mutex::default(), session, permit: Mutex::new(Some(permit)) }
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        &self.task.task_id
+    }
+
+    /// The task as it began.
+    pub(crate) fn begun(&self) -> Task {
+        self.task.clone()
+    }
+
+    /// Whom progress and log messages go to: nobody, except with a client of 2025-11-25.
+    pub(crate) fn peer(&self) -> Peer {
+        let session = self.session.as_ref().and_then(Weak::upgrade);
+        session.map_or_else(Peer::nobody, |session| session.peer().clone())
+    }
+
+    /// A key that no other question of this task has.
+    fn unused_key(&self, wish: &str) -> String {
+        let mut keys = lock(&self.keys);
+        let numbered = (2..).map(|number| format!("{wish}-{number}"));
+        let mut candidates = std::iter::once(wish.to_owned()).chain(numbered);
+        loop {
+            if let Some(key) = candidates.next().filter(|key| !keys.contains(key)) {
+                keys.insert(key.clone());
+                return key;
+            }
+        }
+    }
+
+    /// Asks the client, and waits however long it takes. Whoever ends the task ends the waiting, too.
+    pub(crate) async fn ask(&self, wish: &str, question: InputRequest) -> Result<TaskAnswer, StoreError> {
+        let key = self.unused_key(wish);
+        let asked = change(&*self.store, self.id(), |record| {
+            if record.task.status.is_terminal() {
+                return false;
+            }
+            record.task.status = TaskStatus::InputRequired;
+            record.task.input_requests.get_or_insert_default().insert(key.clone(), question.clone());
+            true
+        });
+        let mut record = asked.await?;
+        if let Some(record) = &record {
+            self.tell(record);
+        }
+        let withdrawn = Withdrawn { running: self, key: &key };
+        while let Some(known) = &record {
+            if let Some(answer) = known.answers.get(&key) {
+                let answer = answer.clone();
+                std::mem::forget(withdrawn);
+                return Ok(answer);
+            }
+            let later = self.store.changed(self.id(), known.revision).await?;
+            record = later.map(|record| (*record).clone());
+        }
+        // The task is not kept any more, and whoever runs it will notice.
+        std::future::pending().await
+    }
+
+    /// Says how the task stands, for people.
+    pub(crate) async fn say(&self, message: &str) -> Result<(), StoreError> {
+        let said = change(&*self.store, self.id(), |record| {
+            if record.task.status.is_terminal() {
+                return false;
+            }
+            record.task.status_message = Some(message.to_owned());
+            true
+        });
+        if let Some(record) = said.await? {
+            self.tell(&record);
+        }
+        Ok(())
+    }
+
+    /// Runs the handler to its end, or until the task is given up or forgotten.
+    pub(crate) async fn run(self: Arc<Self>, handler: Ready<Result<ToolResult, ErrorObject>>, server: Option<Meta>) {
+        let handler = Guarded::call(|| handler.map(move |result| result.map(|result| told(result, server))));
+        let outcome = tokio::select! {
+            outcome = handler => outcome,
+            () = self.given_up() => return self.rest(),
+        };
+        let outcome =
+            outcome.and_then(|payload| payload.into_raw().map_err(|error| crate::respond::unwritable(&error)));
+        let mut pause = Duration::from_millis(500);
+        // A store that cannot be reached now may be reached later, and the result is worth something.
+        for _ in 0..8 {
+            match change(&*self.store, self.id(), |record| finish(record, &outcome)).await {
+                Ok(record) => {
+                    if let Some(record) = &record {
+                        self.tell(record);
+                    }
+                    return self.rest();
+                }
+                Err(error) => tracing::warn!(%error, "what came of a task is not kept yet"),
+            }
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+        }
+        tracing::error!("what came of a task is lost: its store cannot be reached");
+        self.rest();
+    }
+
+    /// Comes when somebody has ended the task, or it is not kept any more.
+    async fn given_up(&self) {
+        let mut revision = 0;
+        loop {
+            match self.store.changed(self.id(), revision).await {
+                Ok(Some(record)) if !record.task.status.is_terminal() => revision = record.revision,
+                Ok(_) => return,
+                Err(error) => {
+                    tracing::warn!(%error, "a task cannot be looked at; trying again");
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+            }
+        }
+    }
+
+    /// The handler runs no more.
+    fn rest(&self) {
+        lock(&self.permit).take();
+    }
+
+    /// Tells a client of 2025-11-25 how the task stands. It need not hear, and asks anyway.
+    fn tell(&self, record: &TaskRecord) {
+        let Some(session) = self.session.as_ref().and_then(Weak::upgrade) else { return };
+        let (core, _) = core_of_task(&record.task);
+        if let Ok(notification) = Notification::new::<CoreTaskStatus>(&core) {
+            tell(&session, notification);
+        }
+    }
+}
+
+/// The result as `tasks/get` gives it.
+fn told(mut result: ToolResult, server: Option<Meta>) -> Payload {
+    if let Some(server) = server {
+        crate::router::say_who(&mut result.meta, server);
+    }
+    Payload::new(result)
+}
+
+fn finish(record: &mut TaskRecord, outcome: &Result<RawJson, ErrorObject>) -> bool {
+    match outcome {
+        Ok(result) => {
+            let ended = end(record, TaskStatus::Completed);
+            if ended {
+                record.task.result = Some(result.clone());
+            }
+            ended
+        }
+        Err(error) => {
+            let ended = end(record, TaskStatus::Failed);
+            if ended {
+                record.task.status_message = Some(error.message.to_string());
+                record.task.error = Some(error.clone());
+            }
+            ended
+        }
+    }
+}
+
+/// Takes a question back that its handler does not wait for any more.
+struct Withdrawn<'a> {
+    running: &'a Running,
+    key: &'a str,
+}
+
+impl Drop for Withdrawn<'_> {
+    fn drop(&mut self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let (store, id, key) = (self.running.store.clone(), self.running.id().to_owned(), self.key.to_owned());
+        runtime.spawn(async move {
+            // A question that stays is answered in vain, and nothing worse.
+            let _ = change(&*store, &id, |record| answered(record, &key, None)).await;
+        });
+    }
+}
+
+/// Takes a question off the list, with the answer to it if there is one; false if it is not on the list.
+pub(super) fn answered(record: &mut TaskRecord, key: &str, answer: Option<TaskAnswer>) -> bool {
+    let Some(questions) = &mut record.task.input_requests else { return false };
+    if questions.shift_remove(key).is_none() {
+        return false;
+    }
+    if questions.is_empty() {
+        record.task.input_requests = None;
+        record.task.status = TaskStatus::Working;
+    }
+    record.answers.extend(answer.map(|answer| (key.to_owned(), answer)));
+    true
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running").finish_non_exhaustive()
+    }
+}
