@@ -94,7 +94,7 @@ pub(crate) async fn ask_text(context: &Context, key: &str, message: &str, field:
     Ok(text.unwrap_or_default())
 }
 
-async fn confirm(context: &Context, key: &str) -> Result<ElicitResult, AskError> {
+pub(crate) async fn confirm(context: &Context, key: &str) -> Result<ElicitResult, AskError> {
     let form = FormSchema::new().required_field("ok", BooleanField::new());
     context.elicit_as(key, ElicitParams::form("Please confirm", form)).await
 }

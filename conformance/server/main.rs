@@ -2,6 +2,7 @@
 
 mod content;
 mod input;
+mod jobs;
 mod life;
 mod prompts;
 mod question;
@@ -18,6 +19,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::new("turms-conformance", env!("CARGO_PKG_VERSION")).service(content::Contents);
     let server = question::add(server);
     let server = input::add(server);
+    let server = jobs::add(server);
     let server = life::add(server);
     let server = resources::add(server);
     let server = prompts::add(server);

@@ -63,7 +63,7 @@ pub use turms_server::{
     Extension, FromCall, Handler, Headers, IntoCompletion, IntoPrompt, IntoPromptResult, IntoResource,
     IntoResourceResult, IntoTool, IntoToolResult, Item, Json, Principal, Progress, Prompt, PromptBuilder, Rejection,
     Resource, ResourceBuilder, Router, SchemaError, SealKey, Server, ServerHandle, ServerParts, Session, SharedService,
-    State, SyncHandler, Tool, ToolBuilder, Uri, testing,
+    State, SyncHandler, Tasks, Tool, ToolBuilder, Uri, testing,
 };
 
 #[cfg(feature = "ws")]

@@ -1,0 +1,71 @@
+//! Tools that run as tasks.
+
+use std::time::Duration;
+
+use turms::AskError;
+use turms::prelude::*;
+use turms::proto::ErrorCode;
+
+use crate::input::{ask_text, confirm};
+
+pub(crate) fn add(server: Server) -> Server {
+    server
+        .tool(greet)
+        .tool(slow_compute)
+        .tool(failing_job)
+        .tool(protocol_error_job)
+        .tool(confirm_delete)
+        .tool(multi_input)
+        .tool(test_tool_with_task)
+}
+
+/// Greets at once.
+#[tool]
+fn greet(name: String) -> String {
+    format!("Hello, {name}!")
+}
+
+/// Takes so many seconds.
+#[tool(task)]
+async fn slow_compute(seconds: f64, label: Option<String>) -> String {
+    tokio::time::sleep(Duration::from_secs_f64(seconds.clamp(0.0, 3600.0))).await;
+    format!("{} took {seconds} s", label.as_deref().unwrap_or("it"))
+}
+
+/// Fails after a second, and only as a task.
+#[tool(task_required)]
+async fn failing_job() -> Result<String, std::io::Error> {
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    Err(std::io::Error::other("the job failed"))
+}
+
+/// Breaks.
+#[tool(task)]
+async fn protocol_error_job() -> Result<String, ErrorObject> {
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    Err(ErrorObject::new(ErrorCode::INTERNAL_ERROR, "the job broke"))
+}
+
+/// Asks before it deletes.
+#[tool(task)]
+async fn confirm_delete(context: Context, filename: String) -> Result<String, AskError> {
+    confirm(&context, "confirm").await?;
+    Ok(format!("deleted {filename}"))
+}
+
+/// Asks two things at once.
+#[tool(task)]
+async fn multi_input(context: Context) -> Result<String, AskError> {
+    let (name, confirmed) =
+        tokio::join!(ask_text(&context, "name", "What is your name?", "name"), confirm(&context, "confirm"));
+    confirmed?;
+    Ok(format!("confirmed by {}", name?))
+}
+
+/// Asks for a name and goes on as a task.
+#[tool(task_later)]
+async fn test_tool_with_task(context: Context) -> Result<String, AskError> {
+    let name = ask_text(&context, "user_name", "What is your name?", "name").await?;
+    context.go_on_as_task().await;
+    Ok(format!("Hello, {name}!"))
+}
