@@ -16,7 +16,7 @@ use crate::fixture::Fixture;
 use crate::soon;
 
 /// Something that `cargo xtask peers` has put into `target/peers`.
-fn installed(name: &str) -> PathBuf {
+pub(crate) fn installed(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers").join(name);
     assert!(path.exists(), "there is no target/peers/{name}: run `cargo xtask peers` before these tests");
     path

@@ -19,6 +19,7 @@ mod raw;
 mod resume;
 mod sessions;
 mod stores;
+mod tasks;
 #[cfg(feature = "tls")]
 mod tls;
 mod wire;
