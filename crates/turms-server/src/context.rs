@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use turms_core::store::{StoreError, TaskAnswer};
 use turms_core::{Peer, PeerError};
-use turms_proto::method::Method;
+use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::revision::{CannotExpress, Translate as _, lower_elicitation};
 use turms_proto::session::{Dialect, RequestError, RequestOptions};
 use turms_proto::types::{
@@ -158,9 +158,13 @@ impl Context {
         }
     }
 
-    /// Whom progress and log messages go to.
-    fn listener(&self) -> Peer {
-        self.running().map_or_else(|| self.peer().clone(), |running| running.peer())
+    /// Tells whoever called, or whoever hears of the task.
+    async fn tell<N: NotificationMethod>(&self, params: &N::Params) {
+        match self.running() {
+            Some(running) => running.notify::<N>(params).await,
+            // A client that has gone wants to hear nothing.
+            None => drop(self.peer().notify::<N>(params).await),
+        }
     }
 
     /// Reports how far the work has come, if the client wants to know.
@@ -170,8 +174,7 @@ impl Context {
             params.total = total.map(Number::from);
             params.message = message.map(str::to_owned);
             params.lower(self.version());
-            // A client that has gone wants no progress.
-            let _ = self.listener().notify::<ProgressNotification>(&params).await;
+            self.tell::<ProgressNotification>(&params).await;
         }
     }
 
@@ -194,7 +197,7 @@ impl Context {
         let Ok(data) = RawJson::encode(&data) else { return };
         let mut message = LogMessage::new(level, data);
         message.logger = logger.map(str::to_owned);
-        let _ = self.listener().notify::<Log>(&message).await;
+        self.tell::<Log>(&message).await;
     }
 
     /// Whether the client wants log messages of this level.

@@ -321,6 +321,27 @@ async fn a_task_reports_no_progress_and_logs_nothing() {
 }
 
 #[tokio::test]
+async fn an_older_client_hears_of_the_progress_of_a_task() {
+    let router = server().build().unwrap();
+    let client = connect(&router, D).await;
+    let params = CallToolParams::new("loud").task(TaskRequest::new());
+    let Outcome::CoreTask(created) = client.request_with_progress::<CallTool>(&params).await.unwrap() else { panic!() };
+    let related = |meta: Option<Meta>| meta.unwrap().get(key::RELATED_TASK).unwrap().decode::<RelatedTask>().unwrap();
+    let progress = client.expect_notification::<Progress>().await;
+    assert_eq!(related(progress.meta).task_id, created.task.task_id);
+    let message = client.expect_notification::<Log>().await;
+    assert_eq!(related(message.meta).task_id, created.task.task_id);
+}
+
+#[tokio::test]
+async fn a_server_without_tasks_passes_over_the_wish_for_one() {
+    let plain = Server::new("none", "1").tool(Tool::builder("plain").handler_sync(|| "")).build().unwrap();
+    let client = connect(&plain, D).await;
+    let params = CallToolParams::new("plain").task(TaskRequest::new());
+    assert!(matches!(client.request::<CallTool>(&params).await.unwrap(), Outcome::Complete(_)));
+}
+
+#[tokio::test]
 async fn listening_tells_how_a_task_stands() {
     let stage = stage();
     let router = server_on(&stage).build().unwrap();

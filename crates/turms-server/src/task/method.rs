@@ -10,13 +10,12 @@ use turms_proto::revision::core_of_task;
 use turms_proto::session::{RequestError, RequestOptions};
 use turms_proto::types::{
     CancelTask, CoreTask, Cursor, EmptyResult, GetCoreTaskResult, GetTask, InputRequest, ListCoreTasks,
-    ListTasksResult, Meta, PaginatedParams, RelatedTask, ResultType, TaskParams, TaskStatus, UpdateTask,
-    UpdateTaskParams, key,
+    ListTasksResult, Meta, PaginatedParams, ResultType, TaskParams, TaskStatus, UpdateTask, UpdateTaskParams,
 };
 use turms_proto::{Ability, ErrorObject, Object, RawJson};
 
 use super::run::answered;
-use super::{Keeper, change, creator, declared, end, is_owned, unkept, unknown};
+use super::{Keeper, change, creator, declared, end, is_owned, related, unkept, unknown};
 use crate::context::{ASK_TIMEOUT, Context};
 use crate::session::lock;
 
@@ -241,16 +240,6 @@ async fn ask(peer: &Peer, question: InputRequest, task: &str) -> Result<RawJson,
     };
     let params = related(params, task).into();
     peer.request_raw(method, Some(params), RequestOptions::default().timeout(ASK_TIMEOUT)).await
-}
-
-/// Says which task a message belongs to.
-fn related(mut message: Object, task: &str) -> Object {
-    let mut meta = message.get("_meta").and_then(|meta| meta.as_object()).unwrap_or_default();
-    if let Ok(related) = RawJson::encode(&RelatedTask::new(task)) {
-        meta.insert_raw(key::RELATED_TASK, &related);
-    }
-    message.insert_raw("_meta", &meta.into());
-    message
 }
 
 fn result_of(record: &TaskRecord) -> CallOutcome {

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use turms_core::store::{MemoryTasks, StoreError, TaskRecord, TaskStore};
-use turms_proto::types::{ClientCapability, TASKS_EXTENSION, Task, TaskRequest, TaskStatus};
-use turms_proto::{Ability, ErrorCode, ErrorObject};
+use turms_proto::types::{ClientCapability, RelatedTask, TASKS_EXTENSION, Task, TaskRequest, TaskStatus, key};
+use turms_proto::{Ability, ErrorCode, ErrorObject, Object, RawJson};
 
 pub(crate) use self::door::{Door, Until, until_answered};
 pub(crate) use self::run::Running;
@@ -131,7 +131,8 @@ pub(crate) fn plan(tool: &crate::Tool, wish: Option<&TaskRequest>, context: &Con
             Err(_) => Ok(Plan::Call),
         };
     }
-    if !version.has(Ability::CoreTasks) {
+    // A server that did not say that it has tasks passes over the wish for one.
+    if !version.has(Ability::CoreTasks) || !context.server().has_tasks() {
         return Ok(Plan::Call);
     }
     // There the caller decides, and gets a task if that is what they asked for.
@@ -271,6 +272,16 @@ fn end(record: &mut TaskRecord, status: TaskStatus) -> bool {
     record.task.input_requests = None;
     record.answers.clear();
     true
+}
+
+/// Says which task a message belongs to.
+fn related(mut message: Object, task: &str) -> Object {
+    let mut meta = message.get("_meta").and_then(|meta| meta.as_object()).unwrap_or_default();
+    if let Ok(related) = RawJson::encode(&RelatedTask::new(task)) {
+        meta.insert_raw(key::RELATED_TASK, &related);
+    }
+    message.insert_raw("_meta", &meta.into());
+    message
 }
 
 fn unknown(id: &str) -> ErrorObject {

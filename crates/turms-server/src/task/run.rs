@@ -3,14 +3,16 @@ use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use bytestring::ByteString;
 use tokio::sync::OwnedSemaphorePermit;
 use turms_core::store::{StoreError, TaskAnswer, TaskRecord, TaskStore};
-use turms_core::{Guarded, Payload, Peer, Ready};
+use turms_core::{Guarded, Payload, Ready};
+use turms_proto::method::Notification as NotificationMethod;
 use turms_proto::revision::core_of_task;
 use turms_proto::types::{CoreTaskStatus, InputRequest, Meta, Task, TaskStatus, ToolResult};
-use turms_proto::{Ability, ErrorObject, Notification, RawJson};
+use turms_proto::{Ability, ErrorObject, Notification, Object, RawJson};
 
-use super::{change, end};
+use super::{change, end, related};
 use crate::context::Context;
 use crate::hub::tell;
 use crate::session::{Session, lock};
@@ -42,10 +44,14 @@ impl Running {
         self.task.clone()
     }
 
-    /// Whom progress and log messages go to: nobody, except with a client of 2025-11-25.
-    pub(crate) fn peer(&self) -> Peer {
-        let session = self.session.as_ref().and_then(Weak::upgrade);
-        session.map_or_else(Peer::nobody, |session| session.peer().clone())
+    /// Tells the client of progress, or something for its log; only a client of 2025-11-25 wants to hear of it.
+    pub(crate) async fn notify<N: NotificationMethod>(&self, params: &N::Params) {
+        let Some(session) = self.session.as_ref().and_then(Weak::upgrade) else { return };
+        if let Ok(params) = Object::encode(params) {
+            let params = related(params, self.id()).into();
+            let notification = Notification::raw(ByteString::from_static(N::NAME), Some(params));
+            let _ = session.peer().notify_raw(notification).await;
+        }
     }
 
     /// A key that no other question of this task has.
@@ -176,6 +182,9 @@ fn finish(record: &mut TaskRecord, outcome: &Result<RawJson, ErrorObject>) -> bo
         Ok(result) => {
             let ended = end(record, TaskStatus::Completed);
             if ended {
+                if result.member("isError").is_some_and(|flag| flag.as_str() == "true") {
+                    record.task.status_message = Some("the tool failed: see its result".to_owned());
+                }
                 record.task.result = Some(result.clone());
             }
             ended
