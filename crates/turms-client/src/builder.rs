@@ -15,6 +15,7 @@ use turms_proto::{Object, ProtocolVersion};
 use crate::answer::{Answers, Refusal};
 use crate::client::Client;
 use crate::ear::{Callback, Ear};
+use crate::extension::{self, ClientExtension};
 use crate::memory::VersionMemory;
 use crate::roots::Roots;
 use crate::single::{Settings, Single};
@@ -30,6 +31,7 @@ pub struct ClientBuilder {
     on_log: Option<Callback<LogMessage>>,
     on_progress: Option<Callback<ProgressParams>>,
     trace_logs: bool,
+    extensions: Vec<Arc<dyn ClientExtension>>,
 }
 
 impl ClientBuilder {
@@ -48,7 +50,15 @@ impl ClientBuilder {
             memory: VersionMemory::shared(),
         };
         let extra = ClientCapabilities::new();
-        Self { settings, answers: Answers::new(), extra, on_log: None, on_progress: None, trace_logs: true }
+        Self {
+            settings,
+            answers: Answers::new(),
+            extra,
+            on_log: None,
+            on_progress: None,
+            trace_logs: true,
+            extensions: Vec::new(),
+        }
     }
 
     /// More about who it is than its name and version.
@@ -142,9 +152,16 @@ impl ClientBuilder {
         self
     }
 
-    /// Declares an extension.
+    /// Declares an extension. One with an id that is none keeps the client from connecting.
     pub fn extension(mut self, id: &str, settings: impl Into<Object>) -> Self {
         self.extra = self.extra.with_extension(id, settings);
+        self
+    }
+
+    /// Declares an extension that hears and answers for itself. One with an id that is none, or that is there already, keeps
+    /// the client from connecting.
+    pub fn with_extension(mut self, extension: impl ClientExtension) -> Self {
+        self.extensions.push(Arc::new(extension));
         self
     }
 
@@ -224,7 +241,7 @@ impl ClientBuilder {
     pub async fn connect_to(self, connector: impl Connector) -> Result<Client, ConnectError> {
         let mut settings = self.settings;
         settings.capabilities = self.answers.capabilities();
-        settings.capabilities.extensions = self.extra.extensions;
+        settings.capabilities.extensions = extension::declared(self.extra.extensions, &self.extensions)?;
         let ear = Ear {
             answers: Arc::new(self.answers),
             events: Arc::default(),
@@ -233,6 +250,7 @@ impl ClientBuilder {
             on_log: self.on_log,
             on_progress: self.on_progress,
             trace_logs: self.trace_logs,
+            extensions: self.extensions.into(),
         };
         Ok(Client::new(Single::connect(Arc::new(connector), settings, ear).await?))
     }

@@ -18,6 +18,7 @@ use turms_proto::{ErrorObject, Notification, ProtocolVersion, RawJson};
 use crate::answer::Answers;
 use crate::cache::{Cache, Changed};
 use crate::event::{Event, EventHub};
+use crate::extension::{self, ClientExtension};
 use crate::tool::KnownTools;
 
 /// A callback that lives as long as its client.
@@ -33,6 +34,7 @@ pub(crate) struct Ear {
     pub(crate) on_log: Option<Callback<LogMessage>>,
     pub(crate) on_progress: Option<Callback<ProgressParams>>,
     pub(crate) trace_logs: bool,
+    pub(crate) extensions: Arc<[Arc<dyn ClientExtension>]>,
 }
 
 impl Ear {
@@ -71,7 +73,10 @@ impl Ear {
                 Err(_) => Event::Other(Arc::new(notification)),
             },
             Acknowledged::NAME => return,
-            _ => Event::Other(Arc::new(notification)),
+            _ => {
+                self.extensions.iter().for_each(|extension| extension.hear(&notification));
+                Event::Other(Arc::new(notification))
+            }
         };
         self.events.publish(&event);
     }
@@ -149,7 +154,7 @@ impl Service for Ear {
                 self.asked::<Elicit>(request.params, version, |params| InputRequest::Elicit(Box::new(params)))
             }
             ListRoots::NAME => self.asked::<ListRoots>(request.params, version, InputRequest::Roots),
-            method => CallFuture::now(Err(ErrorObject::method_not_found(method))),
+            _ => extension::ask(&self.extensions, request),
         }
     }
 

@@ -214,6 +214,14 @@ impl Job {
         job
     }
 
+    /// A call of a method that others have defined: what its answer may be, its type knows.
+    pub(crate) fn foreign<M: Method>(params: M::Params, options: CallOptions) -> Self
+    where
+        M::Params: Clone,
+    {
+        Self::with::<M>(params, options, decode_foreign::<M::Result>)
+    }
+
     fn with<M: Method>(params: M::Params, options: CallOptions, decode: Decode) -> Self
     where
         M::Params: Clone,
@@ -343,6 +351,20 @@ where
         Outcome::InputRequired(round) => Decoded::Input(round),
         _ => Decoded::Task,
     })
+}
+
+fn decode_foreign<R>(payload: Payload, from: ProtocolVersion) -> Result<Decoded, DecodeError>
+where
+    R: serde::Serialize + serde::de::DeserializeOwned + Translate + Send + Sync + 'static,
+{
+    match decode_raw(payload, from)? {
+        Decoded::Complete(payload) => {
+            let mut result: R = payload.take()?;
+            result.raise(from);
+            Ok(Decoded::Complete(Payload::new(result)))
+        }
+        asked => Ok(asked),
+    }
 }
 
 fn decode_raw(payload: Payload, _: ProtocolVersion) -> Result<Decoded, DecodeError> {

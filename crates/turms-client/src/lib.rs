@@ -13,6 +13,7 @@ mod config;
 mod ear;
 mod error;
 mod event;
+mod extension;
 mod fleet;
 mod hearing;
 mod job;
@@ -39,6 +40,7 @@ pub use self::config::{
 };
 pub use self::error::{CallError, CallErrorKind, Delivery};
 pub use self::event::{BreakerState, ConnectionEvent, Event, Events};
+pub use self::extension::ClientExtension;
 pub use self::fleet::{Collision, CollisionKind, Fleet, FleetBuilder, FleetEvents, Member, MemberError};
 pub use self::listen::{Change, Subscription};
 pub use self::memory::VersionMemory;

@@ -305,6 +305,14 @@ pub enum ConnectError {
         /// How long was waited.
         limit: Duration,
     },
+    /// The client was told to declare something that cannot be declared.
+    #[error("the extension {id:?} cannot be declared: {problem}")]
+    Undeclarable {
+        /// What was to be declared.
+        id: String,
+        /// Why it cannot be.
+        problem: &'static str,
+    },
     /// The byte stream was used by an earlier connection, and there is only one.
     #[error("the byte stream has been used already, and there is no other")]
     Spent,

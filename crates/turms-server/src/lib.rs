@@ -24,6 +24,7 @@
 mod catalog;
 mod completion;
 mod context;
+mod extension;
 mod extract;
 mod forward;
 mod front;
@@ -46,6 +47,7 @@ mod tool;
 
 pub use self::completion::Completing;
 pub use self::context::{AskError, Context, Elicited};
+pub use self::extension::{ExtensionScope, ServerExtension};
 pub use self::extract::{Args, Cancellation, CancellationToken, ClientInfo, Extension, Headers, Progress, State};
 pub use self::forward::ForwardLogs;
 pub use self::front::SharedService;

@@ -26,6 +26,7 @@ use turms_proto::{Ability, ErrorCode, ErrorObject, Object, ProtocolVersion, RawJ
 use crate::catalog::{Catalog, ListKind, is_offered, meta_for};
 use crate::completion;
 use crate::context::Context;
+use crate::extension;
 use crate::forward;
 use crate::front::{Layers, SharedService};
 use crate::handle::ServerHandle;
@@ -165,7 +166,11 @@ impl Bare {
     }
 
     fn custom(&self, method: &str, params: Payload, context: Context) -> Result<CallFuture, ErrorObject> {
-        match self.settings.methods.get(method).or(self.settings.fallback.as_ref()) {
+        if let Some(action) = self.settings.methods.get(method) {
+            let meta = self.result_meta(&context);
+            return Ok(action(method, params, context).map(|outcome| extension::signed(outcome?, meta)));
+        }
+        match &self.settings.fallback {
             Some(action) => Ok(action(method, params, context)),
             None => Err(ErrorObject::method_not_found(method)),
         }

@@ -42,11 +42,11 @@ use crate::tool::{IntoTool, Tool};
 pub struct Server {
     handle: ServerHandle,
     info: Implementation,
-    settings: Settings,
+    pub(crate) settings: Settings,
     seal_keys: Vec<SealKey>,
     seal_lifetime: Duration,
     layers: Layers,
-    faults: Vec<String>,
+    pub(crate) faults: Vec<String>,
 }
 
 /// What a server was told when it was put together.
@@ -279,9 +279,12 @@ impl Server {
         self
     }
 
-    /// What a caller sees and may use; everything unless told otherwise.
+    /// What a caller sees and may use; everything unless told otherwise. Where several have a say, all must agree.
     pub fn visible(mut self, visible: impl Fn(Item<'_>, &Context) -> bool + Send + Sync + 'static) -> Self {
-        self.settings.visible = Some(Box::new(visible));
+        let earlier = self.settings.visible.take();
+        self.settings.visible = Some(Box::new(move |item, context| {
+            earlier.as_ref().is_none_or(|earlier| earlier(item, context)) && visible(item, context)
+        }));
         self
     }
 
@@ -350,15 +353,15 @@ impl Server {
         self
     }
 
-    /// Called when a client has shaken hands.
+    /// Called when a client has shaken hands, after what was given before.
     pub fn on_open(mut self, opened: impl Fn(&Arc<Session>) + Send + Sync + 'static) -> Self {
-        self.settings.on_open = Some(Box::new(opened));
+        self.settings.on_open = Some(after(self.settings.on_open.take(), opened));
         self
     }
 
-    /// Called when a client that had shaken hands has gone.
+    /// Called when a client that had shaken hands has gone, after what was given before.
     pub fn on_close(mut self, closed: impl Fn(&Arc<Session>) + Send + Sync + 'static) -> Self {
-        self.settings.on_close = Some(Box::new(closed));
+        self.settings.on_close = Some(after(self.settings.on_close.take(), closed));
         self
     }
 
@@ -410,6 +413,16 @@ impl Server {
         W: AsyncWrite + Unpin,
     {
         self.build()?.serve(reader, writer).await
+    }
+}
+
+fn after(earlier: Option<SessionHook>, hook: impl Fn(&Arc<Session>) + Send + Sync + 'static) -> SessionHook {
+    match earlier {
+        None => Box::new(hook),
+        Some(earlier) => Box::new(move |session| {
+            earlier(session);
+            hook(session);
+        }),
     }
 }
 

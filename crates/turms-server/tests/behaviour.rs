@@ -880,7 +880,8 @@ async fn methods_of_ones_own_and_a_fallback_are_called() {
     for version in ProtocolVersion::ALL {
         let client = TestClient::connect(&router, version).await;
         let twice = client.request_raw("mine/twice", Object::encode(&json!({ "n": 21 })).unwrap()).await.unwrap();
-        assert_eq!(twice.as_str(), r#"{"n":42}"#);
+        assert_eq!(twice.member("n").unwrap().as_str(), "42");
+        assert_eq!(twice.member("resultType").is_some(), version.has(Ability::ResultType));
         let error = client.request_raw("mine/twice", Object::new()).await.unwrap_err();
         assert_eq!(error.server_error().message, "params: missing field \"n\"");
         assert_eq!(client.request_raw("mine/else", Object::new()).await.unwrap().as_str(), "\"mine/else\"");

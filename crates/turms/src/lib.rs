@@ -27,6 +27,7 @@
 //! - What a function may take beside its arguments implements [`FromCall`]; what it may return implements
 //!   [`IntoToolResult`], [`IntoPromptResult`] or [`IntoResourceResult`].
 //! - A [`Client`] talks to servers of every revision: see [`client`].
+//! - Extensions of the protocol are [`ServerExtension`]s and [`ClientExtension`]s; those of your own as well.
 //! - With the feature `http`, servers are reached over HTTP (`serve_http`, or `http` to mount them into an application) and
 //!   clients connect to URLs (`http::HttpConnector`, and `http::HttpTransport` for those of a configuration). The feature `ws`
 //!   does the same for WebSocket, and `tls` lets servers listen with a certificate.
@@ -45,7 +46,7 @@
 
 #[doc(no_inline)]
 pub use turms_client as client;
-pub use turms_client::{Answers, ChildCommand, Client, ClientBuilder, Fleet, Pool, Supervision};
+pub use turms_client::{Answers, ChildCommand, Client, ClientBuilder, ClientExtension, Fleet, Pool, Supervision};
 #[doc(no_inline)]
 pub use turms_core as core;
 pub use turms_core::ServeError as Error;
@@ -60,10 +61,10 @@ pub use turms_proto as proto;
 pub use turms_proto::types;
 pub use turms_server::{
     Args, AskError, Call, Cancellation, CancellationToken, Change, ClientInfo, Completing, Context, Elicited,
-    Extension, FromCall, Handler, Headers, IntoCompletion, IntoPrompt, IntoPromptResult, IntoResource,
+    Extension, ExtensionScope, FromCall, Handler, Headers, IntoCompletion, IntoPrompt, IntoPromptResult, IntoResource,
     IntoResourceResult, IntoTool, IntoToolResult, Item, Json, Principal, Progress, Prompt, PromptBuilder, Rejection,
-    Resource, ResourceBuilder, Router, SchemaError, SealKey, Server, ServerHandle, ServerParts, Session, SharedService,
-    State, SyncHandler, Tasks, Tool, ToolBuilder, Uri, testing,
+    Resource, ResourceBuilder, Router, SchemaError, SealKey, Server, ServerExtension, ServerHandle, ServerParts,
+    Session, SharedService, State, SyncHandler, Tasks, Tool, ToolBuilder, Uri, testing,
 };
 
 #[cfg(feature = "ws")]

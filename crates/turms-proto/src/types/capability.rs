@@ -5,6 +5,7 @@ use std::fmt;
 use crate::json::{Object, RawJson};
 use crate::jsonrpc::{ErrorCode, ErrorObject};
 use crate::object::object;
+use crate::types::key;
 
 object! {
     /// What a client can do.
@@ -330,6 +331,12 @@ impl fmt::Display for ServerCapability<'_> {
 #[error("the server did not declare the capability {0}")]
 pub struct MissingServerCapability(String);
 
+/// Whether a text can be the id of an extension: a prefix of dotted labels, which is required, a slash, and a name.
+#[must_use]
+pub fn is_extension_id(id: &str) -> bool {
+    key::is_valid(id) && id.split_once('/').is_some_and(|(_, name)| !name.is_empty())
+}
+
 fn has(map: Option<&Object>, name: &str) -> bool {
     map.is_some_and(|map| map.contains(name))
 }
@@ -356,5 +363,14 @@ mod tests {
         assert_eq!(error.data.unwrap().as_str(), r#"{"requiredCapabilities":{"extensions":{"a.b/c":{}}}}"#);
         let error = ServerCapabilities::new().require(ServerCapability::Tools).unwrap_err();
         assert_eq!(error.to_string(), "the server did not declare the capability tools");
+    }
+
+    #[test]
+    fn an_extension_has_a_prefix_and_a_name() {
+        assert!(is_extension_id("io.modelcontextprotocol/skills") && is_extension_id("com.example/a.b_c"));
+        for bad in ["", "skills", "com.example/", "/skills", "com..example/skills", "com.example/a/b", "com example/a"]
+        {
+            assert!(!is_extension_id(bad), "{bad:?}");
+        }
     }
 }

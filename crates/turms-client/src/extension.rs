@@ -1,0 +1,177 @@
+//! Extensions of the protocol, on the side of a client.
+
+use std::sync::Arc;
+
+use turms_core::{BoxFuture, CallFuture, ConnectError, Payload, Request};
+use turms_proto::method::Method;
+use turms_proto::types::is_extension_id;
+use turms_proto::{ErrorObject, Notification, Object, RawJson};
+
+use crate::client::Client;
+use crate::job::Job;
+use crate::operation::Operation;
+
+/// An extension of the protocol: who it is, what its capability says, and what it hears and answers.
+///
+/// An extension that is only declared needs no type of its own: see
+/// [`ClientBuilder::extension`](crate::ClientBuilder::extension). Its methods are called with [`Client::request`].
+///
+/// ```
+/// use std::sync::Mutex;
+///
+/// use turms_client::{Client, ClientExtension};
+/// use turms_proto::method::Method;
+/// use turms_proto::types::EmptyParams;
+/// use turms_proto::{Notification, Object};
+/// # use std::sync::Arc;
+/// # use turms_server::{Context, ExtensionScope, Server, ServerExtension};
+/// # struct Shop;
+/// # impl ServerExtension for Shop {
+/// #     fn id(&self) -> &str { "com.example/prices" }
+/// #     fn add_to(self: Arc<Self>, scope: ExtensionScope) -> ExtensionScope {
+/// #         scope.method("com.example/prices/get", |_: Object, context: Context| async move {
+/// #             context.peer().notify_raw(Notification::raw("com.example/prices/changed", None)).await.unwrap();
+/// #             Ok(Object::parse(r#"{"tea":250}"#).unwrap())
+/// #         })
+/// #     }
+/// # }
+///
+/// /// Knows when prices have changed.
+/// #[derive(Default)]
+/// struct Prices {
+///     changes: Mutex<u32>,
+/// }
+///
+/// impl ClientExtension for Prices {
+///     fn id(&self) -> &str {
+///         "com.example/prices"
+///     }
+///
+///     fn hear(&self, notification: &Notification) {
+///         if &*notification.method == "com.example/prices/changed" {
+///             *self.changes.lock().unwrap() += 1;
+///         }
+///     }
+/// }
+///
+/// /// The method, as a type. Its params and its result may be types of your own, too.
+/// struct GetPrices;
+///
+/// impl Method for GetPrices {
+///     const NAME: &'static str = "com.example/prices/get";
+///     type Params = EmptyParams;
+///     type Result = Object;
+/// }
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = Server::new("shop", "1.0.0").extension(Shop).build()?;
+/// let prices = Arc::new(Prices::default());
+/// let client = Client::builder("my-app", "1.0.0").with_extension(prices.clone()).connect_service(server).await?;
+/// if client.server_extension("com.example/prices").is_some() {
+///     let all = client.request::<GetPrices>(EmptyParams::new()).await?;
+///     assert_eq!(all.get("tea").unwrap().as_str(), "250");
+///     assert_eq!(*prices.changes.lock().unwrap(), 1);
+/// }
+/// # else { panic!("the server declares it") }
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an extension of the protocol",
+    note = "implement `ClientExtension` for it, or declare one by its id with `.extension(id, settings)`"
+)]
+pub trait ClientExtension: Send + Sync + 'static {
+    /// Its id, such as `com.example/prices`: a domain that is yours, backwards, and a name.
+    fn id(&self) -> &str;
+
+    /// What is declared beside the id. Asked once, when the client connects.
+    fn settings(&self) -> Object {
+        Object::new()
+    }
+
+    /// Hears every notification that the protocol itself does not define. It is called where the connection is driven: it must be
+    /// quick and must not wait.
+    fn hear(&self, notification: &Notification) {
+        let _ = notification;
+    }
+
+    /// Answers a request of a server that has shaken hands; `None` if the method is not one of this extension. Servers of
+    /// 2026-07-28 make no requests.
+    fn answer(&self, method: &str, params: &RawJson) -> Option<BoxFuture<'static, Result<RawJson, ErrorObject>>> {
+        let _ = (method, params);
+        None
+    }
+}
+
+/// For those who keep hold of their extension.
+impl<T: ClientExtension> ClientExtension for Arc<T> {
+    fn id(&self) -> &str {
+        T::id(self)
+    }
+
+    fn settings(&self) -> Object {
+        T::settings(self)
+    }
+
+    fn hear(&self, notification: &Notification) {
+        T::hear(self, notification);
+    }
+
+    fn answer(&self, method: &str, params: &RawJson) -> Option<BoxFuture<'static, Result<RawJson, ErrorObject>>> {
+        T::answer(self, method, params)
+    }
+}
+
+impl Client {
+    /// What the server declared beside the id of an extension; `None` if it did not declare the extension.
+    #[must_use]
+    pub fn server_extension(&self, id: &str) -> Option<Object> {
+        let settings = self.server_capabilities()?.extensions?.get(id)?;
+        Some(settings.as_object().unwrap_or_default())
+    }
+
+    /// Makes a request of a method that is a type, such as one of an extension. What the server asks in between is answered by
+    /// the client's [answers](crate::Answers).
+    pub fn request<M: Method>(&self, params: M::Params) -> Operation<M::Result>
+    where
+        M::Params: Clone,
+    {
+        Operation::new(self, |client, options| async move { client.finished(Job::foreign::<M>(params, options)).await })
+    }
+}
+
+/// Everything that is declared.
+pub(crate) fn declared(
+    named: Option<Object>,
+    extensions: &[Arc<dyn ClientExtension>],
+) -> Result<Option<Object>, ConnectError> {
+    let undeclarable = |id: &str, problem| ConnectError::Undeclarable { id: id.to_owned(), problem };
+    let mut all = named.unwrap_or_default();
+    for extension in extensions {
+        if all.contains(extension.id()) {
+            return Err(undeclarable(extension.id(), "there is one of this id already"));
+        }
+        all.insert_raw(extension.id(), &extension.settings().into());
+    }
+    if let Some((id, _)) = all.iter().find(|(id, _)| !is_extension_id(id)) {
+        return Err(undeclarable(&id, "its id has to be a prefix, a slash and a name, such as com.example/prices"));
+    }
+    Ok(Some(all).filter(|all| !all.is_empty()))
+}
+
+/// Asks the first extension that has an answer.
+pub(crate) fn ask(extensions: &[Arc<dyn ClientExtension>], request: Request) -> CallFuture {
+    let Request { method, params, .. } = request;
+    if extensions.is_empty() {
+        return CallFuture::now(Err(ErrorObject::method_not_found(&method)));
+    }
+    let params = match params.into_raw() {
+        Ok(params) => params,
+        Err(error) => return CallFuture::now(Err(ErrorObject::internal(error.to_string()))),
+    };
+    match extensions.iter().find_map(|extension| extension.answer(&method, &params)) {
+        Some(answer) => CallFuture::later(async move { answer.await.map(Payload::raw) }),
+        None => CallFuture::now(Err(ErrorObject::method_not_found(&method))),
+    }
+}

@@ -1,0 +1,314 @@
+//! Extensions of the protocol: what they declare, and what they add to a server.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use turms_core::layer::Layer;
+use turms_core::{Payload, Service};
+use turms_proto::types::{ClientCapability, Meta, ResultType, is_extension_id};
+use turms_proto::{ErrorObject, Object, RawJson};
+
+use crate::context::Context;
+use crate::front::SharedService;
+use crate::handle::ServerHandle;
+use crate::prompt::IntoPrompt;
+use crate::resource::IntoResource;
+use crate::server::{Item, Server};
+use crate::session::Session;
+use crate::tool::IntoTool;
+
+/// An extension of the protocol: who it is, what its capability says, and what it adds to a server.
+///
+/// A server has the extensions that it was [given](Server::extension) and no others. They are declared to every client; what
+/// they add is for the clients that declare them, too.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use serde::{Deserialize, Serialize};
+/// use turms_proto::{ErrorCode, ErrorObject, Object, ProtocolVersion};
+/// use turms_server::testing::{Script, TestClient};
+/// use turms_server::{Context, ExtensionScope, Server, ServerExtension};
+///
+/// /// Lets clients ask what things cost.
+/// struct Prices;
+///
+/// const ID: &str = "com.example/prices";
+///
+/// #[derive(Deserialize)]
+/// struct PriceParams {
+///     article: String,
+/// }
+///
+/// #[derive(Serialize)]
+/// struct PriceResult {
+///     cents: u32,
+/// }
+///
+/// impl ServerExtension for Prices {
+///     fn id(&self) -> &str {
+///         ID
+///     }
+///
+///     fn add_to(self: Arc<Self>, scope: ExtensionScope) -> ExtensionScope {
+///         scope.method("com.example/prices/get", |params: PriceParams, context: Context| async move {
+///             // What the client has said in its own declaration.
+///             let _currency = context.client_extension(ID).and_then(|settings| settings.get("currency"));
+///             match params.article.as_str() {
+///                 "tea" => Ok(PriceResult { cents: 250 }),
+///                 other => Err(ErrorObject::invalid_params(format!("there is no {other:?}"))),
+///             }
+///         })
+///     }
+/// }
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = Server::new("shop", "1.0.0").extension(Prices).build()?;
+/// let article = Object::parse(r#"{"article":"tea"}"#)?;
+/// for version in ProtocolVersion::ALL {
+///     let script = Script::new().extension(ID, Object::new());
+///     let client = TestClient::connect_with(&server, version, script).await;
+///     let price = client.request_raw("com.example/prices/get", article.clone()).await?;
+///     assert_eq!(price.member("cents").unwrap().as_str(), "250");
+/// }
+/// let stranger = TestClient::connect(&server, ProtocolVersion::LATEST).await;
+/// let refused = stranger.request_raw("com.example/prices/get", article).await.unwrap_err();
+/// assert_eq!(refused.server_error().code, ErrorCode::MISSING_CLIENT_CAPABILITY);
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an extension of the protocol",
+    note = "implement `ServerExtension` for it: its id, its settings, and what it adds to a server"
+)]
+pub trait ServerExtension: Send + Sync + 'static {
+    /// Its id, such as `com.example/prices`: a domain that is yours, backwards, and a name.
+    fn id(&self) -> &str;
+
+    /// What is declared beside the id. Asked once, when the server is given the extension.
+    fn settings(&self) -> Object {
+        Object::new()
+    }
+
+    /// Adds what the extension brings.
+    fn add_to(self: Arc<Self>, scope: ExtensionScope) -> ExtensionScope;
+}
+
+/// For those who keep hold of their extension.
+impl<T: ServerExtension> ServerExtension for Arc<T> {
+    fn id(&self) -> &str {
+        T::id(self)
+    }
+
+    fn settings(&self) -> Object {
+        T::settings(self)
+    }
+
+    fn add_to(self: Arc<Self>, scope: ExtensionScope) -> ExtensionScope {
+        T::add_to(Self::clone(&self), scope)
+    }
+}
+
+impl Server {
+    /// An extension of the protocol: declares it and adds what it brings. One with an id that is none, or that is there
+    /// already, keeps the server from being built.
+    pub fn extension(mut self, extension: impl ServerExtension) -> Self {
+        let extension = Arc::new(extension);
+        let id: Arc<str> = extension.id().into();
+        let declared = self.settings.extensions.get_or_insert_default();
+        let problem = if !is_extension_id(&id) {
+            Some("its id has to be a prefix, a slash and a name, such as com.example/prices")
+        } else if declared.contains(&id) {
+            Some("there is one of this id already")
+        } else {
+            None
+        };
+        match problem {
+            None => declared.insert_raw(&id, &extension.settings().into()),
+            Some(problem) => {
+                self.faults.push(format!("extension {id:?}: {problem}"));
+                return self;
+            }
+        }
+        extension.add_to(ExtensionScope { server: self, id }).server
+    }
+}
+
+impl Context {
+    /// What the client declared beside the id of an extension: in this request, or in its handshake. `None` if it did not
+    /// declare the extension.
+    #[must_use]
+    pub fn client_extension(&self, id: &str) -> Option<Object> {
+        let settings = self.client_capabilities().extensions?.get(id)?;
+        Some(settings.as_object().unwrap_or_default())
+    }
+}
+
+/// A server in the making, as an [extension](ServerExtension) adds to it.
+#[must_use = "what was added is in the scope that comes back"]
+pub struct ExtensionScope {
+    server: Server,
+    id: Arc<str>,
+}
+
+impl ExtensionScope {
+    /// The id of the extension.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The server while it runs. May be kept until it does.
+    #[must_use]
+    pub fn handle(&self) -> ServerHandle {
+        self.server.handle()
+    }
+
+    /// Keeps the server from being built, because of something that cannot be used.
+    pub fn fault(mut self, problem: impl fmt::Display) -> Self {
+        self.server.faults.push(format!("extension {:?}: {problem}", self.id));
+        self
+    }
+
+    /// A method for clients that declare the extension. Others are told to, with -32021.
+    pub fn method<P, R, F, Fut>(self, name: impl Into<String>, handler: F) -> Self
+    where
+        P: DeserializeOwned + Send + 'static,
+        R: Serialize + Send + 'static,
+        F: Fn(P, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, ErrorObject>> + Send + 'static,
+    {
+        let (id, handler) = (self.id.clone(), Arc::new(handler));
+        // The parameters are looked at after the client: what they mean, the extension defines.
+        self.method_for_all(name, move |params: RawJson, context: Context| {
+            let (id, handler) = (id.clone(), handler.clone());
+            async move {
+                context.client_capabilities().require(ClientCapability::Extension(&id))?;
+                handler(params.decode()?, context).await
+            }
+        })
+    }
+
+    /// A method for every client, whether it declares the extension or not. Only for extensions that say so.
+    pub fn method_for_all<P, R, F, Fut>(mut self, name: impl Into<String>, handler: F) -> Self
+    where
+        P: DeserializeOwned + Send + 'static,
+        R: Serialize + Send + 'static,
+        F: Fn(P, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, ErrorObject>> + Send + 'static,
+    {
+        let name = name.into();
+        if self.server.settings.methods.contains_key(&name) {
+            return self.fault(format_args!("the method {name:?} is there already"));
+        }
+        self.server = self.server.method(name, handler);
+        self
+    }
+
+    /// A notification by clients that declare the extension; from others it is not heard. In 2026-07-28 notifications do not
+    /// say what their client declares, so there it is heard from all.
+    pub fn notification<P, F, Fut>(mut self, name: impl Into<String>, handler: F) -> Self
+    where
+        P: DeserializeOwned + Send + 'static,
+        F: Fn(P, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        let name = name.into();
+        if self.server.settings.notifications.contains_key(&name) {
+            return self.fault(format_args!("the notification {name:?} is there already"));
+        }
+        let (id, handler) = (self.id.clone(), Arc::new(handler));
+        self.server = self.server.notification(name, move |params: P, context: Context| {
+            let heard = context.session().is_none() || context.client_extension(&id).is_some();
+            let handled = heard.then(|| handler(params, context));
+            async move {
+                if let Some(handled) = handled {
+                    handled.await;
+                }
+            }
+        });
+        self
+    }
+
+    /// A tool, for everybody unless it is [hidden](ExtensionScope::visible).
+    pub fn tool(mut self, tool: impl IntoTool) -> Self {
+        self.server = self.server.tool(tool);
+        self
+    }
+
+    /// A prompt, for everybody unless it is [hidden](ExtensionScope::visible).
+    pub fn prompt(mut self, prompt: impl IntoPrompt) -> Self {
+        self.server = self.server.prompt(prompt);
+        self
+    }
+
+    /// A resource or a family of them, for everybody unless it is [hidden](ExtensionScope::visible).
+    pub fn resource(mut self, resource: impl IntoResource) -> Self {
+        self.server = self.server.resource(resource);
+        self
+    }
+
+    /// Hides things of the whole server from callers: everybody who has a say must agree that something is shown.
+    pub fn visible(mut self, visible: impl Fn(Item<'_>, &Context) -> bool + Send + Sync + 'static) -> Self {
+        self.server = self.server.visible(visible);
+        self
+    }
+
+    /// Something that handlers ask for with [`State<T>`](crate::State).
+    pub fn state<T: Send + Sync + 'static>(mut self, state: T) -> Self {
+        self.server = self.server.state(state);
+        self
+    }
+
+    /// As [`ExtensionScope::state`], of something that is shared already.
+    pub fn shared_state<T: Send + Sync + 'static>(mut self, state: Arc<T>) -> Self {
+        self.server = self.server.shared_state(state);
+        self
+    }
+
+    /// A layer in front of everything that the server answers.
+    pub fn layer<L>(mut self, layer: L) -> Self
+    where
+        L: Layer<SharedService> + Send + Sync + 'static,
+        L::Service: Service,
+    {
+        self.server = self.server.layer(layer);
+        self
+    }
+
+    /// Called when a client has shaken hands, whether it declares the extension or not.
+    pub fn on_open(mut self, opened: impl Fn(&Arc<Session>) + Send + Sync + 'static) -> Self {
+        self.server = self.server.on_open(opened);
+        self
+    }
+
+    /// Called when a client that had shaken hands has gone.
+    pub fn on_close(mut self, closed: impl Fn(&Arc<Session>) + Send + Sync + 'static) -> Self {
+        self.server = self.server.on_close(closed);
+        self
+    }
+}
+
+impl fmt::Debug for ExtensionScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExtensionScope").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// The result of a method that the protocol does not have, with what every result of the revision says of itself: its kind,
+/// and who answered. A revision that wants neither gives no `server`.
+pub(crate) fn signed(result: Payload, server: Option<Meta>) -> Result<Payload, ErrorObject> {
+    let Some(server) = server else { return Ok(result) };
+    let raw = result.into_raw().map_err(|error| crate::respond::unwritable(&error))?;
+    let Some(mut result) = raw.as_object() else { return Ok(Payload::fitted(raw)) };
+    if !result.contains("resultType") {
+        result.insert_raw("resultType", &RawJson::string(ResultType::Complete.as_str()));
+    }
+    let mut meta = result.get("_meta").and_then(|meta| meta.as_object()).unwrap_or_default();
+    meta.extend(&server);
+    result.insert_raw("_meta", &meta.into());
+    Ok(Payload::fitted(result.into()))
+}

@@ -1,0 +1,215 @@
+//! Extensions of the protocol on the side of a server, with clients of every revision.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::json;
+use tokio::sync::mpsc;
+use turms_proto::method::Notification;
+use turms_proto::types::{EmptyParams, ListTools, PaginatedParams, key};
+use turms_proto::{Ability, ErrorCode, Object, ProtocolVersion};
+use turms_server::testing::{Script, TestClient};
+use turms_server::{Context, ExtensionScope, Item, Router, Server, ServerExtension, Tool};
+
+const ID: &str = "com.example/echo";
+
+/// Echoes; counts who opens; hides one tool from clients that do not declare it.
+struct Echo {
+    id: &'static str,
+    opened: Arc<AtomicUsize>,
+    rung: mpsc::UnboundedSender<()>,
+}
+
+impl Echo {
+    fn new(id: &'static str) -> (Self, mpsc::UnboundedReceiver<()>) {
+        let (rung, rings) = mpsc::unbounded_channel();
+        (Self { id, opened: Arc::default(), rung }, rings)
+    }
+}
+
+impl ServerExtension for Echo {
+    fn id(&self) -> &str {
+        self.id
+    }
+
+    fn settings(&self) -> Object {
+        Object::parse(r#"{"loud":true}"#).unwrap()
+    }
+
+    fn add_to(self: Arc<Self>, scope: ExtensionScope) -> ExtensionScope {
+        let (opened, rung) = (self.opened.clone(), self.rung.clone());
+        scope
+            .method("echo/say", |params: Object, context: Context| async move {
+                let mut said = Object::new();
+                said.insert_raw("said", &params.get("text").unwrap_or_default());
+                said.insert_raw("as", &context.client_extension(ID).unwrap().into());
+                Ok(said)
+            })
+            .method_for_all("echo/open", |_: EmptyParams, context: Context| async move {
+                Ok(json!({ "declared": context.client_extension(ID).is_some() }))
+            })
+            .notification("notifications/echo/ring", move |_: EmptyParams, _| {
+                rung.send(()).unwrap();
+                std::future::ready(())
+            })
+            .tool(Tool::builder("shout").handler_sync(|| "HEY"))
+            .visible(|item, context| item.name() != "shout" || context.client_extension(ID).is_some())
+            .on_open(move |_| {
+                opened.fetch_add(1, Ordering::Relaxed);
+            })
+    }
+}
+
+struct Ring;
+
+impl Notification for Ring {
+    const NAME: &'static str = "notifications/echo/ring";
+    type Params = EmptyParams;
+}
+
+fn server() -> Router {
+    Server::new("echo", "1")
+        .tool(Tool::builder("plain").handler_sync(|| ""))
+        .extension(Echo::new(ID).0)
+        .build()
+        .unwrap()
+}
+
+fn declaring() -> Script {
+    Script::new().extension(ID, Object::parse(r#"{"who":"me"}"#).unwrap())
+}
+
+fn text() -> Object {
+    Object::parse(r#"{"text":"hi"}"#).unwrap()
+}
+
+#[tokio::test]
+async fn a_client_that_declares_the_extension_is_answered() {
+    for version in ProtocolVersion::ALL {
+        let client = TestClient::connect_with(&server(), version, declaring()).await;
+        let answer = client.request_raw("echo/say", text()).await.unwrap();
+        assert_eq!(answer.member("said").unwrap().as_str(), r#""hi""#, "{version}");
+        assert_eq!(answer.member("as").unwrap().as_str(), r#"{"who":"me"}"#, "{version}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_is_told_what_to_declare_whatever_else_is_wrong() {
+    for version in ProtocolVersion::ALL {
+        let client = TestClient::connect(&server(), version).await;
+        for params in [text(), Object::parse(r#"{"text":[]}"#).unwrap()] {
+            let error = client.request_raw("echo/say", params).await.unwrap_err();
+            let error = error.server_error();
+            let stateless = version.has(Ability::Stateless);
+            let code = if stateless { ErrorCode::MISSING_CLIENT_CAPABILITY } else { ErrorCode::INVALID_REQUEST };
+            assert_eq!(error.code, code, "{version}");
+            let data = error.data.as_ref().unwrap().as_str();
+            assert_eq!(data, r#"{"requiredCapabilities":{"extensions":{"com.example/echo":{}}}}"#, "{version}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_method_for_all_answers_everybody() {
+    for version in ProtocolVersion::ALL {
+        for (script, declared) in [(Script::new(), "false"), (declaring(), "true")] {
+            let client = TestClient::connect_with(&server(), version, script).await;
+            let answer = client.request_raw("echo/open", Object::new()).await.unwrap();
+            assert_eq!(answer.member("declared").unwrap().as_str(), declared, "{version}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_client_is_told_of_the_extension_and_its_settings() {
+    for version in ProtocolVersion::ALL {
+        let client = TestClient::connect(&server(), version).await;
+        let extensions = client.opened().server.as_ref().unwrap().capabilities.extensions.clone().unwrap();
+        assert_eq!(extensions.as_str(), r#"{"com.example/echo":{"loud":true}}"#, "{version}");
+    }
+}
+
+#[tokio::test]
+async fn results_say_of_themselves_what_the_revision_wants() {
+    for version in ProtocolVersion::ALL {
+        let client = TestClient::connect_with(&server(), version, declaring()).await;
+        let answer = client.request_raw("echo/say", text()).await.unwrap();
+        let kind = answer.member("resultType").map(|kind| kind.as_str().to_owned());
+        assert_eq!(kind.as_deref(), version.has(Ability::ResultType).then_some(r#""complete""#), "{version}");
+        let named = answer.member("_meta").and_then(|meta| meta.member(key::SERVER_INFO)).is_some();
+        assert_eq!(named, version.has(Ability::Stateless), "{version}");
+    }
+}
+
+#[tokio::test]
+async fn what_an_extension_hides_is_hidden_beside_what_the_server_hides() {
+    for version in ProtocolVersion::ALL {
+        let server = Server::new("echo", "1")
+            .tool(Tool::builder("plain").handler_sync(|| ""))
+            .tool(Tool::builder("secret").handler_sync(|| ""))
+            .extension(Echo::new(ID).0)
+            .visible(|item, _| !matches!(item, Item::Tool(tool) if tool.name() == "secret"))
+            .build()
+            .unwrap();
+        for (script, seen) in [(Script::new(), vec!["plain"]), (declaring(), vec!["plain", "shout"])] {
+            let client = TestClient::connect_with(&server, version, script).await;
+            let list = client.request::<ListTools>(&PaginatedParams::new()).await.unwrap();
+            let names: Vec<_> = list.tools.iter().map(|tool| tool.name.as_str()).collect();
+            assert_eq!(names, seen, "{version}");
+            assert_eq!(client.call_tool("shout", json!({})).await.is_ok(), seen.contains(&"shout"), "{version}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_hooks_of_an_extension_do_not_take_the_place_of_others() {
+    let (before, after) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let count = |counter: &Arc<AtomicUsize>| {
+        let counter = counter.clone();
+        move |_: &Arc<turms_server::Session>| {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    let echo = Echo::new(ID).0;
+    let opened = echo.opened.clone();
+    let server =
+        Server::new("echo", "1").on_open(count(&before)).extension(echo).on_open(count(&after)).build().unwrap();
+    let client = TestClient::connect(&server, ProtocolVersion::LATEST_WITH_HANDSHAKE).await;
+    client.request_raw("echo/open", Object::new()).await.unwrap();
+    assert_eq!([&before, &opened, &after].map(|counter| counter.load(Ordering::Relaxed)), [1, 1, 1]);
+}
+
+#[tokio::test]
+async fn a_notification_is_heard_from_clients_that_declare_the_extension() {
+    for version in ProtocolVersion::ALL {
+        let (echo, mut rings) = Echo::new(ID);
+        let server = Server::new("echo", "1").extension(echo).build().unwrap();
+        let client = TestClient::connect_with(&server, version, declaring()).await;
+        client.notify::<Ring>(&EmptyParams::new()).await.unwrap();
+        rings.recv().await.unwrap();
+        if version.has(Ability::Stateless) {
+            continue;
+        }
+        let stranger = TestClient::connect(&server, version).await;
+        stranger.notify::<Ring>(&EmptyParams::new()).await.unwrap();
+        stranger.request_raw("echo/open", Object::new()).await.unwrap();
+        assert!(rings.try_recv().is_err(), "{version}");
+    }
+}
+
+#[tokio::test]
+async fn an_extension_that_cannot_be_declared_keeps_the_server_from_being_built() {
+    let fault = |server: Server| server.build().unwrap_err().to_string();
+    assert_eq!(
+        fault(Server::new("echo", "1").extension(Echo::new("echo").0)),
+        r#"cannot be served: extension "echo": its id has to be a prefix, a slash and a name, such as com.example/prices"#
+    );
+    assert_eq!(
+        fault(Server::new("echo", "1").extension(Echo::new(ID).0).extension(Echo::new(ID).0)),
+        r#"cannot be served: extension "com.example/echo": there is one of this id already"#
+    );
+    let twice = fault(Server::new("echo", "1").extension(Echo::new(ID).0).extension(Echo::new("com.example/other").0));
+    assert!(twice.contains(r#"extension "com.example/other": the method "echo/say" is there already"#), "{twice}");
+    assert!(twice.contains(r#"the notification "notifications/echo/ring" is there already"#), "{twice}");
+}
