@@ -4,6 +4,7 @@
 mod args;
 mod full_test;
 mod need;
+mod packages;
 mod peers;
 mod program;
 mod step;
