@@ -1,9 +1,10 @@
-//! The server that the official conformance suite judges: `conformance-server --port N`.
+//! The server that the official conformance suite judges: `conformance-server --port PORT [--with-input]`.
 
 mod content;
 mod input;
 mod jobs;
 mod life;
+mod listen;
 mod prompts;
 mod question;
 mod resources;
@@ -12,10 +13,7 @@ use turms::prelude::*;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let port: u16 = match std::env::args().skip(1).collect::<Vec<_>>().as_slice() {
-        [flag, port] if flag == "--port" => port.parse()?,
-        _ => return Err("usage: conformance-server --port PORT".into()),
-    };
+    let place = listen::Place::from_args(std::env::args().skip(1))?;
     let server = Server::new("turms-conformance", env!("CARGO_PKG_VERSION")).service(content::Contents);
     let server = question::add(server);
     let server = input::add(server);
@@ -23,8 +21,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = life::add(server);
     let server = resources::add(server);
     let server = prompts::add(server);
-    server.serve_http(format!("127.0.0.1:{port}")).await?;
-    Ok(())
+    place.serve(server).await
 }
 
 /// The smallest picture there is: one transparent pixel.
