@@ -6,7 +6,7 @@ use std::error::Error;
 use serde_json::{Map, Value, json};
 use turms::http::HttpConnector;
 use turms::proto::{Object, RawJson};
-use turms::types::{ElicitParams, ElicitResult, Field};
+use turms::types::{CreateMessageResult, ElicitParams, ElicitResult, Field, Role, Root};
 use turms::{Client, ClientBuilder};
 
 #[tokio::main]
@@ -19,10 +19,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     played
 }
 
-/// A client whose person agrees to everything and leaves every field as it is.
+/// A client that declares all that it can: its person agrees to everything and leaves every field as it is.
 fn person() -> ClientBuilder {
     Client::builder("turms-conformance", env!("CARGO_PKG_VERSION"))
         .on_elicitation(|question| async move { ElicitResult::accept(defaults(&question)) })
+        .on_sampling(|_| async { Ok(CreateMessageResult::new(Role::Assistant, "Paris", "no model")) })
+        .roots([Root::new("file:///work")])
 }
 
 async fn play(scenario: &str, client: &Client) -> Result<(), Box<dyn Error>> {
