@@ -4,13 +4,18 @@ use std::error::Error;
 use std::ffi::OsString;
 use std::fmt;
 
+use crate::conformance::{Filter, Role};
+
 pub(crate) const USAGE: &str = "\
 Usage: cargo xtask <task>
 
 Tasks:
   test    Install what the tests need if it is missing, then run the full test:
-          formatting, lints, tests, doc tests, documentation and benches
+          formatting, lints, tests, conformance, doc tests, documentation and benches
   peers   Install the servers in other languages that the tests talk to
+  conformance [--server | --client] [--spec-version REVISION] [--scenario NAME]
+          Run the official conformance suite, all of it or what is named;
+          all of it writes conformance/RESULTS.md
   help    Print this help
 ";
 
@@ -19,6 +24,7 @@ Tasks:
 pub(crate) enum Task {
     Test,
     Peers,
+    Conformance(Filter),
     Help,
 }
 
@@ -29,6 +35,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Task, Us
     let task = match first.to_str() {
         Some("test") => Task::Test,
         Some("peers") => Task::Peers,
+        Some("conformance") => return filter(args).map(Task::Conformance),
         Some("help" | "--help" | "-h") => Task::Help,
         _ => return Err(UsageError::UnknownTask(first)),
     };
@@ -38,12 +45,35 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Task, Us
     }
 }
 
+/// What of the conformance suite is wanted.
+fn filter(mut args: impl Iterator<Item = OsString>) -> Result<Filter, UsageError> {
+    let mut filter = Filter::default();
+    while let Some(arg) = args.next() {
+        let is_new = match arg.to_str() {
+            Some("--server") => filter.role.replace(Role::Server).is_none(),
+            Some("--client") => filter.role.replace(Role::Client).is_none(),
+            Some("--spec-version") => filter.revision.replace(value(&arg, args.next())?).is_none(),
+            Some("--scenario") => filter.scenario.replace(value(&arg, args.next())?).is_none(),
+            _ => false,
+        };
+        if !is_new {
+            return Err(UsageError::Unexpected(arg));
+        }
+    }
+    Ok(filter)
+}
+
+fn value(option: &OsString, value: Option<OsString>) -> Result<String, UsageError> {
+    value.and_then(|value| value.into_string().ok()).ok_or_else(|| UsageError::NoValue(option.clone()))
+}
+
 /// Why the arguments make no sense.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum UsageError {
     NoTask,
     UnknownTask(OsString),
     Unexpected(OsString),
+    NoValue(OsString),
 }
 
 impl fmt::Display for UsageError {
@@ -52,6 +82,7 @@ impl fmt::Display for UsageError {
             Self::NoTask => f.write_str("no task was named"),
             Self::UnknownTask(name) => write!(f, "there is no task {name:?}"),
             Self::Unexpected(argument) => write!(f, "unexpected argument {argument:?}"),
+            Self::NoValue(option) => write!(f, "{option:?} needs a value"),
         }
     }
 }
@@ -74,6 +105,31 @@ mod tests {
     #[test]
     fn peers_is_a_task() {
         assert_eq!(parse_all(&["peers"]), Ok(Task::Peers));
+    }
+
+    #[test]
+    fn conformance_takes_filters() {
+        assert_eq!(parse_all(&["conformance"]), Ok(Task::Conformance(Filter::default())));
+        let filter = Filter {
+            role: Some(Role::Client),
+            revision: Some("2025-11-25".to_owned()),
+            scenario: Some("sse-retry".to_owned()),
+        };
+        assert_eq!(
+            parse_all(&["conformance", "--client", "--scenario", "sse-retry", "--spec-version", "2025-11-25"]),
+            Ok(Task::Conformance(filter))
+        );
+    }
+
+    #[test]
+    fn a_filter_that_makes_no_sense_is_named() {
+        for (args, expected) in [
+            (&["conformance", "--srever"][..], r#"unexpected argument "--srever""#),
+            (&["conformance", "--server", "--client"], r#"unexpected argument "--client""#),
+            (&["conformance", "--scenario"], r#""--scenario" needs a value"#),
+        ] {
+            assert_eq!(parse_all(args).unwrap_err().to_string(), expected);
+        }
     }
 
     #[test]

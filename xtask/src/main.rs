@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a developer's tool talks to a terminal")]
 
 mod args;
+mod conformance;
 mod full_test;
 mod need;
 mod packages;
@@ -14,11 +15,13 @@ use std::env;
 use std::process::ExitCode;
 
 use args::{Task, USAGE};
+use conformance::Filter;
 
 fn main() -> ExitCode {
     match args::parse(env::args_os().skip(1)) {
         Ok(Task::Test) => test(),
         Ok(Task::Peers) => peers(),
+        Ok(Task::Conformance(filter)) => conformance(&filter),
         Ok(Task::Help) => {
             print!("{USAGE}");
             ExitCode::SUCCESS
@@ -39,6 +42,17 @@ fn test() -> ExitCode {
 fn peers() -> ExitCode {
     match peers::install() {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", step::with_causes(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn conformance(filter: &Filter) -> ExitCode {
+    match conformance::run(filter) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("error: {}", step::with_causes(&error));
             ExitCode::FAILURE
