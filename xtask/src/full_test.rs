@@ -17,6 +17,7 @@ fn steps() -> Vec<Step> {
         Step::cargo("clippy", "clippy --workspace --all-targets --all-features -- -D warnings"),
         Step::cargo("peers", "xtask peers"),
         Step::cargo("tests", test_command()),
+        Step::cargo("conformance", "xtask conformance"),
         Step::cargo("doc-tests", "test --workspace --all-features --doc"),
         Step::cargo("docs", "doc --workspace --all-features --no-deps").env("RUSTDOCFLAGS", "-D warnings"),
         // Each bench once, unoptimised: it must run, how fast is asked elsewhere. `--benches` would run the unit tests
