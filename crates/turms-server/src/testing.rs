@@ -108,13 +108,6 @@ impl Script {
         self
     }
 
-    /// Declares an extension.
-    #[must_use]
-    pub fn extension(mut self, id: &str, settings: impl Into<Object>) -> Self {
-        self.capabilities = self.capabilities.with_extension(id, settings);
-        self
-    }
-
     fn answer(&self, question: InputRequest) -> Result<RawJson, ErrorObject> {
         let unanswered = |method: &str| ErrorObject::method_not_found(method);
         let answer = match question {
