@@ -144,7 +144,9 @@ impl fmt::Display for ConformanceError {
             Self::Install(error) => error.fmt(f),
             Self::Build(error) => error.fmt(f),
             Self::List(error) => error.fmt(f),
-            Self::Nothing(wanted) => write!(f, "the suite has no {wanted}"),
+            Self::Nothing(wanted) => {
+                write!(f, "nothing to run: the suite has no {wanted}, or only some that are left to authorization")
+            }
             Self::File(_) => f.write_str("cannot keep the results"),
         }
     }

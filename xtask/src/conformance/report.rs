@@ -76,7 +76,7 @@ impl Report {
                 line(&mut text, format_args!("| `{scenario}`{mark} | {passed} | {failed} | {warnings} | {skipped} |"));
             }
         }
-        section(&mut text, "Warnings, and why they are none of ours", self.warnings());
+        section(&mut text, "Warnings, explained", self.warnings());
         section(&mut text, "Skipped by the suite", self.skips());
         section(&mut text, "Left to authorization", self.left_out());
         text
@@ -240,7 +240,7 @@ mod tests {
             "| 2.0 | server | 2026-07-28 | 2 | 1 | 0 | 0 | 2 |\n| 1.0 | client | 2026-07-28 | 1 | 1 | 0 | 0 | 0 |\n",
             "## Suite 2.0\n\n### Server, 2026-07-28\n\n| scenario |",
             "| `ping` | 1 | 0 | 0 | 0 |\n| `skills` | 0 | 0 | 0 | 2 |\n\n## Suite 1.0\n\n### Client, 2026-07-28\n",
-            "## Warnings, and why they are none of ours\n\nNone.\n",
+            "## Warnings, explained\n\nNone.\n",
             "## Skipped by the suite\n\n- server 2026-07-28 skills, a, b: not declared\n",
             "## Left to authorization\n\n- 1.0, client: `auth/dpop`\n",
         ] {
