@@ -50,14 +50,14 @@ pub(crate) struct Counts {
     pub(crate) skipped: usize,
 }
 
-/// A warning that is no fault, and why.
+/// A warning or a skipped check that is no fault, and why.
 pub(crate) struct Explained {
     pub(crate) scenario: &'static str,
     pub(crate) check: &'static str,
     pub(crate) why: &'static str,
 }
 
-/// All warnings that are known and accepted. There are none.
+/// All warnings and skipped checks that are known and accepted.
 pub(crate) const EXPLAINED: &[Explained] = &[];
 
 impl Check {
@@ -99,11 +99,14 @@ impl Outcome {
     /// Everything for which the run fails, a line or more each.
     pub(crate) fn problems(&self, explained: &[Explained]) -> Vec<String> {
         let failures = self.with(Status::Failure).map(|check| format!("failed: {}: {}", check.id, check.message));
-        let warnings = self
-            .with(Status::Warning)
-            .filter(|check| self.explanation(check, explained).is_none())
-            .map(|check| format!("warning: {}: {}", check.id, check.message));
-        failures.chain(warnings).chain(self.trouble.clone()).collect()
+        let unexplained = |status, word: &'static str| {
+            let checks = self.with(status).filter(|check| self.explanation(check, explained).is_none());
+            checks.map(move |check| format!("{word}: {}: {}", check.id, check.message))
+        };
+        let warnings = unexplained(Status::Warning, "warning");
+        // A server that stops declaring an extension is skipped, and that must not go unseen.
+        let skipped = unexplained(Status::Skipped, "skipped");
+        failures.chain(warnings).chain(skipped).chain(self.trouble.clone()).collect()
     }
 }
 
@@ -197,21 +200,20 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_warning_is_a_problem_unless_it_is_explained() {
+    fn a_warning_or_a_skipped_check_is_a_problem_unless_it_is_explained() {
         let outcome = outcome(
             "tools-list",
             vec![
                 check("fine", Status::Success, ""),
                 check("order", Status::Warning, "differs"),
-                check("absent", Status::Skipped, ""),
+                check("absent", Status::Skipped, "not there"),
             ],
         );
         assert_eq!(outcome.counts(), Counts { passed: 1, failed: 0, warnings: 1, skipped: 1 });
-        assert_eq!(outcome.problems(&[]), ["warning: order: differs"]);
-        let explained = [Explained { scenario: "tools-list", check: "order", why: "so be it" }];
-        assert!(outcome.problems(&explained).is_empty());
-        let other = [Explained { scenario: "ping", check: "order", why: "so be it" }];
-        assert_eq!(outcome.problems(&other).len(), 1);
+        assert_eq!(outcome.problems(&[]), ["warning: order: differs", "skipped: absent: not there"]);
+        let explain = |scenario, check| Explained { scenario, check, why: "so be it" };
+        assert!(outcome.problems(&[explain("tools-list", "order"), explain("tools-list", "absent")]).is_empty());
+        assert_eq!(outcome.problems(&[explain("ping", "order"), explain("tools-list", "absent")]).len(), 1);
     }
 
     #[test]
