@@ -8,7 +8,7 @@ use turms_core::{ConnectError, Connector, Service};
 use turms_proto::session::{RequestOptions, VersionChoice};
 use turms_proto::types::{
     ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitParams, ElicitResult, Implementation,
-    LogMessage, LoggingLevel, ProgressParams,
+    LogMessage, LoggingLevel, ProgressParams, TASKS_EXTENSION,
 };
 use turms_proto::{Object, ProtocolVersion};
 
@@ -163,6 +163,13 @@ impl ClientBuilder {
     pub fn with_extension(mut self, extension: impl ClientExtension) -> Self {
         self.extensions.push(Arc::new(extension));
         self
+    }
+
+    /// Takes tasks: a server may go on with a call of a tool after it has answered, and the client asks from time to time what
+    /// has come of it. That is the tasks extension of 2026-07-28. [`Client::call_tool`] waits for the result as ever, and so it
+    /// does for tools of 2025-11-25 that only run as tasks and were listed before.
+    pub fn tasks(self) -> Self {
+        self.extension(TASKS_EXTENSION, Object::new())
     }
 
     /// Hears the server's log messages.

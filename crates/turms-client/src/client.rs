@@ -23,13 +23,13 @@ use crate::builder::ClientBuilder;
 use crate::cache::Key;
 use crate::error::{CallError, CallErrorKind};
 use crate::event::Events;
-use crate::job::{CallOptions, Engine, Job};
+use crate::job::{CallOptions, Engine, Job, Tasking};
 use crate::listen::Subscription;
 use crate::operation::Operation;
 use crate::page::{self, Items};
 use crate::roots::Roots;
 use crate::state::{PendingCall, Status};
-use crate::tool::leave_out_invalid;
+use crate::tool::{KnownTool, leave_out_invalid};
 
 /// A client: a typed face over a server, a pool of connections, or many servers at once. Clones are the same client; the
 /// connection ends when the last is dropped.
@@ -509,14 +509,8 @@ pub(crate) async fn check_output(
 ) -> Result<(), CallError> {
     let Some(tools) = client.engine.tools() else { return Ok(()) };
     let known = match tools.get(name) {
-        None if result.structured_content.is_some() => {
-            // What cannot be listed cannot be checked either.
-            let options = CallOptions { bypass_cache: true, on_progress: None, meta: None, ..options };
-            if page::all::<ListTools>(client.clone(), options, look_at_tools).await.is_ok() {
-                tools.learn_missing(name);
-            }
-            tools.get(name)
-        }
+        // What cannot be listed cannot be checked either.
+        None if result.structured_content.is_some() => known_tool(client, name, options).await,
         known => known,
     };
     let violations = known.map_or_else(Vec::new, |tool| tool.violations(name, result));
@@ -525,6 +519,20 @@ pub(crate) async fn check_output(
     }
     let subject = format!("{} {name:?}", CallTool::NAME);
     Err(CallError::answered(subject, CallErrorKind::Output(violations)))
+}
+
+/// What is known of a tool. One that was never listed is looked up.
+pub(crate) async fn known_tool(client: &Client, name: &str, options: CallOptions) -> Option<Arc<KnownTool>> {
+    let tools = client.engine.tools()?;
+    if let Some(known) = tools.get(name) {
+        return Some(known);
+    }
+    let task = Tasking::default();
+    let options = CallOptions { bypass_cache: true, on_progress: None, meta: None, task, ..options };
+    if page::all::<ListTools>(client.clone(), options, look_at_tools).await.is_ok() {
+        tools.learn_missing(name);
+    }
+    tools.get(name)
 }
 
 /// Reads a resource, or takes it from the cache if it may be.

@@ -7,11 +7,11 @@ use bytestring::ByteString;
 use serde::de::DeserializeOwned;
 use turms_core::{CallFuture, Context, NotifyFuture, Payload, Request, Service};
 use turms_proto::method::{Method, Notification as NotificationMethod};
-use turms_proto::revision::Translate;
+use turms_proto::revision::{Translate, task_of_core};
 use turms_proto::types::{
-    Acknowledged, CreateMessage, Elicit, ElicitationComplete, EmptyResult, InputRequest, ListRoots, Log, LogMessage,
-    LoggingLevel, Ping, Progress, ProgressParams, PromptListChanged, ResourceListChanged, ResourceUpdated,
-    ToolListChanged,
+    Acknowledged, CoreTaskStatus, CreateMessage, Elicit, ElicitationComplete, EmptyResult, InputRequest, ListRoots,
+    Log, LogMessage, LoggingLevel, Ping, Progress, ProgressParams, PromptListChanged, ResourceListChanged,
+    ResourceUpdated, Task, TaskChanged, ToolListChanged,
 };
 use turms_proto::{ErrorObject, Notification, ProtocolVersion, RawJson};
 
@@ -71,6 +71,10 @@ impl Ear {
             ElicitationComplete::NAME => match notification.params::<ElicitationComplete>() {
                 Ok(params) => Event::ElicitationComplete { id: params.elicitation_id },
                 Err(_) => Event::Other(Arc::new(notification)),
+            },
+            TaskChanged::NAME | CoreTaskStatus::NAME => match task_of(&notification) {
+                Some(task) => Event::TaskChanged(Arc::new(task)),
+                None => Event::Other(Arc::new(notification)),
             },
             Acknowledged::NAME => return,
             _ => {
@@ -167,6 +171,15 @@ impl Service for Ear {
 impl fmt::Debug for Ear {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ear").field("answers", &self.answers).finish_non_exhaustive()
+    }
+}
+
+/// The task that a notification tells of, as the extension has it.
+pub(crate) fn task_of(notification: &Notification) -> Option<Task> {
+    match &*notification.method {
+        TaskChanged::NAME => notification.params::<TaskChanged>().ok(),
+        CoreTaskStatus::NAME => Some(task_of_core(notification.params::<CoreTaskStatus>().ok()?, None)),
+        _ => None,
     }
 }
 

@@ -82,6 +82,23 @@ pub enum CallErrorKind {
     /// The server answered with a task, which was not asked for.
     #[error("the server made a task of the call, which this client did not offer")]
     UnexpectedTask,
+    /// The task of the call was given up at the server.
+    #[error("the task {id:?} was cancelled{}", because(.reason.as_deref()))]
+    TaskCancelled {
+        /// The task.
+        id: String,
+        /// What the server says about it.
+        reason: Option<String>,
+    },
+    /// The server does not know the task, or has forgotten it.
+    #[error("the server has no task {id:?}, or has it no more")]
+    TaskGone {
+        /// The task.
+        id: String,
+    },
+    /// The server did not declare that it can do this.
+    #[error("the server does not offer {0}")]
+    NotOffered(String),
     /// A pool has nobody who can take the call.
     #[error("no connection of the pool is available")]
     NoneAvailable,
@@ -251,8 +268,12 @@ impl CallError {
     pub fn into_wire(self) -> ErrorObject {
         match self.0.kind {
             CallErrorKind::Server(error) => error,
-            CallErrorKind::NoSuchServer => ErrorObject::invalid_params(self.to_string()),
-            CallErrorKind::NeedsOneServer => ErrorObject::new(ErrorCode::METHOD_NOT_FOUND, self.to_string()),
+            CallErrorKind::NoSuchServer | CallErrorKind::TaskGone { .. } => {
+                ErrorObject::invalid_params(self.to_string())
+            }
+            CallErrorKind::NeedsOneServer | CallErrorKind::NotOffered(_) => {
+                ErrorObject::new(ErrorCode::METHOD_NOT_FOUND, self.to_string())
+            }
             _ => ErrorObject::internal(self.to_string()),
         }
     }
@@ -293,6 +314,10 @@ impl std::error::Error for CallError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         std::error::Error::source(&self.0.kind)
     }
+}
+
+fn because(reason: Option<&str>) -> String {
+    reason.map(|reason| format!(": {reason}")).unwrap_or_default()
 }
 
 /// What failed at each server. There is no one source, so each is told with its own.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_core::Stream;
 use tokio::sync::mpsc;
 use turms_core::{ConnectError, Ended};
-use turms_proto::types::{LogMessage, ProgressParams};
+use turms_proto::types::{LogMessage, ProgressParams, Task};
 use turms_proto::{Notification, ProtocolVersion};
 
 /// Something that happened.
@@ -39,6 +39,9 @@ pub enum Event {
         /// The id that the question carried.
         id: String,
     },
+    /// A task stands otherwise than before. Servers of 2025-11-25 tell of it if they like; those of 2026-07-28 tell whoever
+    /// [listens](crate::Client::listen) to the task.
+    TaskChanged(Arc<Task>),
     /// A call is made again.
     Retrying {
         /// The call.

@@ -7,12 +7,12 @@ use std::time::Duration;
 use bytestring::ByteString;
 use turms_core::{BoxFuture, Payload};
 use turms_proto::method::Method;
-use turms_proto::revision::Translate;
+use turms_proto::revision::{Translate, task_of_core};
 use turms_proto::session::{Opened, RequestOptions, Stats};
 use turms_proto::types::{
-    CallTool, Complete, Discover, EmptyParams, EmptyResult, GetPrompt, InputRequired, ListPrompts,
-    ListResourceTemplates, ListResources, ListTools, LoggingLevel, Meta, MultiRound, Outcome, Ping, ProgressParams,
-    ReadResource, ResultType, SubscriptionFilter,
+    CallTool, Complete, Discover, EmptyParams, EmptyResult, GetCoreTaskResult, GetPrompt, GetTask, InputRequired,
+    ListCoreTasks, ListPrompts, ListResourceTemplates, ListResources, ListTools, LoggingLevel, Meta, MultiRound,
+    Outcome, Ping, ProgressParams, ReadResource, ResultType, SubscriptionFilter, Task, TaskSupport, UpdateTask,
 };
 use turms_proto::{Ability, DecodeError, EncodeError, Notification, Object, ProtocolVersion, RawJson};
 
@@ -26,6 +26,7 @@ use crate::pool::MemberId;
 use crate::roots::Roots;
 use crate::single::lock;
 use crate::state::{PendingCall, Status};
+use crate::task::Keeper;
 use crate::tool::KnownTools;
 
 /// What makes calls: one server, a pool, or many servers behind one face.
@@ -80,6 +81,18 @@ pub(crate) struct CallOptions {
     pub(crate) bypass_cache: bool,
     pub(crate) safe: Option<bool>,
     pub(crate) near: Option<Affinity>,
+    pub(crate) task: Tasking,
+}
+
+/// What is said of a call becoming a task.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tasking {
+    /// Whether the caller wants the task, and not what comes of it.
+    pub(crate) wanted: bool,
+    /// For how long the server is to keep it.
+    pub(crate) ttl: Option<Duration>,
+    /// Whether the tool runs as one, where that is known and the server's own client may not know it.
+    pub(crate) support: Option<TaskSupport>,
 }
 
 /// Keeps calls that belong together, such as those for the pages of a list, with one member of a pool.
@@ -140,6 +153,14 @@ pub(crate) struct Performed {
     pub(crate) payload: Payload,
     /// Whether it took answers of ours, so that others would not get the same.
     pub(crate) answered: bool,
+    /// Where its task is kept, if the caller wants that.
+    pub(crate) keeper: Option<Keeper>,
+}
+
+impl Performed {
+    pub(crate) fn new(payload: Payload) -> Self {
+        Self { payload, answered: false, keeper: None }
+    }
 }
 
 /// Reads an answer of a server of some revision.
@@ -149,7 +170,7 @@ pub(crate) type Decode = fn(Payload, ProtocolVersion) -> Result<Decoded, DecodeE
 pub(crate) enum Decoded {
     Complete(Payload),
     Input(Box<InputRequired>),
-    Task,
+    Task(Box<Task>),
 }
 
 /// Parameters that can be sent more than once.
@@ -222,6 +243,16 @@ impl Job {
         Self::with::<M>(params, options, decode_foreign::<M::Result>)
     }
 
+    /// A call about a task.
+    pub(crate) fn about_task<M: Method>(params: M::Params, id: &str, options: CallOptions, decode: Decode) -> Self
+    where
+        M::Params: Clone,
+    {
+        let mut job = Self::with::<M>(params, options, decode);
+        job.name = Some(id.into());
+        job
+    }
+
     fn with<M: Method>(params: M::Params, options: CallOptions, decode: Decode) -> Self
     where
         M::Params: Clone,
@@ -258,7 +289,12 @@ impl Job {
             | ListPrompts::NAME
             | ReadResource::NAME
             | GetPrompt::NAME
-            | Complete::NAME => true,
+            | Complete::NAME
+            | GetTask::NAME
+            // An answer that has arrived already is ignored (extension io.modelcontextprotocol/tasks, "Task Update Requests").
+            | UpdateTask::NAME
+            | GetCoreTaskResult::NAME
+            | ListCoreTasks::NAME => true,
             _ => false,
         }
     }
@@ -326,7 +362,13 @@ impl Whole for EmptyResult {
     }
 }
 
-fn decode_whole<R: Whole>(payload: Payload, from: ProtocolVersion) -> Result<Decoded, DecodeError> {
+impl Whole for turms_proto::types::ListTasksResult {
+    fn kind(&self) -> Option<&ResultType> {
+        None
+    }
+}
+
+pub(crate) fn decode_whole<R: Whole>(payload: Payload, from: ProtocolVersion) -> Result<Decoded, DecodeError> {
     let mut result: R = payload.take()?;
     match result.kind() {
         None | Some(ResultType::Complete) => {}
@@ -343,13 +385,13 @@ fn decode_outcome<T>(payload: Payload, from: ProtocolVersion) -> Result<Decoded,
 where
     T: MultiRound + serde::Serialize + Translate + Send + Sync + 'static,
 {
-    Ok(match payload.take::<Outcome<T>>()? {
-        Outcome::Complete(mut result) => {
-            result.raise(from);
-            Decoded::Complete(Payload::new(result))
-        }
+    let mut outcome = payload.take::<Outcome<T>>()?;
+    outcome.raise(from);
+    Ok(match outcome {
+        Outcome::Complete(result) => Decoded::Complete(Payload::new(result)),
         Outcome::InputRequired(round) => Decoded::Input(round),
-        _ => Decoded::Task,
+        Outcome::Task(task) => Decoded::Task(task),
+        _ => return Err(DecodeError::custom("a task of another revision")),
     })
 }
 
@@ -365,6 +407,26 @@ where
         }
         asked => Ok(asked),
     }
+}
+
+/// How a task stands, in the words of the extension. Only the answer that creates a task says by its kind that it is one.
+pub(crate) fn decode_task(payload: Payload, from: ProtocolVersion) -> Result<Decoded, DecodeError> {
+    let mut task = match from.has(Ability::CoreTasks) {
+        true => task_of_core(payload.take()?, None),
+        false => payload.take::<Task>()?,
+    };
+    task.result_type = None;
+    Ok(Decoded::Complete(Payload::new(task)))
+}
+
+/// What a task is told that it is given up by: nothing, or how it stands then.
+pub(crate) fn decode_cancelled(payload: Payload, from: ProtocolVersion) -> Result<Decoded, DecodeError> {
+    if from.has(Ability::CoreTasks) { decode_task(payload, from) } else { decode_whole::<EmptyResult>(payload, from) }
+}
+
+/// Whatever it is.
+pub(crate) fn decode_any(payload: Payload, _: ProtocolVersion) -> Result<Decoded, DecodeError> {
+    payload.into_raw().map(|raw| Decoded::Complete(Payload::raw(raw))).map_err(DecodeError::custom)
 }
 
 fn decode_raw(payload: Payload, _: ProtocolVersion) -> Result<Decoded, DecodeError> {

@@ -27,6 +27,7 @@ mod roots;
 mod single;
 mod state;
 mod supervision;
+mod task;
 mod tool;
 
 pub use self::answer::{Answers, Refusal};
@@ -50,6 +51,7 @@ pub use self::pool::{Lease, MemberId, MemberStats, Pool, PoolBuilder, PoolError,
 pub use self::roots::Roots;
 pub use self::state::{PendingCall, Status};
 pub use self::supervision::{Backoff, Breaker, HealthCheck, Retry, Supervision};
+pub use self::task::TaskHandle;
 
 pub use turms_core::transport::ChildCommand;
 pub use turms_core::{ConnectError, Ended, UrlTransport};

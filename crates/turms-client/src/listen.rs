@@ -18,16 +18,16 @@ use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::session::RequestOptions;
 use turms_proto::types::{
     Acknowledged, Listen, ListenParams, PromptListChanged, ResourceListChanged, ResourceUpdated, ServerCapabilities,
-    SubscriptionFilter, ToolListChanged,
+    SubscriptionFilter, TaskChanged, TaskStatus, ToolListChanged,
 };
 use turms_proto::{Ability, Notification};
 
-use crate::ear::Ear;
+use crate::ear::{Ear, task_of};
 use crate::error::{CallError, CallErrorKind, Delivery};
 use crate::event::{Event, Events};
 use crate::hearing::Deaf;
 use crate::job::{CallOptions, Engine as _};
-use crate::single::{LASTING, Live, Single, lock};
+use crate::single::{LASTING, Live, Single, declaring_tasks, lock};
 use crate::supervision::Backoff;
 
 /// Something that has changed at the server.
@@ -44,6 +44,13 @@ pub enum Change {
     Resource {
         /// Which; may lie within what is watched.
         uri: String,
+    },
+    /// A task. All that the server tells of it comes as an [event](Event::TaskChanged).
+    Task {
+        /// Which.
+        id: String,
+        /// How it stands now.
+        status: TaskStatus,
     },
 }
 
@@ -128,6 +135,9 @@ pub(crate) async fn listen(single: &Single, filter: SubscriptionFilter) -> Resul
     let ear = single.ear.clone();
     let tell = move |notification: Notification| {
         ear.forget(&notification);
+        if &*notification.method == TaskChanged::NAME {
+            ear.hear(notification.clone());
+        }
         if let Some(change) = change_of(&notification) {
             // Whoever does not read in time has to look anew anyway.
             let _ = sender.try_send(change);
@@ -168,6 +178,9 @@ async fn forward(mut events: Events, filter: SubscriptionFilter, sender: mpsc::S
             Event::ResourcesChanged if filter.resources_list_changed == Some(true) => Change::Resources,
             Event::ResourceUpdated { uri } if watched.uris.iter().any(|wanted| within(&uri, wanted)) => {
                 Change::Resource { uri }
+            }
+            Event::TaskChanged(task) if filter.task_ids.iter().flatten().any(|wanted| *wanted == task.task_id) => {
+                Change::Task { id: task.task_id.clone(), status: task.status }
             }
             _ => continue,
         };
@@ -344,6 +357,7 @@ fn honoured(wanted: &SubscriptionFilter, server: &ServerCapabilities) -> Subscri
     filter.prompts_list_changed.take_if(|_| !prompts);
     filter.resources_list_changed.take_if(|_| !resources);
     filter.resource_subscriptions.take_if(|_| !watches);
+    filter.task_ids.take_if(|_| server.tasks.is_none());
     filter
 }
 
@@ -469,8 +483,12 @@ async fn listen_once(
         }
     });
     let params = Payload::new(ListenParams::new(filter.clone()));
+    let meta = match filter.task_ids {
+        Some(_) => live.meta().map(declaring_tasks),
+        None => live.meta(),
+    };
     let request = Outgoing::new(ByteString::from_static(Listen::NAME), params)
-        .meta(live.meta())
+        .meta(meta)
         .options(RequestOptions::default().for_ever())
         .updates(updates as turms_core::Updates);
     let ended = live.channel().request(request).await;
@@ -483,6 +501,10 @@ fn change_of(notification: &Notification) -> Option<Change> {
         PromptListChanged::NAME => Change::Prompts,
         ResourceListChanged::NAME => Change::Resources,
         ResourceUpdated::NAME => Change::Resource { uri: notification.params::<ResourceUpdated>().ok()?.uri },
+        TaskChanged::NAME => {
+            let task = task_of(notification)?;
+            Change::Task { id: task.task_id, status: task.status }
+        }
         _ => return None,
     })
 }

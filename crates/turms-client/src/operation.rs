@@ -44,8 +44,12 @@ impl<T: 'static> Operation<T> {
         Self { client: client.clone(), options: CallOptions::default(), run }
     }
 
+    pub(crate) fn options_mut(&mut self) -> &mut CallOptions {
+        &mut self.options
+    }
+
     /// Waits so long for the answer, or since the last report of progress. Waiting for a connection that is being made anew,
-    /// each repetition, each round of questions and each page of a list count for themselves.
+    /// each repetition, each round of questions, each page of a list and each question after a task count for themselves.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = Timeout::After(timeout);
         self

@@ -9,8 +9,9 @@ use futures_core::Stream;
 use turms_core::BoxFuture;
 use turms_proto::method::Method;
 use turms_proto::types::{
-    Cursor, ListPrompts, ListPromptsResult, ListResourceTemplates, ListResourceTemplatesResult, ListResources,
-    ListResourcesResult, ListTools, ListToolsResult, PaginatedParams, Prompt, Resource, ResourceTemplate, Tool,
+    CoreTask, Cursor, ListCoreTasks, ListPrompts, ListPromptsResult, ListResourceTemplates,
+    ListResourceTemplatesResult, ListResources, ListResourcesResult, ListTasksResult, ListTools, ListToolsResult,
+    PaginatedParams, Prompt, Resource, ResourceTemplate, Tool,
 };
 
 use crate::cache::Key;
@@ -52,6 +53,18 @@ list!(
     ListResourceTemplates: ListResourceTemplatesResult.resource_templates of ResourceTemplate,
     ListPrompts: ListPromptsResult.prompts of Prompt,
 );
+
+impl List for ListCoreTasks {
+    type Item = CoreTask;
+
+    fn take(page: &mut ListTasksResult) -> (Vec<CoreTask>, Option<Cursor>) {
+        (std::mem::take(&mut page.tasks), page.next_cursor.take())
+    }
+
+    fn ttl(_: &ListTasksResult) -> i64 {
+        0
+    }
+}
 
 /// One page, from the cache if it may be.
 pub(crate) async fn page<L: List>(

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use turms_core::schema::Validator;
 use turms_proto::header::ParamHeaders;
-use turms_proto::types::{Tool, ToolResult};
+use turms_proto::types::{TaskSupport, Tool, ToolResult};
 use turms_proto::{Object, RawJson};
 
 /// The tools that were listed last.
@@ -15,6 +15,8 @@ pub(crate) struct KnownTools(Mutex<HashMap<String, Arc<KnownTool>>>);
 #[derive(Debug)]
 pub(crate) struct KnownTool {
     safe: bool,
+    /// Whether it runs as a task; `None` if it is not in the list.
+    tasks: Option<TaskSupport>,
     output: Option<Object>,
     /// Made when it is first needed; `None` in it if the schema cannot be used.
     validator: OnceLock<Option<Validator>>,
@@ -30,7 +32,9 @@ impl KnownTools {
             if known.len() < Self::CAPACITY || known.contains_key(&tool.name) {
                 let safe = tool.annotations.as_ref().is_some_and(|annotations| annotations.is_safe_to_repeat());
                 let output = tool.output_schema.clone();
-                let known_tool = KnownTool { safe, output, validator: OnceLock::new() };
+                let tasks = tool.execution.as_ref().and_then(|execution| execution.task_support.clone());
+                let tasks = Some(tasks.unwrap_or(TaskSupport::Forbidden));
+                let known_tool = KnownTool { safe, tasks, output, validator: OnceLock::new() };
                 known.insert(tool.name.clone(), Arc::new(known_tool));
             }
         }
@@ -38,7 +42,10 @@ impl KnownTools {
 
     /// Takes note that a tool is not in the list, so that it is not looked for again.
     pub(crate) fn learn_missing(&self, name: &str) {
-        let unknown = || Arc::new(KnownTool { safe: false, output: None, validator: OnceLock::new() });
+        let unknown = || {
+            let validator = OnceLock::new();
+            Arc::new(KnownTool { safe: false, tasks: None, output: None, validator })
+        };
         let mut known = self.known();
         if known.len() < Self::CAPACITY {
             known.entry(name.to_owned()).or_insert_with(unknown);
@@ -62,6 +69,11 @@ impl KnownTool {
     /// Whether a call may be repeated.
     pub(crate) fn is_safe_to_repeat(&self) -> bool {
         self.safe
+    }
+
+    /// Whether it runs as a task (2025-11-25), if that is known.
+    pub(crate) fn task_support(&self) -> Option<&TaskSupport> {
+        self.tasks.as_ref()
     }
 
     /// What is wrong with a result by the schema that the tool declares; empty if nothing is. A failure needs no output.

@@ -1,7 +1,7 @@
 //! What many servers are as one.
 
 use turms_proto::session::{Dialect, Opened, Stats};
-use turms_proto::types::{DiscoverResult, ListCapability, ResourcesCapability, ServerCapabilities};
+use turms_proto::types::{DiscoverResult, ListCapability, ResourcesCapability, ServerCapabilities, TASKS_EXTENSION};
 use turms_proto::{Object, ProtocolVersion};
 
 use super::many::Many;
@@ -37,6 +37,7 @@ impl Many {
 fn unite(all: &mut ServerCapabilities, one: &ServerCapabilities) {
     unite_objects(&mut all.experimental, one.experimental.as_ref());
     unite_objects(&mut all.extensions, one.extensions.as_ref());
+    all.extensions.iter_mut().for_each(|extensions| drop(extensions.remove(TASKS_EXTENSION)));
     unite_objects(&mut all.logging, one.logging.as_ref());
     unite_objects(&mut all.completions, one.completions.as_ref());
     unite_lists(&mut all.tools, one.tools.as_ref());
@@ -102,7 +103,7 @@ mod tests {
         let other = ServerCapabilities::new()
             .tools(ListCapability::new().list_changed(true))
             .resources(ResourcesCapability::new().subscribe(true))
-            .extensions(Object::parse(r#"{"a":{"by":2},"c":{}}"#).unwrap());
+            .extensions(Object::parse(r#"{"a":{"by":2},"c":{},"io.modelcontextprotocol/tasks":{}}"#).unwrap());
         let mut all = ServerCapabilities::new();
         unite(&mut all, &one);
         unite(&mut all, &other);

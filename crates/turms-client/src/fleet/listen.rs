@@ -14,7 +14,7 @@ use super::event::News;
 use super::many::Many;
 use super::roster::Seat;
 use super::route::Home;
-use crate::error::CallError;
+use crate::error::{CallError, CallErrorKind};
 use crate::event::Event;
 use crate::job::CallOptions;
 use crate::listen::{Change, Subscription};
@@ -27,6 +27,9 @@ pub(super) async fn listen(
     filter: SubscriptionFilter,
     options: CallOptions,
 ) -> Result<Subscription, CallError> {
+    if filter.task_ids.is_some() {
+        return Err(CallError::not_sent(Listen::NAME, CallErrorKind::NeedsOneServer));
+    }
     // First of all, so that nobody who comes in between is missed.
     let news = lock(&many.roster).watch();
     let lists = lists_of(&filter);

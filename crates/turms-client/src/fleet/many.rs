@@ -35,6 +35,7 @@ use crate::pending::PendingCalls;
 use crate::roots::Roots;
 use crate::single::lock;
 use crate::state::{PendingCall, Status};
+use crate::task::learn_whether_task;
 use crate::tool::KnownTools;
 
 /// A client's way to many servers.
@@ -124,7 +125,13 @@ impl Many {
         let mut params: P = params_of(&job)?;
         let (client, own) = self.owner(kind, params.name(), job.options.timeout).await?;
         params.name().clone_from(&own);
+        if job.options.task.wanted {
+            learn_whether_task(&client, &own, &job.options).await;
+        }
         let mut performed = forward(&client, &job, params, Some(own.clone())).await?;
+        if let Some(keeper) = &mut performed.keeper {
+            keeper.tool.get_or_insert_with(|| (client.clone(), own.clone()));
+        }
         if checks == Checks::Output
             && let Some(result) = performed.payload.get_mut::<ToolResult>()
         {
@@ -416,8 +423,8 @@ where
 pub(super) fn finish(job: &Job, answer: Payload) -> Result<Performed, CallError> {
     let error = |kind| CallError::answered(job.subject(), kind);
     match (job.decode)(answer, ProtocolVersion::LATEST) {
-        Ok(Decoded::Complete(payload)) => Ok(Performed { payload, answered: false }),
-        Ok(Decoded::Input(_) | Decoded::Task) => Err(error(CallErrorKind::UnexpectedTask)),
+        Ok(Decoded::Complete(payload)) => Ok(Performed::new(payload)),
+        Ok(Decoded::Input(_) | Decoded::Task(_)) => Err(error(CallErrorKind::UnexpectedTask)),
         Err(problem) => Err(error(CallErrorKind::Invalid(problem))),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use turms_core::{BoxFuture, join_all};
 use turms_proto::method::Method as _;
 use turms_proto::session::{Opened, RequestOptions, Stats};
-use turms_proto::types::{LoggingLevel, SetLevel, SubscriptionFilter};
+use turms_proto::types::{CallTool, LoggingLevel, SetLevel, SubscriptionFilter};
 use turms_proto::{Ability, Notification};
 
 use super::member::{Member, Turn};
@@ -23,7 +23,11 @@ use crate::tool::KnownTools;
 
 impl Shared {
     /// Makes a call with one member after the other, until it may not be made again.
-    async fn make(&self, job: Job, mut tour: Tour, mut first: Option<Turn>) -> Result<Performed, CallError> {
+    async fn make(&self, mut job: Job, mut tour: Tour, mut first: Option<Turn>) -> Result<Performed, CallError> {
+        if &*job.method == CallTool::NAME {
+            let known = job.name.as_deref().and_then(|name| self.tools.get(name));
+            job.options.task.support = known.and_then(|tool| tool.task_support().cloned());
+        }
         loop {
             let turn = match first.take() {
                 Some(turn) => turn,

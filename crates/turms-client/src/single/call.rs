@@ -10,10 +10,11 @@ use turms_core::{Connector, Outgoing, Payload, PeerError, Update, Updates, join_
 use turms_proto::method::Method;
 use turms_proto::revision::{method_info, raise_url_elicitation};
 use turms_proto::session::{RequestError, RequestOptions};
-use turms_proto::types::{CallTool, Discover, DiscoverResult, EmptyParams, InputRequired, Ping};
+use turms_proto::types::{CallTool, Discover, DiscoverResult, EmptyParams, InputRequests, InputRequired, Ping};
 use turms_proto::{Ability, Notification, Object, RawJson};
 
 use super::connection::{LAST_WORDS, closed};
+use super::task::{declaring_tasks, is_about_tasks};
 use super::{Live, Single, lock};
 use crate::error::{CallError, CallErrorKind, Delivery};
 use crate::event::{BreakerState, Event, Events};
@@ -138,8 +139,13 @@ impl Single {
             // That a page was visited may be told together with the error that wants it.
             let events = visits.then(|| self.ear.events.subscribe());
             params = match self.exchange(live, job, params).await {
-                Ok(Decoded::Complete(payload)) => return Ok(Performed { payload, answered: round > 0 }),
-                Ok(Decoded::Task) => {
+                Ok(Decoded::Complete(payload)) => {
+                    return Ok(Performed { answered: round > 0, ..Performed::new(payload) });
+                }
+                Ok(Decoded::Task(task)) if self.offered_task(job) => {
+                    return Ok(Performed { answered: round > 0, ..Performed::new(Payload::new(*task)) });
+                }
+                Ok(Decoded::Task(_)) => {
                     return Err(CallError::answered(job.subject(), CallErrorKind::UnexpectedTask));
                 }
                 // Nobody is asked for what would not be sent any more.
@@ -158,28 +164,12 @@ impl Single {
     /// Answers everything that a round asks, and makes of it the parameters of the next.
     async fn answer(&self, job: &Job, required: InputRequired, round: usize) -> Result<Payload, CallError> {
         let questions = required.input_requests.unwrap_or_default();
-        if questions.len() > MOST_QUESTIONS {
-            let reason = format!("{} more at once, where {MOST_QUESTIONS} are answered", questions.len() - 1);
-            let method = questions.values().next().map(|question| question.method()).unwrap_or_default().to_owned();
-            return Err(CallError::answered(job.subject(), CallErrorKind::Question { method, reason }));
-        }
         if questions.is_empty() {
             // "Come back later" means later.
             let pause = Duration::from_millis(50).saturating_mul(1 << round.min(6));
             tokio::time::sleep(pause).await;
         }
-        let answers = questions.into_iter().map(|(key, question)| {
-            let answering = self.ear.answers.clone();
-            async move { (key, answering.answer(question).await) }
-        });
-        let mut responses = Object::new();
-        for (key, answer) in join_all(answers.collect()).await {
-            let answer = answer.map_err(|none| {
-                let kind = CallErrorKind::Question { method: none.method().into(), reason: none.reason() };
-                CallError::answered(job.subject(), kind)
-            })?;
-            responses.insert_raw(&key, &answer);
-        }
+        let responses = self.responses(&job.subject(), questions).await?;
         let unwritable = |error: turms_proto::EncodeError| {
             CallError::not_sent(job.subject(), CallErrorKind::Unwritable(error.to_string()))
         };
@@ -192,6 +182,29 @@ impl Single {
             }
         }
         Ok(Payload::raw(params.into()))
+    }
+
+    /// The answers to questions, all or none.
+    pub(super) async fn responses(&self, subject: &str, questions: InputRequests) -> Result<Object, CallError> {
+        let unanswered = |method: &str, reason| {
+            let kind = CallErrorKind::Question { method: method.to_owned(), reason };
+            CallError::answered(subject, kind)
+        };
+        if questions.len() > MOST_QUESTIONS {
+            let reason = format!("{} more at once, where {MOST_QUESTIONS} are answered", questions.len() - 1);
+            let method = questions.values().next().map(|question| question.method()).unwrap_or_default();
+            return Err(unanswered(method, reason));
+        }
+        let answers = questions.into_iter().map(|(key, question)| {
+            let answering = self.ear.answers.clone();
+            async move { (key, answering.answer(question).await) }
+        });
+        let mut responses = Object::new();
+        for (key, answer) in join_all(answers.collect()).await {
+            let answer = answer.map_err(|none| unanswered(none.method(), none.reason()))?;
+            responses.insert_raw(&key, &answer);
+        }
+        Ok(responses)
     }
 
     /// A server of 2025-11-25 may want pages to be visited before it does what it is asked. Any other error stays one.
@@ -307,12 +320,16 @@ impl Single {
             let what = job.method.to_string();
             return Err(CallError::not_sent(job.subject(), CallErrorKind::NotInRevision { what, version }));
         }
+        self.ask_for_task(live, job, &mut params);
         if !version.has(Ability::Stateless) {
             params
                 .lower_params(&job.method, version)
                 .map_err(|error| CallError::not_sent(job.subject(), CallErrorKind::Unwritable(error.to_string())))?;
         }
         let mut meta = lock(&live.meta).clone();
+        if job.options.task.wanted || is_about_tasks(&job.method) {
+            meta = meta.map(declaring_tasks);
+        }
         if let Some(own) = &job.options.meta {
             meta.get_or_insert_default().extend(own);
         }

@@ -2,6 +2,7 @@
 
 mod call;
 mod connection;
+mod task;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -21,6 +22,7 @@ use turms_proto::{Ability, ErrorObject, Notification, ProtocolVersion};
 
 use self::call::read;
 use self::connection::supervision;
+pub(crate) use self::task::{Running, declaring_tasks, get_task, gone};
 use crate::cache::Cache;
 use crate::ear::Ear;
 use crate::error::{CallError, CallErrorKind, Delivery};
@@ -173,7 +175,8 @@ impl Engine for Single {
     fn perform(&self, job: Job) -> BoxFuture<'_, Result<Performed, CallError>> {
         Box::pin(async move {
             let cancel = job.options.cancel.clone();
-            self.pending.track(&job, cancel, self.attempt(&job)).await
+            let call = async { self.follow(&job, self.attempt(&job).await?).await };
+            self.pending.track(&job, cancel, call).await
         })
     }
 
@@ -212,7 +215,7 @@ impl Engine for Single {
                         return Err(CallError::new(job.subject(), kind, delivery));
                     }
                     match read(&live, job, answer.map_err(|error| CallError::of_peer(job.subject(), error))?)? {
-                        Decoded::Complete(payload) => Ok(Performed { payload, answered: false }),
+                        Decoded::Complete(payload) => Ok(Performed::new(payload)),
                         _ => Err(CallError::answered(job.subject(), CallErrorKind::UnexpectedTask)),
                     }
                 })

@@ -2,7 +2,7 @@
 
 use super::{Ability, ProtocolVersion, Translate};
 use crate::Object;
-use crate::types::{ClientCapabilities, ClientCapability, ServerCapabilities};
+use crate::types::{ClientCapabilities, ClientCapability, ServerCapabilities, TASKS_EXTENSION};
 
 impl Translate for ClientCapabilities {
     fn lower(&mut self, to: ProtocolVersion) {
@@ -10,12 +10,21 @@ impl Translate for ClientCapabilities {
         if !to.has(Ability::UrlElicitation) && !self.supports(ClientCapability::FormElicitation) {
             self.elicitation = None;
         }
+        // The tasks of 2025-11-25 are others, and declared elsewhere.
+        if !to.has(Ability::TasksExtension) {
+            self.extensions = self.extensions.take().map(without_tasks).filter(|others| !others.is_empty());
+        }
         self.lower_members(to);
     }
 
     fn raise(&mut self, from: ProtocolVersion) {
         self.raise_members(from);
     }
+}
+
+fn without_tasks(mut extensions: Object) -> Object {
+    extensions.remove(TASKS_EXTENSION);
+    extensions
 }
 
 impl Translate for ServerCapabilities {
@@ -42,6 +51,16 @@ mod tests {
         let mut client: ClientCapabilities = crate::decode(r#"{"elicitation":{"url":{}}}"#).unwrap();
         client.lower(ProtocolVersion::V2025_06_18);
         assert!(!client.supports(ClientCapability::FormElicitation));
+    }
+
+    #[test]
+    fn the_tasks_extension_means_nothing_to_earlier_revisions() {
+        let text = r#"{"extensions":{"a.b/c":{},"io.modelcontextprotocol/tasks":{}}}"#;
+        let mut client: ClientCapabilities = crate::decode(text).unwrap();
+        client.lower(ProtocolVersion::V2026_07_28);
+        assert!(client.supports(ClientCapability::Extension(TASKS_EXTENSION)));
+        client.lower(ProtocolVersion::V2025_11_25);
+        assert_eq!(serde_json::to_string(&client).unwrap(), r#"{"extensions":{"a.b/c":{}}}"#);
     }
 
     #[test]

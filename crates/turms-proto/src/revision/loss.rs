@@ -63,6 +63,7 @@ pub const LOSSES: &[Loss] = &[
         Span::until(V2025_11_25),
         "cannot be expressed: the questions become requests by the server",
     ),
+    loss("the tasks extension, declared by a client", Span::until(V2025_11_25), "nothing"),
     loss("a created task", Span::only(V2025_11_25), "a task object within the result; raised back"),
     loss(
         "the task keys of 2025-11-25 in _meta",

@@ -135,6 +135,15 @@ object! {
     }
 }
 
+impl ServerTasksCapability {
+    /// Whether calls of tools can be run as tasks.
+    #[must_use]
+    pub fn runs_tools(&self) -> bool {
+        let tools = self.requests.as_ref().and_then(|requests| requests.get("tools"));
+        tools.is_some_and(|tools| tools.member("call").is_some())
+    }
+}
+
 /// One thing that a client may be able to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -352,6 +361,13 @@ mod tests {
         assert!(!client.supports(ClientCapability::UrlElicitation));
         let client: ClientCapabilities = crate::decode(r#"{"elicitation":{"url":{}}}"#).unwrap();
         assert!(!client.supports(ClientCapability::FormElicitation));
+    }
+
+    #[test]
+    fn a_server_says_whether_tools_run_as_tasks() {
+        let runs = |text| crate::decode::<ServerTasksCapability>(text).unwrap().runs_tools();
+        assert!(runs(r#"{"requests":{"tools":{"call":{}}}}"#));
+        assert!(!runs(r#"{"list":{},"requests":{"tools":{}}}"#));
     }
 
     #[test]

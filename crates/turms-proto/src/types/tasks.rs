@@ -5,7 +5,7 @@ use crate::method::{method, notification};
 use crate::object::{object, string_enum};
 use crate::types::{Cursor, EmptyResult, InputRequests, InputResponses, Meta, PaginatedParams, ResultType};
 
-/// The extension that has tasks since 2026-07-28.
+/// The id of the tasks extension (since 2026-07-28). It has no settings.
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 string_enum! {
