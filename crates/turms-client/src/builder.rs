@@ -102,7 +102,7 @@ impl ClientBuilder {
         self
     }
 
-    /// How often a server may ask for input before it answers a call; 10 times unless said otherwise.
+    /// How often a server may ask for input before it answers a call, or in the life of a task; 10 times unless said otherwise.
     pub fn max_rounds(mut self, rounds: usize) -> Self {
         self.settings.max_rounds = rounds;
         self

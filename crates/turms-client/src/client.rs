@@ -28,6 +28,7 @@ use crate::listen::Subscription;
 use crate::operation::Operation;
 use crate::page::{self, Items};
 use crate::roots::Roots;
+use crate::single::declares_tasks;
 use crate::state::{PendingCall, Status};
 use crate::tool::{KnownTool, leave_out_invalid};
 
@@ -165,6 +166,10 @@ impl Client {
     ///
     /// What the server asks in between is answered by the client's [answers](crate::Answers). Structured output is held
     /// against the schema that the tool declares. A tool that failed is a result: see [`ToolResult::failed`].
+    ///
+    /// If the client [takes tasks](ClientBuilder::tasks) and the server makes one of the call, the result of the task is waited
+    /// for. The timeout then counts for each time that the server is asked how it stands, progress is told until the task
+    /// exists, and giving up the call gives up the task.
     pub fn call_tool(&self, name: impl Into<String>, arguments: impl Serialize) -> Operation<ToolResult> {
         let (name, arguments) = (name.into(), Arguments::of(&arguments));
         Operation::new(self, move |client, options| call_tool(client, name, arguments, options))
@@ -387,12 +392,14 @@ impl Service for Client {
     fn call(&self, request: Request, cx: Context) -> CallFuture {
         let client = self.clone();
         let meta = cx.meta().map(forwarded).filter(|meta| !meta.is_empty());
+        // What becomes a task here is a task for whoever asks, too.
+        let task = Tasking { refused: !cx.meta().is_some_and(declares_tasks), ..Tasking::default() };
         CallFuture::later(async move {
             let params = request
                 .params
                 .into_raw()
                 .map_err(|error| ErrorObject::internal(format!("the parameters cannot be written as JSON: {error}")))?;
-            let options = CallOptions { meta, ..CallOptions::default() };
+            let options = CallOptions { meta, task, ..CallOptions::default() };
             let job = Job::raw(request.method, without_own_meta(params), options);
             let method = job.method.clone();
             let performed = client.engine.perform(job).await.map_err(CallError::into_wire)?;

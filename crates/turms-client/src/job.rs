@@ -89,6 +89,8 @@ pub(crate) struct CallOptions {
 pub(crate) struct Tasking {
     /// Whether the caller wants the task, and not what comes of it.
     pub(crate) wanted: bool,
+    /// Whether the caller could not do anything with one.
+    pub(crate) refused: bool,
     /// For how long the server is to keep it.
     pub(crate) ttl: Option<Duration>,
     /// Whether the tool runs as one, where that is known and the server's own client may not know it.

@@ -14,7 +14,7 @@ use turms_proto::types::{CallTool, Discover, DiscoverResult, EmptyParams, InputR
 use turms_proto::{Ability, Notification, Object, RawJson};
 
 use super::connection::{LAST_WORDS, closed};
-use super::task::{declaring_tasks, is_about_tasks};
+use super::task::{declaring_tasks, is_about_tasks, renouncing_tasks};
 use super::{Live, Single, lock};
 use crate::error::{CallError, CallErrorKind, Delivery};
 use crate::event::{BreakerState, Event, Events};
@@ -329,6 +329,8 @@ impl Single {
         let mut meta = lock(&live.meta).clone();
         if job.options.task.wanted || is_about_tasks(&job.method) {
             meta = meta.map(declaring_tasks);
+        } else if job.options.task.refused {
+            meta = meta.map(renouncing_tasks);
         }
         if let Some(own) = &job.options.meta {
             meta.get_or_insert_default().extend(own);

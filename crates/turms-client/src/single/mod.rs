@@ -22,7 +22,7 @@ use turms_proto::{Ability, ErrorObject, Notification, ProtocolVersion};
 
 use self::call::read;
 use self::connection::supervision;
-pub(crate) use self::task::{Running, declaring_tasks, get_task, gone};
+pub(crate) use self::task::{Running, declares_tasks, declaring_tasks, get_task, gone};
 use crate::cache::Cache;
 use crate::ear::Ear;
 use crate::error::{CallError, CallErrorKind, Delivery};

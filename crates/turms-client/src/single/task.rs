@@ -236,8 +236,8 @@ impl Wait<'_> {
             return Err(CallError::answered(self.subject, kind));
         }
         match (task.result, task.error) {
-            (Some(result), _) => match result.decode::<Outcome<ToolResult>>().map_err(invalid)? {
-                Outcome::Complete(result) => Ok(result),
+            (Some(result), _) => match result.decode().map_err(|error| invalid(error.within("result")))? {
+                Outcome::<ToolResult>::Complete(result) => Ok(result),
                 _ => Err(invalid(DecodeError::custom("the result of a task is none of a tool"))),
             },
             (None, Some(error)) => Err(CallError::server(self.subject, error)),
@@ -376,14 +376,36 @@ pub(super) fn is_about_tasks(method: &str) -> bool {
     matches!(method, GetTask::NAME | UpdateTask::NAME | CancelTask::NAME)
 }
 
+/// Whether what a request says for itself declares the extension.
+pub(crate) fn declares_tasks(meta: &Meta) -> bool {
+    declared_by(meta).supports(ClientCapability::Extension(TASKS_EXTENSION))
+}
+
 /// Declares the extension in what a request says for itself.
-pub(crate) fn declaring_tasks(mut meta: Meta) -> Meta {
-    let declared = meta.get_as::<ClientCapabilities>(key::CLIENT_CAPABILITIES).and_then(Result::ok);
-    let declared = declared.unwrap_or_default();
-    if !declared.supports(ClientCapability::Extension(TASKS_EXTENSION)) {
-        let declared = declared.with_extension(TASKS_EXTENSION, Object::new());
-        // Capabilities are made of JSON.
-        let _ = meta.insert(key::CLIENT_CAPABILITIES, &declared);
+pub(crate) fn declaring_tasks(meta: Meta) -> Meta {
+    if declares_tasks(&meta) {
+        return meta;
     }
+    let declared = declared_by(&meta).with_extension(TASKS_EXTENSION, Object::new());
+    declaring(meta, &declared)
+}
+
+/// Does not declare it, whatever the client usually does.
+pub(super) fn renouncing_tasks(meta: Meta) -> Meta {
+    if !declares_tasks(&meta) {
+        return meta;
+    }
+    let mut declared = declared_by(&meta);
+    declared.extensions.iter_mut().for_each(|extensions| drop(extensions.remove(TASKS_EXTENSION)));
+    declaring(meta, &declared)
+}
+
+fn declared_by(meta: &Meta) -> ClientCapabilities {
+    meta.get_as(key::CLIENT_CAPABILITIES).and_then(Result::ok).unwrap_or_default()
+}
+
+fn declaring(mut meta: Meta, capabilities: &ClientCapabilities) -> Meta {
+    // They are made of JSON.
+    let _ = meta.insert(key::CLIENT_CAPABILITIES, capabilities);
     meta
 }
