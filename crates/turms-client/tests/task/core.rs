@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use turms_client::{CallErrorKind, Change, Client, ClientBuilder, Event, TaskHandle};
+use turms_client::{CallErrorKind, Change, Client, ClientBuilder, Event, Pool, TaskHandle};
 use turms_proto::types::{SubscriptionFilter, TaskStatus};
 
 use crate::peer::*;
@@ -169,6 +169,21 @@ async fn a_tool_that_only_runs_as_a_task_does_so_for_a_client_that_takes_tasks()
         }
         assert_eq!(calling.await.unwrap().unwrap().text(), "done");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_pool_knows_of_a_tool_its_members_know() {
+    let (member, mut peer) = connected(nobody().tasks()).await;
+    let pool = Pool::builder().client(member).without_health_check().build().await.unwrap();
+    let client = pool.client();
+    tokio::join!(client.list_tools().into_future(), peer.list(tool("required"))).0.unwrap();
+    let calling = tokio::spawn(client.call_tool("work", ()).into_future());
+    let call = peer.expect("tools/call").await;
+    assert!(call["params"].get("task").is_some(), "{call}");
+    peer.answer(&call, json!({ "task": core("working") })).await;
+    peer.told(core("cancelled")).await;
+    let error = calling.await.unwrap().unwrap_err();
+    assert!(matches!(error.kind(), CallErrorKind::TaskCancelled { .. }), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
