@@ -43,5 +43,7 @@ mod resources;
 mod rounds;
 #[path = "behaviour/state.rs"]
 mod state;
+#[path = "behaviour/tasks.rs"]
+mod tasks;
 #[path = "behaviour/tools.rs"]
 mod tools;
