@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use turms_proto::method::Method;
-use turms_proto::types::{ListPrompts, ListResourceTemplates, ListResources, ListTools, ReadResource};
+use turms_proto::types::{ListPrompts, ListResourceTemplates, ListResources, ListSkills, ListTools, ReadResource};
 
 /// Answers of one server, for as long as it allows.
 ///
@@ -54,7 +54,10 @@ impl Changed<'_> {
         match self {
             Self::Tools => key.method == ListTools::NAME,
             Self::Prompts => key.method == ListPrompts::NAME,
-            Self::Resources => key.method == ListResources::NAME || key.method == ListResourceTemplates::NAME,
+            // The skills of a server are resources as well.
+            Self::Resources => {
+                [ListResources::NAME, ListResourceTemplates::NAME, ListSkills::NAME].contains(&key.method)
+            }
             // What is told may be a part of what was read.
             Self::Resource(uri) => key.method == ReadResource::NAME && crate::listen::is_within(uri, &key.subject),
             Self::Everything => true,

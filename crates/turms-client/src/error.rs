@@ -65,6 +65,12 @@ pub enum CallErrorKind {
     /// The tool's structured output does not fit the schema that it declares.
     #[error("the structured output does not fit the schema that the tool declares: {}", .0.join("; "))]
     Output(Vec<String>),
+    /// What was read is not what the skill's entry says, so it is not handed out.
+    #[error("it does not fit the entry of the skill: {0}")]
+    Unverified(String),
+    /// The server does not say that its directories can be read.
+    #[error("the server does not declare directoryRead, so its directories cannot be read")]
+    NoDirectories,
     /// The server asked something that this client cannot or will not answer.
     #[error("the server asked {method:?}, and {reason}")]
     Question {

@@ -10,9 +10,10 @@ use turms_proto::method::Method;
 use turms_proto::revision::{Translate, task_of_core};
 use turms_proto::session::{Opened, RequestOptions, Stats};
 use turms_proto::types::{
-    CallTool, Complete, Discover, EmptyParams, EmptyResult, GetCoreTaskResult, GetPrompt, GetTask, InputRequired,
-    ListCoreTasks, ListPrompts, ListResourceTemplates, ListResources, ListTools, LoggingLevel, Meta, MultiRound,
-    Outcome, Ping, ProgressParams, ReadResource, ResultType, SubscriptionFilter, Task, TaskSupport, UpdateTask,
+    CallTool, Complete, Discover, EmptyParams, EmptyResult, GetCoreTaskResult, GetPrompt, GetSkill, GetTask,
+    InputRequired, ListCoreTasks, ListPrompts, ListResourceTemplates, ListResources, ListSkills, ListTools,
+    LoggingLevel, Meta, MultiRound, Outcome, Ping, ProgressParams, ReadDirectory, ReadResource, ResultType,
+    SubscriptionFilter, Task, TaskSupport, UpdateTask,
 };
 use turms_proto::{Ability, DecodeError, EncodeError, Notification, Object, ProtocolVersion, RawJson};
 
@@ -296,7 +297,10 @@ impl Job {
             // An answer that has arrived already is ignored (extension io.modelcontextprotocol/tasks, "Task Update Requests").
             | UpdateTask::NAME
             | GetCoreTaskResult::NAME
-            | ListCoreTasks::NAME => true,
+            | ListCoreTasks::NAME
+            | ListSkills::NAME
+            | GetSkill::NAME
+            | ReadDirectory::NAME => true,
             _ => false,
         }
     }
@@ -355,7 +359,10 @@ whole!(
     ListResourceTemplatesResult,
     ListPromptsResult,
     CompleteResult,
-    DiscoverResult
+    DiscoverResult,
+    ListSkillsResult,
+    GetSkillResult,
+    ReadDirectoryResult
 );
 
 impl Whole for EmptyResult {

@@ -25,6 +25,8 @@ mod pending;
 mod pool;
 mod roots;
 mod single;
+#[cfg(feature = "skills")]
+mod skill;
 mod state;
 mod supervision;
 mod task;

@@ -10,8 +10,8 @@ use turms_core::BoxFuture;
 use turms_proto::method::Method;
 use turms_proto::types::{
     CoreTask, Cursor, ListCoreTasks, ListPrompts, ListPromptsResult, ListResourceTemplates,
-    ListResourceTemplatesResult, ListResources, ListResourcesResult, ListTasksResult, ListTools, ListToolsResult,
-    PaginatedParams, Prompt, Resource, ResourceTemplate, Tool,
+    ListResourceTemplatesResult, ListResources, ListResourcesResult, ListSkills, ListSkillsResult, ListTasksResult,
+    ListTools, ListToolsResult, PaginatedParams, Prompt, Resource, ResourceTemplate, Skill, Tool,
 };
 
 use crate::cache::Key;
@@ -52,6 +52,7 @@ list!(
     ListResources: ListResourcesResult.resources of Resource,
     ListResourceTemplates: ListResourceTemplatesResult.resource_templates of ResourceTemplate,
     ListPrompts: ListPromptsResult.prompts of Prompt,
+    ListSkills: ListSkillsResult.skills of Skill,
 );
 
 impl List for ListCoreTasks {

@@ -40,6 +40,8 @@ mod schema;
 mod seal;
 mod server;
 mod session;
+#[cfg(feature = "skills")]
+mod skill;
 mod task;
 pub mod testing;
 mod text_map;
@@ -62,6 +64,8 @@ pub use self::schema::SchemaError;
 pub use self::seal::SealKey;
 pub use self::server::{Item, Server, ServerParts};
 pub use self::session::Session;
+#[cfg(feature = "skills")]
+pub use self::skill::{Skill, SkillError, Skills};
 pub use self::task::Tasks;
 pub use self::tool::{IntoTool, Tool, ToolBuilder};
 pub use turms_core::{Principal, ServeError};

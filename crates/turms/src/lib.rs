@@ -31,6 +31,7 @@
 //! - With the feature `http`, servers are reached over HTTP (`serve_http`, or `http` to mount them into an application) and
 //!   clients connect to URLs (`http::HttpConnector`, and `http::HttpTransport` for those of a configuration). The feature `ws`
 //!   does the same for WebSocket, and `tls` lets servers listen with a certificate.
+//! - With the feature `skills`, servers have skills for models (`Skills`), and clients list, read and verify them.
 //! - [`types`] has the types of the protocol; [`proto`] and [`core`] the layers below.
 //!
 //! # Types of your own
@@ -67,6 +68,8 @@ pub use turms_server::{
     Session, SharedService, State, SyncHandler, Tasks, Tool, ToolBuilder, Uri, testing,
 };
 
+#[cfg(feature = "skills")]
+pub use turms_server::{Skill, SkillError, Skills};
 #[cfg(feature = "ws")]
 #[doc(no_inline)]
 pub use turms_ws as ws;

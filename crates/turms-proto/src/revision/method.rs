@@ -86,9 +86,10 @@ pub const METHODS: &[MethodInfo] = &[
     request("tasks/get", Both, Span::since(V2025_11_25)),
     request("tasks/cancel", Both, Span::since(V2025_11_25)),
     request("tasks/update", ToServer, NEWER),
-    request("skills/list", ToServer, NEWER),
-    request("skills/get", ToServer, NEWER),
-    request("resources/directory/read", ToServer, NEWER),
+    // The extension asks for no more of the protocol than resources, which every revision has.
+    request("skills/list", ToServer, Span::ALWAYS),
+    request("skills/get", ToServer, Span::ALWAYS),
+    request("resources/directory/read", ToServer, Span::ALWAYS),
     request("tasks/result", Both, Span::only(V2025_11_25)),
     request("tasks/list", Both, Span::only(V2025_11_25)),
     request("sampling/createMessage", ToClient, OLDER),

@@ -49,6 +49,7 @@ macro_rules! results {
 }
 
 results!(
-    EmptyResult, PromptResult, CompleteResult;
-    cacheable: ListToolsResult, ListResourcesResult, ListResourceTemplatesResult, ListPromptsResult, ReadResourceResult
+    EmptyResult, PromptResult, CompleteResult, ReadDirectoryResult;
+    cacheable: ListToolsResult, ListResourcesResult, ListResourceTemplatesResult, ListPromptsResult, ReadResourceResult,
+        ListSkillsResult, GetSkillResult
 );

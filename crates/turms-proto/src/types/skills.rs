@@ -1,0 +1,385 @@
+//! Instructions for a model, with the files that belong to them (the extension `io.modelcontextprotocol/skills`, SEP-2640).
+
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::json::Object;
+use crate::method::method;
+use crate::object::object;
+use crate::types::{CacheScope, Cursor, Meta, PaginatedParams, Resource, ResultType};
+
+/// The id of the extension.
+pub const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
+
+/// The type of a directory.
+pub const DIRECTORY_MIME_TYPE: &str = "inode/directory";
+
+/// How a skill's own file is called.
+const SKILL_FILE: &str = "SKILL.md";
+
+object! {
+    /// A skill, as it is listed. Its URI and the server that has it say which one it is; its name does not.
+    pub struct Skill {
+        required {
+            /// Where its `SKILL.md` is.
+            uri: String => "uri",
+            /// The header of its `SKILL.md`, with at least a `name` and a `description`.
+            frontmatter: Object => "frontmatter",
+        }
+        optional {
+            /// All of its files.
+            resources: SkillResources => "resources",
+            /// Beside the subject.
+            meta: Meta => "_meta",
+        }
+    }
+}
+
+object! {
+    /// A file of a skill.
+    pub struct SkillFile {
+        required {
+            /// Where it is.
+            uri: String => "uri",
+            /// `sha256:` and the hash of its bytes, in 64 lowercase hexadecimal digits.
+            digest: String => "digest",
+            /// How many bytes it has.
+            size: i64 => "size",
+        }
+    }
+}
+
+/// The files of a skill.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum SkillResources {
+    /// They are made when they are read, so nothing can be said of them before.
+    Dynamic,
+    /// All of them, its `SKILL.md` included.
+    Files(Vec<SkillFile>),
+}
+
+impl Skill {
+    /// How many files a skill should have at most.
+    pub const MAX_FILES: usize = 512;
+
+    /// How many bytes the files of a skill should have at most, together.
+    pub const MAX_SIZE: u64 = 16 * 1024 * 1024;
+
+    /// Its name, if it has one. Not unique.
+    #[must_use]
+    pub fn name(&self) -> Option<String> {
+        self.frontmatter.get_as("name")?.ok()
+    }
+
+    /// What it is for, if it says so.
+    #[must_use]
+    pub fn description(&self) -> Option<String> {
+        self.frontmatter.get_as("description")?.ok()
+    }
+
+    /// Where it is, as a directory; `None` if its URI is not that of a `SKILL.md`.
+    #[must_use]
+    pub fn directory(&self) -> Option<&str> {
+        self.uri.strip_suffix(SKILL_FILE)?.strip_suffix('/')
+    }
+
+    /// All of its files; `None` if they are made when they are read.
+    #[must_use]
+    pub fn files(&self) -> Option<&[SkillFile]> {
+        match self.resources.as_ref()? {
+            SkillResources::Files(files) => Some(files),
+            SkillResources::Dynamic => None,
+        }
+    }
+
+    /// Whether its files are made when they are read. What is read of such a skill cannot be held against anything.
+    #[must_use]
+    pub fn is_dynamic(&self) -> bool {
+        self.files().is_none()
+    }
+
+    /// Whether a URI is that of a file within the skill's directory.
+    #[must_use]
+    pub fn contains(&self, uri: &str) -> bool {
+        let path = self.directory().and_then(|directory| uri.strip_prefix(directory)?.strip_prefix('/'));
+        path.is_some_and(|path| {
+            path.split('/').all(|part| !matches!(part, "" | "." | "..")) && !path.contains(['?', '#'])
+        })
+    }
+
+    /// Sees whether the entry is one that the specification allows.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&self) -> Result<(), SkillProblem> {
+        let problem = |text: String| Err(SkillProblem(text));
+        let name = self.name().unwrap_or_default();
+        if !is_skill_name(&name) {
+            return problem(format!("{name:?} is not a name for a skill: {NAME_RULE}"));
+        }
+        if self.description().is_none_or(|description| description.trim().is_empty()) {
+            return problem("it has no description".to_owned());
+        }
+        let directory = self.directory().unwrap_or_default();
+        if directory.rsplit('/').next() != Some(&*name) {
+            return problem(format!("its URI does not end in /{name}/{SKILL_FILE}"));
+        }
+        let Some(files) = self.files() else { return Ok(()) };
+        if files.len() > Self::MAX_FILES {
+            return problem(format!("it has {} files; {} are allowed", files.len(), Self::MAX_FILES));
+        }
+        let mut seen = HashSet::new();
+        let mut size = 0_u64;
+        for file in files {
+            if !self.contains(&file.uri) {
+                return problem(format!("{:?} is not within its directory", file.uri));
+            }
+            if !seen.insert(&*file.uri) {
+                return problem(format!("{:?} is listed more than once", file.uri));
+            }
+            if !is_digest(&file.digest) {
+                return problem(format!("the digest of {:?} is not sha256: and 64 lowercase digits", file.uri));
+            }
+            let Ok(bytes) = u64::try_from(file.size) else {
+                return problem(format!("the size of {:?} is below zero", file.uri));
+            };
+            size = size.saturating_add(bytes);
+        }
+        if !seen.contains(&*self.uri) {
+            return problem(format!("its {SKILL_FILE} is not among its files"));
+        }
+        if size > Self::MAX_SIZE {
+            return problem(format!("its files have {size} bytes; {} are allowed", Self::MAX_SIZE));
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong with a skill as it is listed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SkillProblem(String);
+
+/// How a skill may be called.
+const NAME_RULE: &str = "1 to 64 lowercase letters, digits and single hyphens, none of them at an end";
+
+/// Whether a skill may be called so: 1 to 64 lowercase letters, digits and single hyphens, none of them at an end.
+#[must_use]
+pub fn is_skill_name(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && name
+            .split('-')
+            .all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()))
+}
+
+fn is_digest(digest: &str) -> bool {
+    let hex = digest.strip_prefix("sha256:").unwrap_or_default();
+    hex.len() == 64 && hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+impl Serialize for SkillResources {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Dynamic => serializer.serialize_str("dynamic"),
+            Self::Files(files) => files.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for SkillResources {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ResourcesVisitor)
+    }
+}
+
+struct ResourcesVisitor;
+
+impl<'de> Visitor<'de> for ResourcesVisitor {
+    type Value = SkillResources;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of files or \"dynamic\"")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<SkillResources, E> {
+        match text {
+            "dynamic" => Ok(SkillResources::Dynamic),
+            other => Err(E::invalid_value(serde::de::Unexpected::Str(other), &self)),
+        }
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<SkillResources, A::Error> {
+        let mut files = Vec::new();
+        while let Some(file) = list.next_element()? {
+            files.push(file);
+        }
+        Ok(SkillResources::Files(files))
+    }
+}
+
+crate::revision::opaque!(SkillResources);
+
+object! {
+    /// A page of skills.
+    pub struct ListSkillsResult (custom) {
+        required {
+            /// The skills. That one is missing does not mean that the server does not have it.
+            skills: Vec<Skill> => "skills",
+        }
+        optional {
+            /// Where the next page begins, if there is one.
+            next_cursor: Cursor => "nextCursor",
+            /// What kind of result this is.
+            result_type: ResultType = ResultType::Complete => "resultType",
+            /// For how many milliseconds it may be reused.
+            ttl_ms: i64 = 0 => "ttlMs",
+            /// By whom.
+            cache_scope: CacheScope = CacheScope::Private => "cacheScope",
+            /// Beside the subject.
+            meta: Meta => "_meta",
+        }
+    }
+}
+
+object! {
+    /// Which skill.
+    pub struct GetSkillParams {
+        required {
+            /// Where its `SKILL.md` is.
+            uri: String => "uri",
+        }
+        optional {
+            /// Beside the subject.
+            meta: Meta => "_meta",
+        }
+    }
+}
+
+object! {
+    /// A skill.
+    pub struct GetSkillResult (custom) {
+        required {
+            /// The skill.
+            skill: Skill => "skill",
+        }
+        optional {
+            /// What kind of result this is.
+            result_type: ResultType = ResultType::Complete => "resultType",
+            /// For how many milliseconds it may be reused.
+            ttl_ms: i64 = 0 => "ttlMs",
+            /// By whom.
+            cache_scope: CacheScope = CacheScope::Private => "cacheScope",
+            /// Beside the subject.
+            meta: Meta => "_meta",
+        }
+    }
+}
+
+object! {
+    /// Which directory.
+    pub struct ReadDirectoryParams {
+        required {
+            /// Where it is, without a slash at the end.
+            uri: String => "uri",
+        }
+        optional {
+            /// Where to begin; the first page without.
+            cursor: Cursor => "cursor",
+            /// Beside the subject.
+            meta: Meta => "_meta",
+        }
+    }
+}
+
+object! {
+    /// A page of what is in a directory.
+    pub struct ReadDirectoryResult (custom) {
+        required {
+            /// Files, and directories by their [type](DIRECTORY_MIME_TYPE).
+            resources: Vec<Resource> => "resources",
+        }
+        optional {
+            /// Where the next page begins, if there is one.
+            next_cursor: Cursor => "nextCursor",
+            /// What kind of result this is.
+            result_type: ResultType = ResultType::Complete => "resultType",
+            /// Beside the subject.
+            meta: Meta => "_meta",
+        }
+    }
+}
+
+method!(
+    /// `skills/list`.
+    ListSkills = "skills/list", PaginatedParams => ListSkillsResult
+);
+
+method!(
+    /// `skills/get`.
+    GetSkill = "skills/get", GetSkillParams => GetSkillResult
+);
+
+method!(
+    /// `resources/directory/read`.
+    ReadDirectory = "resources/directory/read", ReadDirectoryParams => ReadDirectoryResult
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(resources: &str) -> Skill {
+        let text = format!(
+            r#"{{"uri":"skill://a/pdf/SKILL.md","frontmatter":{{"name":"pdf","description":"d"}},"resources":{resources}}}"#
+        );
+        crate::decode(&text).unwrap()
+    }
+
+    fn file(uri: &str) -> String {
+        format!(r#"{{"uri":"{uri}","digest":"sha256:{}","size":3}}"#, "0".repeat(64))
+    }
+
+    #[test]
+    fn files_are_listed_or_dynamic_and_nothing_else() {
+        assert!(entry(r#""dynamic""#).is_dynamic());
+        let listed = entry(&format!("[{}]", file("skill://a/pdf/SKILL.md")));
+        assert_eq!(listed.files().unwrap().len(), 1);
+        assert!(listed.check().is_ok());
+        let again: Skill = crate::RawJson::encode(&listed).unwrap().decode().unwrap();
+        assert_eq!(again, listed);
+        let error = crate::decode::<Skill>(r#"{"uri":"u","frontmatter":{},"resources":"all"}"#).unwrap_err();
+        assert!(error.to_string().contains("a list of files or \"dynamic\""), "{error}");
+    }
+
+    #[test]
+    fn an_entry_that_breaks_the_rules_says_which() {
+        let own = file("skill://a/pdf/SKILL.md");
+        for (resources, problem) in [
+            (format!("[{own},{own}]"), "listed more than once"),
+            (format!("[{own},{}]", file("skill://a/other/x.md")), "not within its directory"),
+            (format!("[{own},{}]", file("skill://a/pdf/../x.md")), "not within its directory"),
+            (format!("[{}]", file("skill://a/pdf/x.md")), "SKILL.md is not among its files"),
+            (format!("[{}]", own.replace("sha256", "sha1")), "the digest of"),
+            (format!("[{}]", own.replace(":3}", ":-3}")), "below zero"),
+            (format!("[{}]", own.replace(":3}", ":16777217}")), "16777216 are allowed"),
+        ] {
+            let error = entry(&resources).check().unwrap_err().to_string();
+            assert!(error.contains(problem), "{resources}: {error}");
+        }
+        let mut misnamed = entry(r#""dynamic""#);
+        misnamed.uri = "skill://a/word/SKILL.md".to_owned();
+        assert!(misnamed.check().unwrap_err().to_string().contains("/pdf/SKILL.md"));
+    }
+
+    #[test]
+    fn names_follow_the_rule() {
+        assert!(["a", "pdf-processing", "x1-2"].into_iter().all(is_skill_name) && is_skill_name(&"a".repeat(64)));
+        for bad in ["", "-a", "a-", "a--b", "A", "ä", "a b", "a_b", &"a".repeat(65)] {
+            assert!(!is_skill_name(bad), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Skills from a directory.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use turms_proto::types::Skill;
+
+use super::SkillError;
+use super::shelf::Written;
+
+/// How deep directories may stand within each other.
+const MAX_DEPTH: usize = 32;
+
+/// How many files may lie in the whole directory.
+const MAX_FILES: usize = 100_000;
+
+/// All skills in a directory. Nothing in it is run, and nothing outside of it is read.
+pub(super) fn read(folder: &Path) -> Result<Vec<Written>, SkillError> {
+    let real = fs::canonicalize(folder).map_err(|error| SkillError::new(folder.display(), error))?;
+    if !real.is_dir() {
+        return Err(SkillError::new(folder.display(), "it is not a directory"));
+    }
+    let mut walk = Walk { root: real.clone(), found: BTreeMap::new(), above: vec![real.clone()] };
+    walk.enter(folder, &mut Vec::new())?;
+    let found = walk.found;
+    let homes = found.keys().filter(|path| path.last().is_some_and(|name| name == "SKILL.md"));
+    let homes: Vec<Vec<String>> = homes.map(|path| path[..path.len() - 1].to_vec()).collect();
+    let mut read = BTreeMap::new();
+    homes.into_iter().map(|home| skill(&home, folder, &real, &found, &mut read)).collect()
+}
+
+/// What is read once, though it may belong to a skill and to one within it.
+type Contents = BTreeMap<PathBuf, Arc<[u8]>>;
+
+fn skill(
+    home: &[String],
+    folder: &Path,
+    real: &Path,
+    found: &BTreeMap<Vec<String>, PathBuf>,
+    read: &mut Contents,
+) -> Result<Written, SkillError> {
+    let directory = home.iter().fold(folder.to_owned(), |path, part| path.join(part));
+    let own: Vec<_> = found.iter().filter(|(path, _)| path.starts_with(home)).collect();
+    if own.len() > Skill::MAX_FILES {
+        let problem = format!("the skill has {} files; {} are allowed", own.len(), Skill::MAX_FILES);
+        return Err(SkillError::new(directory.display(), problem));
+    }
+    let mut left = Skill::MAX_SIZE;
+    let mut files = BTreeMap::new();
+    for (path, file) in own {
+        let contents = match read.get(file) {
+            Some(contents) => contents.clone(),
+            None => contents_of(file, left)?,
+        };
+        let size = contents.len() as u64;
+        left = left.checked_sub(size).ok_or_else(|| {
+            let problem =
+                format!("the files of the skill have more than the {} bytes that are allowed", Skill::MAX_SIZE);
+            SkillError::new(directory.display(), problem)
+        })?;
+        read.insert(file.clone(), contents.clone());
+        files.insert(path[home.len()..].to_vec(), contents);
+    }
+    let mut path = home.to_vec();
+    if path.is_empty() {
+        // The directory itself is a skill, and called like it.
+        path.extend(real.file_name().and_then(|name| name.to_str()).map(str::to_owned));
+    }
+    Ok(Written { place: directory.join("SKILL.md").display().to_string(), path, files })
+}
+
+/// Reads a file, but not much more than it may have.
+fn contents_of(file: &Path, limit: u64) -> Result<Arc<[u8]>, SkillError> {
+    let failed = |error| SkillError::new(file.display(), error);
+    let mut contents = Vec::new();
+    fs::File::open(file).map_err(failed)?.take(limit.saturating_add(1)).read_to_end(&mut contents).map_err(failed)?;
+    Ok(contents.into())
+}
+
+/// A walk through directories.
+struct Walk {
+    root: PathBuf,
+    /// Files, by the path from the root.
+    found: BTreeMap<Vec<String>, PathBuf>,
+    /// The directories that the walk is in.
+    above: Vec<PathBuf>,
+}
+
+impl Walk {
+    fn enter(&mut self, directory: &Path, path: &mut Vec<String>) -> Result<(), SkillError> {
+        if path.len() > MAX_DEPTH {
+            return Err(SkillError::new(
+                directory.display(),
+                format_args!("it is more than {MAX_DEPTH} directories deep"),
+            ));
+        }
+        let failed = |error| SkillError::new(directory.display(), error);
+        for entry in fs::read_dir(directory).map_err(failed)? {
+            let place = entry.map_err(failed)?.path();
+            let Some(name) = place.file_name().and_then(|name| name.to_str()) else {
+                return Err(SkillError::new(place.display(), "its name is not UTF-8"));
+            };
+            if name.starts_with('.') {
+                continue;
+            }
+            path.push(name.to_owned());
+            self.look_at(&place, path)?;
+            path.pop();
+        }
+        Ok(())
+    }
+
+    fn look_at(&mut self, place: &Path, path: &mut Vec<String>) -> Result<(), SkillError> {
+        let refused = |problem: &str| Err(SkillError::new(place.display(), problem));
+        let real = fs::canonicalize(place).map_err(|error| SkillError::new(place.display(), error))?;
+        if !real.starts_with(&self.root) {
+            return refused("the link leads out of the directory of the skills");
+        }
+        let kind = fs::metadata(&real).map_err(|error| SkillError::new(place.display(), error))?.file_type();
+        if kind.is_dir() {
+            if self.above.contains(&real) {
+                return refused("the link leads back to a directory that it is in");
+            }
+            self.above.push(real);
+            self.enter(place, path)?;
+            self.above.pop();
+            return Ok(());
+        }
+        if !kind.is_file() {
+            return refused("it is neither a file nor a directory");
+        }
+        if self.found.len() >= MAX_FILES {
+            return refused("there are more files here than skills can need");
+        }
+        // What was looked at is what is read, wherever a link leads by then.
+        self.found.insert(path.clone(), real);
+        Ok(())
+    }
+}
