@@ -1,6 +1,8 @@
 //! The client that the official conformance suite judges. The suite starts it with the address of a server as its last argument
 //! and the scenario in the environment.
 
+mod skills;
+
 use std::error::Error;
 
 use serde_json::{Map, Value, json};
@@ -64,6 +66,8 @@ async fn play(scenario: &str, client: &Client) -> Result<(), Box<dyn Error>> {
             arguments.insert_raw("schema", &RawJson::from(tool.input_schema));
             client.call_tool("json_schema_echo", arguments).await?;
         }
+        "sep-2640-client-no-prefetch" => skills::list(client).await?,
+        skill if skill.starts_with("sep-2640-client-verify-") => skills::load(client).await?,
         // The rest is shown by connecting and looking.
         _ => drop(client.list_tools().await?),
     }

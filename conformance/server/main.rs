@@ -8,6 +8,7 @@ mod listen;
 mod prompts;
 mod question;
 mod resources;
+mod skills;
 
 use turms::prelude::*;
 
@@ -21,6 +22,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = life::add(server);
     let server = resources::add(server);
     let server = prompts::add(server);
+    let server = skills::add(server)?;
     place.serve(server).await
 }
 
