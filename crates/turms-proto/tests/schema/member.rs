@@ -132,8 +132,23 @@ static PLACES: &[(&str, &[&str])] = &[
     ("UrlElicitationRequired", &["URLElicitationRequiredError/error/data"]),
 ];
 
-/// Types of the tasks extension, which has no schema among those of the revisions.
-const OUTSIDE: [&str; 2] = ["Task", "UpdateTaskParams"];
+/// Types of extensions, which have no schemas among those of the revisions.
+const OUTSIDE: &[&str] = &[
+    "AppCsp",
+    "AppMeta",
+    "AppPermissions",
+    "AppsCapability",
+    "GetSkillParams",
+    "GetSkillResult",
+    "ListSkillsResult",
+    "ReadDirectoryParams",
+    "ReadDirectoryResult",
+    "Skill",
+    "SkillFile",
+    "Task",
+    "ToolAppMeta",
+    "UpdateTaskParams",
+];
 
 /// Members that no schema declares for their type.
 const UNDECLARED: [(&str, &str); 3] = [
@@ -151,7 +166,7 @@ pub(crate) const SENT_TO_ALL: [(&str, &str); 2] =
 
 #[test]
 fn every_type_has_a_place_in_the_schemas() {
-    let placed: BTreeSet<_> = PLACES.iter().map(|(name, _)| *name).chain(OUTSIDE).collect();
+    let placed: BTreeSet<_> = PLACES.iter().map(|(name, _)| *name).chain(OUTSIDE.iter().copied()).collect();
     let types = types_in_source();
     let written: BTreeSet<_> = types.keys().map(String::as_str).collect();
     assert_eq!(written, placed);
@@ -201,7 +216,7 @@ fn the_table_of_members_agrees_with_the_schemas() {
         }
     }
     for row in MEMBERS {
-        if !confirmed.contains(&(row.object, row.member)) {
+        if !confirmed.contains(&(row.object, row.member)) && !OUTSIDE.contains(&row.object) {
             faults.push(format!("{} {:?}: the table has it, but no schema", row.object, row.member));
         }
     }
