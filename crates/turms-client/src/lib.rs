@@ -4,6 +4,7 @@
 //! process, finds out which revision the server speaks, and offers the same operations for all of them.
 
 mod answer;
+mod app;
 mod batch;
 mod builder;
 mod cache;

@@ -21,6 +21,7 @@
 //! # }
 //! ```
 
+mod app;
 mod catalog;
 mod completion;
 mod context;
@@ -47,6 +48,7 @@ pub mod testing;
 mod text_map;
 mod tool;
 
+pub use self::app::{App, Apps};
 pub use self::completion::Completing;
 pub use self::context::{AskError, Context, Elicited};
 pub use self::extension::{ExtensionScope, ServerExtension};

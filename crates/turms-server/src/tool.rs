@@ -183,7 +183,7 @@ impl fmt::Debug for Tool {
 #[derive(Debug)]
 #[must_use = "a tool needs a handler"]
 pub struct ToolBuilder {
-    spec: ToolSpec,
+    pub(crate) spec: ToolSpec,
     input: Option<Object>,
     output: Option<Object>,
     annotations: ToolAnnotations,

@@ -31,6 +31,7 @@
 //! - With the feature `http`, servers are reached over HTTP (`serve_http`, or `http` to mount them into an application) and
 //!   clients connect to URLs (`http::HttpConnector`, and `http::HttpTransport` for those of a configuration). The feature `ws`
 //!   does the same for WebSocket, and `tls` lets servers listen with a certificate.
+//! - Pages that hosts show are [`App`]s; a client that is a host says so with [`ClientBuilder::apps`].
 //! - With the feature `skills`, servers have skills for models (`Skills`), and clients list, read and verify them.
 //! - [`types`] has the types of the protocol; [`proto`] and [`core`] the layers below.
 //!
@@ -61,11 +62,11 @@ pub use turms_proto as proto;
 #[doc(no_inline)]
 pub use turms_proto::types;
 pub use turms_server::{
-    Args, AskError, Call, Cancellation, CancellationToken, Change, ClientInfo, Completing, Context, Elicited,
-    Extension, ExtensionScope, FromCall, Handler, Headers, IntoCompletion, IntoPrompt, IntoPromptResult, IntoResource,
-    IntoResourceResult, IntoTool, IntoToolResult, Item, Json, Principal, Progress, Prompt, PromptBuilder, Rejection,
-    Resource, ResourceBuilder, Router, SchemaError, SealKey, Server, ServerExtension, ServerHandle, ServerParts,
-    Session, SharedService, State, SyncHandler, Tasks, Tool, ToolBuilder, Uri, testing,
+    App, Apps, Args, AskError, Call, Cancellation, CancellationToken, Change, ClientInfo, Completing, Context,
+    Elicited, Extension, ExtensionScope, FromCall, Handler, Headers, IntoCompletion, IntoPrompt, IntoPromptResult,
+    IntoResource, IntoResourceResult, IntoTool, IntoToolResult, Item, Json, Principal, Progress, Prompt, PromptBuilder,
+    Rejection, Resource, ResourceBuilder, Router, SchemaError, SealKey, Server, ServerExtension, ServerHandle,
+    ServerParts, Session, SharedService, State, SyncHandler, Tasks, Tool, ToolBuilder, Uri, testing,
 };
 
 #[cfg(feature = "skills")]

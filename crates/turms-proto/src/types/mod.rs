@@ -3,6 +3,7 @@
 //! A type is the union of what the revisions define, read leniently and written exactly: [`crate::revision`] drops what a
 //! peer's revision does not have. Members nobody here knows are kept.
 
+mod apps;
 mod cancellation;
 mod capability;
 mod completion;
@@ -26,6 +27,7 @@ mod subscriptions;
 mod tasks;
 mod tools;
 
+pub use self::apps::*;
 pub use self::cancellation::*;
 pub use self::capability::*;
 pub use self::completion::*;

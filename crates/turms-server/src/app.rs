@@ -1,0 +1,178 @@
+//! Pages that a host shows beside a conversation: the extension `io.modelcontextprotocol/ui`.
+
+use std::sync::Arc;
+
+use turms_proto::types::{
+    APP_MIME_TYPE, APPS_EXTENSION, AppCsp, AppMeta, AppPermissions, AppsCapability, Meta, ResourceContents,
+    ToolAppMeta, ToolAudience,
+};
+
+use crate::context::Context;
+use crate::extension::{ExtensionScope, ServerExtension};
+use crate::resource::Resource;
+use crate::server::Item;
+use crate::tool::ToolBuilder;
+
+/// A page that a host shows: HTML at a `ui://` URI, and what it wants of the host.
+#[derive(Debug, Clone)]
+#[must_use = "a page is served when it is given to Apps"]
+pub struct App {
+    uri: String,
+    html: String,
+    title: Option<String>,
+    description: Option<String>,
+    meta: AppMeta,
+}
+
+impl App {
+    /// A page at a URI, such as `ui://weather/view.html`.
+    pub fn new(uri: impl Into<String>, html: impl Into<String>) -> Self {
+        let meta = AppMeta::new();
+        Self { uri: uri.into(), html: html.into(), title: None, description: None, meta }
+    }
+
+    /// Its name for people.
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.title = Some(title.into());
+        self
+    }
+
+    /// What it shows.
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.description = Some(description.into());
+        self
+    }
+
+    /// Where it may connect to and load from; nowhere unless told otherwise.
+    pub fn csp(mut self, csp: AppCsp) -> Self {
+        self.meta.csp = Some(csp);
+        self
+    }
+
+    /// What it may use of the machine; nothing unless told otherwise.
+    pub fn permissions(mut self, permissions: AppPermissions) -> Self {
+        self.meta.permissions = Some(permissions);
+        self
+    }
+
+    /// The origin that it wants to be shown at, in the host's words.
+    pub fn domain(mut self, domain: impl Into<String>) -> Self {
+        self.meta.domain = Some(domain.into());
+        self
+    }
+
+    /// Whether it wants a border around it.
+    pub fn prefers_border(mut self, border: bool) -> Self {
+        self.meta.prefers_border = Some(border);
+        self
+    }
+
+    fn resource(&self) -> Resource {
+        let mut meta = Meta::new();
+        meta.set_app(&self.meta);
+        let mut builder = Resource::builder(&*self.uri).mime_type(APP_MIME_TYPE).meta(meta.clone());
+        if let Some(title) = &self.title {
+            builder = builder.title(&**title);
+        }
+        if let Some(description) = &self.description {
+            builder = builder.description(&**description);
+        }
+        let page = ResourceContents::of_text(&*self.uri, &*self.html).mime_type(APP_MIME_TYPE).meta(meta);
+        builder.handler_sync(move || page.clone())
+    }
+}
+
+/// The pages of a server, as the extension `io.modelcontextprotocol/ui` of the protocol.
+///
+/// Tools are linked to pages with [`ToolBuilder::app`]; they still have to give something that can be read without the page.
+/// Clients that cannot show pages see neither the pages nor the tools that are [for pages alone](ToolBuilder::for_app_only).
+///
+/// ```
+/// use turms_server::{App, Apps, Server, Tool};
+///
+/// # fn main() -> Result<(), turms_server::ServeError> {
+/// let view = App::new("ui://weather/view.html", "<!doctype html><title>Weather</title>").prefers_border(true);
+/// let weather = Tool::builder("weather").app("ui://weather/view.html").handler_sync(|| "Sunny, 20 degrees.");
+/// let refresh = Tool::builder("refresh").for_app_only().handler_sync(|| "Sunny, 21 degrees.");
+/// let server = Server::new("weather", "1.0.0").extension(Apps::new().app(view)).tool(weather).tool(refresh);
+/// # server.build()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, Default)]
+#[must_use = "pages are served by the server that they are given to"]
+pub struct Apps {
+    apps: Vec<App>,
+}
+
+impl Apps {
+    /// None yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// One more. One that is not at a `ui://` URI keeps the server from being built.
+    pub fn app(mut self, app: App) -> Self {
+        self.apps.push(app);
+        self
+    }
+}
+
+impl ServerExtension for Apps {
+    fn id(&self) -> &str {
+        APPS_EXTENSION
+    }
+
+    fn add_to(self: Arc<Self>, mut scope: ExtensionScope) -> ExtensionScope {
+        for app in &self.apps {
+            scope = match app.uri.strip_prefix("ui://") {
+                Some(path) if !path.is_empty() && !path.contains('{') => scope.resource(app.resource()),
+                _ => scope.fault(format_args!("a page has to be at a ui:// URI, not at {:?}", app.uri)),
+            };
+        }
+        scope.visible(|item, context| !is_for_hosts(item) || context.shows_apps())
+    }
+}
+
+/// Whether something is of use only where pages can be shown.
+fn is_for_hosts(item: Item<'_>) -> bool {
+    match item {
+        Item::Tool(tool) => !tool.spec().visible_to_model(),
+        Item::Resource(resource) => resource.uri().starts_with("ui://"),
+        Item::Prompt(_) => false,
+    }
+}
+
+impl Context {
+    /// Whether the client declares that it can show pages.
+    #[must_use]
+    pub fn shows_apps(&self) -> bool {
+        let settings = self.client_extension(APPS_EXTENSION);
+        let capability = settings.and_then(|settings| settings.decode::<AppsCapability>().ok());
+        capability.is_some_and(|capability| capability.shows_html())
+    }
+}
+
+impl ToolBuilder {
+    /// The page that shows what the tool gives: see [`Apps`].
+    pub fn app(self, uri: impl Into<String>) -> Self {
+        self.with_app_meta(|meta| meta.resource_uri = Some(uri.into()))
+    }
+
+    /// Only pages call it, and the model is not offered it: see [`Apps`].
+    pub fn for_app_only(self) -> Self {
+        self.with_app_meta(|meta| meta.visibility = Some(vec![ToolAudience::App]))
+    }
+
+    /// Only the model calls it, and pages may not: see [`Apps`].
+    pub fn for_model_only(self) -> Self {
+        self.with_app_meta(|meta| meta.visibility = Some(vec![ToolAudience::Model]))
+    }
+
+    fn with_app_meta(mut self, change: impl FnOnce(&mut ToolAppMeta)) -> Self {
+        let mut app = self.spec.app_meta().and_then(Result::ok).unwrap_or_default();
+        change(&mut app);
+        self.spec.meta.get_or_insert_default().set_tool_app(&app);
+        self
+    }
+}

@@ -1,0 +1,109 @@
+//! Pages that hosts show, and who sees what of them.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+use serde_json::json;
+use turms_proto::types::{
+    APP_MIME_TYPE, APPS_EXTENSION, AppCsp, AppPermissions, ListResources, ListTools, PaginatedParams, ReadResource,
+    ReadResourceParams, ReadResourceResult,
+};
+use turms_proto::{Ability, ErrorCode, Object, ProtocolVersion};
+use turms_server::testing::{Script, TestClient};
+use turms_server::{App, Apps, Context, Router, Server, Tool};
+
+const VIEW: &str = "ui://weather/view.html";
+
+fn server() -> Router {
+    let csp = AppCsp::new().connect_domains(vec!["https://api.example.com".to_owned()]);
+    let view = App::new(VIEW, "<!doctype html>")
+        .title("Weather")
+        .description("Shows the weather.")
+        .csp(csp)
+        .permissions(AppPermissions::new().geolocation(Object::new()))
+        .domain("weather")
+        .prefers_border(false);
+    let weather = Tool::builder("weather")
+        .app(VIEW)
+        .handler_sync(|context: Context| if context.shows_apps() { "See the page." } else { "Sunny." });
+    Server::new("weather", "1")
+        .extension(Apps::new().app(view))
+        .tool(weather)
+        .tool(Tool::builder("refresh").app(VIEW).for_app_only().handler_sync(|| ""))
+        .tool(Tool::builder("think").for_model_only().handler_sync(|| ""))
+        .build()
+        .unwrap()
+}
+
+fn host(mime_types: &str) -> Script {
+    Script::new().extension(APPS_EXTENSION, Object::parse(format!(r#"{{"mimeTypes":{mime_types}}}"#)).unwrap())
+}
+
+async fn tools(client: &TestClient) -> Vec<String> {
+    let list = client.request::<ListTools>(&PaginatedParams::new()).await.unwrap();
+    list.tools.into_iter().map(|tool| tool.name).collect()
+}
+
+#[tokio::test]
+async fn a_host_sees_pages_and_the_tools_for_them() {
+    for version in ProtocolVersion::ALL {
+        for mime_types in [r#"["text/html;profile=mcp-app"]"#, r#"["x/y","text/html; profile=mcp-app"]"#] {
+            let client = TestClient::connect_with(&server(), version, host(mime_types)).await;
+            assert_eq!(tools(&client).await, ["weather", "refresh", "think"], "{version}");
+            assert_eq!(client.call_tool("weather", json!({})).await.unwrap().text(), "See the page.");
+            assert!(client.call_tool("refresh", json!({})).await.is_ok());
+            let list = client.request::<ListResources>(&PaginatedParams::new()).await.unwrap();
+            assert_eq!(list.resources[0].mime_type.as_deref(), Some(APP_MIME_TYPE));
+            let params = ReadResourceParams::new(VIEW);
+            let page: ReadResourceResult = client.request_rounds::<ReadResource, _>(&params).await.unwrap();
+            assert!(page.contents[0].is_app());
+            // The first revisions have no `_meta` there.
+            let Some(meta) = page.contents[0].app_meta() else {
+                assert!(!version.has(Ability::StructuredOutput), "{version}");
+                continue;
+            };
+            let meta = meta.unwrap();
+            assert_eq!(meta.csp.unwrap().connect_domains.unwrap(), ["https://api.example.com"]);
+            assert!(meta.permissions.unwrap().geolocation.is_some());
+            assert_eq!((meta.domain.as_deref(), meta.prefers_border), (Some("weather"), Some(false)));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_cannot_show_pages_sees_what_is_left() {
+    for version in ProtocolVersion::ALL {
+        for script in [Script::new(), host(r#"["text/x-other"]"#), host("[]"), host("5")] {
+            let client = TestClient::connect_with(&server(), version, script).await;
+            assert_eq!(tools(&client).await, ["weather", "think"], "{version}");
+            assert_eq!(client.call_tool("weather", json!({})).await.unwrap().text(), "Sunny.");
+            let error = client.call_tool("refresh", json!({})).await.unwrap_err();
+            assert_eq!(error.server_error().code, ErrorCode::INVALID_PARAMS);
+            let list = client.request::<ListResources>(&PaginatedParams::new()).await.unwrap();
+            assert!(list.resources.is_empty());
+            assert!(client.request::<ReadResource>(&ReadResourceParams::new(VIEW)).await.is_err());
+        }
+    }
+}
+
+#[tokio::test]
+async fn tools_say_which_page_is_theirs_and_who_may_call_them() {
+    let client =
+        TestClient::connect_with(&server(), ProtocolVersion::LATEST, host(r#"["text/html;profile=mcp-app"]"#)).await;
+    let list = client.request::<ListTools>(&PaginatedParams::new()).await.unwrap();
+    let told: Vec<_> =
+        list.tools.iter().map(|tool| (tool.app_uri(), tool.visible_to_model(), tool.callable_by_app())).collect();
+    let view = Some(VIEW.to_owned());
+    assert_eq!(told, [(view.clone(), true, true), (view, false, true), (None, true, false)]);
+    assert_eq!(
+        list.tools[1].meta.as_ref().unwrap().as_str(),
+        r#"{"ui":{"resourceUri":"ui://weather/view.html","visibility":["app"]}}"#
+    );
+}
+
+#[test]
+fn a_page_elsewhere_keeps_the_server_from_being_built() {
+    for uri in ["https://example.com", "ui://", "weather", "ui://{all}"] {
+        let fault =
+            Server::new("s", "1").extension(Apps::new().app(App::new(uri, ""))).build().unwrap_err().to_string();
+        assert!(fault.contains(&format!("a page has to be at a ui:// URI, not at {uri:?}")), "{fault}");
+    }
+}
