@@ -1,0 +1,42 @@
+//! The small server that is measured, written as any user of Turms would.
+
+use turms::prelude::*;
+
+/// Return the given text unchanged
+#[tool]
+async fn echo(
+    /// Text to send back unchanged
+    text: String,
+) -> String {
+    text
+}
+
+/// Add two integers
+#[tool]
+async fn add(
+    /// Left operand
+    a: i64,
+    /// Right operand
+    b: i64,
+) -> String {
+    (a + b).to_string()
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct AddArgs {
+    /// Left operand
+    a: i64,
+    /// Right operand
+    b: i64,
+}
+
+/// A server with so many tools, of which there are at least `echo` and `add`.
+#[must_use]
+pub fn server(tools: usize) -> Server {
+    (3..=tools).fold(Server::new("bench", "1.0.0").tool(echo).tool(add), |server, number| {
+        let tool = Tool::builder(format!("tool_{number:03}"))
+            .description(format!("Synthetic tool number {number:03} that adds two integers"))
+            .handler(async |Args(AddArgs { a, b }): Args<AddArgs>| (a + b).to_string());
+        server.tool(tool)
+    })
+}

@@ -1,0 +1,153 @@
+//! How often one small call asks for memory, on its whole way from the socket to the handler and back.
+//!
+//! The numbers are what was measured. A change that needs more has to say why in its commit; one that needs less lowers
+//! them. The client has a thread of its own, whose allocations do not count.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc;
+
+use tokio::sync::oneshot;
+use turms::core::{Connection, ConnectionOptions, IntoService as _};
+use turms::http::{Listener, ServeHttp as _};
+use turms::proto::ProtocolVersion;
+use turms_bench_server::server;
+
+const CALLS: usize = 200;
+
+#[test]
+fn a_call_over_http_of_the_newest_revision() {
+    let call = post(
+        "mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: echo\r\n",
+        r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}"#,
+    );
+    assert_most(over_http(move |_| call.clone()), 44);
+}
+
+#[test]
+fn a_call_over_http_in_a_session() {
+    let each = over_http(|stream| {
+        let id = shake_hands(stream);
+        let head = format!("mcp-protocol-version: 2025-11-25\r\nmcp-session-id: {id}\r\n");
+        post(&head, CALL)
+    });
+    assert_most(each, 36);
+}
+
+#[test]
+fn a_call_over_a_byte_stream() {
+    let (mut ours, theirs) = UnixStream::pair().unwrap();
+    theirs.set_nonblocking(true).unwrap();
+    let each = measure(
+        async move {
+            let (reader, writer) = tokio::net::UnixStream::from_std(theirs).unwrap().into_split();
+            let service = server(2).into_service().unwrap();
+            let (connection, handle) =
+                Connection::server(reader, writer, &ProtocolVersion::ALL, ConnectionOptions::default());
+            let service = service.for_connection(&handle.peer()).unwrap();
+            connection.run(service).await.unwrap();
+        },
+        move || {
+            ours.write_all(format!("{INITIALIZE}\n").as_bytes()).unwrap();
+            read_until(&mut ours, b"}\n");
+            ours.write_all(format!("{INITIALIZED}\n").as_bytes()).unwrap();
+            move || {
+                ours.write_all(CALL.as_bytes()).unwrap();
+                ours.write_all(b"\n").unwrap();
+                let answer = read_until(&mut ours, b"}\n");
+                assert!(answer.contains(r#""text":"hello""#), "{answer}");
+            }
+        },
+    );
+    assert_most(each, 12);
+}
+
+const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}"#;
+const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+const CALL: &str = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}}}"#;
+
+fn post(head: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "POST /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n\
+         accept: application/json, text/event-stream\r\n{head}content-length: {length}\r\n\r\n{body}"
+    )
+}
+
+fn shake_hands(stream: &mut TcpStream) -> String {
+    stream.write_all(post("", INITIALIZE).as_bytes()).unwrap();
+    let answer = read_until(stream, b"}");
+    let id = answer.split_once("mcp-session-id: ").unwrap().1.split("\r\n").next().unwrap().to_owned();
+    let head = format!("mcp-session-id: {id}\r\n");
+    stream.write_all(post(&head, INITIALIZED).as_bytes()).unwrap();
+    read_until(stream, b"\r\n\r\n");
+    id
+}
+
+/// How often each call asks for memory; `prepare` makes the request that is repeated.
+fn over_http(prepare: impl FnOnce(&mut TcpStream) -> String + Send + 'static) -> f64 {
+    let (sender, address) = mpsc::channel();
+    measure(
+        async move {
+            let listener = Listener::bind("127.0.0.1:0").await.unwrap();
+            sender.send(listener.local_addr().unwrap()).unwrap();
+            listener.serve(server(2).http()).await.unwrap();
+        },
+        move || {
+            let mut stream = TcpStream::connect(address.recv().unwrap()).unwrap();
+            let request = prepare(&mut stream);
+            move || {
+                stream.write_all(request.as_bytes()).unwrap();
+                let answer = read_until(&mut stream, b"}}");
+                assert!(answer.contains(r#""text":"hello""#), "{answer}");
+            }
+        },
+    )
+}
+
+/// Serves on this thread, calls on another, and counts what this one allocates for each call.
+fn measure<C: FnMut()>(
+    serving: impl Future<Output = ()> + Send + 'static,
+    connect: impl FnOnce() -> C + Send + 'static,
+) -> f64 {
+    let (ready, is_ready) = oneshot::channel();
+    let (go, goes) = mpsc::channel();
+    let (done, is_done) = oneshot::channel();
+    let client = std::thread::spawn(move || {
+        let mut call = connect();
+        (0..CALLS).for_each(|_| call());
+        ready.send(()).unwrap();
+        goes.recv().unwrap();
+        (0..CALLS).for_each(|_| call());
+        done.send(()).unwrap();
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let serving = runtime.spawn(serving);
+    runtime.block_on(is_ready).unwrap();
+    let info = allocation_counter::measure(|| {
+        go.send(()).unwrap();
+        runtime.block_on(is_done).unwrap();
+    });
+    client.join().unwrap();
+    serving.abort();
+    info.count_total as f64 / CALLS as f64
+}
+
+/// Less than one in a call is for what is needed now and then.
+#[track_caller]
+fn assert_most(each: f64, most: usize) {
+    assert!(each < most as f64 + 0.5, "{each} allocations for a call, more than {most}");
+}
+
+fn read_until(stream: &mut impl std::io::Read, end: &[u8]) -> String {
+    let mut all = Vec::new();
+    let mut piece = [0; 4096];
+    while !all.ends_with(end) {
+        let count = stream.read(&mut piece).unwrap();
+        assert!(count > 0, "the stream ended after {:?}", String::from_utf8_lossy(&all));
+        all.extend_from_slice(&piece[..count]);
+    }
+    String::from_utf8(all).unwrap()
+}
