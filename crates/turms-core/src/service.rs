@@ -2,7 +2,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context as TaskContext, Poll};
+use std::task::{Context as TaskContext, Poll, Waker};
 
 use bytestring::ByteString;
 use turms_proto::method::Method;
@@ -121,6 +121,16 @@ impl<T> Ready<T> {
     /// A value on its way.
     pub fn later(future: impl Future<Output = T> + Send + 'static) -> Self {
         Self(State::Later(Box::pin(future)))
+    }
+
+    /// A value on its way, after its first step. Most values are there then, and whatever is done with them needs no
+    /// allocation of its own. A value that is not is asked again by whoever waits for it, so nobody has to be woken yet.
+    pub fn begun(future: impl Future<Output = T> + Send + 'static) -> Self {
+        let mut future = Box::pin(future);
+        match future.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())) {
+            Poll::Ready(value) => Self::now(value),
+            Poll::Pending => Self(State::Later(future)),
+        }
     }
 
     /// The value if it is there already, the same as before if not.
@@ -260,8 +270,6 @@ fn panicked() -> ErrorObject {
 
 #[cfg(test)]
 mod tests {
-    use std::task::Waker;
-
     use super::*;
 
     fn poll(future: Guarded) -> Poll<Outcome> {
@@ -276,6 +284,20 @@ mod tests {
             let Poll::Ready(Err(error)) = poll(future) else { panic!() };
             assert_eq!(error, ErrorObject::internal("the handler panicked"));
         }
+    }
+
+    #[test]
+    fn what_is_there_after_the_first_step_is_there() {
+        assert!(Ready::begun(async { 1 }).is_now());
+        let mut steps = 0;
+        let slow = std::future::poll_fn(move |_| {
+            steps += 1;
+            if steps == 2 { Poll::Ready(steps) } else { Poll::Pending }
+        });
+        let slow = Ready::begun(slow);
+        assert!(!slow.is_now());
+        let value = std::pin::pin!(slow).poll(&mut TaskContext::from_waker(Waker::noop()));
+        assert_eq!(value, Poll::Ready(2));
     }
 
     #[test]

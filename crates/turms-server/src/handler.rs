@@ -151,7 +151,7 @@ macro_rules! handlers {
 
             fn call(&self, call: &mut Call) -> Result<Ready<Self::Output>, Rejection> {
                 $( let $T = $T::from_call(call)?; )*
-                Ok(Ready::later(self($($T),*)))
+                Ok(Ready::begun(self($($T),*)))
             }
 
             fn input_schema() -> Option<Value> {

@@ -146,8 +146,8 @@ pub(crate) fn run<T: Send + Unpin + 'static>(
     rounds: Option<Arc<Rounds>>,
 ) -> Ready<Result<Outcome<T>, ErrorObject>> {
     match rounds {
-        None => handler.map(|result| result.map(Outcome::Complete)),
-        Some(rounds) => Ready::later(Round { handler, rounds }),
+        Some(rounds) if !handler.is_now() => Ready::later(Round { handler, rounds }),
+        _ => handler.map(|result| result.map(Outcome::Complete)),
     }
 }
 
