@@ -81,6 +81,10 @@ impl Crowd {
     }
 
     pub(super) fn finished(&mut self, ticket: &Ticket) {
+        // Mostly nothing has become a task, and then there is nothing to hash.
+        if self.tasks.is_empty() {
+            return;
+        }
         if let Some(task) = self.tasks.remove(ticket) {
             self.listens -= usize::from(task.listens);
         }

@@ -70,7 +70,8 @@ impl Running {
     }
 
     pub(super) fn contains(&self, id: &RequestId) -> bool {
-        self.entries.contains_key(id)
+        // Mostly nothing runs when something is asked, and then there is nothing to hash.
+        !self.entries.is_empty() && self.entries.contains_key(id)
     }
 
     pub(super) fn holds(&self, ticket: &Ticket) -> bool {
@@ -93,8 +94,13 @@ impl Running {
 
     /// Takes a request out as answered; `None` if it is not there any more.
     pub(super) fn finish(&mut self, ticket: &Ticket) -> Option<(Kind, Option<u64>)> {
-        self.entries.get(&ticket.id).filter(|entry| entry.serial == ticket.serial)?;
-        self.entries.remove(&ticket.id).map(|entry| (entry.kind, entry.batch))
+        let entry = self.entries.remove(&ticket.id)?;
+        if entry.serial != ticket.serial {
+            // Another one of the same id, which is asked anew once the first was given up.
+            self.entries.insert(ticket.id.clone(), entry);
+            return None;
+        }
+        Some((entry.kind, entry.batch))
     }
 
     /// Takes a request out as given up, if it may be, and says which batch it leaves.
