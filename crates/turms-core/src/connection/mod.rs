@@ -108,6 +108,8 @@ pub struct Connection<R, W> {
     stage: Stage,
     /// How often in a row something was read.
     reads: usize,
+    /// How much is read at once.
+    piece: usize,
 }
 
 /// How far a connection is on its way to the end.
@@ -182,6 +184,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             view,
             stage: Stage::Open,
             reads: 0,
+            piece: Self::LEAST_PIECE,
         };
         (connection, handle)
     }
@@ -237,6 +240,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     /// How often in a row something is read before it is the turn of writing and of time.
     const MOST_READS: usize = 32;
 
+    /// How much is read at once from a peer that says little, and from one that says much: no more than a pipe holds.
+    const LEAST_PIECE: usize = 4 * 1024;
+    const MOST_PIECE: usize = 64 * 1024;
+
     /// Reading comes before writing, so that the answers to all that is there already leave in one piece. But a peer that never
     /// stops talking must not keep us from writing, nor from giving up what has waited too long.
     fn poll(&mut self, timer: &mut Timer, task: &mut TaskContext<'_>) -> Poll<Wake> {
@@ -269,6 +276,20 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
         self.reads = 0;
         self.poll_output(timer, task)
+    }
+
+    /// Reads into room for a whole piece: what fills it may have more behind it, which costs one more attempt.
+    fn poll_read(&mut self, task: &mut TaskContext<'_>) -> Poll<io::Result<usize>> {
+        let buffer = self.lines.buffer();
+        if buffer.capacity() - buffer.len() < self.piece / 2 {
+            buffer.reserve(self.piece);
+        }
+        let room = buffer.capacity() - buffer.len();
+        let read = pin!(self.reader.read_buf(buffer)).poll(task);
+        if matches!(read, Poll::Ready(Ok(count)) if count == room) {
+            self.piece = (self.piece * 2).min(Self::MOST_PIECE);
+        }
+        read
     }
 
     fn poll_output(&mut self, timer: &mut Timer, task: &mut TaskContext<'_>) -> Poll<Wake> {
