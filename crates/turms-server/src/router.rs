@@ -177,7 +177,10 @@ impl Bare {
     }
 
     fn call_tool(&self, params: Payload, context: Context) -> Result<CallFuture, ErrorObject> {
-        let params: CallToolParams = params.take()?;
+        let params = match params.as_raw() {
+            Some(params) => CallToolParams::of(params)?,
+            None => params.take()?,
+        };
         let catalog = self.handle.catalog();
         let tool = find(&catalog, &context, |catalog| catalog.tools.get(&params.name).cloned());
         let tool = tool.filter(|tool| self.settings.shows(Item::Tool(tool), &context)).ok_or_else(|| {

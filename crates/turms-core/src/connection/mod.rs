@@ -269,7 +269,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             }
         }
         if self.may_read()
-            && let Poll::Ready(read) = pin!(self.reader.read_buf(self.lines.buffer())).poll(task)
+            && let Poll::Ready(read) = self.poll_read(task)
         {
             self.reads += 1;
             return Poll::Ready(Wake::Read(read));
@@ -377,9 +377,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 
     /// Most calls answer at once and need no task of their own.
     async fn call(&mut self, call: Call, service: &impl Service) {
-        let Call { request, dialect, ticket, .. } = call;
+        let Call { request, dialect, ticket, meta, .. } = call;
         let (method, params) = (request.method, request.params);
-        let cx = self.context(dialect, params.as_ref()).with_id(ticket.id().clone());
+        let cx = Context::new(dialect, self.peer.clone()).with_id(ticket.id().clone()).with_meta(meta);
         let params = params.map_or_else(Payload::default, Payload::raw);
         let mut future = Guarded::call(|| service.call(Request::raw(method.clone(), params), cx));
         match poll_once(&mut future).await {

@@ -87,8 +87,12 @@ pub fn check_name(found: HeaderLookup<'_>, method: &str, name: Option<&str>) -> 
     let Some(member) = name_member(method) else {
         return Ok(());
     };
-    let place = format!("/params/{member}");
-    Mirror { header: NAME, place: &place }.check(found, name, |value, name| value == name)
+    let place = match member {
+        "name" => "/params/name",
+        "uri" => "/params/uri",
+        member => &format!("/params/{member}"),
+    };
+    Mirror { header: NAME, place }.check(found, name, |value, name| value == name)
 }
 
 /// One header and the place in the body that it repeats.

@@ -114,6 +114,16 @@ impl RawJson {
         find_member(self.as_str(), name).map(|value| self.part(value))
     }
 
+    /// The text that this value is, if it is a string. Nothing is copied unless it has escapes.
+    #[must_use]
+    pub fn text(&self) -> Option<ByteString> {
+        let inside = self.0.strip_prefix('"')?.strip_suffix('"')?;
+        if memchr::memchr(b'\\', inside.as_bytes()).is_some() {
+            return self.decode::<String>().ok().map(Into::into);
+        }
+        Some(self.0.slice_ref(inside))
+    }
+
     /// A value whose text is known to be one JSON value on one line.
     pub(crate) fn trusted(text: ByteString) -> Self {
         Self(text)
@@ -136,23 +146,42 @@ pub(crate) fn find_member<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     found
 }
 
+/// As [`find_member`], of several members in one pass.
+pub(crate) fn find_members<'a, const N: usize>(text: &'a str, names: [&str; N]) -> [Option<&'a str>; N] {
+    let mut found = [None; N];
+    for (key, value) in object_members(text) {
+        let key = key.name();
+        if let Some(place) = names.iter().position(|name| *name == key) {
+            found[place] = Some(value);
+        }
+    }
+    found
+}
+
 /// The members of valid JSON text, none if it is no object.
-pub(crate) fn object_members(text: &str) -> impl Iterator<Item = (scan::Key<'_>, &str)> {
-    let mut scanner = Scanner::new(text);
+pub(crate) fn object_members(text: &str) -> RawMembers<'_> {
     let is_object = text.starts_with('{');
+    let mut scanner = Scanner::new(text);
     if is_object {
         scanner.enter_object();
     }
-    let mut first = true;
-    std::iter::from_fn(move || {
-        if !is_object {
-            return None;
-        }
+    RawMembers { scanner: is_object.then_some(scanner), first: true }
+}
+
+/// See [`object_members`].
+#[derive(Debug, Clone)]
+pub(crate) struct RawMembers<'a> {
+    scanner: Option<Scanner<'a>>,
+    first: bool,
+}
+
+impl<'a> Iterator for RawMembers<'a> {
+    type Item = (scan::Key<'a>, &'a str);
+
+    fn next(&mut self) -> Option<Self::Item> {
         // The text was checked when it came in, so an error here can only mean that the object is over.
-        let member = scanner.next_member(first, 1).ok().flatten();
-        first = false;
-        member
-    })
+        self.scanner.as_mut()?.next_member(std::mem::take(&mut self.first), 1).ok().flatten()
+    }
 }
 
 /// Line breaks stand only between tokens of JSON, so a space says the same.
@@ -336,6 +365,16 @@ mod tests {
         assert_eq!(value.member("a").unwrap().as_str(), "2");
         assert!(value.member("b").is_none());
         assert!(RawJson::parse("[1]").unwrap().member("a").is_none());
+    }
+
+    #[test]
+    fn a_string_is_the_text_between_its_quotes() {
+        let text = |json: &str| RawJson::parse(json.to_owned()).unwrap().text();
+        assert_eq!(text(r#""add""#).as_deref(), Some("add"));
+        assert_eq!(text(r#""""#).as_deref(), Some(""));
+        assert_eq!(text(r#""a\u0062\"""#).as_deref(), Some("ab\""));
+        assert_eq!(text(r#""\ud800""#), None);
+        assert_eq!((text("1"), text("{}"), text("null")), (None, None, None));
     }
 
     #[test]

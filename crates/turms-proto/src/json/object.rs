@@ -6,7 +6,9 @@ use bytestring::ByteString;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::{DecodeError, EncodeError, RawJson, SyntaxError, decode, find_member, object_members, serialize_text};
+use super::{
+    DecodeError, EncodeError, RawJson, RawMembers, SyntaxError, decode, find_member, object_members, serialize_text,
+};
 
 /// A JSON object kept as text: schemas, arguments, metadata and every member nobody here knows.
 ///
@@ -67,7 +69,7 @@ impl Object {
     /// Whether there is no member.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.len() <= 2 || self.iter().next().is_none()
+        self.0.len() <= 2 || object_members(self.as_str()).next().is_none()
     }
 
     /// The member `name`.
@@ -168,7 +170,8 @@ impl Object {
         self.0
     }
 
-    fn part(&self, value: &str) -> RawJson {
+    /// A value inside this one, sharing its text.
+    pub(crate) fn part(&self, value: &str) -> RawJson {
         RawJson::trusted(self.0.slice_ref(value))
     }
 }
@@ -212,8 +215,7 @@ impl<'a> IntoIterator for &'a Object {
     type IntoIter = Members<'a>;
 
     fn into_iter(self) -> Self::IntoIter {
-        let members = object_members(self.as_str()).map(|(key, value)| (key.name(), self.part(value)));
-        Members(Box::new(members))
+        Members { object: self, members: object_members(self.as_str()) }
     }
 }
 
@@ -231,7 +233,10 @@ impl<'de> Deserialize<'de> for Object {
 }
 
 /// The members of an [`Object`], in the order of the text.
-pub struct Members<'a>(Box<dyn Iterator<Item = (Cow<'a, str>, RawJson)> + 'a>);
+pub struct Members<'a> {
+    object: &'a Object,
+    members: RawMembers<'a>,
+}
 
 impl fmt::Debug for Members<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -243,7 +248,7 @@ impl<'a> Iterator for Members<'a> {
     type Item = (Cow<'a, str>, RawJson);
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.0.next()
+        self.members.next().map(|(key, value)| (key.name(), self.object.part(value)))
     }
 }
 

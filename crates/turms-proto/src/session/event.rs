@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::running::Ticket;
-use crate::types::{DiscoverResult, ProgressParams};
+use crate::types::{DiscoverResult, Meta, ProgressParams};
 use crate::{ErrorObject, Message, Notification, ProtocolVersion, RawJson, Request, RequestId, Response};
 
 /// In which of its two dialects a message of the peer's is to be understood.
@@ -34,6 +34,8 @@ pub struct Call {
     pub dialect: Dialect,
     /// How to answer it.
     pub ticket: Ticket,
+    /// The `_meta` of its parameters, if that is an object.
+    pub meta: Option<Meta>,
 }
 
 /// Something that came of a message or of time passing.

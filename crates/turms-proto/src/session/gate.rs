@@ -1,10 +1,13 @@
 //! Which requests are let in, and in which dialect (see "Lifecycle" of 2025-11-25 and "Versioning" of 2026-07-28).
 
+use bytestring::ByteString;
+
 use super::Dialect;
+use crate::json::{decode, find_members};
 use crate::jsonrpc::{ErrorCode, ErrorObject, Request, RequestId};
 use crate::method::Method as _;
 use crate::revision::{Direction, method_info, version_for_initialize};
-use crate::types::{Discover, Initialize, Listen, LoggingLevel, Ping, key};
+use crate::types::{Discover, Initialize, Listen, LoggingLevel, Meta, Ping, key};
 use crate::{Ability, Object, ProtocolVersion, RawJson};
 
 /// What a server lets in.
@@ -21,8 +24,13 @@ impl Gate {
     }
 
     /// Every request is judged for itself: one that says which revision it is of needs no handshake, before or after one.
-    pub(super) fn admit(&mut self, request: &Request, agreed: Option<ProtocolVersion>) -> Result<Dialect, ErrorObject> {
-        match Claim::of(request) {
+    pub(super) fn admit(
+        &mut self,
+        request: &Request,
+        meta: Option<&RawJson>,
+        agreed: Option<ProtocolVersion>,
+    ) -> Result<Dialect, ErrorObject> {
+        match meta.and_then(Claim::in_meta) {
             Some(claim) if self.is_stateless() => claim?.admit(request, &self.versions).map(Dialect::Stateless),
             // Older servers take no notice of what `_meta` says.
             _ => self.admit_older(request, agreed).map(Dialect::Handshake),
@@ -79,7 +87,8 @@ impl Gate {
 /// What a request says of itself in its `_meta`, in the revisions without a handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    version: String,
+    version: ByteString,
+    meta: Object,
 }
 
 impl Claim {
@@ -90,19 +99,39 @@ impl Claim {
     #[must_use]
     pub fn of(request: &Request) -> Option<Result<Self, ErrorObject>> {
         let meta = request.params.as_ref()?.member("_meta")?;
-        let version = meta.member(key::PROTOCOL_VERSION)?;
-        Some(Self::read(&meta, &version))
+        Self::in_meta(&meta)
     }
 
-    fn read(meta: &RawJson, version: &RawJson) -> Result<Self, ErrorObject> {
-        let version = version.decode().map_err(|error| error.within(key::PROTOCOL_VERSION).within("_meta"))?;
-        if !meta.member(key::CLIENT_CAPABILITIES).is_some_and(|capabilities| capabilities.is_object()) {
+    /// As [`Claim::of`], of a request that has this `_meta`.
+    pub(super) fn in_meta(meta: &RawJson) -> Option<Result<Self, ErrorObject>> {
+        let members = [key::PROTOCOL_VERSION, key::CLIENT_CAPABILITIES, key::LOG_LEVEL];
+        let [version, capabilities, level] = find_members(meta.as_str(), members);
+        let meta = meta.as_object()?;
+        Some(Self::read(meta, version?, capabilities, level))
+    }
+
+    fn read(meta: Object, version: &str, capabilities: Option<&str>, level: Option<&str>) -> Result<Self, ErrorObject> {
+        let version = meta.part(version);
+        let version = match version.text() {
+            Some(version) => version,
+            None => {
+                let decoded = version.decode::<String>();
+                decoded.map_err(|error| error.within(key::PROTOCOL_VERSION).within("_meta"))?.into()
+            }
+        };
+        if !capabilities.is_some_and(|capabilities| capabilities.starts_with('{')) {
             return Err(missing_meta(key::CLIENT_CAPABILITIES));
         }
-        if let Some(level) = meta.member(key::LOG_LEVEL) {
-            level.decode::<LoggingLevel>().map_err(|error| error.within(key::LOG_LEVEL).within("_meta"))?;
+        if let Some(level) = level {
+            decode::<LoggingLevel>(level).map_err(|error| error.within(key::LOG_LEVEL).within("_meta"))?;
         }
-        Ok(Self { version })
+        Ok(Self { version, meta })
+    }
+
+    /// The `_meta` in which it stands.
+    #[must_use]
+    pub fn meta(&self) -> Meta {
+        Meta::from(self.meta.clone())
     }
 
     /// The revision that it names, which need not exist.

@@ -46,7 +46,7 @@ use crate::jsonrpc::{
 };
 use crate::method::{Method as _, Notification as _};
 use crate::types::{
-    Cancelled, CancelledParams, Initialize, Initialized, Listen, Ping, Progress, ProgressParams, RequestMeta, key,
+    Cancelled, CancelledParams, Initialize, Initialized, Listen, Meta, Ping, Progress, ProgressParams, RequestMeta, key,
 };
 use crate::{Ability, Object, ProtocolVersion, RawJson};
 
@@ -489,17 +489,19 @@ impl<T> Session<T> {
 
     fn receive_request(&mut self, request: Request, batch: Option<u64>) {
         self.stats.requests_received += 1;
-        match self.admit(&request, batch) {
+        let meta = request.params.as_ref().and_then(|params| params.member("_meta"));
+        match self.admit(&request, meta.as_ref(), batch) {
             Ok(dialect) => {
+                let meta = meta.and_then(RawJson::into_object).map(Meta::from);
                 let ticket = self.running.insert(request.id.clone(), kind_of(&request.method), batch);
-                self.events.push_back(Event::Request(Box::new(Call { request, dialect, ticket })));
+                self.events.push_back(Event::Request(Box::new(Call { request, dialect, ticket, meta })));
             }
             Err(error) => self.refuse(Response::new(request.id, Err(error)), batch),
         }
     }
 
     /// Whether a request may be made now, and how to understand it.
-    fn admit(&mut self, request: &Request, batch: Option<u64>) -> Result<Dialect, ErrorObject> {
+    fn admit(&mut self, request: &Request, meta: Option<&RawJson>, batch: Option<u64>) -> Result<Dialect, ErrorObject> {
         if self.running.contains(&request.id) {
             return Err(ErrorObject::invalid_request(format!(
                 "the id {} is in use by a request in flight",
@@ -512,7 +514,7 @@ impl<T> Session<T> {
                 Err(ErrorObject::invalid_request("initialize cannot be part of a batch"))
             }
             Side::Server(gate) => {
-                let dialect = gate.admit(request, self.agreed)?;
+                let dialect = gate.admit(request, meta, self.agreed)?;
                 self.note_dialect(dialect, &request.method);
                 Ok(dialect)
             }

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use serde::{Deserialize, Serialize};
 
-use crate::json::{DecodeError, EncodeError, Object, RawJson};
+use crate::json::{DecodeError, EncodeError, Object, RawJson, object_members};
 use crate::method::{method, notification};
 use crate::object::{object, string_enum};
 use crate::types::{
@@ -150,6 +150,39 @@ object! {
     }
 }
 
+impl CallToolParams {
+    /// The parameters of a call as they came: what they hold shares their text where it can.
+    ///
+    /// # Errors
+    /// When they are of another shape; the error names the place.
+    pub fn of(params: &RawJson) -> Result<Self, DecodeError> {
+        match Self::shared(params) {
+            Some(shared) => Ok(shared),
+            None => params.decode(),
+        }
+    }
+
+    /// The parameters of most calls; `None` if there is more to them, or something is wrong.
+    fn shared(params: &RawJson) -> Option<Self> {
+        let (mut name, mut arguments, mut meta) = (None, None, None);
+        for (key, value) in object_members(params.as_str()) {
+            let value = params.part(value);
+            let is_new = match key.raw() {
+                "name" => name.replace(value.text()?).is_none(),
+                "arguments" => arguments.replace(value.into_object()?).is_none(),
+                "_meta" => meta.replace(Meta::from(value.into_object()?)).is_none(),
+                _ => false,
+            };
+            if !is_new {
+                return None;
+            }
+        }
+        let mut shared = Self::new(&*name?);
+        (shared.arguments, shared.meta) = (arguments, meta);
+        Some(shared)
+    }
+}
+
 object! {
     /// What a tool gave, or how it failed.
     pub struct ToolResult (custom) {
@@ -175,7 +208,10 @@ object! {
 impl ToolResult {
     /// A text.
     pub fn of_text(text: impl Into<String>) -> Self {
-        Self::new().with(Content::text(text))
+        let mut result = Self::new();
+        // One block is what most results have.
+        result.content = vec![Content::text(text)];
+        result
     }
 
     /// A failure, in words that let the model do better.
@@ -292,6 +328,33 @@ mod tests {
         assert_eq!(result.images().count(), 1);
         assert_eq!(result.structured_as::<Vec<i64>>().unwrap().unwrap(), [1, 2]);
         assert!(!result.failed() && ToolResult::error("no").failed());
+    }
+
+    #[test]
+    fn parameters_that_share_their_text_are_the_same() {
+        let of = |text: &str| {
+            let params = RawJson::parse(text.to_owned()).unwrap();
+            assert_eq!(CallToolParams::of(&params), params.decode(), "{text}");
+            CallToolParams::shared(&params).is_some()
+        };
+        assert!(of(r#"{"name":"a"}"#));
+        assert!(of(r#"{ "_meta" : {"x":1}, "arguments":{"text":"b c"},"name":"a\u0062"}"#));
+        for other in [
+            r#"{"name":"a","arguments":null}"#,
+            r#"{"name":"a","arguments":[]}"#,
+            r#"{"name":"a","name":"b"}"#,
+            r#"{"\u006eame":"a"}"#,
+            r#"{"name":"a","other":1}"#,
+            r#"{"name":"a","requestState":"s"}"#,
+            r#"{"name":1}"#,
+            r#"{"name":"\ud800"}"#,
+            r#"{"arguments":{}}"#,
+            r#"{}"#,
+            r#"[]"#,
+            "1",
+        ] {
+            assert!(!of(other), "{other}");
+        }
     }
 
     #[test]
