@@ -1,4 +1,4 @@
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::sync::Arc;
 
 use http::Extensions;
@@ -16,6 +16,7 @@ pub struct Context {
     meta: Option<Meta>,
     peer: Peer,
     extensions: Option<Arc<Extensions>>,
+    source: Option<Arc<dyn Source>>,
     session: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -23,7 +24,7 @@ impl Context {
     /// Around a call in a dialect, from a peer.
     #[must_use]
     pub fn new(dialect: Dialect, peer: Peer) -> Self {
-        Self { dialect, id: None, meta: None, peer, extensions: None, session: None }
+        Self { dialect, id: None, meta: None, peer, extensions: None, source: None, session: None }
     }
 
     /// Around a call within this process: the newest revision, and nobody to speak to.
@@ -50,6 +51,13 @@ impl Context {
     #[must_use]
     pub fn with_extensions(mut self, extensions: Arc<Extensions>) -> Self {
         self.extensions = Some(extensions);
+        self
+    }
+
+    /// With what the transport knows of the request.
+    #[must_use]
+    pub fn with_source(mut self, source: Arc<dyn Source>) -> Self {
+        self.source = Some(source);
         self
     }
 
@@ -106,7 +114,8 @@ impl Context {
     /// A value that the transport or the application's own middleware put there.
     #[must_use]
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
-        self.extensions.as_ref()?.get()
+        let put = self.extensions.as_ref().and_then(|extensions| extensions.get());
+        put.or_else(|| self.source.as_ref()?.find(TypeId::of::<T>())?.downcast_ref())
     }
 
     /// Puts a value there; other calls do not see it.
@@ -114,6 +123,12 @@ impl Context {
         let extensions = self.extensions.get_or_insert_default();
         Arc::make_mut(extensions).insert(value);
     }
+}
+
+/// What a transport knows of a request. Calls see it as extensions, without each part of it having been put among them.
+pub trait Source: Send + Sync + 'static {
+    /// What it knows of this type.
+    fn find(&self, kind: TypeId) -> Option<&dyn Any>;
 }
 
 /// An extension of requests whose `http::HeaderMap`, another extension, repeats parts of the body, as requests over HTTP

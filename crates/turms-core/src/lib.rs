@@ -31,7 +31,7 @@ mod url;
 
 pub use self::channel::{Channel, ConnectError, Connector, Ended, Established, Outgoing, Update, Updates};
 pub use self::connection::{Connection, ConnectionError, ConnectionHandle, ConnectionOptions, OpenFailure};
-pub use self::context::{Context, HeadersRepeatBody};
+pub use self::context::{Context, HeadersRepeatBody, Source};
 pub use self::join::join_all;
 pub use self::outcome::{Outcome, lower_outcome, write_outcome};
 pub use self::payload::Payload;

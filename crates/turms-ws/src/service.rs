@@ -7,13 +7,14 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use http::request::Parts;
+use hyper::body::Incoming;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_tungstenite::tungstenite::protocol::Role;
 use turms_core::layer::WithExtensions;
 use turms_core::{BoxFuture, Connection, ConnectionError, ConnectionOptions, IntoService, ServeError, Service};
-use turms_http::{AccessPolicy, Listener, Served};
+use turms_http::{AccessPolicy, Listener, PeerAddress, Served};
 
 use crate::body::WsBody;
 use crate::farewell::Farewell;
@@ -105,6 +106,13 @@ impl WsService {
         Arc::make_mut(&mut self.settings)
     }
 
+    fn answer_or_refuse<B>(&self, request: http::Request<B>) -> http::Response<WsBody> {
+        self.answer(request).unwrap_or_else(|refusal| {
+            tracing::debug!(target: "turms::server", %refusal, "refused to open a WebSocket");
+            refusal.response()
+        })
+    }
+
     fn answer<B>(&self, mut request: http::Request<B>) -> Result<http::Response<WsBody>, Refusal> {
         let upgrading = request.extensions().get::<OnUpgrade>().is_some().then(|| hyper::upgrade::on(&mut request));
         let (request, _) = request.into_parts();
@@ -179,10 +187,7 @@ impl<B> tower_service::Service<http::Request<B>> for WsService {
     }
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
-        ready(Ok(self.answer(request).unwrap_or_else(|refusal| {
-            tracing::debug!(target: "turms::server", %refusal, "refused to open a WebSocket");
-            refusal.response()
-        })))
+        ready(Ok(self.answer_or_refuse(request)))
     }
 }
 
@@ -196,6 +201,19 @@ impl WsService {
 }
 
 impl Served for WsService {
+    type Body = WsBody;
+
+    fn respond(
+        &self,
+        mut request: http::Request<Incoming>,
+        peer: Option<PeerAddress>,
+    ) -> impl Future<Output = http::Response<WsBody>> + Send {
+        if let Some(peer) = peer {
+            request.extensions_mut().insert(peer);
+        }
+        ready(self.answer_or_refuse(request))
+    }
+
     fn ending(&self) -> BoxFuture<'static, ()> {
         self.service.ending()
     }

@@ -86,11 +86,12 @@ impl AccessPolicy {
             }
         }
         // HTTP/1.0 needs none, and whoever gets here by a name of ours has none to fake. Who says it twice must mean it twice.
-        let named = authority.map(|authority| authority.as_str().to_ascii_lowercase());
-        for (count, host) in headers.get_all(HOST).iter().map(text_of).chain(named).enumerate() {
+        let said = headers.get_all(HOST).iter().map(|host| String::from_utf8_lossy(host.as_bytes()));
+        let named = authority.map(|authority| authority.as_str().into());
+        for (count, host) in said.chain(named).enumerate() {
             let is_repeated = count > 0 && count < headers.get_all(HOST).iter().count();
             if is_repeated || !self.hosts.allow_host(&host) {
-                return Err(AccessDenied::Host(host));
+                return Err(AccessDenied::Host(host.to_ascii_lowercase()));
             }
         }
         Ok(())
@@ -120,7 +121,11 @@ impl Names {
         match self {
             Self::Any => true,
             Self::Loopback => is_loopback(without_port(host)),
-            Self::These(names) => names.iter().any(|name| name == host || name == without_port(host)),
+            Self::These(names) => {
+                let is_meant =
+                    |name: &String| name.eq_ignore_ascii_case(host) || name.eq_ignore_ascii_case(without_port(host));
+                names.iter().any(is_meant)
+            }
         }
     }
 
@@ -137,7 +142,7 @@ impl Names {
 }
 
 fn is_loopback(host: &str) -> bool {
-    matches!(host, "localhost" | "127.0.0.1" | "[::1]")
+    ["localhost", "127.0.0.1", "[::1]"].iter().any(|name| name.eq_ignore_ascii_case(host))
 }
 
 fn without_port(host: &str) -> &str {

@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::Response;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
@@ -32,9 +31,17 @@ impl Activity {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    fn begin(&self) -> Busy {
+    /// Counts a request until its answer is written.
+    pub(super) fn watch<A, B, E>(
+        &self,
+        answer: A,
+    ) -> impl Future<Output = Result<Response<WatchedBody<B>>, E>> + use<A, B, E>
+    where
+        A: Future<Output = Result<Response<B>, E>>,
+    {
         self.change(|pulse| pulse.requests += 1);
-        Busy(self.clone())
+        let busy = Busy(self.clone());
+        async move { Ok(answer.await?.map(|body| WatchedBody { _busy: busy, body })) }
     }
 
     /// How much longer nothing may happen.
@@ -67,51 +74,9 @@ impl Drop for Busy {
     }
 }
 
-/// A service whose requests are counted until their answers are written.
-#[derive(Clone)]
-pub(super) struct Watched<S> {
-    pub(super) service: S,
-    pub(super) activity: Activity,
-}
-
-impl<S, B> tower_service::Service<Request<Incoming>> for Watched<S>
-where
-    S: tower_service::Service<Request<Incoming>, Response = Response<B>>,
-{
-    type Response = Response<WatchedBody<B>>;
-    type Error = S::Error;
-    type Future = WatchedFuture<S::Future>;
-
-    fn poll_ready(&mut self, task: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.service.poll_ready(task)
-    }
-
-    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
-        WatchedFuture { busy: Some(self.activity.begin()), answer: self.service.call(request) }
-    }
-}
-
-pin_project! {
-    pub(super) struct WatchedFuture<F> {
-        busy: Option<Busy>,
-        #[pin]
-        answer: F,
-    }
-}
-
-impl<F: Future<Output = Result<Response<B>, E>>, B, E> Future for WatchedFuture<F> {
-    type Output = Result<Response<WatchedBody<B>>, E>;
-
-    fn poll(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let busy = this.busy;
-        this.answer.poll(task).map_ok(|answer| answer.map(|body| WatchedBody { busy: busy.take(), body }))
-    }
-}
-
 pin_project! {
     pub(super) struct WatchedBody<B> {
-        busy: Option<Busy>,
+        _busy: Busy,
         #[pin]
         body: B,
     }

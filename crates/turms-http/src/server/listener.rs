@@ -1,5 +1,7 @@
 //! Listening for connections, with bounds on how many there are and how slow they may be.
 
+use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 #[cfg(unix)]
@@ -10,10 +12,10 @@ use std::time::Duration;
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 #[cfg(unix)]
@@ -24,7 +26,7 @@ use tokio_rustls::TlsAcceptor;
 use turms_core::{BoxFuture, ServeError};
 
 use super::PeerAddress;
-use super::activity::{Activity, Watched};
+use super::activity::Activity;
 use super::options::bounded;
 use super::stall::Stall;
 
@@ -204,18 +206,10 @@ impl Listener {
     ///
     /// # Errors
     /// None at present; connections that cannot be accepted are tried again.
-    pub async fn serve<S, B>(mut self, service: S) -> Result<(), ServeError>
-    where
-        S: Served + tower_service::Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
-        S::Future: Send,
-        S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-        B: Body + Send + 'static,
-        B::Data: Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+    pub async fn serve<S: Served>(mut self, service: S) -> Result<(), ServeError> {
         tracing::info!(address = self.address, "listening");
-        let (ending, asked) = (service.ending(), self.until.take());
-        let (closing, closed) = (service.clone(), service.clone());
+        let service = Arc::new(service);
+        let (ending, asked, closing) = (service.ending(), self.until.take(), service.clone());
         let end = async move {
             match asked {
                 Some(asked) => tokio::select! { () = asked => {}, () = ending => {} },
@@ -223,8 +217,16 @@ impl Listener {
             }
             closing.begin_closing();
         };
-        let served = self.until(end).serve_tower(service).await;
-        closed.close().await;
+        let answering = service.clone();
+        let respond_to = move |peer| {
+            let service = answering.clone();
+            move |request| {
+                let service = service.clone();
+                async move { Ok::<_, Infallible>(service.respond(request, peer).await) }
+            }
+        };
+        let served = self.until(end).run(respond_to).await;
+        service.close().await;
         served
     }
 
@@ -242,6 +244,33 @@ impl Listener {
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        let respond_to = move |peer: Option<PeerAddress>| {
+            let service = service.clone();
+            move |mut request: Request<Incoming>| {
+                if let Some(peer) = peer {
+                    request.extensions_mut().insert(peer);
+                }
+                let mut service = service.clone();
+                async move {
+                    poll_fn(|task| service.poll_ready(task)).await?;
+                    service.call(request).await
+                }
+            }
+        };
+        self.run(respond_to).await
+    }
+
+    /// Serves whoever comes. `respond_to` makes what answers the requests of one connection.
+    async fn run<M, F, A, B, E>(self, respond_to: M) -> Result<(), ServeError>
+    where
+        M: Fn(Option<PeerAddress>) -> F,
+        F: Fn(Request<Incoming>) -> A + Send + 'static,
+        A: Future<Output = Result<Response<B>, E>> + Send + 'static,
+        B: Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        E: Into<Box<dyn std::error::Error + Send + Sync>> + 'static,
+    {
         let room = Arc::new(Semaphore::new(self.max_connections));
         let graceful = GracefulShutdown::new();
         let (cut, _) = watch::channel(false);
@@ -254,7 +283,7 @@ impl Listener {
             };
             let Ok(permit) = permit else { break };
             tokio::select! {
-                accepted = door.accept(permit, &service, &graceful, &cut) => {
+                accepted = door.accept(permit, &respond_to, &graceful, &cut) => {
                     if let Err(error) = accepted {
                         // Most likely there are no descriptors left: some will be given back.
                         tracing::warn!(%error, "a connection cannot be accepted");
@@ -282,20 +311,21 @@ impl Listener {
 
 impl Door {
     /// Lets the next one in.
-    async fn accept<S, B>(
+    async fn accept<M, F, A, B, E>(
         &self,
         permit: OwnedSemaphorePermit,
-        service: &S,
+        respond_to: &M,
         graceful: &GracefulShutdown,
         cut: &watch::Sender<bool>,
     ) -> io::Result<()>
     where
-        S: tower_service::Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
-        S::Future: Send,
-        S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        M: Fn(Option<PeerAddress>) -> F,
+        F: Fn(Request<Incoming>) -> A + Send + 'static,
+        A: Future<Output = Result<Response<B>, E>> + Send + 'static,
         B: Body + Send + 'static,
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        E: Into<Box<dyn std::error::Error + Send + Sync>> + 'static,
     {
         let (watcher, cut) = (graceful.watcher(), cut.subscribe());
         let bounds = Bounds { header: self.header_timeout, write: self.write_timeout, watcher, cut };
@@ -304,34 +334,44 @@ impl Door {
                 let (stream, peer) = socket.accept().await?;
                 // Answers are written whole; waiting for more would only make them late.
                 let _ = stream.set_nodelay(true);
-                let service = WithPeer { service: service.clone(), peer: Some(PeerAddress(peer)) };
+                let respond = respond_to(Some(PeerAddress(peer)));
                 #[cfg(feature = "tls")]
                 if let Some(tls) = self.tls.clone() {
                     tokio::spawn(async move {
                         if let Ok(Ok(stream)) = tokio::time::timeout(bounds.header, tls.accept(stream)).await {
-                            bounds.converse(stream, service, permit).await;
+                            bounds.converse(stream, respond, permit).await;
                         }
                     });
                     return Ok(());
                 }
-                tokio::spawn(bounds.converse(stream, service, permit));
+                tokio::spawn(bounds.converse(stream, respond, permit));
             }
             #[cfg(unix)]
             Socket::Unix(socket) => {
                 let (stream, _) = socket.accept().await?;
-                tokio::spawn(bounds.converse(stream, WithPeer { service: service.clone(), peer: None }, permit));
+                tokio::spawn(bounds.converse(stream, respond_to(None), permit));
             }
         }
         Ok(())
     }
 }
 
-/// A `tower` service that can be ended well.
+/// What answers requests and can be ended well.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not served by `Listener::serve`",
-    note = "for other `tower` services, such as the router of an application, there is `Listener::serve_tower`"
+    note = "for `tower` services, such as the router of an application, there is `Listener::serve_tower`"
 )]
-pub trait Served {
+pub trait Served: Send + Sync + 'static {
+    /// What its answers are made of.
+    type Body: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static;
+
+    /// Answers a request of whoever is at the other end of the connection.
+    fn respond(
+        &self,
+        request: Request<Incoming>,
+        peer: Option<PeerAddress>,
+    ) -> impl Future<Output = Response<Self::Body>> + Send;
+
     /// Comes when it is to serve nobody any more.
     fn ending(&self) -> BoxFuture<'static, ()>;
 
@@ -351,18 +391,19 @@ struct Bounds {
 }
 
 impl Bounds {
-    async fn converse<I, S, B>(mut self, io: I, service: WithPeer<S>, permit: OwnedSemaphorePermit)
+    async fn converse<I, F, A, B, E>(mut self, io: I, respond: F, permit: OwnedSemaphorePermit)
     where
         I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-        S: tower_service::Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
-        S::Future: Send,
-        S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        F: Fn(Request<Incoming>) -> A + Send + 'static,
+        A: Future<Output = Result<Response<B>, E>> + Send + 'static,
         B: Body + Send + 'static,
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        E: Into<Box<dyn std::error::Error + Send + Sync>> + 'static,
     {
         let mut builder = Builder::new(TokioExecutor::new());
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(self.header).max_buf_size(64 * 1024);
+        // Heads that do not arrive are seen to below, without a timer for each.
+        builder.http1().header_read_timeout(None).max_buf_size(64 * 1024);
         builder
             .http2()
             .timer(TokioTimer::new())
@@ -372,7 +413,8 @@ impl Bounds {
             .keep_alive_timeout(self.write);
         let io = TokioIo::new(Stall::new(io, self.write));
         let activity = Activity::default();
-        let service = TowerToHyperService::new(Watched { service, activity: activity.clone() });
+        let watched = activity.clone();
+        let service = service_fn(move |request| watched.watch(respond(request)));
         let connection = builder.serve_connection_with_upgrades(io, service);
         let idle = activity.is_idle_for(self.header);
         tokio::select! {
@@ -380,35 +422,11 @@ impl Bounds {
             ended = self.watcher.watch(connection) => if let Err(error) = ended {
                 tracing::debug!(error, "a connection ended");
             },
-            // HTTP/2 has no such bound of its own, nor has whoever has not said yet which version it speaks.
+            // A head that takes too long, and a connection on which nothing happens, in either version of HTTP.
             () = idle => {}
             _ = self.cut.wait_for(|cut| *cut) => {}
         }
         drop(permit);
-    }
-}
-
-/// Lets a service see who is at the other end.
-#[derive(Clone)]
-struct WithPeer<S> {
-    service: S,
-    peer: Option<PeerAddress>,
-}
-
-impl<S: tower_service::Service<Request<Incoming>>> tower_service::Service<Request<Incoming>> for WithPeer<S> {
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = S::Future;
-
-    fn poll_ready(&mut self, task: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), S::Error>> {
-        self.service.poll_ready(task)
-    }
-
-    fn call(&mut self, mut request: Request<Incoming>) -> S::Future {
-        if let Some(peer) = self.peer {
-            request.extensions_mut().insert(peer);
-        }
-        self.service.call(request)
     }
 }
 

@@ -5,6 +5,7 @@ mod activity;
 mod answer;
 mod body;
 mod cors;
+mod few;
 mod gauge;
 mod head;
 mod intake;
@@ -14,6 +15,7 @@ mod options;
 mod pair;
 mod session;
 mod single;
+mod source;
 mod stall;
 mod stateless;
 #[cfg(feature = "tls")]
@@ -30,7 +32,7 @@ use std::time::Duration;
 
 use http::header::HeaderValue;
 use http::request::Parts;
-use http::{Extensions, Method, Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use tokio::sync::watch;
 use turms_core::{BoxFuture, IntoService, Principal, ServeError, Service};
@@ -51,6 +53,7 @@ pub use self::options::SessionOptions;
 use self::pair::Pairs;
 pub use self::session::EventStream;
 use self::session::Sessions;
+use self::source::HttpSource;
 
 /// Who is at the other end of the connection, for requests that came through a [`Listener`]. An extension of theirs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -262,9 +265,18 @@ impl HttpService {
         B::Data: Send,
         B::Error: fmt::Display,
     {
+        self.answer_to(request, None).await
+    }
+
+    async fn answer_to<B>(&self, request: Request<B>, peer: Option<PeerAddress>) -> Response<HttpBody>
+    where
+        B: Body + Send,
+        B::Data: Send,
+        B::Error: fmt::Display,
+    {
         let (parts, body) = request.into_parts();
         if !self.options.cors {
-            return self.route(parts, body).await;
+            return self.route(parts, body, peer).await;
         }
         let asked = cors::Asked::of(&parts);
         let mut answer = if asked.is_preflight(&parts.method) {
@@ -273,13 +285,13 @@ impl HttpService {
                 Err(denied) => self.deny(&denied),
             }
         } else {
-            self.route(parts, body).await
+            self.route(parts, body, peer).await
         };
         asked.decorate(&mut answer, &self.options.access);
         answer
     }
 
-    async fn route<B>(&self, parts: Parts, body: B) -> Answer
+    async fn route<B>(&self, parts: Parts, body: B, peer: Option<PeerAddress>) -> Answer
     where
         B: Body + Send,
         B::Data: Send,
@@ -291,8 +303,8 @@ impl HttpService {
         let speaks_pair = self.options.pair.is_some() && self.speaks_with(Ability::Handshake);
         match parts.method {
             Method::POST if speaks_pair && pair::is_message(&parts) => self.take_pair_message(parts, body).await,
-            Method::GET if speaks_pair && pair::is_opening(&parts) => self.open_pair(parts),
-            Method::POST => self.post(parts, body).await,
+            Method::GET if speaks_pair && pair::is_opening(&parts) => self.open_pair(parts, peer),
+            Method::POST => self.post(parts, body, peer).await,
             Method::GET if self.has_sessions() => self.get(parts).await,
             Method::DELETE if self.has_sessions() => self.delete(&parts).await,
             _ if self.has_sessions() => answer::method_not_allowed("GET, POST, DELETE"),
@@ -325,7 +337,7 @@ impl HttpService {
         self.options.sessions.is_some() && self.speaks_with(Ability::Handshake)
     }
 
-    async fn post<B>(&self, parts: Parts, body: B) -> Answer
+    async fn post<B>(&self, parts: Parts, body: B, peer: Option<PeerAddress>) -> Answer
     where
         B: Body + Send,
         B::Data: Send,
@@ -343,25 +355,26 @@ impl HttpService {
             Err(problem) => return answer::refuse(problem.status(), problem.to_string()),
         };
         match Incoming::decode(bytes, self.options.batch_limit) {
-            Ok(incoming) => self.take(incoming, parts).await,
+            Ok(incoming) => self.take(incoming, parts, peer).await,
             Err(invalid) => answer::error(StatusCode::BAD_REQUEST, invalid.id.as_ref(), &invalid.error),
         }
     }
 
     /// Decides by which rules a message goes. Every request is judged for itself, whatever came before it.
-    async fn take(&self, incoming: Incoming, parts: Parts) -> Answer {
+    async fn take(&self, incoming: Incoming, parts: Parts, peer: Option<PeerAddress>) -> Answer {
         let head = Head::of(&parts.headers);
         let newest = self.speaks_with(Ability::Stateless);
         if newest
             && let Incoming::One(Message::Request(request)) = &incoming
             && let Some(claim) = Claim::of(request)
         {
+            let meta = claim.as_ref().ok().map(Claim::meta);
             return match stateless::admit(request, claim, &head, self.service.versions()) {
                 Ok(version) => {
                     let Incoming::One(Message::Request(request)) = incoming else {
                         return answer::empty(StatusCode::BAD_REQUEST);
                     };
-                    self.answer_stateless(request, version, parts).await
+                    self.answer_stateless(request, version, meta, HttpSource::repeating(parts, peer)).await
                 }
                 Err(error) => answer::error(answer::status_of_refusal(&error), Some(&request.id), &error),
             };
@@ -373,7 +386,7 @@ impl HttpService {
         if let Incoming::One(Message::Request(request)) = &incoming
             && &*request.method == Initialize::NAME
         {
-            return self.take_older(incoming, ProtocolVersion::LATEST_WITH_HANDSHAKE, parts).await;
+            return self.take_older(incoming, ProtocolVersion::LATEST_WITH_HANDSHAKE, parts, peer).await;
         }
         let named = match head.named(self.service.versions()) {
             Named::Unknown(named) => return self.refuse_version(id, named),
@@ -389,7 +402,7 @@ impl HttpService {
                 }
             }
             (Incoming::One(Message::Notification(_)), Named::Newest) => {
-                return self.hear_stateless(incoming, parts).await;
+                return self.hear_stateless(incoming, &HttpSource::new(parts, peer)).await;
             }
             (_, Named::Newest) => {
                 let message = "the body must be one request or notification in this revision";
@@ -401,7 +414,7 @@ impl HttpService {
             Named::Older(Some(version)) => version,
             _ => ProtocolVersion::ASSUMED_OVER_HTTP,
         };
-        self.take_older(incoming, version, parts).await
+        self.take_older(incoming, version, parts, peer).await
     }
 
     fn refuse_version(&self, id: Option<&RequestId>, named: &str) -> Answer {
@@ -431,6 +444,16 @@ where
 }
 
 impl Served for HttpService {
+    type Body = HttpBody;
+
+    fn respond(
+        &self,
+        request: Request<hyper::body::Incoming>,
+        peer: Option<PeerAddress>,
+    ) -> impl Future<Output = Response<HttpBody>> + Send {
+        self.answer_to(request, peer)
+    }
+
     fn ending(&self) -> BoxFuture<'static, ()> {
         self.service.ending()
     }
@@ -456,14 +479,6 @@ fn unreadable_version(head: &Head<'_>, id: Option<&RequestId>) -> Answer {
     let problem = head::single(head.version, turms_proto::header::PROTOCOL_VERSION).err();
     let problem = problem.unwrap_or_else(|| ErrorObject::invalid_request("the protocol version cannot be read"));
     answer::error(StatusCode::BAD_REQUEST, id, &problem)
-}
-
-/// What handlers can see of a request: its extensions, headers and address.
-fn extensions_of(parts: Parts) -> Extensions {
-    let Parts { mut extensions, headers, uri, .. } = parts;
-    extensions.insert(headers);
-    extensions.insert(uri);
-    extensions
 }
 
 /// Who has proved to send a request, if anybody has.

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll};
 
 use bytes::{Buf as _, Bytes};
-use http::StatusCode;
 use http::request::Parts;
+use http::{Extensions, StatusCode};
 use http_body::Body;
 use tokio::io::{AsyncRead, DuplexStream, ReadBuf};
 use tokio::sync::mpsc;
@@ -25,7 +25,7 @@ use super::gauge::Permit;
 use super::head::{self, EVENT_STREAM};
 use super::keep_alive::KeepAlive;
 use super::session::new_id;
-use super::{HttpService, extensions_of, intake};
+use super::{HttpService, PeerAddress, intake};
 use crate::sse;
 
 /// The name that the session goes by in the address to post to.
@@ -69,7 +69,7 @@ impl Pairs {
 }
 
 impl HttpService {
-    pub(super) fn open_pair(&self, parts: Parts) -> Answer {
+    pub(super) fn open_pair(&self, parts: Parts, peer: Option<PeerAddress>) -> Answer {
         let Some(options) = self.options.pair.clone() else { return answer::method_not_allowed("POST") };
         if !head::accepts(&parts.headers, EVENT_STREAM) {
             let message = "this address opens a stream of events: send \"Accept: text/event-stream\"";
@@ -89,7 +89,7 @@ impl HttpService {
         let (connection, handle) =
             Connection::server(Posted { queue, piece: Bytes::new() }, written, &versions, options);
         let service = self.service.for_connection(&handle.peer()).unwrap_or_else(|| self.service.clone());
-        let service = WithExtensions::new(service, extensions_of(parts));
+        let service = WithExtensions::new(service, extensions_of(parts, peer));
         let (ending, closing) = (self.service.ending(), handle.clone());
         tokio::spawn(async move {
             let mut running = std::pin::pin!(connection.run(service));
@@ -146,6 +146,17 @@ impl HttpService {
             }
         }
     }
+}
+
+/// What calls of the connection see of the request that it began with.
+fn extensions_of(parts: Parts, peer: Option<PeerAddress>) -> Extensions {
+    let Parts { mut extensions, headers, uri, .. } = parts;
+    extensions.insert(headers);
+    extensions.insert(uri);
+    if let Some(peer) = peer {
+        extensions.insert(peer);
+    }
+    extensions
 }
 
 /// JSON has line breaks only between its tokens, where a space says the same.

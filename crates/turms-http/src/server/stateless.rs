@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use http::request::Parts;
-use turms_core::{
-    Context, Guarded, GuardedNotify, HeadersRepeatBody, Outcome, Payload, Peer, Request, lower_outcome, write_outcome,
-};
+use turms_core::{Context, Guarded, GuardedNotify, Outcome, Payload, Peer, Request, lower_outcome, write_outcome};
 use turms_proto::header::{HeaderLookup, HeaderMismatch, check_method, check_name, check_version, name_member};
 use turms_proto::method::Method;
 use turms_proto::revision::tag_subscription;
@@ -17,11 +14,12 @@ use turms_proto::types::{
 };
 use turms_proto::{ErrorCode, ErrorObject, Incoming, Message, ProtocolVersion, RawJson, RequestId};
 
+use super::HttpService;
 use super::answer::{self, Answer};
 use super::head::Head;
 use super::single::{First, SingleCall, first};
-use super::voice::{Voice, VoiceLink};
-use super::{HttpService, extensions_of};
+use super::source::HttpSource;
+use super::voice::Voice;
 
 /// Whether a request is let in, and as which revision (basic/transports, "Streamable HTTP"): the checks in the order in
 /// which the conformance suite expects them.
@@ -40,7 +38,7 @@ pub(super) fn admit(
     check_method(head.method, &request.method).map_err(mismatch)?;
     let name = name_member(&request.method)
         .and_then(|member| request.params.as_ref()?.member(member))
-        .and_then(|name| name.decode::<String>().ok());
+        .and_then(|name| name.text());
     check_name(head.name, &request.method, name.as_deref()).map_err(mismatch)?;
     claim.admit(request, versions)
 }
@@ -55,11 +53,10 @@ impl HttpService {
         &self,
         request: turms_proto::Request,
         version: ProtocolVersion,
-        parts: Parts,
+        meta: Option<Meta>,
+        source: HttpSource,
     ) -> Answer {
-        let mut extensions = extensions_of(parts);
-        extensions.insert(HeadersRepeatBody::new());
-        self.answer_alone(request, Dialect::Stateless(version), extensions, status_of_answer).await
+        self.answer_alone(request, Dialect::Stateless(version), meta, &source, status_of_answer).await
     }
 
     /// Answers a request that stands alone, inside its own future.
@@ -67,15 +64,14 @@ impl HttpService {
         &self,
         request: turms_proto::Request,
         dialect: Dialect,
-        extensions: http::Extensions,
+        meta: Option<Meta>,
+        source: &HttpSource,
         status: impl FnOnce(&ErrorObject, &str, Option<&RawJson>) -> StatusCode,
     ) -> Answer {
         let turms_proto::Request { id, method, params, .. } = request;
         let voice = Arc::new(Voice::default());
-        let cx = Context::new(dialect, Peer::new(VoiceLink(voice.clone())))
-            .with_id(id.clone())
-            .with_meta(meta_of(params.as_ref()))
-            .with_extensions(Arc::new(extensions));
+        let cx = Context::new(dialect, Peer::shared(voice.clone())).with_id(id.clone()).with_meta(meta);
+        let cx = source.surround(cx);
         let payload = params.clone().map_or_else(Payload::default, Payload::raw);
         let call = Guarded::call(|| self.service.call(Request::raw(method.clone(), payload), cx));
         let version = dialect.version();
@@ -103,13 +99,13 @@ impl HttpService {
     }
 
     /// The core protocol has no notifications over HTTP in this revision, but applications may.
-    pub(super) async fn hear_stateless(&self, incoming: Incoming, parts: Parts) -> Answer {
+    pub(super) async fn hear_stateless(&self, incoming: Incoming, source: &HttpSource) -> Answer {
         let Incoming::One(Message::Notification(notification)) = incoming else {
             return answer::empty(StatusCode::BAD_REQUEST);
         };
         let cx = Context::new(Dialect::Stateless(ProtocolVersion::LATEST), Peer::nobody())
-            .with_meta(meta_of(notification.params.as_ref()))
-            .with_extensions(Arc::new(extensions_of(parts)));
+            .with_meta(meta_of(notification.params.as_ref()));
+        let cx = source.surround(cx);
         GuardedNotify::new(|| self.service.notify(notification.method, notification.params, cx)).await;
         answer::empty(StatusCode::ACCEPTED)
     }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll, Waker};
 
 use bytes::Bytes;
@@ -94,17 +94,15 @@ impl Voice {
 }
 
 /// The client, as a handler sees it during one request.
-pub(super) struct VoiceLink(pub(super) Arc<Voice>);
-
-impl Link for VoiceLink {
+impl Link for Voice {
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
         Box::pin(poll_fn(move |task| {
-            self.0.say(&notification, Some(task.waker())).map(|heard| heard.then_some(()).ok_or(PeerError::Closed))
+            self.say(&notification, Some(task.waker())).map(|heard| heard.then_some(()).ok_or(PeerError::Closed))
         }))
     }
 
     fn try_notify(&self, notification: Notification) -> bool {
-        matches!(self.0.say(&notification, None), Poll::Ready(true))
+        matches!(self.say(&notification, None), Poll::Ready(true))
     }
 
     fn request(

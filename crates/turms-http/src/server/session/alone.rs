@@ -1,9 +1,6 @@
 //! Clients of older revisions without a session: every message stands alone, and the server can ask nothing.
 
-use std::sync::Arc;
-
-use http::request::Parts;
-use http::{Extensions, StatusCode};
+use http::StatusCode;
 use turms_core::{Context, Guarded, GuardedNotify, Payload, Peer, Request, lower_outcome, write_outcome};
 use turms_proto::method::Method as _;
 use turms_proto::revision::{method_info, version_for_initialize};
@@ -11,13 +8,13 @@ use turms_proto::session::Dialect;
 use turms_proto::types::Initialize;
 use turms_proto::{Ability, ErrorObject, Incoming, InvalidMessage, Message, Notification, ProtocolVersion};
 
+use crate::server::HttpService;
 use crate::server::answer::{self, Answer};
+use crate::server::source::HttpSource;
 use crate::server::stateless::meta_of;
-use crate::server::{HttpService, extensions_of};
 
 impl HttpService {
-    pub(super) async fn take_alone(&self, incoming: Incoming, named: ProtocolVersion, parts: Parts) -> Answer {
-        let extensions = extensions_of(parts);
+    pub(super) async fn take_alone(&self, incoming: Incoming, named: ProtocolVersion, source: &HttpSource) -> Answer {
         match incoming {
             Incoming::One(Message::Request(request)) => {
                 let version = match self.version_alone(&request, named) {
@@ -25,16 +22,17 @@ impl HttpService {
                     Err(error) => return answer::error(StatusCode::OK, Some(&request.id), &error),
                 };
                 let status = |_: &ErrorObject, _: &str, _: Option<&_>| StatusCode::OK;
-                self.answer_alone(request, Dialect::Handshake(version), extensions, status).await
+                let meta = meta_of(request.params.as_ref());
+                self.answer_alone(request, Dialect::Handshake(version), meta, source, status).await
             }
             Incoming::One(Message::Notification(notification)) => {
-                self.hear_alone(notification, named, &Arc::new(extensions)).await;
+                self.hear_alone(notification, named, source).await;
                 answer::empty(StatusCode::ACCEPTED)
             }
             // Nobody has asked anything, so nobody waits for it.
             Incoming::One(Message::Response(_)) => answer::empty(StatusCode::ACCEPTED),
             Incoming::Batch(messages) if named.has(Ability::Batching) => {
-                self.answer_batch(messages, named, &Arc::new(extensions)).await
+                self.answer_batch(messages, named, source).await
             }
             Incoming::Batch(_) => {
                 answer::refuse(StatusCode::BAD_REQUEST, "batches belong to revision 2025-03-26 alone")
@@ -59,10 +57,10 @@ impl HttpService {
         }
     }
 
-    async fn hear_alone(&self, notification: Notification, version: ProtocolVersion, extensions: &Arc<Extensions>) {
-        let cx = Context::new(Dialect::Handshake(version), Peer::nobody())
-            .with_meta(meta_of(notification.params.as_ref()))
-            .with_extensions(extensions.clone());
+    async fn hear_alone(&self, notification: Notification, version: ProtocolVersion, source: &HttpSource) {
+        let cx =
+            Context::new(Dialect::Handshake(version), Peer::nobody()).with_meta(meta_of(notification.params.as_ref()));
+        let cx = source.surround(cx);
         GuardedNotify::new(|| self.service.notify(notification.method, notification.params, cx)).await;
     }
 
@@ -71,16 +69,16 @@ impl HttpService {
         &self,
         messages: Vec<Result<Message, InvalidMessage>>,
         version: ProtocolVersion,
-        extensions: &Arc<Extensions>,
+        source: &HttpSource,
     ) -> Answer {
         let mut body = Vec::new();
         for message in messages {
             let start = body.len();
             body.push(if start == 0 { b'[' } else { b',' });
             match message {
-                Ok(Message::Request(request)) => self.answer_one(request, version, extensions, &mut body).await,
+                Ok(Message::Request(request)) => self.answer_one(request, version, source, &mut body).await,
                 Ok(Message::Notification(notification)) => {
-                    self.hear_alone(notification, version, extensions).await;
+                    self.hear_alone(notification, version, source).await;
                     body.truncate(start);
                 }
                 Err(invalid) if invalid.wants_answer() => match &invalid.id {
@@ -101,7 +99,7 @@ impl HttpService {
         &self,
         request: turms_proto::Request,
         version: ProtocolVersion,
-        extensions: &Arc<Extensions>,
+        source: &HttpSource,
         body: &mut Vec<u8>,
     ) {
         let outcome = match self.version_alone(&request, version) {
@@ -111,8 +109,8 @@ impl HttpService {
             Ok(_) => {
                 let cx = Context::new(Dialect::Handshake(version), Peer::nobody())
                     .with_id(request.id.clone())
-                    .with_meta(meta_of(request.params.as_ref()))
-                    .with_extensions(extensions.clone());
+                    .with_meta(meta_of(request.params.as_ref()));
+                let cx = source.surround(cx);
                 let params = request.params.map_or_else(Payload::default, Payload::raw);
                 let asked = Request::raw(request.method.clone(), params);
                 Guarded::call(|| self.service.call(asked, cx)).await

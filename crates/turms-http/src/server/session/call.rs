@@ -5,7 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use http::{Extensions, StatusCode};
+use http::StatusCode;
+use http::request::Parts;
 use turms_core::{Context, Guarded, GuardedNotify, Outcome, Payload, Peer, Request, lower_outcome, write_outcome};
 use turms_proto::session::{Call, Dialect, Event, Reply, Ticket};
 use turms_proto::{Ability, ErrorCode, ErrorObject, Incoming, Message, Notification, Response};
@@ -13,7 +14,10 @@ use turms_proto::{Ability, ErrorCode, ErrorObject, Incoming, Message, Notificati
 use super::link::{EventStream, Route, SessionLink};
 use super::stream::StreamKind;
 use super::{HttpSession, Running, settle};
+use crate::server::PeerAddress;
 use crate::server::answer::{self, Answer};
+use crate::server::few::Few;
+use crate::server::source::HttpSource;
 use crate::server::stateless::meta_of;
 
 /// How one POST is answered.
@@ -31,23 +35,26 @@ pub(super) enum Reaction {
 /// One POST: the stream that its calls share if they need one, and what was answered at once.
 struct Post {
     route: Route,
-    extensions: Arc<Extensions>,
+    source: HttpSource,
     is_batch: bool,
-    answers: Vec<Vec<u8>>,
+    answers: Few<Vec<u8>>,
     status: StatusCode,
 }
 
 impl HttpSession {
     /// Takes what one POST held, and begins what it asks for.
-    pub(super) async fn receive(self: &Arc<Self>, incoming: Incoming, mut extensions: Extensions) -> Reaction {
+    pub(super) async fn receive(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        parts: Parts,
+        peer: Option<PeerAddress>,
+    ) -> Reaction {
         let has_batches = self.state().protocol.agreed().is_some_and(|version| version.has(Ability::Batching));
         let is_batch = has_batches && matches!(incoming, Incoming::Batch(_));
         let Some(events) = self.take(incoming, is_batch) else { return Reaction::Gone };
         let route = Route::call();
-        // Put there once for all calls: to add it to each would copy the rest each time.
-        extensions.insert(EventStream::new(self, route.clone()));
-        let extensions = Arc::new(extensions);
-        let mut post = Post { route, extensions, is_batch, answers: Vec::new(), status: StatusCode::OK };
+        let source = HttpSource::streaming(parts, peer, EventStream::new(self, route.clone()));
+        let mut post = Post { route, source, is_batch, answers: Few::new(), status: StatusCode::OK };
         for event in events {
             match event {
                 Event::Request(call) => self.begin(*call, &mut post).await,
@@ -65,7 +72,7 @@ impl HttpSession {
     }
 
     /// Messages of a batch are taken one by one: over HTTP they have a stream in common, and nothing else.
-    fn take(&self, incoming: Incoming, is_batch: bool) -> Option<Vec<Event<super::Waiter>>> {
+    fn take(&self, incoming: Incoming, is_batch: bool) -> Option<Few<Event<super::Waiter>>> {
         let now = tokio::time::Instant::now().into_std();
         let mut state = self.state();
         if !state.is_open {
@@ -90,8 +97,8 @@ impl HttpSession {
         if stream == 0 {
             return match post.answers.len() {
                 0 => Reaction::Nothing,
-                _ if post.is_batch => Reaction::Said(answer::json(StatusCode::OK, joined(&post.answers))),
-                _ => Reaction::Said(answer::json(post.status, joined_one(post.answers))),
+                _ if post.is_batch => Reaction::Said(answer::json(StatusCode::OK, joined(post.answers))),
+                _ => Reaction::Said(answer::json(post.status, post.answers.into_iter().next().unwrap_or_default())),
             };
         }
         {
@@ -108,7 +115,7 @@ impl HttpSession {
     }
 
     async fn begin(self: &Arc<Self>, call: Call, post: &mut Post) {
-        let Call { request, dialect, ticket, .. } = call;
+        let Call { request, dialect, ticket, meta, .. } = call;
         let (method, params) = (request.method, request.params);
         if self.state().protocol.running() > self.options.max_in_flight {
             let error = ErrorObject::internal("too many requests in flight: wait for answers before asking more");
@@ -116,8 +123,8 @@ impl HttpSession {
         }
         let cx = Context::new(dialect, Peer::new(SessionLink::new(self.me.clone(), post.route.clone())))
             .with_id(ticket.id().clone())
-            .with_meta(meta_of(params.as_ref()))
-            .with_extensions(post.extensions.clone());
+            .with_meta(meta);
+        let cx = post.source.surround(cx);
         let params = params.map_or_else(Payload::default, Payload::raw);
         let mut call = Guarded::call(|| self.service.call(Request::raw(method.clone(), params), cx));
         // Most calls answer at once and need neither a task nor a stream.
@@ -149,9 +156,8 @@ impl HttpSession {
     async fn hear(self: &Arc<Self>, notification: Notification, post: &mut Post) {
         let Some(version) = self.state().protocol.agreed() else { return };
         let peer = Peer::new(SessionLink::new(self.me.clone(), Route::Standalone));
-        let cx = Context::new(Dialect::Handshake(version), peer)
-            .with_meta(meta_of(notification.params.as_ref()))
-            .with_extensions(post.extensions.clone());
+        let cx = Context::new(Dialect::Handshake(version), peer).with_meta(meta_of(notification.params.as_ref()));
+        let cx = post.source.surround(cx);
         if self.state().hearing as usize >= self.options.max_in_flight {
             tracing::debug!(method = &*notification.method, "a notification is passed over: too many are being heard");
             return;
@@ -227,15 +233,14 @@ fn written(ticket: &Ticket, outcome: Outcome) -> Vec<u8> {
     message
 }
 
-fn joined(answers: &[Vec<u8>]) -> Vec<u8> {
-    let mut all = vec![b'['];
-    all.extend_from_slice(&answers.join(&b','));
+fn joined(answers: Few<Vec<u8>>) -> Vec<u8> {
+    let mut all = Vec::new();
+    for answer in answers {
+        all.push(if all.is_empty() { b'[' } else { b',' });
+        all.extend_from_slice(&answer);
+    }
     all.push(b']');
     all
-}
-
-fn joined_one(answers: Vec<Vec<u8>>) -> Vec<u8> {
-    answers.into_iter().next().unwrap_or_default()
 }
 
 /// A notification that is being heard.

@@ -21,7 +21,8 @@ use crate::server::answer::{self, Answer};
 use crate::server::gauge::Permit;
 use crate::server::head::{EVENT_STREAM, Head, Named, accepts, single};
 use crate::server::options::SessionOptions;
-use crate::server::{HttpService, extensions_of, header_value, principal_of, unreadable_version};
+use crate::server::source::HttpSource;
+use crate::server::{HttpService, PeerAddress, header_value, principal_of, unreadable_version};
 
 impl HttpService {
     /// Takes messages of a revision with a handshake; `named` is the one that the headers name.
@@ -30,6 +31,7 @@ impl HttpService {
         incoming: Incoming,
         named: ProtocolVersion,
         parts: Parts,
+        peer: Option<PeerAddress>,
     ) -> Answer {
         let id = match &incoming {
             Incoming::One(Message::Request(request)) => Some(request.id.clone()),
@@ -39,11 +41,11 @@ impl HttpService {
             return self.refuse_older(&incoming, id.as_ref());
         }
         let Some(options) = &self.options.sessions else {
-            return self.take_alone(incoming, named, parts).await;
+            return self.take_alone(incoming, named, &HttpSource::new(parts, peer)).await;
         };
         let incoming = match incoming {
             Incoming::One(Message::Request(request)) if &*request.method == Initialize::NAME => {
-                return self.begin_session(request, options, parts).await;
+                return self.begin_session(request, options, parts, peer).await;
             }
             incoming => incoming,
         };
@@ -56,7 +58,7 @@ impl HttpService {
             Ok(seat) => seat,
             Err(answer) => return *answer,
         };
-        let reaction = session.receive(incoming, extensions_of(parts)).await;
+        let reaction = session.receive(incoming, parts, peer).await;
         self.react(&session, reaction, seat, id.as_ref())
     }
 
@@ -106,6 +108,7 @@ impl HttpService {
         mut request: turms_proto::Request,
         options: &Arc<SessionOptions>,
         parts: Parts,
+        peer: Option<PeerAddress>,
     ) -> Answer {
         if self.state.sessions.len() >= options.max {
             return full(options.max, &request.id);
@@ -124,7 +127,7 @@ impl HttpService {
         };
         let principal = principal_of(&parts);
         let session = HttpSession::new(new_id().into(), &self.service, options.clone(), self.service.versions());
-        let reaction = session.receive(Incoming::One(Message::Request(request)), extensions_of(parts)).await;
+        let reaction = session.receive(Incoming::One(Message::Request(request)), parts, peer).await;
         let Some(version) = session.state().protocol.agreed() else {
             return self.react(&session, reaction, Some(seat), Some(&id));
         };
