@@ -12,6 +12,8 @@ Usage: cargo xtask <task>
 Tasks:
   test    Install what the tests need if it is missing, then run the full test:
           formatting, lints, tests, conformance, doc tests, documentation and benches
+  bench   Build the benchmark servers and measure them, in as many rounds as a
+          number that follows says, 5 without; see benches/RESULTS.md
   peers   Install the servers in other languages that the tests talk to
   conformance [--server | --client] [--spec-version REVISION] [--scenario NAME]
           Run the official conformance suite, all of it or what is named;
@@ -23,6 +25,7 @@ Tasks:
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     Test,
+    Bench(usize),
     Peers,
     Conformance(Filter),
     Help,
@@ -34,6 +37,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Task, Us
     let first = args.next().ok_or(UsageError::NoTask)?;
     let task = match first.to_str() {
         Some("test") => Task::Test,
+        Some("bench") => return bench(args),
         Some("peers") => Task::Peers,
         Some("conformance") => return filter(args).map(Task::Conformance),
         Some("help" | "--help" | "-h") => Task::Help,
@@ -65,6 +69,15 @@ fn filter(mut args: impl Iterator<Item = OsString>) -> Result<Filter, UsageError
 
 fn value(option: &OsString, value: Option<OsString>) -> Result<String, UsageError> {
     value.and_then(|value| value.into_string().ok()).ok_or_else(|| UsageError::NoValue(option.clone()))
+}
+
+fn bench(mut args: impl Iterator<Item = OsString>) -> Result<Task, UsageError> {
+    let Some(count) = args.next() else { return Ok(Task::Bench(5)) };
+    match (count.to_str().and_then(|count| count.parse().ok()), args.next()) {
+        (Some(rounds @ 1..), None) => Ok(Task::Bench(rounds)),
+        (Some(_), Some(extra)) => Err(UsageError::Unexpected(extra)),
+        _ => Err(UsageError::Unexpected(count)),
+    }
 }
 
 /// Why the arguments make no sense.
@@ -130,6 +143,14 @@ mod tests {
         ] {
             assert_eq!(parse_all(args).unwrap_err().to_string(), expected);
         }
+    }
+
+    #[test]
+    fn bench_may_be_told_how_many_rounds() {
+        assert_eq!(parse_all(&["bench"]), Ok(Task::Bench(5)));
+        assert_eq!(parse_all(&["bench", "9"]), Ok(Task::Bench(9)));
+        assert!(parse_all(&["bench", "0"]).is_err() && parse_all(&["bench", "x"]).is_err());
+        assert!(parse_all(&["bench", "1", "2"]).is_err());
     }
 
     #[test]

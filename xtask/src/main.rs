@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a developer's tool talks to a terminal")]
 
 mod args;
+mod bench;
 mod conformance;
 mod full_test;
 mod need;
@@ -12,6 +13,7 @@ mod step;
 mod summary;
 
 use std::env;
+use std::error::Error;
 use std::process::ExitCode;
 
 use args::{Task, USAGE};
@@ -20,7 +22,8 @@ use conformance::Filter;
 fn main() -> ExitCode {
     match args::parse(env::args_os().skip(1)) {
         Ok(Task::Test) => test(),
-        Ok(Task::Peers) => peers(),
+        Ok(Task::Bench(rounds)) => done(bench::run(rounds)),
+        Ok(Task::Peers) => done(peers::install()),
         Ok(Task::Conformance(filter)) => conformance(&filter),
         Ok(Task::Help) => {
             print!("{USAGE}");
@@ -39,8 +42,8 @@ fn test() -> ExitCode {
     if summary.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn peers() -> ExitCode {
-    match peers::install() {
+fn done<E: Error>(outcome: Result<(), E>) -> ExitCode {
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {}", step::with_causes(&error));

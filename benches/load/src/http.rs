@@ -1,0 +1,182 @@
+//! A load over HTTP: so many connections, each with one call at a time.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
+use tokio::task::LocalSet;
+
+use crate::message::{Dialect, INITIALIZE, INITIALIZED, Payload, Requests};
+use crate::tally::{Clock, Tally};
+use crate::{Failure, Plan, Result, Server};
+
+pub(crate) async fn load(plan: &Plan, dialect: Dialect) -> Result<String> {
+    let server = Rc::new(Server::start(&plan.program)?);
+    let (clock, before) = (Rc::new(Clock::new(plan.time)), Rc::new(Cell::new(None)));
+    let tasks = LocalSet::new();
+    let mut callers = Vec::new();
+    for _ in 0..plan.width {
+        let mut connection = Connection::open(server.port).await?;
+        let head = connection.prepare(dialect, plan.payload).await?;
+        let requests = Requests::new(plan.payload, dialect);
+        let (server, clock, before) = (server.clone(), clock.clone(), before.clone());
+        callers.push(tasks.spawn_local(async move {
+            let (mut tally, mut body) = (Tally::default(), String::new());
+            for id in 1.. {
+                if clock.is_over() {
+                    break;
+                }
+                body.clear();
+                requests.write(id, &mut body);
+                let asked = Instant::now();
+                if before.get().is_none() && asked >= clock.begin() {
+                    before.set(Some(server.cpu()));
+                }
+                connection.post(&head, &body).await?;
+                if !requests.is_answered(id, connection.answer().await?) {
+                    return Err(Failure::from(format!("no answer: {}", connection.beginning())));
+                }
+                tally.add(&clock, asked);
+            }
+            Ok::<_, Failure>(tally)
+        }));
+    }
+    tasks
+        .run_until(async {
+            let mut all = Tally::default();
+            for caller in callers {
+                all.join(caller.await??);
+            }
+            Ok(all.line(&server, before.get().unwrap_or_default()))
+        })
+        .await
+}
+
+/// Begins sessions and leaves them alone, or with a stream that is open.
+pub(crate) async fn keep(plan: &Plan, is_listening: bool) -> Result<String> {
+    let server = Server::start(&plan.program)?;
+    let mut first = Connection::open(server.port).await?;
+    let mut streams = Vec::new();
+    let mut before = 0;
+    // What is made once, for the first sessions, does not count.
+    for count in 0..plan.width + 50 {
+        if count == 50 {
+            before = server.memory();
+        }
+        let head = first.prepare(Dialect::Session, Payload::Small).await?;
+        if is_listening {
+            let mut stream = Connection::open(server.port).await?;
+            stream.listen(&head).await?;
+            streams.push(stream);
+        }
+    }
+    tokio::time::sleep(plan.time).await;
+    let bytes = server.memory().saturating_sub(before) / plan.width as u64;
+    drop(streams);
+    Ok(format!("calls={} bytes={bytes}", plan.width))
+}
+
+struct Connection {
+    stream: BufReader<TcpStream>,
+    head: String,
+    body: Vec<u8>,
+}
+
+impl Connection {
+    /// Waits for a server that has just been started.
+    async fn open(port: u16) -> Result<Self> {
+        let mut tries = 0;
+        let stream = loop {
+            match TcpStream::connect(("127.0.0.1", port)).await {
+                Ok(stream) => break stream,
+                Err(error) if tries == 1000 => return Err(error.into()),
+                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+            }
+            tries += 1;
+        };
+        stream.set_nodelay(true)?;
+        Ok(Self { stream: BufReader::with_capacity(64 * 1024, stream), head: String::new(), body: Vec::new() })
+    }
+
+    /// Shakes hands where the dialect wants it; the headers for all requests that follow.
+    async fn prepare(&mut self, dialect: Dialect, payload: Payload) -> Result<String> {
+        if dialect == Dialect::Stateless {
+            let method = Requests::new(payload, dialect).method();
+            let name = if payload == Payload::List { "" } else { "mcp-name: echo\r\n" };
+            return Ok(format!("mcp-protocol-version: 2026-07-28\r\nmcp-method: {method}\r\n{name}"));
+        }
+        self.post("", INITIALIZE).await?;
+        self.answer().await?;
+        let id = self.header("mcp-session-id").ok_or("the server begins no session")?;
+        let head = format!("mcp-protocol-version: 2025-11-25\r\nmcp-session-id: {id}\r\n");
+        self.post(&head, INITIALIZED).await?;
+        self.answer().await?;
+        Ok(head)
+    }
+
+    async fn post(&mut self, head: &str, body: &str) -> Result<()> {
+        let length = body.len();
+        let mut request = format!(
+            "POST /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n\
+             accept: application/json, text/event-stream\r\n{head}content-length: {length}\r\n\r\n"
+        );
+        request.push_str(body);
+        Ok(self.stream.get_mut().write_all(request.as_bytes()).await?)
+    }
+
+    /// Opens a stream, and waits until it is open.
+    async fn listen(&mut self, head: &str) -> Result<()> {
+        let request = format!("GET /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\naccept: text/event-stream\r\n{head}\r\n");
+        self.stream.get_mut().write_all(request.as_bytes()).await?;
+        self.read_head().await
+    }
+
+    /// The body of the next answer, with the frames of chunks taken off.
+    async fn answer(&mut self) -> Result<&[u8]> {
+        self.read_head().await?;
+        self.body.clear();
+        if self.header("transfer-encoding").is_some() {
+            loop {
+                let mut size = String::new();
+                self.stream.read_line(&mut size).await?;
+                let size = usize::from_str_radix(size.trim(), 16)?;
+                let start = self.body.len();
+                self.body.resize(start + size + 2, 0);
+                self.stream.read_exact(&mut self.body[start..]).await?;
+                self.body.truncate(start + size);
+                if size == 0 {
+                    break;
+                }
+            }
+        } else {
+            let length = self.header("content-length").map_or(Ok(0), str::parse)?;
+            self.body.resize(length, 0);
+            self.stream.read_exact(&mut self.body).await?;
+        }
+        Ok(&self.body)
+    }
+
+    async fn read_head(&mut self) -> Result<()> {
+        self.head.clear();
+        while !self.head.ends_with("\r\n\r\n") {
+            if self.stream.read_line(&mut self.head).await? == 0 {
+                return Err("the server has closed the connection".into());
+            }
+        }
+        let status = self.head.split(' ').nth(1).unwrap_or_default();
+        if status.starts_with('2') { Ok(()) } else { Err(format!("refused: {}", self.head).into()) }
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (key, value) = line.split_once(": ")?;
+            key.eq_ignore_ascii_case(name).then_some(value)
+        })
+    }
+
+    fn beginning(&self) -> String {
+        String::from_utf8_lossy(&self.body[..self.body.len().min(300)]).into_owned()
+    }
+}

@@ -1,0 +1,98 @@
+//! What is asked, and whether the answer is one.
+
+use std::fmt::Write as _;
+use std::str::FromStr;
+
+pub(crate) const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"load","version":"1.0.0"}}}"#;
+pub(crate) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+
+const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"load","version":"1.0.0"},"io.modelcontextprotocol/clientCapabilities":{}}"#;
+
+/// How large a large text is.
+const LARGE: usize = 100 * 1024;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    Stateless,
+    Session,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Payload {
+    Small,
+    Large,
+    List,
+}
+
+impl FromStr for Payload {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "small" => Ok(Self::Small),
+            "large" => Ok(Self::Large),
+            "list" => Ok(Self::List),
+            name => Err(format!("there is no payload {name:?}")),
+        }
+    }
+}
+
+/// The requests of one connection, one after the other. The text that is echoed has the number of the request in it.
+pub(crate) struct Requests {
+    payload: Payload,
+    dialect: Dialect,
+    filling: String,
+    tools: usize,
+}
+
+impl Requests {
+    pub(crate) fn new(payload: Payload, dialect: Dialect) -> Self {
+        let lines = "All work and no play makes \\\"Jack\\\" a dull boy.\\n";
+        let filling = if payload == Payload::Large { lines.repeat(LARGE / lines.len()) } else { "hello".to_owned() };
+        let tools = std::env::var("BENCH_TOOLS").ok().and_then(|count| count.parse().ok()).unwrap_or(2);
+        Self { payload, dialect, filling, tools }
+    }
+
+    pub(crate) fn method(&self) -> &'static str {
+        if self.payload == Payload::List { "tools/list" } else { "tools/call" }
+    }
+
+    /// Appends request number `id`.
+    pub(crate) fn write(&self, id: usize, out: &mut String) {
+        let method = self.method();
+        let _ = write!(out, r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{"#);
+        if self.payload != Payload::List {
+            let filling = &self.filling;
+            let _ = write!(out, r#""name":"echo","arguments":{{"text":"{id} {filling}"}}"#);
+        }
+        if self.dialect == Dialect::Stateless {
+            out.push_str(if self.payload == Payload::List { "" } else { "," });
+            out.push_str(META);
+        }
+        out.push_str("}}");
+    }
+
+    /// Whether this is the answer to request number `id`. Large ones are not read to the end each time.
+    pub(crate) fn is_answered(&self, id: usize, answer: &[u8]) -> bool {
+        let head = &answer[..answer.len().min(512)];
+        let text = format!("\"{id} {}", &self.filling[..self.filling.len().min(32)]);
+        let (has_id, length) = (find(head, format!("\"id\":{id}").as_bytes()), self.filling.len());
+        match self.payload {
+            Payload::List if id == 1 => {
+                has_id
+                    && (1..=self.tools)
+                        .all(|number| number <= 2 || find(answer, format!("tool_{number:03}").as_bytes()))
+            }
+            Payload::List => has_id && answer.len() > 100 * self.tools,
+            _ => {
+                (has_id || find(answer, format!("\"id\":{id}").as_bytes()))
+                    && find(head, text.as_bytes())
+                    && answer.len() > length
+            }
+        }
+    }
+}
+
+fn find(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
+}

@@ -1,0 +1,48 @@
+//! The server as a process, and what it uses.
+
+use std::fs;
+use std::net::TcpListener;
+use std::process::Stdio;
+
+use tokio::process::{Child, Command};
+
+use crate::Result;
+
+pub(crate) struct Server {
+    pub(crate) child: Child,
+    pub(crate) port: u16,
+    id: u32,
+}
+
+impl Server {
+    /// Starts it, on the first processor where `taskset` is there; the load is expected on another.
+    pub(crate) fn start(program: &[String]) -> Result<Self> {
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let is_pinned = std::process::Command::new("taskset").arg("-V").stdout(Stdio::null()).status().is_ok();
+        let mut words = program.iter().map(|word| word.replace("{port}", &port.to_string()));
+        let name = words.next().ok_or("no program was named")?;
+        let mut command = Command::new(if is_pinned { "taskset" } else { &name });
+        if is_pinned {
+            command.args(["-c", "0", &name]);
+        }
+        command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        let child = command.spawn()?;
+        let id = child.id().ok_or("the server has ended at once")?;
+        Ok(Self { child, port, id })
+    }
+
+    /// What it has used of the processor so far, in nanoseconds: all its threads.
+    pub(crate) fn cpu(&self) -> u64 {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.id)).into_iter().flatten().flatten();
+        let used = tasks.filter_map(|task| fs::read_to_string(task.path().join("schedstat")).ok());
+        used.filter_map(|used| used.split(' ').next()?.parse::<u64>().ok()).sum()
+    }
+
+    /// How much memory it has in use, in bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.id)).unwrap_or_default();
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = resident.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok());
+        kib.unwrap_or_default() * 1024
+    }
+}

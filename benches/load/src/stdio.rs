@@ -1,0 +1,63 @@
+//! A load over standard input and output: so many calls are always in flight.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+
+use crate::message::{Dialect, INITIALIZE, INITIALIZED, Requests};
+use crate::tally::{Clock, Tally};
+use crate::{Plan, Result, Server};
+
+pub(crate) async fn load(plan: &Plan) -> Result<String> {
+    let mut server = Server::start(&plan.program)?;
+    let mut input = server.child.stdin.take().ok_or("the server has no input")?;
+    let output = server.child.stdout.take().ok_or("the server has no output")?;
+    let mut output = BufReader::with_capacity(64 * 1024, output);
+    let mut line = Vec::new();
+    input.write_all(format!("{INITIALIZE}\n").as_bytes()).await?;
+    output.read_until(b'\n', &mut line).await?;
+    input.write_all(format!("{INITIALIZED}\n").as_bytes()).await?;
+
+    let requests = Requests::new(plan.payload, Dialect::Session);
+    let (clock, mut tally, mut before) = (Clock::new(plan.time), Tally::default(), None);
+    let (mut flying, mut next, mut text) = (VecDeque::new(), 1, String::new());
+    while !clock.is_over() {
+        text.clear();
+        while flying.len() < plan.width {
+            requests.write(next, &mut text);
+            text.push('\n');
+            flying.push_back((next, Instant::now()));
+            next += 1;
+        }
+        // Whoever writes much has to read meanwhile, or both wait.
+        let mut unwritten = text.as_bytes();
+        loop {
+            line.clear();
+            tokio::select! {
+                biased;
+                written = input.write(unwritten), if !unwritten.is_empty() => {
+                    unwritten = &unwritten[written?..];
+                    continue;
+                }
+                read = output.read_until(b'\n', &mut line) => {
+                    if read? == 0 {
+                        return Err("the server has ended".into());
+                    }
+                }
+            }
+            let place = flying.iter().position(|(id, _)| requests.is_answered(*id, &line));
+            let Some((_, asked)) = place.and_then(|place| flying.remove(place)) else {
+                return Err(format!("no answer: {}", String::from_utf8_lossy(&line[..line.len().min(300)])).into());
+            };
+            if before.is_none() && asked >= clock.begin() {
+                before = Some(server.cpu());
+            }
+            tally.add(&clock, asked);
+            if unwritten.is_empty() && output.buffer().is_empty() {
+                break;
+            }
+        }
+    }
+    Ok(tally.line(&server, before.unwrap_or_default()))
+}
