@@ -195,7 +195,7 @@ impl Bare {
             (_, wish) => task::plan(&tool, wish.as_ref(), &context)?,
         };
         if plan == Plan::Task {
-            return Ok(self.run_as_task(&tool, params, context));
+            return self.run_as_task(&tool, params, context);
         }
         let rounds = self.rounds(
             &context,
@@ -218,23 +218,24 @@ impl Bare {
     }
 
     /// Runs a tool as a task from its beginning.
-    fn run_as_task(&self, tool: &Tool, params: CallToolParams, context: Context) -> CallFuture {
+    fn run_as_task(&self, tool: &Tool, params: CallToolParams, context: Context) -> Result<CallFuture, ErrorObject> {
         let (door, server) = (Arc::new(Door::default()), self.result_meta(&context));
-        let context = context.with_door(door.clone());
+        let running = self.settings.tasks.create(&context, tool.keeps_task_for(), params.task.as_ref())?;
+        let running = Arc::new(running);
+        door.open(running.clone());
+        let context = context.with_door(door);
         let input = Input::Json(params.arguments.unwrap_or_default());
         let handler = tool.call(Call { context: context.clone(), input });
         // What is there already need not be waited for; only in 2025-11-25 whoever asks for a task has to get one.
         if handler.is_now() && context.version().has(Ability::TasksExtension) {
-            return handler.map(move |result| {
+            return Ok(handler.map(move |result| {
                 answer(result.map(Outcome::Complete), server, |result: &mut ToolResult| &mut result.meta)
-            });
+            }));
         }
-        let (tasks, keep) = (self.settings.tasks.clone(), tool.keeps_task_for());
-        Ready::later(async move {
-            let running = Arc::new(tasks.create(&context, keep, params.task.as_ref()).await?);
-            door.open(running.clone());
+        Ok(Ready::later(async move {
+            running.keep().await?;
             answer(Ok(begin(running, handler, server.clone())), server, |result: &mut ToolResult| &mut result.meta)
-        })
+        }))
     }
 
     /// Runs a tool as a call, and as a task from where its handler wants to.
@@ -255,7 +256,8 @@ impl Bare {
                 Until::Answered(result) => result.map(Outcome::Complete),
                 Until::Asked(round) => Ok(Outcome::InputRequired(round)),
                 Until::Left(handler) => {
-                    let running = Arc::new(tasks.create(&context, tool.keeps_task_for(), None).await?);
+                    let running = Arc::new(tasks.create(&context, tool.keeps_task_for(), None)?);
+                    running.keep().await?;
                     door.open(running.clone());
                     Ok(begin(running, handler, server.clone()))
                 }

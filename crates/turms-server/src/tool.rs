@@ -262,7 +262,7 @@ impl ToolBuilder {
     }
 
     /// It takes its time: for a client that knows of tasks it runs as one, so that the client need not wait with an open request.
-    /// Its handler is written as any other. A question that it asks is one of the task, and a task that is cancelled drops it.
+    /// One that is done at once answers at once. Its handler is written as any other. A question that it asks is one of the task, and a task that is cancelled drops it.
     pub fn task(mut self) -> Self {
         self.task = Some(TaskMode::Optional);
         self

@@ -89,6 +89,7 @@ fn server_on(stage: &Arc<Stage>) -> Server {
     let quick = Tool::builder("quick").task().handler_sync(|| "at once");
     let plain = Tool::builder("plain").handler_sync(|| "plain");
     let loud = Tool::builder("loud").task().handler(|context: Context, _: Cancellation| async move {
+        tokio::task::yield_now().await;
         context.progress(1, None, None).await;
         context.log(LoggingLevel::Error, "loud").await;
         "said"

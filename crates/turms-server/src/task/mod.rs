@@ -172,8 +172,11 @@ impl Keeper {
         &self.options.store
     }
 
-    /// A new task, kept, so that whoever is told of it finds it.
-    pub(crate) async fn create(
+    /// A new task, which is to be [kept](Running::keep) before anybody is told of it.
+    ///
+    /// # Errors
+    /// When too many run already.
+    pub(crate) fn create(
         &self,
         context: &Context,
         keep: Option<Duration>,
@@ -191,9 +194,8 @@ impl Keeper {
         let mut task = Task::new(random_id(), TaskStatus::Working, now.clone(), now, ttl);
         task.poll_interval_ms = Some(interval);
         let owner = context.principal().map(|principal| principal.subject.clone());
-        let record = TaskRecord::new(task.clone(), creator(context)).owner(owner);
-        self.store().insert(record, keep).await.map_err(|error| unkept(&error))?;
-        Ok(Running::new(task, self.store().clone(), context, permit))
+        let record = TaskRecord::new(task, creator(context)).owner(owner);
+        Ok(Running::new(record, keep, self.store().clone(), context, permit))
     }
 
     /// The task of this id, if the caller may see it.

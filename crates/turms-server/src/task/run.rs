@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use bytestring::ByteString;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use turms_core::store::{StoreError, TaskAnswer, TaskRecord, TaskStore};
 use turms_core::{Guarded, Payload, Ready};
 use turms_proto::method::Notification as NotificationMethod;
@@ -12,15 +12,19 @@ use turms_proto::revision::core_of_task;
 use turms_proto::types::{CoreTaskStatus, InputRequest, Meta, Task, TaskStatus, ToolResult};
 use turms_proto::{Ability, ErrorObject, Notification, Object, RawJson};
 
-use super::{change, end, related};
+use super::{change, end, related, unkept};
 use crate::context::Context;
 use crate::hub::tell;
 use crate::session::{Session, lock};
 
 /// A task as its handler sees it.
 pub(crate) struct Running {
-    task: Task,
+    /// As it began.
+    record: TaskRecord,
+    keep: Option<Duration>,
     store: Arc<dyn TaskStore>,
+    /// Whether the store has it. A handler may begin before that.
+    is_kept: watch::Sender<bool>,
     /// Keys are used once in the life of a task.
     keys: Mutex<HashSet<String>>,
     /// The session that hears of it, with a client of 2025-11-25.
@@ -29,19 +33,38 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(super) fn new(task: Task, store: Arc<dyn TaskStore>, context: &Context, permit: OwnedSemaphorePermit) -> Self {
+    pub(super) fn new(
+        record: TaskRecord,
+        keep: Option<Duration>,
+        store: Arc<dyn TaskStore>,
+        context: &Context,
+        permit: OwnedSemaphorePermit,
+    ) -> Self {
         let hears = context.version().has(Ability::CoreTasks);
         let session = context.session().filter(|_| hears).map(Arc::downgrade);
-        Self { task, store, keys: Mutex::default(), session, permit: Mutex::new(Some(permit)) }
+        let (keys, permit) = (Mutex::default(), Mutex::new(Some(permit)));
+        Self { record, keep, store, is_kept: watch::Sender::new(false), keys, session, permit }
+    }
+
+    /// Keeps the task, so that whoever is told of it finds it.
+    pub(crate) async fn keep(&self) -> Result<(), ErrorObject> {
+        self.store.insert(self.record.clone(), self.keep).await.map_err(|error| unkept(&error))?;
+        self.is_kept.send_replace(true);
+        Ok(())
+    }
+
+    async fn kept(&self) {
+        // The sender lives as long as this does.
+        let _ = self.is_kept.subscribe().wait_for(|kept| *kept).await;
     }
 
     pub(crate) fn id(&self) -> &str {
-        &self.task.task_id
+        &self.record.task.task_id
     }
 
     /// The task as it began.
     pub(crate) fn begun(&self) -> Task {
-        self.task.clone()
+        self.record.task.clone()
     }
 
     /// Tells the client of progress, or something for its log; only a client of 2025-11-25 wants to hear of it.
@@ -69,6 +92,7 @@ impl Running {
 
     /// Asks the client, and waits however long it takes. Whoever ends the task ends the waiting, too.
     pub(crate) async fn ask(&self, wish: &str, question: InputRequest) -> Result<TaskAnswer, StoreError> {
+        self.kept().await;
         let key = self.unused_key(wish);
         let asked = change(&*self.store, self.id(), |record| {
             if record.task.status.is_terminal() {
@@ -98,6 +122,7 @@ impl Running {
 
     /// Says how the task stands, for people.
     pub(crate) async fn say(&self, message: &str) -> Result<(), StoreError> {
+        self.kept().await;
         let said = change(&*self.store, self.id(), |record| {
             if record.task.status.is_terminal() {
                 return false;
