@@ -9,7 +9,7 @@ use turms_server::{Args, Server, Tool};
 
 const SESSIONS: usize = 10_000;
 /// What a session may cost, in bytes.
-const BOUND: usize = 2 * 1024;
+const BOUND: usize = 1100;
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();

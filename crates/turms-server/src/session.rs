@@ -4,7 +4,7 @@ use std::any::{Any, TypeId};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use arc_swap::ArcSwapOption;
 use turms_core::Peer;
@@ -17,7 +17,7 @@ use crate::hub::Change;
 pub struct Session {
     serial: u64,
     peer: Peer,
-    client: OnceLock<(Implementation, ClientCapabilities)>,
+    client: OnceLock<Arc<Client>>,
     log_level: AtomicU8,
     subscriptions: Mutex<BTreeSet<String>>,
     /// Few enough to be looked through.
@@ -25,6 +25,33 @@ pub struct Session {
     pub(crate) own: ArcSwapOption<Catalog>,
     announced: AtomicBool,
     backlog: Mutex<Backlog>,
+}
+
+/// What a client has said of itself.
+#[derive(Debug, PartialEq)]
+struct Client {
+    info: Implementation,
+    capabilities: ClientCapabilities,
+}
+
+impl Client {
+    /// The same as another session has, if one of the last few different clients has said the same. Most sessions are of
+    /// the same few programs, and what they say is the larger part of an idle session.
+    fn shared(self) -> Arc<Self> {
+        const FEW: usize = 16;
+        static RECENT: Mutex<Vec<Weak<Client>>> = Mutex::new(Vec::new());
+        let mut recent = lock(&RECENT);
+        if let Some(same) = recent.iter().filter_map(Weak::upgrade).find(|other| **other == self) {
+            return same;
+        }
+        let client = Arc::new(self);
+        recent.retain(|other| other.strong_count() > 0);
+        if recent.len() == FEW {
+            recent.remove(0);
+        }
+        recent.push(Arc::downgrade(&client));
+        client
+    }
 }
 
 /// Changes that the client had no room for when they happened.
@@ -62,13 +89,13 @@ impl Session {
     /// Who the client says it is, once it has shaken hands.
     #[must_use]
     pub fn client_info(&self) -> Option<&Implementation> {
-        self.client.get().map(|(info, _)| info)
+        self.client.get().map(|client| &client.info)
     }
 
     /// What the client can do, once it has shaken hands.
     #[must_use]
     pub fn client_capabilities(&self) -> Option<&ClientCapabilities> {
-        self.client.get().map(|(_, capabilities)| capabilities)
+        self.client.get().map(|client| &client.capabilities)
     }
 
     /// The client.
@@ -94,7 +121,7 @@ impl Session {
 
     pub(crate) fn shake_hands(&self, client: InitializeParams) {
         // The protocol's session lets only one handshake through.
-        let _ = self.client.set((client.client_info, client.capabilities));
+        let _ = self.client.set(Client { info: client.client_info, capabilities: client.capabilities }.shared());
     }
 
     pub(crate) fn is_open(&self) -> bool {

@@ -161,13 +161,11 @@ impl HttpSession {
         !state.tasks.is_empty() || state.streams.values().any(Stream::is_read)
     }
 
-    /// Gives back what it does not need if it was not used for a while. In use, it would only be taken again.
-    fn rest(&self, unused: Duration) {
-        if self.unused_for() >= unused {
-            let mut state = self.state();
-            state.protocol.rest();
-            state.tasks.shrink_to_fit();
-        }
+    /// Gives back what it does not need while nothing is asked. In use, it would only be taken again.
+    fn rest(&self) {
+        let mut state = self.state();
+        state.protocol.rest();
+        state.tasks.shrink_to_fit();
     }
 
     fn unused_for(&self) -> Duration {

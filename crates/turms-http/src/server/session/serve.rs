@@ -59,6 +59,10 @@ impl HttpService {
             Err(answer) => return *answer,
         };
         let reaction = session.receive(incoming, parts, peer).await;
+        // Notifications alone are the end of a handshake, or rare.
+        if seat.is_none() {
+            session.rest();
+        }
         self.react(&session, reaction, seat, id.as_ref())
     }
 
@@ -131,7 +135,7 @@ impl HttpService {
         let Some(version) = session.state().protocol.agreed() else {
             return self.react(&session, reaction, Some(seat), Some(&id));
         };
-        let record = Arc::new(SessionRecord::new(version, client).principal(principal));
+        let record = self.state.sessions.shared(SessionRecord::new(version, client).principal(principal));
         match options.session_store().insert(&session.id, record.clone(), options.kept()).await {
             Ok(()) => {}
             Err(StoreError::Full(max)) => return full(max, &id),
@@ -142,6 +146,7 @@ impl HttpService {
             }
         }
         let _ = session.record.set(record);
+        session.rest();
         let session = self.state.sessions.add(session);
         let mut answer = self.react(&session, reaction, Some(seat), Some(&id));
         answer.headers_mut().insert(HeaderName::from_static(SESSION_ID), header_value(&session.id));

@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 use std::time::Duration;
+
+use turms_core::store::SessionRecord;
 
 use super::HttpSession;
 use crate::server::options::SessionOptions;
@@ -17,6 +19,8 @@ pub(in crate::server) struct Sessions {
     hasher: RandomState,
     count: AtomicUsize,
     is_swept: AtomicBool,
+    /// What the last few different clients have said.
+    recent: Mutex<Vec<Weak<SessionRecord>>>,
 }
 
 const SHARDS: usize = 16;
@@ -28,6 +32,7 @@ impl Default for Sessions {
             hasher: RandomState::new(),
             count: AtomicUsize::new(0),
             is_swept: AtomicBool::new(false),
+            recent: Mutex::default(),
         }
     }
 }
@@ -35,6 +40,23 @@ impl Default for Sessions {
 impl Sessions {
     pub(in crate::server) fn len(&self) -> usize {
         self.count.load(Ordering::Relaxed)
+    }
+
+    /// The same record as another session has, if one of the last few different ones is like it. Most sessions are of the same
+    /// few programs.
+    pub(super) fn shared(&self, record: SessionRecord) -> Arc<SessionRecord> {
+        const FEW: usize = 16;
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(same) = recent.iter().filter_map(Weak::upgrade).find(|other| **other == record) {
+            return same;
+        }
+        let record = Arc::new(record);
+        recent.retain(|other| other.strong_count() > 0);
+        if recent.len() == FEW {
+            recent.remove(0);
+        }
+        recent.push(Arc::downgrade(&record));
+        record
     }
 
     fn shard(&self, id: &str) -> &RwLock<Map> {
@@ -144,7 +166,9 @@ async fn sweep(sessions: &Weak<Sessions>, period: Duration) -> bool {
         if session.is_expired() {
             sessions.close(&session.id, &options).await;
         } else if !session.is_busy() {
-            session.rest(period);
+            if session.unused_for() >= period {
+                session.rest();
+            }
         } else if session.is_touch_due() {
             options.touch(&session.id).await;
         }
