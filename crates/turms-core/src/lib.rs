@@ -33,7 +33,7 @@ pub use self::channel::{Channel, ConnectError, Connector, Ended, Established, Ou
 pub use self::connection::{Connection, ConnectionError, ConnectionHandle, ConnectionOptions, OpenFailure};
 pub use self::context::{Context, HeadersRepeatBody, Source};
 pub use self::join::join_all;
-pub use self::outcome::{Outcome, lower_outcome, write_outcome};
+pub use self::outcome::{Outcome, lower_outcome, write_outcome, written_outcome};
 pub use self::payload::Payload;
 pub use self::peer::{BoxFuture, Link, Peer, PeerError};
 pub use self::principal::Principal;

@@ -36,6 +36,15 @@ pub fn write_outcome(out: &mut Vec<u8>, id: &RequestId, outcome: Outcome) {
     }
 }
 
+/// An outcome as the answer to a request, in a buffer that is large enough from the beginning where that is known.
+#[must_use]
+pub fn written_outcome(id: &RequestId, outcome: Outcome) -> Vec<u8> {
+    let size = outcome.as_ref().map_or(0, Payload::size_hint);
+    let mut out = Vec::with_capacity(size + 256);
+    write_outcome(&mut out, id, outcome);
+    out
+}
+
 /// What to say of a result that cannot be written as JSON.
 pub(crate) fn unwritable(error: &EncodeError) -> ErrorObject {
     let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();

@@ -143,6 +143,12 @@ impl Payload {
         }
     }
 
+    /// How many bytes [`Payload::write`] will add, as far as that is known beforehand.
+    #[must_use]
+    pub fn size_hint(&self) -> usize {
+        self.as_raw().map_or(0, |json| json.as_str().len())
+    }
+
     /// Fits the result of `method` to a peer of revision `to`.
     ///
     /// # Errors

@@ -100,6 +100,13 @@ fn is_json(headers: &HeaderMap) -> bool {
 pub(super) const JSON: &str = "application/json";
 pub(super) const EVENT_STREAM: &str = "text/event-stream";
 
+/// Whether the client takes answers of both types.
+pub(super) fn accepts_both(headers: &HeaderMap) -> bool {
+    // As most clients say it, which needs no reading.
+    let usual = headers.get(ACCEPT).is_some_and(|value| value == "application/json, text/event-stream");
+    usual || (accepts(headers, JSON) && accepts(headers, EVENT_STREAM))
+}
+
 /// Whether the client takes answers of a type. Who says nothing takes anything.
 pub(super) fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
     let mut said = false;
@@ -142,7 +149,9 @@ mod tests {
     #[test]
     fn types_are_accepted_as_the_client_says() {
         let both = accept(&["application/json, text/event-stream"]);
-        assert!(accepts(&both, JSON) && accepts(&both, EVENT_STREAM));
+        assert!(accepts(&both, JSON) && accepts(&both, EVENT_STREAM) && accepts_both(&both));
+        assert!(accepts_both(&accept(&["text/event-stream", "application/json"])) && accepts_both(&accept(&[])));
+        assert!(!accepts_both(&accept(&["application/json"])));
         let apart = accept(&["Application/JSON;q=0.5", "text/*"]);
         assert!(accepts(&apart, JSON) && accepts(&apart, EVENT_STREAM));
         let one = accept(&["application/json"]);

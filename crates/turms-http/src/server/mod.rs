@@ -46,7 +46,7 @@ pub use self::access::{AccessDenied, AccessPolicy};
 use self::answer::Answer;
 pub use self::body::HttpBody;
 use self::gauge::Gauge;
-use self::head::{EVENT_STREAM, Head, JSON, Named};
+use self::head::{Head, Named};
 pub use self::listener::{Listener, Served};
 use self::options::HttpOptions;
 pub use self::options::SessionOptions;
@@ -346,7 +346,7 @@ impl HttpService {
         if let Err(problem) = head::check_body(&parts.headers) {
             return answer::refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem);
         }
-        if !(head::accepts(&parts.headers, JSON) && head::accepts(&parts.headers, EVENT_STREAM)) {
+        if !head::accepts_both(&parts.headers) {
             let message = "answers are JSON or events: send \"Accept: application/json, text/event-stream\"";
             return answer::refuse(StatusCode::NOT_ACCEPTABLE, message);
         }
@@ -366,10 +366,10 @@ impl HttpService {
         let newest = self.speaks_with(Ability::Stateless);
         if newest
             && let Incoming::One(Message::Request(request)) = &incoming
-            && let Some(claim) = Claim::of(request)
+            && let Some((claim, name)) = stateless::claim_of(request)
         {
             let meta = claim.as_ref().ok().map(Claim::meta);
-            return match stateless::admit(request, claim, &head, self.service.versions()) {
+            return match stateless::admit(request, claim, name.as_ref(), &head, self.service.versions()) {
                 Ok(version) => {
                     let Incoming::One(Message::Request(request)) = incoming else {
                         return answer::empty(StatusCode::BAD_REQUEST);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use turms_core::{Context, Guarded, GuardedNotify, Outcome, Payload, Peer, Request, lower_outcome, write_outcome};
+use turms_core::{Context, Guarded, GuardedNotify, Payload, Peer, Request, lower_outcome, written_outcome};
 use turms_proto::header::{HeaderLookup, HeaderMismatch, check_method, check_name, check_version, name_member};
 use turms_proto::method::Method;
 use turms_proto::revision::tag_subscription;
@@ -21,11 +21,19 @@ use super::single::{First, SingleCall, first};
 use super::source::HttpSource;
 use super::voice::Voice;
 
+/// What a request says of itself, and the name that its headers repeat, found in one pass.
+pub(super) fn claim_of(request: &turms_proto::Request) -> Option<(Result<Claim, ErrorObject>, Option<RawJson>)> {
+    let name = name_member(&request.method).unwrap_or("name");
+    let [meta, name] = request.params.as_ref()?.members(["_meta", name]);
+    Some((Claim::in_meta(&meta?)?, name))
+}
+
 /// Whether a request is let in, and as which revision (basic/transports, "Streamable HTTP"): the checks in the order in
 /// which the conformance suite expects them.
 pub(super) fn admit(
     request: &turms_proto::Request,
     claim: Result<Claim, ErrorObject>,
+    name: Option<&RawJson>,
     head: &Head<'_>,
     versions: &[ProtocolVersion],
 ) -> Result<ProtocolVersion, ErrorObject> {
@@ -36,9 +44,7 @@ pub(super) fn admit(
     check_version(head.version, claim.version()).map_err(mismatch)?;
     claim.supported(versions)?;
     check_method(head.method, &request.method).map_err(mismatch)?;
-    let name = name_member(&request.method)
-        .and_then(|member| request.params.as_ref()?.member(member))
-        .and_then(|name| name.text());
+    let name = name.and_then(RawJson::text);
     check_name(head.name, &request.method, name.as_deref()).map_err(mismatch)?;
     claim.admit(request, versions)
 }
@@ -81,12 +87,12 @@ impl HttpService {
                 let outcome = lower_outcome(outcome, &method, version);
                 let status =
                     outcome.as_ref().err().map_or(StatusCode::OK, |error| status(error, &method, params.as_ref()));
-                answer::json(status, written(&id, outcome))
+                answer::json(status, written_outcome(&id, outcome))
             }
             First::Word(call) => match self.state.streams.take(self.options.max_streams) {
                 Some(permit) => {
                     let ending = (*method == *Listen::NAME).then(|| (self.closing(), Ok(end_of_listening(&id))));
-                    let finish = move |outcome| written(&id, lower_outcome(outcome, &method, version));
+                    let finish = move |outcome| written_outcome(&id, lower_outcome(outcome, &method, version));
                     let call = SingleCall::new(call, voice, self.options.keep_alive, permit, finish);
                     answer::events(call.until(ending))
                 }
@@ -119,12 +125,6 @@ fn end_of_listening(id: &RequestId) -> Payload {
 
 pub(super) fn meta_of(params: Option<&RawJson>) -> Option<Meta> {
     params?.member("_meta")?.as_object().map(Meta::from)
-}
-
-fn written(id: &RequestId, outcome: Outcome) -> Vec<u8> {
-    let mut body = Vec::with_capacity(256);
-    write_outcome(&mut body, id, outcome);
-    body
 }
 
 /// Parameters that are not of the method's shape are the fault of the request; what a handler does not like about them is an

@@ -114,6 +114,12 @@ impl RawJson {
         find_member(self.as_str(), name).map(|value| self.part(value))
     }
 
+    /// As [`RawJson::member`], of several members in one pass.
+    #[must_use]
+    pub fn members<const N: usize>(&self, names: [&str; N]) -> [Option<Self>; N] {
+        find_members(self.as_str(), names).map(|found| found.map(|value| self.part(value)))
+    }
+
     /// The text that this value is, if it is a string. Nothing is copied unless it has escapes.
     #[must_use]
     pub fn text(&self) -> Option<ByteString> {
@@ -365,6 +371,8 @@ mod tests {
         assert_eq!(value.member("a").unwrap().as_str(), "2");
         assert!(value.member("b").is_none());
         assert!(RawJson::parse("[1]").unwrap().member("a").is_none());
+        let [b, a] = value.members(["b", "a"]);
+        assert!(b.is_none() && a.unwrap().as_str() == "2");
     }
 
     #[test]

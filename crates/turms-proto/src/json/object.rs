@@ -69,7 +69,7 @@ impl Object {
     /// Whether there is no member.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.len() <= 2 || object_members(self.as_str()).next().is_none()
+        self.0[1..].trim_start_matches([' ', '\t', '\n', '\r']).starts_with('}')
     }
 
     /// The member `name`.

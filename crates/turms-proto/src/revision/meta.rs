@@ -20,7 +20,10 @@ impl Translate for Meta {
             !to.has(Ability::Stateless) && STATELESS.contains(&name)
                 || !to.has(Ability::CoreTasks) && CORE_TASKS.contains(&name)
         };
-        if self.iter().any(|(name, _)| foreign(&name)) {
+        // Most have nothing that is foreign anywhere in their text, which is quicker to see than its members.
+        let text = self.as_str();
+        let may_have = |name: &&str| text.contains('\\') || (foreign(name) && text.contains(name));
+        if STATELESS.iter().chain(&CORE_TASKS).any(may_have) && self.iter().any(|(name, _)| foreign(&name)) {
             self.retain(|name| !foreign(name));
         }
     }

@@ -103,7 +103,11 @@ impl Claim {
     }
 
     /// As [`Claim::of`], of a request that has this `_meta`.
-    pub(super) fn in_meta(meta: &RawJson) -> Option<Result<Self, ErrorObject>> {
+    ///
+    /// # Errors
+    /// When it names its revision but does not say what else it must.
+    #[must_use]
+    pub fn in_meta(meta: &RawJson) -> Option<Result<Self, ErrorObject>> {
         let members = [key::PROTOCOL_VERSION, key::CLIENT_CAPABILITIES, key::LOG_LEVEL];
         let [version, capabilities, level] = find_members(meta.as_str(), members);
         let meta = meta.as_object()?;

@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use http::StatusCode;
 use http::request::Parts;
-use turms_core::{Context, Guarded, GuardedNotify, Outcome, Payload, Peer, Request, lower_outcome, write_outcome};
+use turms_core::{Context, Guarded, GuardedNotify, Outcome, Payload, Peer, Request, lower_outcome, written_outcome};
 use turms_proto::session::{Call, Dialect, Event, Reply, Ticket};
 use turms_proto::{Ability, ErrorCode, ErrorObject, Incoming, Message, Notification, Response};
 
@@ -188,14 +188,14 @@ impl HttpSession {
     fn finish(&self, ticket: &Ticket, method: &str, dialect: Dialect, outcome: Outcome) -> Option<Vec<u8>> {
         let outcome = lower_outcome(outcome, method, dialect.version());
         let is_wanted = self.state().protocol.reply(ticket, outcome.is_ok()).reply() == Reply::Send;
-        is_wanted.then(|| written(ticket, outcome))
+        is_wanted.then(|| written_outcome(ticket.id(), outcome))
     }
 
     /// A call that ran as a task has ended.
     fn complete(&self, ticket: &Ticket, method: &str, dialect: Dialect, outcome: Outcome) {
         let outcome = lower_outcome(outcome, method, dialect.version());
         let is_ok = outcome.is_ok();
-        let message = written(ticket, outcome);
+        let message = written_outcome(ticket.id(), outcome);
         let stream = {
             let mut state = self.state();
             let Some(running) = state.tasks.remove(ticket) else { return };
@@ -225,12 +225,6 @@ impl HttpSession {
         }
         state.end_if_done(running.stream);
     }
-}
-
-fn written(ticket: &Ticket, outcome: Outcome) -> Vec<u8> {
-    let mut message = Vec::with_capacity(256);
-    write_outcome(&mut message, ticket.id(), outcome);
-    message
 }
 
 fn joined(answers: Few<Vec<u8>>) -> Vec<u8> {
