@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinSet;
 use turms_core::layer::Layer;
 use turms_core::transport::stdio;
 use turms_core::{
@@ -400,7 +401,18 @@ impl Server {
     /// When something that was registered cannot be used, or reading or writing fails.
     pub async fn serve_stdio(self) -> Result<(), ServeError> {
         let (reader, writer) = stdio().map_err(ServeError::Stdio)?;
-        self.serve(reader, writer).await
+        let router = self.build()?;
+        // As a task, it runs on the thread that hears of input, which would have to wake another one otherwise.
+        let mut serving = JoinSet::new();
+        serving.spawn(async move { router.serve(reader, writer).await });
+        match serving.join_next().await {
+            Some(Ok(served)) => served,
+            Some(Err(failed)) => match failed.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => Ok(()),
+            },
+            None => Ok(()),
+        }
     }
 
     /// Serves one client over a byte stream, until it goes or the server is shut down.
