@@ -301,12 +301,15 @@ impl HttpService {
             return self.deny(&denied);
         }
         let speaks_pair = self.options.pair.is_some() && self.speaks_with(Ability::Handshake);
+        // Only what is asked for often has its room in the future of every request.
         match parts.method {
-            Method::POST if speaks_pair && pair::is_message(&parts) => self.take_pair_message(parts, body).await,
+            Method::POST if speaks_pair && pair::is_message(&parts) => {
+                Box::pin(self.take_pair_message(parts, body)).await
+            }
             Method::GET if speaks_pair && pair::is_opening(&parts) => self.open_pair(parts, peer),
             Method::POST => self.post(parts, body, peer).await,
-            Method::GET if self.has_sessions() => self.get(parts).await,
-            Method::DELETE if self.has_sessions() => self.delete(&parts).await,
+            Method::GET if self.has_sessions() => Box::pin(self.get(parts)).await,
+            Method::DELETE if self.has_sessions() => Box::pin(self.delete(&parts)).await,
             _ if self.has_sessions() => answer::method_not_allowed("GET, POST, DELETE"),
             _ => answer::method_not_allowed("POST"),
         }
@@ -386,7 +389,8 @@ impl HttpService {
         if let Incoming::One(Message::Request(request)) = &incoming
             && &*request.method == Initialize::NAME
         {
-            return self.take_older(incoming, ProtocolVersion::LATEST_WITH_HANDSHAKE, parts, peer).await;
+            let named = ProtocolVersion::LATEST_WITH_HANDSHAKE;
+            return Box::pin(self.take_older(incoming, named, parts, peer)).await;
         }
         let named = match head.named(self.service.versions()) {
             Named::Unknown(named) => return self.refuse_version(id, named),
@@ -402,7 +406,7 @@ impl HttpService {
                 }
             }
             (Incoming::One(Message::Notification(_)), Named::Newest) => {
-                return self.hear_stateless(incoming, &HttpSource::new(parts, peer)).await;
+                return Box::pin(self.hear_stateless(incoming, &HttpSource::new(parts, peer))).await;
             }
             (_, Named::Newest) => {
                 let message = "the body must be one request or notification in this revision";
@@ -414,7 +418,7 @@ impl HttpService {
             Named::Older(Some(version)) => version,
             _ => ProtocolVersion::ASSUMED_OVER_HTTP,
         };
-        self.take_older(incoming, version, parts, peer).await
+        Box::pin(self.take_older(incoming, version, parts, peer)).await
     }
 
     fn refuse_version(&self, id: Option<&RequestId>, named: &str) -> Answer {

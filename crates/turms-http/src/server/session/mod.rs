@@ -54,7 +54,8 @@ pub(super) struct HttpSession {
 
 struct State {
     protocol: Session<Waiter>,
-    streams: BTreeMap<u64, Stream>,
+    /// Boxed, because a map has room for several where there is mostly one.
+    streams: BTreeMap<u64, Box<Stream>>,
     last_stream: u64,
     /// The streams that have ended, oldest first.
     ended: VecDeque<u64>,
@@ -158,7 +159,7 @@ impl HttpSession {
     /// Whether a stream of it is read or a call of it runs.
     fn is_busy(&self) -> bool {
         let state = self.state();
-        !state.tasks.is_empty() || state.streams.values().any(Stream::is_read)
+        !state.tasks.is_empty() || state.streams.values().any(|stream| stream.is_read())
     }
 
     /// Gives back what it does not need while nothing is asked. In use, it would only be taken again.

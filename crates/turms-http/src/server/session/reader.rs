@@ -84,7 +84,7 @@ impl EventReader {
             return None;
         }
         if matches!(begin, Begin::Remote(_)) {
-            state.streams.entry(stream).or_insert_with(|| Stream::new(StreamKind::Remote));
+            state.streams.entry(stream).or_insert_with(|| Box::new(Stream::new(StreamKind::Remote)));
         }
         state.last_reader = state.last_reader.wrapping_add(1);
         let serial = state.last_reader;

@@ -16,7 +16,7 @@ use turms_proto::{Ability, ErrorObject, Incoming, Message, ProtocolVersion, RawJ
 use super::HttpSession;
 use super::call::Reaction;
 use super::reader::{Begin, EventReader, parse_event_id};
-use super::stream::{Stream, StreamKind};
+use super::stream::StreamKind;
 use crate::server::answer::{self, Answer};
 use crate::server::gauge::Permit;
 use crate::server::head::{EVENT_STREAM, Head, Named, accepts, single};
@@ -41,11 +41,11 @@ impl HttpService {
             return self.refuse_older(&incoming, id.as_ref());
         }
         let Some(options) = &self.options.sessions else {
-            return self.take_alone(incoming, named, &HttpSource::new(parts, peer)).await;
+            return Box::pin(self.take_alone(incoming, named, &HttpSource::new(parts, peer))).await;
         };
         let incoming = match incoming {
             Incoming::One(Message::Request(request)) if &*request.method == Initialize::NAME => {
-                return self.begin_session(request, options, parts, peer).await;
+                return Box::pin(self.begin_session(request, options, parts, peer)).await;
             }
             incoming => incoming,
         };
@@ -169,7 +169,7 @@ impl HttpService {
         let owner = principal_of(parts);
         let here = match self.state.sessions.get(named) {
             Some(session) => Some(session),
-            None => self.take_up(named, owner.as_deref(), options).await.map_err(|error| {
+            None => Box::pin(self.take_up(named, owner.as_deref(), options)).await.map_err(|error| {
                 tracing::warn!(%error, "sessions cannot be looked up");
                 answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, id, "sessions cannot be looked up now")
             })?,
@@ -287,7 +287,7 @@ impl HttpService {
             || answer::refuse(StatusCode::BAD_REQUEST, format!("there is no event {event:?} in this session"));
         let Some((stream, number)) = parse_event_id(event) else { return unknown() };
         let last =
-            session.state().streams.get(&stream).filter(|open| open.kind != StreamKind::Remote).map(Stream::last);
+            session.state().streams.get(&stream).filter(|open| open.kind != StreamKind::Remote).map(|open| open.last());
         let begin = match last {
             Some(last) if number > last => return unknown(),
             Some(last) if number == last => Begin::After(number),

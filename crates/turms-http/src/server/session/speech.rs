@@ -41,16 +41,16 @@ impl HttpSession {
 
     /// Hands what was said on a stream to the store, one event after the other.
     pub(super) fn keep(&self, stream: u64) {
-        let begins = self.state().streams.get_mut(&stream).is_some_and(Stream::begin_storing);
+        let begins = self.state().streams.get_mut(&stream).is_some_and(|stream| stream.begin_storing());
         if !begins {
             return;
         }
         let (session, events, id) = (self.me.clone(), self.options.events.clone(), self.id.clone());
         let keeping = async move {
             loop {
-                let next = session
-                    .upgrade()
-                    .and_then(|session| session.state().streams.get_mut(&stream).and_then(Stream::next_unstored));
+                let next = session.upgrade().and_then(|session| {
+                    session.state().streams.get_mut(&stream).and_then(|stream| stream.next_unstored())
+                });
                 let Some(event) = next else { return };
                 if let Err(error) = events.append(&id, stream, event).await {
                     tracing::warn!(%error, "an event cannot be kept; a client that loses its connection will miss it");
@@ -137,7 +137,7 @@ impl Drop for Keeping {
 impl State {
     pub(super) fn open_stream(&mut self, kind: StreamKind) -> u64 {
         self.last_stream += 1;
-        self.streams.insert(self.last_stream, Stream::new(kind));
+        self.streams.insert(self.last_stream, Box::new(Stream::new(kind)));
         self.last_stream
     }
 
@@ -151,7 +151,7 @@ impl State {
             Some(own) => own,
             None => self.standalone(),
         };
-        (id, self.streams.entry(id).or_insert_with(|| Stream::new(StreamKind::Standalone)))
+        (id, self.streams.entry(id).or_insert_with(|| Box::new(Stream::new(StreamKind::Standalone))))
     }
 
     /// The stream for what belongs to no call: one that is read, or the oldest of those that are not, where it waits.
