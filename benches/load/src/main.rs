@@ -7,6 +7,7 @@
 //! connections there are, or how many calls are in flight on stdio, or how many sessions. One line comes out, `name=value`
 //! each: `calls`, `cpu_ns` of the server for each, `p50_ns`, `p99_ns`, and `bytes` of memory for each session.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it talks to a terminal")]
+#![expect(clippy::disallowed_methods, reason = "it measures time")]
 
 mod http;
 mod message;

@@ -31,7 +31,6 @@ struct AddArgs {
 }
 
 /// A server with so many tools, of which there are at least `echo` and `add`.
-#[must_use]
 pub fn server(tools: usize) -> Server {
     (3..=tools).fold(Server::new("bench", "1.0.0").tool(echo).tool(add), |server, number| {
         let tool = Tool::builder(format!("tool_{number:03}"))

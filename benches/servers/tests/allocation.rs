@@ -23,7 +23,7 @@ fn a_call_over_http_of_the_newest_revision() {
         "mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: echo\r\n",
         r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}"#,
     );
-    assert_most(over_http(move |_| call.clone()), 20);
+    assert_most(over_http(|_| call), 20);
 }
 
 #[test]
