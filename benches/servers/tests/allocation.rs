@@ -33,7 +33,7 @@ fn a_call_over_http_in_a_session() {
         let head = format!("mcp-protocol-version: 2025-11-25\r\nmcp-session-id: {id}\r\n");
         post(&head, CALL)
     });
-    assert_most(each, 18);
+    assert_most(each, 19);
 }
 
 #[test]
