@@ -1,59 +1,107 @@
-//! The `turms` command.
+//! The `turms` command: what was typed (`args`), what it means (`target`), and doing it (`commands`, `shell`).
 
 mod args;
+mod arguments;
+mod ask;
+mod commands;
+mod demo;
+mod editor;
+mod exit;
+mod explain;
+mod near;
+mod printer;
+mod progress;
+mod schema;
+mod session;
+mod shell;
+mod show;
+mod target;
+mod text;
+mod trace;
 
 use std::env;
-use std::fmt::Display;
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use args::Action;
-use turms_proto::ProtocolVersion;
-
-const VERSION: &str = concat!("turms ", env!("CARGO_PKG_VERSION"), "\n");
+use crate::args::{Cli, Command, ServerArgs, Verb};
+use crate::exit::{Done, Exit, Failure};
+use crate::printer::{ColourChoice, Printer, Verbosity};
+use crate::session::{Session, Stay};
 
 fn main() -> ExitCode {
-    match args::parse(env::args_os().skip(1)) {
-        Ok(Action::Help) => print(&help()),
-        Ok(Action::Version) => print(VERSION),
-        Err(error) => {
-            complain(format_args!("{error}\nhint: `turms --help` shows what it accepts"));
-            ExitCode::from(2)
-        }
+    let cli = match args::parse(env::args_os()) {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let printer = cli.output.printer();
+    trace::install(&printer);
+    // One thread is enough for one person, and starts faster than several.
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return end(&printer, Err(Failure::of(Exit::Failure, &error))),
+    };
+    let done = runtime.block_on(run(cli, &printer));
+    // Whoever still waits for a line to be typed waits in vain.
+    runtime.shutdown_background();
+    end(&printer, done)
+}
+
+async fn run(cli: Cli, printer: &Printer) -> Done {
+    match cli.command {
+        None => shell::run(&ServerArgs::demo(), printer).await,
+        Some(Command::Shell(on)) => shell::run(&on.split().0, printer).await,
+        Some(Command::Demo(args)) => commands::demo::run(&args, printer).await,
+        Some(Command::Servers(args)) => commands::servers::run(&args, printer),
+        Some(Command::Completions(args)) => commands::completions::run(&args, printer),
+        Some(Command::Man) => commands::man::run(printer),
+        Some(command) => match command.split() {
+            Some((server, verb)) => once(&server, &verb, printer).await,
+            None => Ok(()),
+        },
     }
 }
 
-fn help() -> String {
-    let revisions = ProtocolVersion::ALL.map(ProtocolVersion::as_str).join(", ");
-    format!(
-        "\
-{VERSION}
-Turms is a Rust toolkit for the Model Context Protocol (MCP). This is its command.
-Revisions of the protocol: {revisions}.
-
-Usage: turms [OPTION]
-
-Options:
-  -h, --help     Print this help
-  -V, --version  Print the version
-"
-    )
+/// Connects, does one thing, and hangs up.
+async fn once(server: &ServerArgs, verb: &Verb, printer: &Printer) -> Done {
+    let person = Session::person_at_terminal(printer);
+    let session = Session::open(server, printer, person, Stay::Once).await?;
+    let done = tokio::select! {
+        done = commands::run(&session, verb) => done,
+        _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Interrupted, "interrupted")),
+    };
+    session.warn_of_noise();
+    session.client.close().await;
+    // Whoever listens until they have heard enough ends it so.
+    match done {
+        Err(failure) if failure.exit == Exit::Interrupted && verb.lasts() => Ok(()),
+        done => done,
+    }
 }
 
-/// Writes the answer to standard output. A reader that has gone away has read all it wanted, so that is a success.
-fn print(text: &str) -> ExitCode {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+/// Tells why the arguments make no sense, or prints the help that was asked for.
+fn usage(error: &clap::Error) -> ExitCode {
+    let printer = Printer::new(false, Verbosity::Usual, ColourChoice::Auto);
+    if error.use_stderr() {
+        // What was typed is repeated there, and may hold what would steer the terminal.
+        let text = error.render().to_string();
+        let message = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
+        return end(&printer, Err(Failure::usage(message)));
+    }
+    match error.print() {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            let message = format!("cannot write to standard output: {error}");
+            end(&printer, Err(Failure::new(Exit::Failure, message)))
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+fn end(printer: &Printer, done: Done) -> ExitCode {
+    printer.clear_progress();
+    match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => {
-            complain(format_args!("cannot write to standard output: {error}"));
-            ExitCode::FAILURE
+        Err(failure) => {
+            printer.failure(&failure);
+            failure.exit.into()
         }
     }
-}
-
-/// Tells a person what went wrong. If even that cannot be written, only the exit status is left to say it.
-fn complain(error: impl Display) {
-    let _ = writeln!(io::stderr(), "error: {error}");
 }

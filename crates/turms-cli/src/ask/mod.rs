@@ -1,0 +1,68 @@
+//! Who answers what a server asks: the person at the terminal, a file, or nobody.
+
+mod file;
+mod form;
+mod person;
+
+use std::path::Path;
+
+use turms::Answers;
+use turms::client::Roots;
+use turms::types::Root;
+
+pub(crate) use self::form::{Filled, ask_for};
+pub(crate) use self::person::Person;
+use crate::exit::{Done, Failure};
+
+/// Answers out of a file if there is one, or by the person if there is a terminal. Nobody is a fine answer, too: what is not
+/// declared is not asked.
+pub(crate) fn answers(file: Option<&Path>, person: Option<&Person>) -> Done<Answers> {
+    Ok(match (file, person) {
+        (Some(file), _) => file::Script::read(file)?.answers(),
+        (None, Some(person)) => person.answers(),
+        (None, None) => Answers::new(),
+    })
+}
+
+/// The roots that were named, by path or by URI.
+pub(crate) fn roots(named: &[String]) -> Done<Roots> {
+    Ok(Roots::new(named.iter().map(|name| root(name)).collect::<Done<Vec<_>>>()?))
+}
+
+/// A root by its path, or by its URI.
+pub(crate) fn root(name: &str) -> Done<Root> {
+    if name.contains("://") {
+        return Ok(Root::new(name));
+    }
+    let path =
+        std::path::absolute(name).map_err(|error| Failure::usage(format!("{name:?} cannot be a root: {error}")))?;
+    let Some(text) = path.to_str() else { return Err(Failure::usage(format!("{name:?} is not Unicode"))) };
+    let mut uri = String::from("file://");
+    if !text.starts_with('/') {
+        uri.push('/');
+    }
+    for byte in text.replace('\\', "/").bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' | b':' => uri.push(byte.into()),
+            _ => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    let root = Root::new(uri);
+    Ok(match path.file_name().and_then(|name| name.to_str()) {
+        Some(name) => root.name(name),
+        None => root,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_path_becomes_a_uri() {
+        let root = root("/srv/my project").unwrap();
+        assert_eq!((root.uri.as_str(), root.name.as_deref()), ("file:///srv/my%20project", Some("my project")));
+        assert_eq!(super::root("file:///a").unwrap().uri, "file:///a");
+    }
+}

@@ -1,0 +1,94 @@
+use serde_json::{Map, Value};
+use turms::types::Tool;
+
+use crate::args::CallArgs;
+use crate::arguments;
+use crate::ask;
+use crate::exit::{Done, Exit, Failure};
+use crate::explain::ANSWERS;
+use crate::near;
+use crate::schema;
+use crate::session::Session;
+use crate::show::{self, Saver};
+
+/// Calls a tool.
+pub(crate) async fn run(session: &Session, args: &CallArgs) -> Done {
+    let tool = find(session, &args.name).await?;
+    let schema = tool.input_schema.decode::<Value>().unwrap_or(Value::Null);
+    let arguments = match &args.args_json {
+        Some(file) => arguments::of_file(file)?,
+        None => complete(session, &tool, &schema, given(args, &schema)?).await?,
+    };
+    let result = session.long_call(session.client.call_tool(&*tool.name, arguments)).await?;
+
+    let mut saver = Saver::new(args.output.as_deref());
+    let shown = show::tool_result(&result, &mut saver)?;
+    if session.printer.is_json() {
+        session.printer.json(&result)?;
+    } else {
+        shown.into_iter().try_for_each(|text| session.printer.line(text))?;
+    }
+    if saver.is_wanted() && saver.saved() == 0 {
+        session.printer.warn("--output: there was nothing binary to save");
+    }
+    if result.failed() {
+        let hint = asked_nobody(session, &result.text()).then_some(ANSWERS);
+        return Err(Failure::new(Exit::Tool, format!("tool {:?} says that it failed", tool.name)).hint_if(hint));
+    }
+    Ok(())
+}
+
+/// What was typed: words, or one JSON object.
+fn given(args: &CallArgs, schema: &Value) -> Done<Map<String, Value>> {
+    match args.arguments.as_slice() {
+        [json] if json.trim_start().starts_with('{') => arguments::of_json(json)
+            .map_err(|problem| Failure::usage(format!("tool {:?}: the arguments are {problem}", args.name))),
+        words => arguments::of_tool(words, &args.name, schema),
+    }
+}
+
+/// The tool of this name.
+pub(super) async fn find(session: &Session, name: &str) -> Done<Tool> {
+    let tools = session.call(session.client.list_tools()).await?;
+    let near = near::nearest(name, tools.iter().map(|tool| tool.name.as_str())).map(ToOwned::to_owned);
+    tools.into_iter().find(|tool| tool.name == name).ok_or_else(|| {
+        Failure::usage(format!("the server has no tool {name:?}")).hint(match near {
+            Some(near) => format!("did you mean {near:?}?"),
+            None => "`tools` lists those that it has".to_owned(),
+        })
+    })
+}
+
+/// Asks for what is missing, if there is anybody to ask.
+async fn complete(
+    session: &Session,
+    tool: &Tool,
+    schema: &Value,
+    mut given: Map<String, Value>,
+) -> Done<Map<String, Value>> {
+    let missing = schema::missing(schema, &given);
+    if missing.is_empty() {
+        return Ok(given);
+    }
+    let Some(person) = &session.person else {
+        let names: Vec<String> = missing.iter().map(|property| format!("{:?}", property.name)).collect();
+        let usage: Vec<String> =
+            missing.iter().map(|property| format!("{}={}", property.name, property.kind().to_uppercase())).collect();
+        return Err(Failure::usage(format!("tool {:?} needs {}", tool.name, names.join(" and ")))
+            .hint(format!("give it as {}; --args-json sends whatever you like", usage.join(" "))));
+    };
+    match ask::ask_for(person, &missing).await {
+        ask::Filled::In(values) => {
+            given.extend(values);
+            Ok(given)
+        }
+        ask::Filled::Cancelled | ask::Filled::Declined => {
+            Err(Failure::new(Exit::Interrupted, format!("tool {:?} was not called", tool.name)))
+        }
+    }
+}
+
+/// Whether a tool may have failed for want of somebody to ask.
+fn asked_nobody(session: &Session, said: &str) -> bool {
+    session.person.is_none() && ["elicit", "sampling"].iter().any(|word| said.contains(word))
+}

@@ -1,0 +1,15 @@
+use turms::types::ListPromptsResult;
+
+use super::print_list;
+use crate::exit::Done;
+use crate::session::Session;
+use crate::show;
+
+/// Lists the prompts.
+pub(crate) async fn run(session: &Session) -> Done {
+    let prompts = session.call(session.client.list_prompts()).await?;
+    if session.printer.is_json() {
+        return session.printer.json(&ListPromptsResult::new(prompts));
+    }
+    print_list(&session.printer, "prompts", &prompts, show::prompt)
+}

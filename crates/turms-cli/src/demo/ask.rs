@@ -1,0 +1,75 @@
+//! Tools that ask before they answer: the person, the model, the machine.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use turms::AskError;
+use turms::prelude::*;
+use turms::types::{CreateMessageParams, ElicitAction, SamplingMessage};
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Plan {
+    Free,
+    Team,
+}
+
+/// What somebody has to say who signs up.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct SignUp {
+    /// your name
+    name: String,
+    /// your age
+    #[schemars(range(min = 0, max = 150))]
+    age: Option<u32>,
+    /// your plan
+    plan: Plan,
+    /// do you want news?
+    news: bool,
+}
+
+/// Asks the person to fill in a form.
+#[tool]
+pub(super) async fn sign_up(context: Context) -> Result<String, AskError> {
+    Ok(match context.elicit::<SignUp>("Please sign up.").await? {
+        Elicited::Accepted(SignUp { name, age, plan, news }) => {
+            let age = age.map_or_else(|| "of unknown age".to_owned(), |age| format!("aged {age}"));
+            let news = if news { "with" } else { "without" };
+            format!("Welcome, {name}, {age}, on the plan {plan:?}, {news} news.")
+        }
+        Elicited::Declined => "You declined.".to_owned(),
+        _ => "You did not answer.".to_owned(),
+    })
+}
+
+/// Asks the person to visit a page.
+#[tool]
+pub(super) async fn visit(context: Context) -> Result<&'static str, AskError> {
+    let action = context
+        .elicit_url("Please look at the specification.", "https://modelcontextprotocol.io/specification")
+        .await?;
+    Ok(match action {
+        ElicitAction::Accept => "You agreed to visit the page.",
+        ElicitAction::Decline => "You declined.",
+        _ => "You did not answer.",
+    })
+}
+
+/// Asks the client's model a question.
+#[tool(read_only)]
+pub(super) async fn ask_model(
+    /// what to ask
+    question: String,
+    context: Context,
+) -> Result<String, AskError> {
+    let question = CreateMessageParams::new([SamplingMessage::user(question)], 200).system_prompt("Answer briefly.");
+    let answer = context.sample(question).await?;
+    let said: String = answer.content.as_slice().iter().filter_map(Content::as_text).collect();
+    Ok(format!("{} says: {said}", answer.model))
+}
+
+/// Tells which files and folders the client has opened to this server.
+#[tool(read_only)]
+pub(super) async fn show_roots(context: Context) -> Result<String, AskError> {
+    let roots: Vec<String> = context.roots().await?.into_iter().map(|root| root.uri).collect();
+    Ok(if roots.is_empty() { "none".to_owned() } else { roots.join("\n") })
+}

@@ -1,0 +1,171 @@
+//! Lines that a person types, edited on a thread of their own.
+
+use std::sync::mpsc;
+
+use rustyline::config::Behavior;
+use rustyline::error::ReadlineError;
+use rustyline::history::History as _;
+use rustyline::{CompletionType, Config};
+use tokio::sync::oneshot;
+
+use crate::exit::{Done, Exit, Failure};
+
+/// What became of a line.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    Typed(String),
+    /// Ctrl-C.
+    Interrupted,
+    /// Ctrl-D, or there is no terminal any more.
+    End,
+}
+
+/// Whoever may ask for lines. Clones ask the same terminal, one after another.
+#[derive(Debug, Clone)]
+pub(crate) struct Editor {
+    requests: mpsc::Sender<Request>,
+}
+
+struct Request {
+    prompt: String,
+    purpose: Purpose,
+    reply: oneshot::Sender<Line>,
+}
+
+/// What a line is for, which decides what Tab offers and whether it is remembered.
+#[derive(Debug)]
+pub(crate) enum Purpose {
+    /// A command of the shell.
+    Command,
+    /// The answer to a question, with what could be answered.
+    Answer(Vec<String>),
+}
+
+/// What Tab offers while a command is typed: where the word begins, and what could stand there.
+pub(crate) type Offer = Box<dyn Fn(&str, usize) -> (usize, Vec<String>) + Send>;
+
+type Inner = rustyline::Editor<Helper, rustyline::history::FileHistory>;
+
+impl Editor {
+    /// Opens the terminal. `print` gets a function that prints without breaking the line that is being typed.
+    pub(crate) fn open(
+        offer: Offer,
+        history: Option<std::path::PathBuf>,
+    ) -> Done<(Self, impl Fn(String) + Send + Sync + use<>)> {
+        let config = Config::builder()
+            .completion_type(CompletionType::List)
+            .behavior(Behavior::PreferTerm)
+            .max_history_size(1000)
+            .and_then(|config| config.history_ignore_dups(true))
+            .map_err(no_terminal)?
+            .auto_add_history(false)
+            .build();
+        let mut inner = Inner::with_config(config).map_err(no_terminal)?;
+        inner.set_helper(Some(Helper { offer, answers: None }));
+        if let Some(file) = &history {
+            // The first time there is none.
+            let _ = inner.load_history(file);
+        }
+        let print = printer(&mut inner)?;
+        let (requests, asked) = mpsc::channel();
+        std::thread::Builder::new()
+            .name("line-editor".to_owned())
+            .spawn(move || serve(inner, &asked, history.as_deref()))
+            .map_err(|error| Failure::of(Exit::Failure, &error))?;
+        Ok((Self { requests }, print))
+    }
+
+    /// Asks for a line.
+    pub(crate) async fn line(&self, prompt: impl Into<String>, purpose: Purpose) -> Line {
+        let (reply, line) = oneshot::channel();
+        let request = Request { prompt: prompt.into(), purpose, reply };
+        match self.requests.send(request) {
+            Ok(()) => line.await.unwrap_or(Line::End),
+            Err(_) => Line::End,
+        }
+    }
+}
+
+fn no_terminal(error: impl std::fmt::Display) -> Failure {
+    Failure::new(Exit::Failure, format!("cannot use the terminal: {error}"))
+}
+
+/// Prints from a thread of its own: while a line is typed, printing waits for the editor.
+fn printer(inner: &mut Inner) -> Done<impl Fn(String) + Send + Sync + use<>> {
+    use rustyline::ExternalPrinter as _;
+    let mut printer = inner.create_external_printer().map_err(no_terminal)?;
+    let (sender, texts) = mpsc::channel::<(String, mpsc::Sender<()>)>();
+    let thread = std::thread::Builder::new().name("printer".to_owned());
+    let spawned = thread.spawn(move || {
+        for (text, done) in texts {
+            let _ = printer.print(text);
+            let _ = done.send(());
+        }
+    });
+    spawned.map_err(|error| Failure::of(Exit::Failure, &error))?;
+    Ok(move |text| {
+        let (done, printed) = mpsc::channel();
+        if sender.send((text, done)).is_ok() {
+            // What is printed next to standard output should stand below.
+            let _ = printed.recv_timeout(std::time::Duration::from_millis(200));
+        }
+    })
+}
+
+fn serve(mut inner: Inner, asked: &mpsc::Receiver<Request>, history: Option<&std::path::Path>) {
+    for Request { prompt, purpose, reply } in asked {
+        let is_command = matches!(purpose, Purpose::Command);
+        if let Some(helper) = inner.helper_mut() {
+            helper.answers = match purpose {
+                Purpose::Command => None,
+                Purpose::Answer(answers) => Some(answers),
+            };
+        }
+        let line = match inner.readline(prompt.as_str()) {
+            Ok(line) => Line::Typed(line),
+            Err(ReadlineError::Interrupted) => Line::Interrupted,
+            Err(_) => Line::End,
+        };
+        if let Line::Typed(text) = &line
+            && is_command
+            && !text.trim().is_empty()
+        {
+            let _ = inner.add_history_entry(text.as_str());
+            if let Some(file) = history {
+                let _ = inner.save_history(file);
+            }
+        }
+        let _ = reply.send(line);
+    }
+    let _ = inner.history().len();
+}
+
+struct Helper {
+    offer: Offer,
+    answers: Option<Vec<String>>,
+}
+
+impl rustyline::completion::Completer for Helper {
+    type Candidate = String;
+
+    fn complete(
+        &self,
+        line: &str,
+        position: usize,
+        _: &rustyline::Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<String>)> {
+        let typed = line.get(..position).unwrap_or(line);
+        Ok(match &self.answers {
+            None => (self.offer)(line, position),
+            Some(answers) => (0, answers.iter().filter(|answer| answer.starts_with(typed)).cloned().collect()),
+        })
+    }
+}
+
+impl rustyline::hint::Hinter for Helper {
+    type Hint = String;
+}
+
+impl rustyline::highlight::Highlighter for Helper {}
+impl rustyline::validate::Validator for Helper {}
+impl rustyline::Helper for Helper {}

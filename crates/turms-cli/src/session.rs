@@ -1,0 +1,131 @@
+//! A server that is connected, and everything that commands need to talk to it.
+
+use std::io::{self, IsTerminal as _};
+use std::time::Duration;
+
+use turms::Client;
+use turms::client::{Operation, Supervision};
+use turms::types::{LogMessage, LoggingLevel};
+
+use crate::args::ServerArgs;
+use crate::ask::{self, Person};
+use crate::exit::Done;
+use crate::explain;
+use crate::printer::{Printer, Verbosity};
+use crate::progress::Progress;
+use crate::show;
+use crate::target::Target;
+
+/// How long to wait where nobody can press Ctrl-C.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A connected server.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) client: Client,
+    pub(crate) printer: Printer,
+    /// Whoever can be asked, if there is anybody.
+    pub(crate) person: Option<Person>,
+    transport: &'static str,
+    target: String,
+    timeout: Option<Duration>,
+}
+
+/// For how long a session is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stay {
+    /// One command.
+    Once,
+    /// Until the person leaves: the connection is kept up, and the server's log is heard.
+    Long,
+}
+
+impl Session {
+    /// Connects.
+    pub(crate) async fn open(args: &ServerArgs, printer: &Printer, person: Option<Person>, stay: Stay) -> Done<Self> {
+        let target = Target::resolve(args)?;
+        let options = &args.options;
+        let answers = ask::answers(options.answers.as_deref(), person.as_ref())?.roots(ask::roots(&options.root)?);
+        let patience = options.timeout.unwrap_or(PATIENCE);
+        let log = printer.clone();
+        let mut builder = Client::builder("turms", env!("CARGO_PKG_VERSION"))
+            .versions(options.protocol.0)
+            .handshake_timeout(patience)
+            .timeout(patience)
+            .answers(answers)
+            .without_log_tracing()
+            .on_log(move |message| tell_log(&log, message));
+        if let Some(timeout) = options.timeout {
+            builder = builder.probe_timeout(timeout);
+        }
+        if let Some(level) = log_level(printer, stay) {
+            builder = builder.log_level(level);
+        }
+        if stay == Stay::Long {
+            builder = builder.supervise(Supervision::new());
+        }
+        let connector = target.connector(printer)?;
+        let connected = builder.connect_to(connector).await;
+        let client = connected.map_err(|error| explain::connect(&target, &error))?;
+        // A person who is being asked takes their time, and can press Ctrl-C.
+        let timeout = options.timeout.or_else(|| person.is_none().then_some(PATIENCE));
+        let (transport, target) = (target.transport(), target.to_string());
+        Ok(Self { client, printer: printer.clone(), person, transport, target, timeout })
+    }
+
+    /// Whoever sits at the terminal, if somebody does.
+    pub(crate) fn person_at_terminal(printer: &Printer) -> Option<Person> {
+        (io::stdin().is_terminal() && io::stderr().is_terminal()).then(|| Person::new(printer))
+    }
+
+    /// Makes a call, and shows how far it comes.
+    pub(crate) async fn call<T: 'static>(&self, operation: Operation<T>) -> Done<T> {
+        let operation = match self.timeout {
+            Some(timeout) => operation.timeout(timeout),
+            None => operation.without_timeout(),
+        };
+        let outcome = operation.await;
+        self.printer.clear_progress();
+        outcome.map_err(|error| explain::call(&error))
+    }
+
+    /// The same for what may take long enough to be worth a report.
+    pub(crate) async fn long_call<T: 'static>(&self, operation: Operation<T>) -> Done<T> {
+        let progress = Progress::new(&self.printer);
+        self.call(operation.on_progress(move |report| progress.show(report))).await
+    }
+
+    /// Warns of a server that writes something else between its messages, which other clients may not forgive.
+    pub(crate) fn warn_of_noise(&self) {
+        let lines = self.client.stats().parse_errors;
+        if lines > 0 {
+            let lines = show::count(usize::try_from(lines).unwrap_or(usize::MAX), "line", "lines");
+            self.printer.warn(format!(
+                "the server wrote {lines} that no client understands; over stdio, what is for people belongs on standard error"
+            ));
+        }
+    }
+
+    /// How the server is spoken to.
+    pub(crate) fn transport(&self) -> &'static str {
+        self.transport
+    }
+
+    /// What is at the other end, without secrets.
+    pub(crate) fn target(&self) -> &str {
+        &self.target
+    }
+}
+
+/// Asking for the log costs an older server a request, so it is only asked for where it is shown.
+fn log_level(printer: &Printer, stay: Stay) -> Option<LoggingLevel> {
+    match stay {
+        _ if printer.tells(Verbosity::Debug) => Some(LoggingLevel::Debug),
+        Stay::Long => Some(LoggingLevel::Info),
+        Stay::Once => printer.tells(Verbosity::Talkative).then_some(LoggingLevel::Info),
+    }
+}
+
+fn tell_log(printer: &Printer, message: &LogMessage) {
+    printer.note(show::log(message));
+}

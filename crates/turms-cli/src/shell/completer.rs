@@ -1,0 +1,181 @@
+//! What Tab offers: commands, names, arguments, and values that the schema or the server knows.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::runtime::Handle;
+use turms::Client;
+use turms::types::Reference;
+
+use super::command;
+use super::words::{self, Typed};
+use crate::schema;
+use crate::text::shown_line;
+
+/// How long a person waits for Tab.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Offers for a shell at one server.
+#[derive(Debug)]
+pub(super) struct Completer {
+    client: Client,
+    runtime: Handle,
+}
+
+impl Completer {
+    /// To be used on a thread outside the runtime, where waiting keeps nobody else waiting.
+    pub(super) fn new(client: Client, runtime: Handle) -> Self {
+        Self { client, runtime }
+    }
+
+    /// Where the word begins that is being typed, and what could stand there.
+    pub(super) fn offer(&self, line: &str, position: usize) -> (usize, Vec<String>) {
+        let typed = words::typed(line, position);
+        let offers = self.runtime.block_on(async {
+            // A server that is slow has nothing to offer.
+            tokio::time::timeout(PATIENCE, self.words(&typed)).await.unwrap_or_default()
+        });
+        let begun = |offer: &String| offer.starts_with(&typed.word);
+        // They come from a server and go to a terminal.
+        let harmless = |offer: &String| *offer == shown_line(offer);
+        let mut offers: Vec<String> = offers.into_iter().filter(begun).filter(harmless).collect();
+        offers.sort_unstable();
+        offers.dedup();
+        (typed.start, offers.iter().map(|offer| words::quoted(offer)).collect())
+    }
+
+    async fn words(&self, typed: &Typed) -> Vec<String> {
+        let before: Vec<&str> = typed.before.iter().map(String::as_str).collect();
+        match before.as_slice() {
+            [] => command::names(),
+            ["help" | "?"] => command::names(),
+            ["tools" | "list_tools" | "call" | "call_tool"] => self.tools().await,
+            ["call" | "call_tool", tool, given @ ..] => self.arguments_of_tool(tool, given, &typed.word).await,
+            ["prompt" | "get_prompt"] => self.prompts().await,
+            ["prompt" | "get_prompt", prompt, given @ ..] => self.arguments_of_prompt(prompt, given, &typed.word).await,
+            ["read" | "read_resource" | "subscribe" | "unsubscribe"] => self.resources(&typed.word).await,
+            ["complete"] => self.references().await,
+            ["complete", reference] => self.argument_names(reference).await,
+            ["log"] => LEVELS.map(ToOwned::to_owned).into(),
+            ["roots"] => vec!["add".to_owned(), "remove".to_owned()],
+            _ => Vec::new(),
+        }
+    }
+
+    async fn tools(&self) -> Vec<String> {
+        let tools = self.client.list_tools().await.unwrap_or_default();
+        tools.into_iter().map(|tool| tool.name).collect()
+    }
+
+    async fn prompts(&self) -> Vec<String> {
+        let prompts = self.client.list_prompts().await.unwrap_or_default();
+        prompts.into_iter().map(|prompt| prompt.name).collect()
+    }
+
+    /// Names of arguments that are not given yet, or values of the one that is being typed.
+    async fn arguments_of_tool(&self, tool: &str, given: &[&str], word: &str) -> Vec<String> {
+        let tools = self.client.list_tools().await.unwrap_or_default();
+        let Some(tool) = tools.into_iter().find(|known| known.name == tool) else { return Vec::new() };
+        let schema = tool.input_schema.decode::<Value>().unwrap_or(Value::Null);
+        let properties = schema::properties(&schema);
+        if let Some((name, _)) = word.split_once('=') {
+            let Some(property) = schema::property(&schema, name) else { return Vec::new() };
+            let values = if property.kind() == "boolean" { vec!["true", "false"] } else { property.choices() };
+            return values.into_iter().map(|value| format!("{name}={value}")).collect();
+        }
+        names_left(properties.iter().map(|property| property.name), given)
+    }
+
+    async fn arguments_of_prompt(&self, prompt: &str, given: &[&str], word: &str) -> Vec<String> {
+        if let Some((name, value)) = word.split_once('=') {
+            let known = given.iter().filter_map(|word| word.split_once('='));
+            let known: BTreeMap<String, String> =
+                known.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+            let values = self.values(Reference::prompt(prompt), name, value, known).await;
+            return values.into_iter().map(|value| format!("{name}={value}")).collect();
+        }
+        let prompts = self.client.list_prompts().await.unwrap_or_default();
+        let Some(prompt) = prompts.into_iter().find(|known| known.name == prompt) else { return Vec::new() };
+        let names: Vec<String> = prompt.arguments.into_iter().flatten().map(|argument| argument.name).collect();
+        names_left(names.iter().map(String::as_str), given)
+    }
+
+    /// Resources, and what a template becomes if its last variable is completed.
+    async fn resources(&self, word: &str) -> Vec<String> {
+        let resources = self.client.list_resources().await.unwrap_or_default();
+        let mut offers: Vec<String> = resources.into_iter().map(|resource| resource.uri).collect();
+        for template in self.client.list_resource_templates().await.unwrap_or_default() {
+            let Some((fixed, variable)) = split_template(&template.uri_template) else { continue };
+            match word.strip_prefix(fixed) {
+                Some(value) => {
+                    let reference = Reference::resource(&*template.uri_template);
+                    let values = self.values(reference, variable, value, BTreeMap::new()).await;
+                    offers.extend(values.into_iter().map(|value| format!("{fixed}{value}")));
+                }
+                None => offers.push(fixed.to_owned()),
+            }
+        }
+        offers
+    }
+
+    async fn references(&self) -> Vec<String> {
+        let templates = self.client.list_resource_templates().await.unwrap_or_default();
+        let mut references = self.prompts().await;
+        references.extend(templates.into_iter().map(|template| template.uri_template));
+        references
+    }
+
+    async fn argument_names(&self, reference: &str) -> Vec<String> {
+        if let Some((_, variable)) = split_template(reference) {
+            return vec![variable.to_owned()];
+        }
+        let prompts = self.client.list_prompts().await.unwrap_or_default();
+        let prompt = prompts.into_iter().find(|prompt| prompt.name == reference);
+        prompt.and_then(|prompt| prompt.arguments).into_iter().flatten().map(|argument| argument.name).collect()
+    }
+
+    async fn values(
+        &self,
+        reference: Reference,
+        argument: &str,
+        value: &str,
+        known: BTreeMap<String, String>,
+    ) -> Vec<String> {
+        let completion = self.client.complete_with(reference, argument, value, known).await;
+        completion.map(|completion| completion.values).unwrap_or_default()
+    }
+}
+
+const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+fn names_left<'a>(names: impl Iterator<Item = &'a str>, given: &[&str]) -> Vec<String> {
+    let is_given = |name: &str| {
+        given.iter().any(|word| word.split_once('=').is_some_and(|(key, _)| key.trim_end_matches(':') == name))
+    };
+    names.filter(|name| !is_given(name)).map(|name| format!("{name}=")).collect()
+}
+
+/// What stands before the only variable of a template, if that is at its end.
+fn split_template(template: &str) -> Option<(&str, &str)> {
+    let (fixed, variable) = template.strip_suffix('}')?.split_once('{')?;
+    (!variable.contains(['{', '}', ','])).then(|| (fixed, variable.trim_start_matches(['+', '#'])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates_are_completed_at_their_end() {
+        assert_eq!(split_template("note://{name}"), Some(("note://", "name")));
+        assert_eq!(split_template("a://{+path}"), Some(("a://", "path")));
+        assert_eq!(split_template("a://{b}/{c}"), None);
+        assert_eq!(split_template("a://b"), None);
+    }
+
+    #[test]
+    fn arguments_are_offered_once() {
+        assert_eq!(names_left(["a", "b", "c"].into_iter(), &["a=1", "b:=2"]), ["c="]);
+    }
+}

@@ -1,0 +1,60 @@
+//! What the protocol's objects look like to people.
+
+mod content;
+mod event;
+mod list;
+mod server;
+
+pub(crate) use self::content::{Saver, contents, message, tool_result};
+pub(crate) use self::event::{change, event, log};
+pub(crate) use self::list::{prompt, resource, template, tool};
+pub(crate) use self::server::{introduction, state};
+
+use serde_json::Value;
+use turms::proto::RawJson;
+
+/// JSON that people can read; as it is where it has what cannot be kept, such as numbers beyond all bounds.
+pub(crate) fn pretty(json: &RawJson) -> String {
+    let value = serde_json::from_str::<Value>(json.as_str());
+    value.and_then(|value| serde_json::to_string_pretty(&value)).unwrap_or_else(|_| json.as_str().to_owned())
+}
+
+/// A number of bytes.
+pub(crate) fn size(bytes: usize) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "a rounded number is shown")]
+    let number = bytes as f64;
+    match bytes {
+        1 => "1 byte".to_owned(),
+        0..1024 => format!("{bytes} bytes"),
+        1024..1_048_576 => format!("{:.1} KiB", number / 1024.0),
+        _ => format!("{:.1} MiB", number / 1_048_576.0),
+    }
+}
+
+/// A number of things.
+pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
+}
+
+/// Lines, each moved to the right.
+fn indented(text: &str) -> String {
+    text.trim_end().lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_rounded() {
+        assert_eq!([size(0), size(1), size(1023)], ["0 bytes", "1 byte", "1023 bytes"]);
+        assert_eq!([size(1536), size(5 << 20)], ["1.5 KiB", "5.0 MiB"]);
+    }
+
+    #[test]
+    fn numbers_beyond_all_bounds_are_shown_as_they_are() {
+        let json = RawJson::parse(r#"{"a":1e999}"#).unwrap();
+        assert_eq!(pretty(&json), r#"{"a":1e999}"#);
+        assert_eq!(pretty(&RawJson::parse(r#"{"a":[]}"#).unwrap()), "{\n  \"a\": []\n}");
+    }
+}

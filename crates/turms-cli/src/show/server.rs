@@ -1,0 +1,105 @@
+use turms::client::Status;
+use turms::proto::Ability;
+use turms::types::ServerCapabilities;
+
+use crate::session::Session;
+use crate::text::Text;
+
+/// Who the server is and what it can do.
+pub(crate) fn introduction(session: &Session) -> Text {
+    let client = &session.client;
+    let mut text = Text::new();
+    if let Some(server) = client.server_info() {
+        let title = server.title.clone().unwrap_or_else(|| server.name.clone());
+        text = text.name(format!("{title} {}", server.version));
+        if server.title.as_deref().is_some_and(|title| title != server.name) {
+            text = text.faint(format!(" ({})", server.name));
+        }
+        if let Some(description) = server.description.as_deref() {
+            text = text.plain(format!("\n  {}", description.trim()));
+        }
+        if let Some(website) = server.website_url.as_deref() {
+            text = row(text, "website", website);
+        }
+    } else {
+        text = text.name("a server that does not say who it is");
+    }
+    text = row(text, "protocol", &protocol(session));
+    text = row(text, "transport", session.transport());
+    text = row(text, "offers", &offers(&client.server_capabilities().unwrap_or_default()));
+    if let Some(instructions) = client.instructions() {
+        let lines = instructions.trim().replace('\n', "\n                ");
+        text = row(text, "instructions", &lines);
+    }
+    text
+}
+
+/// The same, and how the connection stands.
+pub(crate) fn state(session: &Session) -> Text {
+    let client = &session.client;
+    let status = match client.status() {
+        Status::Connected => "connected",
+        Status::Reconnecting => "connecting again",
+        _ => "closed",
+    };
+    let mut text = row(introduction(session), "target", session.target());
+    text = row(text, "status", status);
+    let pending = client.pending();
+    let waiting = pending.iter().map(|call| format!("{} (for {:.1?})", call.subject, call.waiting));
+    let waiting = if pending.is_empty() { "nothing".to_owned() } else { waiting.collect::<Vec<_>>().join(", ") };
+    text = row(text, "pending", &waiting);
+    let stats = client.stats();
+    let requests = format!(
+        "{} sent, {} completed, {} failed, {} timed out, {} cancelled, {} received",
+        stats.requests_sent, stats.completed, stats.failed, stats.timed_out, stats.cancelled, stats.requests_received
+    );
+    text = row(text, "requests", &requests);
+    let told = format!("{} sent, {} received", stats.notifications_sent, stats.notifications_received);
+    text = row(text, "notifications", &told);
+    let bytes = format!("{} sent, {} received", stats.bytes_sent, stats.bytes_received);
+    text = row(text, "bytes", &bytes);
+    if stats.parse_errors + stats.ignored > 0 {
+        let odd = format!("{} not understood, {} passed over", stats.parse_errors, stats.ignored);
+        text = row(text, "messages", &odd);
+    }
+    text
+}
+
+fn row(text: Text, name: &str, value: &str) -> Text {
+    text.faint(format!("\n  {name:<14}")).plain(value)
+}
+
+fn protocol(session: &Session) -> String {
+    match session.client.protocol_version() {
+        Some(version) if version.has(Ability::Stateless) => format!("{version} (stateless)"),
+        Some(version) => format!("{version} (handshake)"),
+        None => "not known".to_owned(),
+    }
+}
+
+fn offers(capabilities: &ServerCapabilities) -> String {
+    let mut offers: Vec<String> = Vec::new();
+    if capabilities.tools.is_some() {
+        offers.push("tools".to_owned());
+    }
+    if let Some(resources) = &capabilities.resources {
+        let watched = resources.subscribe == Some(true);
+        offers.push(if watched { "resources (can be watched)" } else { "resources" }.to_owned());
+    }
+    if capabilities.prompts.is_some() {
+        offers.push("prompts".to_owned());
+    }
+    if capabilities.completions.is_some() {
+        offers.push("completions".to_owned());
+    }
+    if capabilities.logging.is_some() {
+        offers.push("logging".to_owned());
+    }
+    offers.extend(
+        capabilities
+            .extensions
+            .iter()
+            .flat_map(|extensions| extensions.iter().map(|(name, _)| name.into_owned()).collect::<Vec<_>>()),
+    );
+    if offers.is_empty() { "nothing that it tells of".to_owned() } else { offers.join(", ") }
+}

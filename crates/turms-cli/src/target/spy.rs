@@ -1,0 +1,148 @@
+//! A connector that tells of every request and every answer.
+
+use std::sync::Arc;
+
+use bytestring::ByteString;
+use turms::core::{
+    BoxFuture, CallFuture, Channel, ConnectError, Connector, Context, Ended, Established, NotifyFuture, Outgoing,
+    Payload, PeerError, Request, Service,
+};
+use turms::proto::session::{ClientOptions, Stats};
+use turms::proto::{Notification, ProtocolVersion, RawJson};
+
+use crate::printer::{Printer, Verbosity};
+use crate::text::{Style, Text};
+
+/// The same connector, every request and answer of which is told.
+pub(super) fn watched(connector: Arc<dyn Connector>, printer: Printer) -> Arc<dyn Connector> {
+    Arc::new(Spy { inner: connector, printer })
+}
+
+/// Something, and where to tell of it.
+#[derive(Clone)]
+struct Spy<T> {
+    inner: T,
+    printer: Printer,
+}
+
+impl<T> Spy<T> {
+    fn sent(&self, what: &str, payload: Option<&Payload>) {
+        self.tell("→", what, payload);
+    }
+
+    fn received(&self, what: &str, payload: Option<&Payload>) {
+        self.tell("←", what, payload);
+    }
+
+    fn tell(&self, arrow: &str, what: &str, payload: Option<&Payload>) {
+        let mut json = Vec::new();
+        // What cannot be written cannot be sent either, and is told as an error where it is sent.
+        let _ = payload.map(|payload| payload.write(&mut json));
+        let json = String::from_utf8_lossy(&json);
+        let text = Text::new().with(Style::Hint, arrow).plain(" ").name(what).plain(" ").plain(json);
+        self.printer.detail(Verbosity::Trace, text);
+    }
+
+    fn answered(&self, method: &str, outcome: &Result<Payload, PeerError>) {
+        match outcome {
+            Ok(payload) => self.received(method, Some(payload)),
+            Err(error) => self.received(&format!("{method} {error}"), None),
+        }
+    }
+}
+
+impl Connector for Spy<Arc<dyn Connector>> {
+    fn connect(
+        &self,
+        client: ClientOptions,
+        service: Arc<dyn Service>,
+    ) -> BoxFuture<'_, Result<Established, ConnectError>> {
+        Box::pin(async move {
+            let service = Arc::new(Spy { inner: service, printer: self.printer.clone() });
+            let established = self.inner.connect(client, service).await?;
+            let channel = Spy { inner: established.channel, printer: self.printer.clone() };
+            Ok(Established::new(Arc::new(channel), established.opened))
+        })
+    }
+
+    fn is_repeatable(&self) -> bool {
+        self.inner.is_repeatable()
+    }
+
+    fn identity(&self) -> Option<String> {
+        self.inner.identity()
+    }
+}
+
+impl Channel for Spy<Arc<dyn Channel>> {
+    fn request(&self, request: Outgoing) -> BoxFuture<'_, Result<Payload, PeerError>> {
+        Box::pin(async move {
+            let method = request.method.clone();
+            self.sent(&method, Some(&request.params));
+            let outcome = self.inner.request(request).await;
+            self.answered(&method, &outcome);
+            outcome
+        })
+    }
+
+    fn batch(&self, requests: Vec<Outgoing>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
+        self.inner.batch(requests)
+    }
+
+    fn is_ordered(&self) -> bool {
+        self.inner.is_ordered()
+    }
+
+    fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
+        self.sent(&notification.method, notification.params.clone().map(Payload::raw).as_ref());
+        self.inner.notify(notification)
+    }
+
+    fn unheard(&self) -> BoxFuture<'_, PeerError> {
+        self.inner.unheard()
+    }
+
+    fn heard(&self) -> BoxFuture<'_, ()> {
+        self.inner.heard()
+    }
+
+    fn stats(&self) -> Stats {
+        self.inner.stats()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.inner.close()
+    }
+
+    fn closed(&self) -> BoxFuture<'_, Ended> {
+        self.inner.closed()
+    }
+}
+
+/// What the server asks and tells.
+impl Service for Spy<Arc<dyn Service>> {
+    fn call(&self, request: Request, cx: Context) -> CallFuture {
+        let (spy, method) = (self.clone(), request.method.clone());
+        self.received(&method, Some(&request.params));
+        self.inner.call(request, cx).map(move |outcome| {
+            match &outcome {
+                Ok(payload) => spy.sent(&method, Some(payload)),
+                Err(error) => spy.sent(&format!("{method} {error}"), None),
+            }
+            outcome
+        })
+    }
+
+    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: Context) -> NotifyFuture {
+        self.received(&method, params.clone().map(Payload::raw).as_ref());
+        self.inner.notify(method, params, cx)
+    }
+
+    fn versions(&self) -> &[ProtocolVersion] {
+        self.inner.versions()
+    }
+
+    fn ending(&self) -> BoxFuture<'static, ()> {
+        self.inner.ending()
+    }
+}

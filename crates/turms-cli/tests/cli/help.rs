@@ -1,0 +1,89 @@
+use std::io;
+use std::process::Stdio;
+
+use crate::run::{golden, turms};
+
+#[test]
+fn every_way_of_asking_for_help_gives_help() {
+    let short = turms(["-h"]).ok();
+    assert!(short.contains("Model Context Protocol") && short.contains("Usage: turms"), "{short}");
+    let long = turms(["--help"]).ok();
+    assert_eq!(turms(["help"]).ok(), long);
+    golden("help.txt", &long);
+}
+
+#[test]
+fn the_help_documents_the_exit_status() {
+    let help = turms(["--help"]).ok();
+    for line in
+        ["2    usage", "3    cannot connect", "4    authorization", "5    protocol", "6    tool error", "7    timeout"]
+    {
+        assert!(help.contains(line), "{help}");
+    }
+}
+
+#[test]
+fn the_version_is_one_line() {
+    for spelling in ["--version", "-V"] {
+        assert_eq!(turms([spelling]).ok(), "turms 0.1.0\n");
+    }
+}
+
+#[test]
+fn an_unknown_argument_is_an_error() {
+    let ran = turms(["--frobnicate"]).run();
+    ran.fails(2, &["error: unexpected argument '--frobnicate'", "--help"]);
+    assert_eq!(ran.stdout, "");
+    turms(["tolls"]).run().fails(2, &["'tolls'", "'tools'"]);
+}
+
+#[test]
+fn control_characters_are_not_repeated_to_the_terminal() {
+    let ran = turms(["\u{1b}[2J"]).run();
+    ran.fails(2, &["\\u{1b}[2J"]);
+    assert!(!ran.stderr.contains('\u{1b}'));
+}
+
+#[test]
+fn a_reader_that_has_gone_away_is_not_a_failure() {
+    for args in [&["--help"][..], &["tools", "demo"]] {
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        let mut run = turms(args);
+        let child = run.command.stdin(Stdio::null()).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(output.stderr, b"");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn output_that_cannot_be_written_is_a_failure() {
+    for args in [&["--version"][..], &["tools", "demo"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = turms(args).command.stdin(Stdio::null()).stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&output.stderr).starts_with("error: cannot write to standard output: "));
+    }
+}
+
+#[test]
+fn completions_come_from_the_same_definitions() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = turms(["completions", shell]).ok();
+        for word in ["turms", "templates", "args-json"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+    }
+    turms(["completions", "dos"]).run().fails(2, &["dos"]);
+}
+
+#[test]
+fn so_does_the_manual_page() {
+    let page = turms(["man"]).ok();
+    assert!(page.contains(".TH turms 1"), "{page}");
+    for word in ["Exit status", "TARGET", "listen", "\\-\\-args\\-json", "turms call"] {
+        assert!(page.contains(word), "{word}");
+    }
+}

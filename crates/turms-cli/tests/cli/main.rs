@@ -1,0 +1,14 @@
+//! The real binary, used as a person or a script would.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+mod commands;
+mod help;
+mod mistakes;
+#[cfg(unix)]
+mod peers;
+mod questions;
+mod run;
+mod servers;
+#[cfg(unix)]
+mod shell;
+mod transports;

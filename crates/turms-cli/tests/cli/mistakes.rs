@@ -1,0 +1,183 @@
+//! Common mistakes: each says what happened, on what, and what to try.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+
+use crate::run::{Scratch, TURMS, turms};
+
+#[test]
+fn no_such_program() {
+    turms(["tools", "--", "no-such-program-here"]).run().fails(
+        3,
+        &[
+            "cannot reach the program \"no-such-program-here\"",
+            "there is no such program",
+            "hint: is it installed, and in PATH?",
+        ],
+    );
+}
+
+#[test]
+fn nobody_listens() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for scheme in ["http", "ws"] {
+        let url = format!("{scheme}://{free}/mcp");
+        turms(["tools", &url])
+            .run()
+            .fails(3, &[&format!("cannot reach {url}"), "refused", "hint: nobody listens there"]);
+    }
+}
+
+/// Answers every request so, and remembers none.
+fn answering(response: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut request = [0; 4096];
+            let _ = stream.read(&mut request);
+            let _ = stream.write_all(response.as_bytes());
+        }
+    });
+    format!("http://{address}/mcp?key=secret")
+}
+
+#[test]
+fn authorization_is_wanted() {
+    let url = answering(
+        "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+    );
+    let ran = turms(["tools", &url]).run();
+    ran.fails(4, &["turned the connection down", "401", "hint: give a token with --bearer TOKEN"]);
+    assert!(!ran.stderr.contains("secret"), "{}", ran.stderr);
+    let ran = turms(["tools", &url.replace("http:", "ws:")]).run();
+    ran.fails(4, &["401", "hint: give a token with --bearer TOKEN"]);
+}
+
+#[test]
+fn there_is_nothing_at_this_path() {
+    let url = answering("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    turms(["tools", &url]).run().fails(3, &["404", "hint: is the path right?"]);
+}
+
+#[test]
+fn a_wrong_type_of_argument() {
+    turms(["call", "demo", "add", "a=one", "b=2"])
+        .run()
+        .fails(2, &["tool \"add\", argument \"a\": expected a number, found \"one\""]);
+    turms(["call", "demo", "weather", "city=Rome", "unit=kelvin"])
+        .run()
+        .fails(2, &["argument \"unit\": expected one of \"celsius\", \"fahrenheit\", found \"kelvin\""]);
+    // What is sent as it is, the server judges.
+    let ran = turms(["call", "demo", "add", "a:=\"one\"", "b=2"]).run();
+    assert!(matches!(ran.status, Some(5 | 6)), "{ran:?}");
+}
+
+#[test]
+fn a_missing_argument() {
+    turms(["call", "demo", "add", "a=1"]).run().fails(2, &["tool \"add\" needs \"b\"", "hint: give it as b=NUMBER"]);
+    let ran = turms(["call", "demo", "add", "--args-json", "-"]).stdin("{}").run();
+    assert!(matches!(ran.status, Some(5 | 6)), "{ran:?}");
+}
+
+#[test]
+fn an_argument_that_is_not_one() {
+    turms(["call", "demo", "add", "1", "2"])
+        .run()
+        .fails(2, &["\"1\" is not an argument", "hint: arguments are written KEY=VALUE"]);
+    turms(["call", "demo", "remember", "nam=x", "text=y"])
+        .run()
+        .fails(2, &["tool \"remember\" has no argument \"nam\"", "did you mean \"name\"?"]);
+    turms(["call", "demo", "add", "--args-json", "-"]).stdin("[1]").run().fails(2, &["expected a JSON object"]);
+    turms(["call", "demo", "add", "--args-json", "/nonexistent"]).run().fails(1, &["cannot read /nonexistent"]);
+}
+
+#[test]
+fn a_name_that_is_nearly_right() {
+    turms(["call", "demo", "ad", "a=1"])
+        .run()
+        .fails(2, &["the server has no tool \"ad\"", "hint: did you mean \"add\"?"]);
+    turms(["call", "demo", "frobnicate"]).run().fails(2, &["hint: `tools` lists those that it has"]);
+    turms(["prompt", "demo", "jorney"]).run().fails(2, &["no prompt \"jorney\"", "hint: did you mean \"journey\"?"]);
+}
+
+#[test]
+fn a_tool_that_fails() {
+    let ran = turms(["call", "demo", "divide", "a=1", "b=0"]).run();
+    ran.fails(6, &["tool \"divide\" says that it failed"]);
+    assert_eq!(ran.stdout, "nothing can be divided by zero\n");
+}
+
+#[test]
+fn a_resource_that_is_not_there() {
+    turms(["read", "demo", "note://none"]).run().fails(5, &["resources/read \"note://none\"", "the server answered"]);
+    turms(["raw", "demo", "no/such"]).run().fails(5, &["-32601", "hint: the server does not offer this"]);
+    turms(["raw", "demo", "ping", "[1]"]).run().fails(2, &["not a JSON object"]);
+}
+
+#[test]
+fn a_server_that_prints_to_standard_output() {
+    // Before it speaks the protocol it says hello, as many do by mistake.
+    let script = format!("echo 'Starting server...'; exec {TURMS} demo --stdio");
+    let ran = turms(["call", "add", "a=1", "b=2", "--", "sh", "-c", &script]).run();
+    assert_eq!((ran.status, ran.stdout.as_str()), (Some(0), "3\n"), "{ran:?}");
+    assert!(ran.stderr.contains("warning: the server wrote 1 line"), "{}", ran.stderr);
+
+    // This one never does anything else.
+    let ran = turms(["tools", "--timeout", "0.3", "--", "sh", "-c", "echo hello; cat > /dev/null"]).run();
+    ran.fails(7, &["the program \"sh\"", "hint: is it a server that speaks MCP over standard input and output?"]);
+}
+
+#[test]
+fn a_server_that_ends() {
+    let ran = turms(["tools", "--", "sh", "-c", "echo 'no module named x' >&2; echo 'giving up' >&2; exit 3"]).run();
+    ran.fails(3, &["exited with status 3", "no module named x", "giving up", "hint: its own words above"]);
+    turms(["tools", "--", "true"]).run().fails(3, &["the program \"true\"", "hint: it ended before it said anything"]);
+}
+
+#[test]
+fn a_server_that_is_too_slow() {
+    let ran = turms(["call", "demo", "countdown", "steps=9", "pause=9000", "--timeout", "0.2"]).run();
+    ran.fails(7, &["tools/call \"countdown\": no answer within 200ms", "hint: --timeout SECONDS waits longer"]);
+}
+
+#[test]
+fn a_revision_that_the_server_does_not_speak() {
+    let demo = crate::run::Demo::listening("--sse");
+    let ran = turms(["tools", &demo.url, "--transport", "sse", "--protocol", "modern"]).run();
+    assert_ne!(ran.status, Some(0), "{ran:?}");
+    turms(["tools", "demo", "--protocol", "2023-01-01"]).run().fails(2, &["not a revision", "2025-11-25"]);
+}
+
+#[test]
+fn an_address_of_the_wrong_kind() {
+    turms(["tools", "ftp://example.com"]).run().fails(2, &["ftp://", "hint: addresses of servers begin with"]);
+    turms(["tools", "ws://127.0.0.1:1", "--transport", "sse"]).run().fails(2, &["--transport is about http://"]);
+    turms(["tools", "demo://", "-H", "x"]).run().fails(2, &["demo://"]);
+    turms(["tools", "http://127.0.0.1:1", "-H", "no colon"]).run().fails(2, &["a header is written"]);
+    turms(["tools", "-e", "novalue", "--", "true"]).run().fails(2, &["a variable is written NAME=VALUE"]);
+}
+
+#[test]
+fn an_address_that_is_taken() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    turms(["demo", "--http", &address]).run().fails(1, &[&address]);
+    turms(["demo", "--http", "nowhere"]).run().fails(1, &["hint: an address is written HOST:PORT"]);
+    turms(["demo"]).run().fails(2, &["--stdio"]);
+}
+
+#[test]
+fn a_name_that_no_configuration_has() {
+    let scratch = Scratch::new("names");
+    let config = scratch.file("mcp.json", r#"{"mcpServers":{"files":{"command":"x"}}}"#);
+    turms(["tools", "file", "--config", &config])
+        .run()
+        .fails(2, &["there is no server \"file\"", "did you mean \"files\"?"]);
+    turms(["tools", "sh"]).cwd(&scratch.0).run().fails(2, &["no server \"sh\"", "put it last: `-- sh`"]);
+    turms(["tools", "x", "--config", "/nonexistent"]).run().fails(1, &["/nonexistent: cannot be read"]);
+    turms(["tools", "nothing-here"])
+        .cwd(&scratch.0)
+        .run()
+        .fails(2, &["hint: none was found; give a file with --config"]);
+}

@@ -1,0 +1,79 @@
+//! Somebody else's server: `@modelcontextprotocol/server-everything`, which `cargo xtask peers` installs.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::run::{Scratch, turms};
+
+/// Something that `cargo xtask peers` has put into `target/peers`.
+fn installed(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers").join(name);
+    assert!(path.exists(), "there is no target/peers/{name}: run `cargo xtask peers` before these tests");
+    path
+}
+
+fn everything(args: &[&str]) -> crate::run::Run {
+    let server = installed("node/node_modules/@modelcontextprotocol/server-everything/dist/index.js");
+    turms(args.iter().copied().chain(["--", "node", server.to_str().unwrap(), "stdio"]))
+}
+
+#[test]
+fn it_introduces_itself() {
+    let info = everything(&["info"]).ok();
+    assert!(info.contains("mcp-servers/everything") && info.contains("2025-11-25 (handshake)"), "{info}");
+    let tools = everything(&["tools"]).ok();
+    assert!(tools.contains("get-sum(a: number, b: number)"), "{tools}");
+}
+
+#[test]
+fn its_tools_are_called() {
+    assert_eq!(everything(&["call", "get-sum", "a=40", "b=2"]).ok(), "The sum of 40 and 2 is 42.\n");
+    let out = everything(&["--json", "call", "get-structured-content", "location=New York"]).ok();
+    let result: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(result["structuredContent"]["temperature"], json!(33));
+    everything(&["call", "get-structured-content", "location=Rome"])
+        .run()
+        .fails(2, &["expected one of \"New York\", \"Chicago\", \"Los Angeles\", found \"Rome\""]);
+    everything(&["call", "get-sun"]).run().fails(2, &["did you mean \"get-sum\"?"]);
+}
+
+#[test]
+fn its_picture_is_saved() {
+    let scratch = Scratch::new("everything");
+    let file = scratch.path("tiny.png");
+    let out = everything(&["call", "get-tiny-image", "-o", &file]).ok();
+    assert!(out.contains("[image image/png, "), "{out}");
+    assert!(std::fs::read(file).unwrap().starts_with(b"\x89PNG"));
+}
+
+#[test]
+fn its_progress_is_told() {
+    let ran = everything(&["call", "trigger-long-running-operation", "duration=0.2", "steps=2", "-v"]).run();
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("progress: 1/2") && ran.stderr.contains("progress: 2/2"), "{}", ran.stderr);
+}
+
+#[test]
+fn its_resources_and_prompts_are_read() {
+    let read = everything(&["read", "demo://resource/static/document/features.md"]).ok();
+    assert!(read.starts_with('#'), "{read}");
+    let templates = everything(&["templates"]).ok();
+    assert!(templates.contains("demo://resource/dynamic/text/{resourceId}"), "{templates}");
+    let prompt = everything(&["prompt", "args-prompt", "city=Bonn"]).ok();
+    assert_eq!(prompt, "user: What's weather in Bonn?\n");
+    let completed = everything(&["complete", "completable-prompt", "department", "S"]).ok();
+    assert_eq!(completed, "Sales\nSupport\n");
+}
+
+#[test]
+fn its_questions_are_answered() {
+    let scratch = Scratch::new("everything-asks");
+    let answers = scratch.file("answers.json", r#"{"form": {"name": "Ann"}, "sampling": "Paris"}"#);
+    let lines = "call trigger-elicitation-request\ncall trigger-sampling-request prompt=Where? maxTokens=20\n";
+    let server = installed("node/node_modules/@modelcontextprotocol/server-everything/dist/index.js");
+    let ran =
+        turms(["shell", "--answers", &answers, "--", "node", server.to_str().unwrap(), "stdio"]).stdin(lines).run();
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("- Name: Ann") && ran.stdout.contains("Paris"), "{}", ran.stdout);
+}

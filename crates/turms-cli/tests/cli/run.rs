@@ -1,0 +1,188 @@
+//! How tests run `turms`.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+pub(crate) const TURMS: &str = env!("CARGO_BIN_EXE_turms");
+
+/// `turms` with these arguments, without a terminal, and without the configuration of whoever runs the tests.
+pub(crate) fn turms<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -> Run {
+    let mut command = Command::new(TURMS);
+    command.args(args).env_remove("TURMS_BEARER").env_remove("NO_COLOR");
+    command.env("HOME", "/nonexistent").env_remove("XDG_CONFIG_HOME");
+    Run { command, stdin: None }
+}
+
+/// A run that is about to be made.
+pub(crate) struct Run {
+    pub(crate) command: Command,
+    stdin: Option<String>,
+}
+
+impl Run {
+    pub(crate) fn stdin(mut self, text: impl Into<String>) -> Self {
+        self.stdin = Some(text.into());
+        self
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    pub(crate) fn cwd(mut self, directory: &Path) -> Self {
+        self.command.current_dir(directory);
+        self
+    }
+
+    pub(crate) fn run(mut self) -> Ran {
+        let stdin = if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() };
+        self.command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = self.command.spawn().expect("the binary was built beside this test");
+        if let Some(text) = self.stdin {
+            child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        }
+        let output = child.wait_with_output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).expect("turms writes UTF-8");
+        Ran { status: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+
+    /// Runs it, and expects that it goes well.
+    pub(crate) fn ok(self) -> String {
+        let ran = self.run();
+        assert_eq!(ran.status, Some(0), "{ran:?}");
+        ran.stdout
+    }
+}
+
+/// What became of a run.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Ran {
+    pub(crate) status: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    /// Expects that it ended so, with all of this among what it told.
+    #[track_caller]
+    pub(crate) fn fails(&self, status: i32, told: &[&str]) {
+        assert_eq!(self.status, Some(status), "{self:?}");
+        for part in told {
+            assert!(self.stderr.contains(part), "{part:?} is not in\n{}", self.stderr);
+        }
+    }
+}
+
+/// The output as it was when somebody last looked at it. `TURMS_BLESS=1` writes down what it is now.
+#[track_caller]
+pub(crate) fn golden(name: &str, output: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("TURMS_BLESS").is_some() {
+        std::fs::write(&path, output).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(output, expected, "tests/golden/{name} differs; TURMS_BLESS=1 writes it anew");
+}
+
+/// The demo server, listening; it ends with this.
+pub(crate) struct Demo {
+    process: Child,
+    pub(crate) url: String,
+}
+
+impl Demo {
+    /// Starts `turms demo` with an option that names a transport.
+    pub(crate) fn listening(option: &str) -> Self {
+        let mut process = Command::new(TURMS)
+            .args(["demo", option, "127.0.0.1:0"])
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        let url = line.trim().rsplit(' ').next().unwrap().to_owned();
+        assert!(url.contains("://127.0.0.1:"), "{line}");
+        Self { process, url }
+    }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A directory of one test alone.
+pub(crate) struct Scratch(pub(crate) PathBuf);
+
+impl Scratch {
+    pub(crate) fn new(test: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("turms-cli-{}-{test}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn file(&self, name: &str, text: &str) -> String {
+        let path = self.0.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A run that goes on while the test looks at what it prints.
+pub(crate) struct Going {
+    process: Child,
+    pub(crate) stdin: Option<ChildStdin>,
+    lines: BufReader<std::process::ChildStdout>,
+}
+
+impl Going {
+    pub(crate) fn start(mut run: Run) -> Self {
+        run.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = run.command.spawn().unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap());
+        Self { stdin: process.stdin.take(), process, lines }
+    }
+
+    /// The next line of standard output.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// Waits for a line of standard error.
+    pub(crate) fn told(&mut self, part: &str) {
+        let mut stderr = BufReader::new(self.process.stderr.as_mut().unwrap());
+        let mut line = String::new();
+        while !line.contains(part) {
+            line.clear();
+            assert!(stderr.read_line(&mut line).unwrap() > 0, "{part:?} was never told");
+        }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub(crate) fn end(mut self) -> Option<i32> {
+        drop(self.stdin.take());
+        self.process.wait().unwrap().code()
+    }
+}

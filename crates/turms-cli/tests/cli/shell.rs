@@ -1,0 +1,218 @@
+//! The shell: on lines that are piped in, and in a pseudo-terminal, where somebody types.
+
+use std::process::Command;
+
+use rexpect::session::{Options, PtySession, spawn_with_options};
+
+use crate::run::{Scratch, TURMS, golden, turms};
+
+#[test]
+fn without_a_command_it_shows_what_it_is() {
+    let ran = turms([] as [&str; 0]).run();
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    assert!(ran.stdout.starts_with("Turms demo 0.1.0") && ran.stdout.contains("add(a: number, b: number)"), "{ran:?}");
+    assert!(ran.stderr.contains("pipe them in"), "{}", ran.stderr);
+}
+
+#[test]
+fn lines_are_done_one_after_another() {
+    let lines = "# a remark\n\ncall add a=1 b=2\ncall add {\"a\": 2, \"b\": 3}\nread note://travel\nprompt journey country=Italy city=Rome\nhistory\nexit\ncall add a=9 b=9\n";
+    golden("script.txt", &turms([] as [&str; 0]).stdin(lines).ok());
+}
+
+#[test]
+fn every_command_has_both_its_names() {
+    let lines = "list_tools\ncall_tool add a=1 b=2\nlist_prompts\nget_prompt review text=x\nlist_resources\nread_resource note://travel\ntemplates\ncomplete journey country e\nping\ninfo\nshow_state\nroots add /srv\nroots\nroots remove /srv\nlog debug\nhelp\nhelp call\nraw completion/complete {\"ref\":{\"type\":\"ref/prompt\",\"name\":\"journey\"},\"argument\":{\"name\":\"country\",\"value\":\"e\"}}\nclear\nquit\n";
+    let out = turms(["shell", "demo"]).stdin(lines).ok();
+    for part in [
+        "add(a: number",
+        "\n3\n",
+        "journey(country, city)",
+        "user: Review this text:\nx",
+        "demo://readme",
+        "to Rome, by ship",
+        "note://{name}",
+        "\nEgypt\n",
+        "the server answered in",
+        "pending       nothing",
+        "requests      ",
+        "file:///srv",
+        "subscribe",
+        "KEY=VALUE",
+        "\"Egypt\"",
+    ] {
+        assert!(out.contains(part), "{part:?} is not in\n{out}");
+    }
+}
+
+#[test]
+fn a_line_that_fails_does_not_stop_the_others_but_is_how_it_ends() {
+    let ran = turms(["shell", "demo"]).stdin("call divide a=1 b=0\ntolls\ncall add a=1 b=2\n").run();
+    ran.fails(6, &["tool \"divide\" says that it failed", "there is no command \"tolls\"", "did you mean \"tools\"?"]);
+    assert!(ran.stdout.ends_with("\n3\n"), "{}", ran.stdout);
+}
+
+#[test]
+fn changes_are_told_as_they_come() {
+    let lines = "subscribe note://shopping\ncall remember name=shopping text=milk\nread note://shopping\nping\nunsubscribe note://shopping\ncall countdown steps=3 pause=30\n";
+    let ran = turms(["shell", "demo"]).stdin(lines).run();
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("\nmilk\n"), "{}", ran.stdout);
+    assert!(ran.stderr.contains("* resource note://shopping has changed"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("log info: the countdown begins"), "{}", ran.stderr);
+}
+
+/// Somebody at a terminal.
+fn typing(args: &[&str], home: &Scratch) -> PtySession {
+    let mut command = Command::new(TURMS);
+    command.args(args).env("TERM", "xterm").env("NO_COLOR", "1").env("XDG_STATE_HOME", &home.0);
+    let options = Options::new().timeout_ms(Some(30_000)).strip_ansi_escape_codes(true);
+    spawn_with_options(command, options).unwrap()
+}
+
+#[test]
+fn a_person_types_completes_and_leaves() {
+    let home = Scratch::new("typing");
+    let mut shell = typing(&[], &home);
+    shell.exp_string("Turms demo").unwrap();
+    shell.exp_string("`help` shows the commands").unwrap();
+    shell.exp_string("turms-demo> ").unwrap();
+
+    // Commands, names, arguments, values of the schema.
+    shell.send("cal\tweat\tci\tRome un\tf\t").unwrap();
+    shell.flush().unwrap();
+    shell.exp_string("call weather city=Rome unit=fahrenheit").unwrap();
+    shell.send_line("").unwrap();
+    shell.exp_string("\"temperature\": 69.8").unwrap();
+
+    // Values that only the server knows, which depend on one another.
+    shell.send("prompt jo\tcou\tGr\tcit\tSp\t").unwrap();
+    shell.flush().unwrap();
+    shell.exp_string("prompt journey country=Greece city=Sparta").unwrap();
+    shell.send_line("").unwrap();
+    shell.exp_string("Plan a journey to Sparta in Greece.").unwrap();
+    shell.send("read note://tr\t").unwrap();
+    shell.flush().unwrap();
+    shell.exp_string("read note://travel").unwrap();
+    shell.send_line("").unwrap();
+    shell.exp_string("to Rome, by ship").unwrap();
+
+    // What was typed is remembered, here and in the next shell.
+    shell.send_line("exit").unwrap();
+    shell.exp_eof().unwrap();
+    let mut shell = typing(&[], &home);
+    shell.exp_string("turms-demo> ").unwrap();
+    shell.send("\u{1b}[A\u{1b}[A").unwrap();
+    shell.flush().unwrap();
+    shell.exp_string("read note://travel").unwrap();
+    shell.send_control('c').unwrap();
+    shell.exp_string("turms-demo> ").unwrap();
+    shell.send_control('d').unwrap();
+    shell.exp_eof().unwrap();
+}
+
+#[test]
+fn ctrl_c_cancels_the_call_and_not_the_shell() {
+    let home = Scratch::new("cancel");
+    let mut shell = typing(&["shell", "--", TURMS, "demo", "--stdio"], &home);
+    shell.exp_string("turms-demo> ").unwrap();
+    shell.send_line("call countdown steps=1000 pause=50").unwrap();
+    // The bar moves before the call is given up.
+    shell.exp_string("998 to go").unwrap();
+    shell.send_control('c').unwrap();
+    shell.exp_string("error: cancelled").unwrap();
+    shell.exp_string("turms-demo> ").unwrap();
+    shell.send_line("call add a=40 b=2").unwrap();
+    shell.exp_string("\n42\r\n").unwrap();
+    shell.send_line("state").unwrap();
+    shell.exp_string("1 cancelled").unwrap();
+    shell.send_line("exit").unwrap();
+    shell.exp_eof().unwrap();
+}
+
+#[test]
+fn what_is_missing_is_asked_for() {
+    let home = Scratch::new("missing");
+    let mut shell = typing(&[], &home);
+    shell.exp_string("turms-demo> ").unwrap();
+    shell.send_line("call add a=1").unwrap();
+    shell.exp_string("b (number) the second number: ").unwrap();
+    shell.send_line("two").unwrap();
+    shell.exp_string("expected a number, found \"two\"").unwrap();
+    shell.exp_string("b (number) the second number: ").unwrap();
+    shell.send_line("2").unwrap();
+    shell.exp_string("\n3\r\n").unwrap();
+    shell.send_line("call add a=1").unwrap();
+    shell.exp_string("b (number) the second number: ").unwrap();
+    shell.send_control('c').unwrap();
+    shell.exp_string("tool \"add\" was not called").unwrap();
+    shell.send_line("exit").unwrap();
+    shell.exp_eof().unwrap();
+}
+
+#[test]
+fn forms_pages_and_the_model_are_asked_at_the_terminal() {
+    let home = Scratch::new("forms");
+    for protocol in ["modern", "legacy"] {
+        let mut shell = typing(&["shell", "demo", "--protocol", protocol], &home);
+        shell.exp_string("turms-demo> ").unwrap();
+        shell.send_line("call sign_up").unwrap();
+        shell.exp_string("Please sign up.").unwrap();
+        shell.exp_string("name (string) your name: ").unwrap();
+        shell.send_line("Ann").unwrap();
+        shell.exp_string("age? (integer) your age: ").unwrap();
+        shell.send_line("").unwrap();
+        shell.exp_string("your plan: ").unwrap();
+        shell.send("te\t\r").unwrap();
+        shell.flush().unwrap();
+        shell.exp_string("news (yes or no) do you want news?: ").unwrap();
+        shell.send_line("no").unwrap();
+        shell.exp_string("Welcome, Ann, of unknown age, on the plan Team, without news.").unwrap();
+
+        shell.send_line("call visit").unwrap();
+        shell.exp_string("https://modelcontextprotocol.io/specification").unwrap();
+        shell.exp_string("have you (yes or no)? ").unwrap();
+        shell.send_line("yes").unwrap();
+        shell.exp_string("You agreed to visit the page.").unwrap();
+
+        shell.send_line("call ask_model question='Where is Paris?'").unwrap();
+        shell.exp_string("user: Where is Paris?").unwrap();
+        shell.exp_string("the model says: ").unwrap();
+        shell.send_line("in France").unwrap();
+        shell.exp_string("person-at-terminal says: in France").unwrap();
+        shell.send_line("exit").unwrap();
+        shell.exp_eof().unwrap();
+    }
+}
+
+#[test]
+fn a_notification_does_not_break_the_line() {
+    let home = Scratch::new("notification");
+    let demo = crate::run::Demo::listening("--http");
+    let mut shell = typing(&["shell", &demo.url], &home);
+    shell.exp_string("turms-demo> ").unwrap();
+    shell.send_line("subscribe note://shopping").unwrap();
+    shell.exp_string("changes of note://shopping are shown as they come").unwrap();
+    shell.exp_string("turms-demo> ").unwrap();
+    shell.send("call add a=20 ").unwrap();
+    shell.flush().unwrap();
+    shell.exp_string("call add a=20").unwrap();
+    turms(["call", &demo.url, "remember", "name=shopping", "text=milk"]).ok();
+    shell.exp_string("* resource note://shopping has changed").unwrap();
+    // The line that was begun stands below, whole, and can be finished.
+    shell.exp_string("turms-demo> call add a=20").unwrap();
+    shell.send_line("b=22").unwrap();
+    shell.exp_string("\n42\r\n").unwrap();
+    shell.send_line("exit").unwrap();
+    shell.exp_eof().unwrap();
+}
+
+#[test]
+fn one_command_asks_at_the_terminal_too() {
+    let home = Scratch::new("once");
+    let mut shell = typing(&["call", "demo", "divide", "a=84"], &home);
+    shell.exp_string("b (number) what to divide it by: ").unwrap();
+    shell.send_line("2").unwrap();
+    shell.exp_string("\n42\r\n").unwrap();
+    shell.exp_eof().unwrap();
+}

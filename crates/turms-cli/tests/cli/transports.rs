@@ -1,0 +1,80 @@
+//! The same over every transport and in every revision.
+
+use crate::run::{Demo, TURMS, turms};
+
+/// What a server says is the same whichever way it says it.
+fn works(target: &[&str], program: &[&str]) {
+    let run = |command: &[&str], words: &[&str]| {
+        let args: Vec<&str> = command.iter().chain(target).chain(words).chain(program).copied().collect();
+        turms(args).ok()
+    };
+    assert_eq!(run(&["call"], &["add", "a=1", "b=2"]), "3\n");
+    assert_eq!(run(&["read"], &["note://travel"]), "to Rome, by ship\n");
+    assert_eq!(run(&["complete"], &["journey", "country", "i"]), "Italy\n");
+    assert_eq!(
+        run(&["prompt"], &["journey", "country=Italy", "city=Veii"]),
+        "user: Plan a journey to Veii in Italy.\n"
+    );
+    assert!(run(&["tools"], &[]).starts_with("add(a: number, b: number)"));
+    assert!(run(&["resources"], &[]).contains("demo://readme"));
+    assert!(run(&["templates"], &[]).contains("note://{name}"));
+    assert!(run(&["prompts"], &[]).contains("journey(country, city)"));
+    assert!(run(&["ping"], &[]).contains("answered in"));
+    assert_eq!(run(&["call"], &["countdown", "steps=2", "pause=1"]), "counted 2 steps\n");
+}
+
+#[test]
+fn in_process() {
+    works(&["demo"], &[]);
+}
+
+#[test]
+fn over_stdio() {
+    works(&[], &["--", TURMS, "demo", "--stdio"]);
+}
+
+#[test]
+fn over_http() {
+    let demo = Demo::listening("--http");
+    works(&[&demo.url], &[]);
+    assert!(turms(["info", &demo.url]).ok().contains("transport     HTTP\n"));
+}
+
+#[test]
+fn over_websocket() {
+    let demo = Demo::listening("--ws");
+    works(&[&demo.url], &[]);
+    assert!(turms(["info", &demo.url]).ok().contains("transport     WebSocket\n"));
+}
+
+#[test]
+fn over_http_and_sse() {
+    let demo = Demo::listening("--sse");
+    works(&[&demo.url, "--transport", "sse"], &[]);
+    let info = turms(["info", &demo.url, "--transport", "sse"]).ok();
+    assert!(info.contains("transport     HTTP+SSE\n") && info.contains("2024-11-05 (handshake)"), "{info}");
+}
+
+#[test]
+fn in_every_revision() {
+    for (choice, spoken) in [
+        ("auto", "2026-07-28 (stateless)"),
+        ("modern", "2026-07-28 (stateless)"),
+        ("legacy", "2025-11-25 (handshake)"),
+        ("2025-06-18", "2025-06-18 (handshake)"),
+        ("2025-03-26", "2025-03-26 (handshake)"),
+        ("2024-11-05", "2024-11-05 (handshake)"),
+    ] {
+        let info = turms(["info", "--protocol", choice, "--", TURMS, "demo", "--stdio"]).ok();
+        assert!(info.contains(spoken), "{choice}: {info}");
+        let sum = turms(["call", "demo", "add", "a=1", "b=2", "--protocol", choice]).ok();
+        assert_eq!(sum, "3\n");
+    }
+}
+
+#[test]
+fn a_program_is_given_an_environment_and_a_folder() {
+    let script = "printf '%s\\n' \"$GREETING in $(basename \"$PWD\")\" >&2; exit 1";
+    let ran = turms(["info", "-e", "GREETING=salve", "--cwd", "/usr", "--", "sh", "-c", script]).run();
+    ran.fails(3, &["salve in usr"]);
+}
