@@ -52,7 +52,7 @@ async fn run(cli: Cli, printer: &Printer) -> Done {
         Some(Command::Demo(args)) => commands::demo::run(&args, printer).await,
         Some(Command::Servers(args)) => commands::servers::run(&args, printer),
         Some(Command::Completions(args)) => commands::completions::run(&args, printer),
-        Some(Command::Man) => commands::man::run(printer),
+        Some(Command::Man(args)) => commands::man::run(&args, printer),
         Some(command) => match command.split() {
             Some((server, verb)) => once(&server, &verb, printer).await,
             None => Ok(()),

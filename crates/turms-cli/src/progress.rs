@@ -67,7 +67,7 @@ mod tests {
     fn a_bar_is_as_full_as_the_work_is_done() {
         assert_eq!(bar(&report(1.0, Some(2.0)), 80), "[############            ]  50% copying");
         assert_eq!(bar(&report(9.0, Some(2.0)), 80), "[########################] 100% copying");
-        assert_eq!(bar(&report(-1.0, Some(2.0)), 10), "[         ");
+        assert_eq!(bar(&report(-1.0, Some(2.0)), 10), "[        ");
     }
 
     #[test]

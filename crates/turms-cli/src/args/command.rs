@@ -130,6 +130,13 @@ pub(crate) struct CompletionsArgs {
     pub(crate) shell: clap_complete::Shell,
 }
 
+/// `man`
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// The command; without one, the page about all of them
+    pub(crate) command: Option<String>,
+}
+
 /// A level by its name.
 pub(crate) fn parse_level(text: &str) -> Result<LoggingLevel, String> {
     let json = turms::proto::RawJson::string(text);

@@ -8,8 +8,8 @@ use std::ffi::{OsStr, OsString};
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 pub(crate) use self::command::{
-    CallArgs, CompleteArgs, CompletionsArgs, DemoArgs, ListenArgs, LogArgs, PromptArgs, RawArgs, ReadArgs, ServersArgs,
-    ToolsArgs, parse_level,
+    CallArgs, CompleteArgs, CompletionsArgs, DemoArgs, ListenArgs, LogArgs, ManArgs, PromptArgs, RawArgs, ReadArgs,
+    ServersArgs, ToolsArgs, parse_level,
 };
 pub(crate) use self::server::{On, ServerArgs, ServerOptions};
 use crate::exit::Exit;
@@ -107,8 +107,8 @@ pub(crate) enum Command {
     Servers(ServersArgs),
     /// Print a script that completes this command's arguments in your shell
     Completions(CompletionsArgs),
-    /// Print the manual page
-    Man,
+    /// Print the manual page, or that of one command
+    Man(ManArgs),
 }
 
 /// What can be done at a server, whichever it is.
@@ -154,7 +154,7 @@ impl Command {
             Self::Listen(on) => with(on, Verb::Listen),
             Self::Log(on) => with(on, Verb::Log),
             Self::Raw(on) => with(on, Verb::Raw),
-            Self::Shell(_) | Self::Demo(_) | Self::Servers(_) | Self::Completions(_) | Self::Man => return None,
+            Self::Shell(_) | Self::Demo(_) | Self::Servers(_) | Self::Completions(_) | Self::Man(_) => return None,
         })
     }
 }

@@ -1,13 +1,25 @@
-use crate::args;
+use crate::args::{self, ManArgs};
 use crate::exit::{Done, Exit, Failure};
+use crate::near;
 use crate::printer::Printer;
 
-/// Prints the manual page: of the command, then of each of its commands.
-pub(crate) fn run(printer: &Printer) -> Done {
-    let mut page = Vec::new();
+/// Prints the manual page, or that of one command.
+pub(crate) fn run(args: &ManArgs, printer: &Printer) -> Done {
     let mut definition = args::definition();
     definition.build();
-    let written = clap_mangen::Man::new(definition.clone()).render(&mut page);
-    written.map_err(|error| Failure::of(Exit::Failure, &error))?;
-    printer.write(&page)
+    let page = match &args.command {
+        None => definition,
+        Some(name) => match definition.find_subcommand(name) {
+            Some(command) => command.clone().name(format!("turms-{}", command.get_name())),
+            None => return Err(unknown(name, &definition)),
+        },
+    };
+    let mut text = Vec::new();
+    clap_mangen::Man::new(page).render(&mut text).map_err(|error| Failure::of(Exit::Failure, &error))?;
+    printer.write(&text)
+}
+
+fn unknown(name: &str, definition: &clap::Command) -> Failure {
+    let near = near::nearest(name, definition.get_subcommands().map(clap::Command::get_name));
+    Failure::usage(format!("there is no command {name:?}")).hint_if(near.map(|near| format!("did you mean {near:?}?")))
 }

@@ -128,11 +128,14 @@ impl ShellCommand {
     }
 }
 
-/// All names of commands, those of other clients among them.
-pub(super) fn names() -> Vec<String> {
+/// The names of commands that begin so; those of other clients only if there is no other.
+pub(super) fn names(begun: &str) -> Vec<String> {
     let definition = Typed::command();
-    let commands = definition.get_subcommands();
-    commands.flat_map(|command| command.get_name_and_visible_aliases()).map(ToOwned::to_owned).collect()
+    let own: Vec<String> = definition.get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    if own.iter().any(|name| name.starts_with(begun)) {
+        return own;
+    }
+    definition.get_subcommands().flat_map(clap::Command::get_visible_aliases).map(ToOwned::to_owned).collect()
 }
 
 /// The commands, or how one of them is written.
@@ -174,7 +177,7 @@ fn explained(words: &[String], error: &clap::Error) -> Failure {
 }
 
 fn unknown(name: &str) -> Failure {
-    let names = names();
+    let names = names("");
     Failure::usage(format!("there is no command {name:?}")).hint(
         match near::nearest(name, names.iter().map(String::as_str)) {
             Some(near) => format!("did you mean {near:?}?"),

@@ -42,14 +42,20 @@ impl Completer {
         let mut offers: Vec<String> = offers.into_iter().filter(begun).filter(harmless).collect();
         offers.sort_unstable();
         offers.dedup();
-        (typed.start, offers.iter().map(|offer| words::quoted(offer)).collect())
+        let mut offers: Vec<String> = offers.iter().map(|offer| words::quoted(offer)).collect();
+        if let [only] = offers.as_mut_slice()
+            && !only.ends_with(['=', '/'])
+        {
+            // Nothing else could follow, so the next word may.
+            only.push(' ');
+        }
+        (typed.start, offers)
     }
 
     async fn words(&self, typed: &Typed) -> Vec<String> {
         let before: Vec<&str> = typed.before.iter().map(String::as_str).collect();
         match before.as_slice() {
-            [] => command::names(),
-            ["help" | "?"] => command::names(),
+            [] | ["help" | "?"] => command::names(&typed.word),
             ["tools" | "list_tools" | "call" | "call_tool"] => self.tools().await,
             ["call" | "call_tool", tool, given @ ..] => self.arguments_of_tool(tool, given, &typed.word).await,
             ["prompt" | "get_prompt"] => self.prompts().await,

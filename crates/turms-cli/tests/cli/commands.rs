@@ -36,7 +36,7 @@ const RAW: &str = r#"{"ref":{"type":"ref/prompt","name":"journey"},"argument":{"
 #[test]
 fn json_is_what_the_protocol_has() {
     assert_eq!(json_of(&["info", "demo"])["capabilities"]["resources"]["subscribe"], json!(true));
-    assert_eq!(json_of(&["ping", "demo"]), json!({}));
+    assert_eq!(json_of(&["ping", "demo"]), json!({ "resultType": "complete" }));
     assert_eq!(json_of(&["tools", "demo"])["tools"][0]["name"], json!("add"));
     assert_eq!(json_of(&["tools", "demo", "add"])["inputSchema"]["required"], json!(["a", "b"]));
     assert_eq!(json_of(&["call", "demo", "add", "a=1", "b=2"])["content"], json!([{ "type": "text", "text": "3" }]));

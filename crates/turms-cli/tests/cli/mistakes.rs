@@ -138,7 +138,7 @@ fn a_server_that_ends() {
 #[test]
 fn a_server_that_is_too_slow() {
     let ran = turms(["call", "demo", "countdown", "steps=9", "pause=9000", "--timeout", "0.2"]).run();
-    ran.fails(7, &["tools/call \"countdown\": no answer within 200ms", "hint: --timeout SECONDS waits longer"]);
+    ran.fails(7, &["tools/call \"countdown\": no answer within ", "hint: --timeout SECONDS waits longer"]);
 }
 
 #[test]
