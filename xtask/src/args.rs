@@ -18,6 +18,9 @@ Tasks:
   conformance [--server | --client] [--spec-version REVISION] [--scenario NAME]
           Run the official conformance suite, all of it or what is named;
           all of it writes conformance/RESULTS.md
+  command-bench
+          Build the turms command as it is shipped, and print how fast, how
+          large and how hungry it is, beside the MCP Inspector if that is there
   help    Print this help
 ";
 
@@ -28,6 +31,7 @@ pub(crate) enum Task {
     Bench(usize),
     Peers,
     Conformance(Filter),
+    CommandBench,
     Help,
 }
 
@@ -40,6 +44,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Task, Us
         Some("bench") => return bench(args),
         Some("peers") => Task::Peers,
         Some("conformance") => return filter(args).map(Task::Conformance),
+        Some("command-bench") => Task::CommandBench,
         Some("help" | "--help" | "-h") => Task::Help,
         _ => return Err(UsageError::UnknownTask(first)),
     };
@@ -118,6 +123,11 @@ mod tests {
     #[test]
     fn peers_is_a_task() {
         assert_eq!(parse_all(&["peers"]), Ok(Task::Peers));
+    }
+
+    #[test]
+    fn command_bench_is_a_task() {
+        assert_eq!(parse_all(&["command-bench"]), Ok(Task::CommandBench));
     }
 
     #[test]

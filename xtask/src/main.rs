@@ -3,6 +3,7 @@
 
 mod args;
 mod bench;
+mod command_bench;
 mod conformance;
 mod full_test;
 mod need;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         Ok(Task::Bench(rounds)) => done(bench::run(rounds)),
         Ok(Task::Peers) => done(peers::install()),
         Ok(Task::Conformance(filter)) => conformance(&filter),
+        Ok(Task::CommandBench) => command_bench(),
         Ok(Task::Help) => {
             print!("{USAGE}");
             ExitCode::SUCCESS
@@ -58,6 +60,16 @@ fn conformance(filter: &Filter) -> ExitCode {
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("error: {}", step::with_causes(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn command_bench() -> ExitCode {
+    match command_bench::run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", step::with_causes(&*error));
             ExitCode::FAILURE
         }
     }

@@ -65,8 +65,10 @@ async fn once(server: &ServerArgs, verb: &Verb, printer: &Printer) -> Done {
     let person = Session::person_at_terminal(printer);
     let session = Session::open(server, printer, person, Stay::Once).await?;
     let done = tokio::select! {
-        done = commands::run(&session, verb) => done,
+        // Heard from the beginning: before it is polled for the first time, the signal would end the process.
+        biased;
         _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Interrupted, "interrupted")),
+        done = commands::run(&session, verb) => done,
     };
     session.warn_of_noise();
     session.client.close().await;

@@ -10,7 +10,7 @@ pub(crate) fn run(args: &ManArgs, printer: &Printer) -> Done {
     let page = match &args.command {
         None => definition,
         Some(name) => match definition.find_subcommand(name) {
-            Some(command) => command.clone().name(format!("turms-{}", command.get_name())),
+            Some(command) => command.clone(),
             None => return Err(unknown(name, &definition)),
         },
     };

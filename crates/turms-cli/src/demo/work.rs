@@ -85,6 +85,22 @@ pub(super) async fn countdown(
     format!("counted {steps} steps")
 }
 
+/// Writes a report, chapter by chapter. It takes its time, so clients that know of tasks need not wait for it.
+#[tool(read_only, task)]
+pub(super) async fn report(
+    /// what it is about
+    topic: String,
+    /// how long each chapter takes, in milliseconds
+    pause: Option<u32>,
+    context: Context,
+) -> String {
+    for chapter in 1..=3 {
+        context.task_message(&format!("chapter {chapter} of 3")).await;
+        tokio::time::sleep(Duration::from_millis(pause.unwrap_or(100).into())).await;
+    }
+    format!("A report about {topic}, in 3 chapters.")
+}
+
 /// Shows the logo, a picture with a caption.
 #[tool(read_only)]
 pub(super) async fn logo() -> Vec<Content> {

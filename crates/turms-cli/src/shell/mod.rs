@@ -183,9 +183,10 @@ impl Shell {
         let Some(command) = ShellCommand::parse(line)? else { return Ok(Next::Line) };
         self.history.push(line.trim().to_owned());
         tokio::select! {
-            next = self.run(command) => next,
+            biased;
             // Dropping the command gives its call up, and tells the server so.
             _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Interrupted, "cancelled")),
+            next = self.run(command) => next,
         }
     }
 
