@@ -68,7 +68,9 @@ struct Figures<'a>(&'a [Duration]);
 
 impl std::fmt::Display for Figures<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let at = |share: usize| self.0.get(self.0.len() * share / 100).or(self.0.last()).copied().unwrap_or_default();
+        let at = |share: usize| {
+            self.0.get(self.0.len() * share / 100).or_else(|| self.0.last()).copied().unwrap_or_default()
+        };
         write!(f, "median {:.1?}, fastest {:.1?}, 95 % within {:.1?} ({} runs)", at(50), at(0), at(95), self.0.len())
     }
 }

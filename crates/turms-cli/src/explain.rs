@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use turms::client::{CallError, CallErrorKind};
-use turms::core::ConnectError;
 use turms::core::transport::SpawnError;
+use turms::core::{ConnectError, Ended};
 use turms::http::HttpError;
 use turms::proto::session::OpenError;
 use turms::proto::{ErrorCode, ErrorObject};
@@ -31,7 +31,7 @@ pub(crate) fn connect(target: &Target, error: &ConnectError) -> Failure {
     };
     let failure = failure.hint_if(hint_for_connect(target, error));
     match error {
-        ConnectError::Ended(_) => said_to_stderr(failure, error),
+        ConnectError::Ended(ended) => said_to_stderr(failure, ended),
         _ => failure,
     }
 }
@@ -87,7 +87,7 @@ pub(crate) fn call(error: &CallError) -> Failure {
     };
     let failure = Failure::of(exit, error).hint_if(hint_for_call(error));
     match error.kind() {
-        CallErrorKind::Lost(_) => said_to_stderr(failure, error),
+        CallErrorKind::Lost(ended) => said_to_stderr(failure, ended),
         _ => failure,
     }
 }
@@ -172,11 +172,7 @@ fn is_authorization(status: StatusCode) -> bool {
 }
 
 /// The last words of a program, all of them: its message names only the last line.
-fn said_to_stderr(failure: Failure, error: &(dyn Error + 'static)) -> Failure {
-    let ended = match (error.downcast_ref::<ConnectError>(), error.downcast_ref::<CallError>().map(CallError::kind)) {
-        (Some(ConnectError::Ended(ended)), _) | (_, Some(CallErrorKind::Lost(ended))) => ended,
-        _ => return failure,
-    };
+fn said_to_stderr(failure: Failure, ended: &Ended) -> Failure {
     match ended.stderr.len() {
         0 | 1 => failure,
         _ => failure.because(format!("it wrote to its standard error:\n    {}", ended.stderr.join("\n    "))),

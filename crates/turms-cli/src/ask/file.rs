@@ -75,7 +75,7 @@ impl<T: Clone> Deck<T> {
 fn deck<T>(
     name: &str,
     value: Option<Value>,
-    read: impl Fn(Value) -> Result<T, String>,
+    read: impl Fn(&Value) -> Result<T, String>,
 ) -> Result<Option<Deck<T>>, String> {
     let answers = match value {
         None => return Ok(None),
@@ -83,27 +83,27 @@ fn deck<T>(
         Some(Value::Array(answers)) => answers,
         Some(answer) => vec![answer],
     };
-    let read = |(index, answer)| read(answer).map_err(|problem| format!("{name}[{index}]: {problem}"));
-    let answers = answers.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
+    let read = |(index, answer): (usize, &Value)| read(answer).map_err(|problem| format!("{name}[{index}]: {problem}"));
+    let answers = answers.iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
     Ok(Some(Deck(Arc::new(Mutex::new(answers)))))
 }
 
 /// What was done with a form: `"decline"`, `"cancel"`, or its fields.
-fn form(value: Value) -> Result<ElicitResult, String> {
+fn form(value: &Value) -> Result<ElicitResult, String> {
     match value {
-        Value::String(_) => action(&value),
+        Value::String(_) => action(value),
         Value::Object(_) => {
-            let content = turms::proto::Object::encode(&value).map_err(|error| error.to_string())?;
+            let content = turms::proto::Object::encode(value).map_err(|error| error.to_string())?;
             Ok(ElicitResult::accept(content))
         }
         _ => Err("expected the fields of the form, \"decline\" or \"cancel\"".to_owned()),
     }
 }
 
-fn page(value: Value) -> Result<ElicitResult, String> {
+fn page(value: &Value) -> Result<ElicitResult, String> {
     match value.as_str() {
         Some("accept") => Ok(ElicitResult::accept_url()),
-        _ => action(&value),
+        _ => action(value),
     }
 }
 
@@ -116,11 +116,11 @@ fn action(value: &Value) -> Result<ElicitResult, String> {
 }
 
 /// What the model says: text, or a whole result.
-fn message(value: Value) -> Result<CreateMessageResult, String> {
+fn message(value: &Value) -> Result<CreateMessageResult, String> {
     match value {
-        Value::String(text) => Ok(CreateMessageResult::new(Role::Assistant, text, "answers-file")),
+        Value::String(text) => Ok(CreateMessageResult::new(Role::Assistant, text.as_str(), "answers-file")),
         value => {
-            let json = turms::proto::RawJson::encode(&value).map_err(|error| error.to_string())?;
+            let json = turms::proto::RawJson::encode(value).map_err(|error| error.to_string())?;
             json.decode().map_err(|error| error.to_string())
         }
     }
