@@ -130,6 +130,11 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_table_stands_in_the_documentation() {
+        assert!(include_str!("../README.md").contains(Exit::TABLE));
+    }
+
+    #[test]
     fn the_table_has_every_number() {
         for exit in [
             Exit::Failure,

@@ -1,6 +1,7 @@
 //! A server that is connected, and everything that commands need to talk to it.
 
 use std::io::{self, IsTerminal as _};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use turms::Client;
@@ -29,6 +30,8 @@ pub(crate) struct Session {
     transport: &'static str,
     target: String,
     timeout: Option<Duration>,
+    /// Ids of the tasks that were begun here: not every server lists them.
+    tasks: Mutex<Vec<String>>,
 }
 
 /// For how long a session is opened.
@@ -53,6 +56,7 @@ impl Session {
             .handshake_timeout(patience)
             .timeout(patience)
             .answers(answers)
+            .tasks()
             .without_log_tracing()
             .on_log(move |message| tell_log(&log, message));
         if let Some(timeout) = options.timeout {
@@ -70,7 +74,7 @@ impl Session {
         // A person who is being asked takes their time, and can press Ctrl-C.
         let timeout = options.timeout.or_else(|| person.is_none().then_some(PATIENCE));
         let (transport, target) = (target.transport(), target.to_string());
-        Ok(Self { client, printer: printer.clone(), person, transport, target, timeout })
+        Ok(Self { client, printer: printer.clone(), person, transport, target, timeout, tasks: Mutex::default() })
     }
 
     /// Whoever sits at the terminal, if somebody does.
@@ -104,6 +108,14 @@ impl Session {
                 "the server wrote {lines} that no client understands; over stdio, what is for people belongs on standard error"
             ));
         }
+    }
+
+    pub(crate) fn remember_task(&self, id: &str) {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(id.to_owned());
+    }
+
+    pub(crate) fn remembered_tasks(&self) -> Vec<String> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// How the server is spoken to.

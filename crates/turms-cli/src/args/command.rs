@@ -39,9 +39,25 @@ pub(crate) struct CallArgs {
     /// A file with all arguments as a JSON object, sent as it is; `-` reads standard input
     #[arg(long, value_name = "FILE", conflicts_with = "arguments")]
     pub(crate) args_json: Option<PathBuf>,
+    /// Do not wait: if the server makes a task of the call, print its id
+    #[arg(long)]
+    pub(crate) task: bool,
     /// Save images, audio and other binary content to this file, or into this folder
     #[arg(long, short, value_name = "PATH")]
     pub(crate) output: Option<PathBuf>,
+}
+
+/// `tasks`
+#[derive(Debug, Args)]
+pub(crate) struct TasksArgs {
+    /// The task; without one, all of them are listed
+    pub(crate) id: Option<String>,
+    /// Wait until it is over, and print what came of it
+    #[arg(long, short, requires = "id")]
+    pub(crate) wait: bool,
+    /// Tell the server that nobody wants it any more
+    #[arg(long, requires = "id", conflicts_with = "wait")]
+    pub(crate) cancel: bool,
 }
 
 /// `read`

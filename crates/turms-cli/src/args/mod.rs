@@ -9,7 +9,7 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 pub(crate) use self::command::{
     CallArgs, CompleteArgs, CompletionsArgs, DemoArgs, ListenArgs, LogArgs, ManArgs, PromptArgs, RawArgs, ReadArgs,
-    ServersArgs, ToolsArgs, parse_level,
+    ServersArgs, TasksArgs, ToolsArgs, parse_level,
 };
 pub(crate) use self::server::{On, ServerArgs, ServerOptions};
 use crate::exit::Exit;
@@ -101,6 +101,8 @@ pub(crate) enum Command {
     Listen(On<ListenArgs>),
     /// Show the server's log as it comes
     Log(On<LogArgs>),
+    /// List the tasks, or look after one
+    Tasks(On<TasksArgs>),
     /// Make any request
     Raw(On<RawArgs>),
     /// List the servers that configuration files name
@@ -126,6 +128,7 @@ pub(crate) enum Verb {
     Complete(CompleteArgs),
     Listen(ListenArgs),
     Log(LogArgs),
+    Tasks(TasksArgs),
     Raw(RawArgs),
 }
 
@@ -153,6 +156,7 @@ impl Command {
             Self::Complete(on) => with(on, Verb::Complete),
             Self::Listen(on) => with(on, Verb::Listen),
             Self::Log(on) => with(on, Verb::Log),
+            Self::Tasks(on) => with(on, Verb::Tasks),
             Self::Raw(on) => with(on, Verb::Raw),
             Self::Shell(_) | Self::Demo(_) | Self::Servers(_) | Self::Completions(_) | Self::Man(_) => return None,
         })

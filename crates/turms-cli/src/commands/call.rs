@@ -1,11 +1,14 @@
-use serde_json::{Map, Value};
-use turms::types::Tool;
+use std::path::Path;
 
+use serde_json::{Map, Value};
+use turms::types::{Tool, ToolResult};
+
+use super::tasks;
 use crate::args::CallArgs;
 use crate::arguments;
 use crate::ask;
 use crate::exit::{Done, Exit, Failure};
-use crate::explain::ANSWERS;
+use crate::explain::{self, ANSWERS};
 use crate::near;
 use crate::schema;
 use crate::session::Session;
@@ -19,12 +22,25 @@ pub(crate) async fn run(session: &Session, args: &CallArgs) -> Done {
         Some(file) => arguments::of_file(file)?,
         None => complete(session, &tool, &schema, given(args, &schema)?).await?,
     };
+    if args.task {
+        let begun = session.long_call(session.client.call_tool_as_task(&*tool.name, arguments)).await?;
+        if let Some(task) = begun.task() {
+            return tasks::begun(session, &task);
+        }
+        // The server answered at once.
+        let result = begun.wait().await.map_err(|error| explain::call(&error))?;
+        return print(session, &tool.name, &result, args.output.as_deref());
+    }
     let result = session.long_call(session.client.call_tool(&*tool.name, arguments)).await?;
+    print(session, &tool.name, &result, args.output.as_deref())
+}
 
-    let mut saver = Saver::new(args.output.as_deref());
-    let shown = show::tool_result(&result, &mut saver)?;
+/// Prints what a tool gave, and says so if it failed.
+pub(super) fn print(session: &Session, tool: &str, result: &ToolResult, output: Option<&Path>) -> Done {
+    let mut saver = Saver::new(output);
+    let shown = show::tool_result(result, &mut saver)?;
     if session.printer.is_json() {
-        session.printer.json(&result)?;
+        session.printer.json(result)?;
     } else {
         shown.into_iter().try_for_each(|text| session.printer.line(text))?;
     }
@@ -33,7 +49,7 @@ pub(crate) async fn run(session: &Session, args: &CallArgs) -> Done {
     }
     if result.failed() {
         let hint = asked_nobody(session, &result.text()).then_some(ANSWERS);
-        return Err(Failure::new(Exit::Tool, format!("tool {:?} says that it failed", tool.name)).hint_if(hint));
+        return Err(Failure::new(Exit::Tool, format!("tool {tool:?} says that it failed")).hint_if(hint));
     }
     Ok(())
 }

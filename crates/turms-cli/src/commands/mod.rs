@@ -15,6 +15,7 @@ pub(crate) mod raw;
 pub(crate) mod read;
 pub(crate) mod resources;
 pub(crate) mod servers;
+pub(crate) mod tasks;
 pub(crate) mod templates;
 pub(crate) mod tools;
 
@@ -39,6 +40,7 @@ pub(crate) async fn run(session: &Session, verb: &Verb) -> Done {
         Verb::Complete(args) => complete::run(session, args).await,
         Verb::Listen(args) => listen::run(session, args).await,
         Verb::Log(args) => log::run(session, args).await,
+        Verb::Tasks(args) => tasks::run(session, args).await,
         Verb::Raw(args) => raw::run(session, args).await,
     }
 }

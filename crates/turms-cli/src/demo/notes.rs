@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use turms::prelude::*;
+use turms::types::LoggingLevel;
 
 /// Notes by name. Clones are the same notes.
 #[derive(Debug, Clone)]
@@ -38,6 +39,7 @@ impl Notes {
         context: Context,
     ) -> String {
         let uri = format!("note://{name}");
+        context.server().log(LoggingLevel::Info, format!("{name} was written"));
         self.with(|notes| notes.insert(name, text));
         context.server().resource_updated(uri.as_str());
         format!("written to {uri}")

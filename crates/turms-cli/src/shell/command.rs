@@ -3,7 +3,7 @@
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use super::words;
-use crate::args::{CallArgs, CompleteArgs, PromptArgs, RawArgs, ReadArgs, ToolsArgs, Verb, parse_level};
+use crate::args::{CallArgs, CompleteArgs, PromptArgs, RawArgs, ReadArgs, TasksArgs, ToolsArgs, Verb, parse_level};
 use crate::exit::{Done, Failure};
 use crate::near;
 use turms::types::LoggingLevel;
@@ -76,6 +76,8 @@ pub(super) enum ShellCommand {
     /// Show how the connection stands: protocol, capabilities, transport, pending calls, statistics
     #[command(visible_alias = "show_state")]
     State,
+    /// List the tasks, or look after one
+    Tasks(TasksArgs),
     /// Make any request
     Raw(RawArgs),
     /// Show what was typed
@@ -122,6 +124,7 @@ impl ShellCommand {
             Self::Read(args) => Verb::Read(args),
             Self::Templates => Verb::Templates,
             Self::Complete(args) => Verb::Complete(args),
+            Self::Tasks(args) => Verb::Tasks(args),
             Self::Raw(args) => Verb::Raw(args),
             other => return Err(other),
         })

@@ -83,6 +83,10 @@ async fn on_lines(server: &ServerArgs, printer: &Printer) -> Done {
         match shell.line(&line).await {
             Ok(Next::Line) => {}
             Ok(Next::Leave) => break,
+            Err(failure) if failure.exit == Exit::Interrupted => {
+                shell.close().await;
+                return Err(failure);
+            }
             Err(failure) => {
                 printer.failure(&failure);
                 first_failure.get_or_insert(failure.exit);

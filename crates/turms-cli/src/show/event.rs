@@ -1,6 +1,6 @@
 use serde_json::Value;
 use turms::client::{BreakerState, Change, ConnectionEvent, Event};
-use turms::types::{LogMessage, LoggingLevel};
+use turms::types::{LogMessage, LoggingLevel, Task};
 
 use crate::text::{Style, Text};
 
@@ -17,6 +17,16 @@ pub(crate) fn log(message: &LogMessage) -> Text {
         _ => message.data.as_str().to_owned(),
     };
     Text::new().with(style, format!("log {}{logger}: ", message.level.as_str())).plain(said)
+}
+
+/// How a task stands.
+pub(crate) fn task(task: &Task) -> Text {
+    let text = Text::new().name(&task.task_id).plain(format!("  {}", task.status.as_str().replace('_', " ")));
+    match (&task.status_message, &task.error) {
+        (_, Some(error)) => text.plain(format!(": {error}")),
+        (Some(message), None) => text.plain(format!(": {message}")),
+        (None, None) => text,
+    }
 }
 
 /// A change at the server.
@@ -38,6 +48,7 @@ pub(crate) fn event(event: &Event) -> Option<Text> {
         Event::ResourcesChanged => change(&Change::Resources),
         Event::ResourceUpdated { uri } => change(&Change::Resource { uri: uri.clone() }),
         Event::ElicitationComplete { id } => Text::from(format!("the page of question {id:?} has been dealt with")),
+        Event::TaskChanged(changed) => Text::new().plain("task ").plain(task(changed).render(false)),
         Event::Retrying { subject, attempt } => Text::from(format!("{subject} is tried again (repetition {attempt})")),
         Event::Breaker(BreakerState::Open) => Text::from("the server has failed too often and is left alone"),
         Event::Connection(event) => return connection(event),

@@ -6,7 +6,7 @@ mod list;
 mod server;
 
 pub(crate) use self::content::{Saver, contents, message, tool_result};
-pub(crate) use self::event::{change, event, log};
+pub(crate) use self::event::{change, event, log, task};
 pub(crate) use self::list::{prompt, resource, template, tool};
 pub(crate) use self::server::{introduction, state};
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::run::{Going, Scratch, TURMS, golden, turms};
+use crate::run::{Going, Scratch, golden, turms};
 
 fn json_of(args: &[&str]) -> Value {
     let out = turms(["--json"].iter().chain(args)).ok();
@@ -48,6 +48,43 @@ fn json_is_what_the_protocol_has() {
     let completion = json_of(&["complete", "demo", "journey", "country", "e"]);
     assert_eq!(completion["completion"]["values"], json!(["Egypt"]));
     assert_eq!(json_of(&["raw", "demo", "completion/complete", RAW])["completion"]["values"], json!(["Egypt"]));
+}
+
+#[test]
+fn a_call_goes_on_as_a_task() {
+    let demo = crate::run::Demo::listening("--http");
+    let begin =
+        |pause: &str| turms(["call", &demo.url, "report", "topic=Veii", pause, "--task"]).ok().trim().to_owned();
+    let id = begin("pause=1");
+    let out = turms(["tasks", &demo.url, &id, "--wait"]).ok();
+    assert_eq!(out, "A report about Veii, in 3 chapters.\n");
+    let out = turms(["tasks", &demo.url, &id]).ok();
+    assert!(out.starts_with(&format!("{id}  completed")), "{out}");
+    assert!(out.ends_with("\nA report about Veii, in 3 chapters.\n"), "{out}");
+    turms(["tasks", &demo.url]).run().fails(2, &["does not list tasks", "hint: name one by its id"]);
+
+    let id = begin("pause=60000");
+    let out = turms(["tasks", &demo.url, &id]).ok();
+    assert!(out.starts_with(&format!("{id}  working")), "{out}");
+    let out = turms(["tasks", &demo.url, &id, "--cancel"]).ok();
+    assert!(out.starts_with(&format!("{id}  cancelled")), "{out}");
+    turms(["tasks", &demo.url, "no-such-task"]).run().fails(5, &["no task \"no-such-task\""]);
+}
+
+#[test]
+fn tasks_of_a_session_are_listed_in_either_era() {
+    for protocol in ["modern", "legacy"] {
+        let lines = "call report topic=Rome pause=60000 --task\ntasks\n";
+        let out = turms(["shell", "demo", "--protocol", protocol]).stdin(lines).ok();
+        let (id, listed) = out.split_once('\n').unwrap();
+        assert!(listed.starts_with(&format!("{id}  working")), "{protocol}: {out}");
+    }
+}
+
+#[test]
+fn a_call_that_becomes_a_task_is_waited_for() {
+    let out = turms(["call", "demo", "report", "topic=Rome", "pause=1"]).ok();
+    assert_eq!(out, "A report about Rome, in 3 chapters.\n");
 }
 
 #[test]
@@ -138,8 +175,19 @@ fn values_are_completed_with_what_is_known() {
 fn the_log_of_an_older_revision_is_shown_as_it_comes() {
     let ran = turms(["log", "demo", "--protocol", "modern", "-n", "0"]).run();
     ran.fails(0, &["a server logs only about the request that it works on"]);
-    let ran = turms(["log", "debug", "-n", "0", "--protocol", "legacy", "--", TURMS, "demo", "--stdio"]).run();
-    assert_eq!(ran.status, Some(0), "{ran:?}");
+
+    let demo = crate::run::Demo::listening("--http");
+    for (json, expected) in [
+        (None, "log info: shopping was written"),
+        (Some("--json"), r#"{"level":"info","data":"shopping was written"}"#),
+    ] {
+        let args = ["log", &demo.url, "info", "-n", "1", "--protocol", "legacy"];
+        let mut listening = Going::start(turms(args.into_iter().chain(json)));
+        listening.told("listening");
+        turms(["call", &demo.url, "remember", "name=shopping", "text=milk"]).ok();
+        assert_eq!(listening.line(), expected);
+        assert_eq!(listening.end(), Some(0));
+    }
 }
 
 /// A server that somebody else changes: the demo over HTTP.

@@ -39,6 +39,12 @@ fn its_tools_are_called() {
 }
 
 #[test]
+fn its_task_is_waited_for() {
+    let out = everything(&["call", "simulate-research-query", "topic=tea"]).ok();
+    assert!(out.contains("tea"), "{out}");
+}
+
+#[test]
 fn its_picture_is_saved() {
     let scratch = Scratch::new("everything");
     let file = scratch.path("tiny.png");

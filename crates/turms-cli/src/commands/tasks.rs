@@ -1,0 +1,77 @@
+use serde_json::json;
+use turms::proto::Ability;
+use turms::types::{Task, ToolResult};
+
+use super::call;
+use crate::args::TasksArgs;
+use crate::exit::{Done, Failure};
+use crate::explain;
+use crate::session::Session;
+use crate::show;
+
+/// Lists the tasks, or looks after one.
+pub(crate) async fn run(session: &Session, args: &TasksArgs) -> Done {
+    let Some(id) = &args.id else { return list(session).await };
+    let handle = session.call(session.client.task(id.as_str())).await?;
+    let told = |error| explain::call(&error);
+    if args.wait {
+        let result = handle.wait().await.map_err(told)?;
+        return call::print(session, id, &result, None);
+    }
+    if args.cancel {
+        handle.cancel().await.map_err(told)?;
+        handle.refresh().await.map_err(told)?;
+    }
+    match handle.task() {
+        Some(task) => print(session, &task),
+        None => Ok(()),
+    }
+}
+
+/// A call that goes on as a task: its id is what there is to print.
+pub(super) fn begun(session: &Session, task: &Task) -> Done {
+    session.remember_task(&task.task_id);
+    session.printer.note(format!("the call goes on as a task; `tasks {} --wait` waits for it", task.task_id));
+    match session.printer.is_json() {
+        true => session.printer.json(task),
+        false => session.printer.line(task.task_id.as_str()),
+    }
+}
+
+/// All tasks where the server lists them, those of this session where it does not.
+async fn list(session: &Session) -> Done {
+    let lists = session.client.protocol_version().is_some_and(|version| version.has(Ability::CoreTasks));
+    let tasks = if lists { session.call(session.client.list_tasks()).await? } else { remembered(session).await? };
+    if session.printer.is_json() {
+        return session.printer.json(&json!({ "tasks": tasks }));
+    }
+    if tasks.is_empty() {
+        session.printer.note("there are no tasks");
+    }
+    tasks.iter().try_for_each(|task| session.printer.line(show::task(task)))
+}
+
+async fn remembered(session: &Session) -> Done<Vec<Task>> {
+    let known = session.remembered_tasks();
+    if known.is_empty() {
+        return Err(Failure::usage("in this revision a server does not list tasks")
+            .hint("name one by its id; `call --task` prints the id of the task that it begins"));
+    }
+    let mut tasks = Vec::new();
+    for id in known {
+        tasks.extend(session.call(session.client.task(id)).await?.task());
+    }
+    Ok(tasks)
+}
+
+/// How a task stands, and what came of it if that is known.
+fn print(session: &Session, task: &Task) -> Done {
+    if session.printer.is_json() {
+        return session.printer.json(task);
+    }
+    session.printer.line(show::task(task))?;
+    match task.result.as_ref().map(|result| result.decode::<ToolResult>()) {
+        Some(Ok(result)) => call::print(session, &task.task_id, &result, None),
+        _ => Ok(()),
+    }
+}
