@@ -1,6 +1,6 @@
 use turms::client::Status;
 use turms::proto::Ability;
-use turms::types::ServerCapabilities;
+use turms::types::{ServerCapabilities, TASKS_EXTENSION};
 
 use crate::session::Session;
 use crate::text::Text;
@@ -95,11 +95,11 @@ fn offers(capabilities: &ServerCapabilities) -> String {
     if capabilities.logging.is_some() {
         offers.push("logging".to_owned());
     }
-    offers.extend(
-        capabilities
-            .extensions
-            .iter()
-            .flat_map(|extensions| extensions.iter().map(|(name, _)| name.into_owned()).collect::<Vec<_>>()),
-    );
+    let extensions = capabilities.extensions.iter().flat_map(|extensions| extensions.iter());
+    let extensions: Vec<String> = extensions.map(|(name, _)| name.into_owned()).collect();
+    if capabilities.tasks.is_some() || extensions.iter().any(|name| name == TASKS_EXTENSION) {
+        offers.push("tasks".to_owned());
+    }
+    offers.extend(extensions.into_iter().filter(|name| name != TASKS_EXTENSION));
     if offers.is_empty() { "nothing that it tells of".to_owned() } else { offers.join(", ") }
 }

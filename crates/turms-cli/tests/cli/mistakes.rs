@@ -176,8 +176,5 @@ fn a_name_that_no_configuration_has() {
         .fails(2, &["there is no server \"file\"", "did you mean \"files\"?"]);
     turms(["tools", "sh"]).cwd(&scratch.0).run().fails(2, &["no server \"sh\"", "put it last: `-- sh`"]);
     turms(["tools", "x", "--config", "/nonexistent"]).run().fails(1, &["/nonexistent: cannot be read"]);
-    turms(["tools", "nothing-here"])
-        .cwd(&scratch.0)
-        .run()
-        .fails(2, &["hint: none was found; give a file with --config"]);
+    turms(["tools", "nothing-here"]).cwd(&scratch.0).run().fails(2, &["hint: none was found; the server comes first"]);
 }

@@ -21,6 +21,12 @@ fn works(target: &[&str], program: &[&str]) {
     assert!(run(&["prompts"], &[]).contains("journey(country, city)"));
     assert!(run(&["ping"], &[]).contains("answered in"));
     assert_eq!(run(&["call"], &["countdown", "steps=2", "pause=1"]), "counted 2 steps\n");
+    assert!(run(&["info"], &[]).contains("demo 0.1.0"));
+    assert!(run(&["raw"], &["tools/list"]).contains("\"name\": \"add\""));
+    assert_eq!(run(&["listen"], &["-n", "0"]), "");
+    let shell: Vec<&str> = ["shell"].iter().chain(target).chain(program).copied().collect();
+    let lines = "subscribe note://shopping\ncall remember name=shopping text=milk\nread note://shopping\n";
+    assert_eq!(turms(shell).stdin(lines).ok(), "written to note://shopping\nmilk\n");
 }
 
 #[test]
