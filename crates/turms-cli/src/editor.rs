@@ -1,14 +1,16 @@
 //! Lines that a person types, edited on a thread of their own.
 
-use std::sync::mpsc;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 
 use rustyline::config::Behavior;
 use rustyline::error::ReadlineError;
-use rustyline::history::History as _;
 use rustyline::{CompletionType, Config};
 use tokio::sync::oneshot;
 
 use crate::exit::{Done, Exit, Failure};
+use crate::text::shown_line;
 
 /// What became of a line.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,6 +26,8 @@ pub(crate) enum Line {
 #[derive(Debug, Clone)]
 pub(crate) struct Editor {
     requests: mpsc::Sender<Request>,
+    /// Whether a line is being typed, and the terminal therefore not as it was found.
+    busy: Arc<AtomicBool>,
 }
 
 struct Request {
@@ -35,6 +39,8 @@ struct Request {
 /// What a line is for, which decides what Tab offers and whether it is remembered.
 #[derive(Debug)]
 pub(crate) enum Purpose {
+    /// None: whoever asks only waits for their turn.
+    Nothing,
     /// A command of the shell.
     Command,
     /// The answer to a question, with what could be answered.
@@ -47,11 +53,8 @@ pub(crate) type Offer = Box<dyn Fn(&str, usize) -> (usize, Vec<String>) + Send>;
 type Inner = rustyline::Editor<Helper, rustyline::history::FileHistory>;
 
 impl Editor {
-    /// Opens the terminal. `print` gets a function that prints without breaking the line that is being typed.
-    pub(crate) fn open(
-        offer: Offer,
-        history: Option<std::path::PathBuf>,
-    ) -> Done<(Self, impl Fn(String) + Send + Sync + use<>)> {
+    /// Opens the terminal. With it comes a function that prints without breaking the line that is being typed.
+    pub(crate) fn open(offer: Offer, history: Option<PathBuf>) -> Done<(Self, impl Fn(String) + Send + Sync + use<>)> {
         let config = Config::builder()
             .completion_type(CompletionType::List)
             .behavior(Behavior::PreferTerm)
@@ -68,11 +71,22 @@ impl Editor {
         }
         let print = printer(&mut inner)?;
         let (requests, asked) = mpsc::channel();
+        let busy: Arc<AtomicBool> = Arc::default();
+        let editor = Self { requests, busy: busy.clone() };
         std::thread::Builder::new()
             .name("line-editor".to_owned())
-            .spawn(move || serve(inner, &asked, history.as_deref()))
+            .spawn(move || serve(inner, &asked, &busy, history.as_deref()))
             .map_err(|error| Failure::of(Exit::Failure, &error))?;
-        Ok((Self { requests }, print))
+        Ok((editor, print))
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed)
+    }
+
+    /// Waits until no line is being typed any more.
+    pub(crate) async fn settled(&self) {
+        self.line("", Purpose::Nothing).await;
     }
 
     /// Asks for a line.
@@ -112,20 +126,26 @@ fn printer(inner: &mut Inner) -> Done<impl Fn(String) + Send + Sync + use<>> {
     })
 }
 
-fn serve(mut inner: Inner, asked: &mpsc::Receiver<Request>, history: Option<&std::path::Path>) {
+fn serve(mut inner: Inner, asked: &mpsc::Receiver<Request>, busy: &AtomicBool, history: Option<&Path>) {
     for Request { prompt, purpose, reply } in asked {
         let is_command = matches!(purpose, Purpose::Command);
         if let Some(helper) = inner.helper_mut() {
             helper.answers = match purpose {
+                Purpose::Nothing => {
+                    let _ = reply.send(Line::End);
+                    continue;
+                }
                 Purpose::Command => None,
                 Purpose::Answer(answers) => Some(answers),
             };
         }
+        busy.store(true, Ordering::Relaxed);
         let line = match inner.readline(prompt.as_str()) {
             Ok(line) => Line::Typed(line),
             Err(ReadlineError::Interrupted) => Line::Interrupted,
             Err(_) => Line::End,
         };
+        busy.store(false, Ordering::Relaxed);
         if let Line::Typed(text) = &line
             && is_command
             && !text.trim().is_empty()
@@ -137,7 +157,6 @@ fn serve(mut inner: Inner, asked: &mpsc::Receiver<Request>, history: Option<&std
         }
         let _ = reply.send(line);
     }
-    let _ = inner.history().len();
 }
 
 struct Helper {
@@ -155,10 +174,13 @@ impl rustyline::completion::Completer for Helper {
         _: &rustyline::Context<'_>,
     ) -> rustyline::Result<(usize, Vec<String>)> {
         let typed = line.get(..position).unwrap_or(line);
-        Ok(match &self.answers {
+        let (start, mut offers) = match &self.answers {
             None => (self.offer)(line, position),
             Some(answers) => (0, answers.iter().filter(|answer| answer.starts_with(typed)).cloned().collect()),
-        })
+        };
+        // They come from a server and go to a terminal.
+        offers.retain(|offer| *offer == shown_line(offer));
+        Ok((start, offers))
     }
 }
 

@@ -70,6 +70,7 @@ async fn once(server: &ServerArgs, verb: &Verb, printer: &Printer) -> Done {
         _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Interrupted, "interrupted")),
         done = commands::run(&session, verb) => done,
     };
+    session.settled().await;
     session.warn_of_noise();
     session.client.close().await;
     // Whoever listens until they have heard enough ends it so.

@@ -99,13 +99,20 @@ impl Session {
         self.call(operation.on_progress(move |report| progress.show(report))).await
     }
 
+    /// Waits until the terminal is free.
+    pub(crate) async fn settled(&self) {
+        if let Some(person) = &self.person {
+            person.settled().await;
+        }
+    }
+
     /// Warns of a server that writes something else between its messages, which other clients may not forgive.
     pub(crate) fn warn_of_noise(&self) {
         let lines = self.client.stats().parse_errors;
         if lines > 0 {
             let lines = show::count(usize::try_from(lines).unwrap_or(usize::MAX), "line", "lines");
             self.printer.warn(format!(
-                "the server wrote {lines} that no client understands; over stdio, what is for people belongs on standard error"
+                "the server wrote {lines} that no client understands; what is for people belongs on standard error"
             ));
         }
     }

@@ -81,8 +81,8 @@ pub(crate) struct ServerOptions {
     pub(crate) root: Vec<String>,
     /// A file with answers to what the server asks: forms, pages, the model
     ///
-    /// It is written as a JSON object: {"form": {"name": "Ann"}, "url": "accept", "sampling": "Paris"}. Each may be a list of
-    /// answers, which are given one after another, and "decline" or "cancel" says no to a form or a page.
+    /// It is written as a JSON object: {"form": {"name": "Ann"}, "url": "accept", "sampling": "Paris"}. Each may be a list
+    /// of answers, which are given one after another, and "decline" or "cancel" says no to a form or a page.
     #[arg(long, value_name = "FILE")]
     pub(crate) answers: Option<PathBuf>,
 }

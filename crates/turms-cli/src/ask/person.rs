@@ -47,6 +47,17 @@ impl Person {
         }
     }
 
+    /// Waits until a question is dealt with that nobody wants answered any more: the terminal is only as it was found when
+    /// its line has ended.
+    pub(crate) async fn settled(&self) {
+        if let Some(Some(editor)) = self.0.editor.get()
+            && editor.is_busy()
+        {
+            self.tell(Text::from("the server does not wait for this answer any more; press Enter"));
+            editor.settled().await;
+        }
+    }
+
     pub(crate) fn tell(&self, text: Text) {
         self.0.printer.note(text);
     }

@@ -11,7 +11,6 @@ use turms::types::Reference;
 use super::command;
 use super::words::{self, Typed};
 use crate::schema;
-use crate::text::shown_line;
 
 /// How long a person waits for Tab.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -37,9 +36,7 @@ impl Completer {
             tokio::time::timeout(PATIENCE, self.words(&typed)).await.unwrap_or_default()
         });
         let begun = |offer: &String| offer.starts_with(&typed.word);
-        // They come from a server and go to a terminal.
-        let harmless = |offer: &String| *offer == shown_line(offer);
-        let mut offers: Vec<String> = offers.into_iter().filter(begun).filter(harmless).collect();
+        let mut offers: Vec<String> = offers.into_iter().filter(begun).collect();
         offers.sort_unstable();
         offers.dedup();
         let mut offers: Vec<String> = offers.iter().map(|offer| words::quoted(offer)).collect();

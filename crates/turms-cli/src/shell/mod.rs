@@ -186,12 +186,14 @@ impl Shell {
     async fn line(&mut self, line: &str) -> Done<Next> {
         let Some(command) = ShellCommand::parse(line)? else { return Ok(Next::Line) };
         self.history.push(line.trim().to_owned());
-        tokio::select! {
+        let next = tokio::select! {
             biased;
             // Dropping the command gives its call up, and tells the server so.
             _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Interrupted, "cancelled")),
             next = self.run(command) => next,
-        }
+        };
+        self.session.settled().await;
+        next
     }
 
     async fn run(&self, command: ShellCommand) -> Done<Next> {

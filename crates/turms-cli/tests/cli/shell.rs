@@ -16,13 +16,46 @@ fn without_a_command_it_shows_what_it_is() {
 
 #[test]
 fn lines_are_done_one_after_another() {
-    let lines = "# a remark\n\ncall add a=1 b=2\ncall add {\"a\": 2, \"b\": 3}\nread note://travel\nprompt journey country=Italy city=Rome\nhistory\nexit\ncall add a=9 b=9\n";
+    let lines = [
+        "# a remark",
+        "",
+        "call add a=1 b=2",
+        "call add {\"a\": 2, \"b\": 3}",
+        "read note://travel",
+        "prompt journey country=Italy city=Rome",
+        "history",
+        "exit",
+        "call add a=9 b=9",
+    ]
+    .join("\n");
     golden("script.txt", &turms([] as [&str; 0]).stdin(lines).ok());
 }
 
 #[test]
 fn every_command_has_both_its_names() {
-    let lines = "list_tools\ncall_tool add a=1 b=2\nlist_prompts\nget_prompt review text=x\nlist_resources\nread_resource note://travel\ntemplates\ncomplete journey country e\nping\ninfo\nshow_state\nroots add /srv\nroots\nroots remove /srv\nlog debug\nhelp\nhelp call\nraw completion/complete {\"ref\":{\"type\":\"ref/prompt\",\"name\":\"journey\"},\"argument\":{\"name\":\"country\",\"value\":\"e\"}}\nclear\nquit\n";
+    let lines = [
+        "list_tools",
+        "call_tool add a=1 b=2",
+        "list_prompts",
+        "get_prompt review text=x",
+        "list_resources",
+        "read_resource note://travel",
+        "templates",
+        "complete journey country e",
+        "ping",
+        "info",
+        "show_state",
+        "roots add /srv",
+        "roots",
+        "roots remove /srv",
+        "log debug",
+        "help",
+        "help call",
+        "raw completion/complete {\"ref\":{\"type\":\"ref/prompt\",\"name\":\"journey\"},\"argument\":{\"name\":\"country\",\"value\":\"e\"}}",
+        "clear",
+        "quit",
+    ]
+    .join("\n");
     let out = turms(["shell", "demo"]).stdin(lines).ok();
     for part in [
         "add(a: number",
@@ -54,7 +87,15 @@ fn a_line_that_fails_does_not_stop_the_others_but_is_how_it_ends() {
 
 #[test]
 fn changes_are_told_as_they_come() {
-    let lines = "subscribe note://shopping\ncall remember name=shopping text=milk\nread note://shopping\nping\nunsubscribe note://shopping\ncall countdown steps=3 pause=30\n";
+    let lines = [
+        "subscribe note://shopping",
+        "call remember name=shopping text=milk",
+        "read note://shopping",
+        "ping",
+        "unsubscribe note://shopping",
+        "call countdown steps=3 pause=30",
+    ]
+    .join("\n");
     let ran = turms(["shell", "demo"]).stdin(lines).run();
     assert_eq!(ran.status, Some(0), "{ran:?}");
     assert!(ran.stdout.contains("\nmilk\n"), "{}", ran.stdout);
@@ -214,5 +255,16 @@ fn one_command_asks_at_the_terminal_too() {
     shell.exp_string("b (number) what to divide it by: ").unwrap();
     shell.send_line("2").unwrap();
     shell.exp_string("\n42\r\n").unwrap();
+    shell.exp_eof().unwrap();
+}
+
+#[test]
+fn a_question_that_nobody_waits_for_any_more_leaves_the_terminal_as_it_was() {
+    let home = Scratch::new("void");
+    let mut shell = typing(&["call", "demo", "sign_up", "--protocol", "legacy", "--timeout", "1"], &home);
+    shell.exp_string("name (string) your name: ").unwrap();
+    shell.exp_string("press Enter").unwrap();
+    shell.send_line("").unwrap();
+    shell.exp_string("no answer within").unwrap();
     shell.exp_eof().unwrap();
 }
