@@ -87,7 +87,10 @@ fn usage(error: &clap::Error) -> ExitCode {
         // What was typed is repeated there, and may hold what would steer the terminal.
         let text = error.render().to_string();
         let message = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
-        return end(&printer, Err(Failure::usage(message)));
+        let only_a_server = error.kind() == clap::error::ErrorKind::InvalidSubcommand && message.contains("://");
+        let hint =
+            only_a_server.then_some("a command comes before the server, such as `turms info URL` or `turms shell URL`");
+        return end(&printer, Err(Failure::usage(message).hint_if(hint)));
     }
     match error.print() {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {

@@ -17,8 +17,14 @@ use crate::progress::Progress;
 use crate::show;
 use crate::target::Target;
 
-/// How long to wait where nobody can press Ctrl-C.
+/// How long to wait for an answer where nobody can press Ctrl-C.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long to wait for a server to be ready.
+const START: Duration = Duration::from_secs(30);
+
+/// How long a server may take before a person wonders.
+const WONDER: Duration = Duration::from_secs(4);
 
 /// A connected server.
 #[derive(Debug)]
@@ -49,12 +55,11 @@ impl Session {
         let target = Target::resolve(args)?;
         let options = &args.options;
         let answers = ask::answers(options.answers.as_deref(), person.as_ref())?.roots(ask::roots(&options.root)?);
-        let patience = options.timeout.unwrap_or(PATIENCE);
         let log = printer.clone();
         let mut builder = Client::builder("turms", env!("CARGO_PKG_VERSION"))
             .versions(options.protocol.0)
-            .handshake_timeout(patience)
-            .timeout(patience)
+            .handshake_timeout(options.timeout.unwrap_or(START))
+            .timeout(options.timeout.unwrap_or(PATIENCE))
             .answers(answers)
             .tasks()
             .without_log_tracing()
@@ -69,7 +74,7 @@ impl Session {
             builder = builder.supervise(Supervision::new());
         }
         let connector = target.connector(printer)?;
-        let connected = builder.connect_to(connector).await;
+        let connected = wondering(printer, &target, builder.connect_to(connector)).await;
         let client = connected.map_err(|error| explain::connect(&target, &error))?;
         // A person who is being asked takes their time, and can press Ctrl-C.
         let timeout = options.timeout.or_else(|| person.is_none().then_some(PATIENCE));
@@ -133,6 +138,18 @@ impl Session {
     /// What is at the other end, without secrets.
     pub(crate) fn target(&self) -> &str {
         &self.target
+    }
+}
+
+/// Tells a person who may wonder that the server has not answered yet.
+async fn wondering<T>(printer: &Printer, target: &Target, connect: impl Future<Output = T>) -> T {
+    let mut connect = std::pin::pin!(connect);
+    match tokio::time::timeout(WONDER, &mut connect).await {
+        Ok(connected) => connected,
+        Err(_) => {
+            printer.note(format!("{target} has not answered yet; Ctrl-C gives up"));
+            connect.await
+        }
     }
 }
 

@@ -150,6 +150,20 @@ fn a_revision_that_the_server_does_not_speak() {
 }
 
 #[test]
+fn a_command_is_forgotten() {
+    turms(["http://127.0.0.1:1/mcp"])
+        .run()
+        .fails(2, &["hint: a command comes before the server, such as `turms info URL`"]);
+    turms(["call", "add", "a=1"]).run().fails(2, &["there is no server \"add\""]);
+}
+
+#[test]
+fn a_program_that_is_no_server() {
+    // It says everything back that it is told.
+    turms(["tools", "--timeout", "0.5", "--", "cat"]).run().fails(7, &["the program \"cat\"", "hint: is it a server"]);
+}
+
+#[test]
 fn an_address_of_the_wrong_kind() {
     turms(["tools", "ftp://example.com"]).run().fails(2, &["ftp://", "hint: addresses of servers begin with"]);
     turms(["tools", "ws://127.0.0.1:1", "--transport", "sse"]).run().fails(2, &["--transport is about http://"]);
