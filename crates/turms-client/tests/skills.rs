@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use turms_client::{CallError, CallErrorKind, Client, ClientBuilder, Delivery, VersionMemory};
 use turms_core::skill::digest;
 use turms_http::{HttpConnector, Listener, ServeHttp as _};
-use turms_proto::types::{ResourceContents, SKILLS_EXTENSION};
+use turms_proto::types::{ResourceContents, SKILLS_EXTENSION, SkillResources};
 use turms_proto::{ErrorCode, Object, ProtocolVersion};
 use turms_server::{ExtensionScope, Resource, Server, ServerExtension, Skill, Skills, Uri};
 
@@ -162,8 +162,8 @@ async fn what_is_not_listed_is_not_read() {
         assert_eq!(error.delivery(), Delivery::NotSent);
     }
     let mut dynamic = skill.clone();
-    dynamic.resources = None;
-    for uri in ["skill://pdf/../other", "skill://other/x", "skill://pdfs/x"] {
+    dynamic.resources = Some(SkillResources::Dynamic);
+    for uri in ["skill://pdf/../other", "skill://pdf/%2e%2e/other", "skill://other/x", "skill://pdfs/x"] {
         assert!(played.client.read_skill_file(&dynamic, uri).await.is_err(), "{uri}");
     }
     assert!(played.read.lock().unwrap().is_empty());

@@ -106,9 +106,7 @@ impl Skill {
     #[must_use]
     pub fn contains(&self, uri: &str) -> bool {
         let path = self.directory().and_then(|directory| uri.strip_prefix(directory)?.strip_prefix('/'));
-        path.is_some_and(|path| {
-            path.split('/').all(|part| !matches!(part, "" | "." | "..")) && !path.contains(['?', '#'])
-        })
+        path.is_some_and(|path| path.split('/').all(is_plain_part))
     }
 
     /// Sees whether the entry is one that the specification allows.
@@ -174,6 +172,13 @@ pub fn is_skill_name(name: &str) -> bool {
         && name
             .split('-')
             .all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()))
+}
+
+/// Whether a part of a path is the name of something in a directory, and is so to those who decode it first.
+fn is_plain_part(part: &str) -> bool {
+    let plain = part.to_ascii_lowercase().replace("%2e", ".");
+    let leads_on = ["?", "#", "\\", "\0", "%2f", "%5c", "%00"].into_iter().any(|sign| plain.contains(sign));
+    !leads_on && !matches!(&*plain, "" | "." | "..")
 }
 
 fn is_digest(digest: &str) -> bool {
@@ -373,6 +378,31 @@ mod tests {
         let mut misnamed = entry(r#""dynamic""#);
         misnamed.uri = "skill://a/word/SKILL.md".to_owned();
         assert!(misnamed.check().unwrap_err().to_string().contains("/pdf/SKILL.md"));
+    }
+
+    #[test]
+    fn a_uri_does_not_lead_out_of_a_skill_however_it_is_written() {
+        let skill = entry(r#""dynamic""#);
+        for within in ["skill://a/pdf/SKILL.md", "skill://a/pdf/x/a%20b.md", "skill://a/pdf/..x", "skill://a/pdf/50%"] {
+            assert!(skill.contains(within), "{within}");
+        }
+        for without in [
+            "skill://a/pdf",
+            "skill://a/pdf/",
+            "skill://a/pdfs/x",
+            "skill://a/pdf/./x",
+            "skill://a/pdf/../x",
+            "skill://a/pdf/%2e%2e/x",
+            "skill://a/pdf/%2E./x",
+            "skill://a/pdf/x%2f..%2F../x",
+            "skill://a/pdf/..%5cx",
+            "skill://a/pdf/..\\x",
+            "skill://a/pdf/x%00",
+            "skill://a/pdf/x?y",
+            "skill://a/pdf/x#y",
+        ] {
+            assert!(!skill.contains(without), "{without}");
+        }
     }
 
     #[test]
