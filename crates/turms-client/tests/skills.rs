@@ -146,7 +146,7 @@ async fn a_header_that_is_not_as_listed_is_not_handed_out() {
         other.frontmatter = Object::encode(&change).unwrap();
         let error = played.client.read_skill(&other).await.unwrap_err();
         assert_eq!(problem(&error), format!("{member:?} of its header is not as listed"));
-        other.resources = None;
+        other.resources = Some(SkillResources::Dynamic);
         let error = played.client.read_skill(&other).await.unwrap_err();
         assert_eq!(problem(&error), format!("{member:?} of its header is not as listed"), "dynamic");
     }

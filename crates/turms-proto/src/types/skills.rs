@@ -87,7 +87,7 @@ impl Skill {
         self.uri.strip_suffix(SKILL_FILE)?.strip_suffix('/')
     }
 
-    /// All of its files; `None` if they are made when they are read.
+    /// All of its files; `None` if they are made when they are read, or nothing is said of them.
     #[must_use]
     pub fn files(&self) -> Option<&[SkillFile]> {
         match self.resources.as_ref()? {
@@ -99,7 +99,7 @@ impl Skill {
     /// Whether its files are made when they are read. What is read of such a skill cannot be held against anything.
     #[must_use]
     pub fn is_dynamic(&self) -> bool {
-        self.files().is_none()
+        matches!(self.resources, Some(SkillResources::Dynamic))
     }
 
     /// Whether a URI is that of a file within the skill's directory.
@@ -126,7 +126,11 @@ impl Skill {
         if directory.rsplit('/').next() != Some(&*name) {
             return problem(format!("its URI does not end in /{name}/{SKILL_FILE}"));
         }
-        let Some(files) = self.files() else { return Ok(()) };
+        let files = match &self.resources {
+            Some(SkillResources::Files(files)) => files,
+            Some(SkillResources::Dynamic) => return Ok(()),
+            None => return problem("it does not say which files it has".to_owned()),
+        };
         if files.len() > Self::MAX_FILES {
             return problem(format!("it has {} files; {} are allowed", files.len(), Self::MAX_FILES));
         }
@@ -375,6 +379,9 @@ mod tests {
             let error = entry(&resources).check().unwrap_err().to_string();
             assert!(error.contains(problem), "{resources}: {error}");
         }
+        let unsaid = entry("null");
+        assert!(!unsaid.is_dynamic());
+        assert!(unsaid.check().unwrap_err().to_string().contains("it does not say which files it has"));
         let mut misnamed = entry(r#""dynamic""#);
         misnamed.uri = "skill://a/word/SKILL.md".to_owned();
         assert!(misnamed.check().unwrap_err().to_string().contains("/pdf/SKILL.md"));
