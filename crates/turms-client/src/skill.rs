@@ -138,7 +138,14 @@ fn only_contents(mut result: ReadResourceResult, uri: &str) -> Result<ResourceCo
 }
 
 fn verify(skill: &Skill, uri: &str, contents: &ResourceContents) -> Result<(), String> {
+    // One of two would be handed out without having been looked at.
+    if contents.text.is_some() == contents.blob.is_some() {
+        return Err("a file has either text or a blob".to_owned());
+    }
     let bytes = contents.bytes().map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > Skill::MAX_SIZE {
+        return Err(format!("it has {} bytes; a skill may have {}", bytes.len(), Skill::MAX_SIZE));
+    }
     if let Some(file) = skill.files().and_then(|files| files.iter().find(|file| file.uri == uri)) {
         if u64::try_from(file.size).ok() != Some(bytes.len() as u64) {
             return Err(format!("it has {} bytes, and {} are listed", bytes.len(), file.size));
