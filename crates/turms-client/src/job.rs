@@ -57,6 +57,10 @@ pub(crate) trait Engine: Send + Sync + 'static {
     fn overhear(&self) -> Events {
         self.events()
     }
+    /// Whether all calls come to the same server, or to one as good as it.
+    fn is_one_server(&self) -> bool {
+        true
+    }
     fn status(&self) -> Status;
     fn opened(&self) -> Option<Arc<Opened>>;
     fn stats(&self) -> Stats;

@@ -16,7 +16,8 @@ use crate::job::{Affinity, CallOptions, Job};
 use crate::operation::Operation;
 use crate::page::{self, Items, MOST_PAGES};
 
-/// Skills. Ask a server for them if it [declares](Client::server_extension) `io.modelcontextprotocol/skills`.
+/// Skills. Ask a server for them if it [declares](Client::server_extension) `io.modelcontextprotocol/skills`; of many servers
+/// behind one face, ask the client of each ([`Fleet::get`](crate::Fleet::get)).
 ///
 /// A skill is known by its server and its URI: two servers may have skills of the same URI, and one server several of the same
 /// name. Nothing is read ahead: listing skills reads none of their files. What a skill says is the word of its server and no
@@ -94,6 +95,14 @@ impl Client {
     }
 }
 
+/// A URI says nothing of whose skill it is, so a client that stands for many servers cannot tell whom to ask.
+fn of_one_server(client: &Client, method: &str, uri: &str) -> Result<(), CallError> {
+    match client.engine().is_one_server() {
+        true => Ok(()),
+        false => Err(CallError::not_sent(format!("{method} {uri:?}"), CallErrorKind::NeedsOneServer)),
+    }
+}
+
 fn unverified(uri: &str, problem: impl Into<String>) -> CallError {
     let subject = format!("{} {uri:?}", ReadResource::NAME);
     CallError::answered(subject, CallErrorKind::Unverified(problem.into()))
@@ -109,6 +118,7 @@ async fn read_file(
         let subject = format!("{} {uri:?}", ReadResource::NAME);
         CallError::not_sent(subject, CallErrorKind::Unverified(problem))
     };
+    of_one_server(&client, ReadResource::NAME, &uri)?;
     skill.check().map_err(|problem| unasked(format!("the entry of the skill is not valid: {problem}")))?;
     if !is_listed(&skill, &uri) {
         return Err(unasked(format!("it is not a file of the skill {:?}", skill.uri)));
@@ -178,6 +188,7 @@ fn differing(one: &Value, other: &Value) -> Option<String> {
 
 async fn read_directory(client: Client, uri: String, options: CallOptions) -> Result<Vec<Resource>, CallError> {
     let endless = |pages| CallError::answered(ReadDirectory::NAME, CallErrorKind::EndlessList(pages));
+    of_one_server(&client, ReadDirectory::NAME, &uri)?;
     let settings = client.server_extension(SKILLS_EXTENSION);
     let declared =
         settings.and_then(|settings| settings.get("directoryRead")).is_some_and(|value| value.as_str() == "true");

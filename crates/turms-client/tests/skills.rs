@@ -5,8 +5,9 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use turms_client::{CallError, CallErrorKind, Client, ClientBuilder, Delivery, VersionMemory};
+use turms_client::{CallError, CallErrorKind, Client, ClientBuilder, Delivery, Fleet, VersionMemory};
 use turms_core::skill::digest;
+use turms_core::transport::LocalConnector;
 use turms_http::{HttpConnector, Listener, ServeHttp as _};
 use turms_proto::types::{ResourceContents, SKILLS_EXTENSION, SkillResources};
 use turms_proto::{ErrorCode, Object, ProtocolVersion};
@@ -218,4 +219,98 @@ async fn directories_are_read_only_where_that_is_declared() {
     let error = played.client.read_directory("skill://pdf").await.unwrap_err();
     assert!(matches!(error.kind(), CallErrorKind::NoDirectories), "{error}");
     assert_eq!(error.delivery(), Delivery::NotSent);
+}
+
+#[tokio::test]
+async fn an_entry_that_does_not_say_which_files_it_has_is_not_used() {
+    let mut unsaid = entry();
+    unsaid.as_object_mut().unwrap().remove("resources");
+    let played = play(unsaid, honest).await;
+    let skill = played.client.list_skills().await.unwrap().remove(0);
+    let error = played.client.read_skill(&skill).await.unwrap_err();
+    assert!(problem(&error).contains("it does not say which files it has"), "{error}");
+    assert!(played.read.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn nothing_is_handed_out_beside_what_was_verified() {
+    for text in [Some("aaa"), None] {
+        let played = play(entry(), move |uri| {
+            let mut contents = ResourceContents::of_bytes(uri, b"evil");
+            contents.text = text.map(str::to_owned);
+            contents.blob = contents.blob.filter(|_| text.is_some());
+            vec![contents]
+        })
+        .await;
+        let skill = played.client.list_skills().await.unwrap().remove(0);
+        let error = played.client.read_skill_file(&skill, "skill://pdf/a.md").await.unwrap_err();
+        assert_eq!(problem(&error), "a file has either text or a blob");
+    }
+}
+
+#[tokio::test]
+async fn a_blob_is_verified_by_its_bytes() {
+    for (blob, expected) in [
+        ("YWFh", None),
+        ("YWFi", Some("its digest is sha256:")),
+        ("YWE=", Some("it has 2 bytes, and 3 are listed")),
+        ("YWF", Some("not base64")),
+        ("YWFh\n", Some("not base64")),
+    ] {
+        let played = play(entry(), move |uri| {
+            let mut contents = ResourceContents::of_bytes(uri, b"");
+            contents.blob = Some(blob.to_owned());
+            vec![contents]
+        })
+        .await;
+        let skill = played.client.list_skills().await.unwrap().remove(0);
+        match (played.client.read_skill_file(&skill, "skill://pdf/a.md").await, expected) {
+            (Ok(contents), None) => assert_eq!(contents.bytes().unwrap(), b"aaa"),
+            (Err(error), Some(expected)) => assert!(problem(&error).contains(expected), "{error}"),
+            (other, _) => panic!("{blob:?}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_made_when_it_is_read_may_not_be_larger_than_a_skill() {
+    let mut dynamic = entry();
+    dynamic["resources"] = json!("dynamic");
+    let played = play(dynamic, |uri| {
+        let size = if uri.ends_with("large") { 16 * 1024 * 1024 + 1 } else { 16 * 1024 * 1024 };
+        vec![ResourceContents::of_text(uri, "x".repeat(size))]
+    })
+    .await;
+    let skill = played.client.list_skills().await.unwrap().remove(0);
+    assert!(played.client.read_skill_file(&skill, "skill://pdf/most").await.is_ok());
+    let error = played.client.read_skill_file(&skill, "skill://pdf/large").await.unwrap_err();
+    assert_eq!(problem(&error), "it has 16777217 bytes; a skill may have 16777216");
+}
+
+/// Two servers may have skills of the same URI, and only the server that a skill comes from may be asked for its files.
+#[tokio::test]
+async fn of_many_servers_a_skill_is_read_at_its_own() {
+    let server = |text: &str| {
+        let skill = Skill::new("pdf", "About PDFs").instructions(text);
+        LocalConnector::new(Server::new("skills", "1").extension(Skills::new().skill(skill)).build().unwrap())
+    };
+    let fleet = Fleet::builder(builder()).server("one", server("one")).server("other", server("other")).connect().await;
+    for name in ["one", "other"] {
+        let client = fleet.get(name).unwrap();
+        let skill = client.list_skills().await.unwrap().remove(0);
+        assert!(client.read_skill(&skill).await.unwrap().text.unwrap().ends_with(name));
+
+        let whole = fleet.client();
+        assert!(whole.server_extension(SKILLS_EXTENSION).is_none());
+        let refused = [
+            whole.list_skills().await.unwrap_err(),
+            whole.get_skill(MANIFEST).await.unwrap_err(),
+            whole.read_skill(&skill).await.unwrap_err(),
+            whole.read_directory("skill://pdf").await.unwrap_err(),
+        ];
+        for error in refused {
+            assert!(matches!(error.kind(), CallErrorKind::NeedsOneServer), "{error}");
+            assert_eq!(error.delivery(), Delivery::NotSent);
+        }
+    }
 }

@@ -1,7 +1,9 @@
 //! What many servers are as one.
 
 use turms_proto::session::{Dialect, Opened, Stats};
-use turms_proto::types::{DiscoverResult, ListCapability, ResourcesCapability, ServerCapabilities, TASKS_EXTENSION};
+use turms_proto::types::{
+    DiscoverResult, ListCapability, ResourcesCapability, SKILLS_EXTENSION, ServerCapabilities, TASKS_EXTENSION,
+};
 use turms_proto::{Object, ProtocolVersion};
 
 use super::many::Many;
@@ -32,12 +34,14 @@ impl Many {
     }
 }
 
-/// Adds what another server can do. Tasks are left out: their methods belong to one server each, and nothing in them says
-/// to which.
+/// Adds what another server can do. Tasks and skills are left out: their methods belong to one server each, and nothing in
+/// them says to which.
 fn unite(all: &mut ServerCapabilities, one: &ServerCapabilities) {
     unite_objects(&mut all.experimental, one.experimental.as_ref());
     unite_objects(&mut all.extensions, one.extensions.as_ref());
-    all.extensions.iter_mut().for_each(|extensions| drop(extensions.remove(TASKS_EXTENSION)));
+    if let Some(extensions) = &mut all.extensions {
+        extensions.retain(|id| ![TASKS_EXTENSION, SKILLS_EXTENSION].contains(&id));
+    }
     unite_objects(&mut all.logging, one.logging.as_ref());
     unite_objects(&mut all.completions, one.completions.as_ref());
     unite_lists(&mut all.tools, one.tools.as_ref());

@@ -321,6 +321,10 @@ impl Engine for Many {
         Events::merged(Nameless(lock(&self.roster).events()))
     }
 
+    fn is_one_server(&self) -> bool {
+        false
+    }
+
     /// As well as the server that stands best.
     fn status(&self) -> Status {
         let roster = lock(&self.roster);
