@@ -15,6 +15,7 @@ use crate::front::SharedService;
 use crate::handle::ServerHandle;
 use crate::prompt::IntoPrompt;
 use crate::resource::IntoResource;
+use crate::router;
 use crate::server::{Item, Server};
 use crate::session::Session;
 use crate::tool::IntoTool;
@@ -204,6 +205,9 @@ impl ExtensionScope {
         if self.server.settings.methods.contains_key(&name) {
             return self.fault(format_args!("the method {name:?} is there already"));
         }
+        if router::is_own(&name) {
+            return self.fault(usurped(&name));
+        }
         self.server = self.server.method(name, handler);
         self
     }
@@ -296,6 +300,11 @@ impl fmt::Debug for ExtensionScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ExtensionScope").field("id", &self.id).finish_non_exhaustive()
     }
+}
+
+/// What is wrong with a method that would never be asked for.
+pub(crate) fn usurped(method: &str) -> String {
+    format!("the method {method:?} is the protocol's, and the server answers it itself")
 }
 
 /// The result of a method that the protocol does not have, with what every result of the revision says of itself: its kind,

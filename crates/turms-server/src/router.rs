@@ -118,6 +118,24 @@ impl Service for Router {
     }
 }
 
+/// Whether a method is one that every server answers, so that no other answer to it would ever be asked for.
+pub(crate) fn is_own(method: &str) -> bool {
+    let own = [
+        CallTool::NAME,
+        ReadResource::NAME,
+        GetPrompt::NAME,
+        Complete::NAME,
+        Listen::NAME,
+        Initialize::NAME,
+        Discover::NAME,
+        Ping::NAME,
+        SetLevel::NAME,
+        Subscribe::NAME,
+        Unsubscribe::NAME,
+    ];
+    own.contains(&method) || ListKind::of_method(method).is_some()
+}
+
 impl Service for Bare {
     fn call(&self, request: Request, cx: turms_core::Context) -> CallFuture {
         let session = cx.session();

@@ -19,11 +19,12 @@ use turms_proto::{ErrorObject, Object, ProtocolVersion, RawJson};
 
 use crate::catalog::{Catalog, ListStyle};
 use crate::context::Context;
+use crate::extension;
 use crate::front::{Layers, SharedService};
 use crate::handle::ServerHandle;
 use crate::prompt::{IntoPrompt, Prompt};
 use crate::resource::{IntoResource, Resource};
-use crate::router::{ConnectedRouter, Router};
+use crate::router::{self, ConnectedRouter, Router};
 use crate::seal::{SealKey, Sealer};
 use crate::session::Session;
 use crate::task::{Keeper, Tasks};
@@ -295,7 +296,7 @@ impl Server {
         self
     }
 
-    /// A method of your own.
+    /// A method of your own. One that the server answers itself keeps it from being built.
     pub fn method<P, R, F, Fut>(mut self, name: impl Into<String>, handler: F) -> Self
     where
         P: DeserializeOwned + Send + 'static,
@@ -303,6 +304,11 @@ impl Server {
         F: Fn(P, Context) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<R, ErrorObject>> + Send + 'static,
     {
+        let name = name.into();
+        if router::is_own(&name) {
+            self.faults.push(extension::usurped(&name));
+            return self;
+        }
         let handler = Arc::new(handler);
         let action: MethodAction = Arc::new(move |_, params, context| {
             let handler = handler.clone();
@@ -312,7 +318,7 @@ impl Server {
                 RawJson::encode(&result).map(Payload::fitted).map_err(|error| crate::respond::unwritable(&error))
             })
         });
-        self.settings.methods.insert(name.into(), action);
+        self.settings.methods.insert(name, action);
         self
     }
 

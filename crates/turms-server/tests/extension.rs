@@ -198,6 +198,30 @@ async fn a_notification_is_heard_from_clients_that_declare_the_extension() {
     }
 }
 
+/// Wants a method that the protocol has.
+struct Usurper(&'static str);
+
+impl ServerExtension for Usurper {
+    fn id(&self) -> &str {
+        "com.example/usurper"
+    }
+
+    fn add_to(self: Arc<Self>, scope: ExtensionScope) -> ExtensionScope {
+        scope.method(self.0, |_: Object, _| async { Ok(Object::new()) })
+    }
+}
+
+#[test]
+fn a_method_that_the_server_answers_itself_keeps_it_from_being_built() {
+    for name in ["tools/call", "tools/list", "ping", "initialize", "server/discover", "subscriptions/listen"] {
+        let fault = Server::new("s", "1").extension(Usurper(name)).build().unwrap_err().to_string();
+        let problem = format!("the method {name:?} is the protocol's, and the server answers it itself");
+        assert_eq!(fault, format!(r#"cannot be served: extension "com.example/usurper": {problem}"#));
+        let server = Server::new("s", "1").method(name, |_: Object, _| async { Ok(Object::new()) });
+        assert_eq!(server.build().unwrap_err().to_string(), format!("cannot be served: {problem}"));
+    }
+}
+
 #[tokio::test]
 async fn an_extension_that_cannot_be_declared_keeps_the_server_from_being_built() {
     let fault = |server: Server| server.build().unwrap_err().to_string();
