@@ -236,9 +236,10 @@ impl ToolBuilder {
         self
     }
 
-    /// Beside the subject.
+    /// Beside the subject. What was said there before stays if it is not said anew, such as [the page](ToolBuilder::app).
+    #[expect(clippy::needless_pass_by_value, reason = "given away like everything else that a builder takes")]
     pub fn meta(mut self, meta: Meta) -> Self {
-        self.spec.meta = Some(meta);
+        self.spec.meta.get_or_insert_default().merge(&meta);
         self
     }
 

@@ -187,6 +187,17 @@ impl Meta {
         self.set(KEY, app);
     }
 
+    /// Takes over what another says, as [`extend`](Object::extend) does, except that what is said of pages and what the other
+    /// does not say of them stays.
+    pub fn merge(&mut self, other: &Self) {
+        let said = [&*self, other].map(|meta| meta.get(KEY)?.as_object());
+        self.extend(other);
+        if let [Some(mut app), Some(more)] = said {
+            app.extend(&more);
+            self.insert_raw(KEY, &app.into());
+        }
+    }
+
     /// Says what a tool has to do with pages.
     pub fn set_tool_app(&mut self, app: &ToolAppMeta) {
         self.set(KEY, app);
@@ -222,6 +233,16 @@ mod tests {
         assert_eq!(who(r#"{"ui":{"visibility":["model"]}}"#), (true, false));
         assert_eq!(who(r#"{"ui":{"visibility":["robot"]}}"#), (false, false));
         assert_eq!(who(r#"{"ui":{"visibility":"app"}}"#), (true, false));
+    }
+
+    #[test]
+    fn merging_loses_nothing_of_what_is_said_of_pages() {
+        let meta = |text: &str| Meta::from(Object::parse(text).unwrap());
+        let mut merged = meta(r#"{"a":1,"ui":{"resourceUri":"ui://a","visibility":["app"]}}"#);
+        merged.merge(&meta(r#"{"a":2,"b":3}"#));
+        assert_eq!(merged.as_str(), r#"{"ui":{"resourceUri":"ui://a","visibility":["app"]},"a":2,"b":3}"#);
+        merged.merge(&meta(r#"{"ui":{"visibility":["model"]}}"#));
+        assert_eq!(merged.get("ui").unwrap().as_str(), r#"{"resourceUri":"ui://a","visibility":["model"]}"#);
     }
 
     #[test]
