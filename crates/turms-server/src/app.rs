@@ -7,11 +7,12 @@ use turms_proto::types::{
     ToolAppMeta, ToolAudience,
 };
 
+use crate::catalog::Catalog;
 use crate::context::Context;
 use crate::extension::{ExtensionScope, ServerExtension};
 use crate::resource::Resource;
 use crate::server::Item;
-use crate::tool::ToolBuilder;
+use crate::tool::{Tool, ToolBuilder};
 
 /// A page that a host shows: HTML at a `ui://` URI, and what it wants of the host.
 #[derive(Debug, Clone)]
@@ -143,6 +144,20 @@ fn is_for_hosts(item: Item<'_>) -> bool {
     }
 }
 
+/// The tools that are linked to pages which are not there.
+pub(crate) fn faults(catalog: &Catalog) -> Vec<String> {
+    let fault = |tool: &Tool| {
+        let uri = tool.spec().app_meta()?.ok()?.resource_uri?;
+        let problem = match catalog.resource_at(&uri) {
+            _ if !uri.starts_with("ui://") => format!("a page has to be at a ui:// URI, not at {uri:?}"),
+            None => format!("there is no page at {uri:?}"),
+            Some(_) => return None,
+        };
+        Some(format!("tool {:?}: {problem}", tool.name()))
+    };
+    catalog.tools.iter().filter_map(fault).collect()
+}
+
 impl Context {
     /// Whether the client declares that it can show pages.
     #[must_use]
@@ -154,7 +169,7 @@ impl Context {
 }
 
 impl ToolBuilder {
-    /// The page that shows what the tool gives: see [`Apps`].
+    /// The page that shows what the tool gives: see [`Apps`]. If the server has none there, it is not built.
     pub fn app(self, uri: impl Into<String>) -> Self {
         self.with_app_meta(|meta| meta.resource_uri = Some(uri.into()))
     }

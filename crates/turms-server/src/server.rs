@@ -17,6 +17,7 @@ use turms_core::{
 use turms_proto::types::{CacheScope, Icon, Implementation, Meta, key};
 use turms_proto::{ErrorObject, Object, ProtocolVersion, RawJson};
 
+use crate::app;
 use crate::catalog::{Catalog, ListStyle};
 use crate::context::Context;
 use crate::extension;
@@ -392,6 +393,7 @@ impl Server {
     /// # Errors
     /// When something that was registered cannot be used, such as a tool whose schema is none.
     pub fn build(mut self) -> Result<Router, ServeError> {
+        self.faults.extend(app::faults(&self.handle.catalog()));
         if !self.faults.is_empty() {
             return Err(ServeError::Registered(self.faults.join("; ")));
         }
