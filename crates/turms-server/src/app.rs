@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use turms_proto::Ability;
 use turms_proto::types::{
     APP_MIME_TYPE, APPS_EXTENSION, AppCsp, AppMeta, AppPermissions, AppsCapability, Meta, ResourceContents,
     ToolAppMeta, ToolAudience,
@@ -159,9 +160,12 @@ pub(crate) fn faults(catalog: &Catalog) -> Vec<String> {
 }
 
 impl Context {
-    /// Whether the client declares that it can show pages.
+    /// Whether the client declares that it can show pages, in a revision in which tools can be linked to them.
     #[must_use]
     pub fn shows_apps(&self) -> bool {
+        if !self.version().has(Ability::ItemMeta) {
+            return false;
+        }
         let settings = self.client_extension(APPS_EXTENSION);
         let capability = settings.and_then(|settings| settings.decode::<AppsCapability>().ok());
         capability.is_some_and(|capability| capability.shows_html())

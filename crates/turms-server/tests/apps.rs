@@ -3,12 +3,12 @@
 
 use serde_json::json;
 use turms_proto::types::{
-    APP_MIME_TYPE, APPS_EXTENSION, AppCsp, AppPermissions, ListResources, ListTools, PaginatedParams, ReadResource,
-    ReadResourceParams, ReadResourceResult,
+    APP_MIME_TYPE, APPS_EXTENSION, AppCsp, AppPermissions, ListResources, ListTools, Meta, PaginatedParams,
+    ReadResource, ReadResourceParams, ReadResourceResult,
 };
 use turms_proto::{Ability, ErrorCode, Object, ProtocolVersion};
 use turms_server::testing::{Script, TestClient};
-use turms_server::{App, Apps, Context, Router, Server, Tool};
+use turms_server::{App, Apps, Context, Resource, Router, Server, Tool};
 
 const VIEW: &str = "ui://weather/view.html";
 
@@ -42,9 +42,14 @@ async fn tools(client: &TestClient) -> Vec<String> {
     list.tools.into_iter().map(|tool| tool.name).collect()
 }
 
+/// The revisions in which tools and resources can say something of pages.
+fn with_pages() -> impl Iterator<Item = ProtocolVersion> {
+    ProtocolVersion::ALL.into_iter().filter(|version| version.has(Ability::ItemMeta))
+}
+
 #[tokio::test]
 async fn a_host_sees_pages_and_the_tools_for_them() {
-    for version in ProtocolVersion::ALL {
+    for version in with_pages() {
         for mime_types in [r#"["text/html;profile=mcp-app"]"#, r#"["x/y","text/html; profile=mcp-app"]"#] {
             let client = TestClient::connect_with(&server(), version, host(mime_types)).await;
             assert_eq!(tools(&client).await, ["weather", "refresh", "think"], "{version}");
@@ -55,12 +60,7 @@ async fn a_host_sees_pages_and_the_tools_for_them() {
             let params = ReadResourceParams::new(VIEW);
             let page: ReadResourceResult = client.request_rounds::<ReadResource, _>(&params).await.unwrap();
             assert!(page.contents[0].is_app());
-            // The first revisions have no `_meta` there.
-            let Some(meta) = page.contents[0].app_meta() else {
-                assert!(!version.has(Ability::StructuredOutput), "{version}");
-                continue;
-            };
-            let meta = meta.unwrap();
+            let meta = page.contents[0].app_meta().unwrap().unwrap();
             assert_eq!(meta.csp.unwrap().connect_domains.unwrap(), ["https://api.example.com"]);
             assert!(meta.permissions.unwrap().geolocation.is_some());
             assert_eq!((meta.domain.as_deref(), meta.prefers_border), (Some("weather"), Some(false)));
@@ -82,6 +82,40 @@ async fn a_client_that_cannot_show_pages_sees_what_is_left() {
             assert!(client.request::<ReadResource>(&ReadResourceParams::new(VIEW)).await.is_err());
         }
     }
+}
+
+/// There a host could not know that a tool is not for the model.
+#[tokio::test]
+async fn where_nothing_can_be_said_of_pages_a_host_is_a_client_as_any_other() {
+    for version in [ProtocolVersion::V2024_11_05, ProtocolVersion::V2025_03_26] {
+        let client = TestClient::connect_with(&server(), version, host(r#"["text/html;profile=mcp-app"]"#)).await;
+        assert_eq!(tools(&client).await, ["weather", "think"], "{version}");
+        assert_eq!(client.call_tool("weather", json!({})).await.unwrap().text(), "Sunny.");
+        assert!(client.call_tool("refresh", json!({})).await.is_err());
+    }
+}
+
+#[test]
+fn what_is_said_beside_a_tool_does_not_undo_its_link() {
+    let meta = Meta::new().with("com.example/x", &1).unwrap();
+    let tool = Tool::builder("t").app(VIEW).for_app_only().meta(meta).handler_sync(|| "");
+    assert_eq!(tool.spec().app_uri().as_deref(), Some(VIEW));
+    assert!(!tool.spec().visible_to_model());
+    assert!(tool.spec().meta.as_ref().unwrap().contains("com.example/x"));
+}
+
+#[test]
+fn a_link_to_a_page_that_is_not_there_keeps_the_server_from_being_built() {
+    let linked = |uri: &str| Server::new("s", "1").tool(Tool::builder("t").app(uri).handler_sync(|| ""));
+    for server in [linked(VIEW), linked(VIEW).extension(Apps::new().app(App::new("ui://other", "")))] {
+        let fault = server.build().unwrap_err().to_string();
+        assert_eq!(fault, format!(r#"cannot be served: tool "t": there is no page at {VIEW:?}"#));
+    }
+    let fault = linked("https://example.com").build().unwrap_err().to_string();
+    assert!(fault.contains(r#"tool "t": a page has to be at a ui:// URI, not at "https://example.com""#), "{fault}");
+    // In whichever order, and if it is one of a family.
+    assert!(linked(VIEW).extension(Apps::new().app(App::new(VIEW, ""))).build().is_ok());
+    assert!(linked(VIEW).resource(Resource::builder("ui://weather/{name}").handler_sync(|| "")).build().is_ok());
 }
 
 #[tokio::test]

@@ -40,6 +40,8 @@ pub enum Ability {
     StructuredOutput,
     /// `structuredContent` may be any JSON value, and an output schema any schema.
     AnyStructuredOutput,
+    /// Tools, prompts, resources and what is read of them may carry `_meta`.
+    ItemMeta,
     /// Arguments that violate the input schema are answered with a tool error, so that a model can mend them, rather
     /// than with -32602.
     ArgumentErrorsAsResults,
@@ -77,7 +79,7 @@ pub enum Ability {
 
 impl Ability {
     /// Every ability.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 35] = [
         Self::Handshake,
         Self::Stateless,
         Self::Ping,
@@ -96,6 +98,7 @@ impl Ability {
         Self::ToolAnnotations,
         Self::StructuredOutput,
         Self::AnyStructuredOutput,
+        Self::ItemMeta,
         Self::ArgumentErrorsAsResults,
         Self::Audio,
         Self::ResourceLinks,
@@ -130,6 +133,7 @@ impl Ability {
             | Self::ProgressMessages
             | Self::CompletionsCapability => Span::since(V2025_03_26),
             Self::StructuredOutput
+            | Self::ItemMeta
             | Self::ResourceLinks
             | Self::FormElicitation
             | Self::VersionHeader
