@@ -157,9 +157,11 @@ impl Skills {
     /// # Errors
     /// As [`Skills::directory`]. What was there before stays then.
     pub fn reload(&self) -> Result<(), SkillError> {
+        // Held from the beginning, so that of two at a time the one that has read last is the one that is shown.
+        let servers = lock(&self.servers);
         let next = Arc::new(self.read()?);
         let last = self.shelf.swap(next.clone());
-        for server in &*lock(&self.servers) {
+        for server in &*servers {
             for gone in last.manifests().filter(|skill| next.skill(&skill.uri).is_none()) {
                 server.remove_resource(&gone.uri);
             }
@@ -209,7 +211,9 @@ impl ServerExtension for Skills {
 
     /// The extension lets its methods be called by whoever has seen its declaration.
     fn add_to(self: Arc<Self>, mut scope: ExtensionScope) -> ExtensionScope {
-        lock(&self.servers).push(scope.handle());
+        // Held to the end, so that nothing is read anew before the server has what there is now.
+        let mut servers = lock(&self.servers);
+        servers.push(scope.handle());
         for fault in &self.faults {
             scope = scope.fault(fault);
         }
