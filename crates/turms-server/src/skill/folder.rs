@@ -43,7 +43,7 @@ fn skill(
     read: &mut Contents,
 ) -> Result<Written, SkillError> {
     let directory = home.iter().fold(folder.to_owned(), |path, part| path.join(part));
-    let own: Vec<_> = found.iter().filter(|(path, _)| path.starts_with(home)).collect();
+    let own: Vec<_> = found.range(home.to_vec()..).take_while(|(path, _)| path.starts_with(home)).collect();
     if own.len() > Skill::MAX_FILES {
         let problem = format!("the skill has {} files; {} are allowed", own.len(), Skill::MAX_FILES);
         return Err(SkillError::new(directory.display(), problem));
@@ -64,11 +64,12 @@ fn skill(
         read.insert(file.clone(), contents.clone());
         files.insert(path[home.len()..].to_vec(), contents);
     }
-    let mut path = home.to_vec();
-    if path.is_empty() {
-        // The directory itself is a skill, and called like it.
+    let mut path = Vec::new();
+    if found.contains_key(["SKILL.md"].map(str::to_owned).as_slice()) {
+        // The directory itself is a skill, and called like it; others in it are within that skill.
         path.extend(real.file_name().and_then(|name| name.to_str()).map(str::to_owned));
     }
+    path.extend_from_slice(home);
     Ok(Written { place: directory.join("SKILL.md").display().to_string(), path, files })
 }
 
