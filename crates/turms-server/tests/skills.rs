@@ -214,6 +214,62 @@ async fn a_directory_that_is_a_skill_itself_is_called_like_it() {
 }
 
 #[tokio::test]
+async fn a_skill_within_a_directory_that_is_a_skill_itself_is_below_it() {
+    let folder = Folder::new("single-nested");
+    folder.write("outer/SKILL.md", manifest("outer")).write("outer/sub/inner/SKILL.md", manifest("inner"));
+    let client = connect(Skills::directory(folder.0.join("outer")).unwrap()).await;
+    let list = client.request::<ListSkills>(&PaginatedParams::new()).await.unwrap();
+    let uris: Vec<_> = list.skills.iter().map(|skill| skill.uri.as_str()).collect();
+    assert_eq!(uris, ["skill://outer/SKILL.md", "skill://outer/sub/inner/SKILL.md"]);
+    assert!(list.skills[0].files().unwrap().iter().any(|file| file.uri == list.skills[1].uri));
+}
+
+#[test]
+fn a_skill_from_memory_is_not_blamed_for_what_has_become_of_a_directory() {
+    let folder = Folder::new("gone");
+    folder.write("a/SKILL.md", manifest("a"));
+    let skills = Skills::directory(&folder.0).unwrap();
+    fs::remove_dir_all(&folder.0).unwrap();
+    let skills = skills.skill(Skill::new("b", "d"));
+    assert_eq!(format!("{skills:?}"), r#"Skills { skills: ["skill://a/SKILL.md", "skill://b/SKILL.md"], .. }"#);
+    assert!(Server::new("s", "1").extension(skills).build().is_ok());
+}
+
+#[tokio::test]
+async fn reloads_at_the_same_time_end_with_what_is_there() {
+    let folder = Folder::new("race");
+    let skills = Arc::new(Skills::directory(&folder.0).unwrap());
+    let server = Server::new("skills", "1").extension(skills.clone()).build().unwrap();
+    let client = TestClient::connect(&server, ProtocolVersion::LATEST).await;
+    for round in 0..30 {
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (folder, skills) = (&folder, &skills);
+                scope.spawn(move || {
+                    let name = format!("s-{round}-{thread}");
+                    // Names with a dot are passed over, so the skill is there all at once.
+                    folder.write(&format!(".{name}/SKILL.md"), manifest(&name));
+                    fs::rename(folder.0.join(format!(".{name}")), folder.0.join(&name)).unwrap();
+                    skills.reload().unwrap();
+                });
+            }
+        });
+        let mut params = PaginatedParams::new();
+        let mut listed = 0;
+        loop {
+            let page = client.request::<ListSkills>(&params).await.unwrap();
+            listed += page.skills.len();
+            params.cursor = page.next_cursor;
+            if params.cursor.is_none() {
+                break;
+            }
+        }
+        let resources = client.request::<ListResources>(&PaginatedParams::new()).await.unwrap().resources.len();
+        assert_eq!((listed, resources), ((round + 1) * 4, (round + 1) * 4));
+    }
+}
+
+#[tokio::test]
 async fn a_reload_shows_what_has_changed_and_a_failed_one_nothing() {
     let folder = Folder::new("reload");
     folder.write("a/SKILL.md", manifest("a")).write("b/SKILL.md", manifest("b"));

@@ -114,20 +114,23 @@ impl Skills {
     /// # Errors
     /// As [`Skills::directory`].
     pub fn and_directory(mut self, path: impl AsRef<Path>) -> Result<Self, SkillError> {
-        self.folders.push(path.as_ref().to_owned());
-        self.shelf.store(Arc::new(self.read()?));
+        let path = path.as_ref().to_owned();
+        let mut shelf = Shelf::clone(&self.shelf.load());
+        folder::read(&path)?.into_iter().try_for_each(|skill| shelf.add(skill))?;
+        self.shelf.store(Arc::new(shelf));
+        self.folders.push(path);
         Ok(self)
     }
 
     /// A skill from memory. One that is not as the specification wants it keeps the server from being built.
     pub fn skill(mut self, skill: Skill) -> Self {
-        self.drafts.push(skill);
-        match self.read() {
-            Ok(shelf) => self.shelf.store(Arc::new(shelf)),
-            Err(error) => {
-                self.faults.push(error);
-                self.drafts.pop();
+        let mut shelf = Shelf::clone(&self.shelf.load());
+        match skill.written().and_then(|written| shelf.add(written)) {
+            Ok(()) => {
+                self.shelf.store(Arc::new(shelf));
+                self.drafts.push(skill);
             }
+            Err(error) => self.faults.push(error),
         }
         self
     }

@@ -26,7 +26,7 @@ pub(super) struct Written {
 }
 
 /// All skills.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Shelf {
     skills: BTreeMap<String, Skill>,
     files: BTreeMap<String, File>,
@@ -34,7 +34,7 @@ pub(super) struct Shelf {
     directories: BTreeMap<String, BTreeSet<String>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct File {
     contents: Arc<[u8]>,
     digest: String,
