@@ -17,7 +17,6 @@ use turms_proto::{Ability, ErrorObject, Object, RawJson};
 use super::run::answered;
 use super::{Keeper, change, creator, declared, end, is_owned, related, unkept, unknown};
 use crate::context::{ASK_TIMEOUT, Context};
-use crate::session::lock;
 
 /// How many tasks a page of them has.
 const PAGE: usize = 100;
@@ -172,22 +171,24 @@ impl Keeper {
     async fn wait_and_ask(self: Arc<Self>, mut record: Arc<TaskRecord>, context: &Context) -> CallOutcome {
         let id = record.task.task_id.clone();
         let mut asking: JoinSet<Result<(), ErrorObject>> = JoinSet::new();
+        let mut claims = self.being_asked.subscribe();
         while !record.task.status.is_terminal() {
-            for (key, question) in record.task.input_requests.iter().flatten() {
+            for (key, _) in record.task.input_requests.iter().flatten() {
                 if let Some(claim) = Claim::of(&self, &id, key) {
-                    let question = question.clone();
                     let peer = context.peer().clone();
-                    asking.spawn(async move { claim.ask(peer, question).await });
+                    asking.spawn(async move { claim.ask(peer).await });
                 }
             }
             let later = tokio::select! {
-                later = self.store().changed(&id, record.revision) => later.map_err(|error| unkept(&error))?,
+                later = self.store().changed(&id, record.revision) => later,
                 Some(asked) = asking.join_next() => {
                     asked.unwrap_or_else(|_| Err(ErrorObject::internal("a question came to nothing")))?;
-                    continue;
+                    self.store().load(&id).await
                 }
+                // Whoever was asked may have gone without an answer.
+                _ = claims.changed() => continue,
             };
-            record = later.ok_or_else(|| unknown(&id))?;
+            record = later.map_err(|error| unkept(&error))?.ok_or_else(|| unknown(&id))?;
         }
         result_of(&record)
     }
@@ -202,11 +203,20 @@ struct Claim {
 
 impl Claim {
     fn of(keeper: &Arc<Keeper>, id: &str, key: &str) -> Option<Self> {
-        let claimed = lock(&keeper.being_asked).insert((id.to_owned(), key.to_owned()));
+        let mut claimed = false;
+        keeper.being_asked.send_if_modified(|claims| {
+            claimed = claims.insert((id.to_owned(), key.to_owned()));
+            // Only a right that is free again is news.
+            false
+        });
         claimed.then(|| Self { keeper: keeper.clone(), id: id.to_owned(), key: key.to_owned() })
     }
 
-    async fn ask(self, peer: Peer, question: InputRequest) -> Result<(), ErrorObject> {
+    async fn ask(self, peer: Peer) -> Result<(), ErrorObject> {
+        // Whoever had the right before may have got an answer, which is kept before the right is given back.
+        let found = self.keeper.store().load(&self.id).await.map_err(|error| unkept(&error))?;
+        let question = found.and_then(|record| record.task.input_requests.as_ref()?.get(&self.key).cloned());
+        let Some(question) = question else { return Ok(()) };
         let answer = match ask(&peer, question, &self.id).await {
             Ok(answer) => TaskAnswer::Given(answer),
             Err(PeerError::Request(RequestError::Peer(error))) => TaskAnswer::Refused(*error),
@@ -225,7 +235,7 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         let claim = (std::mem::take(&mut self.id), std::mem::take(&mut self.key));
-        lock(&self.keeper.being_asked).remove(&claim);
+        self.keeper.being_asked.send_if_modified(|claims| claims.remove(&claim));
     }
 }
 

@@ -11,10 +11,11 @@ mod watch;
 
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
+use tokio::sync::watch::Sender;
 use turms_core::store::{MemoryTasks, StoreError, TaskRecord, TaskStore};
 use turms_proto::types::{ClientCapability, RelatedTask, TASKS_EXTENSION, Task, TaskRequest, TaskStatus, key};
 use turms_proto::{Ability, ErrorCode, ErrorObject, Object, RawJson};
@@ -159,13 +160,13 @@ pub(crate) struct Keeper {
     options: Tasks,
     running: Arc<Semaphore>,
     /// Questions that some client is being asked, so that it is asked once.
-    being_asked: Mutex<HashSet<(String, String)>>,
+    being_asked: Sender<HashSet<(String, String)>>,
 }
 
 impl Keeper {
     pub(crate) fn new(options: Tasks) -> Self {
         let running = Arc::new(Semaphore::new(options.most_running.min(Semaphore::MAX_PERMITS)));
-        Self { options, running, being_asked: Mutex::default() }
+        Self { options, running, being_asked: Sender::default() }
     }
 
     fn store(&self) -> &Arc<dyn TaskStore> {

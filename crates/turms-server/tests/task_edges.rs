@@ -1,0 +1,144 @@
+//! Tasks where things happen at the same time, too late, or for somebody who should not know.
+#![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "helpers of tests fail as tests do")]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::{Notify, mpsc};
+use turms_core::store::{MemoryTasks, StoreError, TaskRecord, TaskStore};
+use turms_core::{BoxFuture, Link, Peer, PeerError, Request, Service as _};
+use turms_proto::session::{Dialect, RequestOptions};
+use turms_proto::types::*;
+use turms_proto::{ErrorCode, Notification, Object, ProtocolVersion, RawJson};
+use turms_server::testing::{Script, TestClient};
+use turms_server::{AskError, Context, Router, Server, Tasks, Tool};
+
+const E: ProtocolVersion = ProtocolVersion::V2026_07_28;
+const D: ProtocolVersion = ProtocolVersion::V2025_11_25;
+
+/// How many questions the tool asks.
+const QUESTIONS: usize = 20;
+
+fn server(store: Arc<dyn TaskStore>) -> Server {
+    let asking = Tool::builder("asking").task().handler(|context: Context| async move {
+        for number in 0..QUESTIONS {
+            context.elicit_as(format!("q{number}").as_str(), form("who?")).await?;
+        }
+        Ok::<_, AskError>("asked")
+    });
+    let endless = Tool::builder("endless").task().handler(|| async {
+        std::future::pending::<()>().await;
+        ""
+    });
+    let tasks = Tasks::new().shared_store(store).poll_interval(Duration::from_millis(20));
+    Server::new("tasks", "1").tool(asking).tool(endless).tasks(tasks)
+}
+
+fn memory() -> Arc<MemoryTasks> {
+    Arc::new(MemoryTasks::new(100, 1 << 20))
+}
+
+fn form(message: &str) -> ElicitParams {
+    let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}});
+    ElicitParams::form(message, serde_json::from_value::<FormSchema>(schema).unwrap())
+}
+
+fn object(value: Value) -> Object {
+    let Value::Object(value) = value else { panic!("an object") };
+    value.into()
+}
+
+fn accepted() -> ElicitResult {
+    ElicitResult::accept(object(json!({"name": "Ann"})))
+}
+
+async fn connect(server: &Router, version: ProtocolVersion) -> TestClient {
+    let script = Script::new().elicit(|_| accepted());
+    let script = if version == E { script.extension(TASKS_EXTENSION, Object::new()) } else { script };
+    TestClient::connect_with(server, version, script).await
+}
+
+async fn begin(client: &TestClient, tool: &str) -> String {
+    let mut params = CallToolParams::new(tool);
+    if client.version() == D {
+        params.task = Some(TaskRequest::new());
+    }
+    match client.request::<CallTool>(&params).await.unwrap() {
+        Outcome::Task(task) => task.task_id,
+        Outcome::CoreTask(created) => created.task.task_id,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn soon<T>(what: &str, happens: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(10), happens).await.unwrap_or_else(|_| panic!("{what}"))
+}
+
+/// A client of 2025-11-25 in this process, which answers what it is asked or lets it lie.
+#[derive(Default)]
+struct Asked {
+    answers: bool,
+    asked: Notify,
+}
+
+impl Link for Asked {
+    fn notify(&self, _: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn try_notify(&self, _: Notification) -> bool {
+        true
+    }
+
+    fn request(
+        &self,
+        _: bytestring::ByteString,
+        _: Option<RawJson>,
+        _: RequestOptions,
+    ) -> BoxFuture<'_, Result<RawJson, PeerError>> {
+        self.asked.notify_one();
+        if self.answers {
+            return Box::pin(std::future::ready(Ok(RawJson::encode(&accepted()).unwrap())));
+        }
+        Box::pin(std::future::pending())
+    }
+}
+
+/// Calls a method as a client that has no session.
+fn call(router: &Router, link: Arc<Asked>, method: &str, params: Value) -> turms_core::CallFuture {
+    let cx = turms_core::Context::new(Dialect::Handshake(D), Peer::shared(link));
+    let params = turms_core::Payload::raw(RawJson::from(object(params)));
+    router.call(Request::raw(method.to_owned(), params), cx)
+}
+
+#[tokio::test]
+async fn an_older_client_is_asked_each_question_once() {
+    let router = server(memory()).build().unwrap();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let script = Script::new().elicit(move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        accepted()
+    });
+    let client = TestClient::connect_with(&router, D, script).await;
+    let id = begin(&client, "asking").await;
+    let wait = async || client.request_raw("tasks/result", object(json!({"taskId": id}))).await.unwrap();
+    soon("the result comes", async { tokio::join!(wait(), wait()) }).await;
+    assert_eq!(asked.load(Ordering::SeqCst), QUESTIONS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_is_put_to_another_who_waits_when_the_one_who_was_asked_has_gone() {
+    let router = server(memory()).build().unwrap();
+    let id = begin(&connect(&router, D).await, "asking").await;
+    let (silent, person) = (Arc::new(Asked::default()), Arc::new(Asked { answers: true, ..Asked::default() }));
+    let first = tokio::spawn(call(&router, silent.clone(), "tasks/result", json!({"taskId": id})));
+    soon("the first is asked", silent.asked.notified()).await;
+    let mut second = Box::pin(call(&router, person, "tasks/result", json!({"taskId": id})));
+    assert!(tokio::time::timeout(Duration::from_secs(1), &mut second).await.is_err(), "only one is asked");
+    first.abort();
+    let result = soon("the second is asked", second).await.unwrap().into_raw().unwrap();
+    assert_eq!(result.decode::<ToolResult>().unwrap().text(), "asked");
+}
