@@ -142,3 +142,26 @@ async fn a_question_is_put_to_another_who_waits_when_the_one_who_was_asked_has_g
     let result = soon("the second is asked", second).await.unwrap().into_raw().unwrap();
     assert_eq!(result.decode::<ToolResult>().unwrap().text(), "asked");
 }
+
+#[tokio::test]
+async fn an_answer_is_not_kept_for_longer_than_it_takes_to_hear_it() {
+    let store = memory();
+    let router = server(store.clone()).build().unwrap();
+    let client = connect(&router, E).await;
+    let id = begin(&client, "asking").await;
+    for number in 0..QUESTIONS {
+        let key = format!("q{number}");
+        let mut revision = 0;
+        loop {
+            let record = store.load(&id).await.unwrap().unwrap();
+            if record.task.input_requests.as_ref().is_some_and(|asked| asked.contains_key(&key)) {
+                assert!(record.answers.is_empty(), "{:?} are kept at question {number}", record.answers.keys());
+                break;
+            }
+            revision = record.revision.max(revision);
+            soon("the next question is asked", store.changed(&id, revision)).await.unwrap();
+        }
+        let answers = object(json!({ key.as_str(): accepted() }));
+        client.request::<UpdateTask>(&UpdateTaskParams::new(&*id, answers)).await.unwrap();
+    }
+}

@@ -27,6 +27,8 @@ pub(crate) struct Running {
     is_kept: watch::Sender<bool>,
     /// Keys are used once in the life of a task.
     keys: Mutex<HashSet<String>>,
+    /// Keys of answers that were taken notice of, and need not be kept when the record changes next.
+    heard: Mutex<Vec<String>>,
     /// The session that hears of it, with a client of 2025-11-25.
     session: Option<Weak<Session>>,
     permit: Mutex<Option<OwnedSemaphorePermit>>,
@@ -42,8 +44,8 @@ impl Running {
     ) -> Self {
         let hears = context.version().has(Ability::CoreTasks);
         let session = context.session().filter(|_| hears).map(Arc::downgrade);
-        let (keys, permit) = (Mutex::default(), Mutex::new(Some(permit)));
-        Self { record, keep, store, is_kept: watch::Sender::new(false), keys, session, permit }
+        let (keys, heard, permit) = (Mutex::default(), Mutex::default(), Mutex::new(Some(permit)));
+        Self { record, keep, store, is_kept: watch::Sender::new(false), keys, heard, session, permit }
     }
 
     /// Keeps the task, so that whoever is told of it finds it.
@@ -94,10 +96,12 @@ impl Running {
     pub(crate) async fn ask(&self, wish: &str, question: InputRequest) -> Result<TaskAnswer, StoreError> {
         self.kept().await;
         let key = self.unused_key(wish);
+        let heard = std::mem::take(&mut *lock(&self.heard));
         let asked = change(&*self.store, self.id(), |record| {
             if record.task.status.is_terminal() {
                 return false;
             }
+            record.answers.retain(|key, _| !heard.contains(key));
             record.task.status = TaskStatus::InputRequired;
             record.task.input_requests.get_or_insert_default().insert(key.clone(), question.clone());
             true
@@ -111,6 +115,7 @@ impl Running {
             if let Some(answer) = known.answers.get(&key) {
                 let answer = answer.clone();
                 std::mem::forget(withdrawn);
+                lock(&self.heard).push(key);
                 return Ok(answer);
             }
             let later = self.store.changed(self.id(), known.revision).await?;
