@@ -380,7 +380,7 @@ impl Context {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let decoded = match running.ask(key, question.clone()).await? {
+            let decoded = match running.ask(key, question.clone()).await?.ok_or(AskError::TaskOver)? {
                 TaskAnswer::Given(answer) => answer.decode::<M::Result>(),
                 TaskAnswer::Refused(error) => return Err(PeerError::from(RequestError::Peer(Box::new(error))).into()),
                 _ => return Err(PeerError::Closed.into()),
@@ -461,6 +461,9 @@ pub enum AskError {
     /// The question could not be put, because the store of tasks failed.
     #[error("the question could not be put")]
     Store(#[from] StoreError),
+    /// The task that asks was given up or has expired, or there never was one.
+    #[error("the task is over: nobody answers its questions any more")]
+    TaskOver,
     /// The answer is of the wrong shape.
     #[error("the client's answer is not of the expected shape: {0}")]
     Answer(#[from] DecodeError),

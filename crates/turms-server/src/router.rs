@@ -246,6 +246,7 @@ impl Bare {
         let handler = tool.call(Call { context: context.clone(), input });
         // What is there already need not be waited for; only in 2025-11-25 whoever asks for a task has to get one.
         if handler.is_now() && context.version().has(Ability::TasksExtension) {
+            running.rest();
             return Ok(handler.map(move |result| {
                 answer(result.map(Outcome::Complete), server, |result: &mut ToolResult| &mut result.meta)
             }));

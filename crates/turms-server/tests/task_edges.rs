@@ -165,3 +165,42 @@ async fn an_answer_is_not_kept_for_longer_than_it_takes_to_hear_it() {
         client.request::<UpdateTask>(&UpdateTaskParams::new(&*id, answers)).await.unwrap();
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn work_beside_the_handler_hears_that_nobody_answers_a_task_that_is_over() {
+    for cancels in [true, false] {
+        let (told, mut hears) = mpsc::unbounded_channel();
+        let spawning = Tool::builder("spawning").task().handler(move |context: Context| {
+            let told = told.clone();
+            async move {
+                tokio::spawn(async move { told.send(context.elicit_as("who", form("who?")).await) });
+                std::future::pending::<()>().await;
+                ""
+            }
+        });
+        let router = server(memory()).tool(spawning).build().unwrap();
+        let client = connect(&router, E).await;
+        let id = begin(&client, "spawning").await;
+        if cancels {
+            client.request::<CancelTask>(&TaskParams::new(&*id)).await.unwrap();
+        }
+        // Unless it is cancelled it expires.
+        let heard = tokio::time::timeout(Duration::from_secs(2 * 60 * 60), hears.recv()).await;
+        let error = heard.expect("the question comes to an end").unwrap().unwrap_err();
+        assert_eq!(error.to_string(), "the task is over: nobody answers its questions any more");
+    }
+}
+
+#[tokio::test]
+async fn what_is_done_at_once_leaves_its_place_to_the_next() {
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let quick = Tool::builder("quick").task().handler_sync(move |context: Context| {
+        kept.lock().unwrap().push(context);
+        "at once"
+    });
+    let router = server(memory()).tool(quick).tasks(Tasks::new().most_running(1)).build().unwrap();
+    let client = connect(&router, E).await;
+    for _ in 0..2 {
+        assert_eq!(client.call_tool("quick", json!({})).await.unwrap().text(), "at once");
+    }
+}

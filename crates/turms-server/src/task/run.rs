@@ -50,7 +50,10 @@ impl Running {
 
     /// Keeps the task, so that whoever is told of it finds it.
     pub(crate) async fn keep(&self) -> Result<(), ErrorObject> {
-        self.store.insert(self.record.clone(), self.keep).await.map_err(|error| unkept(&error))?;
+        if let Err(error) = self.store.insert(self.record.clone(), self.keep).await {
+            self.rest();
+            return Err(unkept(&error));
+        }
         self.is_kept.send_replace(true);
         Ok(())
     }
@@ -92,8 +95,8 @@ impl Running {
         }
     }
 
-    /// Asks the client, and waits however long it takes. Whoever ends the task ends the waiting, too.
-    pub(crate) async fn ask(&self, wish: &str, question: InputRequest) -> Result<TaskAnswer, StoreError> {
+    /// Asks the client, and waits however long it takes; `None` if the task is over before there is an answer.
+    pub(crate) async fn ask(&self, wish: &str, question: InputRequest) -> Result<Option<TaskAnswer>, StoreError> {
         self.kept().await;
         let key = self.unused_key(wish);
         let heard = std::mem::take(&mut *lock(&self.heard));
@@ -111,18 +114,18 @@ impl Running {
             self.tell(record);
         }
         let withdrawn = Withdrawn { running: self, key: &key };
-        while let Some(known) = &record {
+        while let Some(known) = record.as_ref().filter(|known| !known.task.status.is_terminal()) {
             if let Some(answer) = known.answers.get(&key) {
                 let answer = answer.clone();
                 std::mem::forget(withdrawn);
                 lock(&self.heard).push(key);
-                return Ok(answer);
+                return Ok(Some(answer));
             }
             let later = self.store.changed(self.id(), known.revision).await?;
             record = later.map(|record| (*record).clone());
         }
-        // The task is not kept any more, and whoever runs it will notice.
-        std::future::pending().await
+        std::mem::forget(withdrawn);
+        Ok(None)
     }
 
     /// Says how the task stands, for people.
@@ -145,8 +148,10 @@ impl Running {
     pub(crate) async fn run(self: Arc<Self>, handler: Ready<Result<ToolResult, ErrorObject>>, server: Option<Meta>) {
         let handler = Guarded::call(|| handler.map(move |result| result.map(|result| told(result, server))));
         let outcome = tokio::select! {
-            outcome = handler => outcome,
+            // The handler of a task that is over is dropped, and not told.
+            biased;
             () = self.given_up() => return self.rest(),
+            outcome = handler => outcome,
         };
         let outcome =
             outcome.and_then(|payload| payload.into_raw().map_err(|error| crate::respond::unwritable(&error)));
@@ -184,9 +189,10 @@ impl Running {
         }
     }
 
-    /// The handler runs no more.
-    fn rest(&self) {
+    /// The handler runs no more, or never will as a task. What it left running need not wait for the task to be kept.
+    pub(crate) fn rest(&self) {
         lock(&self.permit).take();
+        self.is_kept.send_replace(true);
     }
 
     /// Tells a client of 2025-11-25 how the task stands. It need not hear, and asks anyway.
