@@ -204,3 +204,50 @@ async fn what_is_done_at_once_leaves_its_place_to_the_next() {
         assert_eq!(client.call_tool("quick", json!({})).await.unwrap().text(), "at once");
     }
 }
+
+/// A store in which somebody is quicker than whoever cancels a task.
+struct Racing(MemoryTasks);
+
+impl TaskStore for Racing {
+    fn insert(&self, record: TaskRecord, keep: Option<Duration>) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.0.insert(record, keep)
+    }
+
+    fn load<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<Arc<TaskRecord>>, StoreError>> {
+        self.0.load(id)
+    }
+
+    fn replace(&self, record: TaskRecord) -> BoxFuture<'_, Result<bool, StoreError>> {
+        Box::pin(async move {
+            if record.task.status == TaskStatus::Cancelled {
+                let mut quicker = record.clone();
+                quicker.task.status = TaskStatus::Completed;
+                self.0.replace(quicker).await?;
+            }
+            self.0.replace(record).await
+        })
+    }
+
+    fn changed<'a>(&'a self, id: &'a str, revision: u64) -> BoxFuture<'a, Result<Option<Arc<TaskRecord>>, StoreError>> {
+        self.0.changed(id, revision)
+    }
+
+    fn list<'a>(
+        &'a self,
+        creator: &'a str,
+        after: Option<&'a str>,
+        most: usize,
+    ) -> BoxFuture<'a, Result<Vec<Arc<TaskRecord>>, StoreError>> {
+        self.0.list(creator, after, most)
+    }
+}
+
+#[tokio::test]
+async fn an_older_client_is_told_that_a_task_was_over_before_it_could_be_cancelled() {
+    let router = server(Arc::new(Racing(MemoryTasks::new(10, 1 << 20)))).build().unwrap();
+    let client = connect(&router, D).await;
+    let id = begin(&client, "endless").await;
+    let error = client.request::<CancelCoreTask>(&TaskParams::new(&*id)).await.unwrap_err();
+    assert_eq!(error.server_error().code, ErrorCode::INVALID_PARAMS);
+    assert_eq!(error.server_error().message, "the task cannot be cancelled any more: it is completed");
+}

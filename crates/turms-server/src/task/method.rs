@@ -131,8 +131,10 @@ impl Keeper {
         let (keeper, context) = (self.clone(), context.clone());
         Ok(Ready::later(async move {
             let (record, before) = keeper.end(&params.task_id, &context).await?;
-            if before.is_terminal() {
-                let message = format!("the task cannot be cancelled any more: it is {}", before.as_str());
+            // It may have come to its own end in between.
+            let status = record.task.status;
+            if before.is_terminal() || status != TaskStatus::Cancelled {
+                let message = format!("the task cannot be cancelled any more: it is {}", status.as_str());
                 return Err(ErrorObject::invalid_params(message));
             }
             Ok(core(&record))
