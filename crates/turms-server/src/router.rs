@@ -421,7 +421,7 @@ impl Bare {
                 extensions.remove(TASKS_EXTENSION);
             }
             discovered.capabilities.extensions = discovered.capabilities.extensions.filter(|some| !some.is_empty());
-            discovered.capabilities.tasks = Some(core_tasks());
+            discovered.capabilities.tasks = Some(core_tasks(context));
         }
         Ok(initialize_of_discover(discovered, context.version()))
     }
@@ -592,9 +592,10 @@ fn begin(
 }
 
 /// What a server of 2025-11-25 says of its tasks.
-fn core_tasks() -> ServerTasksCapability {
+fn core_tasks(context: &Context) -> ServerTasksCapability {
     let calls = RawJson::parse(r#"{"tools":{"call":{}}}"#).ok().and_then(|calls| calls.as_object());
-    let tasks = ServerTasksCapability::new().list(Object::new()).cancel(Object::new());
+    let mut tasks = ServerTasksCapability::new().cancel(Object::new());
+    tasks.list = task::creator(context).map(|_| Object::new());
     tasks.requests(calls.unwrap_or_default())
 }
 

@@ -251,3 +251,22 @@ async fn an_older_client_is_told_that_a_task_was_over_before_it_could_be_cancell
     assert_eq!(error.server_error().code, ErrorCode::INVALID_PARAMS);
     assert_eq!(error.server_error().message, "the task cannot be cancelled any more: it is completed");
 }
+
+#[tokio::test]
+async fn callers_that_cannot_be_told_apart_get_no_list_of_tasks() {
+    let router = server(memory()).build().unwrap();
+    let capabilities = json!({"extensions": {TASKS_EXTENSION: {}}});
+    let meta = object(json!({key::CLIENT_CAPABILITIES: capabilities})).into();
+    let cx = turms_core::Context::in_process().with_meta(Some(meta));
+    let params = turms_core::Payload::raw(RawJson::from(object(json!({"name": "endless"}))));
+    router.call(Request::raw("tools/call", params), cx).await.unwrap();
+
+    let nobody = Arc::new(Asked::default());
+    call(&router, nobody.clone(), "tools/call", json!({"name": "endless", "task": {}})).await.unwrap();
+    let error = call(&router, nobody.clone(), "tasks/list", json!({})).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::METHOD_NOT_FOUND);
+    let hello = json!({"protocolVersion": D, "capabilities": {}, "clientInfo": {"name": "nobody", "version": "1"}});
+    let opened = call(&router, nobody, "initialize", hello).await.unwrap().into_raw().unwrap();
+    let tasks = opened.member("capabilities").unwrap().member("tasks").unwrap();
+    assert_eq!(tasks.as_str(), r#"{"cancel":{},"requests":{"tools":{"call":{}}}}"#);
+}

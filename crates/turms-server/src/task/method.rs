@@ -142,11 +142,12 @@ impl Keeper {
     }
 
     fn list_core(self: &Arc<Self>, params: Payload, context: &Context) -> Result<CallFuture, ErrorObject> {
+        let creator = creator(context).ok_or_else(|| ErrorObject::method_not_found(ListCoreTasks::NAME))?;
         let params: PaginatedParams = params.take()?;
         let (keeper, context) = (self.clone(), context.clone());
         Ok(Ready::later(async move {
             let after = params.cursor.as_ref().map(Cursor::as_str);
-            let listed = keeper.store().list(&creator(&context), after, PAGE).await;
+            let listed = keeper.store().list(&creator, after, PAGE).await;
             let records = listed.map_err(|error| match error {
                 StoreError::Gone => ErrorObject::invalid_params("the cursor is not one that this server gave"),
                 error => unkept(&error),

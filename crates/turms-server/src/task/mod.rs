@@ -195,7 +195,7 @@ impl Keeper {
         let mut task = Task::new(random_id(), TaskStatus::Working, now.clone(), now, ttl);
         task.poll_interval_ms = Some(interval);
         let owner = context.principal().map(|principal| principal.subject.clone());
-        let record = TaskRecord::new(task, creator(context)).owner(owner);
+        let record = TaskRecord::new(task, creator(context).unwrap_or_default()).owner(owner);
         Ok(Running::new(record, keep, self.store().clone(), context, permit))
     }
 
@@ -227,21 +227,22 @@ fn granted(most: Option<Duration>, wish: Option<&TaskRequest>) -> Option<Duratio
     }
 }
 
-/// In whose list a task stands: the caller's if it is known who they are, or else the session's.
-fn creator(context: &Context) -> String {
+/// In whose list a task stands: the caller's if it is known who they are, or else the session's. In nobody's if callers cannot
+/// be told apart.
+pub(crate) fn creator(context: &Context) -> Option<String> {
     #[derive(Debug)]
     struct Creator(String);
     match (context.principal(), context.session()) {
-        (Some(principal), _) => format!("principal {}", principal.subject),
-        (None, Some(session)) => match session.assigned::<Creator>() {
+        (Some(principal), _) => Some(format!("principal {}", principal.subject)),
+        (None, Some(session)) => Some(match session.assigned::<Creator>() {
             Some(creator) => creator.0.clone(),
             None => {
                 let creator = format!("session {}", random_id());
                 session.assign(Creator(creator.clone()));
                 creator
             }
-        },
-        (None, None) => String::new(),
+        }),
+        (None, None) => None,
     }
 }
 
