@@ -270,3 +270,14 @@ async fn callers_that_cannot_be_told_apart_get_no_list_of_tasks() {
     let tasks = opened.member("capabilities").unwrap().member("tasks").unwrap();
     assert_eq!(tasks.as_str(), r#"{"cancel":{},"requests":{"tools":{"call":{}}}}"#);
 }
+
+#[tokio::test]
+async fn a_list_does_not_tell_that_there_are_tasks_of_others() {
+    let router = server(memory()).build().unwrap();
+    let (one, other) = (connect(&router, D).await, connect(&router, D).await);
+    let id = begin(&one, "endless").await;
+    for cursor in [id, "unknown".to_owned()] {
+        let error = other.request_raw("tasks/list", object(json!({"cursor": cursor}))).await.unwrap_err();
+        assert_eq!(error.server_error().message, "the cursor is not one that this server gave");
+    }
+}

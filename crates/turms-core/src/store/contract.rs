@@ -219,6 +219,8 @@ async fn tasks_are_listed_for_their_creator(store: &dyn TaskStore) {
     assert_eq!(ids(Some("contract-2"), 2).await, ["contract-3"], "the next page does not begin where the last ended");
     let gone = store.list("contract-lister", Some("contract-gone"), 2).await;
     assert_eq!(gone.err(), Some(StoreError::Gone), "a page begins after a task that is not there");
+    let foreign = store.list("contract-stranger", Some("contract-2"), 2).await;
+    assert_eq!(foreign.err(), Some(StoreError::Gone), "a page begins after a task of somebody else");
 }
 
 fn task(id: &str) -> TaskRecord {

@@ -100,7 +100,7 @@ pub trait TaskStore: Send + Sync + 'static {
     fn changed<'a>(&'a self, id: &'a str, revision: u64) -> BoxFuture<'a, Result<Option<Arc<TaskRecord>>, StoreError>>;
 
     /// Some tasks of a creator, the oldest first, beginning after the one of this id. [`StoreError::Gone`] if that one is not
-    /// kept any more.
+    /// kept any more, or is somebody else's.
     fn list<'a>(
         &'a self,
         creator: &'a str,
@@ -233,7 +233,10 @@ impl MemoryTasks {
         let now = Instant::now();
         let state = self.state();
         let start = match after {
-            Some(id) => state.entries.get(id).ok_or(StoreError::Gone)?.place + 1,
+            Some(id) => {
+                let entry = state.entries.get(id).filter(|entry| entry.record.borrow().creator == creator);
+                entry.ok_or(StoreError::Gone)?.place + 1
+            }
             None => 0,
         };
         let entries = state.order.range(start..).filter_map(|(_, id)| state.entries.get(id));
