@@ -281,3 +281,18 @@ async fn a_list_does_not_tell_that_there_are_tasks_of_others() {
         assert_eq!(error.server_error().message, "the cursor is not one that this server gave");
     }
 }
+
+#[tokio::test]
+async fn a_task_that_is_named_twice_is_listened_to_once() {
+    let router = server(memory()).build().unwrap();
+    let client = Arc::new(connect(&router, E).await);
+    let id = begin(&client, "endless").await;
+    let filter = SubscriptionFilter::new().task_ids(vec![id.clone(), id.clone()]);
+    let listening = tokio::spawn({
+        let client = client.clone();
+        async move { client.request::<Listen>(&ListenParams::new(filter)).await }
+    });
+    let acknowledged = client.expect_notification::<Acknowledged>().await.notifications;
+    assert_eq!(acknowledged.task_ids, Some(vec![id]));
+    listening.abort();
+}

@@ -26,6 +26,9 @@ impl TaskWatch {
         let mut watch = Self { keeper: keeper.clone(), waiting: Vec::new() };
         let mut watched = Vec::new();
         for id in ids {
+            if watched.contains(id) {
+                continue;
+            }
             let found = keeper.store().load(id).await;
             if found.is_ok_and(|record| record.is_some_and(|record| is_owned(&record, context))) {
                 // What has happened since the task began is news, too.
