@@ -312,11 +312,13 @@ impl Wait<'_> {
         let keys: Vec<_> = questions.keys().cloned().collect();
         let responses = self.single.responses(self.subject, questions).await?;
         asked.rounds += 1;
-        asked.answered.extend(keys);
         let params = UpdateTaskParams::new(&self.running.id, responses);
         let job =
             Job::about_task::<UpdateTask>(params, &self.running.id, self.options.clone(), decode_whole::<EmptyResult>);
-        self.single.attempt(&job).await.map(drop)
+        self.single.attempt(&job).await?;
+        // Only now: what did not arrive is for whoever waits next.
+        asked.answered.extend(keys);
+        Ok(())
     }
 
     /// Fetches what came of a task of 2025-11-25, waiting for it if it is not over.

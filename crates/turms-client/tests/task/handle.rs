@@ -107,6 +107,25 @@ async fn a_handle_gives_its_task_up() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn answers_that_did_not_arrive_are_given_again_by_whoever_waits_next() {
+    let (client, mut peer) = Peer::with(NEW, extended(), person()).await;
+    let handle = begun(&client, &mut peer).await;
+    let playing = async {
+        peer.told(asking(&["a"])).await;
+        let update = peer.expect("tasks/update").await;
+        peer.refuse(&update, -32603, "not now").await;
+    };
+    let (waited, ()) = tokio::join!(handle.wait(), playing);
+    assert_eq!(waited.unwrap_err().server_error().unwrap().message, "not now");
+    let playing = async {
+        assert_eq!(peer.updated().await, json!({ "a": accepted("a") }));
+        peer.told(completed(said("done"))).await;
+    };
+    let (waited, ()) = tokio::join!(handle.wait(), playing);
+    assert_eq!(waited.unwrap().text(), "done");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_task_of_an_earlier_run_is_taken_up() {
     let (client, mut peer) = Peer::with(NEW, extended(), nobody()).await;
     let (handle, request) = tokio::join!(client.task("t"), peer.told(task("working")));
