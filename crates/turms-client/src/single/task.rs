@@ -330,11 +330,15 @@ impl Wait<'_> {
             Ok(performed) => Ok(taken_raw(&job, performed.payload)?),
             Err(error) => Err(error.server_error().cloned().ok_or(error)?),
         };
-        if outcome.is_err() && !self.running.status().is_terminal() {
-            // It may be an error that there is nothing to fetch, because the task was given up.
+        if let Err(error) = &outcome
+            && !self.running.status().is_terminal()
+        {
+            // It may be an error that there is nothing to fetch, because the task was given up, or that it cannot be fetched.
             self.ask().await?;
-            if self.running.status() == TaskStatus::Cancelled {
-                return Ok(());
+            match self.running.status() {
+                TaskStatus::Cancelled => return Ok(()),
+                status if status.is_terminal() => {}
+                _ => return Err(CallError::server(self.subject, error.clone())),
             }
         }
         let mut seen = lock(&self.running.seen);

@@ -152,6 +152,27 @@ async fn a_task_that_is_given_up_while_its_result_is_waited_for_was_cancelled() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_result_that_cannot_be_fetched_now_is_not_how_the_task_ended() {
+    let (client, mut peer) = connected(nobody()).await;
+    let handle = begun(&client, &mut peer).await;
+    let playing = async {
+        peer.told(core("input_required")).await;
+        let request = asked_for_result(&mut peer).await;
+        peer.refuse(&request, -32603, "not now").await;
+        peer.told(core("input_required")).await;
+    };
+    let (waited, ()) = tokio::join!(handle.wait(), playing);
+    assert_eq!(waited.unwrap_err().to_string(), "tools/call \"work\": the server answered: not now (-32603 internal error)");
+    assert_eq!(handle.status(), TaskStatus::InputRequired);
+    let playing = async {
+        let request = asked_for_result(&mut peer).await;
+        peer.answer(&request, text("done")).await;
+    };
+    let (waited, ()) = tokio::join!(handle.wait(), playing);
+    assert_eq!(waited.unwrap().text(), "done");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_tool_that_only_runs_as_a_task_does_so_for_a_client_that_takes_tasks() {
     for (takes, support, asks) in [(true, "required", true), (true, "optional", false), (false, "required", false)] {
         let (client, mut peer) = connected(if takes { nobody().tasks() } else { nobody() }).await;
