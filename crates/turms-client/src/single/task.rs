@@ -85,10 +85,18 @@ impl Single {
         let job = Job::about_task::<CancelTask>(params, &running.id, options, decode_cancelled);
         let live = self.live(&job, self.patience(&job.options)).await?;
         let declared = || live.server()?.capabilities.tasks.as_ref()?.cancel.as_ref();
-        if live.version().has(Ability::CoreTasks) && declared().is_none() {
+        let core = live.version().has(Ability::CoreTasks);
+        if core && declared().is_none() {
             return Err(CallError::not_sent(job.subject(), CallErrorKind::NotOffered(CancelTask::NAME.to_owned())));
         }
-        let mut performed = self.attempt(&job).await?;
+        let mut performed = match self.attempt(&job).await {
+            // There, one that is over is refused as one that is not known.
+            Err(error) if core && is_refused(&error) => {
+                let task = self.look_up(running, &job.options).await?;
+                return if task.status.is_terminal() { Ok(()) } else { Err(error) };
+            }
+            performed => performed.map_err(|error| gone(error, &running.id))?,
+        };
         if let Some(task) = performed.payload.get_mut::<Task>() {
             running.see(task.clone());
         }
@@ -358,14 +366,16 @@ pub(crate) fn get_task(id: &str, options: CallOptions) -> Job {
     Job::about_task::<GetTask>(TaskParams::new(id), id, options, decode_task)
 }
 
-/// What an error means that `tasks/get` was answered with.
+/// What an error means that `tasks/get` or `tasks/cancel` was answered with.
 pub(crate) fn gone(error: CallError, id: &str) -> CallError {
-    match error.server_error() {
-        Some(answer) if answer.code == ErrorCode::INVALID_PARAMS => {
-            CallError::new(error.subject(), CallErrorKind::TaskGone { id: id.to_owned() }, Delivery::Unknown)
-        }
-        _ => error,
+    if !is_refused(&error) {
+        return error;
     }
+    CallError::new(error.subject(), CallErrorKind::TaskGone { id: id.to_owned() }, Delivery::Unknown)
+}
+
+fn is_refused(error: &CallError) -> bool {
+    error.server_error().is_some_and(|answer| answer.code == ErrorCode::INVALID_PARAMS)
 }
 
 fn taken<T: serde::de::DeserializeOwned + 'static>(job: &Job, payload: Payload) -> Result<T, CallError> {

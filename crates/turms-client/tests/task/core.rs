@@ -260,6 +260,30 @@ async fn a_task_is_given_up_where_that_is_offered() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_task_that_was_over_before_it_could_be_given_up_stays_as_it_is() {
+    let (client, mut peer) = connected(nobody()).await;
+    let handle = begun(&client, &mut peer).await;
+    let playing = async {
+        let cancel = peer.expect("tasks/cancel").await;
+        peer.refuse(&cancel, -32602, "it is completed").await;
+        peer.told(core("completed")).await;
+    };
+    tokio::join!(handle.cancel(), playing).0.unwrap();
+    assert_eq!(handle.status(), TaskStatus::Completed);
+
+    let (client, mut peer) = connected(nobody()).await;
+    let handle = begun(&client, &mut peer).await;
+    let playing = async {
+        for method in ["tasks/cancel", "tasks/get"] {
+            let request = peer.expect(method).await;
+            peer.refuse(&request, -32602, "no such task").await;
+        }
+    };
+    let error = tokio::join!(handle.cancel(), playing).0.unwrap_err();
+    assert!(matches!(error.kind(), CallErrorKind::TaskGone { .. }), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn tasks_are_listed_where_that_is_offered() {
     let (client, mut peer) = connected(nobody()).await;
     let playing = async {

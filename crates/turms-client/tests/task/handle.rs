@@ -126,6 +126,19 @@ async fn answers_that_did_not_arrive_are_given_again_by_whoever_waits_next() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_task_that_is_gone_cannot_be_given_up() {
+    let (client, mut peer) = Peer::with(NEW, extended(), nobody()).await;
+    let handle = begun(&client, &mut peer).await;
+    let playing = async {
+        let cancel = peer.expect("tasks/cancel").await;
+        peer.refuse(&cancel, -32602, "no such task").await;
+    };
+    let (cancelled, ()) = tokio::join!(handle.cancel(), playing);
+    let error = cancelled.unwrap_err();
+    assert!(matches!(error.kind(), CallErrorKind::TaskGone { .. }), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_task_of_an_earlier_run_is_taken_up() {
     let (client, mut peer) = Peer::with(NEW, extended(), nobody()).await;
     let (handle, request) = tokio::join!(client.task("t"), peer.told(task("working")));
