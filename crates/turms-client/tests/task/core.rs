@@ -162,7 +162,10 @@ async fn a_result_that_cannot_be_fetched_now_is_not_how_the_task_ended() {
         peer.told(core("input_required")).await;
     };
     let (waited, ()) = tokio::join!(handle.wait(), playing);
-    assert_eq!(waited.unwrap_err().to_string(), "tools/call \"work\": the server answered: not now (-32603 internal error)");
+    assert_eq!(
+        waited.unwrap_err().to_string(),
+        "tools/call \"work\": the server answered: not now (-32603 internal error)"
+    );
     assert_eq!(handle.status(), TaskStatus::InputRequired);
     let playing = async {
         let request = asked_for_result(&mut peer).await;

@@ -1,4 +1,4 @@
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -25,8 +25,7 @@ pub(crate) struct Running {
     store: Arc<dyn TaskStore>,
     /// Whether the store has it. A handler may begin before that.
     is_kept: watch::Sender<bool>,
-    /// Keys are used once in the life of a task.
-    keys: Mutex<HashSet<String>>,
+    keys: Mutex<Keys>,
     /// Keys of answers that were taken notice of, and need not be kept when the record changes next.
     heard: Mutex<Vec<String>>,
     /// The session that hears of it, with a client of 2025-11-25.
@@ -82,23 +81,10 @@ impl Running {
         }
     }
 
-    /// A key that no other question of this task has.
-    fn unused_key(&self, wish: &str) -> String {
-        let mut keys = lock(&self.keys);
-        let numbered = (2..).map(|number| format!("{wish}-{number}"));
-        let mut candidates = std::iter::once(wish.to_owned()).chain(numbered);
-        loop {
-            if let Some(key) = candidates.next().filter(|key| !keys.contains(key)) {
-                keys.insert(key.clone());
-                return key;
-            }
-        }
-    }
-
     /// Asks the client, and waits however long it takes; `None` if the task is over before there is an answer.
     pub(crate) async fn ask(&self, wish: &str, question: InputRequest) -> Result<Option<TaskAnswer>, StoreError> {
         self.kept().await;
-        let key = self.unused_key(wish);
+        let key = lock(&self.keys).unused(wish);
         let heard = std::mem::take(&mut *lock(&self.heard));
         let asked = change(&*self.store, self.id(), |record| {
             if record.task.status.is_terminal() {
@@ -236,6 +222,34 @@ fn finish(record: &mut TaskRecord, outcome: &Result<RawJson, ErrorObject>) -> bo
     }
 }
 
+/// Under which keys a task has asked: each is used once in its life. What is wished for, and how often it was; however much a
+/// task asks, it takes no more room than the wishes do.
+#[derive(Default)]
+struct Keys(HashMap<String, u64>);
+
+impl Keys {
+    /// A key that no other question of the task has: what is wished for, or that with a number.
+    fn unused(&mut self, wish: &str) -> String {
+        let mut number = self.0.get(wish).copied().unwrap_or(0);
+        loop {
+            number += 1;
+            let key = if number == 1 { wish.to_owned() } else { format!("{wish}-{number}") };
+            if !self.is_used(&key) {
+                self.0.insert(wish.to_owned(), number);
+                return key;
+            }
+        }
+    }
+
+    fn is_used(&self, key: &str) -> bool {
+        let numbered = key.rsplit_once('-').and_then(|(wish, number)| {
+            let number = number.parse().ok().filter(|parsed: &u64| *parsed > 1 && parsed.to_string() == number)?;
+            Some(self.0.get(wish).is_some_and(|last| number <= *last))
+        });
+        self.0.contains_key(key) || numbered == Some(true)
+    }
+}
+
 /// Takes a question back that its handler does not wait for any more.
 struct Withdrawn<'a> {
     running: &'a Running,
@@ -270,5 +284,25 @@ pub(super) fn answered(record: &mut TaskRecord, key: &str, answer: Option<TaskAn
 impl fmt::Debug for Running {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Running").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::Keys;
+
+    #[test]
+    fn a_key_is_used_once_and_many_take_no_room() {
+        let mut keys = Keys::default();
+        assert_eq!(keys.unused("a"), "a");
+        assert_eq!(keys.unused("a"), "a-2");
+        assert_eq!(keys.unused("a-2"), "a-2-2");
+        assert_eq!(keys.unused("a-4"), "a-4");
+        assert_eq!(keys.unused("a-03"), "a-03");
+        let more: HashSet<_> = (0..100_000).map(|_| keys.unused("a")).collect();
+        assert!(more.len() == 100_000 && more.contains("a-3") && !more.contains("a-2") && !more.contains("a-4"));
+        assert_eq!(keys.0.len(), 4);
     }
 }
