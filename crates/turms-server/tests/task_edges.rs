@@ -296,3 +296,28 @@ async fn a_task_that_is_named_twice_is_listened_to_once() {
     assert_eq!(acknowledged.task_ids, Some(vec![id]));
     listening.abort();
 }
+
+#[tokio::test(start_paused = true)]
+async fn all_who_want_to_go_on_as_a_task_do() {
+    let both = Tool::builder("both").task_later().handler(|context: Context| async move {
+        let (other, (begins, begun)) = (context.clone(), tokio::sync::oneshot::channel());
+        let beside = tokio::spawn(async move {
+            begins.send(()).unwrap();
+            other.go_on_as_task().await;
+        });
+        begun.await.unwrap();
+        context.go_on_as_task().await;
+        beside.await.unwrap();
+        "both"
+    });
+    let store = memory();
+    let router = server(store.clone()).tool(both).build().unwrap();
+    let id = begin(&connect(&router, E).await, "both").await;
+    let ended = async {
+        let mut record = store.load(&id).await.unwrap().unwrap();
+        while !record.task.status.is_terminal() {
+            record = store.changed(&id, record.revision).await.unwrap().unwrap();
+        }
+    };
+    soon("the task ends", ended).await;
+}

@@ -22,7 +22,8 @@ pub(crate) struct Door {
 struct Knocks {
     /// The handler wants to leave.
     knocked: bool,
-    outside: Option<Waker>,
+    /// Whoever waits for the door to open, which may be more than the handler.
+    outside: Vec<Waker>,
     inside: Option<Waker>,
 }
 
@@ -34,9 +35,7 @@ impl Door {
 
     pub(crate) fn open(&self, running: Arc<Running>) {
         let _ = self.beyond.set(running);
-        if let Some(waker) = lock(&self.knocks).outside.take() {
-            waker.wake();
-        }
+        lock(&self.knocks).outside.drain(..).for_each(Waker::wake);
     }
 
     /// Waits, as the handler, until the door opens.
@@ -47,7 +46,9 @@ impl Door {
             }
             let mut knocks = lock(&self.knocks);
             knocks.knocked = true;
-            knocks.outside = Some(task.waker().clone());
+            if !knocks.outside.iter().any(|waiting| waiting.will_wake(task.waker())) {
+                knocks.outside.push(task.waker().clone());
+            }
             if let Some(waker) = knocks.inside.take() {
                 waker.wake();
             }
