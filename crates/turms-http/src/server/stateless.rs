@@ -9,8 +9,8 @@ use turms_proto::method::Method;
 use turms_proto::revision::tag_subscription;
 use turms_proto::session::{Claim, Dialect};
 use turms_proto::types::{
-    CallTool, Complete, GetPrompt, ListPrompts, ListResourceTemplates, ListResources, ListTools, Listen, ListenResult,
-    Meta, ReadResource,
+    CallTool, CancelTask, Complete, GetPrompt, GetSkill, GetTask, ListPrompts, ListResourceTemplates, ListResources,
+    ListSkills, ListTools, Listen, ListenResult, Meta, ReadDirectory, ReadResource, UpdateTask,
 };
 use turms_proto::{ErrorCode, ErrorObject, Incoming, Message, ProtocolVersion, RawJson, RequestId};
 
@@ -150,6 +150,12 @@ fn has_shape(method: &str, params: Option<&RawJson>) -> bool {
         ListPrompts::NAME => fits::<ListPrompts>(params),
         ListResources::NAME => fits::<ListResources>(params),
         ListResourceTemplates::NAME => fits::<ListResourceTemplates>(params),
+        GetTask::NAME => fits::<GetTask>(params),
+        UpdateTask::NAME => fits::<UpdateTask>(params),
+        CancelTask::NAME => fits::<CancelTask>(params),
+        ListSkills::NAME => fits::<ListSkills>(params),
+        GetSkill::NAME => fits::<GetSkill>(params),
+        ReadDirectory::NAME => fits::<ReadDirectory>(params),
         _ => true,
     }
 }

@@ -139,6 +139,7 @@ pub(crate) fn mirrored(body: &Value) -> Request {
     let name = match body["method"].as_str().unwrap() {
         "tools/call" | "prompts/get" => body["params"]["name"].as_str(),
         "resources/read" => body["params"]["uri"].as_str(),
+        "tasks/get" | "tasks/update" | "tasks/cancel" => body["params"]["taskId"].as_str(),
         _ => None,
     };
     if let Some(name) = name {

@@ -8,11 +8,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::process::Command;
+use turms_proto::types::TASKS_EXTENSION;
 use turms_server::{AskError, Context, Server, Tasks, Tool};
 
+use crate::dialog::{CAPABILITIES, NEWEST, modern, modern_body};
 use crate::fixture::Fixture;
 use crate::interop::installed;
-use crate::soon;
+use crate::wire::{Request, Response};
+use crate::{eventually, soon};
 
 #[derive(Deserialize, JsonSchema)]
 struct Name {
@@ -38,6 +41,50 @@ fn with_tasks(server: Server) -> Server {
     });
     let tasks = Tasks::new().poll_interval(Duration::from_millis(20));
     [slow, asking, required, endless].into_iter().fold(server, Server::tool).tasks(tasks)
+}
+
+/// What a client says that knows of tasks.
+fn knowing(mut params: Value) -> Value {
+    params["_meta"] = json!({ CAPABILITIES: { "elicitation": {}, "extensions": { TASKS_EXTENSION: {} } } });
+    params
+}
+
+#[tokio::test]
+async fn a_client_of_the_newest_revision_comes_back_for_its_task() {
+    let fixture = Fixture::of(with_tasks, |service| service).await;
+    let ask = async |method: &str, params: Value| fixture.send(modern(1, method, knowing(params))).await;
+    let begun = ask("tools/call", json!({ "name": "asking" })).await;
+    assert_eq!((begun.status(), begun.json()["result"]["resultType"].as_str()), (200, Some("task")));
+    let id = begun.json()["result"]["taskId"].as_str().unwrap().to_owned();
+    let task = async || ask("tasks/get", json!({ "taskId": id })).await.json()["result"].clone();
+    eventually("a question", async || task().await["status"] == "input_required").await;
+    let key = task().await["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+    let answers = json!({ key: { "action": "accept", "content": { "name": "Ann" } } });
+    let updated = ask("tasks/update", json!({ "taskId": id, "inputResponses": answers })).await;
+    assert_eq!((updated.status(), updated.json()["result"]["resultType"].as_str()), (200, Some("complete")));
+    eventually("a result", async || task().await["status"] == "completed").await;
+    assert_eq!(task().await["result"]["content"][0]["text"], "Hello, Ann!");
+}
+
+#[tokio::test]
+async fn requests_about_tasks_that_make_no_sense_are_refused_with_a_status_that_says_so() {
+    let fixture = Fixture::of(with_tasks, |service| service).await;
+    let code = |response: Response| (response.status(), response.json()["error"]["code"].as_i64().unwrap());
+    for (method, params) in [
+        ("tasks/get", json!({})),
+        ("tasks/cancel", json!({ "taskId": 5 })),
+        ("tasks/update", json!({ "taskId": "x", "inputResponses": 5 })),
+    ] {
+        let refused = fixture.send(modern(1, method, knowing(params))).await;
+        assert_eq!(code(refused), (400, -32602), "{method}");
+    }
+    let unknown = fixture.send(modern(1, "tasks/get", knowing(json!({ "taskId": "x" })))).await;
+    assert_eq!(code(unknown), (200, -32602));
+    let undeclared = fixture.send(modern(1, "tasks/get", json!({ "taskId": "x" }))).await;
+    assert_eq!(code(undeclared), (400, -32021));
+    let body = modern_body(1, "tasks/get", knowing(json!({ "taskId": "x" })));
+    let other = Request::post(&body).version(NEWEST).header("Mcp-Method", "tasks/get").header("Mcp-Name", "y");
+    assert_eq!(code(fixture.send(other).await), (400, -32020));
 }
 
 #[tokio::test]
