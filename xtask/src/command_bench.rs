@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use crate::program;
 
-const BINARY: &str = "target/release/turms";
+const BINARY: &str = "target/dist/turms";
 const RUNS: usize = 50;
 
 /// Builds the command as it is shipped, and prints its figures.
 pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     std::env::set_current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))?;
-    program::run(&mut program::command("cargo build --release --package turms-cli"))?;
+    program::run(&mut program::command("cargo build --profile dist --package turms-cli"))?;
     let binary = fs::canonicalize(BINARY)?;
 
     println!("task: list the tools of `turms demo --stdio`, from the start of the process to its end");

@@ -58,6 +58,7 @@ pub(crate) trait Engine: Send + Sync + 'static {
         self.events()
     }
     /// Whether all calls come to the same server, or to one as good as it.
+    #[cfg(feature = "skills")]
     fn is_one_server(&self) -> bool {
         true
     }

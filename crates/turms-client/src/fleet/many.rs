@@ -321,6 +321,7 @@ impl Engine for Many {
         Events::merged(Nameless(lock(&self.roster).events()))
     }
 
+    #[cfg(feature = "skills")]
     fn is_one_server(&self) -> bool {
         false
     }
