@@ -1,63 +1,74 @@
 //! A load over HTTP: so many connections, each with one call at a time.
 
-use std::cell::Cell;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::task::LocalSet;
 
 use crate::message::{Dialect, INITIALIZE, INITIALIZED, Payload, Requests};
-use crate::tally::{Clock, Tally};
+use crate::tally::Tally;
 use crate::{Failure, Plan, Result, Server};
 
-pub(crate) async fn load(plan: &Plan, dialect: Dialect) -> Result<String> {
+/// `crowd` is how many sessions there are besides those that call.
+pub(crate) async fn load(plan: &Plan, dialect: Dialect, crowd: usize) -> Result<String> {
     let server = Rc::new(Server::start(&plan.program)?);
-    let (clock, before) = (Rc::new(Clock::new(plan.time)), Rc::new(Cell::new(None)));
+    let mut connections = Vec::new();
+    for _ in 0..plan.width {
+        let mut connection = Connection::open(&server).await?;
+        let head = connection.prepare(dialect, plan.payload).await?;
+        connections.push((connection, head));
+    }
+    if let Some((connection, _)) = connections.first_mut() {
+        for _ in 0..crowd {
+            connection.prepare(dialect, plan.payload).await?;
+        }
+    }
+    let tally = Rc::new(Tally::new(plan.time));
     let tasks = LocalSet::new();
     let mut callers = Vec::new();
-    for _ in 0..plan.width {
-        let mut connection = Connection::open(server.port).await?;
-        let head = connection.prepare(dialect, plan.payload).await?;
+    for (mut connection, head) in connections {
         let requests = Requests::new(plan.payload, dialect);
-        let (server, clock, before) = (server.clone(), clock.clone(), before.clone());
+        let (server, tally) = (server.clone(), tally.clone());
         callers.push(tasks.spawn_local(async move {
-            let (mut tally, mut body) = (Tally::default(), String::new());
+            let mut body = String::new();
             for id in 1.. {
-                if clock.is_over() {
+                if tally.is_over() {
                     break;
                 }
                 body.clear();
                 requests.write(id, &mut body);
                 let asked = Instant::now();
-                if before.get().is_none() && asked >= clock.begin() {
-                    before.set(Some(server.cpu()));
-                }
                 connection.post(&head, &body).await?;
                 if !requests.is_answered(id, connection.answer().await?) {
                     return Err(Failure::from(format!("no answer: {}", connection.beginning())));
                 }
-                tally.add(&clock, asked);
+                tally.add(&server, asked);
             }
-            Ok::<_, Failure>(tally)
+            Ok::<_, Failure>(())
         }));
     }
     tasks
         .run_until(async {
-            let mut all = Tally::default();
             for caller in callers {
-                all.join(caller.await??);
+                caller.await??;
             }
-            Ok(all.line(&server, before.get().unwrap_or_default()))
+            Ok::<_, Failure>(())
         })
-        .await
+        .await?;
+    drop(tasks);
+    let tally = Rc::into_inner(tally).ok_or("somebody still calls")?;
+    let mut server = Rc::into_inner(server).ok_or("somebody still calls")?;
+    let line = tally.line(&server);
+    server.end().await?;
+    Ok(line)
 }
 
 /// Begins sessions and leaves them alone, or with a stream that is open.
 pub(crate) async fn keep(plan: &Plan, is_listening: bool) -> Result<String> {
     let server = Server::start(&plan.program)?;
-    let mut first = Connection::open(server.port).await?;
+    let mut first = Connection::open(&server).await?;
     let mut streams = Vec::new();
     let mut before = 0;
     // What is made once, for the first sessions, does not count.
@@ -65,9 +76,9 @@ pub(crate) async fn keep(plan: &Plan, is_listening: bool) -> Result<String> {
         if count == 50 {
             before = server.memory();
         }
-        let head = first.prepare(Dialect::Session, Payload::Small).await?;
+        let head = first.prepare(Dialect::Session, plan.payload).await?;
         if is_listening {
-            let mut stream = Connection::open(server.port).await?;
+            let mut stream = Connection::open(&server).await?;
             stream.listen(&head).await?;
             streams.push(stream);
         }
@@ -78,6 +89,15 @@ pub(crate) async fn keep(plan: &Plan, is_listening: bool) -> Result<String> {
     Ok(format!("calls={} bytes={bytes}", plan.width))
 }
 
+/// A request with these headers among others.
+pub(crate) fn request(head: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "POST /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n\
+         accept: application/json, text/event-stream\r\n{head}content-length: {length}\r\n\r\n{body}"
+    )
+}
+
 struct Connection {
     stream: BufReader<TcpStream>,
     head: String,
@@ -85,27 +105,18 @@ struct Connection {
 }
 
 impl Connection {
-    /// Waits for a server that has just been started.
-    async fn open(port: u16) -> Result<Self> {
-        let mut tries = 0;
-        let stream = loop {
-            match TcpStream::connect(("127.0.0.1", port)).await {
-                Ok(stream) => break stream,
-                Err(error) if tries == 1000 => return Err(error.into()),
-                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
-            }
-            tries += 1;
-        };
+    async fn open(server: &Server) -> Result<Self> {
+        let stream = server.connect()?;
+        stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream: BufReader::with_capacity(64 * 1024, stream), head: String::new(), body: Vec::new() })
+        let stream = BufReader::with_capacity(64 * 1024, TcpStream::from_std(stream)?);
+        Ok(Self { stream, head: String::new(), body: Vec::new() })
     }
 
     /// Shakes hands where the dialect wants it; the headers for all requests that follow.
     async fn prepare(&mut self, dialect: Dialect, payload: Payload) -> Result<String> {
         if dialect == Dialect::Stateless {
-            let method = Requests::new(payload, dialect).method();
-            let name = if payload == Payload::List { "" } else { "mcp-name: echo\r\n" };
-            return Ok(format!("mcp-protocol-version: 2026-07-28\r\nmcp-method: {method}\r\n{name}"));
+            return Ok(Requests::new(payload, dialect).stateless_head());
         }
         self.post("", INITIALIZE).await?;
         self.answer().await?;
@@ -117,13 +128,7 @@ impl Connection {
     }
 
     async fn post(&mut self, head: &str, body: &str) -> Result<()> {
-        let length = body.len();
-        let mut request = format!(
-            "POST /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n\
-             accept: application/json, text/event-stream\r\n{head}content-length: {length}\r\n\r\n"
-        );
-        request.push_str(body);
-        Ok(self.stream.get_mut().write_all(request.as_bytes()).await?)
+        Ok(self.stream.get_mut().write_all(request(head, body).as_bytes()).await?)
     }
 
     /// Opens a stream, and waits until it is open.

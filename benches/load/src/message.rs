@@ -6,10 +6,7 @@ use std::str::FromStr;
 pub(crate) const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"load","version":"1.0.0"}}}"#;
 pub(crate) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
-const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"load","version":"1.0.0"},"io.modelcontextprotocol/clientCapabilities":{}}"#;
-
-/// How large a large text is.
-const LARGE: usize = 100 * 1024;
+const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"load","version":"1.0.0"},"io.modelcontextprotocol/clientCapabilities":{}"#;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
@@ -19,9 +16,11 @@ pub(crate) enum Dialect {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Payload {
-    Small,
-    Large,
+    /// A text of so many bytes is echoed.
+    Text(usize),
     List,
+    /// The server reports progress before it answers.
+    Progress,
 }
 
 impl FromStr for Payload {
@@ -29,10 +28,13 @@ impl FromStr for Payload {
 
     fn from_str(name: &str) -> Result<Self, String> {
         match name {
-            "small" => Ok(Self::Small),
-            "large" => Ok(Self::Large),
+            "small" => Ok(Self::Text(5)),
             "list" => Ok(Self::List),
-            name => Err(format!("there is no payload {name:?}")),
+            "progress" => Ok(Self::Progress),
+            size => {
+                let size = size.strip_suffix('k').and_then(|kib| kib.parse::<usize>().ok());
+                size.map(|kib| Self::Text(kib * 1024)).ok_or_else(|| format!("there is no payload {name:?}"))
+            }
         }
     }
 }
@@ -47,8 +49,11 @@ pub(crate) struct Requests {
 
 impl Requests {
     pub(crate) fn new(payload: Payload, dialect: Dialect) -> Self {
-        let lines = "All work and no play makes \\\"Jack\\\" a dull boy.\\n";
-        let filling = if payload == Payload::Large { lines.repeat(LARGE / lines.len()) } else { "hello".to_owned() };
+        let line = "All work and no play makes \\\"Jack\\\" a dull boy.\\n";
+        let filling = match payload {
+            Payload::Text(size) if size >= line.len() => line.repeat(size / line.len()),
+            _ => "hello".to_owned(),
+        };
         let tools = std::env::var("BENCH_TOOLS").ok().and_then(|count| count.parse().ok()).unwrap_or(2);
         Self { payload, dialect, filling, tools }
     }
@@ -57,17 +62,40 @@ impl Requests {
         if self.payload == Payload::List { "tools/list" } else { "tools/call" }
     }
 
+    fn tool(&self) -> Option<&'static str> {
+        match self.payload {
+            Payload::Text(_) => Some("echo"),
+            Payload::Progress => Some("echo_with_progress"),
+            Payload::List => None,
+        }
+    }
+
+    /// What 2026-07-28 wants to have repeated.
+    pub(crate) fn stateless_head(&self) -> String {
+        let name = self.tool().map(|tool| format!("mcp-name: {tool}\r\n")).unwrap_or_default();
+        format!("mcp-protocol-version: 2026-07-28\r\nmcp-method: {}\r\n{name}", self.method())
+    }
+
+    /// The text that request number `id` has, without escapes.
+    pub(crate) fn text(&self, id: usize) -> String {
+        format!("{id} {}", self.filling.replace("\\\"", "\"").replace("\\n", "\n"))
+    }
+
     /// Appends request number `id`.
     pub(crate) fn write(&self, id: usize, out: &mut String) {
         let method = self.method();
         let _ = write!(out, r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{"#);
-        if self.payload != Payload::List {
+        if let Some(tool) = self.tool() {
             let filling = &self.filling;
-            let _ = write!(out, r#""name":"echo","arguments":{{"text":"{id} {filling}"}}"#);
+            let _ = write!(out, r#""name":"{tool}","arguments":{{"text":"{id} {filling}"}}"#);
         }
         if self.dialect == Dialect::Stateless {
-            out.push_str(if self.payload == Payload::List { "" } else { "," });
+            out.push_str(if self.tool().is_none() { "" } else { "," });
             out.push_str(META);
+            if self.payload == Payload::Progress {
+                let _ = write!(out, r#","progressToken":{id}"#);
+            }
+            out.push('}');
         }
         out.push_str("}}");
     }

@@ -1,8 +1,9 @@
 //! The server as a process, and what it uses.
 
 use std::fs;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
+use std::time::Duration;
 
 use tokio::process::{Child, Command};
 
@@ -29,6 +30,27 @@ impl Server {
         let child = command.spawn()?;
         let id = child.id().ok_or("the server has ended at once")?;
         Ok(Self { child, port, id })
+    }
+
+    /// Waits until it listens.
+    pub(crate) fn connect(&self) -> Result<TcpStream> {
+        let mut tries = 0;
+        loop {
+            match TcpStream::connect(("127.0.0.1", self.port)) {
+                Ok(stream) => return Ok(stream),
+                Err(error) if tries == 1000 => return Err(error.into()),
+                Err(_) => std::thread::sleep(Duration::from_millis(10)),
+            }
+            tries += 1;
+        }
+    }
+
+    /// Waits until it ends, if it does by itself.
+    pub(crate) async fn end(&mut self) -> Result<()> {
+        if std::env::var_os("BENCH_LINGER").is_some() {
+            tokio::time::timeout(Duration::from_secs(30), self.child.wait()).await??;
+        }
+        Ok(())
     }
 
     /// What it has used of the processor so far, in nanoseconds: all its threads.

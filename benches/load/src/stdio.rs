@@ -6,7 +6,7 @@ use std::time::Instant;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
 use crate::message::{Dialect, INITIALIZE, INITIALIZED, Requests};
-use crate::tally::{Clock, Tally};
+use crate::tally::Tally;
 use crate::{Plan, Result, Server};
 
 pub(crate) async fn load(plan: &Plan) -> Result<String> {
@@ -20,9 +20,9 @@ pub(crate) async fn load(plan: &Plan) -> Result<String> {
     input.write_all(format!("{INITIALIZED}\n").as_bytes()).await?;
 
     let requests = Requests::new(plan.payload, Dialect::Session);
-    let (clock, mut tally, mut before) = (Clock::new(plan.time), Tally::default(), None);
+    let tally = Tally::new(plan.time);
     let (mut flying, mut next, mut text) = (VecDeque::new(), 1, String::new());
-    while !clock.is_over() {
+    while !tally.is_over() {
         text.clear();
         while flying.len() < plan.width {
             requests.write(next, &mut text);
@@ -50,14 +50,11 @@ pub(crate) async fn load(plan: &Plan) -> Result<String> {
             let Some((_, asked)) = place.and_then(|place| flying.remove(place)) else {
                 return Err(format!("no answer: {}", String::from_utf8_lossy(&line[..line.len().min(300)])).into());
             };
-            if before.is_none() && asked >= clock.begin() {
-                before = Some(server.cpu());
-            }
-            tally.add(&clock, asked);
+            tally.add(&server, asked);
             if unwritten.is_empty() && output.buffer().is_empty() {
                 break;
             }
         }
     }
-    Ok(tally.line(&server, before.unwrap_or_default()))
+    Ok(tally.line(&server))
 }

@@ -1,51 +1,59 @@
 //! What was measured.
 
+use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use crate::server::Server;
 
-/// When to count: after the server has become warm.
-pub(crate) struct Clock {
+/// Counts calls after the server has become warm, and what they cost it.
+pub(crate) struct Tally {
     begin: Instant,
+    middle: Instant,
     end: Instant,
+    /// All of them, and how long those took that count.
+    answered: Cell<usize>,
+    taken: RefCell<Vec<u64>>,
+    /// What the server had used of the processor, and how many calls there were: in the beginning and in the middle.
+    marks: RefCell<Vec<(u64, usize)>>,
 }
 
-impl Clock {
+impl Tally {
     pub(crate) fn new(time: Duration) -> Self {
         let begin = Instant::now() + time / 4;
-        Self { begin, end: begin + time }
-    }
-
-    pub(crate) fn begin(&self) -> Instant {
-        self.begin
+        let (taken, marks) = (RefCell::default(), RefCell::default());
+        Self { begin, middle: begin + time / 2, end: begin + time, answered: Cell::default(), taken, marks }
     }
 
     pub(crate) fn is_over(&self) -> bool {
         Instant::now() >= self.end
     }
-}
 
-/// How long calls took.
-#[derive(Default)]
-pub(crate) struct Tally(Vec<u64>);
-
-impl Tally {
-    pub(crate) fn add(&mut self, clock: &Clock, asked: Instant) {
-        if asked >= clock.begin {
-            self.0.push(u64::try_from(asked.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    /// A call was answered that was asked for then.
+    pub(crate) fn add(&self, server: &Server, asked: Instant) {
+        self.answered.set(self.answered.get() + 1);
+        let mut taken = self.taken.borrow_mut();
+        let mut marks = self.marks.borrow_mut();
+        if asked >= if marks.is_empty() { self.begin } else { self.middle } && marks.len() < 2 {
+            marks.push((server.cpu(), taken.len()));
+        }
+        if !marks.is_empty() {
+            taken.push(u64::try_from(asked.elapsed().as_nanos()).unwrap_or(u64::MAX));
         }
     }
 
-    pub(crate) fn join(&mut self, other: Self) {
-        self.0.extend(other.0);
-    }
-
-    /// In one line; `before` is what the server had used of the processor when the clock began to count.
-    pub(crate) fn line(mut self, server: &Server, before: u64) -> String {
-        self.0.sort_unstable();
-        let calls = self.0.len().max(1);
-        let at = |part: f64| self.0.get((calls as f64 * part) as usize).copied().unwrap_or_default();
-        let cpu = server.cpu().saturating_sub(before) / calls as u64;
-        format!("calls={} cpu_ns={cpu} p50_ns={} p99_ns={}", self.0.len(), at(0.5), at(0.99))
+    /// In one line.
+    pub(crate) fn line(self, server: &Server) -> String {
+        let (mut taken, mut marks) = (self.taken.into_inner(), self.marks.into_inner());
+        marks.push((server.cpu(), taken.len()));
+        taken.sort_unstable();
+        let at = |part: f64| taken.get((taken.len() as f64 * part) as usize).copied().unwrap_or_default();
+        let (all, p50, p99) = (self.answered.get(), at(0.5), at(0.99));
+        let mut line = format!("all_calls={all} calls={} p50_ns={p50} p99_ns={p99}", taken.len());
+        let cost = |(from, first): (u64, usize), (to, last): (u64, usize)| (to - from) / (last - first).max(1) as u64;
+        if let [first, middle, last] = marks[..] {
+            let (all, early, late) = (cost(first, last), cost(first, middle), cost(middle, last));
+            line.push_str(&format!(" cpu_ns={all} early_ns={early} late_ns={late}"));
+        }
+        line
     }
 }

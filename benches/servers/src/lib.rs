@@ -30,6 +30,22 @@ struct AddArgs {
     b: i64,
 }
 
+/// Return the given text unchanged, after a word about how far it is
+#[tool]
+async fn echo_with_progress(
+    /// Text to send back unchanged
+    text: String,
+    progress: Progress,
+) -> String {
+    progress.report(1.0).await;
+    text
+}
+
+/// A server whose answers come by events if the client wants to know about progress.
+pub fn server_with_progress() -> Server {
+    server(2).tool(echo_with_progress)
+}
+
 /// A server with so many tools, of which there are at least `echo` and `add`.
 pub fn server(tools: usize) -> Server {
     (3..=tools).fold(Server::new("bench", "1.0.0").tool(echo).tool(add), |server, number| {

@@ -1,12 +1,14 @@
 //! `turms-bench-server stdio`, or `turms-bench-server http PORT` for `/mcp` on 127.0.0.1. Everything is as it ships.
-//! `BENCH_TOOLS=100` makes it a hundred tools in all.
+//! `BENCH_TOOLS=100` makes it a hundred tools in all, `BENCH_TOOLS=progress` adds one that reports progress.
 
 use turms::prelude::*;
 
 #[tokio::main]
 async fn main() -> turms::Result<()> {
-    let tools = std::env::var("BENCH_TOOLS").ok().and_then(|count| count.parse().ok()).unwrap_or(2);
-    let server = turms_bench_server::server(tools);
+    let server = match std::env::var("BENCH_TOOLS").as_deref() {
+        Ok("progress") => turms_bench_server::server_with_progress(),
+        tools => turms_bench_server::server(tools.ok().and_then(|count| count.parse().ok()).unwrap_or(2)),
+    };
     let mut args = std::env::args().skip(1);
     match args.next().as_deref() {
         Some("http") => {

@@ -1,13 +1,18 @@
-//! The figures as a table.
+//! The figures as tables.
 
 use std::fmt::Write as _;
 use std::fs;
 
-use super::{Candidate, Cell, Rounds, stripped_size};
+use super::cell::{self, Candidate, Cell, OUR_SERVER, RMCP_SERVER};
+use super::demand::{self, Bound, Demand};
+use super::figures::{Measured, Place};
+use super::weight;
 use crate::program;
 
+use Candidate::{Limit, Rmcp, RmcpPipes, Turms};
+
 /// Everything that was measured, with the machine and the commit.
-pub(super) fn write(measured: &[(&Cell, Rounds)], rounds: usize) -> String {
+pub(super) fn write(measured: &Measured, rounds: usize) -> String {
     let mut text = format!(
         "# Results\n\n\
          Written by `cargo xtask bench`: medians of {rounds} interleaved rounds, ratios taken within a round. \"x\" says how \
@@ -18,36 +23,76 @@ pub(super) fn write(measured: &[(&Cell, Rounds)], rounds: usize) -> String {
     );
     text.push_str("| work | processor time per call, us | limit | rmcp | rmcp with pipes | x rmcp | x rmcp with pipes | of limit | p50, us | of rmcp's | p99, of limit's |\n");
     text.push_str("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n");
-    for (cell, all) in measured.iter().filter(|(_, all)| has(all, "cpu_ns")) {
-        let cost = |candidate| median(values(all, candidate, "cpu_ns")).map(|ns| ns / 1000.0);
-        let times = |candidate| ratio(all, candidate, Candidate::Turms, "cpu_ns");
+    for cell in cell::BESIDE_OTHERS {
+        let place = |who, figure| Place { cell, who, figure };
+        let micros = |who, figure| measured.median(place(who, figure)).map(|ns| ns / 1000.0);
+        let cost = |who| micros(who, "cpu_ns");
+        let times = |who| measured.ratio(place(who, "cpu_ns"), place(Turms, "cpu_ns"));
         let columns = [
-            cost(Candidate::Turms),
-            cost(Candidate::Limit),
-            cost(Candidate::Rmcp),
-            cost(Candidate::RmcpPipes),
-            times(Candidate::Rmcp),
-            times(Candidate::RmcpPipes),
-            times(Candidate::Limit),
-            median(values(all, Candidate::Turms, "p50_ns")).map(|ns| ns / 1000.0),
-            ratio(all, Candidate::Turms, Candidate::Rmcp, "p50_ns"),
-            ratio(all, Candidate::Turms, Candidate::Limit, "p99_ns"),
+            cost(Turms),
+            cost(Limit),
+            cost(Rmcp),
+            cost(RmcpPipes),
+            times(Rmcp),
+            times(RmcpPipes),
+            times(Limit),
+            micros(Turms, "p50_ns"),
+            measured.ratio(place(Turms, "p50_ns"), place(Rmcp, "p50_ns")),
+            measured.ratio(place(Turms, "p99_ns"), place(Limit, "p99_ns")),
         ];
         row(&mut text, cell.name, &columns);
     }
     text.push_str("\n| memory | KiB each | limit | rmcp | of rmcp's |\n|---|---:|---:|---:|---:|\n");
-    for (cell, all) in measured.iter().filter(|(_, all)| has(all, "bytes")) {
-        let size = |candidate| median(values(all, candidate, "bytes")).map(|bytes| bytes / 1024.0);
-        let part = ratio(all, Candidate::Turms, Candidate::Rmcp, "bytes");
-        row(&mut text, cell.name, &[size(Candidate::Turms), size(Candidate::Limit), size(Candidate::Rmcp), part]);
+    for cell in cell::MEMORY {
+        let place = |who| Place { cell, who, figure: "bytes" };
+        let size = |who| measured.median(place(who)).map(|bytes| bytes / 1024.0);
+        let part = measured.ratio(place(Turms), place(Rmcp));
+        row(&mut text, cell.name, &[size(Turms), size(Limit), size(Rmcp), part]);
     }
-    let sizes =
-        ["target/release/turms-bench-server", "benches/rmcp/target/release/turms-bench-rmcp"].map(stripped_size);
-    if let [Some(ours), Some(theirs)] = sizes {
-        let part = ours as f64 / theirs as f64;
-        let _ = writeln!(text, "\nStripped, the server has {ours} bytes, that of rmcp {theirs}: {part:.2} of it.");
+    text.push_str("\n| ours, HTTP | processor time per call, us | p50, us | p99, us |\n|---|---:|---:|---:|\n");
+    one_each(&mut text, measured, &cell::OWN, Turms, ["cpu_ns", "p50_ns", "p99_ns"]);
+    text.push_str("\n| clients of the limit server, 1 connection | p50, us | p99, us |\n|---|---:|---:|\n");
+    one_each(&mut text, measured, &cell::CLIENTS, Limit, ["p50_ns", "p99_ns"]);
+    if let [Some(ours), Some(theirs)] = [OUR_SERVER, RMCP_SERVER].map(weight::stripped_size) {
+        let _ = writeln!(text, "\nStripped, the server has {ours} bytes, that of rmcp {theirs}.");
+    }
+    let of_rmcp = weight::crates("--manifest-path benches/rmcp/Cargo.toml");
+    if let (Some(ours), Some(theirs)) = (weight::crates("-p turms-bench-server"), of_rmcp) {
+        let _ = writeln!(text, "It is made of {ours} crates, that of rmcp of {theirs}.");
+    }
+    text.push_str("\n| demand | is | bound | met |\n|---|---:|---:|---|\n");
+    for demand in demand::all(measured) {
+        demanded(&mut text, &demand);
     }
     text
+}
+
+fn demanded(text: &mut String, demand: &Demand) {
+    let bound = match demand.bound {
+        Bound::AtLeast(bound) => format!("at least {bound}"),
+        Bound::AtMost(bound) => format!("at most {bound}"),
+    };
+    let is = demand.is.map(|is| format!("{is:.2}")).unwrap_or_default();
+    let met = match demand.is_met() {
+        Some(true) => "yes",
+        Some(false) => "**no**",
+        None => "not measured",
+    };
+    let _ = writeln!(text, "| {} | {is} | {bound} | {met} |", demand.what);
+}
+
+/// A row for each cell, in microseconds.
+fn one_each<const N: usize>(
+    text: &mut String,
+    measured: &Measured,
+    cells: &[&Cell],
+    who: Candidate,
+    figures: [&'static str; N],
+) {
+    for cell in cells {
+        let columns = figures.map(|figure| measured.median(Place { cell, who, figure }).map(|ns| ns / 1000.0));
+        row(text, cell.name, &columns);
+    }
 }
 
 fn row(text: &mut String, name: &str, columns: &[Option<f64>]) {
@@ -61,25 +106,6 @@ fn row(text: &mut String, name: &str, columns: &[Option<f64>]) {
     text.push('\n');
 }
 
-fn has(all: &Rounds, figure: &str) -> bool {
-    all.iter().any(|round| round.values().any(|figures| figures.contains_key(figure)))
-}
-
-fn values(all: &Rounds, candidate: Candidate, figure: &str) -> Vec<f64> {
-    all.iter().filter_map(|round| round.get(&candidate)?.get(figure).copied()).collect()
-}
-
-/// The median of what one has in every round, divided by what the other has.
-fn ratio(all: &Rounds, one: Candidate, other: Candidate, figure: &str) -> Option<f64> {
-    let pairs = all.iter().filter_map(|round| Some((round.get(&one)?.get(figure)?, round.get(&other)?.get(figure)?)));
-    median(pairs.map(|(one, other)| one / other.max(1.0)).collect())
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
-}
-
 fn machine() -> String {
     let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = processor.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
@@ -90,22 +116,4 @@ fn machine() -> String {
 fn output(line: &str) -> String {
     let output = program::command(line).output();
     output.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-
-    #[test]
-    fn ratios_are_taken_within_a_round() {
-        let round = |ours: f64, theirs: f64| {
-            let of = |value| BTreeMap::from([("cpu_ns".to_owned(), value)]);
-            BTreeMap::from([(Candidate::Turms, of(ours)), (Candidate::Rmcp, of(theirs))])
-        };
-        let all = vec![round(10.0, 30.0), round(100.0, 400.0), round(10.0, 50.0)];
-        assert_eq!(ratio(&all, Candidate::Rmcp, Candidate::Turms, "cpu_ns"), Some(4.0));
-        assert_eq!(ratio(&all, Candidate::Limit, Candidate::Turms, "cpu_ns"), None);
-    }
 }

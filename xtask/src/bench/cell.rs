@@ -1,0 +1,122 @@
+//! Who is measured, and under which loads.
+
+/// One kind of load, and how many tools the server has under it.
+pub(crate) struct Cell {
+    pub(super) name: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) payload: &'static str,
+    pub(super) width: usize,
+    pub(super) tools: &'static str,
+    pub(super) who: &'static [Candidate],
+}
+
+/// Who takes part, and how each is started for a kind of load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Candidate {
+    Turms,
+    Limit,
+    Rmcp,
+    RmcpPipes,
+}
+
+use Candidate::{Limit, Rmcp, RmcpPipes, Turms};
+
+const HTTP: &[Candidate] = &[Turms, Limit, Rmcp];
+const STDIO: &[Candidate] = &[Turms, Limit, Rmcp, RmcpPipes];
+const OURS: &[Candidate] = &[Turms];
+
+/// Beside others.
+pub(super) const STATELESS: Cell = cell("HTTP 2026-07-28, small, 32 connections", "stateless", "small", 32, "2", HTTP);
+pub(super) const SESSION: Cell = cell("HTTP 2025-11-25, small, 32 connections", "session", "small", 32, "2", HTTP);
+pub(super) const SINGLE: Cell = cell("HTTP 2026-07-28, small, 1 connection", "stateless", "small", 1, "2", HTTP);
+pub(super) const SINGLE_SESSION: Cell = cell("HTTP 2025-11-25, small, 1 connection", "session", "small", 1, "2", HTTP);
+pub(super) const LIST: Cell = cell("HTTP, list of 100 tools, 8 connections", "stateless", "list", 8, "100", HTTP);
+pub(super) const LARGE: Cell = cell("HTTP, 100 KiB, 8 connections", "stateless", "100k", 8, "2", HTTP);
+pub(super) const PIPE: Cell = cell("stdio, small, 64 in flight", "stdio", "small", 64, "2", STDIO);
+pub(super) const SINGLE_PIPE: Cell = cell("stdio, small, 1 in flight", "stdio", "small", 1, "2", STDIO);
+pub(super) const LIST_PIPE: Cell = cell("stdio, list of 100 tools, 8 in flight", "stdio", "list", 8, "100", STDIO);
+pub(super) const LARGE_PIPE: Cell = cell("stdio, 100 KiB, 8 in flight", "stdio", "100k", 8, "2", STDIO);
+
+/// What each session takes of the memory.
+pub(super) const IDLE: Cell = cell("idle session", "idle", "small", 2000, "2", HTTP);
+pub(super) const LISTENING: Cell =
+    cell("idle session with an open stream", "listening", "small", 1000, "2", &[Turms, Rmcp]);
+
+/// Ours beside itself, under other circumstances.
+pub(super) const MANY_TOOLS: Cell = cell("the first, with 10 000 tools", "stateless", "small", 32, "10000", OURS);
+pub(super) const ALONE_IN_SESSION: Cell = cell("one session", "crowd", "small", 1, "2", OURS);
+pub(super) const IN_CROWD: Cell = cell("one session among 10 000", "crowd", "small", 10_000, "2", OURS);
+pub(super) const BY_JSON: Cell = cell("answered by JSON, 1 connection", "stateless", "small", 1, "progress", OURS);
+pub(super) const BY_EVENTS: Cell =
+    cell("answered by events, 1 connection", "stateless", "progress", 1, "progress", OURS);
+pub(super) const SIZES: [Cell; 4] = [
+    cell("1 KiB, 8 connections", "stateless", "1k", 8, "2", OURS),
+    cell("10 KiB, 8 connections", "stateless", "10k", 8, "2", OURS),
+    cell("100 KiB, 8 connections", "stateless", "100k", 8, "2", OURS),
+    cell("1000 KiB, 8 connections", "stateless", "1000k", 8, "2", OURS),
+];
+
+/// Our client, and the least that a client can cost, before the limit server.
+pub(super) const LEAST_CLIENT: Cell = cell("a bare connection that blocks", "alone", "small", 1, "2", &[Limit]);
+pub(super) const CLIENT: Cell = cell("the client of Turms", "client", "small", 1, "2", &[Limit]);
+
+pub(super) const BESIDE_OTHERS: [&Cell; 10] =
+    [&STATELESS, &SESSION, &SINGLE, &SINGLE_SESSION, &LIST, &LARGE, &PIPE, &SINGLE_PIPE, &LIST_PIPE, &LARGE_PIPE];
+pub(super) const MEMORY: [&Cell; 2] = [&IDLE, &LISTENING];
+pub(super) const OWN: [&Cell; 9] =
+    [&MANY_TOOLS, &ALONE_IN_SESSION, &IN_CROWD, &BY_JSON, &BY_EVENTS, &SIZES[0], &SIZES[1], &SIZES[2], &SIZES[3]];
+pub(super) const CLIENTS: [&Cell; 2] = [&LEAST_CLIENT, &CLIENT];
+
+/// All of them.
+pub(super) fn all() -> impl Iterator<Item = &'static Cell> {
+    BESIDE_OTHERS.into_iter().chain(MEMORY).chain(OWN).chain(CLIENTS)
+}
+
+const fn cell(
+    name: &'static str,
+    kind: &'static str,
+    payload: &'static str,
+    width: usize,
+    tools: &'static str,
+    who: &'static [Candidate],
+) -> Cell {
+    Cell { name, kind, payload, width, tools, who }
+}
+
+pub(super) const OUR_SERVER: &str = "target/release/turms-bench-server";
+pub(super) const RMCP_SERVER: &str = "benches/rmcp/target/release/turms-bench-rmcp";
+
+impl Candidate {
+    /// The program and its arguments.
+    pub(super) fn command(self, kind: &str) -> String {
+        let (program, way) = match (self, kind) {
+            (Self::Turms, "stdio") => (OUR_SERVER, "stdio"),
+            (Self::Turms, _) => (OUR_SERVER, "http {port}"),
+            (Self::Limit, "stdio") => ("target/release/turms-bench-limit", "stdio"),
+            (Self::Limit, _) => ("target/release/turms-bench-limit", "http {port}"),
+            (Self::RmcpPipes, _) => (RMCP_SERVER, "pipes"),
+            (Self::Rmcp, "stdio") => (RMCP_SERVER, "stdio"),
+            (Self::Rmcp, "stateless") => (RMCP_SERVER, "http {port}"),
+            (Self::Rmcp, _) => (RMCP_SERVER, "sessions {port}"),
+        };
+        format!("{program} {way}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_cell_has_a_name_of_its_own() {
+        let names: Vec<_> = all().map(|cell| cell.name).collect();
+        assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
+    }
+
+    #[test]
+    fn pipes_are_for_stdio() {
+        assert!(all().all(|cell| !cell.who.contains(&RmcpPipes) || cell.kind == "stdio"));
+    }
+}
