@@ -95,6 +95,9 @@ pub(crate) fn answer(body: &[u8], repeated: Option<Repeated<'_>>, out: &mut Vec<
             out.extend_from_slice(TOOLS.as_bytes());
             out.extend_from_slice(b"}}");
         }
+        ("server/discover", _) => {
+            out.extend_from_slice(br#""supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"limit","version":"1.0.0"},"ttlMs":0,"cacheScope":"private"}}"#);
+        }
         ("initialize", _) => {
             out.extend_from_slice(br#""protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"limit","version":"1.0.0"}}}"#);
             return Answered::Began;
