@@ -44,7 +44,7 @@ pub use self::client::{
 };
 #[cfg(feature = "server")]
 pub use self::server::{
-    AccessDenied, AccessPolicy, EventStream, HttpBody, HttpService, Listener, PeerAddress, ServeHttp, Served,
-    SessionOptions,
+    AccessDenied, AccessPolicy, BodyProblem, EventStream, HttpBody, HttpService, Listener, PeerAddress, RequestHead,
+    ServeHttp, Served, SessionOptions, WantedBody,
 };
 pub use self::sse::{EventTooLong, SseDecoder, SseEvent};

@@ -15,6 +15,12 @@ impl From<String> for WsBody {
     }
 }
 
+impl From<WsBody> for turms_http::HttpBody {
+    fn from(WsBody(text): WsBody) -> Self {
+        text.map_or_else(Self::empty, Self::whole)
+    }
+}
+
 impl http_body::Body for WsBody {
     type Data = Bytes;
     type Error = Infallible;

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::request::Parts;
-use hyper::body::Incoming;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_tungstenite::tungstenite::protocol::Role;
 use turms_core::layer::WithExtensions;
 use turms_core::{BoxFuture, Connection, ConnectionError, ConnectionOptions, IntoService, ServeError, Service};
-use turms_http::{AccessPolicy, Listener, PeerAddress, Served};
+use turms_http::{AccessPolicy, BodyProblem, HttpBody, Listener, RequestHead, Served, WantedBody};
 
 use crate::body::WsBody;
 use crate::farewell::Farewell;
@@ -201,17 +201,19 @@ impl WsService {
 }
 
 impl Served for WsService {
-    type Body = WsBody;
+    const UPGRADES: bool = true;
+
+    fn admit(&self, _: &RequestHead) -> Result<WantedBody, Box<http::Response<HttpBody>>> {
+        Ok(WantedBody::nothing())
+    }
 
     fn respond(
         &self,
-        mut request: http::Request<Incoming>,
-        peer: Option<PeerAddress>,
-    ) -> impl Future<Output = http::Response<WsBody>> + Send {
-        if let Some(peer) = peer {
-            request.extensions_mut().insert(peer);
-        }
-        ready(self.answer_or_refuse(request))
+        head: RequestHead,
+        _: Result<Bytes, BodyProblem>,
+    ) -> impl Future<Output = http::Response<HttpBody>> + Send {
+        let request = http::Request::from_parts(head.into_parts(), ());
+        ready(self.answer_or_refuse(request).map(HttpBody::from))
     }
 
     fn ending(&self) -> BoxFuture<'static, ()> {

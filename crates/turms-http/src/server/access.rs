@@ -4,6 +4,9 @@
 use http::HeaderMap;
 use http::header::{HOST, HeaderName, HeaderValue, ORIGIN};
 use http::uri::Authority;
+use turms_proto::header::HeaderLookup;
+
+use super::request::{Name, RequestHead};
 
 /// For which hosts a server answers, and pages of which origins may use it. Loopback names with any port unless said otherwise.
 ///
@@ -95,6 +98,18 @@ impl AccessPolicy {
             }
         }
         Ok(())
+    }
+
+    /// As [`AccessPolicy::check`], without making a map of headers that are as usual.
+    pub(super) fn check_head(&self, head: &RequestHead) -> Result<(), AccessDenied> {
+        let authority = head.authority();
+        if let (HeaderLookup::Absent, HeaderLookup::One(host), None) =
+            (head.lookup(Name::Origin), head.lookup(Name::Host), &authority)
+            && self.hosts.allow_host(host)
+        {
+            return Ok(());
+        }
+        self.check(&head.headers(), authority.as_deref())
     }
 
     /// Whether a page of this origin may read answers.

@@ -1,6 +1,6 @@
 //! Answers of every kind.
 
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{ALLOW, HeaderValue};
 use http::{Response, StatusCode};
 use turms_proto::jsonrpc::encode;
 use turms_proto::{ErrorCode, ErrorObject, RequestId};
@@ -9,23 +9,14 @@ use super::body::{EventSource, HttpBody};
 
 pub(super) type Answer = Response<HttpBody>;
 
-/// Proxies that gather answers before they pass them on would keep events from arriving.
-const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
-
 pub(super) fn json(status: StatusCode, body: Vec<u8>) -> Answer {
-    let mut answer = Response::new(HttpBody::whole(body));
+    let mut answer = Response::new(HttpBody::json(body));
     *answer.status_mut() = status;
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     answer
 }
 
 pub(super) fn events(source: impl EventSource + 'static) -> Answer {
-    let mut answer = Response::new(HttpBody::events(source));
-    let headers = answer.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    headers.insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
-    answer
+    Response::new(HttpBody::events(source))
 }
 
 pub(super) fn empty(status: StatusCode) -> Answer {

@@ -6,12 +6,12 @@ use http::header::{
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
     ACCESS_CONTROL_REQUEST_METHOD, HeaderValue, ORIGIN, VARY,
 };
-use http::request::Parts;
 use turms_proto::header;
 
 use super::access::AccessPolicy;
 use super::answer::Answer;
 use super::header_value;
+use super::request::RequestHead;
 
 /// What a browser asks on behalf of a page.
 pub(super) struct Asked {
@@ -33,11 +33,12 @@ const HEADERS: [&str; 8] = [
 ];
 
 impl Asked {
-    pub(super) fn of(parts: &Parts) -> Self {
+    pub(super) fn of(head: &RequestHead) -> Self {
+        let headers = head.headers();
         Self {
-            origin: parts.headers.get(ORIGIN).cloned(),
-            headers: parts.headers.get(ACCESS_CONTROL_REQUEST_HEADERS).cloned(),
-            method: parts.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD),
+            origin: headers.get(ORIGIN).cloned(),
+            headers: headers.get(ACCESS_CONTROL_REQUEST_HEADERS).cloned(),
+            method: headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD),
         }
     }
 

@@ -1,9 +1,11 @@
 //! What a request says before its body, read once.
 
-use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
-use turms_proto::header::{self, HeaderLookup};
+use http::header::{ACCEPT, HeaderMap};
+use turms_proto::header::HeaderLookup;
 use turms_proto::revision::names_stateless;
 use turms_proto::{Ability, ErrorObject, ProtocolVersion};
+
+use super::request::{Name, RequestHead};
 
 /// The headers that the protocol gives a meaning.
 #[derive(Debug, Clone, Copy)]
@@ -11,18 +13,16 @@ pub(super) struct Head<'a> {
     pub(super) version: HeaderLookup<'a>,
     pub(super) method: HeaderLookup<'a>,
     pub(super) name: HeaderLookup<'a>,
-    pub(super) session: HeaderLookup<'a>,
     pub(super) last_event: HeaderLookup<'a>,
 }
 
 impl<'a> Head<'a> {
-    pub(super) fn of(headers: &'a HeaderMap) -> Self {
+    pub(super) fn of(head: &'a RequestHead) -> Self {
         Self {
-            version: lookup(headers, header::PROTOCOL_VERSION),
-            method: lookup(headers, header::METHOD),
-            name: lookup(headers, header::NAME),
-            session: lookup(headers, header::SESSION_ID),
-            last_event: lookup(headers, header::LAST_EVENT_ID),
+            version: head.lookup(Name::Version),
+            method: head.lookup(Name::Method),
+            name: head.lookup(Name::Called),
+            last_event: head.lookup(Name::LastEvent),
         }
     }
 
@@ -55,16 +55,6 @@ pub(super) enum Named<'a> {
     Unreadable,
 }
 
-/// What a request has under the name of a header.
-pub(super) fn lookup<'a>(headers: &'a HeaderMap, name: &str) -> HeaderLookup<'a> {
-    let mut values = headers.get_all(name).iter();
-    match (values.next(), values.next()) {
-        (None, _) => HeaderLookup::Absent,
-        (Some(value), None) => value.to_str().map_or(HeaderLookup::NotText, HeaderLookup::One),
-        (Some(_), Some(_)) => HeaderLookup::Repeated,
-    }
-}
-
 /// A header that may be there once; what is wrong if it is there otherwise.
 pub(super) fn single<'a>(found: HeaderLookup<'a>, name: &str) -> Result<Option<&'a str>, ErrorObject> {
     match found {
@@ -76,48 +66,47 @@ pub(super) fn single<'a>(found: HeaderLookup<'a>, name: &str) -> Result<Option<&
 }
 
 /// Whether the body can be read; what is wrong if it cannot.
-pub(super) fn check_body(headers: &HeaderMap) -> Result<(), &'static str> {
-    if !is_json(headers) {
+pub(super) fn check_body(head: &RequestHead) -> Result<(), &'static str> {
+    if !is_json(head.lookup(Name::ContentType)) {
         return Err("the body must be JSON: send \"Content-Type: application/json\"");
     }
-    match headers.get(CONTENT_ENCODING) {
-        Some(encoding) if !encoding.as_bytes().eq_ignore_ascii_case(b"identity") => {
-            Err("the body must not be compressed: send it without \"Content-Encoding\"")
-        }
-        _ => Ok(()),
+    match head.lookup(Name::ContentEncoding) {
+        HeaderLookup::Absent => Ok(()),
+        HeaderLookup::One(encoding) if encoding.eq_ignore_ascii_case("identity") => Ok(()),
+        _ => Err("the body must not be compressed: send it without \"Content-Encoding\""),
     }
 }
 
 /// Whether the body says that it is JSON.
-fn is_json(headers: &HeaderMap) -> bool {
-    let mut values = headers.get_all(CONTENT_TYPE).iter();
-    match (values.next().and_then(|value| value.to_str().ok()), values.next()) {
-        (Some(value), None) => essence(value).eq_ignore_ascii_case(JSON),
-        _ => false,
-    }
+fn is_json(said: HeaderLookup<'_>) -> bool {
+    matches!(said, HeaderLookup::One(value) if value == JSON || essence(value).eq_ignore_ascii_case(JSON))
 }
 
 pub(super) const JSON: &str = "application/json";
 pub(super) const EVENT_STREAM: &str = "text/event-stream";
 
 /// Whether the client takes answers of both types.
-pub(super) fn accepts_both(headers: &HeaderMap) -> bool {
+pub(super) fn accepts_both(head: &RequestHead) -> bool {
     // As most clients say it, which needs no reading.
-    let usual = headers.get(ACCEPT).is_some_and(|value| value == "application/json, text/event-stream");
-    usual || (accepts(headers, JSON) && accepts(headers, EVENT_STREAM))
+    let usual = head.lookup(Name::Accept) == HeaderLookup::One("application/json, text/event-stream");
+    usual || (accepts(head, JSON) && accepts(head, EVENT_STREAM))
 }
 
 /// Whether the client takes answers of a type. Who says nothing takes anything.
-pub(super) fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
-    let mut said = false;
-    for value in headers.get_all(ACCEPT) {
-        said = true;
-        let Ok(value) = value.to_str() else { continue };
-        if value.split(',').any(|range| is_in_range(wanted, range)) {
-            return true;
-        }
+pub(super) fn accepts(head: &RequestHead, wanted: &str) -> bool {
+    match head.lookup(Name::Accept) {
+        HeaderLookup::Absent => true,
+        HeaderLookup::One(ranges) => is_in_ranges(wanted, ranges),
+        _ => is_accepted(&head.headers(), wanted),
     }
-    !said
+}
+
+fn is_accepted(headers: &HeaderMap, wanted: &str) -> bool {
+    headers.get_all(ACCEPT).iter().any(|value| value.to_str().is_ok_and(|ranges| is_in_ranges(wanted, ranges)))
+}
+
+fn is_in_ranges(wanted: &str, ranges: &str) -> bool {
+    ranges.split(',').any(|range| is_in_range(wanted, range))
 }
 
 fn is_in_range(wanted: &str, range: &str) -> bool {
@@ -141,9 +130,12 @@ mod tests {
 
     use super::*;
 
-    fn accept(values: &[&'static str]) -> HeaderMap {
-        let values = values.iter().map(|value| (ACCEPT, HeaderValue::from_static(value)));
-        values.collect()
+    fn accept(values: &[&'static str]) -> RequestHead {
+        let (mut parts, ()) = http::Request::new(()).into_parts();
+        for value in values {
+            parts.headers.append(ACCEPT, HeaderValue::from_static(value));
+        }
+        RequestHead::new(parts, None)
     }
 
     #[test]
@@ -164,9 +156,9 @@ mod tests {
 
     #[test]
     fn json_may_say_more_about_itself() {
-        let of = |value| HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(value))]);
-        assert!(is_json(&of("application/json")) && is_json(&of("Application/Json; charset=utf-8")));
-        assert!(!is_json(&of("text/plain")) && !is_json(&of("application/json-patch+json")));
-        assert!(!is_json(&HeaderMap::new()));
+        let of = |value| is_json(HeaderLookup::One(value));
+        assert!(of("application/json") && of("Application/Json; charset=utf-8"));
+        assert!(!of("text/plain") && !of("application/json-patch+json"));
+        assert!(!is_json(HeaderLookup::Absent) && !is_json(HeaderLookup::Repeated));
     }
 }

@@ -11,11 +11,15 @@ use http_body::Body;
 
 /// Why a body was not read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum BodyProblem {
+#[non_exhaustive]
+pub enum BodyProblem {
+    /// There is more of it than is read.
     #[error("the body is longer than {0} bytes")]
     TooLong(usize),
+    /// It took too long.
     #[error("the body did not arrive within {0:?}")]
     TooSlow(Duration),
+    /// It ended too early, or was not what its head said.
     #[error("the body broke off: {0}")]
     Broken(String),
 }

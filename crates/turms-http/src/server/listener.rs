@@ -12,23 +12,20 @@ use std::time::Duration;
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 #[cfg(unix)]
 use tokio::net::UnixListener;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 #[cfg(feature = "tls")]
 use tokio_rustls::TlsAcceptor;
 use turms_core::{BoxFuture, ServeError};
 
 use super::PeerAddress;
-use super::activity::Activity;
 use super::options::bounded;
-use super::stall::Stall;
+use super::served::{self, Served};
+use super::ward::Ward;
+use super::{hyper as by_hyper, wire};
 
 /// Listens at an address and serves whoever comes, over HTTP/1.1 and HTTP/2.
 ///
@@ -163,7 +160,7 @@ impl Listener {
     /// How many connections there may be at once; more have to wait. One that was upgraded, to WebSocket for example, does not
     /// count any more.
     pub fn max_connections(mut self, max: usize) -> Self {
-        self.max_connections = max.min(Semaphore::MAX_PERMITS);
+        self.max_connections = max.min(Semaphore::MAX_PERMITS).min(u32::MAX as usize);
         self
     }
 
@@ -217,15 +214,7 @@ impl Listener {
             }
             closing.begin_closing();
         };
-        let answering = service.clone();
-        let respond_to = move |peer| {
-            let service = answering.clone();
-            move |request| {
-                let service = service.clone();
-                async move { Ok::<_, Infallible>(service.respond(request, peer).await) }
-            }
-        };
-        let served = self.until(end).run(respond_to).await;
+        let served = self.until(end).run(service.clone()).await;
         service.close().await;
         served
     }
@@ -244,36 +233,13 @@ impl Listener {
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let respond_to = move |peer: Option<PeerAddress>| {
-            let service = service.clone();
-            move |mut request: Request<Incoming>| {
-                if let Some(peer) = peer {
-                    request.extensions_mut().insert(peer);
-                }
-                let mut service = service.clone();
-                async move {
-                    poll_fn(|task| service.poll_ready(task)).await?;
-                    service.call(request).await
-                }
-            }
-        };
-        self.run(respond_to).await
+        self.run(Application(service)).await
     }
 
-    /// Serves whoever comes. `respond_to` makes what answers the requests of one connection.
-    async fn run<M, F, A, B, E>(self, respond_to: M) -> Result<(), ServeError>
-    where
-        M: Fn(Option<PeerAddress>) -> F,
-        F: Fn(Request<Incoming>) -> A + Send + 'static,
-        A: Future<Output = Result<Response<B>, E>> + Send + 'static,
-        B: Body + Send + 'static,
-        B::Data: Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-        E: Into<Box<dyn std::error::Error + Send + Sync>> + 'static,
-    {
+    /// Serves whoever comes.
+    async fn run<H: Host>(self, host: H) -> Result<(), ServeError> {
         let room = Arc::new(Semaphore::new(self.max_connections));
-        let graceful = GracefulShutdown::new();
-        let (cut, _) = watch::channel(false);
+        let ward = Arc::new(Ward::default());
         let Self { door, until, drain_timeout, max_connections, heeds_signals, .. } = self;
         let mut end = until.unwrap_or_else(|| Box::pin(std::future::pending()));
         loop {
@@ -283,7 +249,7 @@ impl Listener {
             };
             let Ok(permit) = permit else { break };
             tokio::select! {
-                accepted = door.accept(permit, &respond_to, &graceful, &cut) => {
+                accepted = door.accept(permit, &host, &ward) => {
                     if let Err(error) = accepted {
                         // Most likely there are no descriptors left: some will be given back.
                         tracing::warn!(%error, "a connection cannot be accepted");
@@ -296,14 +262,15 @@ impl Listener {
         // Nobody new gets in, not even into the queue.
         drop(door);
         tracing::debug!("nobody new is let in; what runs may finish");
+        ward.begin_ending();
+        // All have ended when all permits are back.
+        let all = max_connections as u32;
         tokio::select! {
-            () = graceful.shutdown() => {}
+            _ = room.acquire_many(all) => return Ok(()),
             () = tokio::time::sleep(drain_timeout) => tracing::warn!("some requests did not finish in time"),
             () = told_to_end(), if heeds_signals => tracing::warn!("told twice to end: what runs is cut"),
         }
-        cut.send_replace(true);
-        // What is cut has ended when all permits are back.
-        let all = u32::try_from(max_connections).unwrap_or(u32::MAX);
+        ward.cut();
         let _ = tokio::time::timeout(LAST_MOMENT, room.acquire_many(all)).await;
         Ok(())
     }
@@ -311,122 +278,107 @@ impl Listener {
 
 impl Door {
     /// Lets the next one in.
-    async fn accept<M, F, A, B, E>(
-        &self,
-        permit: OwnedSemaphorePermit,
-        respond_to: &M,
-        graceful: &GracefulShutdown,
-        cut: &watch::Sender<bool>,
-    ) -> io::Result<()>
-    where
-        M: Fn(Option<PeerAddress>) -> F,
-        F: Fn(Request<Incoming>) -> A + Send + 'static,
-        A: Future<Output = Result<Response<B>, E>> + Send + 'static,
-        B: Body + Send + 'static,
-        B::Data: Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-        E: Into<Box<dyn std::error::Error + Send + Sync>> + 'static,
-    {
-        let (watcher, cut) = (graceful.watcher(), cut.subscribe());
-        let bounds = Bounds { header: self.header_timeout, write: self.write_timeout, watcher, cut };
+    async fn accept<H: Host>(&self, permit: OwnedSemaphorePermit, host: &H, ward: &Arc<Ward>) -> io::Result<()> {
+        let host = host.clone();
+        let bounds = Bounds::new(self.header_timeout, self.write_timeout, ward.clone(), permit);
         match &self.socket {
             Socket::Tcp(socket) => {
                 let (stream, peer) = socket.accept().await?;
                 // Answers are written whole; waiting for more would only make them late.
                 let _ = stream.set_nodelay(true);
-                let respond = respond_to(Some(PeerAddress(peer)));
+                let peer = Some(PeerAddress(peer));
                 #[cfg(feature = "tls")]
                 if let Some(tls) = self.tls.clone() {
                     tokio::spawn(async move {
                         if let Ok(Ok(stream)) = tokio::time::timeout(bounds.header, tls.accept(stream)).await {
-                            bounds.converse(stream, respond, permit).await;
+                            bounds.ward.watch(host.converse(stream, peer, &bounds)).await;
                         }
                     });
                     return Ok(());
                 }
-                tokio::spawn(bounds.converse(stream, respond, permit));
+                tokio::spawn(async move { bounds.ward.watch(host.converse(stream, peer, &bounds)).await });
             }
             #[cfg(unix)]
             Socket::Unix(socket) => {
                 let (stream, _) = socket.accept().await?;
-                tokio::spawn(bounds.converse(stream, respond_to(None), permit));
+                tokio::spawn(async move { bounds.ward.watch(host.converse(stream, None, &bounds)).await });
             }
         }
         Ok(())
     }
 }
 
-/// What answers requests and can be ended well.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not served by `Listener::serve`",
-    note = "for `tower` services, such as the router of an application, there is `Listener::serve_tower`"
-)]
-pub trait Served: Send + Sync + 'static {
-    /// What its answers are made of.
-    type Body: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static;
-
-    /// Answers a request of whoever is at the other end of the connection.
-    fn respond(
-        &self,
-        request: Request<Incoming>,
-        peer: Option<PeerAddress>,
-    ) -> impl Future<Output = Response<Self::Body>> + Send;
-
-    /// Comes when it is to serve nobody any more.
-    fn ending(&self) -> BoxFuture<'static, ()>;
-
-    /// Ends what would go on for ever, such as streams that belong to no call. What runs may finish.
-    fn begin_closing(&self);
-
-    /// Ends what is left, and waits for it.
-    fn close(&self) -> BoxFuture<'_, ()>;
-}
-
 /// What a connection is held to.
-struct Bounds {
-    header: Duration,
-    write: Duration,
-    watcher: Watcher,
-    cut: watch::Receiver<bool>,
+pub(super) struct Bounds {
+    pub(super) header: Duration,
+    pub(super) write: Duration,
+    pub(super) ward: Arc<Ward>,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Bounds {
-    async fn converse<I, F, A, B, E>(mut self, io: I, respond: F, permit: OwnedSemaphorePermit)
+    pub(super) fn new(header: Duration, write: Duration, ward: Arc<Ward>, permit: OwnedSemaphorePermit) -> Self {
+        Self { header, write, ward, _permit: permit }
+    }
+}
+
+/// What talks to whoever was let in.
+trait Host: Clone + Send + 'static {
+    fn converse<I>(self, io: I, peer: Option<PeerAddress>, bounds: &Bounds) -> impl Future<Output = ()> + Send
+    where
+        I: AsyncRead + AsyncWrite + Send + Unpin + 'static;
+}
+
+impl<S: Served> Host for Arc<S> {
+    async fn converse<I>(self, io: I, peer: Option<PeerAddress>, bounds: &Bounds)
     where
         I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-        F: Fn(Request<Incoming>) -> A + Send + 'static,
-        A: Future<Output = Result<Response<B>, E>> + Send + 'static,
-        B: Body + Send + 'static,
-        B::Data: Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-        E: Into<Box<dyn std::error::Error + Send + Sync>> + 'static,
     {
-        let mut builder = Builder::new(TokioExecutor::new());
-        // Heads that do not arrive are seen to below, without a timer for each.
-        builder.http1().header_read_timeout(None).max_buf_size(64 * 1024);
-        builder
-            .http2()
-            .timer(TokioTimer::new())
-            .max_concurrent_streams(256)
-            .max_header_list_size(64 * 1024)
-            .keep_alive_interval(Some(Duration::from_secs(30)))
-            .keep_alive_timeout(self.write);
-        let io = TokioIo::new(Stall::new(io, self.write));
-        let activity = Activity::default();
-        let watched = activity.clone();
-        let service = service_fn(move |request| watched.watch(respond(request)));
-        let connection = builder.serve_connection_with_upgrades(io, service);
-        let idle = activity.is_idle_for(self.header);
-        tokio::select! {
-            // Clients that go away, or speak something else, are none of our concern.
-            ended = self.watcher.watch(connection) => if let Err(error) = ended {
-                tracing::debug!(error, "a connection ended");
-            },
-            // A head that takes too long, and a connection on which nothing happens, in either version of HTTP.
-            () = idle => {}
-            _ = self.cut.wait_for(|cut| *cut) => {}
+        let respond = |service: &Self| {
+            let service = service.clone();
+            move |request: Request<Incoming>| {
+                let service = service.clone();
+                async move { Ok::<_, Infallible>(served::answer(&*service, request, peer).await) }
+            }
+        };
+        if S::UPGRADES {
+            return Box::pin(by_hyper::converse(io, bounds, respond(&self))).await;
         }
-        drop(permit);
+        if let Some(io) = wire::converse(io, &*self, peer, bounds).await {
+            Box::pin(by_hyper::converse(io, bounds, respond(&self))).await;
+        }
+    }
+}
+
+/// A whole application.
+#[derive(Clone)]
+struct Application<S>(S);
+
+impl<S, B> Host for Application<S>
+where
+    S: tower_service::Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    async fn converse<I>(self, io: I, peer: Option<PeerAddress>, bounds: &Bounds)
+    where
+        I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let service = self.0;
+        let respond = move |mut request: Request<Incoming>| {
+            if let Some(peer) = peer {
+                request.extensions_mut().insert(peer);
+            }
+            let mut service = service.clone();
+            async move {
+                poll_fn(|task| service.poll_ready(task)).await?;
+                service.call(request).await
+            }
+        };
+        by_hyper::converse(io, bounds, respond).await;
     }
 }
 

@@ -8,11 +8,14 @@ mod cors;
 mod few;
 mod gauge;
 mod head;
+mod hyper;
 mod intake;
 mod keep_alive;
 mod listener;
 mod options;
 mod pair;
+mod request;
+mod served;
 mod session;
 mod single;
 mod source;
@@ -21,6 +24,8 @@ mod stateless;
 #[cfg(feature = "tls")]
 mod tls;
 mod voice;
+mod ward;
+mod wire;
 
 use std::convert::Infallible;
 use std::fmt;
@@ -30,12 +35,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::HeaderValue;
-use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use tokio::sync::watch;
-use turms_core::{BoxFuture, IntoService, Principal, ServeError, Service};
+use turms_core::{BoxFuture, IntoService, ServeError, Service};
 use turms_proto::header::HeaderLookup;
 use turms_proto::method::Method as _;
 use turms_proto::session::{Claim, missing_meta, unsupported_version};
@@ -47,10 +52,13 @@ use self::answer::Answer;
 pub use self::body::HttpBody;
 use self::gauge::Gauge;
 use self::head::{Head, Named};
-pub use self::listener::{Listener, Served};
+pub use self::intake::BodyProblem;
+pub use self::listener::Listener;
 use self::options::HttpOptions;
 pub use self::options::SessionOptions;
 use self::pair::Pairs;
+pub use self::request::RequestHead;
+pub use self::served::{Served, WantedBody};
 pub use self::session::EventStream;
 use self::session::Sessions;
 use self::source::HttpSource;
@@ -265,51 +273,40 @@ impl HttpService {
         B::Data: Send,
         B::Error: fmt::Display,
     {
-        self.answer_to(request, None).await
+        served::answer(self, request, None).await
     }
 
-    async fn answer_to<B>(&self, request: Request<B>, peer: Option<PeerAddress>) -> Response<HttpBody>
-    where
-        B: Body + Send,
-        B::Data: Send,
-        B::Error: fmt::Display,
-    {
-        let (parts, body) = request.into_parts();
-        if !self.options.cors {
-            return self.route(parts, body, peer).await;
+    /// Whether a request is let in, and whether it has a body to read.
+    fn let_in(&self, head: &RequestHead) -> Result<WantedBody, Box<Answer>> {
+        self.options.access.check_head(head).map_err(|denied| Box::new(self.deny(&denied)))?;
+        if self.options.cors && cors::Asked::of(head).is_preflight(head.method()) {
+            return Err(Box::new(answer::empty(StatusCode::NO_CONTENT)));
         }
-        let asked = cors::Asked::of(&parts);
-        let mut answer = if asked.is_preflight(&parts.method) {
-            match self.options.access.check(&parts.headers, parts.uri.authority()) {
-                Ok(()) => answer::empty(StatusCode::NO_CONTENT),
-                Err(denied) => self.deny(&denied),
-            }
-        } else {
-            self.route(parts, body, peer).await
+        match *head.method() {
+            Method::POST if self.speaks_pair() && pair::is_message(head) => drop(self.pair_of(head)?),
+            Method::POST => check_post(head)?,
+            _ => return Ok(WantedBody::nothing()),
+        }
+        Ok(WantedBody::all(self.options.body_limit, self.options.body_timeout))
+    }
+
+    async fn route(&self, head: RequestHead, body: Result<Bytes, BodyProblem>) -> Answer {
+        let bytes = match body {
+            Ok(bytes) => bytes,
+            Err(problem) => return answer::refuse(problem.status(), problem.to_string()),
         };
-        asked.decorate(&mut answer, &self.options.access);
-        answer
-    }
-
-    async fn route<B>(&self, parts: Parts, body: B, peer: Option<PeerAddress>) -> Answer
-    where
-        B: Body + Send,
-        B::Data: Send,
-        B::Error: fmt::Display,
-    {
-        if let Err(denied) = self.options.access.check(&parts.headers, parts.uri.authority()) {
-            return self.deny(&denied);
-        }
-        let speaks_pair = self.options.pair.is_some() && self.speaks_with(Ability::Handshake);
         // Only what is asked for often has its room in the future of every request.
-        match parts.method {
-            Method::POST if speaks_pair && pair::is_message(&parts) => {
-                Box::pin(self.take_pair_message(parts, body)).await
+        match *head.method() {
+            Method::POST if self.speaks_pair() && pair::is_message(&head) => {
+                Box::pin(self.take_pair_message(head, bytes)).await
             }
-            Method::GET if speaks_pair && pair::is_opening(&parts) => self.open_pair(parts, peer),
-            Method::POST => self.post(parts, body, peer).await,
-            Method::GET if self.has_sessions() => Box::pin(self.get(parts)).await,
-            Method::DELETE if self.has_sessions() => Box::pin(self.delete(&parts)).await,
+            Method::GET if self.speaks_pair() && pair::is_opening(&head) => self.open_pair(head),
+            Method::POST => match Incoming::decode(bytes, self.options.batch_limit) {
+                Ok(incoming) => self.take(incoming, head).await,
+                Err(invalid) => answer::error(StatusCode::BAD_REQUEST, invalid.id.as_ref(), &invalid.error),
+            },
+            Method::GET if self.has_sessions() => Box::pin(self.get(head)).await,
+            Method::DELETE if self.has_sessions() => Box::pin(self.delete(&head)).await,
             _ if self.has_sessions() => answer::method_not_allowed("GET, POST, DELETE"),
             _ => answer::method_not_allowed("POST"),
         }
@@ -336,36 +333,17 @@ impl HttpService {
         self.service.versions().iter().any(|version| version.has(ability))
     }
 
+    fn speaks_pair(&self) -> bool {
+        self.options.pair.is_some() && self.speaks_with(Ability::Handshake)
+    }
+
     fn has_sessions(&self) -> bool {
         self.options.sessions.is_some() && self.speaks_with(Ability::Handshake)
     }
 
-    async fn post<B>(&self, parts: Parts, body: B, peer: Option<PeerAddress>) -> Answer
-    where
-        B: Body + Send,
-        B::Data: Send,
-        B::Error: fmt::Display,
-    {
-        if let Err(problem) = head::check_body(&parts.headers) {
-            return answer::refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem);
-        }
-        if !head::accepts_both(&parts.headers) {
-            let message = "answers are JSON or events: send \"Accept: application/json, text/event-stream\"";
-            return answer::refuse(StatusCode::NOT_ACCEPTABLE, message);
-        }
-        let bytes = match intake::read(body, self.options.body_limit, self.options.body_timeout).await {
-            Ok(bytes) => bytes,
-            Err(problem) => return answer::refuse(problem.status(), problem.to_string()),
-        };
-        match Incoming::decode(bytes, self.options.batch_limit) {
-            Ok(incoming) => self.take(incoming, parts, peer).await,
-            Err(invalid) => answer::error(StatusCode::BAD_REQUEST, invalid.id.as_ref(), &invalid.error),
-        }
-    }
-
     /// Decides by which rules a message goes. Every request is judged for itself, whatever came before it.
-    async fn take(&self, incoming: Incoming, parts: Parts, peer: Option<PeerAddress>) -> Answer {
-        let head = Head::of(&parts.headers);
+    async fn take(&self, incoming: Incoming, request_head: RequestHead) -> Answer {
+        let head = Head::of(&request_head);
         let newest = self.speaks_with(Ability::Stateless);
         if newest
             && let Incoming::One(Message::Request(request)) = &incoming
@@ -377,7 +355,7 @@ impl HttpService {
                     let Incoming::One(Message::Request(request)) = incoming else {
                         return answer::empty(StatusCode::BAD_REQUEST);
                     };
-                    self.answer_stateless(request, version, meta, HttpSource::repeating(parts, peer)).await
+                    self.answer_stateless(request, version, meta, HttpSource::repeating(request_head)).await
                 }
                 Err(error) => answer::error(answer::status_of_refusal(&error), Some(&request.id), &error),
             };
@@ -390,7 +368,7 @@ impl HttpService {
             && &*request.method == Initialize::NAME
         {
             let named = ProtocolVersion::LATEST_WITH_HANDSHAKE;
-            return Box::pin(self.take_older(incoming, named, parts, peer)).await;
+            return Box::pin(self.take_older(incoming, named, request_head)).await;
         }
         let named = match head.named(self.service.versions()) {
             Named::Unknown(named) => return self.refuse_version(id, named),
@@ -406,7 +384,7 @@ impl HttpService {
                 }
             }
             (Incoming::One(Message::Notification(_)), Named::Newest) => {
-                return Box::pin(self.hear_stateless(incoming, &HttpSource::new(parts, peer))).await;
+                return Box::pin(self.hear_stateless(incoming, &HttpSource::new(request_head))).await;
             }
             (_, Named::Newest) => {
                 let message = "the body must be one request or notification in this revision";
@@ -418,7 +396,7 @@ impl HttpService {
             Named::Older(Some(version)) => version,
             _ => ProtocolVersion::ASSUMED_OVER_HTTP,
         };
-        Box::pin(self.take_older(incoming, version, parts, peer)).await
+        Box::pin(self.take_older(incoming, version, request_head)).await
     }
 
     fn refuse_version(&self, id: Option<&RequestId>, named: &str) -> Answer {
@@ -448,14 +426,23 @@ where
 }
 
 impl Served for HttpService {
-    type Body = HttpBody;
+    fn admit(&self, head: &RequestHead) -> Result<WantedBody, Box<Answer>> {
+        self.let_in(head).map_err(|mut refusal| {
+            if self.options.cors {
+                cors::Asked::of(head).decorate(&mut refusal, &self.options.access);
+            }
+            refusal
+        })
+    }
 
-    fn respond(
-        &self,
-        request: Request<hyper::body::Incoming>,
-        peer: Option<PeerAddress>,
-    ) -> impl Future<Output = Response<HttpBody>> + Send {
-        self.answer_to(request, peer)
+    async fn respond(&self, head: RequestHead, body: Result<Bytes, BodyProblem>) -> Answer {
+        if !self.options.cors {
+            return self.route(head, body).await;
+        }
+        let asked = cors::Asked::of(&head);
+        let mut answer = self.route(head, body).await;
+        asked.decorate(&mut answer, &self.options.access);
+        answer
     }
 
     fn ending(&self) -> BoxFuture<'static, ()> {
@@ -485,9 +472,16 @@ fn unreadable_version(head: &Head<'_>, id: Option<&RequestId>) -> Answer {
     answer::error(StatusCode::BAD_REQUEST, id, &problem)
 }
 
-/// Who has proved to send a request, if anybody has.
-fn principal_of(parts: &Parts) -> Option<String> {
-    parts.extensions.get::<Principal>().map(|principal| principal.subject.clone())
+/// Whether a message can be read and answered.
+fn check_post(head: &RequestHead) -> Result<(), Box<Answer>> {
+    if let Err(problem) = head::check_body(head) {
+        return Err(Box::new(answer::refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem)));
+    }
+    if !head::accepts_both(head) {
+        let message = "answers are JSON or events: send \"Accept: application/json, text/event-stream\"";
+        return Err(Box::new(answer::refuse(StatusCode::NOT_ACCEPTABLE, message)));
+    }
+    Ok(())
 }
 
 /// A header value of our own making.

@@ -4,7 +4,6 @@
 //! session ends with its stream.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll};
@@ -12,39 +11,41 @@ use std::task::{Context as TaskContext, Poll};
 use bytes::{Buf as _, Bytes};
 use http::request::Parts;
 use http::{Extensions, StatusCode};
-use http_body::Body;
 use tokio::io::{AsyncRead, DuplexStream, ReadBuf};
 use tokio::sync::mpsc;
 use turms_core::layer::WithExtensions;
 use turms_core::{Connection, ConnectionHandle, Principal};
+use turms_proto::header::HeaderLookup;
 use turms_proto::{Ability, Incoming, Lines};
 
+use super::HttpService;
 use super::answer::{self, Answer};
 use super::body::EventSource;
 use super::gauge::Permit;
 use super::head::{self, EVENT_STREAM};
 use super::keep_alive::KeepAlive;
+use super::request::{Name, RequestHead};
 use super::session::new_id;
-use super::{HttpService, PeerAddress, intake};
 use crate::sse;
 
 /// The name that the session goes by in the address to post to.
 const SESSION: &str = "session_id=";
 
-pub(super) fn is_opening(parts: &Parts) -> bool {
-    last_segment(parts) == "sse" && !parts.headers.contains_key(turms_proto::header::SESSION_ID)
+pub(super) fn is_opening(head: &RequestHead) -> bool {
+    last_segment(&head.path_and_query().0) == "sse" && head.lookup(Name::Session) == HeaderLookup::Absent
 }
 
-pub(super) fn is_message(parts: &Parts) -> bool {
-    last_segment(parts) == "messages" && session_in(parts).is_some()
+pub(super) fn is_message(head: &RequestHead) -> bool {
+    let (path, query) = head.path_and_query();
+    last_segment(&path) == "messages" && query.is_some_and(|query| session_in(&query).is_some())
 }
 
-fn last_segment(parts: &Parts) -> &str {
-    parts.uri.path().trim_end_matches('/').rsplit('/').next().unwrap_or_default()
+fn last_segment(path: &str) -> &str {
+    path.trim_end_matches('/').rsplit('/').next().unwrap_or_default()
 }
 
-fn session_in(parts: &Parts) -> Option<&str> {
-    parts.uri.query()?.split('&').find_map(|pair| pair.strip_prefix(SESSION))
+fn session_in(query: &str) -> Option<&str> {
+    query.split('&').find_map(|pair| pair.strip_prefix(SESSION))
 }
 
 /// The open connections by their ids.
@@ -52,7 +53,7 @@ fn session_in(parts: &Parts) -> Option<&str> {
 pub(super) struct Pairs(Mutex<HashMap<String, Pair>>);
 
 #[derive(Clone)]
-struct Pair {
+pub(super) struct Pair {
     posted: mpsc::Sender<Bytes>,
     connection: ConnectionHandle,
     principal: Option<Principal>,
@@ -69,9 +70,9 @@ impl Pairs {
 }
 
 impl HttpService {
-    pub(super) fn open_pair(&self, parts: Parts, peer: Option<PeerAddress>) -> Answer {
+    pub(super) fn open_pair(&self, head: RequestHead) -> Answer {
         let Some(options) = self.options.pair.clone() else { return answer::method_not_allowed("POST") };
-        if !head::accepts(&parts.headers, EVENT_STREAM) {
+        if !head::accepts(&head, EVENT_STREAM) {
             let message = "this address opens a stream of events: send \"Accept: text/event-stream\"";
             return answer::refuse(StatusCode::NOT_ACCEPTABLE, message);
         }
@@ -81,7 +82,7 @@ impl HttpService {
         let Some(permit) = self.state.streams.take(self.options.max_streams) else {
             return answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, "too many streams are open");
         };
-        let principal = parts.extensions.get::<Principal>().cloned();
+        let principal = head.principal().cloned();
         let id = new_id();
         let (posted, queue) = mpsc::channel(1);
         let (written, events) = tokio::io::duplex(64 * 1024);
@@ -89,7 +90,7 @@ impl HttpService {
         let (connection, handle) =
             Connection::server(Posted { queue, piece: Bytes::new() }, written, &versions, options);
         let service = self.service.for_connection(&handle.peer()).unwrap_or_else(|| self.service.clone());
-        let service = WithExtensions::new(service, extensions_of(parts, peer));
+        let service = WithExtensions::new(service, extensions_of(head));
         let (ending, closing) = (self.service.ending(), handle.clone());
         tokio::spawn(async move {
             let mut running = std::pin::pin!(connection.run(service));
@@ -115,31 +116,27 @@ impl HttpService {
         })
     }
 
-    pub(super) async fn take_pair_message<B>(&self, parts: Parts, body: B) -> Answer
-    where
-        B: Body + Send,
-        B::Data: Send,
-        B::Error: fmt::Display,
-    {
-        if let Err(problem) = head::check_body(&parts.headers) {
-            return answer::refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem);
+    /// Whether a message can be taken: the connection that it belongs to.
+    pub(super) fn pair_of(&self, head: &RequestHead) -> Result<Pair, Box<Answer>> {
+        if let Err(problem) = head::check_body(head) {
+            return Err(Box::new(answer::refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem)));
         }
-        let open = session_in(&parts).and_then(|id| self.state.pairs.open().get(id).cloned());
-        let Some(pair) = open.filter(|pair| pair.principal.as_ref() == parts.extensions.get::<Principal>()) else {
-            return answer::refuse(StatusCode::NOT_FOUND, "there is no such session: its stream has ended");
-        };
-        let bytes = match intake::read(body, self.options.body_limit, self.options.body_timeout).await {
-            Ok(bytes) => bytes,
-            Err(problem) => return answer::refuse(problem.status(), problem.to_string()),
+        let query = head.path_and_query().1.unwrap_or_default();
+        let open = session_in(&query).and_then(|id| self.state.pairs.open().get(id).cloned());
+        open.filter(|pair| pair.principal.as_ref() == head.principal()).ok_or_else(|| Box::new(no_pair()))
+    }
+
+    pub(super) async fn take_pair_message(&self, head: RequestHead, bytes: Bytes) -> Answer {
+        let pair = match self.pair_of(&head) {
+            Ok(pair) => pair,
+            Err(answer) => return *answer,
         };
         if let Err(invalid) = Incoming::decode(bytes.clone(), self.options.batch_limit) {
             return answer::error(StatusCode::BAD_REQUEST, invalid.id.as_ref(), &invalid.error);
         }
         match pair.posted.send_timeout(on_one_line(bytes), self.options.body_timeout).await {
             Ok(()) => answer::empty(StatusCode::ACCEPTED),
-            Err(mpsc::error::SendTimeoutError::Closed(_)) => {
-                answer::refuse(StatusCode::NOT_FOUND, "there is no such session: its stream has ended")
-            }
+            Err(mpsc::error::SendTimeoutError::Closed(_)) => no_pair(),
             Err(mpsc::error::SendTimeoutError::Timeout(_)) => {
                 let message = "too many messages wait to be read: read the answers first";
                 answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, message)
@@ -148,14 +145,15 @@ impl HttpService {
     }
 }
 
+fn no_pair() -> Answer {
+    answer::refuse(StatusCode::NOT_FOUND, "there is no such session: its stream has ended")
+}
+
 /// What calls of the connection see of the request that it began with.
-fn extensions_of(parts: Parts, peer: Option<PeerAddress>) -> Extensions {
-    let Parts { mut extensions, headers, uri, .. } = parts;
+fn extensions_of(head: RequestHead) -> Extensions {
+    let Parts { mut extensions, headers, uri, .. } = head.into_parts();
     extensions.insert(headers);
     extensions.insert(uri);
-    if let Some(peer) = peer {
-        extensions.insert(peer);
-    }
     extensions
 }
 

@@ -1,13 +1,13 @@
 //! What handlers can see of the request that they are called by.
 
 use std::any::{Any, TypeId};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use http::request::Parts;
 use http::{Extensions, HeaderMap, Uri};
 use turms_core::{Context, HeadersRepeatBody, Source};
 
 use super::PeerAddress;
+use super::request::RequestHead;
 use super::session::EventStream;
 
 /// One request over HTTP: all that calls see of it in one piece, and what middleware added to it.
@@ -18,41 +18,36 @@ pub(super) struct HttpSource {
 }
 
 struct Known {
-    headers: HeaderMap,
-    uri: Uri,
-    peer: Option<PeerAddress>,
+    head: RequestHead,
+    /// Headers and address as values, once a handler has asked for one of them.
+    made: OnceLock<Box<(HeaderMap, Uri)>>,
     repeats_body: Option<HeadersRepeatBody>,
     stream: Option<EventStream>,
 }
 
 impl HttpSource {
-    /// A request that came from `peer`, if nobody has put somebody else into its extensions.
-    pub(super) fn new(parts: Parts, peer: Option<PeerAddress>) -> Self {
-        Self::with(parts, peer, None, None)
+    /// A request, which comes from its peer if nobody has put somebody else into its extensions.
+    pub(super) fn new(head: RequestHead) -> Self {
+        Self::with(head, None, None)
     }
 
     /// A request whose headers repeat its body.
-    pub(super) fn repeating(parts: Parts, peer: Option<PeerAddress>) -> Self {
-        Self::with(parts, peer, Some(HeadersRepeatBody::new()), None)
+    pub(super) fn repeating(head: RequestHead) -> Self {
+        Self::with(head, Some(HeadersRepeatBody::new()), None)
     }
 
     /// A request whose calls have a stream of events.
-    pub(super) fn streaming(parts: Parts, peer: Option<PeerAddress>, stream: EventStream) -> Self {
-        Self::with(parts, peer, None, Some(stream))
+    pub(super) fn streaming(head: RequestHead, stream: EventStream) -> Self {
+        Self::with(head, None, Some(stream))
     }
 
-    fn with(
-        parts: Parts,
-        peer: Option<PeerAddress>,
-        repeats_body: Option<HeadersRepeatBody>,
-        stream: Option<EventStream>,
-    ) -> Self {
-        let Parts { headers, uri, mut extensions, .. } = parts;
+    fn with(mut head: RequestHead, repeats_body: Option<HeadersRepeatBody>, stream: Option<EventStream>) -> Self {
+        let mut extensions = head.take_extensions();
         // What the request itself says is not for others to say.
         extensions.remove::<HeaderMap>();
         extensions.remove::<Uri>();
         let added = (!extensions.is_empty()).then(|| Arc::new(extensions));
-        Self { known: Arc::new(Known { headers, uri, peer, repeats_body, stream }), added }
+        Self { known: Arc::new(Known { head, made: OnceLock::new(), repeats_body, stream }), added }
     }
 
     /// A call by this request.
@@ -65,15 +60,25 @@ impl HttpSource {
     }
 }
 
+impl Known {
+    fn made(&self) -> (&HeaderMap, &Uri) {
+        self.head.made().unwrap_or_else(|| {
+            let (headers, uri) =
+                &**self.made.get_or_init(|| Box::new((self.head.headers().into_owned(), self.head.uri().into_owned())));
+            (headers, uri)
+        })
+    }
+}
+
 impl Source for Known {
     fn find(&self, kind: TypeId) -> Option<&dyn Any> {
         fn of<T: Any>(value: Option<&T>) -> Option<&dyn Any> {
             value.map(|value| value as &dyn Any)
         }
         match kind {
-            _ if kind == TypeId::of::<HeaderMap>() => of(Some(&self.headers)),
-            _ if kind == TypeId::of::<Uri>() => of(Some(&self.uri)),
-            _ if kind == TypeId::of::<PeerAddress>() => of(self.peer.as_ref()),
+            _ if kind == TypeId::of::<HeaderMap>() => of(Some(self.made().0)),
+            _ if kind == TypeId::of::<Uri>() => of(Some(self.made().1)),
+            _ if kind == TypeId::of::<PeerAddress>() => of(self.head.peer_ref()),
             _ if kind == TypeId::of::<HeadersRepeatBody>() => of(self.repeats_body.as_ref()),
             _ if kind == TypeId::of::<EventStream>() => of(self.stream.as_ref()),
             _ => None,

@@ -23,6 +23,10 @@ impl<I> Stall<I> {
         Self { io, limit, timer: None, is_waiting: false }
     }
 
+    pub(super) fn into_inner(self) -> I {
+        self.io
+    }
+
     fn judge<T>(&mut self, task: &mut Context<'_>, write: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if write.is_ready() {
             self.is_waiting = false;

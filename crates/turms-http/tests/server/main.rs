@@ -7,6 +7,7 @@ mod calls;
 mod chaos;
 mod dialog;
 mod fixture;
+mod framing;
 mod held;
 mod hostile;
 mod http2;

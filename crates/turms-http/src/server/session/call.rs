@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use http::StatusCode;
-use http::request::Parts;
 use turms_core::{Context, Guarded, GuardedNotify, Outcome, Payload, Peer, Request, lower_outcome, written_outcome};
 use turms_proto::session::{Call, Dialect, Event, Reply, Ticket};
 use turms_proto::{Ability, ErrorCode, ErrorObject, Incoming, Message, Notification, Response};
@@ -14,9 +13,9 @@ use turms_proto::{Ability, ErrorCode, ErrorObject, Incoming, Message, Notificati
 use super::link::{EventStream, Route, SessionLink};
 use super::stream::StreamKind;
 use super::{HttpSession, Running, settle};
-use crate::server::PeerAddress;
 use crate::server::answer::{self, Answer};
 use crate::server::few::Few;
+use crate::server::request::RequestHead;
 use crate::server::source::HttpSource;
 use crate::server::stateless::meta_of;
 
@@ -43,17 +42,12 @@ struct Post {
 
 impl HttpSession {
     /// Takes what one POST held, and begins what it asks for.
-    pub(super) async fn receive(
-        self: &Arc<Self>,
-        incoming: Incoming,
-        parts: Parts,
-        peer: Option<PeerAddress>,
-    ) -> Reaction {
+    pub(super) async fn receive(self: &Arc<Self>, incoming: Incoming, head: RequestHead) -> Reaction {
         let has_batches = self.state().protocol.agreed().is_some_and(|version| version.has(Ability::Batching));
         let is_batch = has_batches && matches!(incoming, Incoming::Batch(_));
         let Some(events) = self.take(incoming, is_batch) else { return Reaction::Gone };
         let route = Route::call();
-        let source = HttpSource::streaming(parts, peer, EventStream::new(self, route.clone()));
+        let source = HttpSource::streaming(head, EventStream::new(self, route.clone()));
         let mut post = Post { route, source, is_batch, answers: Few::new(), status: StatusCode::OK };
         for event in events {
             match event {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use http::header::HeaderName;
-use http::request::Parts;
 use turms_core::store::{SessionRecord, StoreError};
 use turms_core::{Context, Guarded, GuardedNotify, Payload, Peer, Request};
 use turms_proto::header::{LAST_EVENT_ID, SESSION_ID};
@@ -21,8 +20,9 @@ use crate::server::answer::{self, Answer};
 use crate::server::gauge::Permit;
 use crate::server::head::{EVENT_STREAM, Head, Named, accepts, single};
 use crate::server::options::SessionOptions;
+use crate::server::request::{Name, RequestHead};
 use crate::server::source::HttpSource;
-use crate::server::{HttpService, PeerAddress, header_value, principal_of, unreadable_version};
+use crate::server::{HttpService, header_value, unreadable_version};
 
 impl HttpService {
     /// Takes messages of a revision with a handshake; `named` is the one that the headers name.
@@ -30,8 +30,7 @@ impl HttpService {
         &self,
         incoming: Incoming,
         named: ProtocolVersion,
-        parts: Parts,
-        peer: Option<PeerAddress>,
+        head: RequestHead,
     ) -> Answer {
         let id = match &incoming {
             Incoming::One(Message::Request(request)) => Some(request.id.clone()),
@@ -41,15 +40,15 @@ impl HttpService {
             return self.refuse_older(&incoming, id.as_ref());
         }
         let Some(options) = &self.options.sessions else {
-            return Box::pin(self.take_alone(incoming, named, &HttpSource::new(parts, peer))).await;
+            return Box::pin(self.take_alone(incoming, named, &HttpSource::new(head))).await;
         };
         let incoming = match incoming {
             Incoming::One(Message::Request(request)) if &*request.method == Initialize::NAME => {
-                return Box::pin(self.begin_session(request, options, parts, peer)).await;
+                return Box::pin(self.begin_session(request, options, head)).await;
             }
             incoming => incoming,
         };
-        let session = match self.session_of(&parts, options, id.as_ref()).await {
+        let session = match self.session_of(&head, options, id.as_ref()).await {
             Ok(session) => session,
             Err(answer) => return answer,
         };
@@ -58,7 +57,7 @@ impl HttpService {
             Ok(seat) => seat,
             Err(answer) => return *answer,
         };
-        let reaction = session.receive(incoming, parts, peer).await;
+        let reaction = session.receive(incoming, head).await;
         // Notifications alone are the end of a handshake, or rare.
         if seat.is_none() {
             session.rest();
@@ -111,8 +110,7 @@ impl HttpService {
         &self,
         mut request: turms_proto::Request,
         options: &Arc<SessionOptions>,
-        parts: Parts,
-        peer: Option<PeerAddress>,
+        head: RequestHead,
     ) -> Answer {
         if self.state.sessions.len() >= options.max {
             return full(options.max, &request.id);
@@ -129,9 +127,9 @@ impl HttpService {
         let Some(seat) = self.state.streams.take(self.options.max_streams) else {
             return answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, Some(&id), "too many streams are open");
         };
-        let principal = principal_of(&parts);
+        let principal = head.principal().map(|principal| principal.subject.clone());
         let session = HttpSession::new(new_id().into(), &self.service, options.clone(), self.service.versions());
-        let reaction = session.receive(Incoming::One(Message::Request(request)), parts, peer).await;
+        let reaction = session.receive(Incoming::One(Message::Request(request)), head).await;
         let Some(version) = session.state().protocol.agreed() else {
             return self.react(&session, reaction, Some(seat), Some(&id));
         };
@@ -156,26 +154,26 @@ impl HttpService {
     /// The session that a request names, if it is there and theirs.
     async fn session_of(
         &self,
-        parts: &Parts,
+        head: &RequestHead,
         options: &Arc<SessionOptions>,
         id: Option<&RequestId>,
     ) -> Result<Arc<HttpSession>, Answer> {
         let bad = |error| answer::error(StatusCode::BAD_REQUEST, id, &error);
-        let Some(named) = single(Head::of(&parts.headers).session, SESSION_ID).map_err(bad)? else {
+        let Some(named) = single(head.lookup(Name::Session), SESSION_ID).map_err(bad)? else {
             let message = "header \"mcp-session-id\" is missing: POST initialize and send the id that its answer has, or name the \
                            protocol version in params._meta, which needs no session";
             return Err(answer::error(StatusCode::BAD_REQUEST, id, &ErrorObject::invalid_request(message)));
         };
-        let owner = principal_of(parts);
+        let owner = head.principal().map(|principal| &*principal.subject);
         let here = match self.state.sessions.get(named) {
             Some(session) => Some(session),
-            None => Box::pin(self.take_up(named, owner.as_deref(), options)).await.map_err(|error| {
+            None => Box::pin(self.take_up(named, owner, options)).await.map_err(|error| {
                 tracing::warn!(%error, "sessions cannot be looked up");
                 answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, id, "sessions cannot be looked up now")
             })?,
         };
         // Whoever is not its owner learns no more than that it is not theirs.
-        match here.filter(|session| session.principal() == owner.as_deref()) {
+        match here.filter(|session| session.principal() == owner) {
             Some(session) if self.is_still_there(&session, options).await => Ok(session),
             _ => Err(no_session(id)),
         }
@@ -227,17 +225,17 @@ impl HttpService {
     }
 
     /// Opens a stream for what belongs to no call, or takes one up after the last event that was seen of it.
-    pub(in crate::server) async fn get(&self, parts: Parts) -> Answer {
+    pub(in crate::server) async fn get(&self, request_head: RequestHead) -> Answer {
         let Some(options) = &self.options.sessions else { return answer::method_not_allowed("POST") };
-        if !accepts(&parts.headers, EVENT_STREAM) {
+        if !accepts(&request_head, EVENT_STREAM) {
             let message = "GET opens a stream of events: send \"Accept: text/event-stream\"";
             return answer::refuse(StatusCode::NOT_ACCEPTABLE, message);
         }
-        let head = Head::of(&parts.headers);
+        let head = Head::of(&request_head);
         if let Some(answer) = self.refuse_named(&head) {
             return answer;
         }
-        let session = match self.session_of(&parts, options, None).await {
+        let session = match self.session_of(&request_head, options, None).await {
             Ok(session) => session,
             Err(answer) => return answer,
         };
@@ -318,12 +316,12 @@ impl HttpService {
         }
     }
 
-    pub(in crate::server) async fn delete(&self, parts: &Parts) -> Answer {
+    pub(in crate::server) async fn delete(&self, head: &RequestHead) -> Answer {
         let Some(options) = &self.options.sessions else { return answer::method_not_allowed("POST") };
-        if let Some(answer) = self.refuse_named(&Head::of(&parts.headers)) {
+        if let Some(answer) = self.refuse_named(&Head::of(head)) {
             return answer;
         }
-        match self.session_of(parts, options, None).await {
+        match self.session_of(head, options, None).await {
             Ok(session) => {
                 self.state.sessions.close(&session.id, options).await;
                 answer::empty(StatusCode::NO_CONTENT)

@@ -1,0 +1,127 @@
+//! How long the body of a request is, and chunks (RFC 9112, 7.1).
+
+use bytes::{Buf as _, BytesMut};
+
+/// How the end of a body is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// So many bytes.
+    Length(u64),
+    /// In chunks, the last of which is empty.
+    Chunked,
+}
+
+/// Why chunks cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum BadChunk {
+    #[error("the size of a chunk is not one")]
+    Size,
+    #[error("a chunk does not end where its size says")]
+    End,
+    #[error("more is said about chunks than is in them")]
+    Extensions,
+    #[error("too much follows the last chunk")]
+    Trailers,
+    #[error("the chunks hold too much")]
+    TooLong,
+}
+
+/// How long the line before a chunk may be, what is said about all chunks beside their size, and what follows the last one.
+const MAX_LINE: usize = 256;
+const MAX_EXTENSIONS: usize = 16 * 1024;
+const MAX_TRAILERS: usize = 16 * 1024;
+
+/// Takes chunks apart, however they arrive.
+#[derive(Debug, Default)]
+pub(super) struct Chunks {
+    state: State,
+    extensions: usize,
+    trailers: usize,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum State {
+    #[default]
+    Size,
+    Data(u64),
+    DataEnd,
+    Trailers,
+    Over,
+}
+
+impl Chunks {
+    /// Takes what is there. True when that was all; what follows is left where it is.
+    pub(super) fn take(&mut self, input: &mut BytesMut, body: &mut BytesMut, limit: usize) -> Result<bool, BadChunk> {
+        loop {
+            match self.state {
+                State::Size => {
+                    let Some(line) = line(input, MAX_LINE).ok_or(BadChunk::Size)? else { return Ok(false) };
+                    let (size, extensions) = chunk_size(&input[..line]).ok_or(BadChunk::Size)?;
+                    self.extensions += extensions;
+                    if self.extensions > MAX_EXTENSIONS {
+                        return Err(BadChunk::Extensions);
+                    }
+                    if size > limit.saturating_sub(body.len()) as u64 {
+                        return Err(BadChunk::TooLong);
+                    }
+                    input.advance(line + 2);
+                    self.state = if size == 0 { State::Trailers } else { State::Data(size) };
+                }
+                State::Data(left) => {
+                    let taken = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
+                    if taken == 0 {
+                        return Ok(false);
+                    }
+                    body.extend_from_slice(&input[..taken]);
+                    input.advance(taken);
+                    let left = left - taken as u64;
+                    self.state = if left == 0 { State::DataEnd } else { State::Data(left) };
+                }
+                State::DataEnd => {
+                    if !b"\r\n".starts_with(&input[..input.len().min(2)]) {
+                        return Err(BadChunk::End);
+                    }
+                    if input.len() < 2 {
+                        return Ok(false);
+                    }
+                    input.advance(2);
+                    self.state = State::Size;
+                }
+                State::Trailers => {
+                    let rest = MAX_TRAILERS - self.trailers;
+                    let Some(line) = line(input, rest).ok_or(BadChunk::Trailers)? else { return Ok(false) };
+                    // Nothing that may stand here is of any use to us.
+                    self.trailers = (self.trailers + line + 2).min(MAX_TRAILERS);
+                    input.advance(line + 2);
+                    if line == 0 {
+                        self.state = State::Over;
+                    }
+                }
+                State::Over => return Ok(true),
+            }
+        }
+    }
+}
+
+/// The length of the first line, which ends in CR LF and is at most so long; none in `Some` if it is not all there.
+fn line(input: &[u8], most: usize) -> Option<Option<usize>> {
+    match memchr::memchr2(b'\r', b'\n', input) {
+        Some(at) if at > most || input[at] == b'\n' => None,
+        Some(at) => match input.get(at + 1) {
+            Some(b'\n') => Some(Some(at)),
+            Some(_) => None,
+            None => Some(None),
+        },
+        None if input.len() > most => None,
+        None => Some(None),
+    }
+}
+
+/// The size that a line says, and how much else it says.
+fn chunk_size(line: &[u8]) -> Option<(u64, usize)> {
+    let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+    let rest = line[digits..].trim_ascii_start();
+    let is_well_formed = (1..=16).contains(&digits) && (digits == line.len() || rest.first() == Some(&b';'));
+    let size = std::str::from_utf8(&line[..digits]).ok().and_then(|digits| u64::from_str_radix(digits, 16).ok())?;
+    is_well_formed.then_some((size, line.len() - digits))
+}

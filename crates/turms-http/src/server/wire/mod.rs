@@ -1,0 +1,292 @@
+//! HTTP/1.1 by ourselves, for what a listener of ours serves: one future for each connection, no task and no channel.
+//!
+//! Requests are read into one buffer each, of which head and body are parts; nothing of a request that is not looked at is
+//! made into a value. While a connection is idle or a stream of events is open, it holds no buffer at all.
+//!
+//! What two readers could understand in two ways is refused (RFC 9112, 11.2): see [`head::BadHead`].
+
+mod answer;
+mod framing;
+mod head;
+mod io;
+mod patience;
+mod rewind;
+#[cfg(test)]
+mod tests;
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use http::{Method, Response};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
+
+use self::framing::{BadChunk, Chunks, Framing};
+pub(super) use self::head::WireHead;
+use self::head::{BadHead, Begun, Search};
+use self::io::Io;
+use self::patience::Patience;
+pub(super) use self::rewind::Rewind;
+use super::body::HttpBody;
+use super::intake::BodyProblem;
+use super::listener::Bounds;
+use super::request::RequestHead;
+use super::served::{Served, WantedBody};
+use super::{PeerAddress, answer as refusal};
+
+/// What a connection of HTTP/2 begins with.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Answers the requests of one connection until it ends. Gives it back if it speaks HTTP/2.
+pub(super) async fn converse<S, I>(io: I, service: &S, peer: Option<PeerAddress>, bounds: &Bounds) -> Option<Rewind<I>>
+where
+    S: Served,
+    I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let patience = Patience::new(bounds.header);
+    let mut connection = Connection { io: Io::new(io, bounds.write), patience, is_first: true, bounds };
+    loop {
+        let last = match connection.next().await {
+            Next::Request(begun) => match connection.exchange(begun, service, peer).await {
+                Ok(Then::GoOn) => continue,
+                Ok(last) => last,
+                Err(error) => {
+                    // Clients that go away, or speak something else, are none of our concern.
+                    tracing::debug!(%error, "a connection ended");
+                    return None;
+                }
+            },
+            Next::Bad(bad) => connection.refuse(bad).await.unwrap_or(Then::End),
+            Next::Http2 => return Some(connection.io.rewound()),
+            Next::End => Then::End,
+        };
+        connection.io.hang_up(last == Then::Drain).await;
+        return None;
+    }
+}
+
+struct Connection<'a, I> {
+    io: Io<I>,
+    patience: Patience,
+    is_first: bool,
+    bounds: &'a Bounds,
+}
+
+/// What comes next on a connection.
+enum Next {
+    Request(Begun),
+    Bad(BadHead),
+    Http2,
+    End,
+}
+
+/// What becomes of a connection after an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    GoOn,
+    /// It ends.
+    End,
+    /// It ends, and the client may still be sending what nobody wants.
+    Drain,
+}
+
+impl<I: AsyncRead + AsyncWrite + Send + Unpin> Connection<'_, I> {
+    /// Waits for the next head, but not for ever.
+    async fn next(&mut self) -> Next {
+        let mut search = Search::default();
+        poll_fn(|task| {
+            loop {
+                if let Some(next) = self.look(&mut search) {
+                    return Poll::Ready(next);
+                }
+                match self.io.poll_fill(task) {
+                    Poll::Ready(Ok(count)) if count > 0 => {}
+                    Poll::Ready(_) => return Poll::Ready(Next::End),
+                    Poll::Pending if self.bounds.ward.is_ending() && self.io.input.is_empty() => {
+                        return Poll::Ready(Next::End);
+                    }
+                    Poll::Pending => return self.patience.poll(task).map(|()| Next::End),
+                }
+            }
+        })
+        .await
+    }
+
+    /// Looks whether what has come so far is enough.
+    fn look(&mut self, search: &mut Search) -> Option<Next> {
+        let input = &mut self.io.input;
+        if self.is_first {
+            if input.starts_with(PREFACE) {
+                return Some(Next::Http2);
+            }
+            if PREFACE.starts_with(input) {
+                return None;
+            }
+            self.is_first = false;
+        }
+        // Some clients end a body with a line break that is no part of it (RFC 9112, 2.2).
+        while search.is_fresh() && input.starts_with(b"\r") {
+            match input.get(1) {
+                Some(b'\n') => input.advance(2),
+                Some(_) => break,
+                None => return None,
+            }
+        }
+        let begun = match search.find(input) {
+            Ok(None) => return None,
+            Ok(Some(end)) => head::parse(input.split_to(end).freeze()),
+            Err(bad) => Err(bad),
+        };
+        Some(match begun {
+            Ok(begun) => Next::Request(begun),
+            Err(bad) => Next::Bad(bad),
+        })
+    }
+
+    async fn refuse(&mut self, bad: BadHead) -> std::io::Result<Then> {
+        tracing::debug!(%bad, "what came is no request");
+        let answer = refusal::refuse(bad.status(), bad.to_string());
+        self.write(answer, answer::Rules { is_head: false, is_old: false, keeps_alive: false }).await?;
+        Ok(Then::Drain)
+    }
+
+    /// Answers one request.
+    async fn exchange<S: Served>(
+        &mut self,
+        begun: Begun,
+        service: &S,
+        peer: Option<PeerAddress>,
+    ) -> std::io::Result<Then> {
+        let Begun { method, head, framing, keeps_alive, awaits_continue, is_old } = begun;
+        let is_head = method == Method::HEAD;
+        let head = RequestHead::of_wire(method, head, peer);
+        let mut is_read = false;
+        let answer = match service.admit(&head) {
+            Err(refusal) => *refusal,
+            Ok(WantedBody(wanted)) => {
+                let body = match wanted {
+                    Some((limit, timeout)) => {
+                        let body = match self.body_that_is_here(framing, limit) {
+                            Some(body) => body,
+                            None => Box::pin(self.body(framing, limit, timeout, awaits_continue)).await?,
+                        };
+                        is_read = body.is_ok();
+                        body
+                    }
+                    None => Ok(Bytes::new()),
+                };
+                match self.unless_gone(service.respond(head, body)).await {
+                    Some(answer) => answer,
+                    None => return Ok(Then::End),
+                }
+            }
+        };
+        let is_in_order = is_read || self.pass_over(framing);
+        let keeps_alive = keeps_alive && is_in_order && !self.bounds.ward.is_ending();
+        let goes_on = self.write(answer, answer::Rules { is_head, is_old, keeps_alive }).await?;
+        self.io.release();
+        self.patience.renew();
+        Ok(match (goes_on, is_in_order) {
+            (true, _) => Then::GoOn,
+            (false, true) => Then::End,
+            (false, false) => Then::Drain,
+        })
+    }
+
+    /// What somebody does, unless the client goes away meanwhile.
+    async fn unless_gone(&mut self, work: impl Future<Output = Response<HttpBody>>) -> Option<Response<HttpBody>> {
+        let mut work = pin!(work);
+        poll_fn(|task| match work.as_mut().poll(task) {
+            Poll::Ready(answer) => Poll::Ready(Some(answer)),
+            Poll::Pending => self.io.poll_gone(task).map(|()| None),
+        })
+        .await
+    }
+
+    /// A body of which all is here already, as most are, or which need not be waited for.
+    fn body_that_is_here(&mut self, framing: Framing, limit: usize) -> Option<Result<Bytes, BodyProblem>> {
+        match framing {
+            Framing::Length(0) => Some(Ok(Bytes::new())),
+            Framing::Length(length) if length > limit as u64 => Some(Err(BodyProblem::TooLong(limit))),
+            Framing::Length(length) if length <= self.io.input.len() as u64 => {
+                Some(Ok(self.io.input.split_to(length as usize).freeze()))
+            }
+            _ => None,
+        }
+    }
+
+    /// A body that is yet to come.
+    async fn body(
+        &mut self,
+        framing: Framing,
+        limit: usize,
+        timeout: Duration,
+        awaits_continue: bool,
+    ) -> std::io::Result<Result<Bytes, BodyProblem>> {
+        if awaits_continue && self.io.input.is_empty() {
+            self.io.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
+        }
+        let reading = async {
+            match framing {
+                Framing::Length(length) => self.io.read_exactly(length as usize).await,
+                Framing::Chunked => self.io.read_chunks(limit).await,
+            }
+        };
+        Ok(tokio::time::timeout(timeout, reading).await.unwrap_or(Err(BodyProblem::TooSlow(timeout))))
+    }
+
+    /// Skips a body that nobody wants, if all of it is here. Else the connection cannot go on.
+    fn pass_over(&mut self, framing: Framing) -> bool {
+        match framing {
+            Framing::Length(length) if length <= self.io.input.len() as u64 => {
+                self.io.input.advance(length as usize);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+impl<I: AsyncRead + AsyncWrite + Send + Unpin> Io<I> {
+    /// As many bytes, read as they come: what was announced costs nothing before it is there.
+    async fn read_exactly(&mut self, length: usize) -> Result<Bytes, BodyProblem> {
+        let mut body = self.input.split();
+        while body.len() < length {
+            let rest = length - body.len();
+            body.reserve(rest.min(body.len().max(SOME)));
+            match self.stream.read_buf(&mut (&mut body).limit(rest)).await {
+                Ok(0) => return Err(broken("the connection ended before the body did")),
+                Ok(_) => {}
+                Err(error) => return Err(broken(error)),
+            }
+        }
+        Ok(body.freeze())
+    }
+
+    async fn read_chunks(&mut self, limit: usize) -> Result<Bytes, BodyProblem> {
+        let mut chunks = Chunks::default();
+        let mut body = BytesMut::new();
+        loop {
+            match chunks.take(&mut self.input, &mut body, limit) {
+                Ok(true) => return Ok(body.freeze()),
+                Ok(false) => {}
+                Err(BadChunk::TooLong) => return Err(BodyProblem::TooLong(limit)),
+                Err(bad) => return Err(broken(bad)),
+            }
+            match poll_fn(|task| self.poll_fill(task)).await {
+                Ok(0) => return Err(broken("the connection ended before the body did")),
+                Ok(_) => {}
+                Err(error) => return Err(broken(error)),
+            }
+        }
+    }
+}
+
+/// How much room is made at once for a body that is longer than what is there.
+const SOME: usize = 16 * 1024;
+
+fn broken(problem: impl std::fmt::Display) -> BodyProblem {
+    BodyProblem::Broken(problem.to_string())
+}

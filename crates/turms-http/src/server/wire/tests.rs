@@ -1,0 +1,231 @@
+//! Where what a client sends is cut does not matter, and nothing that it sends makes us panic.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use proptest::prelude::*;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::Semaphore;
+use turms_server::{Args, Server, Tool};
+
+use super::framing::{BadChunk, Chunks};
+use super::head::{self, BadHead, Begun, Search};
+use crate::server::ServeHttp as _;
+use crate::server::listener::Bounds;
+use crate::server::ward::Ward;
+
+/// The first head in what comes in pieces of these lengths.
+fn first_head(input: &[u8], pieces: &[usize]) -> Option<Result<Begun, BadHead>> {
+    let mut search = Search::default();
+    let mut come = 0;
+    let mut pieces = pieces.iter().copied().cycle();
+    loop {
+        match search.find(&input[..come]) {
+            Ok(Some(end)) => return Some(head::parse(Bytes::copy_from_slice(&input[..end]))),
+            Ok(None) if come == input.len() => return None,
+            Ok(None) => come = (come + pieces.next().unwrap_or(1)).min(input.len()),
+            Err(bad) => return Some(Err(bad)),
+        }
+    }
+}
+
+/// The body in chunks that come in pieces of these lengths, and what follows it.
+fn unchunked(input: &[u8], pieces: &[usize]) -> (Result<bool, BadChunk>, BytesMut, Vec<u8>) {
+    let (mut chunks, mut body, mut come) = (Chunks::default(), BytesMut::new(), BytesMut::new());
+    let mut rest = input;
+    let mut pieces = pieces.iter().copied().cycle();
+    loop {
+        let taken = chunks.take(&mut come, &mut body, 1_000);
+        if taken != Ok(false) || rest.is_empty() {
+            return (taken, body, [&come, rest].concat());
+        }
+        let (piece, others) = rest.split_at(pieces.next().unwrap_or(1).min(rest.len()));
+        come.extend_from_slice(piece);
+        rest = others;
+    }
+}
+
+fn lengths() -> impl Strategy<Value = Vec<usize>> {
+    prop::collection::vec(1_usize..40, 1..20)
+}
+
+/// Bytes that are nearly what they should be.
+fn nearly(alphabet: &'static [&'static str], most: usize) -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(prop::sample::select(alphabet), 0..most).prop_map(|words| words.concat().into_bytes())
+}
+
+const HEAD_WORDS: &[&str] = &[
+    "GET",
+    "POST",
+    " ",
+    "/",
+    "/mcp",
+    "*",
+    "http://a",
+    "HTTP/1.1",
+    "HTTP/1.0",
+    "\r\n",
+    "\r\n\r\n",
+    "\n",
+    "\r",
+    "Host",
+    ": ",
+    ":",
+    "localhost",
+    "Content-Length",
+    "0",
+    "12",
+    "Transfer-Encoding",
+    "chunked",
+    ",",
+    "Connection",
+    "close",
+    "Accept",
+    "Mcp-Name",
+    "\t",
+    "\0",
+    "\u{e9}",
+    "{",
+    "?",
+];
+const CHUNK_WORDS: &[&str] =
+    &["0", "1", "5", "a", "F", ";x=y", ";", "\r\n", "\r\n\r\n", "\r", "\n", "hello", "h", " ", "A: b", "3e8", "3e9"];
+
+proptest! {
+    #[test]
+    fn heads_do_not_depend_on_how_they_are_cut(
+        noise in any::<Vec<u8>>(),
+        words in nearly(HEAD_WORDS, 60),
+        lengths in lengths(),
+    ) {
+        let valid = [&b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nMcp-Name: a b\r\n"[..], &words, b"\r\n\r\n"].concat();
+        for input in [noise, words, valid] {
+            let whole = first_head(&input, &[usize::MAX / 2]);
+            let cut = first_head(&input, &lengths);
+            prop_assert_eq!(format!("{whole:?}"), format!("{cut:?}"));
+            if let Some(Ok(begun)) = whole {
+                // Whatever handlers may ask for is there.
+                let _ = (begun.head.headers(), begun.head.uri());
+            }
+        }
+    }
+
+    #[test]
+    fn chunks_do_not_depend_on_how_they_are_cut(
+        noise in any::<Vec<u8>>(),
+        words in nearly(CHUNK_WORDS, 60),
+        lengths in lengths(),
+    ) {
+        for input in [noise, words] {
+            prop_assert_eq!(unchunked(&input, &[usize::MAX / 2]), unchunked(&input, &lengths));
+        }
+    }
+
+    #[test]
+    fn what_is_put_into_chunks_comes_out_of_them(
+        pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..100), 0..8),
+        follows in any::<Vec<u8>>(),
+        lengths in lengths(),
+    ) {
+        let mut input = Vec::new();
+        for piece in &pieces {
+            input.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());
+            input.extend_from_slice(piece);
+            input.extend_from_slice(b"\r\n");
+        }
+        input.extend_from_slice(b"0\r\n\r\n");
+        input.extend_from_slice(&follows);
+        let (taken, body, rest) = unchunked(&input, &lengths);
+        prop_assert_eq!((taken, &body[..], rest), (Ok(true), &pieces.concat()[..], follows));
+    }
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Add {
+    a: i64,
+    b: i64,
+}
+
+/// All that is said to a client that sends this, of which so many bytes fit onto the way.
+async fn said_to(input: &[u8], room: usize) -> String {
+    let add = Tool::builder("add").handler_sync(|Args(Add { a, b }): Args<Add>| (a + b).to_string());
+    let service = Server::new("test", "1").tool(add).http();
+    let permit = Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap();
+    let minute = Duration::from_secs(60);
+    let bounds = Bounds::new(minute, minute, Arc::new(Ward::default()), permit);
+    let (ours, theirs) = tokio::io::duplex(room);
+    let (mut reader, mut writer) = tokio::io::split(ours);
+    let sending = async move {
+        // Whoever is refused may not get rid of all of it.
+        let _ = writer.write_all(input).await;
+        writer
+    };
+    let hearing = async move {
+        let mut said = String::new();
+        reader.read_to_string(&mut said).await.unwrap();
+        said
+    };
+    let serving = async {
+        assert!(super::converse(theirs, &service, None, &bounds).await.is_none());
+    };
+    let (_, said, ()) = tokio::join!(sending, hearing, serving);
+    said.lines().filter(|line| !line.starts_with("date: ")).map(|line| format!("{line}\n")).collect()
+}
+
+fn post(version: &str, headers: &str, body: &str) -> String {
+    format!(
+        "POST /mcp {version}\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         accept: application/json, text/event-stream\r\nmcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\n\
+         mcp-name: add\r\n{headers}\r\n{body}"
+    )
+}
+
+/// One conversation that has some of everything, in pieces of every length.
+#[tokio::test]
+async fn a_conversation_does_not_depend_on_how_it_is_cut() {
+    let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add","arguments":{"a":1,"b":2},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}"#;
+    let length = format!("content-length: {}\r\n", body.len());
+    let (first, second) = body.split_at(100);
+    let chunks = format!("64;a=b\r\n{first}\r\n{:x}\r\n{second}\r\n0\r\nx: y\r\n\r\n", second.len());
+    let conversation = [
+        post("HTTP/1.1", &length, body),
+        "\r\nDELETE /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello".to_owned(),
+        post("HTTP/1.1", "transfer-encoding: chunked\r\n", &chunks),
+        post("HTTP/1.0", &format!("connection: keep-alive\r\n{length}"), body),
+        "HEAD /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned(),
+        post("HTTP/1.1", &format!("connection: close\r\n{length}"), body),
+    ]
+    .concat();
+    let whole = said_to(conversation.as_bytes(), 64 * 1024).await;
+    assert_eq!(whole.matches(r#""text":"3""#).count(), 4, "{whole}");
+    assert_eq!(whole.matches("HTTP/1.1 ").count(), 6, "{whole}");
+    // A body that nobody wants ends the connection if it is not there with its head, so that one is left out here.
+    let cut = conversation.replace("Content-Length: 5\r\n\r\nhello", "\r\n");
+    let whole = said_to(cut.as_bytes(), 64 * 1024).await;
+    for room in 1..300 {
+        assert_eq!(said_to(cut.as_bytes(), room).await, whole, "in pieces of {room}");
+    }
+}
+
+#[tokio::test]
+async fn what_http2_begins_with_is_given_back() {
+    let (mut ours, theirs) = tokio::io::duplex(3);
+    let permit = Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap();
+    let minute = Duration::from_secs(60);
+    let bounds = Bounds::new(minute, minute, Arc::new(Ward::default()), permit);
+    let service = Server::new("test", "1").http();
+    let preface = [super::PREFACE, b"and more"].concat();
+    let sending = async {
+        ours.write_all(&preface).await.unwrap();
+        ours.shutdown().await.unwrap();
+    };
+    let receiving = async {
+        let mut given = super::converse(theirs, &service, None, &bounds).await.unwrap();
+        let mut all = Vec::new();
+        given.read_to_end(&mut all).await.unwrap();
+        all
+    };
+    let ((), all) = tokio::join!(sending, receiving);
+    assert_eq!(all, preface);
+}

@@ -1,0 +1,339 @@
+//! Where requests begin and end over HTTP/1.1 (RFC 9112), and who is refused because two readers could differ about it.
+
+use std::sync::atomic::Ordering;
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::dialog::{modern_body, modern_call, modern_stream};
+use crate::fixture::Fixture;
+use crate::wire::{Connection, Request, Response};
+use crate::{eventually, soon};
+
+fn add(a: i64) -> Request {
+    modern_call(a, "add", json!({ "a": a, "b": 1 }))
+}
+
+/// A good request with other headers for its body, and another body.
+fn framed(headers: &str, body: &str) -> Vec<u8> {
+    let mut bytes = Vec::from(&b"POST /mcp HTTP/1.1\r\n"[..]);
+    for (name, value) in &add(1).headers {
+        bytes.extend_from_slice(format!("{name}: {}\r\n", String::from_utf8_lossy(value)).as_bytes());
+    }
+    bytes.extend_from_slice(format!("{headers}\r\n{body}").as_bytes());
+    bytes
+}
+
+fn call() -> String {
+    modern_body(1, "tools/call", json!({ "name": "add", "arguments": { "a": 1, "b": 1 } })).to_string()
+}
+
+/// What comes back for these bytes: one answer, and then the end.
+async fn refused(fixture: &Fixture, bytes: &[u8]) -> Response {
+    let mut connection = fixture.connect().await;
+    connection.write(bytes).await;
+    let response = soon("an answer", connection.response()).await;
+    assert_eq!(response.header("connection"), Some("close"), "{response}");
+    assert!(soon("the end", connection.try_head()).await.is_none(), "something follows {response}");
+    response
+}
+
+#[tokio::test]
+async fn what_is_ambiguous_is_refused() {
+    let fixture = Fixture::start().await;
+    let body = call();
+    let length = body.len();
+    let cases = [
+        (format!("Content-Length: {length}\r\nTransfer-Encoding: chunked\r\n"), 400),
+        (format!("Transfer-Encoding: chunked\r\nContent-Length: {length}\r\n"), 400),
+        (format!("Content-Length: {length}\r\nContent-Length: {length}\r\n"), 400),
+        (format!("Content-Length: {length}\r\nContent-Length: 1\r\n"), 400),
+        (format!("Content-Length: {length}, {length}\r\n"), 400),
+        (format!("Content-Length: +{length}\r\n"), 400),
+        (format!("Content-Length: {length} x\r\n"), 400),
+        ("Content-Length: 0x10\r\n".into(), 400),
+        ("Content-Length:\r\n".into(), 400),
+        ("Content-Length: 99999999999999999999999\r\n".into(), 400),
+        (format!("Content-Length : {length}\r\n"), 400),
+        (format!("Content-Length: {length}\r\n X-Folded: yes\r\n"), 400),
+        (format!("Content-Length: {length}\r\nX-Null: a\0b\r\n"), 400),
+        (format!("Content-Length: {length}\r\nX-Bare: a\rb\r\n"), 400),
+        (format!("Content-Length: {length}\nX-Feed: a\r\n"), 400),
+        (format!("Content-Length: {length}\r\n: nameless\r\n"), 400),
+        (format!("Content-Length: {length}\r\nHost: localhost\r\n"), 400),
+        ("Transfer-Encoding: gzip\r\n".into(), 501),
+        ("Transfer-Encoding: gzip, chunked\r\n".into(), 501),
+        ("Transfer-Encoding: chunked, chunked\r\n".into(), 501),
+        ("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n".into(), 501),
+        ("Transfer-Encoding: xchunked\r\n".into(), 501),
+    ];
+    for (headers, status) in cases {
+        let response = refused(&fixture, &framed(&headers, &body)).await;
+        assert_eq!(response.status(), status, "{headers:?}: {response}");
+        assert!(response.json()["error"]["message"].as_str().is_some_and(|why| !why.is_empty()), "{response}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_request_is_refused() {
+    let fixture = Fixture::start().await;
+    for bytes in [
+        &b"POST /mcp HTTP/1.1\r\nContent-Length: 0\r\n\r\n"[..],
+        b"POST /mcp HTTP/1.1\nHost: localhost\n\n",
+        b"POST  /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"POST /mcp HTTP/3.7\r\nHost: localhost\r\n\r\n",
+        b"POST localhost HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"POST http:// HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"P@ST /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 this is TLS\r\n\r\n",
+        b"POST /mcp HTTP/1.0\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    ] {
+        assert_eq!(refused(&fixture, bytes).await.status(), 400, "{}", String::from_utf8_lossy(bytes));
+    }
+    let many: String = (0..101).map(|n| format!("X-{n}: x\r\n")).collect();
+    assert_eq!(refused(&fixture, &framed(&many, "")).await.status(), 431);
+    let long = framed(&format!("X-Long: {}\r\n", "x".repeat(70_000)), "");
+    assert_eq!(refused(&fixture, &long).await.status(), 431);
+}
+
+#[tokio::test]
+async fn chunks_are_put_together() {
+    let fixture = Fixture::start().await;
+    let body = call();
+    let (first, rest) = body.split_at(7);
+    let chunked = format!(
+        "7;why=not;what=\"this\"\r\n{first}\r\n{:X}\r\n{rest}\r\n000\r\nX-Trailer: yes\r\nContent-Length: 3\r\n\r\n",
+        rest.len()
+    );
+    let mut connection = fixture.connect().await;
+    for _ in 0..3 {
+        connection.write(&framed("Transfer-Encoding: Chunked\r\n", &chunked)).await;
+        assert_eq!(soon("an answer", connection.response()).await.text(), "2");
+    }
+}
+
+#[tokio::test]
+async fn chunks_that_are_none_are_refused() {
+    let fixture = Fixture::start().await;
+    let size = call().len();
+    let body = call();
+    let many_words = format!("1;{}\r\n{{\r\n", "x".repeat(200)).repeat(100);
+    for chunks in [
+        format!("x\r\n{body}\r\n0\r\n\r\n"),
+        format!("\r\n{body}\r\n0\r\n\r\n"),
+        format!("-1\r\n{body}\r\n0\r\n\r\n"),
+        format!("0x{size:x}\r\n{body}\r\n0\r\n\r\n"),
+        format!("{size:x}\n{body}\r\n0\r\n\r\n"),
+        format!("{size:x} \r\n{body}\r\n0\r\n\r\n"),
+        format!("{size:x}\r\n{body}0\r\n\r\n"),
+        format!("{size:x}\r\n{body}\r\n0\r\nX: {}\r\n\r\n", "x".repeat(20_000)),
+        format!("{:x}\r\n{body}\r\n0\r\n\r\n", size - 1),
+        format!("{size:x};{}\r\n{body}\r\n0\r\n\r\n", "x".repeat(300)),
+        format!("10000000000000000{size:x}\r\n{body}"),
+        many_words,
+    ] {
+        let response = refused(&fixture, &framed("Transfer-Encoding: chunked\r\n", &chunks)).await;
+        assert_eq!(response.status(), 400, "{:?}: {response}", &chunks[..chunks.len().min(40)]);
+    }
+    let absurd = "ffffffffffffffff\r\n{";
+    assert_eq!(refused(&fixture, &framed("Transfer-Encoding: chunked\r\n", absurd)).await.status(), 413);
+}
+
+#[tokio::test]
+async fn a_body_that_is_announced_too_long_is_refused_before_it_is_sent() {
+    let fixture = Fixture::start().await;
+    for length in ["4194305", "18446744073709551615"] {
+        let head = framed(&format!("Content-Length: {length}\r\nExpect: 100-continue\r\n"), "");
+        assert_eq!(refused(&fixture, &head).await.status(), 413);
+    }
+}
+
+#[tokio::test]
+async fn requests_that_come_at_once_are_answered_in_their_order() {
+    let fixture = Fixture::start().await;
+    let mut connection = fixture.connect().await;
+    let all: Vec<u8> = (1..=50).flat_map(|n| add(n).bytes()).collect();
+    connection.write(&all).await;
+    for n in 1..=50 {
+        assert_eq!(soon("an answer", connection.response()).await.text(), (n + 1).to_string());
+    }
+}
+
+/// What is sent while a call runs is answered when it has been.
+#[tokio::test]
+async fn requests_that_come_too_early_wait() {
+    let fixture = Fixture::start().await;
+    let mut connection = fixture.connect().await;
+    connection.send(&modern_stream(1, "steps", json!({ "n": 1 }))).await;
+    eventually("a call", async || fixture.traces.stepping.load(Ordering::SeqCst) == 1).await;
+    connection.write(&[add(1).bytes(), add(2).bytes()].concat()).await;
+    fixture.traces.steps.add_permits(1);
+    assert_eq!(soon("an answer", connection.response()).await.text(), "counted to 1");
+    assert_eq!(soon("an answer", connection.response()).await.text(), "2");
+    assert_eq!(soon("an answer", connection.response()).await.text(), "3");
+}
+
+#[tokio::test]
+async fn a_request_may_come_byte_by_byte() {
+    let fixture = Fixture::start().await;
+    let mut connection = fixture.connect().await;
+    connection.socket.set_nodelay(true).unwrap();
+    for byte in add(1).bytes() {
+        connection.write(&[byte]).await;
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(soon("an answer", connection.response()).await.text(), "2");
+}
+
+/// Some clients end a body with a line break that is no part of it.
+#[tokio::test]
+async fn empty_lines_before_a_request_are_nothing() {
+    let fixture = Fixture::start().await;
+    let mut connection = fixture.connect().await;
+    for _ in 0..2 {
+        connection.write(b"\r\n\r\n").await;
+        connection.send(&add(1)).await;
+        assert_eq!(soon("an answer", connection.response()).await.text(), "2");
+    }
+}
+
+#[tokio::test]
+async fn who_waits_to_be_told_to_send_a_body_is_told() {
+    let fixture = Fixture::start().await;
+    let mut connection = fixture.connect().await;
+    let body = call();
+    for _ in 0..2 {
+        let head = format!("Content-Length: {}\r\nExpect: 100-continue\r\n", body.len());
+        connection.write(&framed(&head, "")).await;
+        assert_eq!(soon("to be told", connection.head()).await.status, 100);
+        connection.write(body.as_bytes()).await;
+        assert_eq!(soon("an answer", connection.response()).await.text(), "2");
+    }
+    // Who does not wait is not told.
+    let head = format!("Content-Length: {}\r\nExpect: 100-continue\r\n", body.len());
+    connection.write(&framed(&head, &body)).await;
+    assert_eq!(soon("an answer", connection.response()).await.text(), "2");
+}
+
+#[tokio::test]
+async fn who_is_refused_is_not_told_to_send_a_body() {
+    let fixture = Fixture::start().await;
+    let request = add(1).header("Content-Type", "text/plain").header("Expect", "100-continue");
+    let mut bytes = request.bytes();
+    bytes.truncate(bytes.len() - request.body.as_ref().unwrap().len());
+    assert_eq!(refused(&fixture, &bytes).await.status(), 415);
+}
+
+/// The answer must not be lost because the connection is reset.
+#[tokio::test]
+async fn who_is_refused_can_read_why_before_all_is_sent() {
+    let fixture = Fixture::with(|service| service.body_limit(1_000)).await;
+    for _ in 0..20 {
+        let mut connection = fixture.connect().await;
+        connection.write(&framed("Content-Length: 500000\r\n", &"x".repeat(500_000))).await;
+        assert_eq!(soon("an answer", connection.response()).await.status(), 413);
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_nobody_wants_is_passed_over() {
+    let fixture = Fixture::start().await;
+    let mut connection = fixture.connect().await;
+    connection.send(&Request::new("PATCH").body("nobody wants this")).await;
+    assert_eq!(soon("an answer", connection.response()).await.status(), 405);
+    connection.send(&add(1)).await;
+    assert_eq!(soon("an answer", connection.response()).await.text(), "2");
+}
+
+#[tokio::test]
+async fn http_1_0_is_spoken() {
+    let fixture = Fixture::start().await;
+    let old = |request: &Request| {
+        let text = String::from_utf8(request.bytes()).unwrap();
+        text.replacen("HTTP/1.1", "HTTP/1.0", 1)
+    };
+    let mut connection = fixture.connect().await;
+    connection.write(old(&add(1).header("Connection", "keep-alive")).as_bytes()).await;
+    let answer = soon("an answer", connection.response()).await;
+    assert_eq!((answer.text().as_str(), answer.header("connection")), ("2", Some("keep-alive")));
+    // No host is needed, and a stream lasts as long as the connection.
+    let count = modern_stream(1, "count", json!({ "n": 2 })).without("Host").header("Connection", "keep-alive");
+    connection.write(old(&count).as_bytes()).await;
+    let answer = soon("an answer", connection.response()).await;
+    assert_eq!(answer.header("transfer-encoding"), None);
+    assert_eq!(answer.header("connection"), Some("close"));
+    assert!(answer.messages().len() > 1, "{answer}");
+    let mut connection = fixture.connect().await;
+    connection.write(old(&add(1)).as_bytes()).await;
+    let mut all = String::new();
+    soon("the end", connection.socket.read_to_string(&mut all)).await.unwrap();
+    assert!(all.ends_with('}'), "{all}");
+}
+
+#[tokio::test]
+async fn a_connection_ends_when_the_client_says_so() {
+    let fixture = Fixture::start().await;
+    for close in ["close", "Close", "keep-alive, close", "x,close"] {
+        let mut connection = fixture.connect().await;
+        connection.send(&add(1).header("Connection", close)).await;
+        let answer = soon("an answer", connection.response()).await;
+        assert_eq!((answer.text().as_str(), answer.header("connection")), ("2", Some("close")));
+        assert!(soon("the end", connection.try_head()).await.is_none());
+    }
+}
+
+#[tokio::test]
+async fn the_answer_to_head_has_no_body() {
+    let fixture = Fixture::start().await;
+    let mut connection = fixture.connect().await;
+    connection.send(&Request::new("HEAD")).await;
+    let head = soon("an answer", connection.head()).await;
+    assert_eq!(head.status, 405);
+    assert!(head.header("content-length").is_some_and(|length| length != "0"), "{head:?}");
+    connection.send(&add(1)).await;
+    assert_eq!(soon("an answer", connection.response()).await.text(), "2");
+}
+
+#[tokio::test]
+async fn answers_say_when_they_were_made() {
+    let fixture = Fixture::start().await;
+    let answer = fixture.send(add(1)).await;
+    let date = answer.header("date").expect("a date");
+    assert!(date.len() == 29 && date.ends_with(" GMT"), "{date}");
+}
+
+/// Such as `nc`, which says that it has said everything and waits for the answer.
+#[tokio::test]
+async fn who_only_listens_any_more_is_answered_at_once() {
+    let fixture = Fixture::start().await;
+    for _ in 0..20 {
+        let mut connection = fixture.connect().await;
+        connection.send(&add(1)).await;
+        connection.socket.shutdown().await.unwrap();
+        assert_eq!(soon("an answer", connection.response()).await.text(), "2");
+    }
+}
+
+#[tokio::test]
+async fn an_address_may_name_the_host() {
+    let fixture = Fixture::start().await;
+    assert_eq!(fixture.send(add(1).path("http://localhost/mcp")).await.text(), "2");
+    assert_eq!(fixture.send(add(1).path("http://evil.example/mcp")).await.status(), 403);
+    assert_eq!(fixture.send(add(1).path("/a/%7Bb%7D/c?d=e&f")).await.text(), "2");
+    assert_eq!(fixture.send(add(1).path("/{b}|c")).await.text(), "2");
+}
+
+#[tokio::test]
+async fn the_last_answer_says_that_it_is() {
+    let fixture = Fixture::start().await;
+    let mut connection: Connection = fixture.connect().await;
+    connection.send(&modern_stream(1, "steps", json!({ "n": 1 })).header("X-Last", "yes")).await;
+    eventually("a call", async || fixture.traces.stepping.load(Ordering::SeqCst) == 1).await;
+    let traces = fixture.traces.clone();
+    fixture.handle.shutdown();
+    traces.steps.add_permits(1);
+    let answer = soon("an answer", connection.response()).await;
+    assert_eq!(answer.messages().last().unwrap()["id"], 1, "{answer}");
+    assert!(soon("the end", connection.try_head()).await.is_none());
+    fixture.gone().await;
+}
