@@ -33,6 +33,7 @@
 
 #[cfg(feature = "client")]
 mod client;
+mod framing;
 #[cfg(feature = "server")]
 mod server;
 #[cfg_attr(not(feature = "server"), allow(dead_code, reason = "only servers write events"))]

@@ -15,9 +15,10 @@ use turms_proto::Lines;
 use turms_proto::session::ClientOptions;
 
 use super::authorize::Authorizer;
-use super::endpoint::{Endpoint, origin};
+use super::endpoint::{Endpoint, Way, origin};
 use super::error::HttpError;
 use super::open;
+use super::wire::Wire;
 
 /// Connects a client to a server over HTTP: Streamable HTTP of whatever revision the server speaks, or HTTP+SSE if it speaks
 /// nothing newer.
@@ -47,13 +48,13 @@ pub struct HttpConnector {
     proxy: Proxies,
     socket: Option<PathBuf>,
     client: Brought,
-    http: OnceCell<reqwest::Client>,
+    way: OnceCell<Way>,
     /// Whether the server was last found to speak HTTP+SSE and nothing newer.
     older: AtomicBool,
 }
 
 /// Who we say we are, unless the user says otherwise: some firewalls dislike those who say nothing.
-const USER_AGENT: &str = concat!("turms/", env!("CARGO_PKG_VERSION"));
+pub(super) const USER_AGENT: &str = concat!("turms/", env!("CARGO_PKG_VERSION"));
 
 /// Which proxies are used.
 enum Proxies {
@@ -91,7 +92,7 @@ impl HttpConnector {
             proxy: Proxies::System,
             socket: None,
             client: Brought::No,
-            http: OnceCell::new(),
+            way: OnceCell::new(),
             older: AtomicBool::new(false),
         })
     }
@@ -209,14 +210,28 @@ impl HttpConnector {
         if let Some(wrong) = &self.wrong {
             return Err(HttpError::Setup(wrong.clone()));
         }
-        let http = self.http.get_or_try_init(async || self.build()).await?.clone();
+        let way = self.way.get_or_try_init(async || self.way()).await?.clone();
         Ok(Endpoint {
             url: self.url.clone(),
-            http,
+            way,
             headers: self.headers.clone(),
             authorizer: self.authorizer.clone(),
             limit: self.limit,
         })
+    }
+
+    /// The plain way, where nothing stands against it.
+    fn way(&self) -> Result<Way, HttpError> {
+        let (may_be_plain, minds_proxies) = match (&self.client, &self.proxy, &self.socket) {
+            (Brought::No, Proxies::System, None) => (true, true),
+            (Brought::No, Proxies::None, None) => (true, false),
+            _ => (false, false),
+        };
+        let wire = || Wire::new(&self.url, minds_proxies, self.connect_timeout, self.read_timeout);
+        match may_be_plain.then(wire).flatten() {
+            Some(wire) => Ok(Way::Wire(Arc::new(wire))),
+            None => self.build().map(Way::Reqwest),
+        }
     }
 
     fn build(&self) -> Result<reqwest::Client, HttpError> {

@@ -6,20 +6,28 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use reqwest::{Response, Url};
+use reqwest::Url;
 
 use super::authorize::{Authorizable, Authorizer, Challenge, Decision};
 use super::error::HttpError;
 use super::reply::said;
+use super::wire::{Wire, WireBody, WireError};
 
 /// A server's address, and what every request to it has in common.
 pub(super) struct Endpoint {
     pub(super) url: Url,
-    pub(super) http: reqwest::Client,
+    pub(super) way: Way,
     pub(super) headers: HeaderMap,
     pub(super) authorizer: Option<Arc<dyn Authorizer>>,
     /// How long an answer or an event may be.
     pub(super) limit: usize,
+}
+
+/// How requests get to a server.
+#[derive(Clone)]
+pub(super) enum Way {
+    Wire(Arc<Wire>),
+    Reqwest(reqwest::Client),
 }
 
 /// How often credentials are got for one request.
@@ -65,18 +73,19 @@ impl Endpoint {
     }
 
     async fn send(&self, method: Method, url: &Url, headers: HeaderMap, body: Bytes) -> Result<Response, HttpError> {
-        let mut url = url.clone();
+        let mut moved = None;
         let mut refusal: Option<Challenge> = None;
         let mut redirects = 0;
         loop {
-            let (response, given) = self.send_once(&method, &url, &headers, &body, refusal.as_ref()).await?;
-            let status = response.status();
-            if let Some(next) = self.redirected(&method, &response)? {
+            let url = moved.as_ref().unwrap_or(url);
+            let (response, given) = self.send_once(&method, url, &headers, &body, refusal.as_ref()).await?;
+            let status = response.status;
+            if let Some(next) = self.redirected(&method, url, &response)? {
                 redirects += 1;
                 if redirects > MOST_REDIRECTS {
                     return Err(HttpError::RedirectLoop(status));
                 }
-                url = next;
+                moved = Some(next);
             } else if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
                 let times = refusal.map_or(1, |refusal| refusal.times + 1);
                 refusal = Some(self.refused(response, given, times).await?);
@@ -102,19 +111,29 @@ impl Endpoint {
             replace(&mut all, &authorizer.authorize(&request).await.map_err(HttpError::Authorize)?);
         }
         let given = all.contains_key(AUTHORIZATION);
-        let request = self.http.request(method.clone(), url.clone()).headers(all);
+        let body = if *method == Method::POST { body } else { &Bytes::new() };
+        let client = match &self.way {
+            Way::Wire(wire) => {
+                let sent = wire.send(method, url, &all, body).await;
+                let (head, body) = sent.map_err(|error| self.failed(error.into()))?;
+                return Ok((Response { status: head.status, headers: head.headers, body: Body::Wire(body) }, given));
+            }
+            Way::Reqwest(client) => client,
+        };
+        let request = client.request(method.clone(), url.clone()).headers(all);
         let request = if *method == Method::POST { request.body(body.clone()) } else { request };
-        let response = request.send().await.map_err(|error| self.failed(error))?;
+        let mut response = request.send().await.map_err(|error| self.failed(error.into()))?;
         // An HTTP client that was brought along may follow redirects by itself.
         if response.url().origin() != self.url.origin() {
             return Err(HttpError::Redirect { from: self.server(), to: origin(response.url()) });
         }
-        Ok((response, given))
+        let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
+        Ok((Response { status, headers, body: Body::Reqwest(response) }, given))
     }
 
     /// Where a response sends us, if it does. Only within the origin, and only where the same request may be made again.
-    fn redirected(&self, method: &Method, response: &Response) -> Result<Option<Url>, HttpError> {
-        let status = response.status();
+    fn redirected(&self, method: &Method, url: &Url, response: &Response) -> Result<Option<Url>, HttpError> {
+        let status = response.status;
         let repeats = match status {
             StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
             // Browsers make a GET of these. A message that is not posted is none, so it is posted again.
@@ -122,8 +141,8 @@ impl Endpoint {
             StatusCode::SEE_OTHER => *method == Method::GET,
             _ => return Ok(None),
         };
-        let place = response.headers().get(LOCATION).and_then(|place| place.to_str().ok());
-        let place = place.and_then(|place| response.url().join(place).ok()).filter(|_| repeats);
+        let place = response.headers.get(LOCATION).and_then(|place| place.to_str().ok());
+        let place = place.and_then(|place| response.url(url).join(place).ok()).filter(|_| repeats);
         let Some(place) = place else { return Err(HttpError::RedirectLoop(status)) };
         if place.origin() != self.url.origin() {
             return Err(HttpError::Redirect { from: self.server(), to: origin(&place) });
@@ -133,8 +152,8 @@ impl Endpoint {
 
     /// What becomes of a refusal: it is tried again with other credentials, or it stands.
     async fn refused(&self, response: Response, given: bool, times: u32) -> Result<Challenge, HttpError> {
-        let status = response.status();
-        let refusal = Challenge { status, headers: response.headers().clone(), times };
+        let status = response.status;
+        let refusal = Challenge { status, headers: response.headers.clone(), times };
         let decision = match &self.authorizer {
             Some(authorizer) if times <= MOST_REFUSALS => {
                 authorizer.refused(&refusal).await.map_err(HttpError::Authorize)?
@@ -151,14 +170,81 @@ impl Endpoint {
     }
 
     /// What a failure of the HTTP client means.
-    pub(super) fn failed(&self, error: reqwest::Error) -> HttpError {
-        let (server, unsent) = (self.server(), error.is_connect());
-        // The URL may hold a secret.
-        let source: Arc<dyn std::error::Error + Send + Sync> = Arc::new(error.without_url());
-        if let Some((spoken, other)) = mixed_up(&self.url, &*source) {
+    fn failed(&self, failure: Failure) -> HttpError {
+        let server = self.server();
+        let (unsent, other) = match &failure {
+            Failure::Reqwest(error) => (error.is_connect(), mixed_up(&self.url, error)),
+            Failure::Wire(error) => (error.is_connect(), error.is_not_http().then_some(("plain HTTP", "https"))),
+        };
+        let source = failure.into_source();
+        if let Some((spoken, other)) = other {
             return HttpError::Scheme { server, spoken, other, source };
         }
         if unsent { HttpError::Connect { server, source } } else { HttpError::Broken { server, source } }
+    }
+}
+
+/// What comes back: its head, and its body as it comes.
+pub(super) struct Response {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    body: Body,
+}
+
+enum Body {
+    Wire(WireBody),
+    Reqwest(reqwest::Response),
+}
+
+impl Response {
+    /// The next piece of the body; `None` at its end.
+    pub(super) async fn piece(&mut self) -> Result<Option<Bytes>, Failure> {
+        match &mut self.body {
+            Body::Wire(body) => body.piece().await.map_err(Failure::Wire),
+            Body::Reqwest(response) => response.chunk().await.map_err(Failure::Reqwest),
+        }
+    }
+
+    /// From where it came, if it was asked for at `url`.
+    fn url<'a>(&'a self, url: &'a Url) -> &'a Url {
+        match &self.body {
+            Body::Wire(_) => url,
+            Body::Reqwest(response) => response.url(),
+        }
+    }
+}
+
+/// Why a response, or the rest of one, did not come.
+#[derive(Debug)]
+pub(super) enum Failure {
+    Wire(WireError),
+    Reqwest(reqwest::Error),
+}
+
+impl Failure {
+    fn into_source(self) -> Arc<dyn std::error::Error + Send + Sync> {
+        match self {
+            Self::Wire(error) => Arc::new(error),
+            // The URL may hold a secret.
+            Self::Reqwest(error) => Arc::new(error.without_url()),
+        }
+    }
+
+    /// As an error of a connection to this server that was there.
+    pub(super) fn into_broken(self, server: String) -> HttpError {
+        HttpError::Broken { server, source: self.into_source() }
+    }
+}
+
+impl From<WireError> for Failure {
+    fn from(error: WireError) -> Self {
+        Self::Wire(error)
+    }
+}
+
+impl From<reqwest::Error> for Failure {
+    fn from(error: reqwest::Error) -> Self {
+        Self::Reqwest(error)
     }
 }
 

@@ -11,6 +11,7 @@ mod reply;
 mod session;
 mod stateless;
 mod transport;
+mod wire;
 
 use std::pin::Pin;
 use std::task::Poll;

@@ -166,7 +166,7 @@ impl Opening {
     ) -> Result<Option<(StatusCode, Box<ErrorObject>)>, HttpError> {
         let response = within(self.limit, self.endpoint.post(body, headers)).await?;
         // Only the answer to initialize gives one, and it is the last that is heard here.
-        self.id = response.headers().get(header::SESSION_ID).cloned().map(|mut id| {
+        self.id = response.headers.get(header::SESSION_ID).cloned().map(|mut id| {
             id.set_sensitive(true);
             id
         });

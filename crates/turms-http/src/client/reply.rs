@@ -3,10 +3,9 @@
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
-use reqwest::Response;
 use turms_proto::{ErrorObject, Incoming, InvalidMessage, Message};
 
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, Response};
 use super::error::HttpError;
 use crate::sse::{SseDecoder, SseEvent};
 
@@ -31,7 +30,7 @@ const MOST_SHOWN: usize = 200;
 impl Reply {
     /// Reads a response: all of it, unless it is an event stream.
     pub(super) async fn read(endpoint: &Endpoint, response: Response) -> Result<Self, HttpError> {
-        let status = response.status();
+        let status = response.status;
         if !status.is_success() {
             return refusal(endpoint, response).await;
         }
@@ -59,7 +58,7 @@ impl Reply {
 }
 
 async fn refusal(endpoint: &Endpoint, response: Response) -> Result<Reply, HttpError> {
-    let status = response.status();
+    let status = response.status;
     let body = match read_body(endpoint, response, REFUSAL_LIMIT).await {
         Ok(body) => body,
         Err(HttpError::TooLong(_)) => Bytes::new(),
@@ -94,7 +93,7 @@ fn beginning(body: &[u8]) -> String {
 
 async fn read_body(endpoint: &Endpoint, mut response: Response, limit: usize) -> Result<Bytes, HttpError> {
     let mut body = Bytes::new();
-    while let Some(piece) = response.chunk().await.map_err(|error| endpoint.failed(error))? {
+    while let Some(piece) = response.piece().await.map_err(|failure| failure.into_broken(endpoint.server()))? {
         if body.len() + piece.len() > limit {
             return Err(HttpError::TooLong(limit));
         }
@@ -112,7 +111,7 @@ async fn read_body(endpoint: &Endpoint, mut response: Response, limit: usize) ->
 
 /// The content type without its parameters, in lower case; empty if there is none.
 fn media_type(response: &Response) -> String {
-    let value = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let value = response.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
@@ -134,13 +133,10 @@ impl EventStream {
             if let Some(event) = self.decoder.next_event()? {
                 return Ok(Some(event));
             }
-            match self.response.chunk().await {
+            match self.response.piece().await {
                 Ok(Some(piece)) => self.decoder.push(&piece),
                 Ok(None) => return Ok(None),
-                Err(error) => {
-                    let source = std::sync::Arc::new(error.without_url());
-                    return Err(HttpError::Broken { server: self.server.clone(), source });
-                }
+                Err(failure) => return Err(failure.into_broken(self.server.clone())),
             }
         }
     }

@@ -8,7 +8,7 @@ use http::{Method, StatusCode, Uri};
 use httparse::Header;
 use turms_proto::header::HeaderLookup;
 
-use super::framing::Framing;
+use crate::framing::Framing;
 use crate::server::request::Name;
 
 /// How long a head may be, and how many headers it may have.

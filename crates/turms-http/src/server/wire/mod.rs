@@ -6,7 +6,6 @@
 //! What two readers could understand in two ways is refused (RFC 9112, 11.2): see [`head::BadHead`].
 
 mod answer;
-mod framing;
 mod head;
 mod io;
 mod patience;
@@ -23,7 +22,6 @@ use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use http::{Method, Response};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 
-use self::framing::{BadChunk, Chunks, Framing};
 pub(super) use self::head::WireHead;
 use self::head::{BadHead, Begun, Search};
 use self::io::Io;
@@ -35,6 +33,7 @@ use super::listener::Bounds;
 use super::request::RequestHead;
 use super::served::{Served, WantedBody};
 use super::{PeerAddress, answer as refusal};
+use crate::framing::{BadChunk, Chunks, Framing};
 
 /// What a connection of HTTP/2 begins with.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -9,8 +9,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::Semaphore;
 use turms_server::{Args, Server, Tool};
 
-use super::framing::{BadChunk, Chunks};
 use super::head::{self, BadHead, Begun, Search};
+use crate::framing::{BadChunk, Chunks};
 use crate::server::ServeHttp as _;
 use crate::server::listener::Bounds;
 use crate::server::ward::Ward;

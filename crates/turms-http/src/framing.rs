@@ -1,10 +1,10 @@
-//! How long the body of a request is, and chunks (RFC 9112, 7.1).
+//! How long a body is, and chunks (RFC 9112, 7.1).
 
 use bytes::{Buf as _, BytesMut};
 
 /// How the end of a body is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Framing {
+pub(crate) enum Framing {
     /// So many bytes.
     Length(u64),
     /// In chunks, the last of which is empty.
@@ -13,7 +13,7 @@ pub(super) enum Framing {
 
 /// Why chunks cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum BadChunk {
+pub(crate) enum BadChunk {
     #[error("the size of a chunk is not one")]
     Size,
     #[error("a chunk does not end where its size says")]
@@ -33,7 +33,7 @@ const MAX_TRAILERS: usize = 16 * 1024;
 
 /// Takes chunks apart, however they arrive.
 #[derive(Debug, Default)]
-pub(super) struct Chunks {
+pub(crate) struct Chunks {
     state: State,
     extensions: usize,
     trailers: usize,
@@ -51,7 +51,7 @@ enum State {
 
 impl Chunks {
     /// Takes what is there. True when that was all; what follows is left where it is.
-    pub(super) fn take(&mut self, input: &mut BytesMut, body: &mut BytesMut, limit: usize) -> Result<bool, BadChunk> {
+    pub(crate) fn take(&mut self, input: &mut BytesMut, body: &mut BytesMut, limit: usize) -> Result<bool, BadChunk> {
         loop {
             match self.state {
                 State::Size => {

@@ -1,0 +1,150 @@
+//! One connection, and a request that is written to it.
+
+use std::future::poll_fn;
+use std::io::{self, IoSlice, Write as _};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Bytes, BytesMut};
+use http::header::{CONTENT_LENGTH, HOST, USER_AGENT};
+use http::{HeaderMap, Method};
+use reqwest::Url;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+use super::WireError;
+use super::response::Head;
+
+pub(super) struct Connection {
+    stream: TcpStream,
+    /// What was read and not used yet.
+    pub(super) input: BytesMut,
+}
+
+/// A request as it is written.
+pub(super) struct Request {
+    head: Vec<u8>,
+    body: Bytes,
+    written: usize,
+}
+
+impl Request {
+    pub(super) fn new(method: &Method, url: &Url, host: &str, headers: &HeaderMap, body: &Bytes) -> Self {
+        let mut head = Vec::with_capacity(512);
+        head.extend_from_slice(method.as_str().as_bytes());
+        head.push(b' ');
+        head.extend_from_slice(url.path().as_bytes());
+        if let Some(query) = url.query() {
+            head.push(b'?');
+            head.extend_from_slice(query.as_bytes());
+        }
+        head.extend_from_slice(b" HTTP/1.1\r\n");
+        let mut header = |name: &str, value: &[u8]| {
+            for part in [name.as_bytes(), b": ", value, b"\r\n"] {
+                head.extend_from_slice(part);
+            }
+        };
+        if !headers.contains_key(HOST) {
+            header("host", host.as_bytes());
+        }
+        if !headers.contains_key(USER_AGENT) {
+            header("user-agent", super::super::connector::USER_AGENT.as_bytes());
+        }
+        // How the request is framed is nobody else's to say.
+        let is_ours = |name: &http::HeaderName| !matches!(*name, CONTENT_LENGTH | http::header::TRANSFER_ENCODING);
+        for (name, value) in headers.iter().filter(|(name, _)| is_ours(name)) {
+            header(name.as_str(), value.as_bytes());
+        }
+        if *method == Method::POST {
+            // Writing to memory does not fail.
+            let _ = write!(head, "content-length: {}\r\n", body.len());
+        }
+        head.extend_from_slice(b"\r\n");
+        Self { head, body: body.clone(), written: 0 }
+    }
+
+    /// Whether nobody can have seen anything of it.
+    pub(super) fn is_unsent(&self) -> bool {
+        self.written == 0
+    }
+
+    fn is_written(&self) -> bool {
+        self.written == self.head.len() + self.body.len()
+    }
+
+    fn poll_write(&mut self, stream: &mut TcpStream, task: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.is_written() {
+            let head = self.head.get(self.written..).unwrap_or_default();
+            let body = &self.body[self.written.saturating_sub(self.head.len())..];
+            let pieces = [IoSlice::new(head), IoSlice::new(body)];
+            match ready!(Pin::new(&mut *stream).poll_write_vectored(task, &pieces))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                count => self.written += count,
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Connection {
+    pub(super) fn new(stream: TcpStream) -> Self {
+        Self { stream, input: BytesMut::new() }
+    }
+
+    /// Writes a request and reads the head of the answer, which may come before all of the request has gone.
+    pub(super) async fn exchange(&mut self, request: &mut Request) -> Result<Head, WireError> {
+        let mut searched = 0;
+        // A server that refuses a request may close without having read it, and yet have said why.
+        let mut unwritten = None;
+        poll_fn(|task| {
+            if unwritten.is_none()
+                && let Poll::Ready(Err(error)) = request.poll_write(&mut self.stream, task)
+            {
+                if request.is_unsent() {
+                    return Poll::Ready(Err(WireError::Io(error)));
+                }
+                unwritten = Some(error);
+            }
+            loop {
+                if let Some(mut head) = Head::take(&mut self.input, &mut searched)? {
+                    head.keeps_alive &= request.is_written();
+                    return Poll::Ready(Ok(head));
+                }
+                match self.poll_fill(task, FIRST) {
+                    Poll::Ready(Ok(0)) => {
+                        let error = unwritten.take().map_or(WireError::Closed, WireError::Io);
+                        return Poll::Ready(Err(error));
+                    }
+                    Poll::Ready(Ok(_)) => {}
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(WireError::Io(error))),
+                    Poll::Pending => return Poll::Pending,
+                }
+            }
+        })
+        .await
+    }
+
+    /// Reads what is there, with room for so much of it.
+    pub(super) fn poll_fill(&mut self, task: &mut Context<'_>, room: usize) -> Poll<io::Result<usize>> {
+        self.input.reserve(room);
+        let before = self.input.len();
+        let mut reading = std::pin::pin!(tokio::io::AsyncReadExt::read_buf(&mut self.stream, &mut self.input));
+        ready!(reading.as_mut().poll(task))?;
+        Poll::Ready(Ok(self.input.len() - before))
+    }
+
+    /// Whether the server has neither closed it nor said anything. Asks nobody, unless something seems to have happened or
+    /// `is_thorough` is wanted.
+    pub(super) fn is_quiet(&mut self, is_thorough: bool) -> bool {
+        let mut task = Context::from_waker(std::task::Waker::noop());
+        if !is_thorough && self.stream.poll_read_ready(&mut task).is_pending() {
+            return true;
+        }
+        let mut byte = [0];
+        let mut read = ReadBuf::new(&mut byte);
+        Pin::new(&mut self.stream).poll_read(&mut task, &mut read).is_pending()
+    }
+}
+
+/// How much of an answer is expected to come with its head.
+const FIRST: usize = 4 * 1024;
