@@ -4,6 +4,8 @@
 mod connection;
 mod pool;
 mod response;
+#[cfg(test)]
+mod tests;
 
 use std::error::Error;
 use std::io;

@@ -56,7 +56,7 @@ impl Pool {
     }
 
     /// Closes those that nobody wants any more, and says whether there are others.
-    fn tidy(&self) -> bool {
+    pub(super) fn tidy(&self) -> bool {
         let mut idle = self.idle();
         idle.connections.retain_mut(|(connection, since)| since.elapsed() < LONGEST && connection.is_quiet(true));
         idle.is_watched = !idle.connections.is_empty();

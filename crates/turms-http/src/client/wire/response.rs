@@ -16,7 +16,7 @@ use super::{WireError, within};
 use crate::framing::{Chunks, Framing};
 
 /// How long a head may be, and how many headers it may have.
-const MAX_HEAD: usize = 64 * 1024;
+pub(super) const MAX_HEAD: usize = 64 * 1024;
 const MAX_HEADERS: usize = 100;
 
 /// The head of an answer.
