@@ -37,14 +37,34 @@ struct Request {
 }
 
 /// What a line is for, which decides what Tab offers and whether it is remembered.
-#[derive(Debug)]
 pub(crate) enum Purpose {
     /// None: whoever asks only waits for their turn.
     Nothing,
     /// A command of the shell.
     Command,
     /// The answer to a question, with what could be answered.
-    Answer(Vec<String>),
+    Answer(Choices),
+}
+
+/// What could be answered, by how the answer begins. Asked on the thread where lines are typed, so it may wait a little.
+pub(crate) struct Choices(Box<dyn Fn(&str) -> Vec<String> + Send>);
+
+impl Choices {
+    /// What somebody else knows.
+    pub(crate) fn from(known: impl Fn(&str) -> Vec<String> + Send + 'static) -> Self {
+        Self(Box::new(known))
+    }
+
+    /// Only these.
+    pub(crate) fn of<T: Into<String>>(choices: impl IntoIterator<Item = T>) -> Self {
+        let choices: Vec<String> = choices.into_iter().map(Into::into).collect();
+        Self::from(move |_| choices.clone())
+    }
+
+    /// Anything.
+    pub(crate) fn any() -> Self {
+        Self::from(|_| Vec::new())
+    }
 }
 
 /// What Tab offers while a command is typed: where the word begins, and what could stand there.
@@ -161,7 +181,7 @@ fn serve(mut inner: Inner, asked: &mpsc::Receiver<Request>, busy: &AtomicBool, h
 
 struct Helper {
     offer: Offer,
-    answers: Option<Vec<String>>,
+    answers: Option<Choices>,
 }
 
 impl rustyline::completion::Completer for Helper {
@@ -176,8 +196,11 @@ impl rustyline::completion::Completer for Helper {
         let typed = line.get(..position).unwrap_or(line);
         let (start, mut offers) = match &self.answers {
             None => (self.offer)(line, position),
-            Some(answers) => (0, answers.iter().filter(|answer| answer.starts_with(typed)).cloned().collect()),
+            Some(answers) => (0, (answers.0)(typed)),
         };
+        if self.answers.is_some() {
+            offers.retain(|offer| offer.starts_with(typed));
+        }
         // They come from a server and go to a terminal.
         offers.retain(|offer| *offer == shown_line(offer));
         Ok((start, offers))

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::person::Person;
-use crate::editor::Line;
+use crate::editor::{Choices, Line};
 use crate::schema::Property;
 use crate::text::{Text, shown_line};
 
@@ -62,10 +62,10 @@ fn yes_or_no(property: &Property<'_>, text: &str) -> String {
     }
 }
 
-fn choices(property: &Property<'_>) -> Vec<String> {
+fn choices(property: &Property<'_>) -> Choices {
     match property.kind().as_str() {
-        "boolean" => vec!["yes".to_owned(), "no".to_owned()],
-        _ => property.choices().into_iter().map(ToOwned::to_owned).collect(),
+        "boolean" => Choices::of(["yes", "no"]),
+        _ => Choices::of(property.choices()),
     }
 }
 

@@ -9,7 +9,7 @@ use turms::client::Refusal;
 use turms::types::{Content, CreateMessageParams, CreateMessageResult, ElicitForm, ElicitResult, ElicitUrl, Role};
 
 use super::form::{Filled, ask_for};
-use crate::editor::{Editor, Line, Purpose};
+use crate::editor::{Choices, Editor, Line, Purpose};
 use crate::printer::Printer;
 use crate::schema;
 use crate::text::{Style, Text};
@@ -39,7 +39,7 @@ impl Person {
     }
 
     /// Asks one thing.
-    pub(crate) async fn answer(&self, prompt: String, choices: Vec<String>) -> Line {
+    pub(crate) async fn answer(&self, prompt: String, choices: Choices) -> Line {
         self.0.printer.clear_progress();
         match self.0.editor.get_or_init(open) {
             Some(editor) => editor.line(prompt, Purpose::Answer(choices)).await,
@@ -99,7 +99,7 @@ impl Person {
         let _turn = self.0.turn.lock().await;
         self.ask("The server asks you to visit a page", &page.message, "open it yourself, if you trust it");
         self.tell(Text::new().plain("  ").name(page.url));
-        match self.answer("  have you (yes or no)? ".to_owned(), vec!["yes".to_owned(), "no".to_owned()]).await {
+        match self.answer("  have you (yes or no)? ".to_owned(), Choices::of(["yes", "no"])).await {
             Line::Typed(text) if matches!(text.trim(), "y" | "yes") => ElicitResult::accept_url(),
             Line::Typed(_) | Line::End => ElicitResult::decline(),
             Line::Interrupted => ElicitResult::cancel(),
@@ -120,7 +120,7 @@ impl Person {
             let said = said.collect::<Vec<_>>().join("\n  ");
             self.tell(Text::new().faint(format!("  {}: ", message.role.as_str())).plain(said));
         }
-        match self.answer("  the model says: ".to_owned(), Vec::new()).await {
+        match self.answer("  the model says: ".to_owned(), Choices::any()).await {
             Line::Typed(text) if !text.trim().is_empty() => {
                 Ok(CreateMessageResult::new(Role::Assistant, text, "person-at-terminal"))
             }

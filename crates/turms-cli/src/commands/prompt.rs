@@ -1,25 +1,115 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use turms::types::{Prompt, PromptArgument, Reference};
+
 use crate::args::PromptArgs;
 use crate::arguments;
-use crate::exit::{Done, Failure};
+use crate::ask::Person;
+use crate::editor::{Choices, Line};
+use crate::exit::{Done, Exit, Failure};
 use crate::near;
 use crate::session::Session;
 use crate::show::{self, Saver};
+use crate::text::shown_line;
+
+/// How long a person waits for Tab.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Gets a prompt.
 pub(crate) async fn run(session: &Session, args: &PromptArgs) -> Done {
-    let arguments = arguments::of_text(&args.arguments)?;
-    let prompts = session.call(session.client.list_prompts()).await?;
-    if !prompts.iter().any(|prompt| prompt.name == args.name) {
-        let near = near::nearest(&args.name, prompts.iter().map(|prompt| prompt.name.as_str()));
-        return Err(Failure::usage(format!("the server has no prompt {:?}", args.name)).hint(match near {
-            Some(near) => format!("did you mean {near:?}?"),
-            None => "`prompts` lists those that it has".to_owned(),
-        }));
-    }
-    let result = session.long_call(session.client.get_prompt(&*args.name, arguments)).await?;
+    let given = arguments::of_text(&args.arguments)?;
+    let prompt = find(session, &args.name).await?;
+    check(&prompt, &given)?;
+    let arguments = complete(session, &prompt, given).await?;
+    let result = session.long_call(session.client.get_prompt(&*prompt.name, arguments)).await?;
     if session.printer.is_json() {
         return session.printer.json(&result);
     }
     let mut saver = Saver::new(None);
     result.messages.iter().try_for_each(|message| session.printer.line(show::message(message, &mut saver)?))
+}
+
+/// The prompt of this name.
+async fn find(session: &Session, name: &str) -> Done<Prompt> {
+    let prompts = session.call(session.client.list_prompts()).await?;
+    let near = near::nearest(name, prompts.iter().map(|prompt| prompt.name.as_str())).map(ToOwned::to_owned);
+    prompts.into_iter().find(|prompt| prompt.name == name).ok_or_else(|| {
+        Failure::usage(format!("the server has no prompt {name:?}")).hint(match near {
+            Some(near) => format!("did you mean {near:?}?"),
+            None => "`prompts` lists those that it has".to_owned(),
+        })
+    })
+}
+
+/// An argument that the prompt does not tell of is a slip, unless it tells of none at all.
+fn check(prompt: &Prompt, given: &BTreeMap<String, String>) -> Done {
+    let names: Vec<&str> = prompt.arguments.iter().flatten().map(|argument| argument.name.as_str()).collect();
+    let stranger = given.keys().find(|key| !names.contains(&key.as_str()));
+    let (Some(stranger), false) = (stranger, names.is_empty()) else { return Ok(()) };
+    let takes = names.join(", ");
+    Err(Failure::usage(format!("prompt {:?} has no argument {stranger:?}", prompt.name)).hint(
+        match near::nearest(stranger, names) {
+            Some(near) => format!("did you mean {near:?}? It takes {takes}"),
+            None => format!("it takes {takes}"),
+        },
+    ))
+}
+
+/// Asks for what is missing, if there is anybody to ask.
+async fn complete(
+    session: &Session,
+    prompt: &Prompt,
+    mut given: BTreeMap<String, String>,
+) -> Done<BTreeMap<String, String>> {
+    let required = prompt.arguments.iter().flatten().filter(|argument| argument.required == Some(true));
+    let missing: Vec<&PromptArgument> = required.filter(|argument| !given.contains_key(&argument.name)).collect();
+    if missing.is_empty() {
+        return Ok(given);
+    }
+    let Some(person) = &session.person else { return Err(needs(prompt, &missing)) };
+    for argument in missing {
+        let choices = known_to_the_server(session, prompt, argument, given.clone());
+        match ask(person, argument, choices).await {
+            Some(value) => drop(given.insert(argument.name.clone(), value)),
+            None => return Err(Failure::new(Exit::Interrupted, format!("prompt {:?} was not got", prompt.name))),
+        }
+    }
+    Ok(given)
+}
+
+fn needs(prompt: &Prompt, missing: &[&PromptArgument]) -> Failure {
+    let names: Vec<String> = missing.iter().map(|argument| format!("{:?}", argument.name)).collect();
+    let usage: Vec<String> = missing.iter().map(|argument| format!("{}=TEXT", argument.name)).collect();
+    Failure::usage(format!("prompt {:?} needs {}", prompt.name, names.join(" and ")))
+        .hint(format!("write {}", usage.join(" ")))
+}
+
+/// `None` if the person would rather not.
+async fn ask(person: &Person, argument: &PromptArgument, choices: Choices) -> Option<String> {
+    let description = argument.description.as_deref().and_then(|description| description.lines().next());
+    let gap = if description.is_some() { " " } else { "" };
+    let question = format!("  {}{gap}{}: ", argument.name, description.unwrap_or_default());
+    match person.answer(shown_line(&question), choices).await {
+        Line::Typed(text) => Some(text.trim().to_owned()),
+        Line::Interrupted | Line::End => None,
+    }
+}
+
+/// What the server would complete, which may depend on the other arguments.
+fn known_to_the_server(
+    session: &Session,
+    prompt: &Prompt,
+    argument: &PromptArgument,
+    known: BTreeMap<String, String>,
+) -> Choices {
+    let (client, runtime) = (session.client.clone(), Handle::current());
+    let (prompt, argument) = (prompt.name.clone(), argument.name.clone());
+    Choices::from(move |begun| {
+        let completion = client.complete_with(Reference::prompt(&*prompt), &*argument, begun, known.clone());
+        // A server that is slow, or completes nothing, has nothing to offer.
+        let completion = runtime.block_on(async { tokio::time::timeout(PATIENCE, completion).await });
+        completion.ok().and_then(Result::ok).map(|completion| completion.values).unwrap_or_default()
+    })
 }

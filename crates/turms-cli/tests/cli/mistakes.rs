@@ -81,6 +81,16 @@ fn a_missing_argument() {
 }
 
 #[test]
+fn a_prompt_without_what_it_needs() {
+    turms(["prompt", "demo", "journey"])
+        .run()
+        .fails(2, &["prompt \"journey\" needs \"country\" and \"city\"", "hint: write country=TEXT city=TEXT"]);
+    turms(["prompt", "demo", "review", "txt=x"])
+        .run()
+        .fails(2, &["prompt \"review\" has no argument \"txt\"", "did you mean \"text\"? It takes text, tone"]);
+}
+
+#[test]
 fn an_argument_that_is_not_one() {
     turms(["call", "demo", "add", "1", "2"])
         .run()

@@ -192,6 +192,28 @@ fn what_is_missing_is_asked_for() {
 }
 
 #[test]
+fn what_a_prompt_misses_is_asked_for_and_completed_by_the_server() {
+    let home = Scratch::new("prompt");
+    let mut shell = typing(&[], &home);
+    shell.exp_string("turms-demo> ").unwrap();
+    shell.send_line("prompt journey").unwrap();
+    shell.exp_string("country the country: ").unwrap();
+    shell.send("Gr\t\r").unwrap();
+    shell.flush().unwrap();
+    // What the second could be depends on the first.
+    shell.exp_string("city the city, which is completed if the country is known: ").unwrap();
+    shell.send("Sp\t\r").unwrap();
+    shell.flush().unwrap();
+    shell.exp_string("Plan a journey to Sparta in Greece.").unwrap();
+    shell.send_line("prompt review").unwrap();
+    shell.exp_string("text the text: ").unwrap();
+    shell.send_control('c').unwrap();
+    shell.exp_string("prompt \"review\" was not got").unwrap();
+    shell.send_line("exit").unwrap();
+    shell.exp_eof().unwrap();
+}
+
+#[test]
 fn forms_pages_and_the_model_are_asked_at_the_terminal() {
     let home = Scratch::new("forms");
     for protocol in ["modern", "legacy"] {
