@@ -63,7 +63,8 @@ async fn run(cli: Cli, printer: &Printer) -> Done {
 /// Connects, does one thing, and hangs up.
 async fn once(server: &ServerArgs, verb: &Verb, printer: &Printer) -> Done {
     let person = Session::person_at_terminal(printer);
-    let session = Session::open(server, printer, person, Stay::Once).await?;
+    let stay = if matches!(verb, Verb::Log(_)) { Stay::ForLog } else { Stay::Once };
+    let session = Session::open(server, printer, person, stay).await?;
     let done = tokio::select! {
         // Heard from the beginning: before it is polled for the first time, the signal would end the process.
         biased;

@@ -5,12 +5,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use turms::Client;
-use turms::client::{Operation, Supervision};
+use turms::client::{ClientBuilder, Operation, Supervision, VersionChoice};
+use turms::core::ConnectError;
 use turms::types::{LogMessage, LoggingLevel};
 
-use crate::args::ServerArgs;
+use crate::args::{ServerArgs, ServerOptions};
 use crate::ask::{self, Person};
-use crate::exit::Done;
+use crate::exit::{Done, Exit, Failure};
 use crate::explain;
 use crate::printer::{Printer, Verbosity};
 use crate::progress::Progress;
@@ -22,6 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long to wait for a server to be ready.
 const START: Duration = Duration::from_secs(30);
+
+/// How long to wait for a server to say whether it speaks the newest revision.
+const PROBE: Duration = Duration::from_secs(3);
 
 /// How long a server may take before a person wonders.
 const WONDER: Duration = Duration::from_secs(4);
@@ -36,6 +40,8 @@ pub(crate) struct Session {
     transport: &'static str,
     target: String,
     timeout: Option<Duration>,
+    /// The time that was typed, if one was.
+    limit: Option<Duration>,
     /// Ids of the tasks that were begun here: not every server lists them.
     tasks: Mutex<Vec<String>>,
 }
@@ -45,6 +51,8 @@ pub(crate) struct Session {
 pub(crate) enum Stay {
     /// One command.
     Once,
+    /// One command, which wants the server's log: revisions where a server logs unasked are spoken rather than others.
+    ForLog,
     /// Until the person leaves: the connection is kept up, and the server's log is heard.
     Long,
 }
@@ -54,32 +62,31 @@ impl Session {
     pub(crate) async fn open(args: &ServerArgs, printer: &Printer, person: Option<Person>, stay: Stay) -> Done<Self> {
         let target = Target::resolve(args)?;
         let options = &args.options;
-        let answers = ask::answers(options.answers.as_deref(), person.as_ref())?.roots(ask::roots(&options.root)?);
-        let log = printer.clone();
-        let mut builder = Client::builder("turms", env!("CARGO_PKG_VERSION"))
-            .versions(options.protocol.0)
-            .handshake_timeout(options.timeout.unwrap_or(START))
-            .timeout(options.timeout.unwrap_or(PATIENCE))
-            .answers(answers)
-            .tasks()
-            .without_log_tracing()
-            .on_log(move |message| tell_log(&log, message));
-        if let Some(timeout) = options.timeout {
-            builder = builder.probe_timeout(timeout);
-        }
-        if let Some(level) = log_level(printer, stay) {
-            builder = builder.log_level(level);
-        }
-        if stay == Stay::Long {
-            builder = builder.supervise(Supervision::new());
-        }
-        let connector = target.connector(printer)?;
-        let connected = wondering(printer, &target, builder.connect_to(connector)).await;
+        let attempt = async |choice| -> Done<Result<Client, ConnectError>> {
+            let answers = ask::answers(options.answers.as_deref(), person.as_ref())?.roots(ask::roots(&options.root)?);
+            let builder = builder(options, printer, stay).versions(choice).answers(answers);
+            Ok(wondering(printer, &target, builder.connect_to(target.connector(printer)?)).await)
+        };
+        let connected = match (stay, options.protocol.0) {
+            (Stay::ForLog, VersionChoice::Auto) => match attempt(VersionChoice::Handshake).await? {
+                Err(ConnectError::Refused(_) | ConnectError::Rejected { .. }) => attempt(VersionChoice::Auto).await?,
+                connected => connected,
+            },
+            (_, choice) => attempt(choice).await?,
+        };
         let client = connected.map_err(|error| explain::connect(&target, &error))?;
         // A person who is being asked takes their time, and can press Ctrl-C.
         let timeout = options.timeout.or_else(|| person.is_none().then_some(PATIENCE));
-        let (transport, target) = (target.transport(), target.to_string());
-        Ok(Self { client, printer: printer.clone(), person, transport, target, timeout, tasks: Mutex::default() })
+        Ok(Self {
+            client,
+            printer: printer.clone(),
+            transport: target.transport(),
+            target: target.to_string(),
+            timeout,
+            limit: options.timeout,
+            person,
+            tasks: Mutex::default(),
+        })
     }
 
     /// Whoever sits at the terminal, if somebody does.
@@ -102,6 +109,21 @@ impl Session {
     pub(crate) async fn long_call<T: 'static>(&self, operation: Operation<T>) -> Done<T> {
         let progress = Progress::new(&self.printer);
         self.call(operation.on_progress(move |report| progress.show(report))).await
+    }
+
+    /// Waits for the next of what is listened to, for as long as was said.
+    pub(crate) async fn next<T>(&self, next: impl Future<Output = Option<T>>) -> Done<T> {
+        let came = match self.limit {
+            Some(limit) => tokio::time::timeout(limit, next).await.map_err(|_| {
+                Failure::new(Exit::Timeout, format!("nothing came within {}", show::seconds(limit)))
+                    .hint("without --timeout it is listened until Ctrl-C")
+            })?,
+            None => next.await,
+        };
+        came.ok_or_else(|| {
+            Failure::new(Exit::Connect, "the server tells no more")
+                .hint("-v shows what it writes to its standard error")
+        })
     }
 
     /// Waits until the terminal is free.
@@ -141,6 +163,26 @@ impl Session {
     }
 }
 
+/// A client as the options have it.
+fn builder(options: &ServerOptions, printer: &Printer, stay: Stay) -> ClientBuilder {
+    let log = printer.clone();
+    let mut builder = Client::builder("turms", env!("CARGO_PKG_VERSION"))
+        .handshake_timeout(options.timeout.unwrap_or(START))
+        .timeout(options.timeout.unwrap_or(PATIENCE))
+        // Longer than this nobody waits for a server that does not say no to what it does not know.
+        .probe_timeout(options.timeout.unwrap_or(PROBE).min(PROBE))
+        .tasks()
+        .without_log_tracing()
+        .on_log(move |message| tell_log(&log, message, stay));
+    if let Some(level) = log_level(printer, stay) {
+        builder = builder.log_level(level);
+    }
+    match stay {
+        Stay::Long => builder.supervise(Supervision::new()),
+        Stay::Once | Stay::ForLog => builder,
+    }
+}
+
 /// Tells a person who may wonder that the server has not answered yet.
 async fn wondering<T>(printer: &Printer, target: &Target, connect: impl Future<Output = T>) -> T {
     let mut connect = std::pin::pin!(connect);
@@ -156,12 +198,20 @@ async fn wondering<T>(printer: &Printer, target: &Target, connect: impl Future<O
 /// Asking for the log costs an older server a request, so it is only asked for where it is shown.
 fn log_level(printer: &Printer, stay: Stay) -> Option<LoggingLevel> {
     match stay {
+        // The command asks, with the level that was typed.
+        Stay::ForLog => None,
         _ if printer.tells(Verbosity::Debug) => Some(LoggingLevel::Debug),
         Stay::Long => Some(LoggingLevel::Info),
         Stay::Once => printer.tells(Verbosity::Talkative).then_some(LoggingLevel::Info),
     }
 }
 
-fn tell_log(printer: &Printer, message: &LogMessage) {
-    printer.note(show::log(message));
+/// Many servers log without being asked.
+fn tell_log(printer: &Printer, message: &LogMessage, stay: Stay) {
+    match stay {
+        Stay::Long => printer.note(show::log(message)),
+        Stay::Once => printer.detail(Verbosity::Talkative, show::log(message)),
+        // There the log is the data.
+        Stay::ForLog => {}
+    }
 }

@@ -67,8 +67,8 @@ pub(crate) struct ServerOptions {
     /// The folder to start the program in
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
-    /// How long to wait for an answer, in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    /// How long to wait for an answer, or for what is listened to, in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, allow_negative_numbers = true)]
     pub(crate) timeout: Option<Duration>,
     /// The revision to speak: auto, modern, legacy, or one such as 2025-11-25
     #[arg(long, value_name = "REVISION", default_value = "auto", value_parser = parse_protocol)]
@@ -124,6 +124,9 @@ fn parse_protocol(text: &str) -> Result<ProtocolChoice, String> {
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    if seconds < 0.0 {
+        return Err("nobody can wait for less than no time".to_owned());
+    }
     let duration = Duration::try_from_secs_f64(seconds).map_err(|_| "not a time that can be waited for".to_owned())?;
     if duration.is_zero() { Err("too short to be answered in".to_owned()) } else { Ok(duration) }
 }

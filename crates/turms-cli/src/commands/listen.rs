@@ -5,7 +5,7 @@ use turms::types::{
 };
 
 use crate::args::ListenArgs;
-use crate::exit::{Done, Exit, Failure};
+use crate::exit::Done;
 use crate::session::Session;
 use crate::show;
 
@@ -20,10 +20,7 @@ pub(crate) async fn run(session: &Session, args: &ListenArgs) -> Done {
     session.printer.note("listening; Ctrl-C ends it");
     let mut left = args.count;
     while left != Some(0) {
-        let Some(change) = changes.next().await else {
-            return Err(Failure::new(Exit::Connect, "the server tells no more")
-                .hint("-v shows what it writes to its standard error"));
-        };
+        let change = session.next(changes.next()).await?;
         print(session, &change)?;
         left = left.map(|left| left - 1);
     }

@@ -31,6 +31,17 @@ pub(crate) fn size(bytes: usize) -> String {
     }
 }
 
+/// A time that somebody waited.
+pub(crate) fn seconds(time: std::time::Duration) -> String {
+    if time < std::time::Duration::from_secs(1) {
+        return format!("{}ms", time.as_millis());
+    }
+    match (time.as_secs_f64() * 10.0).round() / 10.0 {
+        1.0 => "1 second".to_owned(),
+        rounded => format!("{rounded} seconds"),
+    }
+}
+
 /// A number of things.
 pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
@@ -49,6 +60,15 @@ mod tests {
     fn sizes_are_rounded() {
         assert_eq!([size(0), size(1), size(1023)], ["0 bytes", "1 byte", "1023 bytes"]);
         assert_eq!([size(1536), size(5 << 20)], ["1.5 KiB", "5.0 MiB"]);
+    }
+
+    #[test]
+    fn times_are_told_as_people_do() {
+        use std::time::Duration;
+        assert_eq!(seconds(Duration::from_micros(3_000_571)), "3 seconds");
+        assert_eq!(seconds(Duration::from_millis(1004)), "1 second");
+        assert_eq!(seconds(Duration::from_millis(1260)), "1.3 seconds");
+        assert_eq!(seconds(Duration::from_millis(250)), "250ms");
     }
 
     #[test]

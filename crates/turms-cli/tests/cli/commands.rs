@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::run::{Going, Scratch, golden, turms};
+use crate::run::{Going, Scratch, acting, golden, turms};
 
 fn json_of(args: &[&str]) -> Value {
     let out = turms(["--json"].iter().chain(args)).ok();
@@ -173,21 +173,48 @@ fn values_are_completed_with_what_is_known() {
 
 #[test]
 fn the_log_of_an_older_revision_is_shown_as_it_comes() {
-    let ran = turms(["log", "demo", "--protocol", "modern", "-n", "0"]).run();
-    ran.fails(0, &["a server logs only about the request that it works on"]);
+    let ran = turms(["log", "demo", "--protocol", "modern"]).run();
+    ran.fails(5, &["a server logs only about the request that it works on", "hint: `call ... -v` shows", "legacy"]);
 
+    // Of the revisions that the server speaks, one is chosen in which it logs unasked.
     let demo = crate::run::Demo::listening("--http");
     for (json, expected) in [
         (None, "log info: shopping was written"),
-        (Some("--json"), r#"{"level":"info","data":"shopping was written"}"#),
+        (
+            Some("--json"),
+            r#"{"method":"notifications/message","params":{"level":"info","data":"shopping was written"}}"#,
+        ),
     ] {
-        let args = ["log", &demo.url, "info", "-n", "1", "--protocol", "legacy"];
+        let args = ["log", &demo.url, "info", "-n", "1"];
         let mut listening = Going::start(turms(args.into_iter().chain(json)));
         listening.told("listening");
         turms(["call", &demo.url, "remember", "name=shopping", "text=milk"]).ok();
         assert_eq!(listening.line(), expected);
-        assert_eq!(listening.end(), Some(0));
+        // It is the data, and told nowhere else.
+        let (status, stderr) = listening.end_with_stderr();
+        assert_eq!((status, stderr.as_str()), (Some(0), ""));
     }
+}
+
+#[test]
+fn who_listens_may_say_for_how_long() {
+    for command in ["listen", "log"] {
+        let ran = turms([command, "demo", "--timeout", "0.05"]).run();
+        ran.fails(7, &["error: nothing came within 50ms", "hint: without --timeout"]);
+    }
+}
+
+#[test]
+fn what_a_server_logs_unasked_is_told_to_those_who_ask() {
+    let server = acting(&[(
+        "tools/list",
+        r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"psst"}}
+{"jsonrpc":"2.0","id":$id,"result":{"tools":[]}}"#,
+    )]);
+    let ran = turms(["tools", "--", "sh", "-c", &server]).run();
+    assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), "the server has no tools\n"));
+    let ran = turms(["tools", "-v", "--", "sh", "-c", &server]).run();
+    assert!(ran.stderr.contains("log info: psst"), "{ran:?}");
 }
 
 /// A server that somebody else changes: the demo over HTTP.

@@ -1,6 +1,6 @@
 //! How tests run `turms`.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
@@ -116,6 +116,21 @@ impl Drop for Demo {
     }
 }
 
+/// A server of 2025-11-25 for `sh -c` that answers as it is told to: methods, and the lines that it writes when it is asked,
+/// where `$id` is the id of the request. What is not among them it does not know.
+pub(crate) fn acting(scenes: &[(&str, &str)]) -> String {
+    const HELLO: &str = r#"{"jsonrpc":"2.0","id":$id,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"actor","version":"1"}}}"#;
+    const UNKNOWN: &str = r#"{"jsonrpc":"2.0","id":$id,"error":{"code":-32601,"message":"no such method"}}"#;
+    let case = |(method, lines): &(&str, &str)| {
+        let lines = lines.replace('\\', "\\\\").replace('"', "\\\"");
+        format!("*'\"{method}\"'*) echo \"{lines}\" ;;\n")
+    };
+    let known: String = scenes.iter().chain(&[("initialize", HELLO), ("id", UNKNOWN)]).map(case).collect();
+    format!(
+        "while read -r line; do id=${{line##*\\\"id\\\":}}; id=${{id%%[,\\}}]*}}; case \"$line\" in\n{known}esac; done"
+    )
+}
+
 /// A directory of one test alone.
 pub(crate) struct Scratch(pub(crate) PathBuf);
 
@@ -179,6 +194,15 @@ impl Going {
 
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
+    }
+
+    /// The same, and what is left to read on standard error.
+    pub(crate) fn end_with_stderr(mut self) -> (Option<i32>, String) {
+        drop(self.stdin.take());
+        let status = self.process.wait().unwrap().code();
+        let mut rest = String::new();
+        self.process.stderr.take().unwrap().read_to_string(&mut rest).unwrap();
+        (status, rest)
     }
 
     pub(crate) fn end(mut self) -> Option<i32> {
