@@ -30,10 +30,11 @@ pub(crate) fn connect(target: &Target, error: &ConnectError) -> Failure {
         _ => Failure::new(exit, format!("cannot connect to {target}: {error}")).caused_by(error.source()),
     };
     let failure = failure.hint_if(hint_for_connect(target, error));
-    match error {
+    let failure = match error {
         ConnectError::Ended(ended) => said_to_stderr(failure, ended),
         _ => failure,
-    }
+    };
+    said_to_stdout(failure, target)
 }
 
 /// What the system says is worth more than what each library on the way says about it.
@@ -50,6 +51,11 @@ fn hint_for_connect(target: &Target, error: &ConnectError) -> Option<String> {
         return Some(hint);
     }
     match (target, error) {
+        (Target::Program { .. }, _) if !target.overheard().is_empty() => Some(
+            "a server's standard output is for messages alone: is it an MCP server, and does it want to be told to use \
+             standard input and output?"
+                .to_owned(),
+        ),
         (Target::Program { .. }, ConnectError::Ended(ended)) if ended.stderr.is_empty() => Some(
             "it ended before it said anything; start it by hand to see whether it needs arguments or variables (--env)"
                 .to_owned(),
@@ -176,5 +182,13 @@ fn said_to_stderr(failure: Failure, ended: &Ended) -> Failure {
     match ended.stderr.len() {
         0 | 1 => failure,
         _ => failure.because(format!("it wrote to its standard error:\n    {}", ended.stderr.join("\n    "))),
+    }
+}
+
+/// What a program wrote where only messages belong: it is often why it is not understood.
+fn said_to_stdout(failure: Failure, target: &Target) -> Failure {
+    match target.overheard() {
+        lines if lines.is_empty() => failure,
+        lines => failure.because(format!("it wrote to its standard output:\n    {}", lines.join("\n    "))),
     }
 }

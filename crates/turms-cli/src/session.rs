@@ -37,8 +37,7 @@ pub(crate) struct Session {
     pub(crate) printer: Printer,
     /// Whoever can be asked, if there is anybody.
     pub(crate) person: Option<Person>,
-    transport: &'static str,
-    target: String,
+    target: Target,
     timeout: Option<Duration>,
     /// The time that was typed, if one was.
     limit: Option<Duration>,
@@ -80,8 +79,7 @@ impl Session {
         Ok(Self {
             client,
             printer: printer.clone(),
-            transport: target.transport(),
-            target: target.to_string(),
+            target,
             timeout,
             limit: options.timeout,
             person,
@@ -138,8 +136,10 @@ impl Session {
         let lines = self.client.stats().parse_errors;
         if lines > 0 {
             let lines = show::count(usize::try_from(lines).unwrap_or(usize::MAX), "line", "lines");
+            let sample = self.target.overheard().first().map(|line| format!(", such as {line:?}")).unwrap_or_default();
             self.printer.warn(format!(
-                "the server wrote {lines} that no client understands; what is for people belongs on standard error"
+                "the server wrote {lines} to its standard output that no client understands{sample}; what is for people \
+                 belongs on standard error"
             ));
         }
     }
@@ -154,12 +154,12 @@ impl Session {
 
     /// How the server is spoken to.
     pub(crate) fn transport(&self) -> &'static str {
-        self.transport
+        self.target.transport()
     }
 
     /// What is at the other end, without secrets.
-    pub(crate) fn target(&self) -> &str {
-        &self.target
+    pub(crate) fn target(&self) -> String {
+        self.target.to_string()
     }
 }
 

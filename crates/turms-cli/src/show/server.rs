@@ -42,7 +42,7 @@ pub(crate) fn state(session: &Session) -> Text {
         Status::Reconnecting => "connecting again",
         _ => "closed",
     };
-    let mut text = row(introduction(session), "target", session.target());
+    let mut text = row(introduction(session), "target", &session.target());
     text = row(text, "status", status);
     let pending = client.pending();
     let waiting = pending.iter().map(|call| format!("{} (for {:.1?})", call.subject, call.waiting));

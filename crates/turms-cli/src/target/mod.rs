@@ -2,6 +2,8 @@
 
 mod catalogue;
 mod header;
+mod overheard;
+mod program;
 mod spy;
 
 use std::fmt;
@@ -15,6 +17,8 @@ use turms::http::HttpConnector;
 use turms::ws::WsConnector;
 
 pub(crate) use self::catalogue::{Catalogue, Known};
+use self::overheard::Overheard;
+use self::program::Program;
 use crate::args::{ServerArgs, ServerOptions};
 use crate::demo;
 use crate::exit::{Done, Exit, Failure};
@@ -28,7 +32,7 @@ pub(crate) enum Target {
     /// At an address.
     Url { url: String, headers: HeaderMap, transport: UrlTransport },
     /// In a program to be started.
-    Program { program: String, command: ChildCommand },
+    Program { program: String, command: ChildCommand, overheard: Overheard },
 }
 
 impl Target {
@@ -38,7 +42,7 @@ impl Target {
         if let Some((program, rest)) = args.program.split_first() {
             // Typed like a command of the shell, so it is given the environment of the shell.
             let command = ChildCommand::new(program).args(rest).inherit_env();
-            return Ok(Self::Program { program: program.clone(), command: with_options(command, options)? });
+            return Self::program(program, command, options);
         }
         match args.target.as_deref() {
             None => Err(Failure::usage("no server was named").hint("name one, or put a program to start after `--`")),
@@ -46,6 +50,11 @@ impl Target {
             Some(url) if url.contains("://") => Self::address(url.to_owned(), HeaderMap::new(), None, options),
             Some(name) => Self::named(name, options),
         }
+    }
+
+    fn program(program: &str, command: ChildCommand, options: &ServerOptions) -> Done<Self> {
+        let command = with_options(command, options)?;
+        Ok(Self::Program { program: program.to_owned(), command, overheard: Overheard::default() })
     }
 
     fn address(url: String, headers: HeaderMap, stated: Option<UrlTransport>, options: &ServerOptions) -> Done<Self> {
@@ -85,7 +94,7 @@ impl Target {
                 if let Some(cwd) = cwd {
                     command = command.cwd(cwd);
                 }
-                Ok(Self::Program { program, command: with_options(command, options)? })
+                Self::program(&program, command, options)
             }
             Entry::Url { url, headers, transport, .. } => Self::address(url, headers, Some(transport), options),
             _ => Err(Failure::usage(format!("server {name:?}: its kind is not known here"))),
@@ -108,14 +117,23 @@ impl Target {
                 let connector = HttpConnector::new(url).map_err(|error| Failure::of(Exit::Usage, &error))?;
                 Arc::new(connector.headers(headers.clone()).transport(*transport))
             }
-            Self::Program { command, .. } => {
+            Self::Program { command, overheard, .. } => {
                 let printer = printer.clone();
-                Arc::new(command.clone().on_stderr(move |line| {
+                let command = command.clone().on_stderr(move |line| {
                     printer.detail(Verbosity::Talkative, Text::new().faint("server: ").plain(line));
-                }))
+                });
+                Arc::new(Program { command, overheard: overheard.clone() })
             }
         };
         Ok(if printer.tells(Verbosity::Trace) { spy::watched(connector, printer.clone()) } else { connector })
+    }
+
+    /// What it wrote to its standard output that is no message, if it is a program.
+    pub(crate) fn overheard(&self) -> Vec<String> {
+        match self {
+            Self::Program { overheard, .. } => overheard.lines(),
+            Self::Demo | Self::Url { .. } => Vec::new(),
+        }
     }
 
     /// How it is spoken to.
@@ -138,6 +156,12 @@ impl fmt::Display for Target {
             Self::Program { program, .. } => write!(f, "the program {program:?}"),
             Self::Url { url, .. } => f.write_str(&without_secrets(url)),
         }
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

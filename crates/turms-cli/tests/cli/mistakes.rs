@@ -131,11 +131,37 @@ fn a_server_that_prints_to_standard_output() {
     let script = format!("echo 'Starting server...'; exec {TURMS} demo --stdio");
     let ran = turms(["call", "add", "a=1", "b=2", "--", "sh", "-c", &script]).run();
     assert_eq!((ran.status, ran.stdout.as_str()), (Some(0), "3\n"), "{ran:?}");
-    assert!(ran.stderr.contains("warning: the server wrote 1 line"), "{}", ran.stderr);
+    let told = "warning: the server wrote 1 line to its standard output that no client understands, such as \"Starting server...\"";
+    assert!(ran.stderr.contains(told), "{}", ran.stderr);
 
     // This one never does anything else.
     let ran = turms(["tools", "--timeout", "0.3", "--", "sh", "-c", "echo hello; cat > /dev/null"]).run();
-    ran.fails(7, &["the program \"sh\"", "hint: is it a server that speaks MCP over standard input and output?"]);
+    ran.fails(
+        7,
+        &[
+            "the program \"sh\"",
+            "because it wrote to its standard output:\n    hello\n",
+            "hint: a server's standard output",
+        ],
+    );
+    let ran = turms(["tools", "--", "sh", "-c", "echo 'usage: serve \u{1b}[2J'; exit 2"]).run();
+    ran.fails(3, &["exited with status 2", "standard output:\n    usage: serve \\u{1b}[2J\n"]);
+}
+
+#[test]
+fn a_server_that_closes_its_output() {
+    let ran = turms(["tools", "--", "sh", "-c", "exec > /dev/null; exec tail -f /dev/null"]).run();
+    ran.fails(3, &["the server closed its standard output before the connection was open"]);
+}
+
+/// Some would write pages about it.
+#[test]
+fn a_server_that_still_writes_is_read_until_it_ends() {
+    let server = "while read -r line; do :; done; echo bye && echo written >&2";
+    let script = format!("{{ {TURMS} demo --stdio; }} ; {server}");
+    let ran = turms(["ping", "-v", "--", "sh", "-c", &script]).run();
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("server: written"), "{ran:?}");
 }
 
 #[test]
