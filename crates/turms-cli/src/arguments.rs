@@ -57,17 +57,19 @@ pub(crate) fn of_text(words: &[String]) -> Done<BTreeMap<String, String>> {
 
 /// All arguments, out of a file or standard input.
 pub(crate) fn of_file(path: &Path) -> Done<Map<String, Value>> {
+    let is_stdin = path == Path::new("-");
+    let name = if is_stdin { "standard input".to_owned() } else { path.display().to_string() };
     let cannot = |error: &dyn std::fmt::Display| {
-        Failure::new(Exit::Failure, format!("--args-json: cannot read {}: {error}", path.display()))
+        Failure::new(Exit::Failure, format!("--args-json: cannot read {name}: {error}"))
     };
     let mut text = String::new();
-    let read = if path == Path::new("-") {
+    let read = if is_stdin {
         std::io::stdin().lock().take(MOST).read_to_string(&mut text)
     } else {
         std::fs::File::open(path).map_err(|error| cannot(&error))?.take(MOST).read_to_string(&mut text)
     };
     read.map_err(|error| cannot(&error))?;
-    of_json(&text).map_err(|problem| Failure::usage(format!("--args-json: {}: {problem}", path.display())))
+    of_json(&text).map_err(|problem| Failure::usage(format!("--args-json: {name}: {problem}")))
 }
 
 /// All arguments as one JSON object.
@@ -102,19 +104,19 @@ fn wrong(tool: &str, key: &str, problem: &str) -> Failure {
     Failure::usage(format!("tool {tool:?}, argument {key:?}: {problem}"))
 }
 
-/// An argument that the schema does not have is a slip, unless the schema takes any.
+/// An argument that the schema does not have is a slip, unless the schema has none, or says that it takes others.
 fn known(tool: &str, key: &str, schema: &Value) -> Done {
     let properties = schema::properties(schema);
-    let open = schema["additionalProperties"].as_bool() != Some(false);
-    let near = near::nearest(key, properties.iter().map(|property| property.name));
-    if properties.is_empty() || (open && near.is_none()) {
+    let takes_others = schema.get("additionalProperties").is_some_and(|others| *others != Value::Bool(false));
+    if properties.is_empty() || takes_others {
         return Ok(());
     }
     let names = properties.iter().map(|property| property.name).collect::<Vec<_>>().join(", ");
-    Err(Failure::usage(format!("tool {tool:?} has no argument {key:?}")).hint(match near {
-        Some(near) => format!("did you mean {near:?}? It takes {names}"),
-        None => format!("it takes {names}"),
-    }))
+    let failure = Failure::usage(format!("tool {tool:?} has no argument {key:?}"));
+    match near::nearest(key, properties.iter().map(|property| property.name)) {
+        Some(near) => Err(failure.hint(format!("did you mean {near:?}? It takes {names}"))),
+        None => Err(failure.hint(format!("it takes {names}; {key}:=JSON sends it all the same"))),
+    }
 }
 
 #[cfg(test)]
@@ -134,7 +136,14 @@ mod tests {
     fn values_are_what_the_schema_says_and_json_is_json() {
         assert_eq!(given(&["a=1", "text=1"]).unwrap(), json!({ "a": 1, "text": "1" }));
         assert_eq!(given(&["a:=\"x\"", "text=b=c:=d"]).unwrap(), json!({ "a": "x", "text": "b=c:=d" }));
-        assert_eq!(given(&["further=[1]"]).unwrap(), json!({ "further": [1] }));
+        assert_eq!(given(&["further:=[1]"]).unwrap(), json!({ "further": [1] }));
+    }
+
+    #[test]
+    fn a_schema_that_takes_others_takes_any() {
+        for schema in [json!({}), json!({ "properties": { "a": {} }, "additionalProperties": { "type": "number" } })] {
+            assert_eq!(of_tool(&["b=1".to_owned()], "add", &schema).unwrap()["b"], json!(1));
+        }
     }
 
     #[test]
@@ -144,6 +153,7 @@ mod tests {
         assert_eq!(message(&["a"]), "\"a\" is not an argument");
         assert_eq!(message(&["=1"]), "\"=1\" is not an argument");
         assert_eq!(message(&["a=1", "a=2"]), "argument \"a\" is given twice");
+        assert_eq!(message(&["further=1"]), "tool \"add\" has no argument \"further\"");
         assert_eq!(message(&["txt=1"]), "tool \"add\" has no argument \"txt\"");
         assert!(message(&["a:=x"]).starts_with("tool \"add\", argument \"a\": \"x\" is not JSON: "));
     }

@@ -4,6 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
 
+use turms::proto::ErrorObject;
+
 /// How the command ended, as scripts see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -53,11 +55,13 @@ pub(crate) struct Failure {
     message: String,
     causes: Vec<String>,
     hints: Vec<String>,
+    /// The error that the server answered with, as JSON.
+    answer: Option<String>,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), causes: Vec::new(), hints: Vec::new() }
+        Self { exit, message: message.into(), causes: Vec::new(), hints: Vec::new(), answer: None }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -101,6 +105,17 @@ impl Failure {
             Some(hint) => self.hint(hint),
             None => self,
         }
+    }
+
+    /// With the error that the server answered with.
+    pub(crate) fn answered(mut self, error: &ErrorObject) -> Self {
+        self.answer = serde_json::to_string(&serde_json::json!({ "error": error })).ok();
+        self
+    }
+
+    /// The error that the server answered with, as programs want it.
+    pub(crate) fn answer(&self) -> Option<&str> {
+        self.answer.as_deref()
     }
 
     pub(crate) fn message(&self) -> &str {

@@ -11,7 +11,8 @@ pub(crate) fn nearest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>)
         if typed.len() > 2 && name.contains(&typed) { slips.min(1) } else { slips }
     };
     let nearest = names.into_iter().map(|name| (distance(name), name)).min_by_key(|(distance, _)| *distance)?;
-    (nearest.0 <= allowed).then_some(nearest.1)
+    // A name of which no letter is right is no slip.
+    (nearest.0 <= allowed && nearest.0 < typed.chars().count().max(1)).then_some(nearest.1)
 }
 
 #[cfg(test)]
@@ -25,6 +26,8 @@ mod tests {
         assert_eq!(nearest("dvide", names), Some("divide"));
         assert_eq!(nearest("image", names), Some("describe_image"));
         assert_eq!(nearest("weather", names), None);
+        assert_eq!(nearest("c", ["a", "b"]), None);
+        assert_eq!(nearest("A", ["a", "b"]), Some("a"));
         assert_eq!(nearest("", []), None);
     }
 }

@@ -132,8 +132,12 @@ impl Printer {
         self.note(Text::new().with(Style::Warning, "warning").plain(": ").plain(text));
     }
 
-    /// Why something was not done.
+    /// Why something was not done. An error that the server answered with is data for programs.
     pub(crate) fn failure(&self, failure: &Failure) {
+        if let (true, Some(answer)) = (self.is_json(), failure.answer()) {
+            // If it cannot be written, the words below still can.
+            let _ = self.json_text(answer);
+        }
         let mut text = Text::new().with(Style::Bad, "error").plain(": ").plain(failure.message());
         for cause in failure.causes() {
             text = text.plain("\n  because ").plain(cause);

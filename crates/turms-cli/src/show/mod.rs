@@ -42,6 +42,14 @@ pub(crate) fn seconds(time: std::time::Duration) -> String {
     }
 }
 
+/// A text, or as much of it as has so many characters.
+pub(crate) fn beginning(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 /// A number of things.
 pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }

@@ -85,6 +85,7 @@ impl Catalogue {
             failure = failure.hint(format!("did you mean {near:?}?"));
         }
         failure = match Path::new(name).exists() || is_program(name) {
+            false if is_address(name) => failure.hint(format!("an address begins with its scheme: http://{name}")),
             true => failure.hint(format!("to start a program as the server, put it last: `-- {name}`")),
             false if self.known.is_empty() => {
                 failure.hint("none was found; the server comes first: a URL, `demo`, a name out of a --config file, or a program after `--`")
@@ -122,6 +123,13 @@ impl Known {
 
 fn home() -> Option<PathBuf> {
     env::var_os(if cfg!(windows) { "USERPROFILE" } else { "HOME" }).map(PathBuf::from)
+}
+
+/// Whether it could be a host, with a port or a path.
+fn is_address(name: &str) -> bool {
+    let (host, path) = name.split_once('/').map_or((name, None), |(host, path)| (host, Some(path)));
+    let port = host.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+    port || host == "localhost" || (path.is_some() && host.contains('.') && !host.starts_with('.'))
 }
 
 fn is_program(name: &str) -> bool {

@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::HeaderMap;
+use http::header::AUTHORIZATION;
 use turms::client::{ChildCommand, Target as Entry};
 use turms::core::transport::LocalConnector;
 use turms::core::{Connector, UrlTransport};
@@ -67,6 +68,11 @@ impl Target {
                     .hint("addresses of servers begin with http://, https://, ws:// or wss://"));
             }
         };
+        let rest = &url[scheme.len() + "://".len()..];
+        if rest.is_empty() || rest.starts_with(['/', '?', '#']) || rest.contains(char::is_whitespace) {
+            return Err(Failure::usage(format!("{url:?} is not an address"))
+                .hint("an address has a host, and no spaces, such as http://127.0.0.1:8080/mcp"));
+        }
         let transport = match (options.transport, is_socket) {
             (Some(_), true) => {
                 return Err(Failure::usage("--transport is about http:// addresses")
@@ -134,6 +140,11 @@ impl Target {
             Self::Program { overheard, .. } => overheard.lines(),
             Self::Demo | Self::Url { .. } => Vec::new(),
         }
+    }
+
+    /// Whether it is given any, and of the usual kind.
+    pub(crate) fn has_credentials(&self) -> bool {
+        matches!(self, Self::Url { headers, .. } if headers.contains_key(AUTHORIZATION))
     }
 
     /// How it is spoken to.

@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
-use crate::run::{Scratch, TURMS, turms};
+use crate::run::{Scratch, TURMS, acting, turms};
 
 #[test]
 fn no_such_program() {
@@ -15,6 +15,14 @@ fn no_such_program() {
             "hint: is it installed, and in PATH?",
         ],
     );
+}
+
+#[test]
+fn no_program_at_all() {
+    turms(["tools", "--", "python3 server.py"])
+        .run()
+        .fails(3, &["hint: the program and each of its arguments are words"]);
+    turms(["tools", "--", "/"]).run().fails(3, &["hint: is it a program?", "chmod +x"]);
 }
 
 #[test]
@@ -48,10 +56,50 @@ fn authorization_is_wanted() {
         "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
     );
     let ran = turms(["tools", &url]).run();
-    ran.fails(4, &["turned the connection down", "401", "hint: give a token with --bearer TOKEN"]);
+    let path = url.split('?').next().unwrap();
+    ran.fails(4, &[&format!("{path} turned the connection down"), "401", "hint: give a token with --bearer TOKEN"]);
     assert!(!ran.stderr.contains("secret"), "{}", ran.stderr);
     let ran = turms(["tools", &url.replace("http:", "ws:")]).run();
     ran.fails(4, &["401", "hint: give a token with --bearer TOKEN"]);
+    // Whoever gave one already is not told to give one.
+    for url in [&url, &url.replace("http:", "ws:")] {
+        turms(["tools", url, "--bearer", "old"]).run().fails(4, &["401", "hint: have the credentials expired"]);
+    }
+}
+
+#[test]
+fn the_server_has_troubles_of_its_own() {
+    let status = |line: &str| {
+        let response = format!("HTTP/1.1 {line}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        turms(["tools", &answering(response.leak())]).run()
+    };
+    status("500 Oops").fails(3, &["500", "hint: the fault is at the server"]);
+    status("429 Slow down").fails(3, &["429", "hint: the server is asked too often"]);
+    status("307 Elsewhere\r\nLocation: http://other.invalid/mcp")
+        .fails(3, &["another origin", "hint: if you trust it, connect to the address at http://other.invalid itself"]);
+}
+
+#[test]
+fn what_answers_is_no_mcp_server() {
+    let page = |head: &str, body: &str| {
+        let length = body.len();
+        let response =
+            format!("HTTP/1.1 200 OK\r\n{head}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+        turms(["tools", &answering(response.leak())]).run()
+    };
+    let told = ["/mcp does not answer as an MCP server does", "hint: is the path right?"];
+    page("Content-Type: text/html", "<html>").fails(5, &told);
+    page("Content-Type: application/json", "{\"hello\":1}").fails(5, &told);
+    page("Content-Type: application/json", "{\"hello\"").fails(5, &told);
+}
+
+#[test]
+fn an_address_that_speaks_something_else() {
+    let url = answering("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    turms(["tools", &url.replace("http:", "https:")]).run().fails(3, &["it does not speak TLS", "http://"]);
+    turms(["tools", "http://no-such-host.invalid/mcp"])
+        .run()
+        .fails(3, &["cannot reach http://no-such-host.invalid/mcp"]);
 }
 
 #[test]
@@ -98,7 +146,13 @@ fn an_argument_that_is_not_one() {
     turms(["call", "demo", "remember", "nam=x", "text=y"])
         .run()
         .fails(2, &["tool \"remember\" has no argument \"nam\"", "did you mean \"name\"?"]);
-    turms(["call", "demo", "add", "--args-json", "-"]).stdin("[1]").run().fails(2, &["expected a JSON object"]);
+    turms(["call", "demo", "add", "a=1", "b=2", "c=3"])
+        .run()
+        .fails(2, &["tool \"add\" has no argument \"c\"", "hint: it takes a, b; c:=JSON sends it all the same"]);
+    turms(["call", "demo", "add", "--args-json", "-"])
+        .stdin("[1]")
+        .run()
+        .fails(2, &["--args-json: standard input: expected a JSON object"]);
     turms(["call", "demo", "add", "--args-json", "/nonexistent"]).run().fails(1, &["cannot read /nonexistent"]);
 }
 
@@ -167,14 +221,37 @@ fn a_server_that_still_writes_is_read_until_it_ends() {
 #[test]
 fn a_server_that_ends() {
     let ran = turms(["tools", "--", "sh", "-c", "echo 'no module named x' >&2; echo 'giving up' >&2; exit 3"]).run();
-    ran.fails(3, &["exited with status 3", "no module named x", "giving up", "hint: its own words above"]);
-    turms(["tools", "--", "true"]).run().fails(3, &["the program \"true\"", "hint: it ended before it said anything"]);
+    ran.fails(3, &["exited with status 3", "no module named x", "giving up", "hint: its own words should tell why"]);
+    assert_eq!(ran.stderr.matches("giving up").count(), 1, "{}", ran.stderr);
+    turms(["tools", "--", "true"]).run().fails(3, &["the program \"true\"", "hint: it said nothing before that"]);
 }
 
 #[test]
 fn a_server_that_is_too_slow() {
     let ran = turms(["call", "demo", "countdown", "steps=9", "pause=9000", "--timeout", "0.2"]).run();
-    ran.fails(7, &["tools/call \"countdown\": no answer within ", "hint: --timeout SECONDS waits longer"]);
+    ran.fails(
+        7,
+        &[
+            "tools/call \"countdown\": no answer within 20",
+            "ms; it may have run\n",
+            "hint: --timeout SECONDS waits longer",
+        ],
+    );
+}
+
+#[test]
+fn an_error_of_the_server_is_told_with_its_data() {
+    let server = acting(&[(
+        "tools/list",
+        r#"{"jsonrpc":"2.0","id":$id,"error":{"code":-32000,"message":"no way","data":{"why":"rain"}}}"#,
+    )]);
+    let ran = turms(["tools", "--json", "--", "sh", "-c", &server]).run();
+    ran.fails(5, &["tools/list: the server answered: no way (-32000)", "with the data {\"why\":\"rain\"}"]);
+    assert_eq!(ran.stdout, "{\"error\":{\"code\":-32000,\"message\":\"no way\",\"data\":{\"why\":\"rain\"}}}\n");
+    // Whether a list was made before the time was up is nobody's concern.
+    let ran = turms(["tools", "--timeout", "0.5", "--", "sh", "-c", &acting(&[("tools/list", "")])]).run();
+    ran.fails(7, &["tools/list: no answer within "]);
+    assert!(!ran.stderr.contains("may have run"), "{}", ran.stderr);
 }
 
 #[test]
@@ -182,6 +259,12 @@ fn a_revision_that_the_server_does_not_speak() {
     let demo = crate::run::Demo::listening("--sse");
     let ran = turms(["tools", &demo.url, "--transport", "sse", "--protocol", "modern"]).run();
     assert_ne!(ran.status, Some(0), "{ran:?}");
+    let future = acting(&[(
+        "initialize",
+        r#"{"jsonrpc":"2.0","id":$id,"result":{"protocolVersion":"2099-01-01","capabilities":{},"serverInfo":{"name":"x","version":"1"}}}"#,
+    )]);
+    let ran = turms(["tools", "--", "sh", "-c", &future]).run();
+    ran.fails(5, &["the server speaks 2099-01-01", "hint: the server is older or newer than this command"]);
     turms(["tools", "demo", "--protocol", "2023-01-01"]).run().fails(2, &["not a revision", "2025-11-25"]);
 }
 
@@ -203,6 +286,10 @@ fn a_program_that_is_no_server() {
 fn an_address_of_the_wrong_kind() {
     turms(["tools", "ftp://example.com"]).run().fails(2, &["ftp://", "hint: addresses of servers begin with"]);
     turms(["tools", "ws://127.0.0.1:1", "--transport", "sse"]).run().fails(2, &["--transport is about http://"]);
+    turms(["tools", "http://"]).run().fails(2, &["\"http://\" is not an address", "hint: an address has a host"]);
+    for bare in ["localhost:8080", "127.0.0.1:8080/mcp", "example.com/mcp"] {
+        turms(["tools", bare]).run().fails(2, &[&format!("hint: an address begins with its scheme: http://{bare}")]);
+    }
     turms(["tools", "demo://", "-H", "x"]).run().fails(2, &["demo://"]);
     turms(["tools", "http://127.0.0.1:1", "-H", "no colon"]).run().fails(2, &["a header is written"]);
     turms(["tools", "-e", "novalue", "--", "true"]).run().fails(2, &["a variable is written NAME=VALUE"]);

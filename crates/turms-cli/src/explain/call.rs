@@ -1,0 +1,71 @@
+use turms::client::{CallError, CallErrorKind};
+use turms::proto::{ErrorCode, ErrorObject};
+
+use super::{Credentials, chain, ending, hint_for_status, said_to_stderr, status};
+use crate::exit::{Exit, Failure};
+use crate::show;
+
+/// Questions are only declared where somebody can answer them.
+pub(crate) const ANSWERS: &str = "questions are answered at a terminal, or from a file with --answers FILE";
+
+/// Why a call has no result.
+pub(crate) fn call(error: &CallError) -> Failure {
+    let exit = match error.kind() {
+        CallErrorKind::Unauthorized(_) => Exit::Unauthorized,
+        _ if error.is_timeout() => Exit::Timeout,
+        CallErrorKind::Cancelled => Exit::Interrupted,
+        CallErrorKind::Unwritable(_) => Exit::Usage,
+        _ if error.is_disconnected() => Exit::Connect,
+        _ => Exit::Protocol,
+    };
+    let failure = Failure::new(exit, message(error)).caused_by(std::error::Error::source(error)).hint_if(hint(error));
+    match error.kind() {
+        CallErrorKind::Lost(ended) => said_to_stderr(failure, ended),
+        CallErrorKind::Server(object) => failure.answered(object),
+        _ => failure,
+    }
+}
+
+fn message(error: &CallError) -> String {
+    let subject = error.subject();
+    // Whether it has run only matters where that changes something.
+    let ran = if error.may_have_run() && subject.starts_with("tools/call") { "; it may have run" } else { "" };
+    match error.kind() {
+        CallErrorKind::TimedOut(limit) => format!("{subject}: no answer within {}{ran}", show::seconds(*limit)),
+        CallErrorKind::Lost(ended) => format!("{subject}: {}{ran}", ending(ended, "before it answered")),
+        CallErrorKind::Server(ErrorObject { data: Some(data), .. }) => {
+            format!("{subject}: {}\n  with the data {}", error.kind(), show::beginning(data.as_str(), 1000))
+        }
+        CallErrorKind::TaskGone { .. } | CallErrorKind::TaskCancelled { .. } => format!("{subject}: {}", error.kind()),
+        _ => error.to_string(),
+    }
+}
+
+fn hint(error: &CallError) -> Option<&'static str> {
+    if let Some(hint) = status(error).and_then(|status| hint_for_status(status, Credentials::None)) {
+        return Some(hint);
+    }
+    match error.kind() {
+        CallErrorKind::TimedOut(_) => Some("--timeout SECONDS waits longer"),
+        CallErrorKind::Server(error) => hint_for_code(error),
+        CallErrorKind::Question { reason, .. } if reason.contains("not filled in right") => {
+            Some("the form in the file of answers does not fit what the server asks for")
+        }
+        CallErrorKind::Question { .. } => Some(ANSWERS),
+        CallErrorKind::Lost(ended) if ended.stderr.is_empty() => Some("start it by hand to see why"),
+        CallErrorKind::Lost(_) => Some("-v shows all that the server writes to its standard error"),
+        CallErrorKind::NotInRevision { .. } => {
+            Some("`info` shows the revision that is spoken; --protocol legacy asks for an older one")
+        }
+        _ if chain(error).any(super::connect::is_refusal) => Some(super::connect::NOBODY),
+        _ => None,
+    }
+}
+
+fn hint_for_code(error: &ErrorObject) -> Option<&'static str> {
+    match error.code {
+        ErrorCode::METHOD_NOT_FOUND => Some("the server does not offer this; `info` shows what it does"),
+        ErrorCode::MISSING_CLIENT_CAPABILITY => Some(ANSWERS),
+        _ => None,
+    }
+}
