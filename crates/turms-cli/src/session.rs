@@ -4,9 +4,11 @@ use std::io::{self, IsTerminal as _};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use serde::Serialize;
 use turms::Client;
 use turms::client::{ClientBuilder, Operation, Supervision, VersionChoice};
 use turms::core::ConnectError;
+use turms::proto::method::Method;
 use turms::types::{LogMessage, LoggingLevel};
 
 use crate::args::{ServerArgs, ServerOptions};
@@ -16,7 +18,7 @@ use crate::explain;
 use crate::printer::{Printer, Verbosity};
 use crate::progress::Progress;
 use crate::show;
-use crate::target::Target;
+use crate::target::{Record, Target};
 
 /// How long to wait for an answer where nobody can press Ctrl-C.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -38,6 +40,8 @@ pub(crate) struct Session {
     /// Whoever can be asked, if there is anybody.
     pub(crate) person: Option<Person>,
     target: Target,
+    /// What the server said in its own words, for those who want to see exactly that.
+    record: Record,
     timeout: Option<Duration>,
     /// The time that was typed, if one was.
     limit: Option<Duration>,
@@ -61,10 +65,11 @@ impl Session {
     pub(crate) async fn open(args: &ServerArgs, printer: &Printer, person: Option<Person>, stay: Stay) -> Done<Self> {
         let target = Target::resolve(args)?;
         let options = &args.options;
+        let record = Record::default();
         let attempt = async |choice| -> Done<Result<Client, ConnectError>> {
             let answers = ask::answers(options.answers.as_deref(), person.as_ref())?.roots(ask::roots(&options.root)?);
             let builder = builder(options, printer, stay).versions(choice).answers(answers);
-            Ok(wondering(printer, &target, builder.connect_to(target.connector(printer)?)).await)
+            Ok(wondering(printer, &target, builder.connect_to(target.connector(printer, &record)?)).await)
         };
         let connected = match (stay, options.protocol.0) {
             (Stay::ForLog, VersionChoice::Auto) => match attempt(VersionChoice::Handshake).await? {
@@ -80,6 +85,7 @@ impl Session {
             client,
             printer: printer.clone(),
             target,
+            record,
             timeout,
             limit: options.timeout,
             person,
@@ -107,6 +113,28 @@ impl Session {
     pub(crate) async fn long_call<T: 'static>(&self, operation: Operation<T>) -> Done<T> {
         let progress = Progress::new(&self.printer);
         self.call(operation.on_progress(move |report| progress.show(report))).await
+    }
+
+    /// Prints the last result of a method as the server sent it.
+    pub(crate) fn print_exactly<M: Method>(&self, result: &impl Serialize) -> Done {
+        self.print_json(self.record.last(M::NAME), result)
+    }
+
+    /// The same of a list, all pages of which are one.
+    pub(crate) fn print_list_exactly<M: Method>(&self, member: &str, list: &impl Serialize) -> Done {
+        self.print_json(self.record.list(M::NAME, member), list)
+    }
+
+    /// Prints JSON as it came, or a value if nothing came: not everything that is known was a result by itself.
+    pub(crate) fn print_json(&self, came: Option<String>, otherwise: &impl Serialize) -> Done {
+        match came {
+            Some(json) => self.printer.json_text(&json),
+            None => self.printer.json(otherwise),
+        }
+    }
+
+    pub(crate) fn record(&self) -> &Record {
+        &self.record
     }
 
     /// Waits for the next of what is listened to, for as long as was said.
@@ -174,6 +202,10 @@ fn builder(options: &ServerOptions, printer: &Printer, stay: Stay) -> ClientBuil
         .tasks()
         .without_log_tracing()
         .on_log(move |message| tell_log(&log, message, stay));
+    if printer.is_json() {
+        // What is printed is what the server says each time.
+        builder = builder.without_cache();
+    }
     if let Some(level) = log_level(printer, stay) {
         builder = builder.log_level(level);
     }

@@ -1,7 +1,8 @@
 use std::path::Path;
 
 use serde_json::{Map, Value};
-use turms::types::{Tool, ToolResult};
+use turms::proto::method::Method as _;
+use turms::types::{CallTool, Tool, ToolResult};
 
 use super::tasks;
 use crate::args::CallArgs;
@@ -29,18 +30,24 @@ pub(crate) async fn run(session: &Session, args: &CallArgs) -> Done {
         }
         // The server answered at once.
         let result = begun.wait().await.map_err(|error| explain::call(&error))?;
-        return print(session, &tool.name, &result, args.output.as_deref());
+        return print(session, &tool.name, &result, exactly(session), args.output.as_deref());
     }
     let result = session.long_call(session.client.call_tool(&*tool.name, arguments)).await?;
-    print(session, &tool.name, &result, args.output.as_deref())
+    print(session, &tool.name, &result, exactly(session), args.output.as_deref())
 }
 
 /// Prints what a tool gave, and says so if it failed.
-pub(super) fn print(session: &Session, tool: &str, result: &ToolResult, output: Option<&Path>) -> Done {
+pub(super) fn print(
+    session: &Session,
+    tool: &str,
+    result: &ToolResult,
+    exactly: Option<String>,
+    output: Option<&Path>,
+) -> Done {
     let mut saver = Saver::new(output);
     let shown = show::tool_result(result, &mut saver)?;
     if session.printer.is_json() {
-        session.printer.json(result)?;
+        session.print_json(exactly, result)?;
     } else {
         shown.into_iter().try_for_each(|text| session.printer.line(text))?;
     }
@@ -52,6 +59,16 @@ pub(super) fn print(session: &Session, tool: &str, result: &ToolResult, output: 
         return Err(Failure::new(Exit::Tool, format!("tool {tool:?} says that it failed")).hint_if(hint));
     }
     Ok(())
+}
+
+/// The result as the server sent it: to the call, or for the task that the call became.
+fn exactly(session: &Session) -> Option<String> {
+    let is_task = |json: &String| {
+        let result = serde_json::from_str::<Value>(json).unwrap_or_default();
+        result["resultType"] == "task" || result["task"].is_object()
+    };
+    let result = session.record().last(CallTool::NAME)?;
+    if is_task(&result) { tasks::exactly(session) } else { Some(result) }
 }
 
 /// What was typed: words, or one JSON object.

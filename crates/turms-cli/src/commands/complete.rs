@@ -1,4 +1,4 @@
-use turms::types::{CompleteResult, Reference};
+use turms::types::{Complete, CompleteResult, Reference};
 
 use crate::args::CompleteArgs;
 use crate::arguments;
@@ -12,7 +12,7 @@ pub(crate) async fn run(session: &Session, args: &CompleteArgs) -> Done {
     let operation = session.client.complete_with(reference, &*args.argument, &*args.value, known);
     let completion = session.call(operation).await?;
     if session.printer.is_json() {
-        return session.printer.json(&CompleteResult::new(completion));
+        return session.print_exactly::<Complete>(&CompleteResult::new(completion));
     }
     completion.values.iter().try_for_each(|value| session.printer.line(value.as_str()))?;
     if completion.has_more == Some(true) {

@@ -4,9 +4,8 @@ use crate::show;
 
 /// Shows who the server is and what it can do.
 pub(crate) fn run(session: &Session) -> Done {
-    let opened = session.client.opened();
-    match opened.as_ref().and_then(|opened| opened.server.as_ref()) {
-        Some(server) if session.printer.is_json() => session.printer.json(server),
+    match session.client.opened().and_then(|opened| show::greeting(&opened).1) {
+        Some(server) if session.printer.is_json() => session.printer.json_text(server.as_str()),
         _ => session.printer.line(show::introduction(session)),
     }
 }

@@ -1,5 +1,5 @@
 use tokio::time::Instant;
-use turms::types::EmptyResult;
+use turms::types::{EmptyResult, Ping};
 
 use crate::exit::Done;
 use crate::session::Session;
@@ -9,7 +9,7 @@ pub(crate) async fn run(session: &Session) -> Done {
     let asked = Instant::now();
     session.call(session.client.ping()).await?;
     if session.printer.is_json() {
-        return session.printer.json(&EmptyResult::new());
+        return session.print_exactly::<Ping>(&EmptyResult::new());
     }
     session.printer.line(format!("the server answered in {:.1?}", asked.elapsed()))
 }

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use turms::types::{Prompt, PromptArgument, Reference};
+use turms::types::{GetPrompt, Prompt, PromptArgument, Reference};
 
 use crate::args::PromptArgs;
 use crate::arguments;
@@ -25,7 +25,7 @@ pub(crate) async fn run(session: &Session, args: &PromptArgs) -> Done {
     let arguments = complete(session, &prompt, given).await?;
     let result = session.long_call(session.client.get_prompt(&*prompt.name, arguments)).await?;
     if session.printer.is_json() {
-        return session.printer.json(&result);
+        return session.print_exactly::<GetPrompt>(&result);
     }
     let mut saver = Saver::new(None);
     result.messages.iter().try_for_each(|message| session.printer.line(show::message(message, &mut saver)?))

@@ -1,4 +1,4 @@
-use turms::types::ListPromptsResult;
+use turms::types::{ListPrompts, ListPromptsResult};
 
 use super::print_list;
 use crate::exit::Done;
@@ -9,7 +9,7 @@ use crate::show;
 pub(crate) async fn run(session: &Session) -> Done {
     let prompts = session.call(session.client.list_prompts()).await?;
     if session.printer.is_json() {
-        return session.printer.json(&ListPromptsResult::new(prompts));
+        return session.print_list_exactly::<ListPrompts>("prompts", &ListPromptsResult::new(prompts));
     }
     print_list(&session.printer, "prompts", &prompts, show::prompt)
 }

@@ -1,3 +1,5 @@
+use turms::types::ReadResource;
+
 use crate::args::ReadArgs;
 use crate::exit::Done;
 use crate::session::Session;
@@ -11,7 +13,7 @@ pub(crate) async fn run(session: &Session, args: &ReadArgs) -> Done {
         for contents in &result.contents {
             show::contents(contents, &mut saver)?;
         }
-        return session.printer.json(&result);
+        return session.print_exactly::<ReadResource>(&result);
     }
     for contents in &result.contents {
         session.printer.line(show::contents(contents, &mut saver)?)?;

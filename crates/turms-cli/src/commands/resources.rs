@@ -1,4 +1,4 @@
-use turms::types::ListResourcesResult;
+use turms::types::{ListResources, ListResourcesResult};
 
 use super::print_list;
 use crate::exit::Done;
@@ -9,7 +9,7 @@ use crate::show;
 pub(crate) async fn run(session: &Session) -> Done {
     let resources = session.call(session.client.list_resources()).await?;
     if session.printer.is_json() {
-        return session.printer.json(&ListResourcesResult::new(resources));
+        return session.print_list_exactly::<ListResources>("resources", &ListResourcesResult::new(resources));
     }
     print_list(&session.printer, "resources", &resources, show::resource)
 }

@@ -1,6 +1,7 @@
-use serde_json::json;
+use serde_json::{Value, json};
 use turms::proto::Ability;
-use turms::types::{Task, ToolResult};
+use turms::proto::method::Method as _;
+use turms::types::{CallTool, GetCoreTaskResult, GetTask, ListCoreTasks, Task, ToolResult};
 
 use super::call;
 use crate::args::TasksArgs;
@@ -16,7 +17,7 @@ pub(crate) async fn run(session: &Session, args: &TasksArgs) -> Done {
     let told = |error| explain::call(&error);
     if args.wait {
         let result = handle.wait().await.map_err(told)?;
-        return call::print(session, id, &result, None);
+        return call::print(session, id, &result, exactly(session), None);
     }
     if args.cancel {
         handle.cancel().await.map_err(told)?;
@@ -33,7 +34,7 @@ pub(super) fn begun(session: &Session, task: &Task) -> Done {
     session.remember_task(&task.task_id);
     session.printer.note(format!("the call goes on as a task; `tasks {} --wait` waits for it", task.task_id));
     match session.printer.is_json() {
-        true => session.printer.json(task),
+        true => session.print_exactly::<CallTool>(task),
         false => session.printer.line(task.task_id.as_str()),
     }
 }
@@ -43,7 +44,7 @@ async fn list(session: &Session) -> Done {
     let lists = session.client.protocol_version().is_some_and(|version| version.has(Ability::CoreTasks));
     let tasks = if lists { session.call(session.client.list_tasks()).await? } else { remembered(session).await? };
     if session.printer.is_json() {
-        return session.printer.json(&json!({ "tasks": tasks }));
+        return session.print_list_exactly::<ListCoreTasks>("tasks", &json!({ "tasks": tasks }));
     }
     if tasks.is_empty() {
         session.printer.note("there are no tasks");
@@ -64,14 +65,23 @@ async fn remembered(session: &Session) -> Done<Vec<Task>> {
     Ok(tasks)
 }
 
+/// What came of a task as the server sent it: by itself, or with the task.
+pub(super) fn exactly(session: &Session) -> Option<String> {
+    let record = session.record();
+    record.last(GetCoreTaskResult::NAME).or_else(|| {
+        let task: Value = serde_json::from_str(&record.last(GetTask::NAME)?).ok()?;
+        task.get("result").map(Value::to_string)
+    })
+}
+
 /// How a task stands, and what came of it if that is known.
 fn print(session: &Session, task: &Task) -> Done {
     if session.printer.is_json() {
-        return session.printer.json(task);
+        return session.print_exactly::<GetTask>(task);
     }
     session.printer.line(show::task(task))?;
     match task.result.as_ref().map(|result| result.decode::<ToolResult>()) {
-        Some(Ok(result)) => call::print(session, &task.task_id, &result, None),
+        Some(Ok(result)) => call::print(session, &task.task_id, &result, None, None),
         _ => Ok(()),
     }
 }

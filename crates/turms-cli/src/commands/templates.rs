@@ -1,4 +1,4 @@
-use turms::types::ListResourceTemplatesResult;
+use turms::types::{ListResourceTemplates, ListResourceTemplatesResult};
 
 use super::print_list;
 use crate::exit::Done;
@@ -9,7 +9,10 @@ use crate::show;
 pub(crate) async fn run(session: &Session) -> Done {
     let templates = session.call(session.client.list_resource_templates()).await?;
     if session.printer.is_json() {
-        return session.printer.json(&ListResourceTemplatesResult::new(templates));
+        return session.print_list_exactly::<ListResourceTemplates>(
+            "resourceTemplates",
+            &ListResourceTemplatesResult::new(templates),
+        );
     }
     print_list(&session.printer, "templates of resources", &templates, show::template)
 }

@@ -1,4 +1,6 @@
-use turms::types::ListToolsResult;
+use serde_json::Value;
+use turms::proto::method::Method as _;
+use turms::types::{ListTools, ListToolsResult};
 
 use super::{call, print_list};
 use crate::args::ToolsArgs;
@@ -11,13 +13,20 @@ pub(crate) async fn run(session: &Session, args: &ToolsArgs) -> Done {
     if let Some(name) = &args.name {
         let tool = call::find(session, name).await?;
         return match session.printer.is_json() {
-            true => session.printer.json(&tool),
+            true => session.print_json(exactly(session, name), &tool),
             false => session.printer.line(show::tool(&tool, true)),
         };
     }
     let tools = session.call(session.client.list_tools()).await?;
     if session.printer.is_json() {
-        return session.printer.json(&ListToolsResult::new(tools));
+        return session.print_list_exactly::<ListTools>("tools", &ListToolsResult::new(tools));
     }
     print_list(&session.printer, "tools", &tools, show::tool)
+}
+
+/// The tool as it stands in the list that the server sent.
+fn exactly(session: &Session, name: &str) -> Option<String> {
+    let list: Value = serde_json::from_str(&session.record().list(ListTools::NAME, "tools")?).ok()?;
+    let tool = list["tools"].as_array()?.iter().find(|tool| tool["name"] == name)?;
+    serde_json::to_string(tool).ok()
 }

@@ -1,9 +1,21 @@
 use turms::client::Status;
-use turms::proto::Ability;
-use turms::types::{ServerCapabilities, TASKS_EXTENSION};
+use turms::proto::method::Method as _;
+use turms::proto::session::{Dialect, Opened};
+use turms::proto::{Ability, RawJson};
+use turms::types::{Discover, Implementation, Initialize, InitializeResult, ServerCapabilities, TASKS_EXTENSION};
 
 use crate::session::Session;
 use crate::text::Text;
+
+/// What a server told when it was greeted, by which method, in the words of its revision.
+pub(crate) fn greeting(opened: &Opened) -> (&'static str, Option<RawJson>) {
+    let Some(server) = &opened.server else { return (Discover::NAME, None) };
+    let Dialect::Handshake(version) = opened.dialect else { return (Discover::NAME, RawJson::encode(server).ok()) };
+    let who = server.server_info().unwrap_or_else(|| Implementation::new("", ""));
+    let mut told = InitializeResult::new(version.as_str(), server.capabilities.clone(), who);
+    told.instructions.clone_from(&server.instructions);
+    (Initialize::NAME, RawJson::encode(&told).ok())
+}
 
 /// Who the server is and what it can do.
 pub(crate) fn introduction(session: &Session) -> Text {

@@ -4,6 +4,7 @@ mod catalogue;
 mod header;
 mod overheard;
 mod program;
+mod record;
 mod spy;
 
 use std::fmt;
@@ -20,6 +21,7 @@ use turms::ws::WsConnector;
 pub(crate) use self::catalogue::{Catalogue, Known};
 use self::overheard::Overheard;
 use self::program::Program;
+pub(crate) use self::record::Record;
 use crate::args::{ServerArgs, ServerOptions};
 use crate::demo;
 use crate::exit::{Done, Exit, Failure};
@@ -109,7 +111,7 @@ impl Target {
 
     /// What connects to it. What it writes to its standard error, and what is said on the way, is told to those who want to
     /// know.
-    pub(crate) fn connector(&self, printer: &Printer) -> Done<Arc<dyn Connector>> {
+    pub(crate) fn connector(&self, printer: &Printer, record: &Record) -> Done<Arc<dyn Connector>> {
         let connector: Arc<dyn Connector> = match self {
             Self::Demo => {
                 let router = demo::server().build().map_err(|error| Failure::of(Exit::Failure, &error))?;
@@ -131,7 +133,8 @@ impl Target {
                 Arc::new(Program { command, overheard: overheard.clone() })
             }
         };
-        Ok(if printer.tells(Verbosity::Trace) { spy::watched(connector, printer.clone()) } else { connector })
+        let is_watched = printer.tells(Verbosity::Trace) || printer.is_json();
+        Ok(if is_watched { spy::watched(connector, printer.clone(), record.clone()) } else { connector })
     }
 
     /// What it wrote to its standard output that is no message, if it is a program.

@@ -1,4 +1,4 @@
-//! A connector that tells of every request and every answer.
+//! A connector that tells of every request and every answer, and writes answers down.
 
 use std::sync::Arc;
 
@@ -10,12 +10,14 @@ use turms::core::{
 use turms::proto::session::{ClientOptions, Stats};
 use turms::proto::{Notification, ProtocolVersion, RawJson};
 
+use super::record::{Page, Record};
 use crate::printer::{Printer, Verbosity};
+use crate::show;
 use crate::text::{Style, Text};
 
-/// The same connector, every request and answer of which is told.
-pub(super) fn watched(connector: Arc<dyn Connector>, printer: Printer) -> Arc<dyn Connector> {
-    Arc::new(Spy { inner: connector, printer })
+/// The same connector, every request and answer of which is told to those who want to know, and written down.
+pub(super) fn watched(connector: Arc<dyn Connector>, printer: Printer, record: Record) -> Arc<dyn Connector> {
+    Arc::new(Spy { inner: connector, printer, record })
 }
 
 /// Something, and where to tell of it.
@@ -23,9 +25,15 @@ pub(super) fn watched(connector: Arc<dyn Connector>, printer: Printer) -> Arc<dy
 struct Spy<T> {
     inner: T,
     printer: Printer,
+    record: Record,
 }
 
 impl<T> Spy<T> {
+    /// The same of something else.
+    fn on<U>(&self, inner: U) -> Spy<U> {
+        Spy { inner, printer: self.printer.clone(), record: self.record.clone() }
+    }
+
     fn sent(&self, what: &str, payload: Option<&Payload>) {
         self.tell("→", what, payload);
     }
@@ -35,6 +43,9 @@ impl<T> Spy<T> {
     }
 
     fn tell(&self, arrow: &str, what: &str, payload: Option<&Payload>) {
+        if !self.printer.tells(Verbosity::Trace) {
+            return;
+        }
         let mut json = Vec::new();
         // What cannot be written cannot be sent either, and is told as an error where it is sent.
         let _ = payload.map(|payload| payload.write(&mut json));
@@ -58,9 +69,12 @@ impl Connector for Spy<Arc<dyn Connector>> {
         service: Arc<dyn Service>,
     ) -> BoxFuture<'_, Result<Established, ConnectError>> {
         Box::pin(async move {
-            let service = Arc::new(Spy { inner: service, printer: self.printer.clone() });
+            let service = Arc::new(self.on(service));
             let established = self.inner.connect(client, service).await?;
-            let channel = Spy { inner: established.channel, printer: self.printer.clone() };
+            // The greeting itself is made below, where nobody can listen.
+            let (method, greeting) = show::greeting(&established.opened);
+            self.received(method, greeting.map(Payload::raw).as_ref());
+            let channel = self.on(established.channel);
             Ok(Established::new(Arc::new(channel), established.opened))
         })
     }
@@ -77,10 +91,13 @@ impl Connector for Spy<Arc<dyn Connector>> {
 impl Channel for Spy<Arc<dyn Channel>> {
     fn request(&self, request: Outgoing) -> BoxFuture<'_, Result<Payload, PeerError>> {
         Box::pin(async move {
-            let method = request.method.clone();
+            let (method, page) = (request.method.clone(), Page::of(&request.params));
             self.sent(&method, Some(&request.params));
             let outcome = self.inner.request(request).await;
             self.answered(&method, &outcome);
+            if let Ok(result) = &outcome {
+                self.record.take(&method, result, page);
+            }
             outcome
         })
     }

@@ -50,6 +50,31 @@ fn json_is_what_the_protocol_has() {
     assert_eq!(json_of(&["raw", "demo", "completion/complete", RAW])["completion"]["values"], json!(["Egypt"]));
 }
 
+/// Not raised to the newest revision, nor in another order, nor without what no revision knows.
+#[test]
+fn json_is_what_the_server_sent() {
+    let tool = r#"{"odd":1e2,"name":"look","inputSchema":{"type":"object"}}"#;
+    let list = format!(r#"{{"jsonrpc":"2.0","id":$id,"result":{{"x":[1.0],"tools":[{tool}]}}}}"#);
+    let called = r#"{"jsonrpc":"2.0","id":$id,"result":{"isError":false,"content":[],"y":{}}}"#;
+    let server = acting(&[("tools/list", &list), ("tools/call", called)]);
+    let exact = |args: &[&str]| turms(["--json"].iter().chain(args).chain(&["--", "sh", "-c", &server])).ok();
+    assert_eq!(exact(&["tools"]), format!("{{\"x\":[1.0],\"tools\":[{tool}]}}\n"));
+    assert_eq!(exact(&["call", "look"]), "{\"isError\":false,\"content\":[],\"y\":{}}\n");
+    assert!(exact(&["tools", "look"]).starts_with("{\"odd\":"));
+    let info: Value = serde_json::from_str(&exact(&["info"])).unwrap();
+    assert_eq!(info["serverInfo"], json!({ "name": "actor", "version": "1" }));
+    assert_eq!(info["protocolVersion"], json!("2025-11-25"));
+
+    // The same of what became a task, and not of another call.
+    for (protocol, expected) in [("modern", json!("complete")), ("legacy", Value::Null)] {
+        let lines = "call add a=1 b=2\ncall report topic=Veii pause=1\n";
+        let out = turms(["shell", "demo", "--json", "--protocol", protocol]).stdin(lines).ok();
+        let result: Value = serde_json::from_str(out.lines().nth(1).unwrap()).unwrap();
+        assert_eq!(result["content"][0]["text"], json!("A report about Veii, in 3 chapters."), "{out}");
+        assert_eq!(result["resultType"], expected, "{out}");
+    }
+}
+
 #[test]
 fn a_call_goes_on_as_a_task() {
     let demo = crate::run::Demo::listening("--http");
@@ -154,7 +179,8 @@ fn progress_and_log_are_told_to_those_who_ask() {
 fn every_request_is_told_to_those_who_ask_three_times() {
     let ran = turms(["call", "demo", "add", "a=1", "b=2", "-vvv"]).run();
     assert_eq!(ran.stdout, "3\n");
-    for line in ["→ tools/list", "→ tools/call {\"name\":\"add\"", "← tools/call {\"content\":"] {
+    for line in ["← server/discover {", "→ tools/list", "→ tools/call {\"name\":\"add\"", "← tools/call {\"content\":"]
+    {
         assert!(ran.stderr.contains(line), "{}", ran.stderr);
     }
     let ran = turms(["listen", "demo", "-n", "0", "-q"]).run();
