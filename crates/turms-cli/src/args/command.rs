@@ -10,7 +10,7 @@ pub(crate) struct DemoArgs {
     /// Over standard input and output
     #[arg(long)]
     pub(crate) stdio: bool,
-    /// Over Streamable HTTP at an address such as 127.0.0.1:8080
+    /// Over Streamable HTTP at an address such as 127.0.0.1:8080, or at a port of this machine
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) http: Option<String>,
     /// Over WebSocket at an address

@@ -1,9 +1,14 @@
+use std::borrow::Cow;
+use std::error::Error;
+use std::io;
+
 use turms::http::{Listener, ServeHttp as _};
 use turms::ws::ServeWs as _;
 
 use crate::args::DemoArgs;
 use crate::demo;
 use crate::exit::{Done, Exit, Failure};
+use crate::explain;
 use crate::printer::Printer;
 use crate::text::Text;
 
@@ -30,10 +35,30 @@ pub(crate) async fn run(args: &DemoArgs, printer: &Printer) -> Done {
 
 /// Listens, and says where: whoever asks for port 0 wants to know which it became.
 async fn listen(address: &str, scheme: &str, path: &str, printer: &Printer) -> Done<Listener> {
-    let listener = Listener::bind(address).await.map_err(|error| {
-        Failure::of(Exit::Failure, &error).hint("an address is written HOST:PORT, such as 127.0.0.1:8080")
-    })?;
-    let bound = listener.local_addr().map_or_else(|| address.to_owned(), |bound| bound.to_string());
+    let address = with_host(address);
+    let listener = Listener::bind(&*address).await.map_err(|error| failure(&error))?;
+    let bound = listener.local_addr().map_or_else(|| address.into_owned(), |bound| bound.to_string());
     printer.note(Text::new().plain("the demo server listens at ").name(format!("{scheme}://{bound}{path}")));
     Ok(listener.until_told_to_end())
+}
+
+/// A port alone is one of this machine, and only for it.
+fn with_host(address: &str) -> Cow<'_, str> {
+    let port = address.strip_prefix(':').unwrap_or(address);
+    match port.parse::<u16>() {
+        Ok(port) => format!("127.0.0.1:{port}").into(),
+        Err(_) => address.into(),
+    }
+}
+
+fn failure(error: &(dyn Error + 'static)) -> Failure {
+    match explain::cause::<io::Error>(error).map(io::Error::kind) {
+        Some(io::ErrorKind::InvalidInput) => {
+            Failure::of(Exit::Usage, error).hint("an address is written HOST:PORT, such as 127.0.0.1:8080")
+        }
+        Some(io::ErrorKind::AddrInUse) => {
+            Failure::of(Exit::Failure, error).hint("another program listens there; port 0 takes one that is free")
+        }
+        _ => Failure::of(Exit::Failure, error),
+    }
 }
