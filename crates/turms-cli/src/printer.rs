@@ -89,6 +89,15 @@ impl Printer {
         self.write(rendered.as_bytes())
     }
 
+    /// Something for people alone: data, unless data is for programs.
+    pub(crate) fn aside(&self, text: impl Into<Text>) -> Done {
+        if !self.is_json() {
+            return self.line(text);
+        }
+        self.note(text);
+        Ok(())
+    }
+
     /// Data for programs: one object on one line.
     pub(crate) fn json(&self, value: &impl Serialize) -> Done {
         let json = serde_json::to_string(value)

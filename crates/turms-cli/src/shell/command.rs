@@ -149,7 +149,9 @@ pub(super) fn help(command: Option<&str>) -> Done<String> {
     };
     definition.build();
     match definition.find_subcommand_mut(name) {
-        Some(command) => Ok(command.clone().bin_name(name).render_long_help().to_string().trim_end().to_owned()),
+        Some(command) => {
+            Ok(command.clone().bin_name(name).display_name(name).render_long_help().to_string().trim_end().to_owned())
+        }
         None => Err(unknown(name)),
     }
 }

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use turms::types::ListRootsResult;
 
 use self::command::ShellCommand;
 use self::completer::Completer;
@@ -80,7 +81,11 @@ async fn on_lines(server: &ServerArgs, printer: &Printer) -> Done {
     let (mut first_failure, mut any) = (None, false);
     while let Some(line) = lines.recv().await {
         any = true;
-        match shell.line(&line).await {
+        let done = match line {
+            Ok(line) => shell.line(&line).await,
+            Err(failure) => Err(failure),
+        };
+        match done {
             Ok(Next::Line) => {}
             Ok(Next::Leave) => break,
             Err(failure) if failure.exit == Exit::Interrupted => {
@@ -105,17 +110,25 @@ async fn on_lines(server: &ServerArgs, printer: &Printer) -> Done {
 }
 
 /// Reading may wait for ever, so it waits on a thread of its own.
-fn lines_of_stdin() -> Done<mpsc::Receiver<String>> {
+fn lines_of_stdin() -> Done<mpsc::Receiver<Done<String>>> {
     let (sender, lines) = mpsc::channel(1);
     let read = move || {
-        for line in io::stdin().lock().lines().map_while(Result::ok) {
-            if sender.blocking_send(line).is_err() {
+        for (index, line) in io::stdin().lock().split(b'\n').enumerate() {
+            let is_over = line.is_err();
+            let line = line
+                .map_err(|error| Failure::new(Exit::Failure, format!("cannot read standard input: {error}")))
+                .and_then(|line| String::from_utf8(line).map_err(|_| not_text(index + 1)));
+            if sender.blocking_send(line).is_err() || is_over {
                 return;
             }
         }
     };
     let spawned = std::thread::Builder::new().name("standard-input".to_owned()).spawn(read);
     spawned.map(|_| lines).map_err(|error| Failure::of(Exit::Failure, &error))
+}
+
+fn not_text(line: usize) -> Failure {
+    Failure::usage(format!("line {line} of standard input is not UTF-8")).hint("the other lines are done all the same")
 }
 
 async fn welcome(session: &Session) {
@@ -200,7 +213,7 @@ impl Shell {
         let (session, printer) = (&self.session, &self.session.printer);
         match command.into_verb() {
             Ok(verb) => commands::run(session, &verb).await?,
-            Err(ShellCommand::Help { command }) => printer.line(command::help(command.as_deref())?)?,
+            Err(ShellCommand::Help { command }) => printer.aside(command::help(command.as_deref())?)?,
             Err(ShellCommand::Subscribe(args)) => {
                 session.call(session.client.subscribe(&*args.uri)).await?;
                 printer.note(format!("changes of {} are shown as they come", args.uri));
@@ -208,10 +221,13 @@ impl Shell {
             Err(ShellCommand::Unsubscribe(args)) => session.call(session.client.unsubscribe(&*args.uri)).await?,
             Err(ShellCommand::Log { level }) => session.call(session.client.set_log_level(level)).await?,
             Err(ShellCommand::Roots { change, path }) => self.roots(change.as_deref(), path.as_deref())?,
+            Err(ShellCommand::State) if printer.is_json() => printer.json(&show::state_object(session))?,
             Err(ShellCommand::State) => printer.line(show::state(session))?,
             Err(ShellCommand::History) => {
                 let numbered = self.history.iter().enumerate();
-                numbered.into_iter().try_for_each(|(index, line)| printer.line(format!("{:>4}  {line}", index + 1)))?;
+                numbered
+                    .into_iter()
+                    .try_for_each(|(index, line)| printer.aside(format!("{:>4}  {line}", index + 1)))?;
             }
             Err(ShellCommand::Clear) if io::stdout().is_terminal() => printer.write(b"\x1b[2J\x1b[H")?,
             Err(ShellCommand::Exit) => return Ok(Next::Leave),
@@ -229,6 +245,9 @@ impl Shell {
                 if !roots.remove(&uri) {
                     return Err(Failure::usage(format!("{uri} is no root")).hint("`roots` shows those there are"));
                 }
+            }
+            _ if self.session.printer.is_json() => {
+                self.session.printer.json(&ListRootsResult::new(roots.list()))?;
             }
             _ if roots.list().is_empty() => {
                 self.session.printer.note("the server may know of no file or folder; `roots add PATH` names one");

@@ -1,7 +1,8 @@
+use serde_json::{Value, json};
 use turms::client::Status;
 use turms::proto::method::Method as _;
 use turms::proto::session::{Dialect, Opened};
-use turms::proto::{Ability, RawJson};
+use turms::proto::{Ability, ProtocolVersion, RawJson};
 use turms::types::{Discover, Implementation, Initialize, InitializeResult, ServerCapabilities, TASKS_EXTENSION};
 
 use crate::session::Session;
@@ -49,13 +50,8 @@ pub(crate) fn introduction(session: &Session) -> Text {
 /// The same, and how the connection stands.
 pub(crate) fn state(session: &Session) -> Text {
     let client = &session.client;
-    let status = match client.status() {
-        Status::Connected => "connected",
-        Status::Reconnecting => "connecting again",
-        _ => "closed",
-    };
     let mut text = row(introduction(session), "target", &session.target());
-    text = row(text, "status", status);
+    text = row(text, "status", status(session));
     let pending = client.pending();
     let waiting = pending.iter().map(|call| format!("{} (for {:.1?})", call.subject, call.waiting));
     let waiting = if pending.is_empty() { "nothing".to_owned() } else { waiting.collect::<Vec<_>>().join(", ") };
@@ -77,6 +73,40 @@ pub(crate) fn state(session: &Session) -> Text {
     text
 }
 
+/// The same for programs. It is no object of the protocol, which has none for it.
+pub(crate) fn state_object(session: &Session) -> Value {
+    let client = &session.client;
+    let stats = client.stats();
+    let pending = client.pending();
+    let pending = pending.iter().map(|call| json!({ "subject": call.subject, "seconds": call.waiting.as_secs_f64() }));
+    json!({
+        "target": session.target(),
+        "transport": session.transport(),
+        "protocolVersion": client.protocol_version().map(ProtocolVersion::as_str),
+        "status": status(session),
+        "capabilities": client.server_capabilities(),
+        "pending": pending.collect::<Vec<_>>(),
+        "requests": {
+            "sent": stats.requests_sent,
+            "completed": stats.completed,
+            "failed": stats.failed,
+            "timedOut": stats.timed_out,
+            "cancelled": stats.cancelled,
+            "received": stats.requests_received,
+        },
+        "notifications": { "sent": stats.notifications_sent, "received": stats.notifications_received },
+        "bytes": { "sent": stats.bytes_sent, "received": stats.bytes_received },
+    })
+}
+
+fn status(session: &Session) -> &'static str {
+    match session.client.status() {
+        Status::Connected => "connected",
+        Status::Reconnecting => "connecting again",
+        _ => "closed",
+    }
+}
+
 fn row(text: Text, name: &str, value: &str) -> Text {
     text.faint(format!("\n  {name:<14}")).plain(value)
 }
@@ -87,6 +117,12 @@ fn protocol(session: &Session) -> String {
         Some(version) => format!("{version} (handshake)"),
         None => "not known".to_owned(),
     }
+}
+
+/// Whether a server makes tasks of calls, in either dialect.
+pub(crate) fn has_tasks(capabilities: &ServerCapabilities) -> bool {
+    let mut extensions = capabilities.extensions.iter().flat_map(|extensions| extensions.iter());
+    capabilities.tasks.is_some() || extensions.any(|(name, _)| name == TASKS_EXTENSION)
 }
 
 fn offers(capabilities: &ServerCapabilities) -> String {
@@ -109,7 +145,7 @@ fn offers(capabilities: &ServerCapabilities) -> String {
     }
     let extensions = capabilities.extensions.iter().flat_map(|extensions| extensions.iter());
     let extensions: Vec<String> = extensions.map(|(name, _)| name.into_owned()).collect();
-    if capabilities.tasks.is_some() || extensions.iter().any(|name| name == TASKS_EXTENSION) {
+    if has_tasks(capabilities) {
         offers.push("tasks".to_owned());
     }
     offers.extend(extensions.into_iter().filter(|name| name != TASKS_EXTENSION));

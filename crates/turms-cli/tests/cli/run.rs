@@ -17,12 +17,16 @@ pub(crate) fn turms<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>
 /// A run that is about to be made.
 pub(crate) struct Run {
     pub(crate) command: Command,
-    stdin: Option<String>,
+    stdin: Option<Vec<u8>>,
 }
 
 impl Run {
-    pub(crate) fn stdin(mut self, text: impl Into<String>) -> Self {
-        self.stdin = Some(text.into());
+    pub(crate) fn stdin(self, text: impl Into<String>) -> Self {
+        self.stdin_bytes(text.into().as_bytes())
+    }
+
+    pub(crate) fn stdin_bytes(mut self, bytes: &[u8]) -> Self {
+        self.stdin = Some(bytes.to_owned());
         self
     }
 
@@ -40,8 +44,8 @@ impl Run {
         let stdin = if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() };
         self.command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = self.command.spawn().expect("the binary was built beside this test");
-        if let Some(text) = self.stdin {
-            child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        if let Some(bytes) = self.stdin {
+            child.stdin.take().unwrap().write_all(&bytes).unwrap();
         }
         let output = child.wait_with_output().unwrap();
         let text = |bytes| String::from_utf8(bytes).expect("turms writes UTF-8");

@@ -86,6 +86,26 @@ fn a_line_that_fails_does_not_stop_the_others_but_is_how_it_ends() {
 }
 
 #[test]
+fn a_line_that_is_no_text_does_not_stop_the_others() {
+    let ran = turms(["shell", "demo"]).stdin_bytes(b"call add a=1 b=2\n\xff\xfe\ncall add a=2 b=2\r\n").run();
+    ran.fails(2, &["line 2 of standard input is not UTF-8"]);
+    assert_eq!(ran.stdout, "3\n4\n");
+}
+
+#[test]
+fn with_json_nothing_but_json_is_printed() {
+    let lines = "help\nhistory\nstate\nroots add /srv\nroots\ncomplete journey country e\n";
+    let ran = turms(["shell", "demo", "--json"]).stdin(lines).run();
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    let objects: Vec<serde_json::Value> =
+        ran.stdout.lines().map(|line| serde_json::from_str(line).expect("every line is JSON")).collect();
+    assert_eq!(objects.len(), 3, "{}", ran.stdout);
+    assert_eq!(objects[0]["protocolVersion"], "2026-07-28");
+    assert_eq!(objects[1]["roots"][0]["uri"], "file:///srv");
+    assert!(ran.stderr.contains("subscribe") && ran.stderr.contains("1  help"), "{}", ran.stderr);
+}
+
+#[test]
 fn changes_are_told_as_they_come() {
     let lines = [
         "subscribe note://shopping",
