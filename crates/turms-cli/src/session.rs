@@ -1,6 +1,7 @@
 //! A server that is connected, and everything that commands need to talk to it.
 
 use std::io::{self, IsTerminal as _};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -40,6 +41,7 @@ pub(crate) struct Session {
     /// Whoever can be asked, if there is anybody.
     pub(crate) person: Option<Person>,
     target: Target,
+    stay: Stay,
     /// What the server said in its own words, for those who want to see exactly that.
     record: Record,
     timeout: Option<Duration>,
@@ -65,6 +67,7 @@ impl Session {
     pub(crate) async fn open(args: &ServerArgs, printer: &Printer, person: Option<Person>, stay: Stay) -> Done<Self> {
         let target = Target::resolve(args)?;
         let options = &args.options;
+        warn_of_roots(options, printer);
         let record = Record::default();
         let attempt = async |choice| -> Done<Result<Client, ConnectError>> {
             let answers = ask::answers(options.answers.as_deref(), person.as_ref())?.roots(ask::roots(&options.root)?);
@@ -85,6 +88,7 @@ impl Session {
             client,
             printer: printer.clone(),
             target,
+            stay,
             record,
             timeout,
             limit: options.timeout,
@@ -172,6 +176,20 @@ impl Session {
         }
     }
 
+    /// Whether the server is gone when the command is done, with all that it still does.
+    pub(crate) fn ends_with_its_server(&self) -> bool {
+        self.stay != Stay::Long && !self.target.is_elsewhere()
+    }
+
+    /// A command as it is typed where this one was: in the shell, or after it.
+    pub(crate) fn as_typed(&self, command: &str) -> String {
+        match (self.stay, command.split_once(' ')) {
+            (Stay::Long, _) => command.to_owned(),
+            (_, Some((name, rest))) => format!("turms {name} {} {rest}", self.target),
+            (_, None) => format!("turms {command} {}", self.target),
+        }
+    }
+
     pub(crate) fn remember_task(&self, id: &str) {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(id.to_owned());
     }
@@ -188,6 +206,13 @@ impl Session {
     /// What is at the other end, without secrets.
     pub(crate) fn target(&self) -> String {
         self.target.to_string()
+    }
+}
+
+/// A server that is told of a folder looks into it.
+fn warn_of_roots(options: &ServerOptions, printer: &Printer) {
+    for root in options.root.iter().filter(|root| !root.contains("://") && !Path::new(root).exists()) {
+        printer.warn(format!("--root: there is nothing at {root}"));
     }
 }
 

@@ -15,6 +15,11 @@ pub(crate) async fn run(session: &Session, args: &CompleteArgs) -> Done {
         return session.print_exactly::<Complete>(&CompleteResult::new(completion));
     }
     completion.values.iter().try_for_each(|value| session.printer.line(value.as_str()))?;
+    if completion.values.is_empty() {
+        let offers = session.client.server_capabilities().is_some_and(|offered| offered.completions.is_some());
+        let hint = if offers { "" } else { ", and does not say that it completes anything" };
+        session.printer.note(format!("the server knows of nothing that {:?} could be{hint}", args.argument));
+    }
     if completion.has_more == Some(true) {
         session.printer.note("there are more");
     }

@@ -1,13 +1,20 @@
 use turms::types::ReadResource;
 
 use crate::args::ReadArgs;
-use crate::exit::Done;
+use crate::exit::{Done, Exit};
+use crate::near;
 use crate::session::Session;
 use crate::show::{self, Saver};
 
 /// Reads a resource.
 pub(crate) async fn run(session: &Session, args: &ReadArgs) -> Done {
-    let result = session.long_call(session.client.read_resource(&*args.uri)).await?;
+    let result = match session.long_call(session.client.read_resource(&*args.uri)).await {
+        Err(failure) if failure.exit == Exit::Protocol => {
+            let hint = hint(session, &args.uri).await;
+            return Err(failure.hint_if(hint));
+        }
+        result => result?,
+    };
     let mut saver = Saver::new(args.output.as_deref());
     if session.printer.is_json() {
         for contents in &result.contents {
@@ -19,4 +26,14 @@ pub(crate) async fn run(session: &Session, args: &ReadArgs) -> Done {
         session.printer.line(show::contents(contents, &mut saver)?)?;
     }
     Ok(())
+}
+
+/// What could have been meant.
+async fn hint(session: &Session, uri: &str) -> Option<String> {
+    if uri.contains('{') {
+        return Some("a template becomes a URI when what is in braces is filled in".to_owned());
+    }
+    let resources = session.client.list_resources().await.ok()?;
+    let near = near::nearest(uri, resources.iter().map(|resource| resource.uri.as_str()))?;
+    Some(format!("did you mean {near:?}?"))
 }

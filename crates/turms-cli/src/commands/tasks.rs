@@ -5,7 +5,7 @@ use turms::types::{CallTool, GetCoreTaskResult, GetTask, ListCoreTasks, Task, To
 
 use super::call;
 use crate::args::TasksArgs;
-use crate::exit::{Done, Failure};
+use crate::exit::{Done, Exit, Failure};
 use crate::explain;
 use crate::session::Session;
 use crate::show;
@@ -32,7 +32,15 @@ pub(crate) async fn run(session: &Session, args: &TasksArgs) -> Done {
 /// A call that goes on as a task: its id is what there is to print.
 pub(super) fn begun(session: &Session, task: &Task) -> Done {
     session.remember_task(&task.task_id);
-    session.printer.note(format!("the call goes on as a task; `tasks {} --wait` waits for it", task.task_id));
+    if session.ends_with_its_server() {
+        session.printer.warn(
+            "the server ends with this command, and the task with it; `call` without --task waits, and a shell or a server \
+             at an address stays",
+        );
+    } else {
+        let command = session.as_typed(&format!("tasks {} --wait", task.task_id));
+        session.printer.note(format!("the call goes on as a task; `{command}` waits for it"));
+    }
     match session.printer.is_json() {
         true => session.print_exactly::<CallTool>(task),
         false => session.printer.line(task.task_id.as_str()),
@@ -41,6 +49,9 @@ pub(super) fn begun(session: &Session, task: &Task) -> Done {
 
 /// All tasks where the server lists them, those of this session where it does not.
 async fn list(session: &Session) -> Done {
+    if !session.client.server_capabilities().is_some_and(|offered| show::has_tasks(&offered)) {
+        return Err(Failure::new(Exit::Protocol, "the server makes no tasks").hint("`info` shows what it offers"));
+    }
     let lists = session.client.protocol_version().is_some_and(|version| version.has(Ability::CoreTasks));
     let tasks = if lists { session.call(session.client.list_tasks()).await? } else { remembered(session).await? };
     if session.printer.is_json() {

@@ -132,7 +132,8 @@ fn is_address(name: &str) -> bool {
     port || host == "localhost" || (path.is_some() && host.contains('.') && !host.starts_with('.'))
 }
 
-fn is_program(name: &str) -> bool {
+/// Whether there is a program of this name to be started.
+pub(crate) fn is_program(name: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }

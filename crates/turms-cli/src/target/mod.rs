@@ -18,7 +18,7 @@ use turms::core::{Connector, UrlTransport};
 use turms::http::HttpConnector;
 use turms::ws::WsConnector;
 
-pub(crate) use self::catalogue::{Catalogue, Known};
+pub(crate) use self::catalogue::{Catalogue, Known, is_program};
 use self::overheard::Overheard;
 use self::program::Program;
 pub(crate) use self::record::Record;
@@ -49,13 +49,18 @@ impl Target {
         }
         match args.target.as_deref() {
             None => Err(Failure::usage("no server was named").hint("name one, or put a program to start after `--`")),
-            Some("demo") => Ok(Self::Demo),
+            Some("demo") => {
+                only_for_addresses(options, "the demo server")?;
+                only_for_programs(options, "the demo server")?;
+                Ok(Self::Demo)
+            }
             Some(url) if url.contains("://") => Self::address(url.to_owned(), HeaderMap::new(), None, options),
             Some(name) => Self::named(name, options),
         }
     }
 
     fn program(program: &str, command: ChildCommand, options: &ServerOptions) -> Done<Self> {
+        only_for_addresses(options, &format!("the program {program:?}"))?;
         let command = with_options(command, options)?;
         Ok(Self::Program { program: program.to_owned(), command, overheard: Overheard::default() })
     }
@@ -84,6 +89,7 @@ impl Target {
             (Some(choice), false) => choice.into(),
             (None, false) => stated.unwrap_or_default(),
         };
+        only_for_programs(options, &without_secrets(&url))?;
         let headers = header::merged(headers, options)?;
         Ok(Self::Url { url, headers, transport })
     }
@@ -135,6 +141,11 @@ impl Target {
         };
         let is_watched = printer.tells(Verbosity::Trace) || printer.is_json();
         Ok(if is_watched { spy::watched(connector, printer.clone(), record.clone()) } else { connector })
+    }
+
+    /// Whether it is there without us.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        matches!(self, Self::Url { .. })
     }
 
     /// What it wrote to its standard output that is no message, if it is a program.
@@ -189,6 +200,24 @@ pub(crate) fn without_secrets(url: &str) -> String {
             format!("{scheme}://{host}{path}")
         }
         None => bare.to_owned(),
+    }
+}
+
+/// A token may come from the environment, which is there for all commands.
+fn only_for_addresses(options: &ServerOptions, target: &str) -> Done {
+    let given = [("--header", !options.header.is_empty()), ("--transport", options.transport.is_some())];
+    refuse(&given, "is for addresses", target)
+}
+
+fn only_for_programs(options: &ServerOptions, target: &str) -> Done {
+    let given = [("--env", !options.env.is_empty()), ("--cwd", options.cwd.is_some())];
+    refuse(&given, "is for programs that are started", target)
+}
+
+fn refuse(given: &[(&str, bool)], what: &str, target: &str) -> Done {
+    match given.iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => Err(Failure::usage(format!("{option} {what}, and {target} is none"))),
+        None => Ok(()),
     }
 }
 

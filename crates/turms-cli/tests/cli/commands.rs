@@ -86,6 +86,12 @@ fn a_call_goes_on_as_a_task() {
     let out = turms(["tasks", &demo.url, &id]).ok();
     assert!(out.starts_with(&format!("{id}  completed")), "{out}");
     assert!(out.ends_with("\nA report about Veii, in 3 chapters.\n"), "{out}");
+    let ran = turms(["call", &demo.url, "report", "topic=Veii", "pause=1", "--task"]).run();
+    let told = format!("`turms tasks {} {} --wait` waits for it", demo.url, ran.stdout.trim());
+    assert!(ran.stderr.contains(&told), "{}", ran.stderr);
+    let ran = turms(["call", "demo", "report", "topic=Veii", "--task"]).run();
+    assert!(ran.stderr.contains("warning: the server ends with this command, and the task with it"), "{}", ran.stderr);
+    turms(["tasks", "--", "sh", "-c", &acting(&[])]).run().fails(5, &["the server makes no tasks"]);
     turms(["tasks", &demo.url]).run().fails(2, &["does not list tasks", "hint: name one by its id"]);
 
     let id = begin("pause=60000");
@@ -194,6 +200,8 @@ fn values_are_completed_with_what_is_known() {
         "Athens\nCorinth\nSparta\n"
     );
     assert_eq!(turms(["complete", "demo", "journey", "city", "s", "--with", "country=Greece"]).ok(), "Sparta\n");
+    let ran = turms(["complete", "demo", "journey", "city", "X"]).run();
+    assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), "the server knows of nothing that \"city\" could be\n"));
     assert_eq!(turms(["complete", "demo", "note://{name}", "name", "sh"]).ok(), "shopping\n");
 }
 

@@ -174,6 +174,8 @@ fn a_tool_that_fails() {
 
 #[test]
 fn a_resource_that_is_not_there() {
+    turms(["read", "demo", "demo://readm"]).run().fails(5, &["hint: did you mean \"demo://readme\"?"]);
+    turms(["read", "demo", "note://{name}"]).run().fails(5, &["hint: a template becomes a URI when"]);
     turms(["read", "demo", "note://none"]).run().fails(5, &["resources/read \"note://none\"", "the server answered"]);
     turms(["raw", "demo", "no/such"]).run().fails(5, &["-32601", "hint: the server does not offer this"]);
     turms(["raw", "demo", "ping", "[1]"]).run().fails(2, &["not a JSON object"]);
@@ -274,6 +276,7 @@ fn a_command_is_forgotten() {
         .run()
         .fails(2, &["hint: a command comes before the server, such as `turms info URL`"]);
     turms(["call", "add", "a=1"]).run().fails(2, &["there is no server \"add\""]);
+    turms(["tools", "sh", "-y", "server"]).run().fails(2, &["hint: to start a program as the server", "`-- sh ...`"]);
 }
 
 #[test]
@@ -296,11 +299,37 @@ fn an_address_of_the_wrong_kind() {
 }
 
 #[test]
+fn an_option_for_another_kind_of_server() {
+    for (args, told) in [
+        (&["tools", "demo", "-H", "a: b"][..], "--header is for addresses, and the demo server is none"),
+        (&["tools", "demo", "--cwd", "/"], "--cwd is for programs that are started, and the demo server is none"),
+        (
+            &["tools", "http://127.0.0.1:1/x", "-e", "A=b"],
+            "--env is for programs that are started, and http://127.0.0.1:1/x",
+        ),
+        (
+            &["tools", "--transport", "sse", "--", "true"],
+            "--transport is for addresses, and the program \"true\" is none",
+        ),
+    ] {
+        turms(args).run().fails(2, &[told]);
+    }
+    // This one may be there for other commands.
+    turms(["ping", "demo"]).env("TURMS_BEARER", "x").ok();
+    let ran = turms(["ping", "demo", "--root", "/nonexistent"]).run();
+    assert!(ran.stderr.contains("warning: --root: there is nothing at /nonexistent"), "{ran:?}");
+}
+
+#[test]
 fn an_address_that_is_taken() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    turms(["demo", "--http", &address]).run().fails(1, &[&address]);
-    turms(["demo", "--http", "nowhere"]).run().fails(1, &["hint: an address is written HOST:PORT"]);
+    let port = address.rsplit(':').next().unwrap();
+    for address in [&address, port, &format!(":{port}")] {
+        let told = format!("cannot listen at 127.0.0.1:{port}");
+        turms(["demo", "--http", address]).run().fails(1, &[&told, "hint: another program listens there"]);
+    }
+    turms(["demo", "--http", "nowhere"]).run().fails(2, &["hint: an address is written HOST:PORT"]);
     turms(["demo"]).run().fails(2, &["--stdio"]);
 }
 
