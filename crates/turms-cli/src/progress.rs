@@ -1,9 +1,10 @@
 //! How far a call has come, as one line that is written over and over.
 
 use turms::types::ProgressParams;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::printer::{Printer, Verbosity};
-use crate::text::Text;
+use crate::text::{Text, shown_line};
 
 /// Shows reports of progress: as a bar on a terminal, as lines elsewhere if somebody wants to know.
 #[derive(Debug)]
@@ -24,19 +25,42 @@ impl Progress {
     }
 }
 
-/// `[#####     ] 50% message`, cut to the width of the terminal.
+/// `[#####     ] 50% message`, cut to the width of the terminal. Where there is little room, the bar is what goes.
 fn bar(report: &ProgressParams, width: usize) -> String {
-    const CELLS: usize = 24;
+    let cells = match width {
+        0..30 => 0,
+        30..60 => 10,
+        _ => 24,
+    };
     let text = match share(report) {
         Some(share) => {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share is between 0 and 1")]
-            let (full, percent) = ((share * CELLS as f64) as usize, (share * 100.0) as u32);
-            let bar = "#".repeat(full.min(CELLS)) + &" ".repeat(CELLS.saturating_sub(full));
-            format!("[{bar}] {percent:>3}% {}", report.message.as_deref().unwrap_or_default())
+            let (full, percent) = ((share * cells as f64) as usize, (share * 100.0) as u32);
+            let bar = "#".repeat(full.min(cells)) + &" ".repeat(cells.saturating_sub(full));
+            let bar = if cells == 0 { String::new() } else { format!("[{bar}] ") };
+            format!("{bar}{percent:>3}% {}", report.message.as_deref().unwrap_or_default())
         }
         None => line(report),
     };
-    text.trim_end().chars().take(width.saturating_sub(1)).collect()
+    // The last column is left free: some terminals begin a new line there.
+    fitting(&shown_line(text.trim_end()), width.saturating_sub(1))
+}
+
+/// As much of a line as so many columns hold; many characters take two, and a line that is broken cannot be written over.
+fn fitting(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let mut room = columns.saturating_sub(1);
+    let fits = |character: &char| {
+        let width = character.width().unwrap_or(0);
+        let fits = width <= room;
+        room = room.saturating_sub(width);
+        fits
+    };
+    let mut cut: String = text.chars().take_while(fits).collect();
+    cut.push('…');
+    cut
 }
 
 /// `3/5 message`.
@@ -67,7 +91,19 @@ mod tests {
     fn a_bar_is_as_full_as_the_work_is_done() {
         assert_eq!(bar(&report(1.0, Some(2.0)), 80), "[############            ]  50% copying");
         assert_eq!(bar(&report(9.0, Some(2.0)), 80), "[########################] 100% copying");
-        assert_eq!(bar(&report(-1.0, Some(2.0)), 10), "[        ");
+        assert_eq!(bar(&report(-1.0, Some(2.0)), 10), "  0% cop…");
+    }
+
+    #[test]
+    fn a_narrow_terminal_shows_how_far_it_is_all_the_same() {
+        assert_eq!(bar(&report(2.0, Some(2.0)), 40), "[##########] 100% copying");
+        assert_eq!(bar(&report(2.0, Some(2.0)), 30), "[##########] 100% copying");
+        assert_eq!(bar(&report(2.0, Some(2.0)), 20), "100% copying");
+        let wide = ProgressParams::new("token", 1.0).message("複製\u{1b}[2J複製中");
+        for width in 1..40 {
+            assert!(bar(&wide, width).width() < width.max(2), "{width}");
+        }
+        assert_eq!(bar(&wide, 80), "1 複製\\u{1b}[2J複製中");
     }
 
     #[test]
