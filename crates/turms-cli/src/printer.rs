@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::Serialize;
 
 use crate::exit::{Done, Exit, Failure};
-use crate::text::{Style, Text, shown_json};
+use crate::text::{Style, Text, shown_json, shown_line};
 
 /// How much is told beside the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -163,7 +163,7 @@ impl Printer {
             return false;
         }
         self.0.unfinished.store(true, Ordering::Relaxed);
-        let _ = write!(io::stderr().lock(), "\r\x1b[K{}", crate::text::shown_line(line));
+        let _ = write!(io::stderr().lock(), "\r\x1b[K{}", shown_line(line));
         true
     }
 

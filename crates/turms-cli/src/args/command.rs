@@ -42,7 +42,7 @@ pub(crate) struct CallArgs {
     /// Do not wait: if the server makes a task of the call, print its id
     #[arg(long)]
     pub(crate) task: bool,
-    /// Save images, audio and other binary content to this file, or into this folder
+    /// Save images, audio and other binary content to this file, or into this folder; `-` is standard output
     #[arg(long, short, value_name = "PATH")]
     pub(crate) output: Option<PathBuf>,
 }
@@ -65,7 +65,7 @@ pub(crate) struct TasksArgs {
 pub(crate) struct ReadArgs {
     /// The resource
     pub(crate) uri: String,
-    /// Save the content to this file, or into this folder, byte for byte
+    /// Save the content to this file, or into this folder, byte for byte; `-` is standard output
     #[arg(long, short, value_name = "PATH")]
     pub(crate) output: Option<PathBuf>,
 }

@@ -1,5 +1,3 @@
-use std::path::Path;
-
 use serde_json::{Map, Value};
 use turms::proto::method::Method as _;
 use turms::types::{CallTool, Tool, ToolResult};
@@ -17,6 +15,7 @@ use crate::show::{self, Saver};
 
 /// Calls a tool.
 pub(crate) async fn run(session: &Session, args: &CallArgs) -> Done {
+    let saver = Saver::new(args.output.as_deref(), &session.printer)?;
     let tool = find(session, &args.name).await?;
     let schema = tool.input_schema.decode::<Value>().unwrap_or(Value::Null);
     let arguments = match &args.args_json {
@@ -30,10 +29,10 @@ pub(crate) async fn run(session: &Session, args: &CallArgs) -> Done {
         }
         // The server answered at once.
         let result = begun.wait().await.map_err(|error| explain::call(&error))?;
-        return print(session, &tool.name, &result, exactly(session), args.output.as_deref());
+        return print(session, &tool.name, &result, exactly(session), saver);
     }
     let result = session.long_call(session.client.call_tool(&*tool.name, arguments)).await?;
-    print(session, &tool.name, &result, exactly(session), args.output.as_deref())
+    print(session, &tool.name, &result, exactly(session), saver)
 }
 
 /// Prints what a tool gave, and says so if it failed.
@@ -42,14 +41,13 @@ pub(super) fn print(
     tool: &str,
     result: &ToolResult,
     exactly: Option<String>,
-    output: Option<&Path>,
+    mut saver: Saver,
 ) -> Done {
-    let mut saver = Saver::new(output);
     let shown = show::tool_result(result, &mut saver)?;
     if session.printer.is_json() {
         session.print_json(exactly, result)?;
     } else {
-        shown.into_iter().try_for_each(|text| session.printer.line(text))?;
+        shown.into_iter().try_for_each(|text| saver.print(text))?;
     }
     if saver.is_wanted() && saver.saved() == 0 {
         session.printer.warn("--output: there was nothing binary to save");

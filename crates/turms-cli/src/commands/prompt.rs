@@ -27,7 +27,7 @@ pub(crate) async fn run(session: &Session, args: &PromptArgs) -> Done {
     if session.printer.is_json() {
         return session.print_exactly::<GetPrompt>(&result);
     }
-    let mut saver = Saver::new(None);
+    let mut saver = Saver::new(None, &session.printer)?;
     result.messages.iter().try_for_each(|message| session.printer.line(show::message(message, &mut saver)?))
 }
 

@@ -8,6 +8,7 @@ use crate::show::{self, Saver};
 
 /// Reads a resource.
 pub(crate) async fn run(session: &Session, args: &ReadArgs) -> Done {
+    let mut saver = Saver::new(args.output.as_deref(), &session.printer)?;
     let result = match session.long_call(session.client.read_resource(&*args.uri)).await {
         Err(failure) if failure.exit == Exit::Protocol => {
             let hint = hint(session, &args.uri).await;
@@ -15,7 +16,6 @@ pub(crate) async fn run(session: &Session, args: &ReadArgs) -> Done {
         }
         result => result?,
     };
-    let mut saver = Saver::new(args.output.as_deref());
     if session.printer.is_json() {
         for contents in &result.contents {
             show::contents(contents, &mut saver)?;
@@ -23,7 +23,8 @@ pub(crate) async fn run(session: &Session, args: &ReadArgs) -> Done {
         return session.print_exactly::<ReadResource>(&result);
     }
     for contents in &result.contents {
-        session.printer.line(show::contents(contents, &mut saver)?)?;
+        let shown = show::contents(contents, &mut saver)?;
+        saver.print(shown)?;
     }
     Ok(())
 }

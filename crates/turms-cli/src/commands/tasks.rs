@@ -8,7 +8,7 @@ use crate::args::TasksArgs;
 use crate::exit::{Done, Exit, Failure};
 use crate::explain;
 use crate::session::Session;
-use crate::show;
+use crate::show::{self, Saver};
 
 /// Lists the tasks, or looks after one.
 pub(crate) async fn run(session: &Session, args: &TasksArgs) -> Done {
@@ -17,7 +17,7 @@ pub(crate) async fn run(session: &Session, args: &TasksArgs) -> Done {
     let told = |error| explain::call(&error);
     if args.wait {
         let result = handle.wait().await.map_err(told)?;
-        return call::print(session, id, &result, exactly(session), None);
+        return call::print(session, id, &result, exactly(session), Saver::new(None, &session.printer)?);
     }
     if args.cancel {
         handle.cancel().await.map_err(told)?;
@@ -92,7 +92,7 @@ fn print(session: &Session, task: &Task) -> Done {
     }
     session.printer.line(show::task(task))?;
     match task.result.as_ref().map(|result| result.decode::<ToolResult>()) {
-        Some(Ok(result)) => call::print(session, &task.task_id, &result, None, None),
+        Some(Ok(result)) => call::print(session, &task.task_id, &result, None, Saver::new(None, &session.printer)?),
         _ => Ok(()),
     }
 }

@@ -8,6 +8,7 @@ use turms::types::{Content, PromptMessage, ResourceContents, ToolResult};
 
 use super::{pretty, size};
 use crate::exit::{Done, Exit, Failure};
+use crate::printer::Printer;
 use crate::text::Text;
 
 /// Where binary content is saved, if it is.
@@ -15,17 +16,40 @@ use crate::text::Text;
 pub(crate) struct Saver {
     path: Option<PathBuf>,
     saved: usize,
+    printer: Printer,
 }
 
 impl Saver {
-    pub(crate) fn new(path: Option<&Path>) -> Self {
-        Self { path: path.map(Path::to_owned), saved: 0 }
+    pub(crate) fn new(path: Option<&Path>, printer: &Printer) -> Done<Self> {
+        let saver = Self { path: path.map(Path::to_owned), saved: 0, printer: printer.clone() };
+        if saver.is_stdout() && printer.is_json() {
+            return Err(Failure::usage("--json and --output - would both write to standard output"));
+        }
+        Ok(saver)
+    }
+
+    /// Whether it is saved to standard output, where nothing else may go then.
+    fn is_stdout(&self) -> bool {
+        self.path.as_deref() == Some(Path::new("-"))
+    }
+
+    /// Prints what is not saved.
+    pub(crate) fn print(&self, text: Text) -> Done {
+        if !self.is_stdout() {
+            return self.printer.line(text);
+        }
+        self.printer.note(text);
+        Ok(())
     }
 
     /// Saves bytes, and says where; `None` if nothing is to be saved.
     pub(crate) fn save(&mut self, bytes: &[u8], mime_type: Option<&str>) -> Done<Option<PathBuf>> {
         let Some(path) = &self.path else { return Ok(None) };
         self.saved += 1;
+        if self.is_stdout() {
+            self.printer.write(bytes)?;
+            return Ok(Some("standard output".into()));
+        }
         let path = place(path, self.saved, mime_type);
         fs::write(&path, bytes)
             .map_err(|error| Failure::new(Exit::Failure, format!("cannot write {}: {error}", path.display())))?;
@@ -151,9 +175,11 @@ fn binary(what: &str, mime_type: Option<&str>, bytes: Option<Vec<u8>>, saver: &m
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::printer::{ColourChoice, Verbosity};
 
     fn shown(result: &ToolResult) -> Vec<String> {
-        let texts = tool_result(result, &mut Saver::new(None)).unwrap();
+        let printer = Printer::new(false, Verbosity::Quiet, ColourChoice::Never);
+        let texts = tool_result(result, &mut Saver::new(None, &printer).unwrap()).unwrap();
         texts.iter().map(|text| text.render(false)).collect()
     }
 

@@ -147,6 +147,15 @@ fn binary_content_is_told_of_or_saved() {
     let bytes = std::fs::read(&picture).unwrap();
     assert!(bytes.starts_with(b"\x89PNG") && bytes == std::fs::read(&file).unwrap());
 
+    // Standard output is then for the content alone, byte for byte.
+    let output = turms(["call", "demo", "logo", "-o", "-"]).command.output().unwrap();
+    assert_eq!(output.stdout, bytes);
+    assert!(
+        String::from_utf8(output.stderr).unwrap().contains("[image image/png, 91 bytes, saved to standard output]")
+    );
+    assert_eq!(turms(["read", "demo", "note://travel", "-o", "-"]).ok(), "to Rome, by ship");
+    turms(["read", "demo", "demo://logo", "-o", "-", "--json"]).run().fails(2, &["--json and --output - would both"]);
+
     turms(["read", "demo", "note://travel", "-o", &scratch.path("")]).ok();
     assert_eq!(std::fs::read_to_string(scratch.path("content-1.txt")).unwrap(), "to Rome, by ship");
     turms(["call", "demo", "logo", "-o", "/nonexistent/x"]).run().fails(1, &["cannot write /nonexistent/x"]);
