@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use serde::Serialize;
 
@@ -46,7 +46,7 @@ struct Inner {
     colour_out: bool,
     colour_err: bool,
     /// Takes what is not data while a line is being edited.
-    beside: std::sync::OnceLock<Box<dyn Fn(String) + Send + Sync>>,
+    beside: RwLock<Option<Box<dyn Fn(String) + Send + Sync>>>,
     /// Whether a line of progress stands on the terminal, unfinished.
     unfinished: AtomicBool,
 }
@@ -63,7 +63,7 @@ impl Printer {
             verbosity,
             colour_out: allowed(io::stdout().is_terminal()),
             colour_err: allowed(io::stderr().is_terminal()),
-            beside: std::sync::OnceLock::new(),
+            beside: RwLock::new(None),
             unfinished: AtomicBool::new(false),
         }))
     }
@@ -79,7 +79,12 @@ impl Printer {
 
     /// Says from now on through `print` what is not data, so that a line that is being edited stays whole.
     pub(crate) fn print_beside(&self, print: impl Fn(String) + Send + Sync + 'static) {
-        let _ = self.0.beside.set(Box::new(print));
+        *self.0.beside.write().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(print));
+    }
+
+    /// Says it by itself again: the terminal through which it was said is about to be given back.
+    pub(crate) fn print_alone(&self) {
+        *self.0.beside.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Data for people: a line, or several.
@@ -179,7 +184,7 @@ impl Printer {
         self.clear_progress();
         let mut rendered = text.render(self.0.colour_err);
         rendered.push('\n');
-        match self.0.beside.get() {
+        match &*self.0.beside.read().unwrap_or_else(PoisonError::into_inner) {
             Some(print) => print(rendered),
             None => drop(io::stderr().lock().write_all(rendered.as_bytes())),
         }

@@ -63,8 +63,16 @@ pub(crate) enum Stay {
 }
 
 impl Session {
-    /// Connects.
+    /// Connects, unless Ctrl-C comes first: what was started is then ended in good order.
     pub(crate) async fn open(args: &ServerArgs, printer: &Printer, person: Option<Person>, stay: Stay) -> Done<Self> {
+        tokio::select! {
+            biased;
+            _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Interrupted, "interrupted before it was connected")),
+            opened = Self::connect(args, printer, person, stay) => opened,
+        }
+    }
+
+    async fn connect(args: &ServerArgs, printer: &Printer, person: Option<Person>, stay: Stay) -> Done<Self> {
         let target = Target::resolve(args)?;
         let options = &args.options;
         warn_of_roots(options, printer);

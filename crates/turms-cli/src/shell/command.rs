@@ -149,9 +149,8 @@ pub(super) fn help(command: Option<&str>) -> Done<String> {
     };
     definition.build();
     match definition.find_subcommand_mut(name) {
-        Some(command) => {
-            Ok(command.clone().bin_name(name).display_name(name).render_long_help().to_string().trim_end().to_owned())
-        }
+        // The name of the whole stands before it, and is empty.
+        Some(command) => Ok(command.render_long_help().to_string().trim_end().replace("Usage:  ", "Usage: ")),
         None => Err(unknown(name)),
     }
 }
@@ -169,16 +168,31 @@ fn with_json(line: &str) -> Option<Vec<String>> {
 }
 
 fn explained(words: &[String], error: &clap::Error) -> Failure {
-    use clap::error::ErrorKind;
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
     let name = words.first().map_or("", String::as_str);
     if error.kind() == ErrorKind::InvalidSubcommand {
         return unknown(name);
     }
-    let rendered = error.render().to_string();
-    let lines: Vec<&str> = rendered.lines().take_while(|line| !line.starts_with("Usage:")).collect();
-    let message = lines.join("\n");
-    let message = message.trim().trim_start_matches("error: ").to_owned();
-    Failure::usage(message).hint(format!("`help {name}` shows how it is written"))
+    let message = match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::MissingRequiredArgument, Some(ContextValue::Strings(missing))) => {
+            format!("{name} needs {}", missing.join(" and "))
+        }
+        _ => {
+            let rendered = error.render().to_string();
+            let lines: Vec<&str> = rendered.lines().take_while(|line| !line.starts_with("Usage:")).collect();
+            lines.join("\n").trim().trim_start_matches("error: ").to_owned()
+        }
+    };
+    let usage = usage(name).map_or_else(String::new, |usage| format!("it is written `{usage}`; "));
+    Failure::usage(message).hint(format!("{usage}`help {name}` tells more"))
+}
+
+/// How a command is written.
+fn usage(name: &str) -> Option<String> {
+    let mut definition = Typed::command();
+    definition.build();
+    let usage = definition.find_subcommand(name)?.clone().bin_name(name).render_usage().to_string();
+    Some(usage.trim_start_matches("Usage:").trim().to_owned())
 }
 
 fn unknown(name: &str) -> Failure {
@@ -257,7 +271,8 @@ mod tests {
         assert_eq!(failure.to_string(), "there is no command \"tolls\"");
         assert_eq!(failure.hints(), ["did you mean \"tools\"?"]);
         let failure = ShellCommand::parse("read").unwrap_err();
-        assert!(failure.to_string().contains("<URI>"), "{failure}");
+        assert_eq!(failure.to_string(), "read needs <URI>");
+        assert_eq!(failure.hints(), ["it is written `read [OPTIONS] <URI>`; `help read` tells more"]);
         assert!(ShellCommand::parse("log loud").unwrap_err().to_string().contains("not a level"));
     }
 
@@ -267,7 +282,7 @@ mod tests {
         for name in ["call", "subscribe", "state", "exit"] {
             assert!(help.contains(name), "{help}");
         }
-        assert!(super::help(Some("call")).unwrap().contains("KEY=VALUE"));
+        assert!(super::help(Some("call")).unwrap().contains("Usage: call [OPTIONS] <NAME> [KEY=VALUE]..."));
         assert!(super::help(Some("cal")).is_err());
     }
 }

@@ -50,6 +50,13 @@ async fn at_terminal(server: &ServerArgs, printer: &Printer) -> Done {
     });
     let (editor, print) = Editor::open(offer, history_file())?;
     printer.print_beside(print);
+    let done = converse(server, printer, &editor, &completer).await;
+    printer.print_alone();
+    done
+}
+
+/// Does one line after another, until the person leaves.
+async fn converse(server: &ServerArgs, printer: &Printer, editor: &Editor, completer: &OnceLock<Completer>) -> Done {
     let person = Person::at(printer, editor.clone());
     let session = Session::open(server, printer, Some(person), Stay::Long).await?;
     let _ = completer.set(Completer::new(session.client.clone(), Handle::current()));

@@ -173,6 +173,32 @@ fn a_person_types_completes_and_leaves() {
 }
 
 #[test]
+fn what_is_in_the_way_of_a_shell_is_told() {
+    let home = Scratch::new("nobody");
+    for (args, told) in [
+        (&["shell", "http://127.0.0.1:1/mcp"][..], "hint: nobody listens there"),
+        (&["shell", "no-such-server", "--config", "/nonexistent"], "error: /nonexistent: cannot be read"),
+        (&["shell", "--", "false"], "hint: it said nothing before that"),
+    ] {
+        let mut shell = typing(args, &home);
+        shell.exp_string(told).unwrap();
+        shell.exp_eof().unwrap();
+    }
+}
+
+#[test]
+fn ctrl_c_gives_up_on_a_server_that_does_not_answer() {
+    let home = Scratch::new("give-up");
+    for command in ["shell", "tools"] {
+        let mut shell = typing(&[command, "-v", "--", "sh", "-c", "echo here >&2; cat > /dev/null"], &home);
+        shell.exp_string("server: here").unwrap();
+        shell.send_control('c').unwrap();
+        shell.exp_string("error: interrupted before it was connected").unwrap();
+        shell.exp_eof().unwrap();
+    }
+}
+
+#[test]
 fn ctrl_c_cancels_the_call_and_not_the_shell() {
     let home = Scratch::new("cancel");
     let mut shell = typing(&["shell", "--", TURMS, "demo", "--stdio"], &home);
