@@ -74,6 +74,7 @@ async fn once(server: &ServerArgs, verb: &Verb, printer: &Printer) -> Done {
     session.settled().await;
     session.warn_of_noise();
     session.client.close().await;
+    printer.print_alone();
     // Whoever listens until they have heard enough ends it so.
     match done {
         Err(failure) if failure.exit == Exit::Interrupted && verb.lasts() => Ok(()),

@@ -41,7 +41,7 @@ impl Person {
     /// Asks one thing.
     pub(crate) async fn answer(&self, prompt: String, choices: Choices) -> Line {
         self.0.printer.clear_progress();
-        match self.0.editor.get_or_init(open) {
+        match self.0.editor.get_or_init(|| open(&self.0.printer)) {
             Some(editor) => editor.line(prompt, Purpose::Answer(choices)).await,
             None => Line::End,
         }
@@ -134,7 +134,9 @@ impl Person {
     }
 }
 
-/// Without commands to offer.
-fn open() -> Option<Editor> {
-    Editor::open(Box::new(|_, position| (position, Vec::new())), None).ok().map(|(editor, _)| editor)
+/// Without commands to offer. What is told while an answer is typed does not break it.
+fn open(printer: &Printer) -> Option<Editor> {
+    let (editor, print) = Editor::open(Box::new(|_, position| (position, Vec::new())), None).ok()?;
+    printer.print_beside(print);
+    Some(editor)
 }

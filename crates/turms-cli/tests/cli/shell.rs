@@ -124,7 +124,7 @@ fn changes_are_told_as_they_come() {
 }
 
 /// Somebody at a terminal.
-fn typing(args: &[&str], home: &Scratch) -> PtySession {
+pub(crate) fn typing(args: &[&str], home: &Scratch) -> PtySession {
     let mut command = Command::new(TURMS);
     command.args(args).env("TERM", "xterm").env("NO_COLOR", "1").env("XDG_STATE_HOME", &home.0);
     let options = Options::new().timeout_ms(Some(30_000)).strip_ansi_escape_codes(true);
@@ -323,6 +323,26 @@ fn one_command_asks_at_the_terminal_too() {
     shell.exp_string("b (number) what to divide it by: ").unwrap();
     shell.send_line("2").unwrap();
     shell.exp_string("\n42\r\n").unwrap();
+    shell.exp_eof().unwrap();
+}
+
+#[test]
+fn what_is_told_while_an_answer_is_typed_does_not_break_it() {
+    let home = Scratch::new("answer");
+    // Something is written to standard error when the answer has been begun.
+    let fifo = home.path("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let script = format!("{{ read -r go < {fifo}; echo hello >&2; }} & exec {TURMS} demo --stdio");
+    let mut shell = typing(&["call", "ask_model", "question=why", "-v", "--", "sh", "-c", &script], &home);
+    shell.exp_string("the model says: ").unwrap();
+    shell.send("beca").unwrap();
+    shell.flush().unwrap();
+    shell.exp_string("beca").unwrap();
+    std::fs::write(&fifo, "go\n").unwrap();
+    shell.exp_string("server: hello\r\n").unwrap();
+    shell.exp_string("the model says: beca").unwrap();
+    shell.send_line("use").unwrap();
+    shell.exp_string("person-at-terminal says: because").unwrap();
     shell.exp_eof().unwrap();
 }
 
