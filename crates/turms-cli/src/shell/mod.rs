@@ -140,7 +140,7 @@ fn not_text(line: usize) -> Failure {
 
 async fn welcome(session: &Session) {
     let printer = &session.printer;
-    printer.note(show::introduction(session));
+    printer.note(show::welcome(session));
     printer.note(summary(session).await);
     printer.note(Text::new().faint("`help` shows the commands, Tab completes, Ctrl-C cancels a call, `exit` leaves."));
 }

@@ -97,14 +97,14 @@ pub(crate) fn prompt(prompt: &Prompt, in_full: bool) -> Text {
 /// The title and the first line of the description, or all of it.
 fn described(mut text: Text, title: Option<&str>, description: Option<&str>, in_full: bool) -> Text {
     let description = description.unwrap_or_default().trim();
-    let shown = match description.lines().next() {
-        Some(first) if !in_full => first,
-        _ => description,
+    let shown = match description.split_once('\n') {
+        Some((first, _)) if !in_full => format!("{} …", first.trim_end()),
+        _ => description.to_owned(),
     };
     if let Some(title) = title.filter(|title| !title.trim().is_empty()) {
         text = text.faint(format!("  “{title}”"));
     }
-    if shown.is_empty() { text } else { text.plain("\n").plain(indented(shown)) }
+    if shown.is_empty() { text } else { text.plain("\n").plain(indented(&shown)) }
 }
 
 #[cfg(test)]
@@ -121,7 +121,7 @@ mod tests {
             .description("Adds.\nMore.")
             .annotations(ToolAnnotations::new().read_only_hint(true));
         let brief = tool(&shown, false).render(false);
-        assert_eq!(brief, "add(a: number, tone?: \"plain\"|\"warm\")  read-only\n    Adds.");
+        assert_eq!(brief, "add(a: number, tone?: \"plain\"|\"warm\")  read-only\n    Adds. …");
         assert!(tool(&shown, true).render(false).contains("Adds.\n    More."));
     }
 }

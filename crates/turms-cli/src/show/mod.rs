@@ -8,7 +8,7 @@ mod server;
 pub(crate) use self::content::{Saver, contents, message, tool_result};
 pub(crate) use self::event::{change, event, log, task};
 pub(crate) use self::list::{prompt, resource, template, tool};
-pub(crate) use self::server::{greeting, has_tasks, introduction, state, state_object};
+pub(crate) use self::server::{greeting, has_tasks, information, state, state_object, welcome};
 
 use serde_json::Value;
 use turms::proto::RawJson;

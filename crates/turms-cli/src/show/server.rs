@@ -19,7 +19,7 @@ pub(crate) fn greeting(opened: &Opened) -> (&'static str, Option<RawJson>) {
 }
 
 /// Who the server is and what it can do.
-pub(crate) fn introduction(session: &Session) -> Text {
+fn introduction(session: &Session) -> Text {
     let client = &session.client;
     let mut text = Text::new();
     if let Some(server) = client.server_info() {
@@ -39,15 +39,32 @@ pub(crate) fn introduction(session: &Session) -> Text {
     }
     text = row(text, "protocol", &protocol(session));
     text = row(text, "transport", session.transport());
-    text = row(text, "offers", &offers(&client.server_capabilities().unwrap_or_default()));
-    if let Some(instructions) = client.instructions() {
-        let lines = instructions.trim().replace('\n', "\n                ");
-        text = row(text, "instructions", &lines);
-    }
-    text
+    row(text, "offers", &offers(&client.server_capabilities().unwrap_or_default()))
 }
 
-/// The same, and how the connection stands.
+/// The same, and how the server wants to be used.
+pub(crate) fn information(session: &Session) -> Text {
+    match session.client.instructions() {
+        Some(instructions) => {
+            let lines = instructions.trim().replace('\n', "\n                ");
+            row(introduction(session), "instructions", &lines)
+        }
+        None => introduction(session),
+    }
+}
+
+/// The same for whoever has just come: instructions are for a model, and may have pages.
+pub(crate) fn welcome(session: &Session) -> Text {
+    let instructions = session.client.instructions().unwrap_or_default();
+    let mut lines = instructions.trim().lines();
+    match (lines.next(), lines.next()) {
+        (None, _) => introduction(session),
+        (Some(only), None) => row(introduction(session), "instructions", only),
+        (Some(first), Some(_)) => row(introduction(session), "instructions", first).faint(" … `info` shows all"),
+    }
+}
+
+/// Who the server is, and how the connection stands.
 pub(crate) fn state(session: &Session) -> Text {
     let client = &session.client;
     let mut text = row(introduction(session), "target", &session.target());

@@ -26,6 +26,19 @@ fn it_introduces_itself() {
     assert!(tools.contains("get-sum(a: number, b: number)"), "{tools}");
 }
 
+/// Its instructions have pages, which are for a model.
+#[test]
+fn a_shell_is_not_flooded_by_instructions() {
+    let server = installed("node/node_modules/@modelcontextprotocol/server-everything/dist/index.js");
+    let home = Scratch::new("flood");
+    let mut shell = crate::shell::typing(&["shell", "--", "node", server.to_str().unwrap(), "stdio"], &home);
+    shell.exp_string("# Everything Server").unwrap();
+    shell.exp_string("`info` shows all").unwrap();
+    shell.exp_string("mcp-servers/everything> ").unwrap();
+    shell.send_line("exit").unwrap();
+    shell.exp_eof().unwrap();
+}
+
 #[test]
 fn its_tools_are_called() {
     assert_eq!(everything(&["call", "get-sum", "a=40", "b=2"]).ok(), "The sum of 40 and 2 is 42.\n");
