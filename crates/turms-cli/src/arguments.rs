@@ -1,5 +1,6 @@
-//! Arguments as they are typed: `key=value` and `key:=json`.
+//! Arguments as they are typed: `key=value` and `key:=json`, where `@file` stands for what a file holds.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
@@ -9,8 +10,9 @@ use serde_json::{Map, Value};
 use crate::exit::{Done, Exit, Failure};
 use crate::near;
 use crate::schema;
+use crate::show;
 
-/// The largest file of arguments that is read.
+/// The largest file that is read.
 const MOST: u64 = 64 << 20;
 
 /// Arguments of a tool. Its schema says what `key=value` means; `key:=json` is what it is.
@@ -20,16 +22,17 @@ pub(crate) fn of_tool(words: &[String], tool: &str, schema: &Value) -> Done<Map<
         let (key, value) = match split(word)? {
             Word::Text(key, text) => {
                 let value = match schema::property(schema, key) {
-                    Some(property) => property.value_of(text).map_err(|problem| wrong(tool, key, &problem))?,
+                    Some(property) => property.value_of(&text).map_err(|problem| wrong(tool, key, &problem))?,
                     None => {
                         known(tool, key, schema)?;
-                        serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
+                        serde_json::from_str(&text).unwrap_or_else(|_| Value::from(text))
                     }
                 };
                 (key, value)
             }
             Word::Json(key, json) => {
-                let value = serde_json::from_str(json).map_err(|error| {
+                let value = serde_json::from_str(&json).map_err(|error| {
+                    let json = show::beginning(&json, 80);
                     wrong(tool, key, &format!("{json:?} is not JSON: {error}"))
                         .hint(format!("text is written {key}={json}"))
                 })?;
@@ -48,7 +51,7 @@ pub(crate) fn of_text(words: &[String]) -> Done<BTreeMap<String, String>> {
     let mut arguments = BTreeMap::new();
     for word in words {
         let (Word::Text(key, value) | Word::Json(key, value)) = split(word)?;
-        if arguments.insert(key.to_owned(), value.to_owned()).is_some() {
+        if arguments.insert(key.to_owned(), value.into_owned()).is_some() {
             return Err(Failure::usage(format!("argument {key:?} is given twice")));
         }
     }
@@ -81,23 +84,45 @@ pub(crate) fn of_json(text: &str) -> Result<Map<String, Value>, String> {
     }
 }
 
+/// One JSON object as it is typed: itself, `@FILE`, or `-` for standard input.
+pub(crate) fn of_params(typed: &str) -> Done<Cow<'_, str>> {
+    let (name, read) = match typed.strip_prefix('@') {
+        Some(file) => (format!("{file:?}"), std::fs::read_to_string(file)),
+        None if typed == "-" => {
+            ("standard input".to_owned(), std::io::read_to_string(std::io::stdin().lock().take(MOST)))
+        }
+        None => return Ok(typed.into()),
+    };
+    read.map(Cow::from).map_err(|error| Failure::new(Exit::Failure, format!("cannot read {name}: {error}")))
+}
+
 enum Word<'a> {
-    Text(&'a str, &'a str),
-    Json(&'a str, &'a str),
+    Text(&'a str, Cow<'a, str>),
+    Json(&'a str, Cow<'a, str>),
 }
 
 fn split(word: &str) -> Done<Word<'_>> {
-    let parts = word.split_once('=').map(|(key, value)| match key.strip_suffix(':') {
-        Some(key) => Word::Json(key, value),
-        None => Word::Text(key, value),
+    let Some((key, value)) = word.split_once('=').filter(|(key, _)| !matches!(*key, "" | ":")) else {
+        return Err(Failure::usage(format!("{word:?} is not an argument"))
+            .hint("arguments are written KEY=VALUE, or KEY:=JSON for what is not text"));
+    };
+    Ok(match key.strip_suffix(':') {
+        Some(key) => Word::Json(key, content(key, value)?),
+        None => Word::Text(key, content(key, value)?),
+    })
+}
+
+/// A value, or what the file holds that it names with `@`.
+fn content<'a>(key: &str, value: &'a str) -> Done<Cow<'a, str>> {
+    let Some(file) = value.strip_prefix('@') else { return Ok(value.into()) };
+    let text = std::fs::File::open(file).and_then(|file| {
+        let mut text = String::new();
+        file.take(MOST).read_to_string(&mut text).map(|_| text)
     });
-    match parts {
-        Some(Word::Text("", _) | Word::Json("", _)) | None => {
-            Err(Failure::usage(format!("{word:?} is not an argument"))
-                .hint("arguments are written KEY=VALUE, or KEY:=JSON for what is not text"))
-        }
-        Some(parts) => Ok(parts),
-    }
+    text.map(Cow::from).map_err(|error| {
+        Failure::new(Exit::Failure, format!("argument {key:?}: cannot read {file:?}: {error}"))
+            .hint(format!("text that begins with @ is written as JSON: '{key}:=\"@{file}\"'"))
+    })
 }
 
 fn wrong(tool: &str, key: &str, problem: &str) -> Failure {

@@ -33,7 +33,8 @@ pub(crate) struct ToolsArgs {
 pub(crate) struct CallArgs {
     /// The tool
     pub(crate) name: String,
-    /// Arguments: KEY=VALUE, where the tool's schema says what the value is, or KEY:=JSON
+    /// Arguments: KEY=VALUE, where the tool's schema says what the value is, or KEY:=JSON; @FILE as a value is what the file
+    /// holds
     #[arg(value_name = "KEY=VALUE")]
     pub(crate) arguments: Vec<String>,
     /// A file with all arguments as a JSON object, sent as it is; `-` reads standard input
@@ -75,7 +76,7 @@ pub(crate) struct ReadArgs {
 pub(crate) struct PromptArgs {
     /// The prompt
     pub(crate) name: String,
-    /// Arguments, which are text
+    /// Arguments, which are text; @FILE as a value is what the file holds
     #[arg(value_name = "KEY=VALUE")]
     pub(crate) arguments: Vec<String>,
 }
@@ -123,7 +124,7 @@ pub(crate) struct LogArgs {
 pub(crate) struct RawArgs {
     /// The method, such as tools/list
     pub(crate) method: String,
-    /// Its parameters
+    /// Its parameters; `@FILE` reads them from a file, `-` from standard input
     #[arg(value_name = "JSON")]
     pub(crate) params: Option<String>,
     /// Tell it as a notification, which has no answer

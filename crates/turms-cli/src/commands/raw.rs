@@ -1,6 +1,7 @@
 use turms::proto::Object;
 
 use crate::args::RawArgs;
+use crate::arguments;
 use crate::exit::{Done, Failure};
 use crate::explain;
 use crate::session::Session;
@@ -9,7 +10,7 @@ use crate::show;
 /// Makes any request, and prints the result as it came.
 pub(crate) async fn run(session: &Session, args: &RawArgs) -> Done {
     let params = match &args.params {
-        Some(text) => Some(Object::parse(text.clone()).map_err(|error| {
+        Some(typed) => Some(Object::parse(arguments::of_params(typed)?.into_owned()).map_err(|error| {
             Failure::usage(format!("the parameters are not a JSON object: {error}"))
                 .hint(format!("such as: raw {} '{{\"name\":\"value\"}}'", args.method))
         })?),

@@ -132,6 +132,30 @@ fn arguments_are_typed_text_or_json_or_a_file() {
     let scratch = Scratch::new("args");
     let file = scratch.file("args.json", r#"{"a": 3, "b": 3}"#);
     assert_eq!(turms(["call", "demo", "add", "--args-json", &file]).ok(), "6\n");
+    let params = scratch.file("params.json", r#"{"name": "add", "arguments": {"a": 4, "b": 4}}"#);
+    for ran in [
+        turms(["raw", "demo", "tools/call", &format!("@{params}"), "--json"]),
+        turms(["raw", "demo", "tools/call", "-", "--json"]).stdin(std::fs::read_to_string(&params).unwrap()),
+    ] {
+        let result: Value = serde_json::from_str(&ran.ok()).unwrap();
+        assert_eq!(result["content"][0]["text"], json!("8"));
+    }
+}
+
+#[test]
+fn a_value_is_what_a_file_holds() {
+    let scratch = Scratch::new("value");
+    let (text, number) = (scratch.file("text", "Salve,\nmunde"), scratch.file("number", " 40\n"));
+    let out = turms(["prompt", "demo", "review", &format!("text=@{text}")]).ok();
+    assert!(out.ends_with("Review this text:\nSalve,\nmunde\n"), "{out}");
+    assert_eq!(turms(["call", "demo", "add", &format!("a:=@{number}"), "b=2"]).ok(), "42\n");
+    turms(["call", "demo", "weather", "city=@rome"]).run().fails(
+        1,
+        &[
+            "argument \"city\": cannot read \"rome\"",
+            "hint: text that begins with @ is written as JSON: 'city:=\"@rome\"'",
+        ],
+    );
 }
 
 #[test]
