@@ -47,7 +47,9 @@ pub(crate) enum Purpose {
 }
 
 /// What could be answered, by how the answer begins. Asked on the thread where lines are typed, so it may wait a little.
-pub(crate) struct Choices(Box<dyn Fn(&str) -> Vec<String> + Send>);
+pub(crate) struct Choices(Known);
+
+type Known = Box<dyn Fn(&str) -> Vec<String> + Send>;
 
 impl Choices {
     /// What somebody else knows.

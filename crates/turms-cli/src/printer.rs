@@ -46,10 +46,12 @@ struct Inner {
     colour_out: bool,
     colour_err: bool,
     /// Takes what is not data while a line is being edited.
-    beside: RwLock<Option<Box<dyn Fn(String) + Send + Sync>>>,
+    beside: RwLock<Option<Print>>,
     /// Whether a line of progress stands on the terminal, unfinished.
     unfinished: AtomicBool,
 }
+
+type Print = Box<dyn Fn(String) + Send + Sync>;
 
 impl Printer {
     pub(crate) fn new(json: bool, verbosity: Verbosity, colour: ColourChoice) -> Self {
