@@ -136,6 +136,11 @@ impl Printer {
         }
     }
 
+    /// What somebody has to know who is about to be asked, however quiet it should be.
+    pub(crate) fn question(&self, text: impl Into<Text>) {
+        self.say(&text.into());
+    }
+
     /// Something for those who want to know more.
     pub(crate) fn detail(&self, verbosity: Verbosity, text: impl Into<Text>) {
         if self.tells(verbosity) {

@@ -59,7 +59,7 @@ impl Person {
     }
 
     pub(crate) fn tell(&self, text: Text) {
-        self.0.printer.note(text);
+        self.0.printer.question(text);
     }
 
     /// Answers to everything that a server may ask of a person, or of a model, whose part the person plays.

@@ -105,8 +105,11 @@ async fn complete(
         let names: Vec<String> = missing.iter().map(|property| format!("{:?}", property.name)).collect();
         let usage: Vec<String> =
             missing.iter().map(|property| format!("{}={}", property.name, property.kind().to_uppercase())).collect();
-        return Err(Failure::usage(format!("tool {:?} needs {}", tool.name, names.join(" and ")))
-            .hint(format!("give it as {}; --args-json sends whatever you like", usage.join(" "))));
+        return Err(Failure::usage(format!("tool {:?} needs {}", tool.name, names.join(" and "))).hint(format!(
+            "give {} as {}; --args-json sends whatever you like",
+            if usage.len() == 1 { "it" } else { "them" },
+            usage.join(" ")
+        )));
     };
     match ask::ask_for(person, &missing).await {
         ask::Filled::In(values) => {

@@ -6,6 +6,7 @@ use turms::core::transport::SpawnError;
 use turms::http::HttpError;
 use turms::proto::ProtocolVersion;
 use turms::proto::session::OpenError;
+use turms::ws::WsConnectError;
 
 use super::{Credentials, cause, chain, ending, hint_for_status, is_authorization, said_to_stderr, status};
 use crate::exit::{Exit, Failure};
@@ -144,6 +145,12 @@ fn hint_for_address(target: &Target, error: &ConnectError) -> Option<&'static st
     match error {
         _ if error.is_timeout() => Some("is it an MCP server, and is the path right? --timeout gives it more time"),
         _ if chain(error).any(is_refusal) => Some(NOBODY),
+        _ if cause::<WsConnectError>(error).is_some_and(|error| matches!(error, WsConnectError::Tls { .. })) => Some(
+            "does it speak TLS, with a certificate that this machine trusts? without TLS an address begins with ws://",
+        ),
+        _ if chain(error).any(is_certificate) => {
+            Some("its certificate is none that this machine trusts, or is for another host")
+        }
         _ if chain(error).any(is_unknown_host) => Some("is the name of the host right, and is there a network?"),
         ConnectError::Rejected { .. } if cause::<HttpError>(error).and_then(hint_for_redirect).is_none() => Some(PATH),
         _ => None,
@@ -171,6 +178,11 @@ fn hint_for_versions(error: &OpenError) -> Option<&'static str> {
 
 pub(super) fn is_refusal(error: &(dyn Error + 'static)) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+/// The words are those of the library that checks certificates, and stand nowhere else.
+fn is_certificate(error: &(dyn Error + 'static)) -> bool {
+    error.to_string().contains("invalid peer certificate")
 }
 
 /// The system has no kind of error for it.

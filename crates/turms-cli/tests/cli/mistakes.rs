@@ -96,6 +96,7 @@ fn what_answers_is_no_mcp_server() {
 #[test]
 fn an_address_that_speaks_something_else() {
     let url = answering("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    turms(["tools", &url.replace("http:", "wss:")]).run().fails(3, &["cannot reach wss://", "hint: does it speak TLS"]);
     turms(["tools", &url.replace("http:", "https:")]).run().fails(3, &["it does not speak TLS", "http://"]);
     turms(["tools", "http://no-such-host.invalid/mcp"])
         .run()
@@ -124,6 +125,7 @@ fn a_wrong_type_of_argument() {
 #[test]
 fn a_missing_argument() {
     turms(["call", "demo", "add", "a=1"]).run().fails(2, &["tool \"add\" needs \"b\"", "hint: give it as b=NUMBER"]);
+    turms(["call", "demo", "add"]).run().fails(2, &["needs \"a\" and \"b\"", "hint: give them as a=NUMBER b=NUMBER"]);
     let ran = turms(["call", "demo", "add", "--args-json", "-"]).stdin("{}").run();
     assert!(matches!(ran.status, Some(5 | 6)), "{ran:?}");
 }

@@ -327,6 +327,16 @@ fn one_command_asks_at_the_terminal_too() {
 }
 
 #[test]
+fn a_question_is_told_however_quiet_it_should_be() {
+    let home = Scratch::new("quiet");
+    let mut shell = typing(&["call", "demo", "visit", "-q"], &home);
+    shell.exp_string("https://modelcontextprotocol.io/specification").unwrap();
+    shell.exp_string("have you (yes or no)? ").unwrap();
+    shell.send_line("no").unwrap();
+    shell.exp_eof().unwrap();
+}
+
+#[test]
 fn what_is_told_while_an_answer_is_typed_does_not_break_it() {
     let home = Scratch::new("answer");
     // Something is written to standard error when the answer has been begun.
