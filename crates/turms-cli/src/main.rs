@@ -89,11 +89,8 @@ fn usage(error: &clap::Error) -> ExitCode {
         // What was typed is repeated there, and may hold what would steer the terminal.
         let text = error.render().to_string();
         let message = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
-        let only_a_server = error.kind() == clap::error::ErrorKind::InvalidSubcommand && message.contains("://");
-        let hint = match only_a_server {
-            true => Some("a command comes before the server, such as `turms info URL` or `turms shell URL`".to_owned()),
-            false => program_without_dashes(error),
-        };
+        let typed: Vec<String> = env::args_os().skip(1).filter_map(|word| word.into_string().ok()).collect();
+        let hint = args::hint(error, &typed);
         return end(&printer, Err(Failure::usage(message).hint_if(hint)));
     }
     match error.print() {
@@ -103,15 +100,6 @@ fn usage(error: &clap::Error) -> ExitCode {
         }
         _ => ExitCode::SUCCESS,
     }
-}
-
-/// Whoever types a program in place of a server types its options, too.
-fn program_without_dashes(error: &clap::Error) -> Option<String> {
-    let mut words =
-        env::args_os().skip(2).filter_map(|word| word.into_string().ok()).filter(|word| !word.starts_with('-'));
-    let is_argument = error.kind() == clap::error::ErrorKind::UnknownArgument;
-    let program = words.next().filter(|word| is_argument && target::is_program(word))?;
-    Some(format!("to start a program as the server, put it last, after `--`: `-- {program} ...`"))
 }
 
 fn end(printer: &Printer, done: Done) -> ExitCode {

@@ -1,6 +1,7 @@
 //! What was typed after `turms`.
 
 mod command;
+mod hint;
 mod server;
 
 use std::ffi::{OsStr, OsString};
@@ -11,6 +12,7 @@ pub(crate) use self::command::{
     CallArgs, CompleteArgs, CompletionsArgs, DemoArgs, ListenArgs, LogArgs, ManArgs, PromptArgs, RawArgs, ReadArgs,
     ServersArgs, TasksArgs, ToolsArgs, parse_level,
 };
+pub(crate) use self::hint::hint;
 pub(crate) use self::server::{On, ServerArgs, ServerOptions};
 use crate::exit::Exit;
 use crate::printer::{ColourChoice, Printer, Verbosity};
