@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use serde::Serialize;
 
 use crate::exit::{Done, Exit, Failure};
-use crate::text::{Style, Text, shown_json, shown_line};
+use crate::text::{Style, Text, json_line, shown_json, shown_line};
 
 /// How much is told beside the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -114,7 +114,7 @@ impl Printer {
 
     /// The same of what is JSON already.
     pub(crate) fn json_text(&self, json: &str) -> Done {
-        self.write(format!("{}\n", shown_json(json).trim()).as_bytes())
+        self.write(format!("{}\n", shown_json(&json_line(json))).as_bytes())
     }
 
     /// Data that is neither: the bytes of a file, or a page that was made here.

@@ -132,6 +132,25 @@ pub(crate) fn shown_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// JSON on one line: without the space between values, if that has lines.
+pub(crate) fn json_line(json: &str) -> Cow<'_, str> {
+    let json = json.trim();
+    if !json.contains(['\n', '\r']) {
+        return Cow::Borrowed(json);
+    }
+    let (mut in_string, mut escaped) = (false, false);
+    let stays = |character: &char| {
+        match character {
+            _ if escaped => escaped = false,
+            '\\' => escaped = in_string,
+            '"' => in_string = !in_string,
+            _ => {}
+        }
+        in_string || !character.is_ascii_whitespace()
+    };
+    Cow::Owned(json.chars().filter(stays).collect())
+}
+
 fn is_harmless(character: char) -> bool {
     match character {
         '\n' | '\t' => true,
@@ -177,6 +196,14 @@ mod tests {
         fn without_colour_no_text_can_bring_a_style(text in any::<String>()) {
             let rendered = Text::new().name(text).render(false);
             prop_assert!(!rendered.contains('\x1b'));
+        }
+
+        #[test]
+        fn json_on_one_line_keeps_its_value(texts in proptest::collection::vec(any::<String>(), 0..4)) {
+            let pretty = serde_json::to_string_pretty(&texts).unwrap();
+            let line = json_line(&pretty);
+            prop_assert!(!line.contains('\n'));
+            prop_assert_eq!(serde_json::from_str::<Vec<String>>(&line).unwrap(), texts);
         }
 
         #[test]
