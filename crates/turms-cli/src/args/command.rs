@@ -59,6 +59,9 @@ pub(crate) struct TasksArgs {
     /// Tell the server that nobody wants it any more
     #[arg(long, requires = "id", conflicts_with = "wait")]
     pub(crate) cancel: bool,
+    /// Save images, audio and other binary content to this file, or into this folder; `-` is standard output
+    #[arg(long, short, value_name = "PATH", requires = "id")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 /// `read`
@@ -79,6 +82,9 @@ pub(crate) struct PromptArgs {
     /// Arguments, which are text; @FILE as a value is what the file holds
     #[arg(value_name = "KEY=VALUE")]
     pub(crate) arguments: Vec<String>,
+    /// Save images, audio and other binary content to this file, or into this folder; `-` is standard output
+    #[arg(long, short, value_name = "PATH")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 /// `complete`

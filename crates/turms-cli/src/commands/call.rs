@@ -49,9 +49,7 @@ pub(super) fn print(
     } else {
         shown.into_iter().try_for_each(|text| saver.print(text))?;
     }
-    if saver.is_wanted() && saver.saved() == 0 {
-        session.printer.warn("--output: there was nothing binary to save");
-    }
+    saver.warn_of_nothing();
     if result.failed() {
         let hint = asked_nobody(session, &result.text()).then_some(ANSWERS);
         return Err(Failure::new(Exit::Tool, format!("tool {tool:?} says that it failed")).hint_if(hint));

@@ -19,16 +19,20 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Gets a prompt.
 pub(crate) async fn run(session: &Session, args: &PromptArgs) -> Done {
+    let mut saver = Saver::new(args.output.as_deref(), &session.printer)?;
     let given = arguments::of_text(&args.arguments)?;
     let prompt = find(session, &args.name).await?;
     check(&prompt, &given)?;
     let arguments = complete(session, &prompt, given).await?;
     let result = session.long_call(session.client.get_prompt(&*prompt.name, arguments)).await?;
-    if session.printer.is_json() {
-        return session.print_exactly::<GetPrompt>(&result);
+    for message in &result.messages {
+        let shown = show::message(message, &mut saver)?;
+        if !session.printer.is_json() {
+            saver.print(shown)?;
+        }
     }
-    let mut saver = Saver::new(None, &session.printer)?;
-    result.messages.iter().try_for_each(|message| session.printer.line(show::message(message, &mut saver)?))
+    saver.warn_of_nothing();
+    if session.printer.is_json() { session.print_exactly::<GetPrompt>(&result) } else { Ok(()) }
 }
 
 /// The prompt of this name.

@@ -13,18 +13,19 @@ use crate::show::{self, Saver};
 /// Lists the tasks, or looks after one.
 pub(crate) async fn run(session: &Session, args: &TasksArgs) -> Done {
     let Some(id) = &args.id else { return list(session).await };
+    let saver = Saver::new(args.output.as_deref(), &session.printer)?;
     let handle = session.call(session.client.task(id.as_str())).await?;
     let told = |error| explain::call(&error);
     if args.wait {
         let result = handle.wait().await.map_err(told)?;
-        return call::print(session, id, &result, exactly(session), Saver::new(None, &session.printer)?);
+        return call::print(session, id, &result, exactly(session), saver);
     }
     if args.cancel {
         handle.cancel().await.map_err(told)?;
         handle.refresh().await.map_err(told)?;
     }
     match handle.task() {
-        Some(task) => print(session, &task),
+        Some(task) => print(session, &task, saver),
         None => Ok(()),
     }
 }
@@ -86,13 +87,13 @@ pub(super) fn exactly(session: &Session) -> Option<String> {
 }
 
 /// How a task stands, and what came of it if that is known.
-fn print(session: &Session, task: &Task) -> Done {
+fn print(session: &Session, task: &Task, saver: Saver) -> Done {
     if session.printer.is_json() {
         return session.print_exactly::<GetTask>(task);
     }
     session.printer.line(show::task(task))?;
     match task.result.as_ref().map(|result| result.decode::<ToolResult>()) {
-        Some(Ok(result)) => call::print(session, &task.task_id, &result, None, Saver::new(None, &session.printer)?),
+        Some(Ok(result)) => call::print(session, &task.task_id, &result, None, saver),
         _ => Ok(()),
     }
 }

@@ -56,12 +56,14 @@ impl Saver {
         Ok(Some(path))
     }
 
-    /// How many files were written.
-    pub(crate) fn saved(&self) -> usize {
-        self.saved
+    /// Warns whoever wanted something saved where there was nothing.
+    pub(crate) fn warn_of_nothing(&self) {
+        if self.is_wanted() && self.saved == 0 {
+            self.printer.warn("--output: there was nothing binary to save");
+        }
     }
 
-    pub(crate) fn is_wanted(&self) -> bool {
+    fn is_wanted(&self) -> bool {
         self.path.is_some()
     }
 }

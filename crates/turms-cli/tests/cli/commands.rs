@@ -182,6 +182,8 @@ fn binary_content_is_told_of_or_saved() {
 
     turms(["read", "demo", "note://travel", "-o", &scratch.path("")]).ok();
     assert_eq!(std::fs::read_to_string(scratch.path("content-1.txt")).unwrap(), "to Rome, by ship");
+    let ran = turms(["prompt", "demo", "review", "text=x", "-o", &file]).run();
+    assert!(ran.stderr.contains("warning: --output: there was nothing binary to save"), "{}", ran.stderr);
     turms(["call", "demo", "logo", "-o", "/nonexistent/x"]).run().fails(1, &["cannot write /nonexistent/x"]);
 }
 

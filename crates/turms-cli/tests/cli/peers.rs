@@ -64,6 +64,10 @@ fn its_picture_is_saved() {
     let out = everything(&["call", "get-tiny-image", "-o", &file]).ok();
     assert!(out.contains("[image image/png, "), "{out}");
     assert!(std::fs::read(file).unwrap().starts_with(b"\x89PNG"));
+    let blob = scratch.path("blob");
+    let prompt = ["prompt", "resource-prompt", "resourceType=Blob", "resourceId=1", "-o", &blob];
+    assert!(everything(&prompt).ok().contains(&format!("saved to {blob}]")));
+    assert!(std::fs::read_to_string(blob).unwrap().starts_with("Resource 1: "));
 }
 
 #[test]
