@@ -175,7 +175,9 @@ fn expected(types: &[&str]) -> String {
         "object" => "a JSON object",
         _ => "text",
     };
-    types.iter().map(word).collect::<Vec<_>>().join(" or ")
+    // What may be null may be left out, which is what people do.
+    let told = types.iter().filter(|kind| **kind != "null" || types.len() == 1);
+    told.map(word).collect::<Vec<_>>().join(" or ")
 }
 
 #[cfg(test)]
@@ -214,6 +216,8 @@ mod tests {
     fn what_does_not_fit_says_what_would() {
         assert_eq!(value(&json!({ "type": "number" }), "x").unwrap_err(), "expected a number, found \"x\"");
         assert_eq!(value(&json!({ "type": "integer" }), "1.5").unwrap_err(), "expected a whole number, found \"1.5\"");
+        let error = value(&json!({ "type": ["integer", "null"] }), "x").unwrap_err();
+        assert_eq!(error, "expected a whole number, found \"x\"");
         let error = value(&json!({ "$ref": "#/$defs/colour" }), "green").unwrap_err();
         assert_eq!(error, "expected one of \"red\", \"blue\", found \"green\"");
     }

@@ -43,7 +43,11 @@ pub(crate) async fn ask_for(person: &Person, properties: &[Property<'_>]) -> Fil
 
 fn read(property: &Property<'_>, text: &str) -> Result<Option<Value>, String> {
     if !text.is_empty() {
-        return property.value_of(&yes_or_no(property, text)).map(Some);
+        let value = property.value_of(&yes_or_no(property, text));
+        return value.map(Some).map_err(|problem| match property.kind().as_str() {
+            "boolean" => format!("expected yes or no, found {text:?}"),
+            _ => problem,
+        });
     }
     match property.default() {
         Some(default) => Ok(Some(default.clone())),
@@ -124,5 +128,6 @@ mod tests {
         assert_eq!(read(&property("b"), ""), Ok(Some(json!(3))));
         assert_eq!(read(&property("c"), ""), Ok(None));
         assert_eq!(read(&property("c"), "yes"), Ok(Some(json!(true))));
+        assert_eq!(read(&property("c"), "maybe").unwrap_err(), "expected yes or no, found \"maybe\"");
     }
 }

@@ -27,6 +27,6 @@ pub(crate) async fn run(session: &Session, args: &CompleteArgs) -> Done {
 }
 
 /// Templates are URIs; names of prompts are not.
-fn reference(text: &str) -> Reference {
+pub(crate) fn reference(text: &str) -> Reference {
     if text.contains("://") || text.contains('{') { Reference::resource(text) } else { Reference::prompt(text) }
 }

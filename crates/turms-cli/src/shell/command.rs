@@ -141,6 +141,13 @@ pub(super) fn names(begun: &str) -> Vec<String> {
     definition.get_subcommands().flat_map(clap::Command::get_visible_aliases).map(ToOwned::to_owned).collect()
 }
 
+/// The options of a command, by whichever of its names.
+pub(super) fn options(name: &str) -> Vec<String> {
+    let definition = Typed::command();
+    let arguments = definition.find_subcommand(name).into_iter().flat_map(clap::Command::get_arguments);
+    arguments.filter_map(clap::Arg::get_long).map(|long| format!("--{long}")).collect()
+}
+
 /// The commands, or how one of them is written.
 pub(super) fn help(command: Option<&str>) -> Done<String> {
     let mut definition = Typed::command();

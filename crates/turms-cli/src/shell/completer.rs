@@ -10,6 +10,7 @@ use turms::types::Reference;
 
 use super::command;
 use super::words::{self, Typed};
+use crate::commands;
 use crate::schema;
 
 /// How long a person waits for Tab.
@@ -52,6 +53,7 @@ impl Completer {
     async fn words(&self, typed: &Typed) -> Vec<String> {
         let before: Vec<&str> = typed.before.iter().map(String::as_str).collect();
         match before.as_slice() {
+            [command, ..] if typed.word.starts_with('-') => command::options(command),
             [] | ["help" | "?"] => command::names(&typed.word),
             ["tools" | "list_tools" | "call" | "call_tool"] => self.tools().await,
             ["call" | "call_tool", tool, given @ ..] => self.arguments_of_tool(tool, given, &typed.word).await,
@@ -60,6 +62,7 @@ impl Completer {
             ["read" | "read_resource" | "subscribe" | "unsubscribe"] => self.resources(&typed.word).await,
             ["complete"] => self.references().await,
             ["complete", reference] => self.argument_names(reference).await,
+            ["complete", reference, argument] => self.values_of(reference, argument, &typed.word).await,
             ["log"] => LEVELS.map(ToOwned::to_owned).into(),
             ["roots"] => vec!["add".to_owned(), "remove".to_owned()],
             _ => Vec::new(),
@@ -136,6 +139,10 @@ impl Completer {
         let prompts = self.client.list_prompts().await.unwrap_or_default();
         let prompt = prompts.into_iter().find(|prompt| prompt.name == reference);
         prompt.and_then(|prompt| prompt.arguments).into_iter().flatten().map(|argument| argument.name).collect()
+    }
+
+    async fn values_of(&self, reference: &str, argument: &str, value: &str) -> Vec<String> {
+        self.values(commands::complete::reference(reference), argument, value, BTreeMap::new()).await
     }
 
     async fn values(

@@ -158,6 +158,20 @@ fn a_person_types_completes_and_leaves() {
     shell.send_line("").unwrap();
     shell.exp_string("to Rome, by ship").unwrap();
 
+    // The same for those who only want to see the values, and options.
+    shell.send("complete journey cou\tIt\t").unwrap();
+    shell.flush().unwrap();
+    shell.exp_string("complete journey country Italy").unwrap();
+    shell.send_line("").unwrap();
+    shell.exp_string("\nItaly\r\n").unwrap();
+    shell.send("call add --ar\t").unwrap();
+    shell.flush().unwrap();
+    shell.exp_string("call add --args-json ").unwrap();
+    shell.send_control('c').unwrap();
+    shell.exp_string("turms-demo> ").unwrap();
+    shell.send_line("read note://travel").unwrap();
+    shell.exp_string("to Rome, by ship").unwrap();
+
     // What was typed is remembered, here and in the next shell.
     shell.send_line("exit").unwrap();
     shell.exp_eof().unwrap();
