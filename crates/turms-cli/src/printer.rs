@@ -47,6 +47,8 @@ struct Inner {
     colour_err: bool,
     /// Takes what is not data while a line is being edited.
     beside: RwLock<Option<Print>>,
+    /// Whether whoever read the data has gone away.
+    unread: AtomicBool,
     /// Whether a line of progress stands on the terminal, unfinished.
     unfinished: AtomicBool,
 }
@@ -66,6 +68,7 @@ impl Printer {
             colour_out: allowed(io::stdout().is_terminal()),
             colour_err: allowed(io::stderr().is_terminal()),
             beside: RwLock::new(None),
+            unread: AtomicBool::new(false),
             unfinished: AtomicBool::new(false),
         }))
     }
@@ -73,6 +76,11 @@ impl Printer {
     /// Whether data is printed as the protocol has it.
     pub(crate) fn is_json(&self) -> bool {
         self.0.json
+    }
+
+    /// Whether nobody reads the data any more, so that nothing that goes on for its sake need go on.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.0.unread.load(Ordering::Relaxed)
     }
 
     pub(crate) fn tells(&self, verbosity: Verbosity) -> bool {
@@ -124,7 +132,10 @@ impl Printer {
         match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
             Ok(()) => Ok(()),
             // A reader that has gone away has read all it wanted.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.0.unread.store(true, Ordering::Relaxed);
+                Ok(())
+            }
             Err(error) => Err(Failure::new(Exit::Failure, format!("cannot write to standard output: {error}"))),
         }
     }

@@ -19,7 +19,7 @@ pub(crate) async fn run(session: &Session, args: &ListenArgs) -> Done {
     let mut changes = session.call(session.client.listen(filter)).await?;
     session.printer.note("listening; Ctrl-C ends it");
     let mut left = args.count;
-    while left != Some(0) {
+    while left != Some(0) && !session.printer.is_unread() {
         let change = session.next(changes.next()).await?;
         print(session, &change)?;
         left = left.map(|left| left - 1);

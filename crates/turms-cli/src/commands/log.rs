@@ -17,7 +17,7 @@ pub(crate) async fn run(session: &Session, args: &LogArgs) -> Done {
     session.call(session.client.set_log_level(args.level)).await?;
     session.printer.note("listening; Ctrl-C ends it");
     let mut left = args.count;
-    while left != Some(0) {
+    while left != Some(0) && !session.printer.is_unread() {
         let message = session
             .next(async {
                 loop {

@@ -266,6 +266,16 @@ fn the_log_of_an_older_revision_is_shown_as_it_comes() {
 }
 
 #[test]
+fn who_listens_for_somebody_ends_with_them() {
+    let demo = crate::run::Demo::listening("--http");
+    let mut listening = Going::start(turms(["listen", &demo.url, "-r", "note://shopping"]));
+    listening.told("listening");
+    listening.stop_reading();
+    turms(["call", &demo.url, "remember", "name=shopping", "text=milk"]).ok();
+    assert_eq!(listening.end(), Some(0));
+}
+
+#[test]
 fn who_listens_may_say_for_how_long() {
     for command in ["listen", "log"] {
         let ran = turms([command, "demo", "--timeout", "0.05"]).run();

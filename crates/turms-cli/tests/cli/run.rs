@@ -168,22 +168,27 @@ impl Drop for Scratch {
 pub(crate) struct Going {
     process: Child,
     pub(crate) stdin: Option<ChildStdin>,
-    lines: BufReader<std::process::ChildStdout>,
+    lines: Option<BufReader<std::process::ChildStdout>>,
 }
 
 impl Going {
     pub(crate) fn start(mut run: Run) -> Self {
         run.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = run.command.spawn().unwrap();
-        let lines = BufReader::new(process.stdout.take().unwrap());
+        let lines = process.stdout.take().map(BufReader::new);
         Self { stdin: process.stdin.take(), process, lines }
     }
 
     /// The next line of standard output.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
-        self.lines.read_line(&mut line).unwrap();
+        self.lines.as_mut().unwrap().read_line(&mut line).unwrap();
         line.trim_end().to_owned()
+    }
+
+    /// Goes away, as `head` does.
+    pub(crate) fn stop_reading(&mut self) {
+        self.lines = None;
     }
 
     /// Waits for a line of standard error.
