@@ -73,7 +73,7 @@ async fn once(server: &ServerArgs, verb: &Verb, printer: &Printer) -> Done {
     };
     session.settled().await;
     session.warn_of_noise();
-    session.client.close().await;
+    session.close().await;
     printer.print_alone();
     // Whoever listens until they have heard enough ends it so.
     match done {

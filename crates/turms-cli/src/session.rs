@@ -171,6 +171,15 @@ impl Session {
         }
     }
 
+    /// Hangs up. A server that takes its time to end is not waited for by whoever presses Ctrl-C.
+    pub(crate) async fn close(&self) {
+        tokio::select! {
+            biased;
+            _ = tokio::signal::ctrl_c() => {}
+            () = self.client.close() => {}
+        }
+    }
+
     /// Warns of a server that writes something else between its messages, which other clients may not forgive.
     pub(crate) fn warn_of_noise(&self) {
         let lines = self.client.stats().parse_errors;

@@ -267,7 +267,7 @@ impl Shell {
     async fn close(self) {
         self.events.abort();
         self.session.warn_of_noise();
-        self.session.client.close().await;
+        self.session.close().await;
     }
 }
 

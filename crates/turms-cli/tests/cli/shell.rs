@@ -213,6 +213,19 @@ fn ctrl_c_gives_up_on_a_server_that_does_not_answer() {
 }
 
 #[test]
+fn ctrl_c_does_not_wait_for_a_server_that_does_not_end() {
+    let home = Scratch::new("stubborn");
+    let script = format!("trap '' TERM; {TURMS} demo --stdio; while :; do sleep 1; done");
+    let mut shell = typing(&["ping", "--", "sh", "-c", &script], &home);
+    shell.exp_string("the server answered in").unwrap();
+    let begun = std::time::Instant::now();
+    shell.send_control('c').unwrap();
+    shell.exp_eof().unwrap();
+    // It would be asked to end for four seconds, and then be killed.
+    assert!(begun.elapsed() < std::time::Duration::from_secs(3), "{:?}", begun.elapsed());
+}
+
+#[test]
 fn ctrl_c_cancels_the_call_and_not_the_shell() {
     let home = Scratch::new("cancel");
     let mut shell = typing(&["shell", "--", TURMS, "demo", "--stdio"], &home);
