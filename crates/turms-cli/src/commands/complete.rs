@@ -1,9 +1,16 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use turms::Client;
 use turms::types::{Complete, CompleteResult, Reference};
 
 use crate::args::CompleteArgs;
 use crate::arguments;
 use crate::exit::Done;
 use crate::session::Session;
+
+/// How long a person waits for Tab.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Asks the server how an argument could go on.
 pub(crate) async fn run(session: &Session, args: &CompleteArgs) -> Done {
@@ -24,6 +31,19 @@ pub(crate) async fn run(session: &Session, args: &CompleteArgs) -> Done {
         session.printer.note("there are more");
     }
     Ok(())
+}
+
+/// What Tab offers: nothing, of a server that is slow or completes nothing.
+pub(crate) async fn values(
+    client: &Client,
+    reference: Reference,
+    argument: &str,
+    value: &str,
+    known: BTreeMap<String, String>,
+) -> Vec<String> {
+    let completion = client.complete_with(reference, argument, value, known);
+    let completion = tokio::time::timeout(PATIENCE, completion).await;
+    completion.ok().and_then(Result::ok).map(|completion| completion.values).unwrap_or_default()
 }
 
 /// Templates are URIs; names of prompts are not.

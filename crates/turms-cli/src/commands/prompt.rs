@@ -1,9 +1,9 @@
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use tokio::runtime::Handle;
 use turms::types::{GetPrompt, Prompt, PromptArgument, Reference};
 
+use super::complete;
 use crate::args::PromptArgs;
 use crate::arguments;
 use crate::ask::Person;
@@ -14,16 +14,13 @@ use crate::session::Session;
 use crate::show::{self, Saver};
 use crate::text::shown_line;
 
-/// How long a person waits for Tab.
-const PATIENCE: Duration = Duration::from_secs(2);
-
 /// Gets a prompt.
 pub(crate) async fn run(session: &Session, args: &PromptArgs) -> Done {
     let mut saver = Saver::new(args.output.as_deref(), &session.printer)?;
     let given = arguments::of_text(&args.arguments)?;
     let prompt = find(session, &args.name).await?;
     check(&prompt, &given)?;
-    let arguments = complete(session, &prompt, given).await?;
+    let arguments = completed(session, &prompt, given).await?;
     let result = session.long_call(session.client.get_prompt(&*prompt.name, arguments)).await?;
     for message in &result.messages {
         let shown = show::message(message, &mut saver)?;
@@ -62,7 +59,7 @@ fn check(prompt: &Prompt, given: &BTreeMap<String, String>) -> Done {
 }
 
 /// Asks for what is missing, if there is anybody to ask.
-async fn complete(
+async fn completed(
     session: &Session,
     prompt: &Prompt,
     mut given: BTreeMap<String, String>,
@@ -111,9 +108,7 @@ fn known_to_the_server(
     let (client, runtime) = (session.client.clone(), Handle::current());
     let (prompt, argument) = (prompt.name.clone(), argument.name.clone());
     Choices::from(move |begun| {
-        let completion = client.complete_with(Reference::prompt(&*prompt), &*argument, begun, known.clone());
-        // A server that is slow, or completes nothing, has nothing to offer.
-        let completion = runtime.block_on(async { tokio::time::timeout(PATIENCE, completion).await });
-        completion.ok().and_then(Result::ok).map(|completion| completion.values).unwrap_or_default()
+        let reference = Reference::prompt(&*prompt);
+        runtime.block_on(complete::values(&client, reference, &argument, begun, known.clone()))
     })
 }

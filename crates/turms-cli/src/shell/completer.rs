@@ -1,7 +1,6 @@
 //! What Tab offers: commands, names, arguments, and values that the schema or the server knows.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde_json::Value;
 use tokio::runtime::Handle;
@@ -10,11 +9,8 @@ use turms::types::Reference;
 
 use super::command;
 use super::words::{self, Typed};
-use crate::commands;
+use crate::commands::complete;
 use crate::schema;
-
-/// How long a person waits for Tab.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Offers for a shell at one server.
 #[derive(Debug)]
@@ -34,7 +30,7 @@ impl Completer {
         let typed = words::typed(line, position);
         let offers = self.runtime.block_on(async {
             // A server that is slow has nothing to offer.
-            tokio::time::timeout(PATIENCE, self.words(&typed)).await.unwrap_or_default()
+            tokio::time::timeout(complete::PATIENCE, self.words(&typed)).await.unwrap_or_default()
         });
         let begun = |offer: &String| offer.starts_with(&typed.word);
         let mut offers: Vec<String> = offers.into_iter().filter(begun).collect();
@@ -142,7 +138,7 @@ impl Completer {
     }
 
     async fn values_of(&self, reference: &str, argument: &str, value: &str) -> Vec<String> {
-        self.values(commands::complete::reference(reference), argument, value, BTreeMap::new()).await
+        self.values(complete::reference(reference), argument, value, BTreeMap::new()).await
     }
 
     async fn values(
@@ -152,8 +148,7 @@ impl Completer {
         value: &str,
         known: BTreeMap<String, String>,
     ) -> Vec<String> {
-        let completion = self.client.complete_with(reference, argument, value, known).await;
-        completion.map(|completion| completion.values).unwrap_or_default()
+        complete::values(&self.client, reference, argument, value, known).await
     }
 }
 
