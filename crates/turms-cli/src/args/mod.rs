@@ -13,7 +13,7 @@ pub(crate) use self::command::{
     ServersArgs, TasksArgs, ToolsArgs, parse_level,
 };
 pub(crate) use self::hint::hint;
-pub(crate) use self::server::{On, ServerArgs, ServerOptions};
+pub(crate) use self::server::{BEARER, On, ServerArgs, ServerOptions};
 use crate::exit::Exit;
 use crate::printer::{ColourChoice, Printer, Verbosity};
 

@@ -6,6 +6,9 @@ use turms::client::VersionChoice;
 use turms::core::UrlTransport;
 use turms::proto::ProtocolVersion;
 
+/// The variable that has a token for servers about which nothing else is said.
+pub(crate) const BEARER: &str = "TURMS_BEARER";
+
 /// Which server, and how to speak to it. The same for every command.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ServerArgs {
@@ -59,7 +62,7 @@ pub(crate) struct ServerOptions {
     #[arg(long, short = 'H', value_name = "NAME: VALUE")]
     pub(crate) header: Vec<String>,
     /// A bearer token for every request; `@FILE` reads it from a file
-    #[arg(long, value_name = "TOKEN", env = "TURMS_BEARER", hide_env_values = true)]
+    #[arg(long, value_name = "TOKEN", env = BEARER, hide_env_values = true)]
     pub(crate) bearer: Option<String>,
     /// A variable for the environment of the program
     #[arg(long, short = 'e', value_name = "NAME=VALUE")]

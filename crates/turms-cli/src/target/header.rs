@@ -1,16 +1,23 @@
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::args::ServerOptions;
+use crate::args::{BEARER, ServerOptions};
 use crate::exit::{Done, Exit, Failure};
 
 /// The headers that a configuration gives, with those that were typed in their place.
-pub(super) fn merged(mut headers: HeaderMap, options: &ServerOptions) -> Done<HeaderMap> {
+pub(super) fn merged(headers: HeaderMap, options: &ServerOptions) -> Done<HeaderMap> {
+    merged_beside(headers, options, std::env::var(BEARER).ok().as_deref())
+}
+
+/// A token of the environment is for servers about which nothing else is said.
+fn merged_beside(mut headers: HeaderMap, options: &ServerOptions, environment: Option<&str>) -> Done<HeaderMap> {
     for header in &options.header {
         let (name, value) = parse(header)?;
         headers.insert(name, value);
     }
-    if let Some(token) = &options.bearer {
+    let is_typed = |token: &&String| environment != Some(token.as_str());
+    if let Some(token) = options.bearer.as_ref().filter(|token| is_typed(token) || !headers.contains_key(AUTHORIZATION))
+    {
         let token = match token.strip_prefix('@') {
             Some(file) => std::fs::read_to_string(file)
                 .map_err(|error| Failure::new(Exit::Failure, format!("--bearer: cannot read {file:?}: {error}")))?,
@@ -57,6 +64,12 @@ mod tests {
         let mut configured = HeaderMap::new();
         configured.insert(AUTHORIZATION, HeaderValue::from_static("Basic old"));
         let options = ServerOptions { bearer: Some("new".into()), ..ServerOptions::default() };
-        assert_eq!(merged(configured, &options).unwrap()[AUTHORIZATION], "Bearer new");
+        assert_eq!(merged_beside(configured.clone(), &options, None).unwrap()[AUTHORIZATION], "Bearer new");
+        // One of the environment does not, nor of what was typed.
+        assert_eq!(merged_beside(configured, &options, Some("new")).unwrap()[AUTHORIZATION], "Basic old");
+        let options = ServerOptions { header: vec!["Authorization: Basic typed".into()], ..options };
+        assert_eq!(merged_beside(HeaderMap::new(), &options, Some("new")).unwrap()[AUTHORIZATION], "Basic typed");
+        let options = ServerOptions { header: Vec::new(), ..options };
+        assert_eq!(merged_beside(HeaderMap::new(), &options, Some("new")).unwrap()[AUTHORIZATION], "Bearer new");
     }
 }
