@@ -28,6 +28,8 @@ pub(crate) struct Editor {
     requests: mpsc::Sender<Request>,
     /// Whether a line is being typed, and the terminal therefore not as it was found.
     busy: Arc<AtomicBool>,
+    /// What was typed before it was opened.
+    past: Arc<[String]>,
 }
 
 struct Request {
@@ -94,12 +96,18 @@ impl Editor {
         let print = printer(&mut inner)?;
         let (requests, asked) = mpsc::channel();
         let busy: Arc<AtomicBool> = Arc::default();
-        let editor = Self { requests, busy: busy.clone() };
+        let past = inner.history().iter().cloned().collect();
+        let editor = Self { requests, busy: busy.clone(), past };
         std::thread::Builder::new()
             .name("line-editor".to_owned())
             .spawn(move || serve(inner, &asked, &busy, history.as_deref()))
             .map_err(|error| Failure::of(Exit::Failure, &error))?;
         Ok((editor, print))
+    }
+
+    /// The lines that were remembered from other times, the oldest first.
+    pub(crate) fn past(&self) -> &[String] {
+        &self.past
     }
 
     pub(crate) fn is_busy(&self) -> bool {

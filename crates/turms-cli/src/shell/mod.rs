@@ -62,7 +62,7 @@ async fn converse(server: &ServerArgs, printer: &Printer, editor: &Editor, compl
     let _ = completer.set(Completer::new(session.client.clone(), Handle::current()));
     welcome(&session).await;
 
-    let mut shell = Shell::new(session);
+    let mut shell = Shell::new(session, editor.past().to_vec());
     let prompt = shell.prompt();
     loop {
         let line = match editor.line(&*prompt, Purpose::Command).await {
@@ -83,7 +83,7 @@ async fn converse(server: &ServerArgs, printer: &Printer, editor: &Editor, compl
 /// Without a terminal: no prompts, no questions. A line that fails does not stop the others, but is how the shell ends.
 async fn on_lines(server: &ServerArgs, printer: &Printer) -> Done {
     let session = Session::open(server, printer, None, Stay::Long).await?;
-    let mut shell = Shell::new(session);
+    let mut shell = Shell::new(session, Vec::new());
     let mut lines = lines_of_stdin()?;
     let (mut first_failure, mut any) = (None, false);
     while let Some(line) = lines.recv().await {
@@ -184,7 +184,7 @@ struct Shell {
 }
 
 impl Shell {
-    fn new(session: Session) -> Self {
+    fn new(session: Session, history: Vec<String>) -> Self {
         let mut events = session.client.events();
         let printer = session.printer.clone();
         let events = tokio::spawn(async move {
@@ -194,7 +194,7 @@ impl Shell {
                 }
             }
         });
-        Self { session, history: Vec::new(), events }
+        Self { session, history, events }
     }
 
     fn prompt(&self) -> String {

@@ -187,6 +187,10 @@ fn a_person_types_completes_and_leaves() {
     shell.exp_string("read note://travel").unwrap();
     shell.send_control('c').unwrap();
     shell.exp_string("turms-demo> ").unwrap();
+    shell.send_line("history").unwrap();
+    shell.exp_string("   1  call weather city=Rome unit=fahrenheit").unwrap();
+    shell.exp_regex("[0-9]  history\r\n").unwrap();
+    shell.exp_string("turms-demo> ").unwrap();
     shell.send_control('d').unwrap();
     shell.exp_eof().unwrap();
 }
