@@ -182,7 +182,8 @@ fn serve(mut inner: Inner, asked: &mpsc::Receiver<Request>, busy: &AtomicBool, h
         {
             let _ = inner.add_history_entry(text.as_str());
             if let Some(file) = history {
-                let _ = inner.save_history(file);
+                // Another shell may be open, and remember other lines.
+                let _ = inner.append_history(file);
             }
         }
         let _ = reply.send(line);

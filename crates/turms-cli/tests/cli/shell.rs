@@ -196,6 +196,30 @@ fn a_person_types_completes_and_leaves() {
 }
 
 #[test]
+fn two_shells_remember_the_lines_of_both() {
+    let home = Scratch::new("two");
+    let mut shells = [typing(&[], &home), typing(&[], &home)];
+    for shell in &mut shells {
+        shell.exp_string("turms-demo> ").unwrap();
+    }
+    for (shell, line) in shells.iter_mut().zip(["call add a=1 b=1", "call add a=2 b=2"]) {
+        shell.send_line(line).unwrap();
+        shell.exp_string("turms-demo> ").unwrap();
+    }
+    for shell in &mut shells {
+        shell.send_control('d').unwrap();
+        shell.exp_eof().unwrap();
+    }
+    let mut shell = typing(&[], &home);
+    shell.exp_string("turms-demo> ").unwrap();
+    shell.send_line("history").unwrap();
+    shell.exp_string("   1  call add a=1 b=1").unwrap();
+    shell.exp_string("   2  call add a=2 b=2").unwrap();
+    shell.send_line("exit").unwrap();
+    shell.exp_eof().unwrap();
+}
+
+#[test]
 fn what_is_in_the_way_of_a_shell_is_told() {
     let home = Scratch::new("nobody");
     for (args, told) in [
