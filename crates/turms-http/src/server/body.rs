@@ -17,6 +17,8 @@ pub struct HttpBody {
 
 pub(super) enum Repr {
     Whole(Option<Bytes>),
+    /// As [`Repr::Whole`], where nobody else holds it.
+    Written(Vec<u8>),
     Events(Pin<Box<dyn EventSource>>),
 }
 
@@ -75,7 +77,7 @@ impl HttpBody {
     }
 
     pub(super) fn json(json: Vec<u8>) -> Self {
-        Self { kind: Kind::Json, ..Self::whole(json) }
+        Self { repr: Repr::Written(json), kind: Kind::Json }
     }
 
     pub(crate) fn events(source: impl EventSource + 'static) -> Self {
@@ -101,18 +103,26 @@ impl Body for HttpBody {
     fn poll_frame(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let piece = match &mut self.repr {
             Repr::Whole(bytes) => Poll::Ready(bytes.take()),
+            Repr::Written(bytes) => {
+                Poll::Ready(Some(std::mem::take(bytes).into()).filter(|bytes: &Bytes| !bytes.is_empty()))
+            }
             Repr::Events(source) => source.as_mut().poll_piece(task),
         };
         piece.map(|piece| piece.map(|bytes| Ok(Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.repr, Repr::Whole(None))
+        match &self.repr {
+            Repr::Whole(bytes) => bytes.is_none(),
+            Repr::Written(bytes) => bytes.is_empty(),
+            Repr::Events(_) => false,
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.repr {
             Repr::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Repr::Written(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Repr::Events(_) => SizeHint::default(),
         }
     }
@@ -121,7 +131,7 @@ impl Body for HttpBody {
 impl fmt::Debug for HttpBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match &self.repr {
-            Repr::Whole(_) => "HttpBody::Whole",
+            Repr::Whole(_) | Repr::Written(_) => "HttpBody::Whole",
             Repr::Events(_) => "HttpBody::Events",
         })
     }

@@ -6,6 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 #[cfg(unix)]
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -291,21 +292,31 @@ impl Door {
                 if let Some(tls) = self.tls.clone() {
                     tokio::spawn(async move {
                         if let Ok(Ok(stream)) = tokio::time::timeout(bounds.header, tls.accept(stream)).await {
-                            bounds.ward.watch(host.converse(stream, peer, &bounds)).await;
+                            attend(host, Box::new(stream), peer, bounds).await;
                         }
                     });
                     return Ok(());
                 }
-                tokio::spawn(async move { bounds.ward.watch(host.converse(stream, peer, &bounds)).await });
+                tokio::spawn(attend(host, stream, peer, bounds));
             }
             #[cfg(unix)]
             Socket::Unix(socket) => {
                 let (stream, _) = socket.accept().await?;
-                tokio::spawn(async move { bounds.ward.watch(host.converse(stream, None, &bounds)).await });
+                tokio::spawn(attend(host, stream, None, bounds));
             }
         }
         Ok(())
     }
+}
+
+/// Talks to whoever was let in. All that its task does, which is as large as the largest that is ever done in it.
+async fn attend<H, I>(host: H, io: I, peer: Option<PeerAddress>, bounds: Bounds)
+where
+    H: Host,
+    I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let conversation = pin!(host.converse(io, peer, &bounds));
+    bounds.ward.watch(conversation).await;
 }
 
 /// What a connection is held to.

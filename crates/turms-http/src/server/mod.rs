@@ -15,6 +15,7 @@ mod listener;
 mod options;
 mod pair;
 mod request;
+mod route;
 mod served;
 mod session;
 mod single;
@@ -37,21 +38,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::HeaderValue;
-use http::{Method, Request, Response, StatusCode};
+use http::{Request, Response, StatusCode};
 use http_body::Body;
 use tokio::sync::watch;
 use turms_core::{BoxFuture, IntoService, ServeError, Service};
-use turms_proto::header::HeaderLookup;
-use turms_proto::method::Method as _;
-use turms_proto::session::{Claim, missing_meta, unsupported_version};
-use turms_proto::types::{Discover, Initialize, Listen, key};
-use turms_proto::{Ability, ErrorObject, Incoming, Message, ProtocolVersion, RequestId};
+use turms_proto::session::unsupported_version;
+use turms_proto::{Ability, ErrorObject, RequestId};
 
 pub use self::access::{AccessDenied, AccessPolicy};
 use self::answer::Answer;
 pub use self::body::HttpBody;
 use self::gauge::Gauge;
-use self::head::{Head, Named};
+use self::head::Head;
 pub use self::intake::BodyProblem;
 pub use self::listener::Listener;
 use self::options::HttpOptions;
@@ -61,7 +59,6 @@ pub use self::request::RequestHead;
 pub use self::served::{Served, WantedBody};
 pub use self::session::EventStream;
 use self::session::Sessions;
-use self::source::HttpSource;
 
 /// Who is at the other end of the connection, for requests that came through a [`Listener`]. An extension of theirs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -276,42 +273,6 @@ impl HttpService {
         served::answer(self, request, None).await
     }
 
-    /// Whether a request is let in, and whether it has a body to read.
-    fn let_in(&self, head: &RequestHead) -> Result<WantedBody, Box<Answer>> {
-        self.options.access.check_head(head).map_err(|denied| Box::new(self.deny(&denied)))?;
-        if self.options.cors && cors::Asked::of(head).is_preflight(head.method()) {
-            return Err(Box::new(answer::empty(StatusCode::NO_CONTENT)));
-        }
-        match *head.method() {
-            Method::POST if self.speaks_pair() && pair::is_message(head) => drop(self.pair_of(head)?),
-            Method::POST => check_post(head)?,
-            _ => return Ok(WantedBody::nothing()),
-        }
-        Ok(WantedBody::all(self.options.body_limit, self.options.body_timeout))
-    }
-
-    async fn route(&self, head: RequestHead, body: Result<Bytes, BodyProblem>) -> Answer {
-        let bytes = match body {
-            Ok(bytes) => bytes,
-            Err(problem) => return answer::refuse(problem.status(), problem.to_string()),
-        };
-        // Only what is asked for often has its room in the future of every request.
-        match *head.method() {
-            Method::POST if self.speaks_pair() && pair::is_message(&head) => {
-                Box::pin(self.take_pair_message(head, bytes)).await
-            }
-            Method::GET if self.speaks_pair() && pair::is_opening(&head) => self.open_pair(head),
-            Method::POST => match Incoming::decode(bytes, self.options.batch_limit) {
-                Ok(incoming) => self.take(incoming, head).await,
-                Err(invalid) => answer::error(StatusCode::BAD_REQUEST, invalid.id.as_ref(), &invalid.error),
-            },
-            Method::GET if self.has_sessions() => Box::pin(self.get(head)).await,
-            Method::DELETE if self.has_sessions() => Box::pin(self.delete(&head)).await,
-            _ if self.has_sessions() => answer::method_not_allowed("GET, POST, DELETE"),
-            _ => answer::method_not_allowed("POST"),
-        }
-    }
-
     /// Refuses somebody, and tells whoever runs the server what to do if they should be let in. Once, so that nobody can fill
     /// the log.
     fn deny(&self, denied: &AccessDenied) -> Answer {
@@ -339,64 +300,6 @@ impl HttpService {
 
     fn has_sessions(&self) -> bool {
         self.options.sessions.is_some() && self.speaks_with(Ability::Handshake)
-    }
-
-    /// Decides by which rules a message goes. Every request is judged for itself, whatever came before it.
-    async fn take(&self, incoming: Incoming, request_head: RequestHead) -> Answer {
-        let head = Head::of(&request_head);
-        let newest = self.speaks_with(Ability::Stateless);
-        if newest
-            && let Incoming::One(Message::Request(request)) = &incoming
-            && let Some((claim, name)) = stateless::claim_of(request)
-        {
-            let meta = claim.as_ref().ok().map(Claim::meta);
-            return match stateless::admit(request, claim, name.as_ref(), &head, self.service.versions()) {
-                Ok(version) => {
-                    let Incoming::One(Message::Request(request)) = incoming else {
-                        return answer::empty(StatusCode::BAD_REQUEST);
-                    };
-                    self.answer_stateless(request, version, meta, HttpSource::repeating(request_head)).await
-                }
-                Err(error) => answer::error(answer::status_of_refusal(&error), Some(&request.id), &error),
-            };
-        }
-        let id = match &incoming {
-            Incoming::One(Message::Request(request)) => Some(&request.id),
-            _ => None,
-        };
-        if let Incoming::One(Message::Request(request)) = &incoming
-            && &*request.method == Initialize::NAME
-        {
-            let named = ProtocolVersion::LATEST_WITH_HANDSHAKE;
-            return Box::pin(self.take_older(incoming, named, request_head)).await;
-        }
-        let named = match head.named(self.service.versions()) {
-            Named::Unknown(named) => return self.refuse_version(id, named),
-            Named::Unreadable => return unreadable_version(&head, id),
-            named => named,
-        };
-        match (&incoming, named) {
-            (Incoming::One(Message::Request(request)), named) if newest => {
-                let belongs = matches!(&*request.method, Discover::NAME | Listen::NAME);
-                if named == Named::Newest || belongs || head.method != HeaderLookup::Absent {
-                    let error = missing_meta(key::PROTOCOL_VERSION);
-                    return answer::error(StatusCode::BAD_REQUEST, id, &error);
-                }
-            }
-            (Incoming::One(Message::Notification(_)), Named::Newest) => {
-                return Box::pin(self.hear_stateless(incoming, &HttpSource::new(request_head))).await;
-            }
-            (_, Named::Newest) => {
-                let message = "the body must be one request or notification in this revision";
-                return answer::refuse(StatusCode::BAD_REQUEST, message);
-            }
-            _ => {}
-        }
-        let version = match named {
-            Named::Older(Some(version)) => version,
-            _ => ProtocolVersion::ASSUMED_OVER_HTTP,
-        };
-        Box::pin(self.take_older(incoming, version, request_head)).await
     }
 
     fn refuse_version(&self, id: Option<&RequestId>, named: &str) -> Answer {
@@ -435,14 +338,16 @@ impl Served for HttpService {
         })
     }
 
-    async fn respond(&self, head: RequestHead, body: Result<Bytes, BodyProblem>) -> Answer {
-        if !self.options.cors {
-            return self.route(head, body).await;
+    fn respond(&self, head: RequestHead, body: Result<Bytes, BodyProblem>) -> impl Future<Output = Answer> + Send {
+        let asked = self.options.cors.then(|| Box::new(cors::Asked::of(&head)));
+        let way = self.way(head, body);
+        async move {
+            let mut answer = self.go(way).await;
+            if let Some(asked) = asked {
+                asked.decorate(&mut answer, &self.options.access);
+            }
+            answer
         }
-        let asked = cors::Asked::of(&head);
-        let mut answer = self.route(head, body).await;
-        asked.decorate(&mut answer, &self.options.access);
-        answer
     }
 
     fn ending(&self) -> BoxFuture<'static, ()> {
@@ -472,16 +377,10 @@ fn unreadable_version(head: &Head<'_>, id: Option<&RequestId>) -> Answer {
     answer::error(StatusCode::BAD_REQUEST, id, &problem)
 }
 
-/// Whether a message can be read and answered.
-fn check_post(head: &RequestHead) -> Result<(), Box<Answer>> {
-    if let Err(problem) = head::check_body(head) {
-        return Err(Box::new(answer::refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem)));
-    }
-    if !head::accepts_both(head) {
-        let message = "answers are JSON or events: send \"Accept: application/json, text/event-stream\"";
-        return Err(Box::new(answer::refuse(StatusCode::NOT_ACCEPTABLE, message)));
-    }
-    Ok(())
+/// Does something at once that has to know in which task it is done.
+fn in_task<T>(work: impl FnOnce(&mut TaskContext<'_>) -> T) -> impl Future<Output = T> {
+    let mut work = Some(work);
+    std::future::poll_fn(move |task| work.take().map_or(Poll::Pending, |work| Poll::Ready(work(task))))
 }
 
 /// A header value of our own making.

@@ -23,6 +23,7 @@ use super::answer::{self, Answer};
 use super::body::EventSource;
 use super::gauge::Permit;
 use super::head::{self, EVENT_STREAM};
+use super::intake::BodyProblem;
 use super::keep_alive::KeepAlive;
 use super::request::{Name, RequestHead};
 use super::session::new_id;
@@ -36,8 +37,11 @@ pub(super) fn is_opening(head: &RequestHead) -> bool {
 }
 
 pub(super) fn is_message(head: &RequestHead) -> bool {
-    let (path, query) = head.path_and_query();
-    last_segment(&path) == "messages" && query.is_some_and(|query| session_in(&query).is_some())
+    // Most have no query.
+    match head.path_and_query() {
+        (path, Some(query)) => session_in(&query).is_some() && last_segment(&path) == "messages",
+        _ => false,
+    }
 }
 
 fn last_segment(path: &str) -> &str {
@@ -126,10 +130,14 @@ impl HttpService {
         open.filter(|pair| pair.principal.as_ref() == head.principal()).ok_or_else(|| Box::new(no_pair()))
     }
 
-    pub(super) async fn take_pair_message(&self, head: RequestHead, bytes: Bytes) -> Answer {
+    pub(super) async fn take_pair_message(&self, head: RequestHead, body: Result<Bytes, BodyProblem>) -> Answer {
         let pair = match self.pair_of(&head) {
             Ok(pair) => pair,
             Err(answer) => return *answer,
+        };
+        let bytes = match body {
+            Ok(bytes) => bytes,
+            Err(problem) => return answer::refuse(problem.status(), problem.to_string()),
         };
         if let Err(invalid) = Incoming::decode(bytes.clone(), self.options.batch_limit) {
             return answer::error(StatusCode::BAD_REQUEST, invalid.id.as_ref(), &invalid.error);

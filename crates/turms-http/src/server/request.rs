@@ -189,7 +189,9 @@ impl Name {
             20 => Self::Version,
             _ => return None,
         };
-        name.eq_ignore_ascii_case(found.text()).then_some(found)
+        // As most clients write them.
+        let is_usual = name == found.text();
+        (is_usual || name.eq_ignore_ascii_case(found.text())).then_some(found)
     }
 
     fn text(self) -> &'static str {

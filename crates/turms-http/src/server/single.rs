@@ -15,6 +15,7 @@ use turms_core::{BoxFuture, CallFuture, Guarded, Outcome};
 use super::body::EventSource;
 use super::gauge::Permit;
 use super::keep_alive::KeepAlive;
+use super::source::Known;
 use super::voice::Voice;
 use crate::sse;
 
@@ -43,7 +44,7 @@ pub(super) async fn first(mut call: Guarded, voice: &Voice) -> First {
 /// A call whose handler has spoken and may not have answered yet.
 pub(super) struct SingleCall {
     call: Option<Guarded>,
-    voice: Arc<Voice>,
+    asked: Arc<Known>,
     finish: Option<Finish>,
     keep_alive: KeepAlive,
     /// When and with what to end calls that would go on for ever.
@@ -57,14 +58,14 @@ type Finish = Box<dyn FnOnce(Outcome) -> Vec<u8> + Send>;
 impl SingleCall {
     pub(super) fn new(
         call: Guarded,
-        voice: Arc<Voice>,
+        asked: Arc<Known>,
         period: Duration,
         permit: Permit,
         finish: impl FnOnce(Outcome) -> Vec<u8> + Send + 'static,
     ) -> Self {
         let keep_alive = KeepAlive::new(period);
         let finish: Option<Finish> = Some(Box::new(finish));
-        Self { call: Some(call), voice, finish, keep_alive, ending: None, _permit: permit }
+        Self { call: Some(call), asked, finish, keep_alive, ending: None, _permit: permit }
     }
 
     /// Ends with an answer of ours when this comes.
@@ -93,7 +94,7 @@ impl EventSource for SingleCall {
             Some(Poll::Pending) => this.poll_ending(task),
             None => return Poll::Ready(None),
         };
-        let mut piece = match this.voice.poll_heard(task) {
+        let mut piece = match this.asked.voice().poll_heard(task) {
             Poll::Ready(bytes) => Vec::from(bytes),
             Poll::Pending => Vec::new(),
         };
@@ -113,6 +114,6 @@ impl EventSource for SingleCall {
 
 impl Drop for SingleCall {
     fn drop(&mut self) {
-        self.voice.leave();
+        self.asked.voice().leave();
     }
 }

@@ -3,12 +3,16 @@
 use std::any::{Any, TypeId};
 use std::sync::{Arc, OnceLock};
 
+use bytestring::ByteString;
 use http::{Extensions, HeaderMap, Uri};
-use turms_core::{Context, HeadersRepeatBody, Source};
+use turms_core::{BoxFuture, Context, HeadersRepeatBody, Link, PeerError, Source};
+use turms_proto::session::RequestOptions;
+use turms_proto::{Notification, RawJson};
 
 use super::PeerAddress;
 use super::request::RequestHead;
 use super::session::EventStream;
+use super::voice::Voice;
 
 /// One request over HTTP: all that calls see of it in one piece, and what middleware added to it.
 #[derive(Clone)]
@@ -17,12 +21,14 @@ pub(super) struct HttpSource {
     added: Option<Arc<Extensions>>,
 }
 
-struct Known {
+/// What is known of a request, and what its handler says before it answers if that is said within the request.
+pub(super) struct Known {
     head: RequestHead,
     /// Headers and address as values, once a handler has asked for one of them.
     made: OnceLock<Box<(HeaderMap, Uri)>>,
     repeats_body: Option<HeadersRepeatBody>,
     stream: Option<EventStream>,
+    voice: Voice,
 }
 
 impl HttpSource {
@@ -47,7 +53,13 @@ impl HttpSource {
         extensions.remove::<HeaderMap>();
         extensions.remove::<Uri>();
         let added = (!extensions.is_empty()).then(|| Arc::new(extensions));
-        Self { known: Arc::new(Known { head, made: OnceLock::new(), repeats_body, stream }), added }
+        let known = Known { head, made: OnceLock::new(), repeats_body, stream, voice: Voice::default() };
+        Self { known: Arc::new(known), added }
+    }
+
+    /// The request, which is also the client as its handler sees it if everything happens within it.
+    pub(super) fn known(&self) -> Arc<Known> {
+        self.known.clone()
     }
 
     /// A call by this request.
@@ -61,6 +73,10 @@ impl HttpSource {
 }
 
 impl Known {
+    pub(super) fn voice(&self) -> &Voice {
+        &self.voice
+    }
+
     fn made(&self) -> (&HeaderMap, &Uri) {
         self.head.made().unwrap_or_else(|| {
             let (headers, uri) =
@@ -83,5 +99,24 @@ impl Source for Known {
             _ if kind == TypeId::of::<EventStream>() => of(self.stream.as_ref()),
             _ => None,
         }
+    }
+}
+
+impl Link for Known {
+    fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
+        self.voice.notify(notification)
+    }
+
+    fn try_notify(&self, notification: Notification) -> bool {
+        self.voice.try_notify(notification)
+    }
+
+    fn request(
+        &self,
+        method: ByteString,
+        params: Option<RawJson>,
+        options: RequestOptions,
+    ) -> BoxFuture<'_, Result<RawJson, PeerError>> {
+        self.voice.request(method, params, options)
     }
 }

@@ -1,7 +1,5 @@
 //! Requests of 2026-07-28: each says everything for itself.
 
-use std::sync::Arc;
-
 use http::StatusCode;
 use turms_core::{Context, Guarded, GuardedNotify, Payload, Peer, Request, lower_outcome, written_outcome};
 use turms_proto::header::{HeaderLookup, HeaderMismatch, check_method, check_name, check_version, name_member};
@@ -19,7 +17,6 @@ use super::answer::{self, Answer};
 use super::head::Head;
 use super::single::{First, SingleCall, first};
 use super::source::HttpSource;
-use super::voice::Voice;
 
 /// What a request says of itself, and the name that its headers repeat, found in one pass.
 pub(super) fn claim_of(request: &turms_proto::Request) -> Option<(Result<Claim, ErrorObject>, Option<RawJson>)> {
@@ -55,16 +52,6 @@ fn mismatch(mismatch: HeaderMismatch) -> ErrorObject {
 }
 
 impl HttpService {
-    pub(super) async fn answer_stateless(
-        &self,
-        request: turms_proto::Request,
-        version: ProtocolVersion,
-        meta: Option<Meta>,
-        source: HttpSource,
-    ) -> Answer {
-        self.answer_alone(request, Dialect::Stateless(version), meta, &source, status_of_answer).await
-    }
-
     /// Answers a request that stands alone, inside its own future.
     pub(super) async fn answer_alone(
         &self,
@@ -75,15 +62,15 @@ impl HttpService {
         status: impl FnOnce(&ErrorObject, &str, Option<&RawJson>) -> StatusCode,
     ) -> Answer {
         let turms_proto::Request { id, method, params, .. } = request;
-        let voice = Arc::new(Voice::default());
-        let cx = Context::new(dialect, Peer::shared(voice.clone())).with_id(id.clone()).with_meta(meta);
+        let asked = source.known();
+        let cx = Context::new(dialect, Peer::shared(asked.clone())).with_id(id.clone()).with_meta(meta);
         let cx = source.surround(cx);
         let payload = params.clone().map_or_else(Payload::default, Payload::raw);
         let call = Guarded::call(|| self.service.call(Request::raw(method.clone(), payload), cx));
         let version = dialect.version();
-        match first(call, &voice).await {
+        match first(call, asked.voice()).await {
             First::Answer(outcome) => {
-                voice.leave();
+                asked.voice().leave();
                 let outcome = lower_outcome(outcome, &method, version);
                 let status =
                     outcome.as_ref().err().map_or(StatusCode::OK, |error| status(error, &method, params.as_ref()));
@@ -93,11 +80,11 @@ impl HttpService {
                 Some(permit) => {
                     let ending = (*method == *Listen::NAME).then(|| (self.closing(), Ok(end_of_listening(&id))));
                     let finish = move |outcome| written_outcome(&id, lower_outcome(outcome, &method, version));
-                    let call = SingleCall::new(call, voice, self.options.keep_alive, permit, finish);
+                    let call = SingleCall::new(call, asked, self.options.keep_alive, permit, finish);
                     answer::events(call.until(ending))
                 }
                 None => {
-                    voice.leave();
+                    asked.voice().leave();
                     answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, Some(&id), "too many streams are open")
                 }
             },
@@ -105,7 +92,7 @@ impl HttpService {
     }
 
     /// The core protocol has no notifications over HTTP in this revision, but applications may.
-    pub(super) async fn hear_stateless(&self, incoming: Incoming, source: &HttpSource) -> Answer {
+    pub(super) async fn hear_stateless(&self, incoming: Incoming, source: HttpSource) -> Answer {
         let Incoming::One(Message::Notification(notification)) = incoming else {
             return answer::empty(StatusCode::BAD_REQUEST);
         };
@@ -129,7 +116,7 @@ pub(super) fn meta_of(params: Option<&RawJson>) -> Option<Meta> {
 
 /// Parameters that are not of the method's shape are the fault of the request; what a handler does not like about them is an
 /// answer. Only errors pay for telling them apart.
-fn status_of_answer(error: &ErrorObject, method: &str, params: Option<&RawJson>) -> StatusCode {
+pub(super) fn status_of_answer(error: &ErrorObject, method: &str, params: Option<&RawJson>) -> StatusCode {
     if error.code == ErrorCode::INVALID_PARAMS && !has_shape(method, params) {
         return StatusCode::BAD_REQUEST;
     }

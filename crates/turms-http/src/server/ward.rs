@@ -1,6 +1,6 @@
 //! Telling all connections of a listener to end.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::Poll;
 
@@ -43,8 +43,7 @@ impl Ward {
     /// Does something until it is over or cut. It is polled, too, when connections are to end.
     ///
     /// This has to be all that its task does: it asks to be woken once, not whenever it is polled.
-    pub(super) async fn watch<F: Future>(&self, work: F) -> Option<F::Output> {
-        let mut work = pin!(work);
+    pub(super) async fn watch<F: Future>(&self, mut work: Pin<&mut F>) -> Option<F::Output> {
         let mut changed = pin!(self.changed.notified());
         let mut seen = None;
         std::future::poll_fn(|task| {

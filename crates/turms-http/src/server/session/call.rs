@@ -1,9 +1,8 @@
 //! What the messages of a client come to.
 
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context as TaskContext, Poll};
 
 use http::StatusCode;
 use turms_core::{Context, Guarded, GuardedNotify, Outcome, Payload, Peer, Request, lower_outcome, written_outcome};
@@ -42,7 +41,12 @@ struct Post {
 
 impl HttpSession {
     /// Takes what one POST held, and begins what it asks for.
-    pub(super) async fn receive(self: &Arc<Self>, incoming: Incoming, head: RequestHead) -> Reaction {
+    pub(super) fn receive(
+        self: &Arc<Self>,
+        incoming: Incoming,
+        head: RequestHead,
+        task: &mut TaskContext<'_>,
+    ) -> Reaction {
         let has_batches = self.state().protocol.agreed().is_some_and(|version| version.has(Ability::Batching));
         let is_batch = has_batches && matches!(incoming, Incoming::Batch(_));
         let Some(events) = self.take(incoming, is_batch) else { return Reaction::Gone };
@@ -51,8 +55,8 @@ impl HttpSession {
         let mut post = Post { route, source, is_batch, answers: Few::new(), status: StatusCode::OK };
         for event in events {
             match event {
-                Event::Request(call) => self.begin(*call, &mut post).await,
-                Event::Notification(notification) => self.hear(notification, &mut post).await,
+                Event::Request(call) => self.begin(*call, &mut post, task),
+                Event::Notification(notification) => self.hear(notification, &mut post, task),
                 Event::Send(Message::Response(response)) => self.refuse(response, &mut post),
                 Event::Send(message) => {
                     // It waits until somebody listens.
@@ -108,7 +112,7 @@ impl HttpSession {
         Reaction::Stream(stream)
     }
 
-    async fn begin(self: &Arc<Self>, call: Call, post: &mut Post) {
+    fn begin(self: &Arc<Self>, call: Call, post: &mut Post, task: &mut TaskContext<'_>) {
         let Call { request, dialect, ticket, meta, .. } = call;
         let (method, params) = (request.method, request.params);
         if self.state().protocol.running() > self.options.max_in_flight {
@@ -122,7 +126,7 @@ impl HttpSession {
         let params = params.map_or_else(Payload::default, Payload::raw);
         let mut call = Guarded::call(|| self.service.call(Request::raw(method.clone(), params), cx));
         // Most calls answer at once and need neither a task nor a stream.
-        match poll_fn(|task| Poll::Ready(Pin::new(&mut call).poll(task))).await {
+        match Pin::new(&mut call).poll(task) {
             Poll::Ready(outcome) => post.answers.extend(self.finish(&ticket, &method, dialect, outcome)),
             Poll::Pending => {
                 let mut state = self.state();
@@ -147,7 +151,7 @@ impl HttpSession {
     }
 
     /// Hearing may take a while; nobody waits for it, but there are not any number of them.
-    async fn hear(self: &Arc<Self>, notification: Notification, post: &mut Post) {
+    fn hear(self: &Arc<Self>, notification: Notification, post: &mut Post, task: &mut TaskContext<'_>) {
         let Some(version) = self.state().protocol.agreed() else { return };
         let peer = Peer::new(SessionLink::new(self.me.clone(), Route::Standalone));
         let cx = Context::new(Dialect::Handshake(version), peer).with_meta(meta_of(notification.params.as_ref()));
@@ -157,7 +161,7 @@ impl HttpSession {
             return;
         }
         let mut hearing = GuardedNotify::new(|| self.service.notify(notification.method, notification.params, cx));
-        if poll_fn(|task| Poll::Ready(Pin::new(&mut hearing).poll(task))).await.is_pending() {
+        if Pin::new(&mut hearing).poll(task).is_pending() {
             let heard = Heard::new(self.clone());
             tokio::spawn(async move {
                 hearing.await;

@@ -149,11 +149,16 @@ impl HttpSession {
         self.used.store(self.options.clock(), Ordering::Relaxed);
     }
 
-    /// Whether the store should hear that the session is used; true once. A few times in the life of a session is enough.
+    /// Whether the store should hear that the session is used. A few times in the life of a session is enough.
     fn is_touch_due(&self) -> bool {
         let (now, touched) = (self.options.clock(), self.touched.load(Ordering::Relaxed));
-        let is_due = now.saturating_sub(touched) >= self.options.touch_period().as_millis() as u64;
-        is_due && self.touched.compare_exchange(touched, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        now.saturating_sub(touched) >= self.options.touch_period().as_millis() as u64
+    }
+
+    /// As [`HttpSession::is_touch_due`], true for one of those who ask.
+    fn take_touch(&self) -> bool {
+        let (now, touched) = (self.options.clock(), self.touched.load(Ordering::Relaxed));
+        self.is_touch_due() && self.touched.compare_exchange(touched, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Whether a stream of it is read or a call of it runs.

@@ -1,6 +1,7 @@
 //! POST, GET and DELETE of clients of older revisions (basic/transports of 2025-03-26 to 2025-11-25).
 
 use std::sync::Arc;
+use std::task::Context as TaskContext;
 
 use http::StatusCode;
 use http::header::HeaderName;
@@ -22,7 +23,7 @@ use crate::server::head::{EVENT_STREAM, Head, Named, accepts, single};
 use crate::server::options::SessionOptions;
 use crate::server::request::{Name, RequestHead};
 use crate::server::source::HttpSource;
-use crate::server::{HttpService, header_value, unreadable_version};
+use crate::server::{HttpService, header_value, in_task, unreadable_version};
 
 impl HttpService {
     /// Takes messages of a revision with a handshake; `named` is the one that the headers name.
@@ -52,17 +53,51 @@ impl HttpService {
             Ok(session) => session,
             Err(answer) => return answer,
         };
+        in_task(|task| self.take_in(&session, incoming, head, task)).await
+    }
+
+    /// The session of a message, if it needs no more than a look: it is here, and no store has to hear of it.
+    pub(in crate::server) fn session_at_hand(
+        &self,
+        incoming: &Incoming,
+        head: &RequestHead,
+    ) -> Option<Arc<HttpSession>> {
+        let options = self.options.sessions.as_ref().filter(|_| self.speaks_with(Ability::Handshake))?;
+        let is_opening =
+            matches!(incoming, Incoming::One(Message::Request(request)) if &*request.method == Initialize::NAME);
+        let named = single(head.lookup(Name::Session), SESSION_ID).ok()?.filter(|_| !is_opening)?;
+        let session = self.state.sessions.get(named)?;
+        let is_theirs = session.principal() == head.principal().map(|principal| &*principal.subject);
+        if !is_theirs || options.session_store().is_shared() || session.is_touch_due() {
+            return None;
+        }
+        session.note_use();
+        Some(session)
+    }
+
+    /// Takes what belongs to a session.
+    pub(in crate::server) fn take_in(
+        &self,
+        session: &Arc<HttpSession>,
+        incoming: Incoming,
+        head: RequestHead,
+        task: &mut TaskContext<'_>,
+    ) -> Answer {
+        let id = match &incoming {
+            Incoming::One(Message::Request(request)) => Some(request.id.clone()),
+            _ => None,
+        };
         // What could not be read is not begun.
-        let seat = match self.seat(&session, &incoming, id.as_ref()) {
+        let seat = match self.seat(session, &incoming, id.as_ref()) {
             Ok(seat) => seat,
             Err(answer) => return *answer,
         };
-        let reaction = session.receive(incoming, head).await;
+        let reaction = session.receive(incoming, head, task);
         // Notifications alone are the end of a handshake, or rare.
         if seat.is_none() {
             session.rest();
         }
-        self.react(&session, reaction, seat, id.as_ref())
+        self.react(session, reaction, seat, id.as_ref())
     }
 
     /// A place to read the stream that calls may need; `None` if there are no calls.
@@ -129,7 +164,8 @@ impl HttpService {
         };
         let principal = head.principal().map(|principal| principal.subject.clone());
         let session = HttpSession::new(new_id().into(), &self.service, options.clone(), self.service.versions());
-        let reaction = session.receive(Incoming::One(Message::Request(request)), head).await;
+        let incoming = Incoming::One(Message::Request(request));
+        let reaction = in_task(|task| session.receive(incoming, head, task)).await;
         let Some(version) = session.state().protocol.agreed() else {
             return self.react(&session, reaction, Some(seat), Some(&id));
         };
@@ -182,7 +218,7 @@ impl HttpService {
     /// Takes note that a session is used. Where others share the store, they may have ended it.
     async fn is_still_there(&self, session: &Arc<HttpSession>, options: &SessionOptions) -> bool {
         session.note_use();
-        if !session.is_touch_due() && !options.session_store().is_shared() {
+        if !session.take_touch() && !options.session_store().is_shared() {
             return true;
         }
         let is_there = options.touch(&session.id).await;
@@ -316,12 +352,12 @@ impl HttpService {
         }
     }
 
-    pub(in crate::server) async fn delete(&self, head: &RequestHead) -> Answer {
+    pub(in crate::server) async fn delete(&self, head: RequestHead) -> Answer {
         let Some(options) = &self.options.sessions else { return answer::method_not_allowed("POST") };
-        if let Some(answer) = self.refuse_named(&Head::of(head)) {
+        if let Some(answer) = self.refuse_named(&Head::of(&head)) {
             return answer;
         }
-        match self.session_of(head, options, None).await {
+        match self.session_of(&head, options, None).await {
             Ok(session) => {
                 self.state.sessions.close(&session.id, options).await;
                 answer::empty(StatusCode::NO_CONTENT)

@@ -8,8 +8,9 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bytes::{Buf as _, BufMut, Bytes};
+use bytes::{Buf as _, BufMut};
 use http::header::{CONNECTION, CONTENT_LENGTH, DATE, TRANSFER_ENCODING};
+use http::response::Parts;
 use http::{HeaderMap, Response, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 
@@ -44,8 +45,11 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> Connection<'_, I> {
         let (kind, repr) = body.into_repr();
         let source = match repr {
             Repr::Whole(bytes) => {
-                let bytes = bytes.unwrap_or_default();
-                self.io.write_whole(parts.status, &parts.headers, kind, bytes, rules).await?;
+                self.io.write_whole(&parts, kind, bytes.as_deref().unwrap_or_default(), rules).await?;
+                return Ok(rules.keeps_alive);
+            }
+            Repr::Written(bytes) => {
+                self.io.write_whole(&parts, kind, &bytes, rules).await?;
                 return Ok(rules.keeps_alive);
             }
             Repr::Events(source) => source,
@@ -68,27 +72,21 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> Connection<'_, I> {
 }
 
 impl<I: AsyncRead + AsyncWrite + Send + Unpin> Io<I> {
-    async fn write_whole(
-        &mut self,
-        status: StatusCode,
-        headers: &HeaderMap,
-        kind: Kind,
-        body: Bytes,
-        rules: Rules,
-    ) -> io::Result<()> {
-        let length = if has_body(status) { Length::Known(body.len()) } else { Length::None };
-        let body = if rules.is_head || !has_body(status) { Bytes::new() } else { body };
+    async fn write_whole(&mut self, answer: &Parts, kind: Kind, body: &[u8], rules: Rules) -> io::Result<()> {
+        let Parts { status, headers, .. } = answer;
+        let length = if has_body(*status) { Length::Known(body.len()) } else { Length::None };
+        let body = if rules.is_head || !has_body(*status) { &[] } else { body };
         let head_length = FIXED + length_of(headers);
         if head_length + body.len() <= SMALL {
             return self
                 .write_small(|out| {
-                    write_head(out, status, headers, kind, length, rules);
-                    out.put_slice(&body);
+                    write_head(out, *status, headers, kind, length, rules);
+                    out.put_slice(body);
                 })
                 .await;
         }
         let mut head = Vec::with_capacity(head_length);
-        write_head(&mut head, status, headers, kind, length, rules);
+        write_head(&mut head, *status, headers, kind, length, rules);
         self.stream.write_all_buf(&mut head.as_slice().chain(body)).await?;
         self.stream.flush().await
     }
@@ -186,16 +184,18 @@ fn write_head(
     length: Length,
     rules: Rules,
 ) {
-    if status == StatusCode::OK {
-        out.put_slice(b"HTTP/1.1 200 OK\r\n");
+    if status == StatusCode::OK && kind == Kind::Json {
+        out.put_slice(&usual_beginning());
     } else {
         out.put_slice(b"HTTP/1.1 ");
         out.put_slice(status.as_str().as_bytes());
         out.put_slice(b" ");
         out.put_slice(status.canonical_reason().unwrap_or("Other").as_bytes());
+        out.put_slice(b"\r\ndate: ");
+        out.put_slice(&usual_beginning()[DATE_IN_USUAL..DATE_IN_USUAL + DATE_LENGTH]);
         out.put_slice(b"\r\n");
+        out.put_slice(kind.lines().as_bytes());
     }
-    out.put_slice(kind.lines().as_bytes());
     for (name, value) in headers {
         // How the answer is framed, and when it was made, is for us to say.
         if matches!(*name, CONNECTION | CONTENT_LENGTH | DATE | TRANSFER_ENCODING) {
@@ -207,22 +207,15 @@ fn write_head(
         out.put_slice(b"\r\n");
     }
     match length {
-        Length::Known(length) => {
-            out.put_slice(b"content-length: ");
-            put_number(out, length);
-            out.put_slice(b"\r\n");
-        }
+        Length::Known(length) => put_length(out, length),
         Length::Chunked => out.put_slice(b"transfer-encoding: chunked\r\n"),
         Length::None | Length::UntilEnd => {}
     }
     match (rules.keeps_alive, rules.is_old) {
-        (false, _) => out.put_slice(b"connection: close\r\n"),
-        (true, true) => out.put_slice(b"connection: keep-alive\r\n"),
-        (true, false) => {}
+        (false, _) => out.put_slice(b"connection: close\r\n\r\n"),
+        (true, true) => out.put_slice(b"connection: keep-alive\r\n\r\n"),
+        (true, false) => out.put_slice(b"\r\n"),
     }
-    out.put_slice(b"date: ");
-    out.put_slice(&date());
-    out.put_slice(b"\r\n\r\n");
 }
 
 fn write_chunk(out: &mut Vec<u8>, piece: &[u8]) {
@@ -236,35 +229,73 @@ fn write_chunk(out: &mut Vec<u8>, piece: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-fn put_number(out: &mut impl BufMut, mut number: usize) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
+fn put_length(out: &mut impl BufMut, mut length: usize) {
+    const NAME: &[u8] = b"content-length: ";
+    let mut line = [0; NAME.len() + 20 + 2];
+    line[..NAME.len()].copy_from_slice(NAME);
+    let digits = length.checked_ilog10().unwrap_or(0) as usize + 1;
+    let end = NAME.len() + digits;
+    for place in line[NAME.len()..end].iter_mut().rev() {
+        *place = b'0' + (length % 10) as u8;
+        length /= 10;
     }
-    out.put_slice(&digits[at..]);
+    line[end..end + 2].copy_from_slice(b"\r\n");
+    out.put_slice(&line[..end + 2]);
 }
 
-/// The time as answers say it, which is written anew once a second.
-fn date() -> [u8; 29] {
+/// What most answers begin with.
+const USUAL: &[u8; 86] =
+    b"HTTP/1.1 200 OK\r\ndate: Thu, 01 Jan 1970 00:00:00 GMT\r\ncontent-type: application/json\r\n";
+const DATE_IN_USUAL: usize = 23;
+const DATE_LENGTH: usize = 29;
+
+/// What most answers begin with, at this time. It is written anew once a second.
+fn usual_beginning() -> [u8; USUAL.len()] {
     thread_local! {
-        static WRITTEN: Cell<(u64, [u8; 29])> = const { Cell::new((0, [0; 29])) };
+        static WRITTEN: Cell<(u64, [u8; USUAL.len()])> = const { Cell::new((0, *USUAL)) };
     }
     #[expect(clippy::disallowed_methods, reason = "answers say when they were made (RFC 9110, 6.6.1)")]
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let (second, written) = WRITTEN.get();
-    if second == now && second != 0 {
-        return written;
+    let (second, mut written) = WRITTEN.get();
+    if second != now {
+        let text = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(now));
+        if text.len() == DATE_LENGTH {
+            written[DATE_IN_USUAL..DATE_IN_USUAL + DATE_LENGTH].copy_from_slice(text.as_bytes());
+        }
+        WRITTEN.set((now, written));
     }
-    let text = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(now));
-    let mut written = [b' '; 29];
-    let length = text.len().min(29);
-    written[..length].copy_from_slice(&text.as_bytes()[..length]);
-    WRITTEN.set((now, written));
     written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(status: StatusCode, kind: Kind, length: usize) -> String {
+        let mut out = Vec::new();
+        let rules = Rules { is_head: false, is_old: false, keeps_alive: true };
+        write_head(&mut out, status, &HeaderMap::new(), kind, Length::Known(length), rules);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn heads_are_written_by_the_book() {
+        for (status, reason) in [(StatusCode::OK, "200 OK"), (StatusCode::NOT_FOUND, "404 Not Found")] {
+            let head = head(status, Kind::Json, 7);
+            let lines: Vec<_> = head.split("\r\n").collect();
+            let [first, date, kind, length, "", ""] = lines[..] else { panic!("{head}") };
+            assert_eq!((first, kind), (&*format!("HTTP/1.1 {reason}"), "content-type: application/json"));
+            assert_eq!(length, "content-length: 7");
+            let date = httpdate::parse_http_date(date.strip_prefix("date: ").unwrap()).unwrap();
+            assert!(date > UNIX_EPOCH + Duration::from_secs(1_700_000_000), "{head}");
+        }
+    }
+
+    #[test]
+    fn lengths_of_every_size_are_written() {
+        for length in [0, 1, 9, 10, 99, 100, 4_096, 1_000_000, usize::MAX] {
+            let head = head(StatusCode::OK, Kind::Other, length);
+            assert!(head.contains(&format!("\r\ncontent-length: {length}\r\n\r\n")), "{head}");
+        }
+    }
 }

@@ -1,8 +1,10 @@
 //! The head of a request over HTTP/1.1 (RFC 9112): where it ends, what it says, and what is not one.
 
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 use bytes::Bytes;
+use bytestring::ByteString;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode, Uri};
 use httparse::Header;
@@ -19,13 +21,22 @@ const MAX_HEADERS: usize = 100;
 #[derive(Debug)]
 pub(super) struct Begun {
     pub(super) method: Method,
-    pub(super) head: WireHead,
     pub(super) framing: Framing,
     /// Whether the client may ask something else afterwards.
     pub(super) keeps_alive: bool,
     /// Whether the client waits to be told to send the body.
     pub(super) awaits_continue: bool,
     pub(super) is_old: bool,
+    pub(super) outline: Outline,
+}
+
+/// How long a head is, and where in it is what is looked for in every request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Outline {
+    pub(super) length: usize,
+    target: Span,
+    names_path_only: bool,
+    known: [Span; Name::COUNT],
 }
 
 /// Why something is not a request, or not one for us.
@@ -90,13 +101,18 @@ impl Search {
     }
 }
 
-/// A head as it came, and where in it is what is looked for in every request.
+/// A head as it came.
 #[derive(Debug)]
 pub(in crate::server) struct WireHead {
-    bytes: Bytes,
-    target: Span,
-    names_path_only: bool,
-    known: [Span; Name::COUNT],
+    text: Text,
+    outline: Outline,
+}
+
+#[derive(Debug)]
+enum Text {
+    /// Visible ASCII characters, as nearly always.
+    Plain(ByteString),
+    Other(Bytes),
 }
 
 /// A part of a head. None of those that are looked for is at its very beginning.
@@ -110,29 +126,61 @@ impl Span {
     const ABSENT: Self = Self { start: 0, length: 0 };
     const REPEATED: Self = Self { start: 0, length: 1 };
 
-    /// Where a part of `whole` is in it.
-    fn of(part: &[u8], whole: &[u8]) -> Self {
-        let start = part.as_ptr() as usize - whole.as_ptr() as usize;
-        // No head is longer.
-        Self { start: start as u16, length: part.len() as u16 }
+    /// Where a part of `whole` begins in it.
+    fn start(part: &[u8], whole: &[u8]) -> usize {
+        // What is empty may be anywhere.
+        if part.is_empty() { 1 } else { (part.as_ptr() as usize).saturating_sub(whole.as_ptr() as usize) }
     }
 
-    fn among(self, whole: &[u8]) -> &[u8] {
+    fn of(part: &[u8], whole: &[u8]) -> Self {
+        // No head is longer.
+        Self { start: Self::start(part, whole) as u16, length: part.len() as u16 }
+    }
+
+    fn range(self) -> Range<usize> {
         let start = usize::from(self.start);
-        whole.get(start..start + usize::from(self.length)).unwrap_or_default()
+        start..start + usize::from(self.length)
     }
 }
 
-/// Reads a whole head.
-pub(super) fn parse(bytes: Bytes) -> Result<Begun, BadHead> {
+/// Reads a head at the beginning of what came, if all of it is there and its lines end as they should. Else there has to be a
+/// [`Search`], which sees more and costs more.
+pub(super) fn glance(input: &[u8]) -> Option<Result<Begun, BadHead>> {
+    if input.first()?.is_ascii_whitespace() {
+        return None;
+    }
     let mut room = [const { MaybeUninit::<Header<'_>>::uninit() }; MAX_HEADERS];
     let mut request = httparse::Request::new(&mut []);
-    match request.parse_with_uninit_headers(&bytes, &mut room) {
-        Ok(httparse::Status::Complete(_)) => {}
-        Ok(httparse::Status::Partial) => return Err(BadHead::Target),
-        Err(httparse::Error::TooManyHeaders) => return Err(BadHead::TooMany),
-        Err(error) => return Err(error.into()),
+    match request.parse_with_uninit_headers(input, &mut room) {
+        Ok(httparse::Status::Complete(end)) if end <= MAX_HEAD && ends_lines_well(&request, &input[..end]) => {
+            Some(begin(&request, &input[..end]))
+        }
+        _ => None,
     }
+}
+
+/// Whether all lines end in CR LF.
+fn ends_lines_well(request: &httparse::Request<'_, '_>, head: &[u8]) -> bool {
+    let begins_line = |header: &Header<'_>| {
+        let start = Span::start(header.name.as_bytes(), head);
+        head.get(..start).is_some_and(|before| before.ends_with(b"\r\n"))
+    };
+    head.ends_with(b"\r\n\r\n") && request.headers.iter().all(begins_line)
+}
+
+/// Reads a whole head whose lines end in CR LF.
+pub(super) fn parse(head: &[u8]) -> Result<Begun, BadHead> {
+    let mut room = [const { MaybeUninit::<Header<'_>>::uninit() }; MAX_HEADERS];
+    let mut request = httparse::Request::new(&mut []);
+    match request.parse_with_uninit_headers(head, &mut room) {
+        Ok(httparse::Status::Complete(_)) => begin(&request, head),
+        Ok(httparse::Status::Partial) => Err(BadHead::Target),
+        Err(httparse::Error::TooManyHeaders) => Err(BadHead::TooMany),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn begin(request: &httparse::Request<'_, '_>, whole: &[u8]) -> Result<Begun, BadHead> {
     let (Some(method), Some(target), Some(minor)) = (request.method, request.path, request.version) else {
         return Err(BadHead::Target);
     };
@@ -147,7 +195,7 @@ pub(super) fn parse(bytes: Bytes) -> Result<Begun, BadHead> {
     for header in &*request.headers {
         if let Some(name) = Name::find(header.name) {
             let place = &mut known[name as usize];
-            *place = if *place == Span::ABSENT { Span::of(header.value, &bytes) } else { Span::REPEATED };
+            *place = if *place == Span::ABSENT { Span::of(header.value, whole) } else { Span::REPEATED };
         } else {
             said.hear(header);
         }
@@ -159,10 +207,10 @@ pub(super) fn parse(bytes: Bytes) -> Result<Begun, BadHead> {
     }
     let framing = said.framing(is_old)?;
     let keeps_alive = if is_old { said.keep_alive && !said.close } else { !said.close };
-    let target = Span::of(target.as_bytes(), &bytes);
-    let head = WireHead { bytes, target, names_path_only, known };
+    let target = Span::of(target.as_bytes(), whole);
+    let outline = Outline { length: whole.len(), target, names_path_only, known };
     let awaits_continue = said.awaits_continue && !is_old;
-    Ok(Begun { method, head, framing, keeps_alive, awaits_continue, is_old })
+    Ok(Begun { method, framing, keeps_alive, awaits_continue, is_old, outline })
 }
 
 /// What the headers say of the connection and the body.
@@ -233,36 +281,54 @@ fn is_address(target: &str, method: &Method) -> bool {
 }
 
 impl WireHead {
+    pub(super) fn new(bytes: Bytes, outline: Outline) -> Self {
+        let text = if bytes.is_ascii() {
+            ByteString::try_from(bytes.clone()).map_or(Text::Other(bytes), Text::Plain)
+        } else {
+            Text::Other(bytes)
+        };
+        Self { text, outline }
+    }
+
+    fn bytes(&self) -> &Bytes {
+        match &self.text {
+            Text::Plain(text) => text.as_bytes(),
+            Text::Other(bytes) => bytes,
+        }
+    }
+
+    /// A part of it, if that is text; what is text and yet not visible has been refused.
+    fn part(&self, span: Span) -> Option<&str> {
+        match &self.text {
+            Text::Plain(text) => text.get(span.range()),
+            Text::Other(bytes) => {
+                let part = bytes.get(span.range()).filter(|part| part.is_ascii())?;
+                std::str::from_utf8(part).ok()
+            }
+        }
+    }
+
     pub(in crate::server) fn lookup(&self, name: Name) -> HeaderLookup<'_> {
-        match self.known[name as usize] {
+        match self.outline.known[name as usize] {
             Span::ABSENT => HeaderLookup::Absent,
             Span::REPEATED => HeaderLookup::Repeated,
-            span => {
-                let value = span.among(&self.bytes);
-                let is_visible = |byte: &u8| matches!(byte, b' '..=b'~' | b'\t');
-                match std::str::from_utf8(value) {
-                    Ok(text) if value.iter().all(is_visible) => HeaderLookup::One(text),
-                    _ => HeaderLookup::NotText,
-                }
-            }
+            span => self.part(span).map_or(HeaderLookup::NotText, HeaderLookup::One),
         }
     }
 
     /// The address as it was sent.
     pub(in crate::server) fn target(&self) -> &str {
-        std::str::from_utf8(self.target.among(&self.bytes)).unwrap_or_default()
+        self.part(self.outline.target).unwrap_or_default()
     }
 
     /// Whether the address is a path that is written in the simplest way, and perhaps a query.
     pub(in crate::server) fn names_path_only(&self) -> bool {
-        self.names_path_only
+        self.outline.names_path_only
     }
 
     pub(in crate::server) fn uri(&self) -> Uri {
-        let start = usize::from(self.target.start);
-        let target = self.bytes.slice(start..start + usize::from(self.target.length));
         // It was looked at when it came.
-        Uri::from_maybe_shared(target).unwrap_or_default()
+        Uri::from_maybe_shared(self.bytes().slice(self.outline.target.range())).unwrap_or_default()
     }
 
     /// Its headers as a map, whose values are parts of what came.
@@ -270,12 +336,12 @@ impl WireHead {
         let mut room = [const { MaybeUninit::<Header<'_>>::uninit() }; MAX_HEADERS];
         let mut request = httparse::Request::new(&mut []);
         let mut headers = HeaderMap::new();
-        if request.parse_with_uninit_headers(&self.bytes, &mut room).is_err() {
+        if request.parse_with_uninit_headers(self.bytes(), &mut room).is_err() {
             return headers;
         }
         headers.reserve(request.headers.len());
         for header in &*request.headers {
-            let value = HeaderValue::from_maybe_shared(self.bytes.slice_ref(header.value));
+            let value = HeaderValue::from_maybe_shared(self.bytes().slice_ref(header.value));
             if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(header.name.as_bytes()), value) {
                 headers.append(name, value);
             }

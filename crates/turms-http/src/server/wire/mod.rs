@@ -14,7 +14,7 @@ mod rewind;
 mod tests;
 
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -133,15 +133,13 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> Connection<'_, I> {
                 None => return None,
             }
         }
-        let begun = match search.find(input) {
-            Ok(None) => return None,
-            Ok(Some(end)) => head::parse(input.split_to(end).freeze()),
-            Err(bad) => Err(bad),
-        };
-        Some(match begun {
-            Ok(begun) => Next::Request(begun),
-            Err(bad) => Next::Bad(bad),
-        })
+        let glanced = if search.is_fresh() { head::glance(input) } else { None };
+        let begun = glanced.or_else(|| match search.find(input) {
+            Ok(None) => None,
+            Ok(Some(end)) => Some(head::parse(&input[..end])),
+            Err(bad) => Some(Err(bad)),
+        })?;
+        Some(begun.map_or_else(Next::Bad, Next::Request))
     }
 
     async fn refuse(&mut self, bad: BadHead) -> std::io::Result<Then> {
@@ -158,7 +156,8 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> Connection<'_, I> {
         service: &S,
         peer: Option<PeerAddress>,
     ) -> std::io::Result<Then> {
-        let Begun { method, head, framing, keeps_alive, awaits_continue, is_old } = begun;
+        let Begun { method, framing, keeps_alive, awaits_continue, is_old, outline } = begun;
+        let head = WireHead::new(self.io.input.split_to(outline.length).freeze(), outline);
         let is_head = method == Method::HEAD;
         let head = RequestHead::of_wire(method, head, peer);
         let mut is_read = false;
@@ -176,7 +175,8 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> Connection<'_, I> {
                     }
                     None => Ok(Bytes::new()),
                 };
-                match self.unless_gone(service.respond(head, body)).await {
+                let answering = pin!(service.respond(head, body));
+                match self.unless_gone(answering).await {
                     Some(answer) => answer,
                     None => return Ok(Then::End),
                 }
@@ -195,8 +195,10 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> Connection<'_, I> {
     }
 
     /// What somebody does, unless the client goes away meanwhile.
-    async fn unless_gone(&mut self, work: impl Future<Output = Response<HttpBody>>) -> Option<Response<HttpBody>> {
-        let mut work = pin!(work);
+    async fn unless_gone<F>(&mut self, mut work: Pin<&mut F>) -> Option<Response<HttpBody>>
+    where
+        F: Future<Output = Response<HttpBody>>,
+    {
         poll_fn(|task| match work.as_mut().poll(task) {
             Poll::Ready(answer) => Poll::Ready(Some(answer)),
             Poll::Pending => self.io.poll_gone(task).map(|()| None),
@@ -284,7 +286,7 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> Io<I> {
 }
 
 /// How much room is made at once for a body that is longer than what is there.
-const SOME: usize = 16 * 1024;
+const SOME: usize = 64 * 1024;
 
 fn broken(problem: impl std::fmt::Display) -> BodyProblem {
     BodyProblem::Broken(problem.to_string())

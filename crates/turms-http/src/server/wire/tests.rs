@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::Semaphore;
 use turms_server::{Args, Server, Tool};
 
-use super::head::{self, BadHead, Begun, Search};
+use super::head::{self, BadHead, Begun, Search, WireHead};
 use crate::framing::{BadChunk, Chunks};
 use crate::server::ServeHttp as _;
 use crate::server::listener::Bounds;
@@ -22,7 +22,7 @@ fn first_head(input: &[u8], pieces: &[usize]) -> Option<Result<Begun, BadHead>> 
     let mut pieces = pieces.iter().copied().cycle();
     loop {
         match search.find(&input[..come]) {
-            Ok(Some(end)) => return Some(head::parse(Bytes::copy_from_slice(&input[..end]))),
+            Ok(Some(end)) => return Some(head::parse(&input[..end])),
             Ok(None) if come == input.len() => return None,
             Ok(None) => come = (come + pieces.next().unwrap_or(1)).min(input.len()),
             Err(bad) => return Some(Err(bad)),
@@ -104,9 +104,15 @@ proptest! {
             let whole = first_head(&input, &[usize::MAX / 2]);
             let cut = first_head(&input, &lengths);
             prop_assert_eq!(format!("{whole:?}"), format!("{cut:?}"));
+            // What can be read at a glance is read as by a search.
+            if let Some(glanced) = head::glance(&input) {
+                prop_assert_eq!(format!("{whole:?}"), format!("{:?}", Some(glanced)));
+            }
             if let Some(Ok(begun)) = whole {
+                let bytes = Bytes::copy_from_slice(&input[..begun.outline.length]);
+                let head = WireHead::new(bytes, begun.outline);
                 // Whatever handlers may ask for is there.
-                let _ = (begun.head.headers(), begun.head.uri());
+                let _ = (head.headers(), head.uri(), head.target());
             }
         }
     }
@@ -228,4 +234,17 @@ async fn what_http2_begins_with_is_given_back() {
     };
     let ((), all) = tokio::join!(sending, receiving);
     assert_eq!(all, preface);
+}
+
+/// Every connection has one of these as long as it lasts, however little happens on it.
+#[tokio::test]
+async fn a_connection_is_small() {
+    let permit = Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap();
+    let minute = Duration::from_secs(60);
+    let bounds = Bounds::new(minute, minute, Arc::new(Ward::default()), permit);
+    let service = Server::new("test", "1").http();
+    let (_, theirs) = tokio::io::duplex(1);
+    let connection = super::converse(theirs, &service, None, &bounds);
+    let (size, most) = (size_of_val(&connection), 2304);
+    assert!(size <= most, "{size} bytes, more than {most}");
 }

@@ -1,0 +1,166 @@
+//! Which way a request goes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, StatusCode};
+use turms_core::BoxFuture;
+use turms_proto::header::HeaderLookup;
+use turms_proto::method::Method as _;
+use turms_proto::session::{Claim, Dialect, missing_meta};
+use turms_proto::types::{Discover, Initialize, Listen, Meta, key};
+use turms_proto::{Ability, Incoming, Message, ProtocolVersion, Request};
+
+use super::answer::{self, Answer};
+use super::head::{self, Head, Named};
+use super::intake::BodyProblem;
+use super::request::RequestHead;
+use super::served::WantedBody;
+use super::session::HttpSession;
+use super::source::HttpSource;
+use super::{HttpService, cors, in_task, pair, stateless, unreadable_version};
+
+/// What is to be done about a request. Found out without waiting for anything, so that nothing of it has to be kept meanwhile.
+pub(super) enum Way<'a> {
+    /// It is answered already.
+    Answered(Answer),
+    /// It stands alone.
+    Alone(Request, ProtocolVersion, Option<Meta>, HttpSource),
+    /// It belongs to a session that is at hand.
+    AtHand(Arc<HttpSession>, Incoming, RequestHead),
+    /// It is not asked for so often that it should have its room in the future of every request.
+    Rare(BoxFuture<'a, Answer>),
+}
+
+impl HttpService {
+    /// Whether a request is let in, and whether it has a body to read.
+    pub(super) fn let_in(&self, head: &RequestHead) -> Result<WantedBody, Box<Answer>> {
+        self.options.access.check_head(head).map_err(|denied| Box::new(self.deny(&denied)))?;
+        if self.options.cors && cors::Asked::of(head).is_preflight(head.method()) {
+            return Err(Box::new(answer::empty(StatusCode::NO_CONTENT)));
+        }
+        match *head.method() {
+            Method::POST if self.speaks_pair() && pair::is_message(head) => drop(self.pair_of(head)?),
+            Method::POST => check_post(head)?,
+            _ => return Ok(WantedBody::nothing()),
+        }
+        Ok(WantedBody::all(self.options.body_limit, self.options.body_timeout))
+    }
+
+    /// Goes a way to its end.
+    pub(super) async fn go(&self, way: Way<'_>) -> Answer {
+        match way {
+            Way::Answered(answer) => answer,
+            Way::Alone(request, version, meta, source) => {
+                let dialect = Dialect::Stateless(version);
+                self.answer_alone(request, dialect, meta, &source, stateless::status_of_answer).await
+            }
+            Way::AtHand(session, incoming, head) => in_task(|task| self.take_in(&session, incoming, head, task)).await,
+            Way::Rare(answer) => answer.await,
+        }
+    }
+
+    /// Which way a request goes that was let in.
+    pub(super) fn way(&self, head: RequestHead, body: Result<Bytes, BodyProblem>) -> Way<'_> {
+        match *head.method() {
+            Method::POST if self.speaks_pair() && pair::is_message(&head) => {
+                Way::Rare(Box::pin(self.take_pair_message(head, body)))
+            }
+            Method::POST => self.way_of_post(head, body),
+            Method::GET if self.speaks_pair() && pair::is_opening(&head) => Way::Answered(self.open_pair(head)),
+            Method::GET if self.has_sessions() => Way::Rare(Box::pin(self.get(head))),
+            Method::DELETE if self.has_sessions() => Way::Rare(Box::pin(self.delete(head))),
+            _ if self.has_sessions() => Way::Answered(answer::method_not_allowed("GET, POST, DELETE")),
+            _ => Way::Answered(answer::method_not_allowed("POST")),
+        }
+    }
+
+    fn way_of_post(&self, head: RequestHead, body: Result<Bytes, BodyProblem>) -> Way<'_> {
+        let bytes = match body {
+            Ok(bytes) => bytes,
+            Err(problem) => return Way::Answered(answer::refuse(problem.status(), problem.to_string())),
+        };
+        match Incoming::decode(bytes, self.options.batch_limit) {
+            Ok(incoming) => self.way_of(incoming, head),
+            Err(invalid) => Way::Answered(answer::error(StatusCode::BAD_REQUEST, invalid.id.as_ref(), &invalid.error)),
+        }
+    }
+
+    fn way_of_older(&self, incoming: Incoming, version: ProtocolVersion, head: RequestHead) -> Way<'_> {
+        match self.session_at_hand(&incoming, &head) {
+            Some(session) => Way::AtHand(session, incoming, head),
+            None => Way::Rare(Box::pin(self.take_older(incoming, version, head))),
+        }
+    }
+
+    /// Decides by which rules a message goes. Every request is judged for itself, whatever came before it.
+    fn way_of(&self, incoming: Incoming, request_head: RequestHead) -> Way<'_> {
+        let head = Head::of(&request_head);
+        let newest = self.speaks_with(Ability::Stateless);
+        if newest
+            && let Incoming::One(Message::Request(request)) = &incoming
+            && let Some((claim, name)) = stateless::claim_of(request)
+        {
+            let meta = claim.as_ref().ok().map(Claim::meta);
+            return match stateless::admit(request, claim, name.as_ref(), &head, self.service.versions()) {
+                Ok(version) => {
+                    let Incoming::One(Message::Request(request)) = incoming else {
+                        return Way::Answered(answer::empty(StatusCode::BAD_REQUEST));
+                    };
+                    Way::Alone(request, version, meta, HttpSource::repeating(request_head))
+                }
+                Err(error) => {
+                    Way::Answered(answer::error(answer::status_of_refusal(&error), Some(&request.id), &error))
+                }
+            };
+        }
+        let id = match &incoming {
+            Incoming::One(Message::Request(request)) => Some(&request.id),
+            _ => None,
+        };
+        if let Incoming::One(Message::Request(request)) = &incoming
+            && &*request.method == Initialize::NAME
+        {
+            return self.way_of_older(incoming, ProtocolVersion::LATEST_WITH_HANDSHAKE, request_head);
+        }
+        let named = match head.named(self.service.versions()) {
+            Named::Unknown(named) => return Way::Answered(self.refuse_version(id, named)),
+            Named::Unreadable => return Way::Answered(unreadable_version(&head, id)),
+            named => named,
+        };
+        match (&incoming, named) {
+            (Incoming::One(Message::Request(request)), named) if newest => {
+                let belongs = matches!(&*request.method, Discover::NAME | Listen::NAME);
+                if named == Named::Newest || belongs || head.method != HeaderLookup::Absent {
+                    let error = missing_meta(key::PROTOCOL_VERSION);
+                    return Way::Answered(answer::error(StatusCode::BAD_REQUEST, id, &error));
+                }
+            }
+            (Incoming::One(Message::Notification(_)), Named::Newest) => {
+                return Way::Rare(Box::pin(self.hear_stateless(incoming, HttpSource::new(request_head))));
+            }
+            (_, Named::Newest) => {
+                let message = "the body must be one request or notification in this revision";
+                return Way::Answered(answer::refuse(StatusCode::BAD_REQUEST, message));
+            }
+            _ => {}
+        }
+        let version = match named {
+            Named::Older(Some(version)) => version,
+            _ => ProtocolVersion::ASSUMED_OVER_HTTP,
+        };
+        self.way_of_older(incoming, version, request_head)
+    }
+}
+
+/// Whether a message can be read and answered.
+fn check_post(head: &RequestHead) -> Result<(), Box<Answer>> {
+    if let Err(problem) = head::check_body(head) {
+        return Err(Box::new(answer::refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem)));
+    }
+    if !head::accepts_both(head) {
+        let message = "answers are JSON or events: send \"Accept: application/json, text/event-stream\"";
+        return Err(Box::new(answer::refuse(StatusCode::NOT_ACCEPTABLE, message)));
+    }
+    Ok(())
+}
