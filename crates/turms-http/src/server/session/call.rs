@@ -32,7 +32,7 @@ pub(super) enum Reaction {
 
 /// One POST: the stream that its calls share if they need one, and what was answered at once.
 struct Post {
-    route: Route,
+    link: Arc<SessionLink>,
     source: HttpSource,
     is_batch: bool,
     answers: Few<Vec<u8>>,
@@ -50,9 +50,9 @@ impl HttpSession {
         let has_batches = self.state().protocol.agreed().is_some_and(|version| version.has(Ability::Batching));
         let is_batch = has_batches && matches!(incoming, Incoming::Batch(_));
         let Some(events) = self.take(incoming, is_batch) else { return Reaction::Gone };
-        let route = Route::call();
-        let source = HttpSource::streaming(head, EventStream::new(self, route.clone()));
-        let mut post = Post { route, source, is_batch, answers: Few::new(), status: StatusCode::OK };
+        let link = Arc::new(SessionLink::new(self.me.clone(), Route::call()));
+        let source = HttpSource::streaming(head, EventStream::new(link.clone()));
+        let mut post = Post { link, source, is_batch, answers: Few::new(), status: StatusCode::OK };
         for event in events {
             match event {
                 Event::Request(call) => self.begin(*call, &mut post, task),
@@ -89,7 +89,7 @@ impl HttpSession {
     }
 
     fn react(&self, post: Post) -> Reaction {
-        let Route::Call(stream) = &post.route else { return Reaction::Nothing };
+        let Route::Call(stream) = post.link.route() else { return Reaction::Nothing };
         // If no stream was needed until now, what a handler says after its answer belongs to no call: no stream has this number.
         let stream = *stream.get_or_init(|| 0);
         if stream == 0 {
@@ -119,9 +119,7 @@ impl HttpSession {
             let error = ErrorObject::internal("too many requests in flight: wait for answers before asking more");
             return post.answers.extend(self.finish(&ticket, &method, dialect, Err(error)));
         }
-        let cx = Context::new(dialect, Peer::new(SessionLink::new(self.me.clone(), post.route.clone())))
-            .with_id(ticket.id().clone())
-            .with_meta(meta);
+        let cx = Context::new(dialect, Peer::shared(post.link.clone())).with_id(ticket.id().clone()).with_meta(meta);
         let cx = post.source.surround(cx);
         let params = params.map_or_else(Payload::default, Payload::raw);
         let mut call = Guarded::call(|| self.service.call(Request::raw(method.clone(), params), cx));
@@ -134,7 +132,7 @@ impl HttpSession {
                 if !state.is_open || !state.protocol.is_running(&ticket) {
                     return;
                 }
-                let Route::Call(stream) = &post.route else { return };
+                let Route::Call(stream) = post.link.route() else { return };
                 let stream = *stream.get_or_init(|| state.open_stream(StreamKind::Call));
                 if let Some(open) = state.streams.get_mut(&stream) {
                     open.calls += 1;

@@ -16,21 +16,22 @@ use super::stream::StreamKind;
 use super::{HttpSession, settle};
 
 /// Where a message to the client goes.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) enum Route {
     /// To a stream that belongs to no call.
     Standalone,
     /// To the stream of a call, which is opened when it is needed.
-    Call(Arc<OnceLock<u64>>),
+    Call(OnceLock<u64>),
 }
 
 impl Route {
     pub(super) fn call() -> Self {
-        Self::Call(Arc::default())
+        Self::Call(OnceLock::new())
     }
 }
 
 /// A way to the client. It does not keep the session alive: whoever holds it may be held by the session.
+#[derive(Debug)]
 pub(super) struct SessionLink {
     session: Weak<HttpSession>,
     route: Route,
@@ -39,6 +40,10 @@ pub(super) struct SessionLink {
 impl SessionLink {
     pub(super) fn new(session: Weak<HttpSession>, route: Route) -> Self {
         Self { session, route }
+    }
+
+    pub(super) fn route(&self) -> &Route {
+        &self.route
     }
 
     fn session(&self) -> Result<Arc<HttpSession>, PeerError> {
@@ -194,24 +199,21 @@ impl Drop for Forget<'_> {
 /// The event stream that carries what a call says, for handlers that want to let go of its connection. An extension of calls
 /// of clients that have a session.
 #[derive(Debug, Clone)]
-pub struct EventStream {
-    session: Weak<HttpSession>,
-    route: Route,
-}
+pub struct EventStream(Arc<SessionLink>);
 
 impl EventStream {
-    pub(super) fn new(session: &Arc<HttpSession>, route: Route) -> Self {
-        Self { session: Arc::downgrade(session), route }
+    pub(super) fn new(link: Arc<SessionLink>) -> Self {
+        Self(link)
     }
 
     /// Ends the connection after what was said so far, and asks the client to come back for the rest after a while. The call
     /// goes on. False if the client's revision has no such thing.
     #[must_use]
     pub fn hang_up(&self, retry: Duration) -> bool {
-        let Some(session) = self.session.upgrade().filter(|session| session.can_poll()) else { return false };
+        let Some(session) = self.0.session.upgrade().filter(|session| session.can_poll()) else { return false };
         let mut state = session.state();
         // Once it has answered, a call has no stream.
-        let stream = match &self.route {
+        let stream = match &self.0.route {
             Route::Call(stream) => *stream.get_or_init(|| state.open_stream(StreamKind::Call)),
             Route::Standalone => 0,
         };
