@@ -254,13 +254,13 @@ impl HttpService {
     }
 
     /// Comes when the server is no longer served.
-    fn closing(&self) -> BoxFuture<'static, ()> {
+    fn closing(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut closing = self.state.closing.subscribe();
-        Box::pin(async move {
+        async move {
             if closing.wait_for(|closing| *closing).await.is_err() {
                 std::future::pending().await
             }
-        })
+        }
     }
 
     /// Answers a request.

@@ -1,7 +1,7 @@
 //! Requests of 2026-07-28: each says everything for itself.
 
 use http::StatusCode;
-use turms_core::{Context, Guarded, GuardedNotify, Payload, Peer, Request, lower_outcome, written_outcome};
+use turms_core::{BoxFuture, Context, Guarded, GuardedNotify, Payload, Peer, Request, lower_outcome, written_outcome};
 use turms_proto::header::{HeaderLookup, HeaderMismatch, check_method, check_name, check_version, name_member};
 use turms_proto::method::Method;
 use turms_proto::revision::tag_subscription;
@@ -78,7 +78,8 @@ impl HttpService {
             }
             First::Word(call) => match self.state.streams.take(self.options.max_streams) {
                 Some(permit) => {
-                    let ending = (*method == *Listen::NAME).then(|| (self.closing(), Ok(end_of_listening(&id))));
+                    let ending = (*method == *Listen::NAME)
+                        .then(|| (Box::pin(self.closing()) as BoxFuture<'static, ()>, Ok(end_of_listening(&id))));
                     let finish = move |outcome| written_outcome(&id, lower_outcome(outcome, &method, version));
                     let call = SingleCall::new(call, asked, self.options.keep_alive, permit, finish);
                     answer::events(call.until(ending))

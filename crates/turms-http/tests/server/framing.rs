@@ -1,6 +1,7 @@
 //! Where requests begin and end over HTTP/1.1 (RFC 9112), and who is refused because two readers could differ about it.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -336,4 +337,34 @@ async fn the_last_answer_says_that_it_is() {
     assert_eq!(answer.messages().last().unwrap()["id"], 1, "{answer}");
     assert!(soon("the end", connection.try_head()).await.is_none());
     fixture.gone().await;
+}
+
+/// What comes drop by drop has no more time than what does not come at all.
+#[tokio::test]
+async fn a_head_that_drips_is_not_waited_for() {
+    let fixture = Fixture::at(|listener| listener.header_timeout(Duration::from_millis(100))).await;
+    let mut connection = fixture.connect().await;
+    connection.write(b"POST /mcp HTTP/1.1\r\nX-Slow: ").await;
+    let mut drops = tokio::time::interval(Duration::from_millis(5));
+    let ended = async {
+        while connection.socket.write_all(b"x").await.is_ok() {
+            drops.tick().await;
+        }
+    };
+    soon("the end of a connection that drips", ended).await;
+    assert_eq!(fixture.send(add(1)).await.text(), "2");
+}
+
+/// A call of a client that goes away is cancelled, also while it has something else to ask.
+#[tokio::test]
+async fn who_goes_away_is_not_answered() {
+    let fixture = Fixture::start().await;
+    for (begun, then) in [(1, Vec::new()), (2, add(1).bytes())] {
+        let mut connection = fixture.connect().await;
+        connection.send(&modern_call(1, "wait", json!({}))).await;
+        connection.write(&then).await;
+        eventually("a call", async || fixture.traces.begun.load(Ordering::SeqCst) == begun).await;
+        drop(connection);
+        eventually("its end", async || fixture.traces.ended.load(Ordering::SeqCst) == begun).await;
+    }
 }

@@ -76,7 +76,7 @@ impl EventReader {
         stream: u64,
         begin: Begin,
         keep_alive: Duration,
-        ending: BoxFuture<'static, ()>,
+        ending: impl FnOnce() -> BoxFuture<'static, ()>,
         permit: Permit,
     ) -> Option<Self> {
         let mut state = session.state();
@@ -94,7 +94,7 @@ impl EventReader {
         state.readers += 1;
         let cursor = begin.cursor();
         let is_fresh = matches!(begin, Begin::Fresh(_));
-        let remote = Remote { look: tokio::time::interval(LOOK), is_due: true, heard: Instant::now() };
+        let remote = || Remote { look: tokio::time::interval(LOOK), is_due: true, heard: Instant::now() };
         Some(Self {
             session: session.clone(),
             stream,
@@ -105,8 +105,8 @@ impl EventReader {
             is_over: false,
             keep_alive: KeepAlive::new(keep_alive),
             // A call may finish even when the server ends.
-            ending: Some(ending).filter(|_| kind != StreamKind::Call),
-            remote: Some(remote).filter(|_| kind == StreamKind::Remote),
+            ending: (kind != StreamKind::Call).then(ending),
+            remote: (kind == StreamKind::Remote).then(remote),
             _permit: permit,
         })
     }

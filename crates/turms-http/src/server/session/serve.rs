@@ -346,7 +346,7 @@ impl HttpService {
     }
 
     fn read_stream(&self, session: &Arc<HttpSession>, stream: u64, begin: Begin, seat: Permit) -> Answer {
-        match EventReader::new(session, stream, begin, self.options.keep_alive, self.no_longer_served(), seat) {
+        match EventReader::new(session, stream, begin, self.options.keep_alive, || self.no_longer_served(), seat) {
             Some(reader) => answer::events(reader),
             None => no_session(None),
         }

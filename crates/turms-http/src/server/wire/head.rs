@@ -163,7 +163,7 @@ pub(super) fn glance(input: &[u8]) -> Option<Result<Begun, BadHead>> {
 fn ends_lines_well(request: &httparse::Request<'_, '_>, head: &[u8]) -> bool {
     let begins_line = |header: &Header<'_>| {
         let start = Span::start(header.name.as_bytes(), head);
-        head.get(..start).is_some_and(|before| before.ends_with(b"\r\n"))
+        matches!(head.get(start.wrapping_sub(2)..start), Some([b'\r', b'\n']))
     };
     head.ends_with(b"\r\n\r\n") && request.headers.iter().all(begins_line)
 }
@@ -283,7 +283,8 @@ fn is_address(target: &str, method: &Method) -> bool {
 impl WireHead {
     pub(super) fn new(bytes: Bytes, outline: Outline) -> Self {
         let text = if bytes.is_ascii() {
-            ByteString::try_from(bytes.clone()).map_or(Text::Other(bytes), Text::Plain)
+            // Which is text.
+            Text::Plain(ByteString::try_from(bytes).unwrap_or_default())
         } else {
             Text::Other(bytes)
         };

@@ -116,6 +116,9 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> Connection<'_, I> {
     /// Looks whether what has come so far is enough.
     fn look(&mut self, search: &mut Search) -> Option<Next> {
         let input = &mut self.io.input;
+        if input.is_empty() {
+            return None;
+        }
         if self.is_first {
             if input.starts_with(PREFACE) {
                 return Some(Next::Http2);
