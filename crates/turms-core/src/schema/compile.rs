@@ -1,0 +1,329 @@
+//! From a document to nodes.
+
+use std::collections::{HashMap, VecDeque};
+
+use serde_json::{Map, Value};
+
+use super::SchemaError;
+use super::format::{Content, Format};
+use super::keyword::{Draft, count, shape_of};
+use super::node::{Bound, Contains, Dynamic, If, Items, Limit, Members, Names, Node, NodeId, Nodes, Rule, Types};
+use super::number::Number;
+use super::pattern::Pattern;
+use super::reference::step;
+use super::survey::{Spot, Survey};
+use super::weight::weigh;
+
+/// # Errors
+/// When the document is not a schema, refers to something outside itself, or stands for too much work.
+pub(super) fn compile(document: &Value) -> Result<Nodes, SchemaError> {
+    let survey = Survey::new(document)?;
+    let root = survey.spot(document, &survey.resource(0).root, String::new());
+    let mut compiler =
+        Compiler { survey, nodes: Vec::new(), known: HashMap::new(), open: VecDeque::new(), is_dynamic: false };
+    compiler.node(root);
+    while let Some((id, spot)) = compiler.open.pop_front() {
+        let resource = spot.resource;
+        let rules = compiler.rules(&spot)?.into();
+        compiler.nodes[id as usize] = Node { rules, resource };
+    }
+    weigh(&compiler.nodes)?;
+    Ok(Nodes { nodes: compiler.nodes.into(), is_dynamic: compiler.is_dynamic })
+}
+
+struct Compiler<'a> {
+    survey: Survey<'a>,
+    nodes: Vec<Node>,
+    known: HashMap<*const Value, NodeId>,
+    /// What has a number, but no rules yet.
+    open: VecDeque<(NodeId, Spot<'a>)>,
+    is_dynamic: bool,
+}
+
+impl<'a> Compiler<'a> {
+    /// The node for a schema, which is made later if there is none yet.
+    fn node(&mut self, spot: Spot<'a>) -> NodeId {
+        if let Some(id) = self.known.get(&std::ptr::from_ref(spot.value)) {
+            return *id;
+        }
+        let id = NodeId::try_from(self.nodes.len()).unwrap_or(NodeId::MAX);
+        self.nodes.push(Node::default());
+        self.known.insert(spot.value, id);
+        self.open.push_back((id, spot));
+        id
+    }
+
+    fn rules(&mut self, spot: &Spot<'a>) -> Result<Vec<Rule>, SchemaError> {
+        let Value::Object(members) = spot.value else {
+            return Ok(if *spot.value == Value::Bool(false) { vec![Rule::Never] } else { Vec::new() });
+        };
+        let draft = self.survey.resource(spot.resource).draft;
+        let words = Words { members, draft };
+        if let Some(reference) = words.text("$ref").filter(|_| draft.reference_stands_alone()) {
+            return Ok(vec![self.reference(reference, spot)?]);
+        }
+        let mut rules = Vec::new();
+        value_rules(&words, &mut rules);
+        text_rules(&words, spot, &mut rules);
+        self.object_rules(&words, spot, &mut rules);
+        self.array_rules(&words, spot, &mut rules);
+        self.combining_rules(&words, spot, &mut rules);
+        self.reference_rules(&words, spot, &mut rules)?;
+        if let Some(node) = self.child(&words, spot, "unevaluatedProperties") {
+            rules.push(Rule::UnevaluatedMembers(node));
+        }
+        if let Some(node) = self.child(&words, spot, "unevaluatedItems") {
+            rules.push(Rule::UnevaluatedItems(node));
+        }
+        Ok(rules)
+    }
+
+    fn object_rules(&mut self, words: &Words<'a>, spot: &Spot<'a>, rules: &mut Vec<Rule>) {
+        let mut named: Vec<(Box<str>, NodeId)> = self.children_by_name(words, spot, "properties").collect();
+        named.sort_unstable();
+        let by_pattern: Vec<_> = self.children_by_name(words, spot, "patternProperties").collect();
+        let patterns: Vec<_> =
+            by_pattern.into_iter().filter_map(|(text, node)| Some((pattern(&text, spot)?, node))).collect();
+        let others = self.child(words, spot, "additionalProperties");
+        if !named.is_empty() || !patterns.is_empty() || others.is_some() {
+            rules.push(Rule::Members(Box::new(Members { named: named.into(), patterns: patterns.into(), others })));
+        }
+        if let Some(node) = self.child(words, spot, "propertyNames") {
+            rules.push(Rule::MemberNames(node));
+        }
+        let mut schemas: Vec<_> = self.children_by_name(words, spot, "dependentSchemas").collect();
+        let dependencies: Vec<_> = self.children_by_name(words, spot, "dependencies").collect();
+        schemas.extend(dependencies);
+        if !schemas.is_empty() {
+            rules.push(Rule::DependentSchemas(schemas.into()));
+        }
+    }
+
+    fn array_rules(&mut self, words: &Words<'a>, spot: &Spot<'a>, rules: &mut Vec<Rule>) {
+        let is_list = words.get("items").is_some_and(Value::is_array);
+        let (first, others) = match (words.draft, is_list) {
+            (Draft::Of2020, _) => (self.children(words, spot, "prefixItems"), self.child(words, spot, "items")),
+            (_, true) => (self.children(words, spot, "items"), self.child(words, spot, "additionalItems")),
+            (_, false) => (Box::default(), self.child(words, spot, "items")),
+        };
+        if !first.is_empty() || others.is_some() {
+            rules.push(Rule::Items(Box::new(Items { first, others })));
+        }
+        if let Some(node) = self.child(words, spot, "contains") {
+            let (least, most) = (words.count("minContains").unwrap_or(1), words.count("maxContains"));
+            let evaluates = words.draft >= Draft::Of2020;
+            rules.push(Rule::Contains(Box::new(Contains { node, least, most, evaluates })));
+        }
+    }
+
+    fn combining_rules(&mut self, words: &Words<'a>, spot: &Spot<'a>, rules: &mut Vec<Rule>) {
+        let [all, any, one] = ["allOf", "anyOf", "oneOf"].map(|keyword| self.children(words, spot, keyword));
+        let combined = [Rule::AllOf(all), Rule::AnyOf(any), Rule::OneOf(one)];
+        rules.extend(combined.into_iter().filter(|rule| !rule.is_empty_list()));
+        if let (Some(node), Some(schema)) = (self.child(words, spot, "not"), words.get("not")) {
+            rules.push(Rule::Not(node, Box::new(schema.clone())));
+        }
+        if let Some(condition) = self.child(words, spot, "if") {
+            let then = self.child(words, spot, "then");
+            let otherwise = self.child(words, spot, "else");
+            if then.is_some() || otherwise.is_some() || words.is_evaluated() {
+                rules.push(Rule::If(Box::new(If { condition, then, otherwise })));
+            }
+        }
+    }
+
+    fn reference_rules(
+        &mut self,
+        words: &Words<'a>,
+        spot: &Spot<'a>,
+        rules: &mut Vec<Rule>,
+    ) -> Result<(), SchemaError> {
+        if let Some(reference) = words.text("$ref") {
+            rules.push(self.reference(reference, spot)?);
+        }
+        if let Some(reference) = words.text("$recursiveRef") {
+            let target = self.survey.target(reference, spot)?;
+            let recursive = self.survey.resource(target.resource).is_recursive;
+            let targets = self.survey.resources().filter(|(_, resource)| recursive && resource.is_recursive);
+            let targets = targets.map(|(id, resource)| (id, resource.root.clone())).collect();
+            rules.push(self.dynamic(target, targets));
+        }
+        if let Some(reference) = words.text("$dynamicRef") {
+            let target = self.survey.target(reference, spot)?;
+            let anchor = Survey::anchor_of(reference);
+            let bookend =
+                anchor.filter(|name| self.survey.resource(target.resource).dynamic_anchors.contains_key(*name));
+            let anchors = self.survey.resources().filter_map(|(id, resource)| {
+                let spot = resource.dynamic_anchors.get(bookend?)?;
+                Some((id, spot.clone()))
+            });
+            let targets = anchors.collect();
+            rules.push(self.dynamic(target, targets));
+        }
+        Ok(())
+    }
+
+    fn reference(&mut self, reference: &str, spot: &Spot<'a>) -> Result<Rule, SchemaError> {
+        let target = self.survey.target(reference, spot);
+        if let (Err(_), Some(draft)) = (&target, Draft::of_uri(reference)) {
+            return Ok(Rule::IsSchema(draft));
+        }
+        Ok(Rule::Reference(self.node(target?)))
+    }
+
+    fn dynamic(&mut self, target: Spot<'a>, targets: Vec<(u32, Spot<'a>)>) -> Rule {
+        let otherwise = self.node(target);
+        if targets.is_empty() {
+            return Rule::Reference(otherwise);
+        }
+        self.is_dynamic = true;
+        let targets = targets.into_iter().map(|(id, spot)| (id, self.node(spot))).collect();
+        Rule::Dynamic(Box::new(Dynamic { targets, otherwise }))
+    }
+
+    fn child(&mut self, words: &Words<'a>, spot: &Spot<'a>, keyword: &str) -> Option<NodeId> {
+        let value = words.get(keyword)?;
+        let child = self.survey.spot(value, spot, step(&spot.pointer, keyword));
+        Some(self.node(child))
+    }
+
+    fn children(&mut self, words: &Words<'a>, spot: &Spot<'a>, keyword: &str) -> Box<[NodeId]> {
+        let items = words.get(keyword).and_then(Value::as_array).into_iter().flatten();
+        let pointer = step(&spot.pointer, keyword);
+        let node = |(index, value): (usize, &'a Value)| {
+            let child = self.survey.spot(value, spot, step(&pointer, &index.to_string()));
+            self.node(child)
+        };
+        items.enumerate().map(node).collect()
+    }
+
+    /// Of `dependencies`, only those that are schemas.
+    fn children_by_name(
+        &mut self,
+        words: &Words<'a>,
+        spot: &Spot<'a>,
+        keyword: &str,
+    ) -> impl Iterator<Item = (Box<str>, NodeId)> {
+        let members = words.get(keyword).and_then(Value::as_object).into_iter().flat_map(Map::iter);
+        let pointer = step(&spot.pointer, keyword);
+        members.filter(|(_, value)| !value.is_array()).map(move |(name, value)| {
+            let child = self.survey.spot(value, spot, step(&pointer, name));
+            (name.as_str().into(), self.node(child))
+        })
+    }
+}
+
+/// The keywords of one schema, as far as its dialect has them.
+struct Words<'a> {
+    members: &'a Map<String, Value>,
+    draft: Draft,
+}
+
+impl<'a> Words<'a> {
+    fn get(&self, keyword: &str) -> Option<&'a Value> {
+        shape_of(self.draft, keyword)?;
+        self.members.get(keyword)
+    }
+
+    fn text(&self, keyword: &str) -> Option<&'a str> {
+        self.get(keyword)?.as_str()
+    }
+
+    fn count(&self, keyword: &str) -> Option<u64> {
+        self.get(keyword).and_then(count)
+    }
+
+    fn number(&self, keyword: &str) -> Option<Number> {
+        match self.get(keyword)? {
+            Value::Number(number) => Some(Number::of(number)),
+            _ => None,
+        }
+    }
+
+    /// Whether what its parts evaluate may matter.
+    fn is_evaluated(&self) -> bool {
+        self.draft >= Draft::Of2019
+    }
+}
+
+/// Rules about the value itself.
+fn value_rules(words: &Words<'_>, rules: &mut Vec<Rule>) {
+    if let Some(types) = words.get("type") {
+        rules.push(Rule::Type(Types::new(types, words.draft)));
+    }
+    if let Some(value) = words.get("const") {
+        rules.push(Rule::Const(Box::new(value.clone())));
+    }
+    if let Some(Value::Array(values)) = words.get("enum") {
+        rules.push(Rule::Enum(values.as_slice().into()));
+    }
+    let is_set = |keyword| words.get(keyword) == Some(&Value::Bool(true));
+    for (keyword, exclusive, bound, exclusive_bound) in [
+        ("minimum", "exclusiveMinimum", Bound::Minimum, Bound::ExclusiveMinimum),
+        ("maximum", "exclusiveMaximum", Bound::Maximum, Bound::ExclusiveMaximum),
+    ] {
+        if let Some(number) = words.number(keyword) {
+            // In draft 4, a flag makes the bound an exclusive one.
+            rules.push(Rule::Bound(if is_set(exclusive) { exclusive_bound } else { bound }, number));
+        }
+        if let Some(number) = words.number(exclusive) {
+            rules.push(Rule::Bound(exclusive_bound, number));
+        }
+    }
+    if let Some(Value::Number(number)) = words.get("multipleOf") {
+        rules.push(Rule::MultipleOf(number.to_string().into()));
+    }
+    for (limit, length, items, members) in [
+        (Limit::Least, "minLength", "minItems", "minProperties"),
+        (Limit::Most, "maxLength", "maxItems", "maxProperties"),
+    ] {
+        rules.extend(words.count(length).map(|count| Rule::Length(limit, count)));
+        rules.extend(words.count(items).map(|count| Rule::ItemCount(limit, count)));
+        rules.extend(words.count(members).map(|count| Rule::MemberCount(limit, count)));
+    }
+    if let Some(required) = words.get("required") {
+        rules.push(Rule::Required(names(required)));
+    }
+    for keyword in ["dependentRequired", "dependencies"] {
+        let members = words.get(keyword).and_then(Value::as_object).into_iter().flat_map(Map::iter);
+        let lists = members.filter(|(_, value)| value.is_array());
+        let lists: Vec<_> = lists.map(|(name, value)| (name.as_str().into(), names(value))).collect();
+        if !lists.is_empty() {
+            rules.push(Rule::DependentRequired(lists.into()));
+        }
+    }
+    if words.get("uniqueItems") == Some(&Value::Bool(true)) {
+        rules.push(Rule::UniqueItems);
+    }
+}
+
+fn names(list: &Value) -> Names {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str).map(Into::into).collect()
+}
+
+fn text_rules(words: &Words<'_>, spot: &Spot<'_>, rules: &mut Vec<Rule>) {
+    if let Some(pattern) = words.text("pattern").and_then(|text| pattern(text, spot)) {
+        rules.push(Rule::Pattern(Box::new(pattern)));
+    }
+    if let Some(format) = words.text("format").and_then(|name| Format::of_name(name, words.draft)) {
+        rules.push(Rule::Format(format));
+    }
+    let is_base64 = words.text("contentEncoding") == Some("base64");
+    let is_json = words.text("contentMediaType") == Some("application/json");
+    if (is_base64 || is_json) && words.draft <= Draft::Seven {
+        rules.push(Rule::Content(Content { is_base64, is_json }));
+    }
+}
+
+/// A pattern of the right shape, which the survey has seen to.
+fn pattern(text: &str, spot: &Spot<'_>) -> Option<Pattern> {
+    let pattern = Pattern::new(text).ok()?;
+    if !pattern.is_matchable() {
+        let place = spot.pointer.as_str();
+        tracing::warn!(
+            target: "turms::schema", pattern = ?pattern.source(), place,
+            "the pattern looks around or back, or is too large: nothing is held against it"
+        );
+    }
+    Some(pattern)
+}

@@ -1,0 +1,71 @@
+//! Which members or elements of a value the rules of a schema have looked at: what `unevaluatedProperties` and
+//! `unevaluatedItems` are about is what is left.
+
+use super::check::{At, Checker};
+use super::instance::Kind;
+use super::node::{NodeId, Rule};
+
+impl Checker<'_> {
+    pub(super) fn unevaluated_hold(&mut self, node: NodeId, rules: &[Rule], at: At<'_>) -> bool {
+        let evaluated = self.evaluated(rules, at);
+        at.within().zip(evaluated).all(|((at, _), evaluated)| evaluated || self.holds(node, at))
+    }
+
+    /// For each member or element, whether one of the rules of a node is about it.
+    pub(super) fn evaluated(&mut self, rules: &[Rule], at: At<'_>) -> Vec<bool> {
+        let mut marks = vec![false; at.part().len as usize];
+        let others =
+            rules.iter().filter(|rule| !matches!(rule, Rule::UnevaluatedMembers(_) | Rule::UnevaluatedItems(_)));
+        others.for_each(|rule| self.mark(rule, at, &mut marks));
+        marks
+    }
+
+    fn mark(&mut self, rule: &Rule, at: At<'_>, marks: &mut [bool]) {
+        let kind = at.part().kind;
+        match rule {
+            Rule::Members(members) if kind == Kind::Object => {
+                for ((_, part), mark) in at.within().zip(marks) {
+                    *mark |= self.each_member_node(members, &part.name, |_, _, _| {});
+                }
+            }
+            Rule::Items(items) if kind == Kind::Array => {
+                for (index, mark) in marks.iter_mut().enumerate() {
+                    *mark |= items.of(index).is_some();
+                }
+            }
+            Rule::Contains(contains) if kind == Kind::Array && contains.evaluates => {
+                for ((at, _), mark) in at.within().zip(marks) {
+                    *mark |= self.holds(contains.node, at);
+                }
+            }
+            Rule::UnevaluatedMembers(_) if kind == Kind::Object => marks.fill(true),
+            Rule::UnevaluatedItems(_) if kind == Kind::Array => marks.fill(true),
+            Rule::AllOf(nodes) => nodes.iter().for_each(|node| self.mark_node(*node, at, marks)),
+            Rule::AnyOf(nodes) | Rule::OneOf(nodes) => {
+                for node in nodes {
+                    if self.holds(*node, at) {
+                        self.mark_node(*node, at, marks);
+                    }
+                }
+            }
+            Rule::Reference(node) => self.mark_node(*node, at, marks),
+            Rule::Dynamic(_) => self.target(rule).into_iter().for_each(|node| self.mark_node(node, at, marks)),
+            Rule::DependentSchemas(_) => self.mark_then(rule, at, marks),
+            Rule::If(choice) => {
+                if self.holds(choice.condition, at) {
+                    self.mark_node(choice.condition, at, marks);
+                }
+                self.mark_then(rule, at, marks);
+            }
+            _ => {}
+        }
+    }
+
+    fn mark_then(&mut self, rule: &Rule, at: At<'_>, marks: &mut [bool]) {
+        self.each_then(rule, at, |checker, node| checker.mark_node(node, at, marks));
+    }
+
+    fn mark_node(&mut self, node: NodeId, at: At<'_>, marks: &mut [bool]) {
+        self.visit(node, |checker, rules| rules.iter().for_each(|rule| checker.mark(rule, at, marks)));
+    }
+}

@@ -1,0 +1,66 @@
+//! Names on the internet.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// RFC 1123, and RFC 5891 for what looks like an encoded label.
+pub(super) fn is_hostname(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_label)
+}
+
+fn is_label(label: &str) -> bool {
+    let bytes = label.as_bytes();
+    let is_plain = (1..=63).contains(&bytes.len())
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
+        && bytes[0] != b'-'
+        && bytes[bytes.len() - 1] != b'-';
+    let is_encoded = bytes.get(2..4) == Some(b"--");
+    is_plain && (!is_encoded || bytes.len() > 4 && bytes[..2].eq_ignore_ascii_case(b"xn"))
+}
+
+/// RFC 5321.
+pub(super) fn is_email(text: &str) -> bool {
+    let Some((local, domain)) = text.rsplit_once('@') else { return false };
+    let is_local = match local.strip_prefix('"').and_then(|inside| inside.strip_suffix('"')) {
+        Some(inside) => is_quoted(inside),
+        None => local.split('.').all(|atom| !atom.is_empty() && atom.bytes().all(is_atom)),
+    };
+    is_local && local.len() <= 64 && is_domain(domain)
+}
+
+fn is_atom(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~".contains(&byte)
+}
+
+fn is_quoted(inside: &str) -> bool {
+    let mut bytes = inside.bytes();
+    while let Some(byte) = bytes.next() {
+        let is_one = match byte {
+            b'\\' => bytes.next().is_some_and(|byte| (b' '..=b'~').contains(&byte)),
+            b'"' => false,
+            byte => (b' '..=b'~').contains(&byte),
+        };
+        if !is_one {
+            return false;
+        }
+    }
+    true
+}
+
+fn is_domain(domain: &str) -> bool {
+    let Some(address) = domain.strip_prefix('[').and_then(|inside| inside.strip_suffix(']')) else {
+        return is_hostname(domain);
+    };
+    match address.split_at_checked(5) {
+        Some((tag, address)) if tag.eq_ignore_ascii_case("IPv6:") => address.parse::<Ipv6Addr>().is_ok(),
+        _ => address.parse::<Ipv4Addr>().is_ok(),
+    }
+}
+
+pub(super) fn is_uuid(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let fits = |(index, byte): (usize, &u8)| match index {
+        8 | 13 | 18 | 23 => *byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    };
+    bytes.len() == 36 && bytes.iter().enumerate().all(fits)
+}

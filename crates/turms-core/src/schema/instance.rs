@@ -1,0 +1,385 @@
+//! The value that is held against a schema, read from its text in one pass: where its parts are and what they are, nothing
+//! copied but strings with escapes.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use turms_proto::MAX_DEPTH;
+
+/// A value and all that is within, in the order of its text. The parts within a part follow it, up to its `end`.
+#[derive(Debug)]
+pub(super) struct Instance<'a> {
+    parts: Vec<Part<'a>>,
+}
+
+/// One value: the whole, a member, an element.
+#[derive(Debug)]
+pub(super) struct Part<'a> {
+    pub(super) kind: Kind,
+    /// What it is called in the object that holds it.
+    pub(super) name: Cow<'a, str>,
+    /// As it is written.
+    pub(super) raw: &'a str,
+    /// The text of a string whose escapes had to be resolved.
+    resolved: Option<Box<str>>,
+    /// How many members or elements it has.
+    pub(super) len: u32,
+    parent: u32,
+    /// Behind the last part that is within this one.
+    end: u32,
+}
+
+/// The types of JSON; whether a number is an integer is asked of the number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Null,
+    Boolean,
+    Number,
+    String,
+    Array,
+    Object,
+}
+
+/// Where a part is. The whole is at [`ROOT`].
+pub(super) type Place = u32;
+
+pub(super) const ROOT: Place = 0;
+
+const NOWHERE: Place = Place::MAX;
+
+impl<'a> Instance<'a> {
+    /// Reads the text of one valid JSON value.
+    ///
+    /// # Errors
+    /// Names the place of a string that is no text, because it has half of a surrogate pair, and of what is nested deeper than
+    /// messages may be.
+    pub(super) fn read(text: &'a str, root: &str) -> Result<Self, String> {
+        let mut reader = Reader { text, at: 0, open: NOWHERE, depth: 0, parts: Vec::with_capacity(Self::ROOM) };
+        let read = reader.read();
+        let instance = Self { parts: reader.parts };
+        match read {
+            Ok(()) => Ok(instance),
+            Err(Broken::Text(place)) => Err(format!("{}: a string that is no text", instance.path(place, root))),
+            Err(Broken::TooDeep) => Err(format!("{root}: nested deeper than {MAX_DEPTH} levels")),
+        }
+    }
+
+    /// A string that stands alone, such as the name of a member.
+    pub(super) fn of_name(name: &'a str, quoted: &'a str) -> Self {
+        let part = Part {
+            kind: Kind::String,
+            name: Cow::Borrowed(""),
+            raw: quoted,
+            resolved: Some(name.into()),
+            len: 0,
+            parent: NOWHERE,
+            end: 1,
+        };
+        Self { parts: vec![part] }
+    }
+
+    /// A plain object fits in here, so that reading it takes one allocation.
+    const ROOM: usize = 12;
+
+    pub(super) fn size(&self) -> usize {
+        self.parts.len()
+    }
+
+    pub(super) fn part(&self, place: Place) -> &Part<'a> {
+        &self.parts[place as usize]
+    }
+
+    /// The members or elements of a part.
+    pub(super) fn within(&self, place: Place) -> impl Iterator<Item = (Place, &Part<'a>)> {
+        let (mut at, end) = (place + 1, self.part(place).end);
+        std::iter::from_fn(move || {
+            let part = self.parts.get(at as usize).filter(|_| at < end)?;
+            let found = std::mem::replace(&mut at, part.end);
+            Some((found, part))
+        })
+    }
+
+    /// The member of this name; the last one if there are several, as most readers have it.
+    pub(super) fn member(&self, place: Place, name: &str) -> Option<Place> {
+        self.within(place).filter(|(_, part)| part.name == name).last().map(|(place, _)| place)
+    }
+
+    /// How many members there are; those of the same name are one.
+    pub(super) fn member_count(&self, place: Place) -> u64 {
+        let len = self.part(place).len;
+        if len < 2 {
+            return len.into();
+        }
+        self.within(place).map(|(_, part)| &*part.name).collect::<HashSet<_>>().len() as u64
+    }
+
+    /// The place in words: `arguments.items[1]`.
+    pub(super) fn path(&self, place: Place, root: &str) -> String {
+        let mut steps = Vec::new();
+        let mut at = place;
+        while let Some(part) = self.parts.get(at as usize) {
+            steps.push(at);
+            at = part.parent;
+        }
+        let mut path = root.to_owned();
+        for step in steps.into_iter().rev().skip(1) {
+            let part = self.part(step);
+            if self.part(part.parent).kind == Kind::Object {
+                path.push('.');
+                path.push_str(&part.name);
+            } else {
+                let index = self.within(part.parent).position(|(place, _)| place == step);
+                let index = index.unwrap_or_default();
+                path.push_str(&format!("[{index}]"));
+            }
+        }
+        path
+    }
+}
+
+impl Part<'_> {
+    /// What a string says; nothing for what is no string.
+    pub(super) fn text(&self) -> Option<&str> {
+        if self.kind != Kind::String {
+            return None;
+        }
+        self.resolved.as_deref().or_else(|| self.raw.strip_prefix('"')?.strip_suffix('"'))
+    }
+}
+
+enum Broken {
+    /// Somewhere is a string that is no text.
+    Text(Place),
+    TooDeep,
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+    /// The container that the cursor is in.
+    open: Place,
+    depth: usize,
+    parts: Vec<Part<'a>>,
+}
+
+impl<'a> Reader<'a> {
+    /// The text was checked when it came in. So what is not where it should be can only mean that the text is over.
+    fn read(&mut self) -> Result<(), Broken> {
+        loop {
+            let (name, is_text) = match self.kind_of_open() {
+                Some(Kind::Object) => self.name(),
+                _ => (Cow::Borrowed(""), true),
+            };
+            let place = self.value(name);
+            if !is_text || place.is_none() {
+                return place.map_or(Ok(()), |place| Err(Broken::Text(place)));
+            }
+            if self.parts.last().is_some_and(|part| part.kind == Kind::String && part.text().is_none()) {
+                return Err(Broken::Text(Place::try_from(self.parts.len() - 1).unwrap_or_default()));
+            }
+            if self.depth > MAX_DEPTH {
+                return Err(Broken::TooDeep);
+            }
+            if !self.step() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Goes on to where the next value begins; false if there is none.
+    fn step(&mut self) -> bool {
+        loop {
+            if self.open == NOWHERE {
+                return false;
+            }
+            match self.skip_space() {
+                Some(b',') => {
+                    self.at += 1;
+                    return true;
+                }
+                Some(b'}' | b']') => self.close(),
+                // The first value of a container.
+                Some(_) => return true,
+                None => return false,
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        self.at += 1;
+        let (end, at, text) = (self.parts.len(), self.at, self.text);
+        if let Some(part) = self.parts.get_mut(self.open as usize) {
+            // Until it is closed, a container has all the text that is left.
+            part.raw = &text[text.len() - part.raw.len()..at];
+            part.end = Place::try_from(end).unwrap_or(NOWHERE);
+            self.open = part.parent;
+            self.depth -= 1;
+        }
+    }
+
+    fn kind_of_open(&self) -> Option<Kind> {
+        self.parts.get(self.open as usize).map(|part| part.kind)
+    }
+
+    /// The name of a member, and whether it is text.
+    fn name(&mut self) -> (Cow<'a, str>, bool) {
+        self.skip_space();
+        let raw = self.string();
+        if self.skip_space() == Some(b':') {
+            self.at += 1;
+        }
+        let inside = raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default();
+        match memchr::memchr(b'\\', raw.as_bytes()) {
+            None => (Cow::Borrowed(inside), true),
+            Some(_) => resolve(raw).map_or((Cow::Borrowed(inside), false), |text| (Cow::Owned(text.into()), true)),
+        }
+    }
+
+    /// Reads a scalar, or the beginning of a container.
+    fn value(&mut self, name: Cow<'a, str>) -> Option<Place> {
+        let first = self.skip_space()?;
+        let start = self.at;
+        let kind = match first {
+            b'{' => Kind::Object,
+            b'[' => Kind::Array,
+            b'"' => Kind::String,
+            b't' | b'f' => Kind::Boolean,
+            b'n' => Kind::Null,
+            _ => Kind::Number,
+        };
+        let mut resolved = None;
+        let raw = match kind {
+            Kind::Object | Kind::Array => {
+                self.at += 1;
+                &self.text[start..]
+            }
+            Kind::String => {
+                let raw = self.string();
+                if memchr::memchr(b'\\', raw.as_bytes()).is_some() {
+                    resolved = Some(resolve(raw));
+                }
+                raw
+            }
+            Kind::Null | Kind::Boolean | Kind::Number => self.word(),
+        };
+        let place = Place::try_from(self.parts.len()).ok().filter(|place| *place < NOWHERE)?;
+        if let Some(container) = self.parts.get_mut(self.open as usize) {
+            container.len += 1;
+        }
+        // A string that is no text is one without quotes.
+        let (raw, resolved) = match resolved {
+            Some(None) => ("", None),
+            Some(resolved) => (raw, resolved),
+            None => (raw, None),
+        };
+        let is_container = matches!(kind, Kind::Object | Kind::Array);
+        let end = if is_container { NOWHERE } else { place + 1 };
+        self.parts.push(Part { kind, name, raw, resolved, len: 0, parent: self.open, end });
+        if is_container {
+            self.open = place;
+            self.depth += 1;
+        }
+        Some(place)
+    }
+
+    fn skip_space(&mut self) -> Option<u8> {
+        let bytes = self.text.as_bytes();
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = bytes.get(self.at) {
+            self.at += 1;
+        }
+        bytes.get(self.at).copied()
+    }
+
+    /// A string with its quotes.
+    fn string(&mut self) -> &'a str {
+        let bytes = self.text.as_bytes();
+        let start = self.at;
+        self.at += 1;
+        loop {
+            match bytes.get(self.at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
+                Some(ahead) if bytes[self.at + ahead] == b'"' => {
+                    self.at += ahead + 1;
+                    return &self.text[start..self.at];
+                }
+                Some(ahead) => self.at += ahead + 2,
+                None => {
+                    self.at = bytes.len();
+                    return self.text.get(start..).unwrap_or_default();
+                }
+            }
+        }
+    }
+
+    fn word(&mut self) -> &'a str {
+        let start = self.at;
+        let rest = &self.text.as_bytes()[start..];
+        let is_over = |byte: &u8| matches!(byte, b',' | b']' | b'}' | b' ' | b'\t' | b'\n' | b'\r');
+        self.at += rest.iter().position(is_over).unwrap_or(rest.len()).max(1);
+        self.text.get(start..self.at).unwrap_or_default()
+    }
+}
+
+/// What a string with escapes says.
+fn resolve(raw: &str) -> Option<Box<str>> {
+    serde_json::from_str(raw).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(text: &str) -> Vec<String> {
+        let instance = Instance::read(text, "it").unwrap();
+        (0..instance.size())
+            .map(|place| {
+                let place = Place::try_from(place).unwrap();
+                format!("{} = {}", instance.path(place, "it"), instance.part(place).raw)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn every_part_knows_its_place_and_its_text() {
+        assert_eq!(paths("1.5"), ["it = 1.5"]);
+        assert_eq!(
+            paths(r#"{"a": [1, {"b" : null}, []] , "c\"d":"x\ty", "": {}}"#),
+            [
+                r#"it = {"a": [1, {"b" : null}, []] , "c\"d":"x\ty", "": {}}"#,
+                r#"it.a = [1, {"b" : null}, []]"#,
+                "it.a[0] = 1",
+                r#"it.a[1] = {"b" : null}"#,
+                "it.a[1].b = null",
+                "it.a[2] = []",
+                r#"it.c"d = "x\ty""#,
+                "it. = {}",
+            ]
+        );
+        let instance = Instance::read(r#"["a\u0062", "c"]"#, "it").unwrap();
+        let texts: Vec<_> = instance.within(ROOT).map(|(_, part)| part.text().unwrap().to_owned()).collect();
+        assert_eq!((texts, instance.part(ROOT).len), (vec!["ab".to_owned(), "c".to_owned()], 2));
+    }
+
+    #[test]
+    fn a_string_that_is_no_text_is_named() {
+        for (text, place) in
+            [(r#""\ud800""#, "it"), (r#"{"a":[1,"\ud800"]}"#, "it.a[1]"), (r#"{"\udc00":1}"#, "it.\\udc00")]
+        {
+            let error = Instance::read(text, "it").unwrap_err();
+            assert_eq!(error, format!("{place}: a string that is no text"));
+        }
+    }
+
+    #[test]
+    fn a_plain_object_takes_one_allocation() {
+        let text = r#"{"a":1,"b":"two","c":true,"d":null,"e":3.5}"#;
+        let counted = allocation_counter::measure(|| drop(Instance::read(text, "it").unwrap()));
+        assert_eq!(counted.count_total, 1);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in r#"[\[\]{}",:\\u0-9a-e \pL]{0,40}"#) {
+            drop(Instance::read(&text, "it"));
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The words of JSON Schema: which dialect has which, and what has to stand behind each.
+
+use serde_json::{Map, Value};
+
+use super::pattern::Pattern;
+
+/// A dialect of JSON Schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Draft {
+    Four,
+    Six,
+    Seven,
+    Of2019,
+    Of2020,
+}
+
+impl Draft {
+    /// The dialect that `$schema` names.
+    pub(super) fn of_uri(uri: &str) -> Option<Self> {
+        let name = uri.trim_end_matches('#');
+        let name = name.strip_prefix("https://").or_else(|| name.strip_prefix("http://"))?;
+        Some(match name.strip_prefix("json-schema.org/")? {
+            "draft-04/schema" => Self::Four,
+            "draft-06/schema" => Self::Six,
+            "draft-07/schema" => Self::Seven,
+            "draft/2019-09/schema" => Self::Of2019,
+            "draft/2020-12/schema" | "schema" => Self::Of2020,
+            _ => return None,
+        })
+    }
+
+    /// What an identifier is called.
+    pub(super) fn id(self) -> &'static str {
+        if self == Self::Four { "id" } else { "$id" }
+    }
+
+    /// Whether a reference stands for the whole schema that it is in.
+    pub(super) fn reference_stands_alone(self) -> bool {
+        self < Self::Of2019
+    }
+}
+
+/// What stands behind a keyword.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    Schema,
+    Schemas,
+    /// Schemas by name.
+    SchemaMap,
+    /// Schemas by pattern.
+    PatternMap,
+    SchemaOrSchemas,
+    /// By name, a schema or a list of names.
+    Dependencies,
+    NamesByName,
+    Names,
+    Type,
+    Text,
+    Pattern,
+    Flag,
+    Number,
+    Positive,
+    Count,
+    List,
+    Anchor,
+    Any,
+}
+
+/// What may stand behind a keyword in a dialect; nothing for a word that means nothing there.
+pub(super) fn shape_of(draft: Draft, keyword: &str) -> Option<Shape> {
+    use Draft::{Four, Of2019, Of2020, Seven, Six};
+    let (since, until, shape) = match keyword {
+        "properties" | "definitions" => (Four, Of2020, Shape::SchemaMap),
+        "$defs" | "dependentSchemas" => (Of2019, Of2020, Shape::SchemaMap),
+        "patternProperties" => (Four, Of2020, Shape::PatternMap),
+        "additionalProperties" | "not" => (Four, Of2020, Shape::Schema),
+        "additionalItems" => (Four, Of2019, Shape::Schema),
+        "contains" | "propertyNames" => (Six, Of2020, Shape::Schema),
+        "if" | "then" | "else" => (Seven, Of2020, Shape::Schema),
+        "unevaluatedItems" | "unevaluatedProperties" | "contentSchema" => (Of2019, Of2020, Shape::Schema),
+        "items" if draft < Of2020 => (Four, Of2019, Shape::SchemaOrSchemas),
+        "items" => (Of2020, Of2020, Shape::Schema),
+        "allOf" | "anyOf" | "oneOf" => (Four, Of2020, Shape::Schemas),
+        "prefixItems" => (Of2020, Of2020, Shape::Schemas),
+        "dependencies" => (Four, Of2020, Shape::Dependencies),
+        "dependentRequired" => (Of2019, Of2020, Shape::NamesByName),
+        "required" => (Four, Of2020, Shape::Names),
+        "type" => (Four, Of2020, Shape::Type),
+        "$schema" | "$ref" | "title" | "description" | "format" => (Four, Of2020, Shape::Text),
+        "id" => (Four, Four, Shape::Text),
+        "$id" => (Six, Of2020, Shape::Text),
+        "$comment" => (Seven, Of2020, Shape::Text),
+        "contentEncoding" | "contentMediaType" => (Six, Of2020, Shape::Text),
+        "$recursiveRef" => (Of2019, Of2019, Shape::Text),
+        "$dynamicRef" => (Of2020, Of2020, Shape::Text),
+        "$anchor" => (Of2019, Of2020, Shape::Anchor),
+        "$dynamicAnchor" => (Of2020, Of2020, Shape::Anchor),
+        "$recursiveAnchor" => (Of2019, Of2019, Shape::Flag),
+        "pattern" => (Four, Of2020, Shape::Pattern),
+        "uniqueItems" => (Four, Of2020, Shape::Flag),
+        "readOnly" | "writeOnly" => (Seven, Of2020, Shape::Flag),
+        "deprecated" => (Of2019, Of2020, Shape::Flag),
+        "exclusiveMinimum" | "exclusiveMaximum" if draft == Four => (Four, Four, Shape::Flag),
+        "minimum" | "maximum" => (Four, Of2020, Shape::Number),
+        "exclusiveMinimum" | "exclusiveMaximum" => (Six, Of2020, Shape::Number),
+        "multipleOf" => (Four, Of2020, Shape::Positive),
+        "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties" => {
+            (Four, Of2020, Shape::Count)
+        }
+        "minContains" | "maxContains" => (Of2019, Of2020, Shape::Count),
+        "enum" => (Four, Of2020, Shape::List),
+        "examples" => (Six, Of2020, Shape::List),
+        "const" => (Six, Of2020, Shape::Any),
+        _ => return None,
+    };
+    (since..=until).contains(&draft).then_some(shape)
+}
+
+impl Shape {
+    /// What is wrong with a value that should have this shape; what is within is looked at on its own.
+    pub(super) fn problem(self, value: &Value) -> Option<String> {
+        let expected = match self {
+            Self::Schema if !is_schema(value) => "a schema (an object, true or false)",
+            Self::Schemas if value.as_array().is_none_or(Vec::is_empty) => "a list of schemas",
+            Self::SchemaOrSchemas if !is_schema(value) && !value.is_array() => "a schema or a list of schemas",
+            Self::SchemaMap | Self::Dependencies | Self::NamesByName if !value.is_object() => "an object",
+            Self::NamesByName if !members(value).all(|(_, names)| are_names(names)) => "lists of different texts",
+            Self::Dependencies if !members(value).all(|(_, value)| is_schema(value) || are_names(value)) => {
+                "schemas or lists of different texts"
+            }
+            Self::PatternMap => return pattern_map_problem(value),
+            Self::Names if !are_names(value) => "a list of different texts",
+            Self::Type if !is_type(value) => {
+                "one or several of \"array\", \"boolean\", \"integer\", \"null\", \"number\", \"object\", \"string\""
+            }
+            Self::Text | Self::Pattern if !value.is_string() => "a text",
+            Self::Pattern => return value.as_str().and_then(pattern_problem),
+            Self::Flag if !value.is_boolean() => "true or false",
+            Self::Number if !value.is_number() => "a number",
+            Self::Positive if !value.as_f64().is_some_and(|number| number > 0.0) => "a number above 0",
+            Self::Count if count(value).is_none() => "a whole number from 0",
+            Self::List if !value.is_array() => "a list",
+            Self::Anchor if !value.as_str().is_some_and(is_anchor) => "a name",
+            _ => return None,
+        };
+        Some(format!("should be {expected}, not {}", super::message::shortened(&value.to_string())))
+    }
+}
+
+/// What is wrong with the text of a pattern.
+fn pattern_problem(text: &str) -> Option<String> {
+    let error = Pattern::new(text).err()?;
+    let shown = super::message::shortened(text);
+    Some(format!("\"{shown}\" is not a pattern: {} (at byte {})", error.problem, error.offset))
+}
+
+fn pattern_map_problem(value: &Value) -> Option<String> {
+    match value {
+        Value::Object(patterns) => patterns.keys().find_map(|pattern| pattern_problem(pattern)),
+        _ => Some(format!("should be an object, not {}", super::message::shortened(&value.to_string()))),
+    }
+}
+
+fn is_schema(value: &Value) -> bool {
+    value.is_object() || value.is_boolean()
+}
+
+fn are_names(value: &Value) -> bool {
+    let Value::Array(list) = value else { return false };
+    let mut names: Vec<&str> = list.iter().filter_map(Value::as_str).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.len() == list.len()
+}
+
+fn is_type(value: &Value) -> bool {
+    let is_one = |value: &Value| {
+        let types = ["array", "boolean", "integer", "null", "number", "object", "string"];
+        value.as_str().is_some_and(|name| types.contains(&name))
+    };
+    match value {
+        Value::Array(types) => !types.is_empty() && types.iter().all(is_one) && are_names(value),
+        value => is_one(value),
+    }
+}
+
+fn is_anchor(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_')
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+}
+
+fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flat_map(Map::iter)
+}
+
+/// A whole number from 0, which may be written as `2.0`. What is larger than any text or list is as good as the largest.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it was looked at before")]
+pub(super) fn count(value: &Value) -> Option<u64> {
+    match value.as_u64() {
+        Some(count) => Some(count),
+        None => value.as_f64().filter(|float| *float >= 0.0 && float.fract() == 0.0).map(|float| float as u64),
+    }
+}

@@ -1,0 +1,212 @@
+//! A schema as it is checked: each subschema is a node, and what it demands are rules.
+
+use serde_json::Value;
+
+use super::format::{Content, Format};
+use super::instance::{Kind, Part};
+use super::keyword::Draft;
+use super::number::Number;
+use super::pattern::Pattern;
+use super::survey::ResourceId;
+
+/// A compiled schema. The first node is the whole.
+#[derive(Debug)]
+pub(super) struct Nodes {
+    pub(super) nodes: Box<[Node]>,
+    /// Whether some reference depends on how it was reached.
+    pub(super) is_dynamic: bool,
+}
+
+pub(super) type NodeId = u32;
+
+pub(super) type Names = Box<[Box<str>]>;
+
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    /// Cheap ones first; those about what is not evaluated last.
+    pub(super) rules: Box<[Rule]>,
+    pub(super) resource: ResourceId,
+}
+
+/// Something that a value has to fulfil.
+#[derive(Debug)]
+pub(super) enum Rule {
+    /// The schema `false`.
+    Never,
+    Type(Types),
+    Const(Box<Value>),
+    Enum(Box<[Value]>),
+    Bound(Bound, Number),
+    MultipleOf(Box<str>),
+    Length(Limit, u64),
+    ItemCount(Limit, u64),
+    MemberCount(Limit, u64),
+    Required(Names),
+    /// What is required if a member is there.
+    DependentRequired(Box<[(Box<str>, Names)]>),
+    Pattern(Box<Pattern>),
+    Format(Format),
+    Content(Content),
+    UniqueItems,
+    Members(Box<Members>),
+    MemberNames(NodeId),
+    Items(Box<Items>),
+    Contains(Box<Contains>),
+    DependentSchemas(Box<[(Box<str>, NodeId)]>),
+    AllOf(Box<[NodeId]>),
+    AnyOf(Box<[NodeId]>),
+    OneOf(Box<[NodeId]>),
+    Not(NodeId, Box<Value>),
+    If(Box<If>),
+    Reference(NodeId),
+    Dynamic(Box<Dynamic>),
+    /// A reference to the schema of a dialect.
+    IsSchema(Draft),
+    UnevaluatedMembers(NodeId),
+    UnevaluatedItems(NodeId),
+}
+
+/// `properties`, `patternProperties` and `additionalProperties`.
+#[derive(Debug)]
+pub(super) struct Members {
+    /// In the order of their names.
+    pub(super) named: Box<[(Box<str>, NodeId)]>,
+    pub(super) patterns: Box<[(Pattern, NodeId)]>,
+    pub(super) others: Option<NodeId>,
+}
+
+impl Members {
+    pub(super) fn named(&self, name: &str) -> Option<NodeId> {
+        let found = self.named.binary_search_by(|(other, _)| (**other).cmp(name)).ok()?;
+        Some(self.named[found].1)
+    }
+}
+
+/// `prefixItems` and `items`, or `items` and `additionalItems` as it was before.
+#[derive(Debug)]
+pub(super) struct Items {
+    pub(super) first: Box<[NodeId]>,
+    pub(super) others: Option<NodeId>,
+}
+
+impl Items {
+    pub(super) fn of(&self, index: usize) -> Option<NodeId> {
+        self.first.get(index).copied().or(self.others)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Contains {
+    pub(super) node: NodeId,
+    pub(super) least: u64,
+    pub(super) most: Option<u64>,
+    /// Whether what it finds is evaluated.
+    pub(super) evaluates: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct If {
+    pub(super) condition: NodeId,
+    pub(super) then: Option<NodeId>,
+    pub(super) otherwise: Option<NodeId>,
+}
+
+/// `$dynamicRef` and `$recursiveRef`.
+#[derive(Debug)]
+pub(super) struct Dynamic {
+    /// Where it leads by way of which resource.
+    pub(super) targets: Box<[(ResourceId, NodeId)]>,
+    pub(super) otherwise: NodeId,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Limit {
+    Least,
+    Most,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bound {
+    Minimum,
+    Maximum,
+    ExclusiveMinimum,
+    ExclusiveMaximum,
+}
+
+/// Some of the types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Types(u8);
+
+impl Types {
+    const NAMES: [&'static str; 7] = ["null", "boolean", "number", "string", "array", "object", "integer"];
+    const INTEGER: u8 = 6;
+    /// In draft 4, `1.0` is no integer.
+    const AS_WRITTEN: u8 = 1 << 7;
+
+    pub(super) fn new(value: &Value, draft: Draft) -> Self {
+        let bit = |value: &Value| {
+            let index = Self::NAMES.iter().position(|name| value == name);
+            index.map_or(0, |index| 1_u8 << index)
+        };
+        let bits = match value {
+            Value::Array(types) => types.iter().map(bit).fold(0, |all, one| all | one),
+            value => bit(value),
+        };
+        Self(if draft == Draft::Four { bits | Self::AS_WRITTEN } else { bits })
+    }
+
+    pub(super) fn has(self, part: &Part<'_>) -> bool {
+        if self.0 & (1 << (part.kind as u8)) != 0 {
+            return true;
+        }
+        if part.kind != Kind::Number || self.0 & (1 << Self::INTEGER) == 0 {
+            return false;
+        }
+        let has_point = part.raw.contains('.');
+        (!has_point || self.0 & Self::AS_WRITTEN == 0) && Number::read(part.raw).is_integer()
+    }
+
+    pub(super) fn names(self) -> impl Iterator<Item = &'static str> {
+        (0..).zip(Self::NAMES).filter(move |(index, _)| self.0 & (1 << index) != 0).map(|(_, name)| name)
+    }
+}
+
+impl Rule {
+    /// Whether it combines nothing at all.
+    pub(super) fn is_empty_list(&self) -> bool {
+        matches!(self, Self::AllOf(nodes) | Self::AnyOf(nodes) | Self::OneOf(nodes) if nodes.is_empty())
+    }
+
+    /// Shows all nodes that the rule leads to, and whether they are about the same value.
+    pub(super) fn each_node(&self, mut show: impl FnMut(NodeId, SameValue)) {
+        match self {
+            Self::Members(members) => {
+                members.named.iter().for_each(|(_, node)| show(*node, false));
+                members.patterns.iter().for_each(|(_, node)| show(*node, false));
+                members.others.iter().for_each(|node| show(*node, false));
+            }
+            Self::Items(items) => items.first.iter().chain(&items.others).for_each(|node| show(*node, false)),
+            Self::Contains(contains) => show(contains.node, false),
+            Self::MemberNames(node) | Self::UnevaluatedMembers(node) | Self::UnevaluatedItems(node) => {
+                show(*node, false)
+            }
+            Self::DependentSchemas(schemas) => schemas.iter().for_each(|(_, node)| show(*node, true)),
+            Self::AllOf(nodes) | Self::AnyOf(nodes) | Self::OneOf(nodes) => {
+                nodes.iter().for_each(|node| show(*node, true))
+            }
+            Self::Not(node, _) | Self::Reference(node) => show(*node, true),
+            Self::If(choice) => {
+                show(choice.condition, true);
+                choice.then.iter().chain(&choice.otherwise).for_each(|node| show(*node, true));
+            }
+            // Which of them it is, and whether it ever comes back, is only known by what it comes through.
+            Self::Dynamic(dynamic) => {
+                dynamic.targets.iter().for_each(|(_, node)| show(*node, false));
+                show(dynamic.otherwise, false);
+            }
+            _ => {}
+        }
+    }
+}
+
+pub(super) type SameValue = bool;

@@ -1,0 +1,146 @@
+//! References as RFC 3986 resolves them, and the pointers behind them.
+
+use std::borrow::Cow;
+
+/// A reference seen from a base: the address without its fragment, and the fragment.
+pub(super) fn resolve<'a>(base: &str, reference: &'a str) -> (String, Cow<'a, str>) {
+    let (address, fragment) = reference.split_once('#').unwrap_or((reference, ""));
+    (absolute(base, address), decoded(fragment))
+}
+
+fn absolute(base: &str, address: &str) -> String {
+    if address.is_empty() {
+        return base.to_owned();
+    }
+    if scheme_length(address).is_some() {
+        return address.to_owned();
+    }
+    let scheme_end = scheme_length(base).map_or(0, |length| length + 1);
+    let (scheme, rest) = base.split_at(scheme_end);
+    if address.starts_with("//") {
+        return format!("{scheme}{address}");
+    }
+    let authority_end = match rest.strip_prefix("//") {
+        Some(after) => 2 + after.find(['/', '?']).unwrap_or(after.len()),
+        None => 0,
+    };
+    let (authority, path) = rest.split_at(authority_end);
+    let path = path.split_once('?').map_or(path, |(path, _)| path);
+    if address.starts_with('?') {
+        return format!("{scheme}{authority}{path}{address}");
+    }
+    let directory = match path.rfind('/') {
+        _ if address.starts_with('/') => "",
+        Some(end) => &path[..=end],
+        None if authority.is_empty() => "",
+        None => "/",
+    };
+    format!("{scheme}{authority}{}", without_dots(&format!("{directory}{address}")))
+}
+
+fn scheme_length(address: &str) -> Option<usize> {
+    let end = address.find(':')?;
+    let scheme = &address.as_bytes()[..end];
+    let is_one = scheme.first().is_some_and(u8::is_ascii_alphabetic)
+        && scheme.iter().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte));
+    is_one.then_some(end)
+}
+
+fn without_dots(path: &str) -> String {
+    if !path.contains("./") && !path.ends_with('.') {
+        return path.to_owned();
+    }
+    let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
+    let mut kept: Vec<&str> = Vec::new();
+    let segments: Vec<&str> = path.split('/').collect();
+    for (index, segment) in segments.iter().enumerate() {
+        let is_last = index + 1 == segments.len();
+        match *segment {
+            "." if is_last => kept.push(""),
+            "." => {}
+            ".." => {
+                if kept.len() > 1 || kept.first().is_some_and(|first| !first.is_empty()) {
+                    kept.pop();
+                }
+                if is_last {
+                    kept.push("");
+                }
+            }
+            segment => kept.push(segment),
+        }
+    }
+    query.map_or_else(|| kept.join("/"), |query| format!("{}?{query}", kept.join("/")))
+}
+
+/// With `%41` as `A`.
+fn decoded(fragment: &str) -> Cow<'_, str> {
+    if !fragment.contains('%') {
+        return Cow::Borrowed(fragment);
+    }
+    let mut bytes = Vec::with_capacity(fragment.len());
+    let mut rest = fragment.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.first_chunk::<2>().and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.filter(|_| *first == b'%').and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8(bytes).map_or(Cow::Borrowed(fragment), Cow::Owned)
+}
+
+/// The steps of a JSON pointer.
+pub(super) fn steps(pointer: &str) -> impl Iterator<Item = String> {
+    pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"))
+}
+
+/// Whether a text is a JSON pointer (RFC 6901).
+pub(super) fn is_pointer(text: &str) -> bool {
+    let is_escaped = |rest: &str| rest.starts_with(['0', '1']);
+    (text.is_empty() || text.starts_with('/')) && text.split('~').skip(1).all(is_escaped)
+}
+
+/// One more step of a JSON pointer.
+pub(super) fn step(pointer: &str, step: &str) -> String {
+    format!("{pointer}/{}", step.replace('~', "~0").replace('/', "~1"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_are_resolved_against_their_base() {
+        for (base, reference, address, fragment) in [
+            ("", "#/a", "", "/a"),
+            ("", "a.json#b", "a.json", "b"),
+            ("http://x.example/a/b", "c#", "http://x.example/a/c", ""),
+            ("http://x.example/a/b", "/c", "http://x.example/c", ""),
+            ("http://x.example/a/b", "../c", "http://x.example/c", ""),
+            ("http://x.example/a/b", "./c/../d", "http://x.example/a/d", ""),
+            ("http://x.example/a/b", "../../../d", "http://x.example/d", ""),
+            ("http://x.example", "c", "http://x.example/c", ""),
+            ("http://x.example/a?q", "?r", "http://x.example/a?r", ""),
+            ("http://x.example/a", "//y.example/b", "http://y.example/b", ""),
+            ("http://x.example/a", "urn:uuid:1#x", "urn:uuid:1", "x"),
+            ("urn:uuid:1", "#/a", "urn:uuid:1", "/a"),
+            ("a/b", "c", "a/c", ""),
+            ("", "#/a%25b/%22", "", "/a%b/\""),
+        ] {
+            assert_eq!(resolve(base, reference), (address.to_owned(), Cow::Borrowed(fragment)), "{base} {reference}");
+        }
+    }
+
+    #[test]
+    fn pointers_have_steps() {
+        assert_eq!(steps("/a~1b/~01/").collect::<Vec<_>>(), ["a/b", "~1", ""]);
+        assert_eq!(steps("").count(), 0);
+        assert_eq!(step("/x", "a/~b"), "/x/a~1~0b");
+    }
+}

@@ -1,0 +1,227 @@
+//! A first look at a schema: whether everything in it has the right shape, and what in it can be referred to.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::SchemaError;
+use super::keyword::{Draft, Shape, shape_of};
+use super::reference::{resolve, step, steps};
+
+/// What is known about a document before it is compiled.
+#[derive(Debug)]
+pub(super) struct Survey<'a> {
+    resources: Vec<Resource<'a>>,
+    by_uri: HashMap<String, ResourceId>,
+    /// Which resource each schema belongs to.
+    places: HashMap<*const Value, ResourceId>,
+}
+
+pub(super) type ResourceId = u32;
+
+/// A schema with an address of its own, and what is within that has none.
+#[derive(Debug)]
+pub(super) struct Resource<'a> {
+    pub(super) draft: Draft,
+    pub(super) root: Spot<'a>,
+    uri: String,
+    anchors: HashMap<&'a str, Spot<'a>>,
+    pub(super) dynamic_anchors: HashMap<&'a str, Spot<'a>>,
+    /// Whether `$recursiveRef` may be redirected here.
+    pub(super) is_recursive: bool,
+}
+
+/// A schema in the document.
+#[derive(Debug, Clone)]
+pub(super) struct Spot<'a> {
+    pub(super) value: &'a Value,
+    pub(super) resource: ResourceId,
+    /// Where it is, for errors.
+    pub(super) pointer: String,
+}
+
+/// Deeper schemas than these are refused.
+const DEEPEST: usize = 400;
+
+impl<'a> Survey<'a> {
+    /// # Errors
+    /// When something does not have the shape that it should have.
+    pub(super) fn new(document: &'a Value) -> Result<Self, SchemaError> {
+        let mut survey = Self { resources: Vec::new(), by_uri: HashMap::new(), places: HashMap::new() };
+        let draft = draft_of(document)?.unwrap_or(Draft::Of2020);
+        let root = Spot { value: document, resource: 0, pointer: String::new() };
+        survey.begin_resource(root.clone(), String::new(), draft);
+        survey.visit_all(root)?;
+        Ok(survey)
+    }
+
+    /// Whether a value has the shape of a schema of this dialect.
+    pub(super) fn is_schema(value: &Value, draft: Draft) -> bool {
+        let mut survey = Survey { resources: Vec::new(), by_uri: HashMap::new(), places: HashMap::new() };
+        let root = Spot { value, resource: 0, pointer: String::new() };
+        survey.begin_resource(root.clone(), String::new(), draft);
+        survey.visit_all(root).is_ok()
+    }
+
+    pub(super) fn resource(&self, id: ResourceId) -> &Resource<'a> {
+        &self.resources[id as usize]
+    }
+
+    pub(super) fn resources(&self) -> impl Iterator<Item = (ResourceId, &Resource<'a>)> {
+        (0..).zip(&self.resources)
+    }
+
+    /// A schema within another one.
+    pub(super) fn spot(&self, value: &'a Value, parent: &Spot<'a>, pointer: String) -> Spot<'a> {
+        let resource = self.places.get(&std::ptr::from_ref(value)).copied().unwrap_or(parent.resource);
+        Spot { value, resource, pointer }
+    }
+
+    /// What a reference in a schema refers to.
+    ///
+    /// # Errors
+    /// When there is nothing of the kind within the document.
+    pub(super) fn target(&mut self, reference: &str, from: &Spot<'a>) -> Result<Spot<'a>, SchemaError> {
+        let (uri, fragment) = resolve(&self.resource(from.resource).uri, reference);
+        let outside = || {
+            SchemaError::at(&from.pointer, format!("{reference:?} is outside of the schema, and nothing is fetched"))
+        };
+        let nothing = || SchemaError::at(&from.pointer, format!("{reference:?} refers to nothing in the schema"));
+        let id = *self.by_uri.get(uri.trim_end_matches('#')).ok_or_else(outside)?;
+        if !fragment.is_empty() && !fragment.starts_with('/') {
+            return self.resource(id).anchors.get(&*fragment).cloned().ok_or_else(nothing);
+        }
+        let mut spot = self.resource(id).root.clone();
+        for name in steps(&fragment) {
+            let value = match spot.value {
+                Value::Object(members) => members.get(&name),
+                Value::Array(items) => name.parse().ok().and_then(|index: usize| items.get(index)),
+                _ => None,
+            };
+            spot = self.spot(value.ok_or_else(nothing)?, &spot, step(&spot.pointer, &name));
+        }
+        // A place that no keyword leads to was not looked at yet.
+        if !self.places.contains_key(&std::ptr::from_ref(spot.value)) {
+            self.visit_all(spot.clone())?;
+        }
+        Ok(self.spot(spot.value, &spot, spot.pointer.clone()))
+    }
+
+    /// The anchor that a reference names, if it names one.
+    pub(super) fn anchor_of(reference: &str) -> Option<&str> {
+        let fragment = reference.split_once('#')?.1;
+        (!fragment.is_empty() && !fragment.starts_with('/')).then_some(fragment)
+    }
+
+    fn begin_resource(&mut self, mut root: Spot<'a>, uri: String, draft: Draft) -> ResourceId {
+        let id = ResourceId::try_from(self.resources.len()).unwrap_or(ResourceId::MAX);
+        root.resource = id;
+        self.by_uri.entry(uri.clone()).or_insert(id);
+        let (anchors, dynamic_anchors) = (HashMap::new(), HashMap::new());
+        self.resources.push(Resource { draft, root, uri, anchors, dynamic_anchors, is_recursive: false });
+        id
+    }
+
+    fn visit_all(&mut self, first: Spot<'a>) -> Result<(), SchemaError> {
+        let mut open = vec![(first, 0)];
+        while let Some((spot, depth)) = open.pop() {
+            if depth > DEEPEST {
+                return Err(SchemaError::too_heavy());
+            }
+            self.visit(spot, |spot| open.push((spot, depth + 1)))?;
+        }
+        Ok(())
+    }
+
+    fn visit(&mut self, mut spot: Spot<'a>, mut open: impl FnMut(Spot<'a>)) -> Result<(), SchemaError> {
+        let Value::Object(members) = spot.value else {
+            self.places.insert(spot.value, spot.resource);
+            return match spot.value {
+                Value::Bool(_) => Ok(()),
+                value => {
+                    let shown = super::message::shortened(&value.to_string()).into_owned();
+                    let problem = format!("should be a schema (an object, true or false), not {shown}");
+                    Err(SchemaError::at(&spot.pointer, problem))
+                }
+            };
+        };
+        self.name(&mut spot)?;
+        self.places.insert(spot.value, spot.resource);
+        let draft = self.resource(spot.resource).draft;
+        for (keyword, value) in members {
+            let Some(shape) = shape_of(draft, keyword) else { continue };
+            let pointer = step(&spot.pointer, keyword);
+            if let Some(problem) = shape.problem(value) {
+                return Err(SchemaError::at(&pointer, problem));
+            }
+            let bound = keyword.strip_prefix("exclusive").map(str::to_lowercase);
+            if let Some(bound) = bound.filter(|bound| draft == Draft::Four && !members.contains_key(bound)) {
+                return Err(SchemaError::at(&pointer, format!("{bound:?} is missing, which it is about")));
+            }
+            let child = |value: &'a Value, pointer| Spot { value, resource: spot.resource, pointer };
+            match (shape, value) {
+                (Shape::Schema | Shape::SchemaOrSchemas, Value::Object(_) | Value::Bool(_)) => {
+                    open(child(value, pointer))
+                }
+                (Shape::Schemas | Shape::SchemaOrSchemas, Value::Array(items)) => {
+                    for (index, item) in items.iter().enumerate() {
+                        open(child(item, step(&pointer, &index.to_string())));
+                    }
+                }
+                (Shape::SchemaMap | Shape::PatternMap | Shape::Dependencies, Value::Object(members)) => {
+                    for (name, schema) in members {
+                        if shape != Shape::Dependencies || !schema.is_array() {
+                            open(child(schema, step(&pointer, name)));
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes down how a schema can be referred to.
+    fn name(&mut self, spot: &mut Spot<'a>) -> Result<(), SchemaError> {
+        let member = |name: &str| spot.value.get(name).and_then(Value::as_str);
+        let mut draft = self.resource(spot.resource).draft;
+        if let Some(other) = draft_of(spot.value).map_err(|error| error.within(&spot.pointer))? {
+            draft = other;
+        }
+        let stands_alone = draft.reference_stands_alone() && member("$ref").is_some();
+        let id = member(draft.id()).filter(|_| !stands_alone);
+        if let Some(id) = id {
+            let (uri, fragment) = resolve(&self.resource(spot.resource).uri, id);
+            if spot.pointer.is_empty() || !id.starts_with('#') {
+                spot.resource = self.begin_resource(spot.clone(), uri, draft);
+            }
+            if let Some(anchor) = id.split_once('#').map(|(_, anchor)| anchor).filter(|anchor| !anchor.is_empty()) {
+                if !draft.reference_stands_alone() {
+                    let problem = format!("{fragment:?} should be an anchor of its own");
+                    return Err(SchemaError::at(&step(&spot.pointer, draft.id()), problem));
+                }
+                self.resources[spot.resource as usize].anchors.insert(anchor, spot.clone());
+            }
+        }
+        let anchor = member("$anchor").filter(|_| draft >= Draft::Of2019);
+        let dynamic = member("$dynamicAnchor").filter(|_| draft >= Draft::Of2020);
+        let resource = &mut self.resources[spot.resource as usize];
+        for name in anchor.into_iter().chain(dynamic) {
+            resource.anchors.insert(name, spot.clone());
+        }
+        if let Some(name) = dynamic {
+            resource.dynamic_anchors.insert(name, spot.clone());
+        }
+        if draft == Draft::Of2019 && std::ptr::eq(resource.root.value, spot.value) {
+            resource.is_recursive = spot.value.get("$recursiveAnchor") == Some(&Value::Bool(true));
+        }
+        Ok(())
+    }
+}
+
+/// The dialect that a schema says it is written in.
+fn draft_of(schema: &Value) -> Result<Option<Draft>, SchemaError> {
+    let Some(Value::String(uri)) = schema.get("$schema") else { return Ok(None) };
+    let unknown = || SchemaError::at("/$schema", format!("the dialect {uri:?} is not known"));
+    Draft::of_uri(uri).map(Some).ok_or_else(unknown)
+}

@@ -1,0 +1,93 @@
+//! How much work a schema can make. Checking follows every reference anew, so that a few lines that refer to each other can
+//! stand for more work than there is time, or for more depth than there is stack.
+
+use super::SchemaError;
+use super::node::{Node, NodeId};
+
+/// With every reference followed, in subschemas.
+const HEAVIEST: u64 = 200_000;
+
+/// With every reference followed, in levels.
+const DEEPEST: usize = 256;
+
+/// # Errors
+/// When there is too much to do, or no end to it.
+pub(super) fn weigh(nodes: &[Node]) -> Result<(), SchemaError> {
+    let mut weighing = Weighing { nodes, known: vec![State::New; nodes.len()] };
+    let (weight, _) = weighing.weigh(0, 0)?;
+    if weight > HEAVIEST {
+        return Err(SchemaError::too_heavy());
+    }
+    let mut seen = vec![Seen::Never; nodes.len()];
+    (0..).zip(nodes).try_for_each(|(node, _)| find_end(nodes, node, &mut seen))
+}
+
+struct Weighing<'a> {
+    nodes: &'a [Node],
+    known: Vec<State>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    New,
+    /// Being found out.
+    Open,
+    /// Its weight, and how many levels it has.
+    Known(u64, usize),
+}
+
+impl Weighing<'_> {
+    fn weigh(&mut self, node: NodeId, depth: usize) -> Result<(u64, usize), SchemaError> {
+        let known = self.known[node as usize];
+        let height = if let State::Known(_, height) = known { height } else { 1 };
+        if depth + height > DEEPEST {
+            return Err(SchemaError::too_heavy());
+        }
+        match known {
+            State::Known(weight, height) => return Ok((weight, height)),
+            // How often a schema that holds itself is followed, the value decides that is held against it.
+            State::Open => return Ok((1, 1)),
+            State::New => {}
+        }
+        self.known[node as usize] = State::Open;
+        let (mut weight, mut height) = (1_u64, 1);
+        for next in next_of(self.nodes, node, false) {
+            let (more, levels) = self.weigh(next, depth + 1)?;
+            weight = weight.saturating_add(more);
+            height = height.max(levels + 1);
+        }
+        self.known[node as usize] = State::Known(weight, height);
+        Ok((weight, height))
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    Never,
+    OnTheWay,
+    Done,
+}
+
+/// A schema that comes back to itself with the same value comes back for ever. The way is as deep as the schema, which was
+/// weighed.
+fn find_end(nodes: &[Node], node: NodeId, seen: &mut [Seen]) -> Result<(), SchemaError> {
+    match std::mem::replace(&mut seen[node as usize], Seen::OnTheWay) {
+        Seen::OnTheWay => return Err(SchemaError::endless()),
+        Seen::Done => {}
+        Seen::Never => next_of(nodes, node, true).into_iter().try_for_each(|next| find_end(nodes, next, seen))?,
+    }
+    seen[node as usize] = Seen::Done;
+    Ok(())
+}
+
+fn next_of(nodes: &[Node], node: NodeId, only_same_value: bool) -> Vec<NodeId> {
+    let mut next = Vec::new();
+    for rule in &nodes[node as usize].rules {
+        rule.each_node(|node, same_value| {
+            if same_value || !only_same_value {
+                next.push(node);
+            }
+        });
+    }
+    next
+}

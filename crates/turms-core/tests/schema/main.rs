@@ -1,0 +1,5 @@
+//! Values held against schemas: by a table of every keyword and dialect, and against another implementation.
+
+mod keyword;
+mod oracle;
+mod refusal;

@@ -1,0 +1,118 @@
+//! What is no schema, and what would take too long.
+
+use serde_json::{Value, json};
+use turms_core::schema::Validator;
+use turms_proto::RawJson;
+
+fn refusal(schema: &Value) -> String {
+    let error = Validator::of_value(schema).expect_err(&schema.to_string());
+    let words = error.to_string();
+    words.strip_prefix("not a usable JSON Schema: ").expect(&words).to_owned()
+}
+
+#[test]
+fn what_has_the_wrong_shape_is_named_with_its_place() {
+    let types = "one or several of \"array\", \"boolean\", \"integer\", \"null\", \"number\", \"object\", \"string\"";
+    for (schema, words) in [
+        (json!(5), "should be a schema (an object, true or false), not 5".to_owned()),
+        (json!({ "type": 5 }), format!("/type: should be {types}, not 5")),
+        (json!({ "type": "text" }), format!("/type: should be {types}, not \"text\"")),
+        (json!({ "type": [] }), format!("/type: should be {types}, not []")),
+        (json!({ "properties": [] }), "/properties: should be an object, not []".to_owned()),
+        (
+            json!({ "properties": { "a/b": { "items": 1 } } }),
+            "/properties/a~1b/items: should be a schema (an object, true or false), not 1".to_owned(),
+        ),
+        (
+            json!({ "$defs": { "unused": { "minLength": -1 } } }),
+            "/$defs/unused/minLength: should be a whole number from 0, not -1".to_owned(),
+        ),
+        (json!({ "required": "a" }), "/required: should be a list of different texts, not \"a\"".to_owned()),
+        (
+            json!({ "required": ["a", "a"] }),
+            "/required: should be a list of different texts, not [\"a\",\"a\"]".to_owned(),
+        ),
+        (json!({ "pattern": "(" }), "/pattern: \"(\" is not a pattern: a group is not closed (at byte 1)".to_owned()),
+        (
+            json!({ "patternProperties": { "[": true } }),
+            "/patternProperties: \"[\" is not a pattern: a class is not closed (at byte 1)".to_owned(),
+        ),
+        (json!({ "allOf": [] }), "/allOf: should be a list of schemas, not []".to_owned()),
+        (json!({ "items": [true] }), "/items: should be a schema (an object, true or false), not [true]".to_owned()),
+        (json!({ "enum": 1 }), "/enum: should be a list, not 1".to_owned()),
+        (json!({ "minimum": "1" }), "/minimum: should be a number, not \"1\"".to_owned()),
+        (json!({ "multipleOf": 0 }), "/multipleOf: should be a number above 0, not 0".to_owned()),
+        (json!({ "uniqueItems": 1 }), "/uniqueItems: should be true or false, not 1".to_owned()),
+        (
+            json!({ "dependentRequired": { "a": "b" } }),
+            "/dependentRequired: should be lists of different texts, not {\"a\":\"b\"}".to_owned(),
+        ),
+        (json!({ "$anchor": "#a" }), "/$anchor: should be a name, not \"#a\"".to_owned()),
+        (
+            json!({ "$schema": "http://x.example/y" }),
+            "/$schema: the dialect \"http://x.example/y\" is not known".to_owned(),
+        ),
+        (
+            json!({ "$schema": "http://json-schema.org/draft-04/schema#", "exclusiveMinimum": true }),
+            "/exclusiveMinimum: \"minimum\" is missing, which it is about".to_owned(),
+        ),
+    ] {
+        assert_eq!(refusal(&schema), words, "{schema}");
+    }
+}
+
+#[test]
+fn references_have_to_lead_somewhere_within() {
+    for (schema, words) in [
+        (json!({ "$ref": "#/$defs/a" }), "\"#/$defs/a\" refers to nothing in the schema"),
+        (json!({ "items": { "$ref": "#a" } }), "/items: \"#a\" refers to nothing in the schema"),
+        (json!({ "$ref": "a.json" }), "\"a.json\" is outside of the schema, and nothing is fetched"),
+        (
+            json!({ "$ref": "#/$defs", "$defs": { "type": 5 } }),
+            "/$defs/type: should be a schema (an object, true or false), not 5",
+        ),
+        (json!({ "$ref": "#" }), "something in it refers to itself and to nothing else"),
+        (
+            json!({ "anyOf": [{ "$ref": "#/$defs/a" }], "$defs": { "a": { "not": { "$ref": "#" } } } }),
+            "something in it refers to itself and to nothing else",
+        ),
+    ] {
+        assert_eq!(refusal(&schema), words, "{schema}");
+    }
+}
+
+#[test]
+fn a_value_that_would_take_too_long_is_refused_soon() {
+    // Each level is looked at twice by the level above.
+    let twice = json!({ "properties": { "a": { "$ref": "#" } } });
+    let schema = json!({ "anyOf": [{ "allOf": [twice, false] }, twice] });
+    let value = "{\"a\":".repeat(100) + "1" + &"}".repeat(100);
+    let violations = Validator::of_value(&schema).unwrap().violations(&RawJson::parse(value).unwrap(), "it");
+    assert_eq!(violations, ["it: it takes too long to hold this against the schema"]);
+}
+
+#[test]
+fn depth_is_bounded_before_the_stack_is() {
+    let mut within = json!({ "properties": { "a": { "$ref": "#" } } });
+    for _ in 0..100 {
+        within = json!({ "allOf": [within] });
+    }
+    let value = "{\"a\":".repeat(100) + "1" + &"}".repeat(100);
+    let check = move || Validator::of_value(&within).unwrap().violations(&RawJson::parse(value).unwrap(), "it");
+    let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(check).unwrap();
+    assert_eq!(thread.join().unwrap(), ["it: what the schema refers to is too deep to be checked"]);
+}
+
+#[test]
+fn a_value_may_be_as_deep_as_a_message() {
+    let schema =
+        json!({ "$ref": "#/$defs/a", "$defs": { "a": { "items": { "$ref": "#/$defs/a" }, "type": "array" } } });
+    let value = "[".repeat(127) + &"]".repeat(127);
+    assert!(Validator::of_value(&schema).unwrap().violations(&RawJson::parse(value).unwrap(), "it").is_empty());
+    let mut deeper = json!(1);
+    for _ in 0..128 {
+        deeper = json!([deeper]);
+    }
+    let violations = Validator::of_value(&schema).unwrap().violations(&RawJson::from(deeper), "it");
+    assert_eq!(violations, ["it: nested deeper than 127 levels"]);
+}
