@@ -2,9 +2,12 @@
 
 mod number;
 mod object;
+mod read;
 pub(crate) mod scan;
+pub(crate) mod write;
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use bytestring::ByteString;
 use serde::de::{DeserializeOwned, Error as _};
@@ -14,7 +17,7 @@ use serde_json::value::RawValue;
 pub use self::number::Number;
 pub(crate) use self::object::ObjectBuilder;
 pub use self::object::{Members, Object};
-use self::scan::{Layout, Scanner};
+use self::scan::{Bulk, Layout, Scanner};
 pub use self::scan::{MAX_DEPTH, Problem, SyntaxError};
 
 /// One JSON value as text.
@@ -32,12 +35,16 @@ pub use self::scan::{MAX_DEPTH, Problem, SyntaxError};
 /// assert_eq!(value.member("a").unwrap().as_str(), "1e400");
 /// # Ok::<(), turms_proto::SyntaxError>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct RawJson(ByteString);
+#[derive(Clone)]
+pub struct RawJson {
+    text: ByteString,
+    /// Where the longest member stands, if that was seen when the text was checked.
+    bulk: Bulk,
+}
 
 impl RawJson {
     /// The value `null`.
-    pub const NULL: Self = Self(ByteString::from_static("null"));
+    pub const NULL: Self = Self { text: ByteString::from_static("null"), bulk: Bulk::NONE };
 
     /// Takes text that should be one JSON value.
     ///
@@ -47,7 +54,7 @@ impl RawJson {
         let text = text.into();
         let layout = scan::check(&text)?;
         let trimmed = text.slice_ref(text.trim_matches([' ', '\t', '\n', '\r']));
-        Ok(Self(on_one_line(trimmed, layout)))
+        Ok(Self::trusted(on_one_line(trimmed, layout)))
     }
 
     /// Serializes a value.
@@ -55,8 +62,10 @@ impl RawJson {
     /// # Errors
     /// When the value's own serializer fails, or it has a map whose keys are not strings.
     pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, EncodeError> {
-        let text = serde_json::to_string(value).map_err(EncodeError)?;
-        Ok(Self(text.into()))
+        let mut out = Vec::new();
+        write::write(&mut out, value).map_err(EncodeError)?;
+        let text = ByteString::try_from(out).map_err(EncodeError::custom)?;
+        Ok(Self::trusted(text))
     }
 
     /// A JSON string.
@@ -82,69 +91,83 @@ impl RawJson {
     /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 
     /// Whether this is an object.
     #[must_use]
     pub fn is_object(&self) -> bool {
-        self.0.starts_with('{')
+        self.text.starts_with('{')
     }
 
     /// Whether this is `null`.
     #[must_use]
     pub fn is_null(&self) -> bool {
-        &*self.0 == "null"
+        &*self.text == "null"
     }
 
     /// This value as an object, if it is one.
     #[must_use]
     pub fn as_object(&self) -> Option<Object> {
-        self.is_object().then(|| Object::trusted(self.0.clone()))
+        self.is_object().then(|| Object::trusted(self.text.clone()))
     }
 
     /// This value as an object, or `None` if it is none.
     pub(crate) fn into_object(self) -> Option<Object> {
-        self.is_object().then(|| Object::trusted(self.0))
+        self.is_object().then(|| Object::trusted(self.text))
     }
 
     /// The member `name`, if this is an object that has it. Nothing is copied.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<Self> {
-        find_member(self.as_str(), name).map(|value| self.part(value))
+        find_member(self.object_members(), name).map(|value| self.part(value))
     }
 
     /// As [`RawJson::member`], of several members in one pass.
     #[must_use]
     pub fn members<const N: usize>(&self, names: [&str; N]) -> [Option<Self>; N] {
-        find_members(self.as_str(), names).map(|found| found.map(|value| self.part(value)))
+        find_members(self.object_members(), names).map(|found| found.map(|value| self.part(value)))
     }
 
     /// The text that this value is, if it is a string. Nothing is copied unless it has escapes.
     #[must_use]
     pub fn text(&self) -> Option<ByteString> {
-        let inside = self.0.strip_prefix('"')?.strip_suffix('"')?;
+        let inside = self.text.strip_prefix('"')?.strip_suffix('"')?;
         if memchr::memchr(b'\\', inside.as_bytes()).is_some() {
             return self.decode::<String>().ok().map(Into::into);
         }
-        Some(self.0.slice_ref(inside))
+        Some(self.text.slice_ref(inside))
     }
 
     /// A value whose text is known to be one JSON value on one line.
     pub(crate) fn trusted(text: ByteString) -> Self {
-        Self(text)
+        Self { text, bulk: Bulk::NONE }
+    }
+
+    /// As [`RawJson::trusted`], of an object whose longest member is known.
+    pub(crate) fn with_bulk(text: ByteString, bulk: Bulk) -> Self {
+        Self { text, bulk }
+    }
+
+    /// The members of the object that this is, none if it is none.
+    pub(crate) fn object_members(&self) -> RawMembers<'_> {
+        let mut members = object_members(self.as_str());
+        if let Some(scanner) = &mut members.scanner {
+            scanner.jump_over(self.bulk);
+        }
+        members
     }
 
     /// A value inside this one, sharing its text.
     pub(crate) fn part(&self, value: &str) -> Self {
-        Self(self.0.slice_ref(value))
+        Self::trusted(self.text.slice_ref(value))
     }
 }
 
-/// The text of the member `name` of the object `text`; the last one if the key is repeated, as most parsers have it.
-pub(crate) fn find_member<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+/// The text of the member `name`; the last one if the key is repeated, as most parsers have it.
+pub(crate) fn find_member<'a>(members: RawMembers<'a>, name: &str) -> Option<&'a str> {
     let mut found = None;
-    for (key, value) in object_members(text) {
+    for (key, value) in members {
         if key.name() == name {
             found = Some(value);
         }
@@ -153,9 +176,9 @@ pub(crate) fn find_member<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// As [`find_member`], of several members in one pass.
-pub(crate) fn find_members<'a, const N: usize>(text: &'a str, names: [&str; N]) -> [Option<&'a str>; N] {
+pub(crate) fn find_members<'a, const N: usize>(members: RawMembers<'a>, names: [&str; N]) -> [Option<&'a str>; N] {
     let mut found = [None; N];
-    for (key, value) in object_members(text) {
+    for (key, value) in members {
         let key = key.name();
         if let Some(place) = names.iter().position(|name| *name == key) {
             found[place] = Some(value);
@@ -198,6 +221,20 @@ pub(crate) fn on_one_line(text: ByteString, layout: Layout) -> ByteString {
     }
 }
 
+impl PartialEq for RawJson {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for RawJson {}
+
+impl Hash for RawJson {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
+
 impl fmt::Debug for RawJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -218,13 +255,13 @@ impl Default for RawJson {
 
 impl From<serde_json::Value> for RawJson {
     fn from(value: serde_json::Value) -> Self {
-        Self(value.to_string().into())
+        Self::trusted(value.to_string().into())
     }
 }
 
 impl From<Object> for RawJson {
     fn from(object: Object) -> Self {
-        Self(object.into_text())
+        Self::trusted(object.into_text())
     }
 }
 
@@ -235,13 +272,13 @@ impl From<Box<RawValue>> for RawJson {
             Some(_) => Layout::ManyLines,
             None => Layout::OneLine,
         };
-        Self(on_one_line(text.into(), layout))
+        Self::trusted(on_one_line(text.into(), layout))
     }
 }
 
 impl Serialize for RawJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serialize_text(self.as_str(), serializer)
+        write::splice(self.as_str(), serializer)
     }
 }
 
@@ -251,17 +288,14 @@ impl<'de> Deserialize<'de> for RawJson {
     }
 }
 
-/// Splices JSON text into a serializer. `RawValue` offers no unchecked way in, so the text is skimmed once more.
-fn serialize_text<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
-    let raw: &RawValue = serde_json::from_str(text).map_err(serde::ser::Error::custom)?;
-    raw.serialize(serializer)
-}
-
 /// Decodes JSON text, naming the place of what does not fit.
 ///
 /// # Errors
 /// When the text is not JSON or not of the expected shape.
 pub fn decode<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, DecodeError> {
+    if let Some(value) = read::read(text) {
+        return Ok(value);
+    }
     serde_json::from_str(text).map_err(|first| {
         // Only failures pay for tracking the path.
         let mut deserializer = serde_json::Deserializer::from_str(text);

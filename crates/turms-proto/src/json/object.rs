@@ -6,9 +6,7 @@ use bytestring::ByteString;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::{
-    DecodeError, EncodeError, RawJson, RawMembers, SyntaxError, decode, find_member, object_members, serialize_text,
-};
+use super::{DecodeError, EncodeError, RawJson, RawMembers, SyntaxError, decode, find_member, object_members, write};
 
 /// A JSON object kept as text: schemas, arguments, metadata and every member nobody here knows.
 ///
@@ -75,19 +73,19 @@ impl Object {
     /// The member `name`.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<RawJson> {
-        find_member(self.as_str(), name).map(|value| self.part(value))
+        find_member(object_members(self.as_str()), name).map(|value| self.part(value))
     }
 
     /// The member `name` decoded into a type; an error names `name`.
     #[must_use]
     pub fn get_as<'de, T: Deserialize<'de>>(&'de self, name: &str) -> Option<Result<T, DecodeError>> {
-        find_member(self.as_str(), name).map(|value| decode(value).map_err(|error| error.within(name)))
+        find_member(object_members(self.as_str()), name).map(|value| decode(value).map_err(|error| error.within(name)))
     }
 
     /// Whether there is a member `name`.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
-        find_member(self.as_str(), name).is_some()
+        find_member(object_members(self.as_str()), name).is_some()
     }
 
     /// The members in the order of the text.
@@ -221,7 +219,7 @@ impl<'a> IntoIterator for &'a Object {
 
 impl Serialize for Object {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serialize_text(self.as_str(), serializer)
+        write::splice(self.as_str(), serializer)
     }
 }
 

@@ -67,6 +67,11 @@ impl<'a> Key<'a> {
         }
     }
 
+    /// The key with its escapes resolved, if that can be done.
+    pub(super) fn text(self) -> Option<Cow<'a, str>> {
+        if self.escaped { unescape(self.raw).map(Cow::Owned) } else { Some(Cow::Borrowed(self.raw)) }
+    }
+
     /// The text between the quotes, escapes and all.
     pub(crate) fn raw(self) -> &'a str {
         self.raw
@@ -76,6 +81,39 @@ impl<'a> Key<'a> {
 /// The string behind the inside of a JSON string literal, or `None` if its escapes name no text.
 pub(crate) fn unescape(inside: &str) -> Option<String> {
     serde_json::from_str(&format!("\"{inside}\"")).ok()
+}
+
+/// Makes room for `more` bytes in a text of which no more than `most` are to come: twice as much as it has, if that may be
+/// needed.
+fn reserve(text: &mut String, more: usize, most: usize) {
+    if text.capacity() - text.len() < more {
+        text.reserve_exact(text.len().max(64).min(most).max(more));
+    }
+}
+
+/// How many bytes stand for themselves in a JSON string: how far it is to the next quote, backslash or control character.
+pub(super) fn plain_length(bytes: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGHS: u64 = 0x8080_8080_8080_8080;
+    let mut at = 0;
+    while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
+        let word = u64::from_le_bytes(*chunk);
+        let quote = word ^ (ONES * u64::from(b'"'));
+        let slash = word ^ (ONES * u64::from(b'\\'));
+        let found = ((quote.wrapping_sub(ONES) & !quote)
+            | (slash.wrapping_sub(ONES) & !slash)
+            | (word.wrapping_sub(ONES * 0x20) & !word))
+            & HIGHS;
+        if found != 0 {
+            // A borrow can only make false finds above a true one, and the lowest is what we want.
+            return at + found.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    while bytes.get(at).is_some_and(|byte| *byte >= 0x20 && *byte != b'"' && *byte != b'\\') {
+        at += 1;
+    }
+    at
 }
 
 /// Checks that `text` is one JSON value; answers whether it spreads over several lines.
@@ -94,17 +132,53 @@ pub(crate) enum Layout {
     ManyLines,
 }
 
+/// Where the longest member of an object stands in its text, so that whoever looks for another need not read it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bulk {
+    start: u32,
+    end: u32,
+}
+
+impl Default for Bulk {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl Bulk {
+    /// No member is known to be long: none ends where the text begins.
+    pub(crate) const NONE: Self = Self { start: 0, end: 0 };
+
+    /// What is shorter is read again as fast as it is passed over.
+    const LEAST: usize = 64;
+
+    /// The longer of this and another value, each between these places.
+    fn or_longer(self, start: usize, end: usize) -> Self {
+        let least = Self::LEAST.max((self.end - self.start) as usize + 1);
+        match (u32::try_from(start), u32::try_from(end)) {
+            (Ok(from), Ok(to)) if end - start >= least => Self { start: from, end: to },
+            _ => self,
+        }
+    }
+}
+
 /// A cursor over JSON text.
 #[derive(Debug, Clone)]
 pub(crate) struct Scanner<'a> {
     text: &'a str,
     at: usize,
     layout: Layout,
+    bulk: Bulk,
 }
 
 impl<'a> Scanner<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
-        Self { text, at: 0, layout: Layout::OneLine }
+        Self { text, at: 0, layout: Layout::OneLine, bulk: Bulk::NONE }
+    }
+
+    /// Passes over this value without reading it: it was checked before.
+    pub(crate) fn jump_over(&mut self, bulk: Bulk) {
+        self.bulk = bulk;
     }
 
     pub(crate) fn layout(&self) -> Layout {
@@ -130,10 +204,26 @@ impl<'a> Scanner<'a> {
     pub(crate) fn skip_value(&mut self, depth: usize) -> Result<&'a str, SyntaxError> {
         let start = self.at;
         match self.peek() {
+            _ if start == self.bulk.start as usize && self.bulk != Bulk::NONE => self.at = self.bulk.end as usize,
             Some(b'{' | b'[') => self.skip_container(depth)?,
             _ => self.skip_scalar()?,
         }
         Ok(&self.text[start..self.at])
+    }
+
+    /// As [`Scanner::skip_value`], of an object; also says which of its members is long.
+    pub(crate) fn skip_object(&mut self, depth: usize) -> Result<(&'a str, Bulk), SyntaxError> {
+        if depth >= MAX_DEPTH {
+            return Err(self.error(Problem::TooDeep));
+        }
+        let start = self.at;
+        let (mut bulk, mut first) = (Bulk::NONE, true);
+        self.enter_object();
+        while let Some((_, value)) = self.next_member(first, depth + 1)? {
+            bulk = bulk.or_longer(self.at - value.len() - start, self.at - start);
+            first = false;
+        }
+        Ok((&self.text[start..self.at], bulk))
     }
 
     /// Nothing but white space may be left.
@@ -156,11 +246,15 @@ impl<'a> Scanner<'a> {
 
     /// The next member of the object the cursor is in, or `None` after its `}`.
     pub(crate) fn next_member(&mut self, first: bool, depth: usize) -> Result<Option<(Key<'a>, &'a str)>, SyntaxError> {
-        if !self.next_entry(first, b'}')? {
-            return Ok(None);
+        match self.next_key(first)? {
+            Some(key) => Ok(Some((key, self.skip_value(depth)?))),
+            None => Ok(None),
         }
-        let key = self.key()?;
-        Ok(Some((key, self.skip_value(depth)?)))
+    }
+
+    /// The key of the next member of the object the cursor is in, or `None` after its `}`. The cursor is then on its value.
+    pub(crate) fn next_key(&mut self, first: bool) -> Result<Option<Key<'a>>, SyntaxError> {
+        if self.next_entry(first, b'}')? { self.key().map(Some) } else { Ok(None) }
     }
 
     /// The next element of the array the cursor is in, or `None` after its `]`.
@@ -172,7 +266,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Passes the comma before an entry; false if the container ended instead.
-    fn next_entry(&mut self, first: bool, end: u8) -> Result<bool, SyntaxError> {
+    pub(super) fn next_entry(&mut self, first: bool, end: u8) -> Result<bool, SyntaxError> {
         self.skip_space();
         match self.peek() {
             Some(byte) if byte == end => {
@@ -188,7 +282,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// A key, its colon, and the space behind.
-    fn key(&mut self) -> Result<Key<'a>, SyntaxError> {
+    pub(super) fn key(&mut self) -> Result<Key<'a>, SyntaxError> {
         if self.peek() != Some(b'"') {
             return Err(self.unexpected());
         }
@@ -327,29 +421,79 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Advances to the next quote, backslash or control character, eight bytes at a time.
+    /// Advances to the next quote, backslash or control character.
     fn skip_plain(&mut self) {
-        const ONES: u64 = 0x0101_0101_0101_0101;
-        const HIGHS: u64 = 0x8080_8080_8080_8080;
-        let bytes = self.text.as_bytes();
-        while let Some(chunk) = bytes.get(self.at..).and_then(<[u8]>::first_chunk::<8>) {
-            let word = u64::from_le_bytes(*chunk);
-            let quote = word ^ (ONES * u64::from(b'"'));
-            let slash = word ^ (ONES * u64::from(b'\\'));
-            let found = ((quote.wrapping_sub(ONES) & !quote)
-                | (slash.wrapping_sub(ONES) & !slash)
-                | (word.wrapping_sub(ONES * 0x20) & !word))
-                & HIGHS;
-            if found != 0 {
-                // A borrow can only make false finds above a true one, and the lowest is what we want.
-                self.at += found.trailing_zeros() as usize / 8;
-                return;
-            }
-            self.at += 8;
-        }
-        while self.peek().is_some_and(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
+        self.at += plain_length(&self.text.as_bytes()[self.at..]);
+    }
+
+    /// The text that the string at the cursor stands for, or `None` if its escapes name none. Copied only if it has escapes.
+    pub(super) fn text(&mut self) -> Result<Option<Cow<'a, str>>, SyntaxError> {
+        let start = self.at + 1;
+        self.at = start;
+        self.skip_plain();
+        if self.peek() == Some(b'"') {
             self.at += 1;
+            return Ok(Some(Cow::Borrowed(&self.text[start..self.at - 1])));
         }
+        let mut text = Some(String::new());
+        let mut run = start;
+        loop {
+            match self.peek() {
+                None => return Err(self.error(Problem::UnexpectedEnd)),
+                Some(end @ (b'"' | b'\\')) => {
+                    let plain = &self.text[run..self.at];
+                    self.at += 1;
+                    if let Some(text) = &mut text {
+                        reserve(text, plain.len() + 4, self.text.len() - run);
+                        text.push_str(plain);
+                    }
+                    if end == b'"' {
+                        return Ok(text.map(Cow::Owned));
+                    }
+                    let named = self.escape()?;
+                    text = text.zip(named).map(|(mut text, named)| {
+                        text.push(named);
+                        text
+                    });
+                    run = self.at;
+                }
+                Some(_) => return Err(self.error(Problem::ControlCharacter)),
+            }
+            self.skip_plain();
+        }
+    }
+
+    /// The character that an escape names, behind its backslash; `None` if it is half of one.
+    fn escape(&mut self) -> Result<Option<char>, SyntaxError> {
+        let start = self.at;
+        self.skip_escape()?;
+        let simple = match self.text.as_bytes()[start] {
+            b'b' => '\u{8}',
+            b'f' => '\u{c}',
+            b'n' => '\n',
+            b'r' => '\r',
+            b't' => '\t',
+            b'u' => return Ok(self.code_point(start + 1)),
+            other => char::from(other),
+        };
+        Ok(Some(simple))
+    }
+
+    /// The character whose code is at `digits`; a high surrogate goes on with the low one that has to follow.
+    fn code_point(&mut self, digits: usize) -> Option<char> {
+        let unit = self.code_unit(digits)?;
+        if !(0xd800..0xdc00).contains(&unit) {
+            return char::from_u32(unit);
+        }
+        let follows = self.text.as_bytes().get(self.at..self.at + 2) == Some(b"\\u");
+        let low = self.code_unit(self.at + 2).filter(|low| follows && (0xdc00..0xe000).contains(low))?;
+        self.at += 6;
+        char::from_u32(0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00))
+    }
+
+    fn code_unit(&self, digits: usize) -> Option<u32> {
+        let digits = self.text.get(digits..digits + 4)?;
+        if digits.starts_with('+') { None } else { u32::from_str_radix(digits, 16).ok() }
     }
 
     fn skip_escape(&mut self) -> Result<(), SyntaxError> {

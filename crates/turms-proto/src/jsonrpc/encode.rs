@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::json::EncodeError;
+use crate::json::{EncodeError, write};
 use crate::jsonrpc::{ErrorObject, Message, RequestId};
 
 /// Appends a request.
@@ -69,7 +69,7 @@ pub fn success_with(
 /// # Errors
 /// When it cannot be written as JSON; the buffer is then as it was.
 pub fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), EncodeError> {
-    whole(out, |out| serde_json::to_writer(out, value))
+    whole(out, |out| write::write(out, value))
 }
 
 /// Appends a response with an error. Without an id the member is left out, as the revisions since 2025-11-25 have it.
@@ -136,7 +136,8 @@ fn whole(
 fn open_request(out: &mut Vec<u8>, id: Option<&RequestId>, method: &str) -> Result<(), serde_json::Error> {
     open_response(out, id)?;
     out.extend_from_slice(b",\"method\":");
-    serde_json::to_writer(out, method)
+    write::write_string(out, method);
+    Ok(())
 }
 
 fn open_response(out: &mut Vec<u8>, id: Option<&RequestId>) -> Result<(), serde_json::Error> {
@@ -144,7 +145,7 @@ fn open_response(out: &mut Vec<u8>, id: Option<&RequestId>) -> Result<(), serde_
     match id {
         Some(id) => {
             out.extend_from_slice(b",\"id\":");
-            serde_json::to_writer(out, id)
+            write::write(out, id)
         }
         None => Ok(()),
     }
@@ -154,7 +155,7 @@ fn member<T: Serialize + ?Sized>(out: &mut Vec<u8>, name: &[u8], value: Option<&
     if let Some(value) = value {
         out.push(b',');
         out.extend_from_slice(name);
-        serde_json::to_writer(&mut *out, value)?;
+        write::write(out, value)?;
     }
     out.push(b'}');
     Ok(())

@@ -1,6 +1,6 @@
 use std::borrow::Cow;
 
-use crate::json::scan::{Layout, Scanner};
+use crate::json::scan::{Bulk, Layout, Scanner};
 use crate::json::{Problem, SyntaxError, decode};
 use crate::jsonrpc::{ErrorCode, ErrorObject, LineTooLong, RequestId};
 
@@ -111,25 +111,29 @@ impl<'a> Envelopes<'a> {
     pub fn decode(bytes: &'a [u8], batch_limit: usize) -> Result<Self, InvalidMessage> {
         let text = std::str::from_utf8(bytes)
             .map_err(|error| SyntaxError { offset: error.valid_up_to(), problem: Problem::InvalidUtf8 })?;
-        Self::from_text(text, batch_limit).map(|(envelopes, _)| envelopes)
+        Self::from_text(text, batch_limit).map(|(envelopes, _, _)| envelopes)
     }
 
-    pub(crate) fn from_text(text: &'a str, batch_limit: usize) -> Result<(Self, Layout), InvalidMessage> {
+    /// Also how the text is laid out, and which member of the parameters of a single message is long.
+    pub(crate) fn from_text(text: &'a str, batch_limit: usize) -> Result<(Self, Layout, Bulk), InvalidMessage> {
         let mut scanner = Scanner::new(text);
         scanner.skip_space();
-        let envelopes = if scanner.peek() == Some(b'[') {
-            Self::Batch(batch(&mut scanner, batch_limit)?)
+        let (envelopes, bulk) = if scanner.peek() == Some(b'[') {
+            (Self::Batch(batch(&mut scanner, batch_limit)?), Bulk::NONE)
         } else {
-            Self::One(one(&mut scanner)?)
+            let (envelope, bulk) = one(&mut scanner)?;
+            (Self::One(envelope), bulk)
         };
-        Ok((envelopes, scanner.layout()))
+        Ok((envelopes, scanner.layout(), bulk))
     }
 }
 
-fn one<'a>(scanner: &mut Scanner<'a>) -> Result<Envelope<'a>, InvalidMessage> {
+fn one<'a>(scanner: &mut Scanner<'a>) -> Result<(Envelope<'a>, Bulk), InvalidMessage> {
     let fields = Fields::scan(scanner, 1)?;
     scanner.finish()?;
-    fields.ok_or_else(not_an_object)?.classify()
+    let fields = fields.ok_or_else(not_an_object)?;
+    let bulk = fields.bulk;
+    Ok((fields.classify()?, bulk))
 }
 
 fn batch<'a>(
@@ -150,7 +154,7 @@ fn batch<'a>(
     if elements.is_empty() {
         return Err(InvalidMessage::unreadable(ErrorObject::invalid_request("a batch must not be empty")));
     }
-    Ok(elements.into_iter().map(|element| one(&mut Scanner::new(element))).collect())
+    Ok(elements.into_iter().map(|element| one(&mut Scanner::new(element)).map(|(envelope, _)| envelope)).collect())
 }
 
 fn not_an_object() -> InvalidMessage {
@@ -167,6 +171,8 @@ struct Fields<'a> {
     result: Option<&'a str>,
     error: Option<&'a str>,
     duplicate: Option<&'static str>,
+    /// The longest of `params`.
+    bulk: Bulk,
 }
 
 impl<'a> Fields<'a> {
@@ -179,13 +185,21 @@ impl<'a> Fields<'a> {
         let mut fields = Self::default();
         scanner.enter_object();
         let mut first = true;
-        while let Some((key, value)) = scanner.next_member(first, depth)? {
+        while let Some(key) = scanner.next_key(first)? {
             first = false;
-            let (name, slot) = match &*key.name() {
+            let key = key.name();
+            let (value, bulk) = match scanner.peek() {
+                Some(b'{') if key == "params" => scanner.skip_object(depth)?,
+                _ => (scanner.skip_value(depth)?, Bulk::NONE),
+            };
+            let (name, slot) = match &*key {
                 "jsonrpc" => ("jsonrpc", &mut fields.jsonrpc),
                 "id" => ("id", &mut fields.id),
                 "method" => ("method", &mut fields.method),
-                "params" => ("params", &mut fields.params),
+                "params" => {
+                    fields.bulk = bulk;
+                    ("params", &mut fields.params)
+                }
                 "result" => ("result", &mut fields.result),
                 "error" => ("error", &mut fields.error),
                 _ => continue,

@@ -14,6 +14,7 @@ pub use self::envelope::{Envelope, Envelopes, InvalidKind, InvalidMessage};
 pub use self::error::{ErrorCode, ErrorObject};
 pub use self::id::{ProgressToken, RequestId};
 pub use self::lines::{LineTooLong, Lines};
+use crate::json::scan::{Bulk, Layout};
 use crate::json::{EncodeError, Problem, RawJson, SyntaxError, on_one_line};
 use crate::method::{Method, Notification as NotificationMethod};
 
@@ -83,8 +84,8 @@ impl Incoming {
         let bytes = bytes.into();
         let text = ByteString::try_from(bytes)
             .map_err(|error| SyntaxError { offset: error.valid_up_to(), problem: Problem::InvalidUtf8 })?;
-        let (envelopes, layout) = Envelopes::from_text(&text, batch_limit)?;
-        let own = |envelope| Message::own(&text, layout, envelope);
+        let (envelopes, layout, bulk) = Envelopes::from_text(&text, batch_limit)?;
+        let own = |envelope| Message::own(&text, layout, bulk, envelope);
         Ok(match envelopes {
             Envelopes::One(envelope) => Self::One(own(envelope)),
             Envelopes::Batch(messages) => Self::Batch(messages.into_iter().map(|message| message.map(own)).collect()),
@@ -117,18 +118,20 @@ impl Message {
         }
     }
 
-    fn own(text: &ByteString, layout: crate::json::scan::Layout, envelope: Envelope<'_>) -> Self {
+    fn own(text: &ByteString, layout: Layout, bulk: Bulk, envelope: Envelope<'_>) -> Self {
         let raw = |part: &str| RawJson::trusted(on_one_line(text.slice_ref(part), layout));
+        // A text on one line is as long as it was on many, so what is long stays where it is.
+        let params_of = |part: &str| RawJson::with_bulk(on_one_line(text.slice_ref(part), layout), bulk);
         let name = |method: std::borrow::Cow<'_, str>| match method {
             std::borrow::Cow::Borrowed(method) => text.slice_ref(method),
             std::borrow::Cow::Owned(method) => method.into(),
         };
         match envelope {
             Envelope::Request { id, method, params } => {
-                Self::Request(Request { id, method: name(method), params: params.map(raw) })
+                Self::Request(Request { id, method: name(method), params: params.map(params_of) })
             }
             Envelope::Notification { method, params } => {
-                Self::Notification(Notification { method: name(method), params: params.map(raw) })
+                Self::Notification(Notification { method: name(method), params: params.map(params_of) })
             }
             Envelope::Success { id, result } => Self::Response(Response { id: Some(id), outcome: Ok(raw(result)) }),
             Envelope::Failure { id, error } => Self::Response(Response { id, outcome: Err(error) }),

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use serde::{Deserialize, Serialize};
 
-use crate::json::{DecodeError, EncodeError, Object, RawJson, object_members};
+use crate::json::{DecodeError, EncodeError, Object, RawJson};
 use crate::method::{method, notification};
 use crate::object::{object, string_enum};
 use crate::types::{
@@ -165,7 +165,7 @@ impl CallToolParams {
     /// The parameters of most calls; `None` if there is more to them, or something is wrong.
     fn shared(params: &RawJson) -> Option<Self> {
         let (mut name, mut arguments, mut meta) = (None, None, None);
-        for (key, value) in object_members(params.as_str()) {
+        for (key, value) in params.object_members() {
             let value = params.part(value);
             let is_new = match key.raw() {
                 "name" => name.replace(value.text()?).is_none(),

@@ -1,0 +1,439 @@
+//! Values become JSON text.
+//!
+//! `serde_json` looks at every byte of a text by itself and skims JSON that is spliced in once more. This writer copies what
+//! needs no escape in large pieces and splices JSON as it is. A property test holds the two together.
+
+use std::fmt;
+
+use serde::ser::{
+    Error as _, Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant, SerializeTuple,
+    SerializeTupleStruct, SerializeTupleVariant, Serializer,
+};
+use serde_json::Error;
+
+use super::scan::plain_length;
+
+/// Appends a value.
+///
+/// # Errors
+/// When its own serializer fails, or it has a map whose keys are not text. What was written by then is still there.
+pub(crate) fn write<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), Error> {
+    value.serialize(Writer { out, verbatim: false })
+}
+
+/// Appends a text as a JSON string.
+pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
+    out.reserve(text.len() + 2);
+    out.push(b'"');
+    let mut rest = text.as_bytes();
+    loop {
+        let plain = plain_length(rest);
+        out.extend_from_slice(&rest[..plain]);
+        let Some(special) = rest.get(plain) else { break };
+        write_escape(out, *special);
+        rest = &rest[plain + 1..];
+    }
+    out.push(b'"');
+}
+
+fn write_escape(out: &mut Vec<u8>, special: u8) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let short = match special {
+        b'"' => b'"',
+        b'\\' => b'\\',
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        0x08 => b'b',
+        0x0c => b'f',
+        _ => {
+            let digits = [HEX[usize::from(special >> 4)], HEX[usize::from(special & 15)]];
+            out.extend_from_slice(b"\\u00");
+            return out.extend_from_slice(&digits);
+        }
+    };
+    out.extend_from_slice(&[b'\\', short]);
+}
+
+/// The name under which JSON text asks to be spliced in as it is; see [`splice`].
+const VERBATIM: &str = "$turms_proto::RawJson";
+
+/// Serializes JSON text: as it is into a [`Writer`], as `serde_json` wants it into any other serializer.
+pub(super) fn splice<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_newtype_struct(VERBATIM, &Spliced(text))
+}
+
+struct Spliced<'a>(&'a str);
+
+impl Serialize for Spliced<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if !serializer.is_human_readable() {
+            return serializer.serialize_str(self.0);
+        }
+        // `RawValue` offers no unchecked way in, so the text is skimmed once more.
+        let raw: &serde_json::value::RawValue = serde_json::from_str(self.0).map_err(S::Error::custom)?;
+        raw.serialize(serializer)
+    }
+}
+
+/// No type of Rust has such a name: it is how JSON text says that it is some, ours and that of `serde_json` alike.
+fn is_verbatim(name: &str) -> bool {
+    name.starts_with('$')
+}
+
+struct Writer<'a> {
+    out: &'a mut Vec<u8>,
+    /// What follows is JSON text rather than a text.
+    verbatim: bool,
+}
+
+impl<'a> Writer<'a> {
+    fn open(self, bracket: &[u8], close: &'static [u8]) -> Compound<'a> {
+        self.out.extend_from_slice(bracket);
+        Compound { out: self.out, close, first: true, verbatim: false }
+    }
+
+    /// Opens an object with one member, whose value is to be closed with `close`.
+    fn open_variant(self, variant: &str, bracket: &[u8], close: &'static [u8]) -> Compound<'a> {
+        self.out.push(b'{');
+        write_string(self.out, variant);
+        self.out.push(b':');
+        self.open(bracket, close)
+    }
+
+    /// Numbers are as `serde_json` writes them.
+    fn number(self, number: impl Serialize) -> Result<(), Error> {
+        serde_json::to_writer(self.out, &number)
+    }
+}
+
+macro_rules! numbers {
+    ($($name:ident: $Number:ty,)+) => {$(
+        fn $name(self, number: $Number) -> Result<(), Error> {
+            self.number(number)
+        }
+    )+};
+}
+
+impl<'a> Serializer for Writer<'a> {
+    type Ok = ();
+    type Error = Error;
+    type SerializeSeq = Compound<'a>;
+    type SerializeTuple = Compound<'a>;
+    type SerializeTupleStruct = Compound<'a>;
+    type SerializeTupleVariant = Compound<'a>;
+    type SerializeMap = Compound<'a>;
+    type SerializeStruct = Compound<'a>;
+    type SerializeStructVariant = Compound<'a>;
+
+    numbers! {
+        serialize_i8: i8, serialize_i16: i16, serialize_i32: i32, serialize_i64: i64, serialize_i128: i128,
+        serialize_u8: u8, serialize_u16: u16, serialize_u32: u32, serialize_u64: u64, serialize_u128: u128,
+        serialize_f32: f32, serialize_f64: f64,
+    }
+
+    fn serialize_bool(self, value: bool) -> Result<(), Error> {
+        self.out.extend_from_slice(if value { b"true" } else { b"false" });
+        Ok(())
+    }
+
+    fn serialize_char(self, value: char) -> Result<(), Error> {
+        self.serialize_str(value.encode_utf8(&mut [0; 4]))
+    }
+
+    fn serialize_str(self, text: &str) -> Result<(), Error> {
+        if self.verbatim {
+            self.out.extend_from_slice(text.as_bytes());
+        } else {
+            write_string(self.out, text);
+        }
+        Ok(())
+    }
+
+    fn serialize_bytes(self, bytes: &[u8]) -> Result<(), Error> {
+        self.collect_seq(bytes)
+    }
+
+    fn serialize_none(self) -> Result<(), Error> {
+        self.serialize_unit()
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), Error> {
+        value.serialize(self)
+    }
+
+    fn serialize_unit(self) -> Result<(), Error> {
+        self.out.extend_from_slice(b"null");
+        Ok(())
+    }
+
+    fn serialize_unit_struct(self, _: &'static str) -> Result<(), Error> {
+        self.serialize_unit()
+    }
+
+    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<(), Error> {
+        self.serialize_str(variant)
+    }
+
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, name: &'static str, value: &T) -> Result<(), Error> {
+        value.serialize(Writer { verbatim: is_verbatim(name), ..self })
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        value: &T,
+    ) -> Result<(), Error> {
+        let compound = self.open_variant(variant, b"", b"}");
+        write(compound.out, value)?;
+        compound.close()
+    }
+
+    fn serialize_seq(self, _: Option<usize>) -> Result<Compound<'a>, Error> {
+        Ok(self.open(b"[", b"]"))
+    }
+
+    fn serialize_tuple(self, _: usize) -> Result<Compound<'a>, Error> {
+        Ok(self.open(b"[", b"]"))
+    }
+
+    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Compound<'a>, Error> {
+        Ok(self.open(b"[", b"]"))
+    }
+
+    fn serialize_tuple_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        _: usize,
+    ) -> Result<Compound<'a>, Error> {
+        Ok(self.open_variant(variant, b"[", b"]}"))
+    }
+
+    fn serialize_map(self, _: Option<usize>) -> Result<Compound<'a>, Error> {
+        Ok(self.open(b"{", b"}"))
+    }
+
+    fn serialize_struct(self, name: &'static str, _: usize) -> Result<Compound<'a>, Error> {
+        if is_verbatim(name) {
+            return Ok(Compound { out: self.out, close: b"", first: true, verbatim: true });
+        }
+        Ok(self.open(b"{", b"}"))
+    }
+
+    fn serialize_struct_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        _: usize,
+    ) -> Result<Compound<'a>, Error> {
+        Ok(self.open_variant(variant, b"{", b"}}"))
+    }
+
+    fn collect_str<T: fmt::Display + ?Sized>(self, value: &T) -> Result<(), Error> {
+        self.serialize_str(&value.to_string())
+    }
+
+    fn is_human_readable(&self) -> bool {
+        !self.verbatim
+    }
+}
+
+/// An array or an object that is being written.
+struct Compound<'a> {
+    out: &'a mut Vec<u8>,
+    close: &'static [u8],
+    first: bool,
+    /// Not an object but JSON text that is dressed up as one.
+    verbatim: bool,
+}
+
+impl Compound<'_> {
+    fn comma(&mut self) {
+        if !std::mem::take(&mut self.first) {
+            self.out.push(b',');
+        }
+    }
+
+    fn entry<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+        self.comma();
+        write(self.out, value)
+    }
+
+    fn member<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), Error> {
+        if self.verbatim {
+            return value.serialize(Writer { out: self.out, verbatim: true });
+        }
+        self.comma();
+        write_string(self.out, name);
+        self.out.push(b':');
+        write(self.out, value)
+    }
+
+    /// Keys are text; numbers and truth values become some, as `serde_json` has it.
+    fn key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Error> {
+        self.comma();
+        let start = self.out.len();
+        write(self.out, key)?;
+        match self.out.get(start) {
+            Some(b'"') => Ok(()),
+            Some(b'-' | b'0'..=b'9' | b't' | b'f') => {
+                self.out.insert(start, b'"');
+                self.out.push(b'"');
+                Ok(())
+            }
+            _ => Err(Error::custom("key must be a string")),
+        }
+    }
+
+    fn close(self) -> Result<(), Error> {
+        self.out.extend_from_slice(self.close);
+        Ok(())
+    }
+}
+
+macro_rules! sequences {
+    ($($Trait:ident: $name:ident,)+) => {$(
+        impl $Trait for Compound<'_> {
+            type Ok = ();
+            type Error = Error;
+
+            fn $name<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+                self.entry(value)
+            }
+
+            fn end(self) -> Result<(), Error> {
+                self.close()
+            }
+        }
+    )+};
+}
+
+sequences! {
+    SerializeSeq: serialize_element,
+    SerializeTuple: serialize_element,
+    SerializeTupleStruct: serialize_field,
+    SerializeTupleVariant: serialize_field,
+}
+
+macro_rules! structs {
+    ($($Trait:ident),+) => {$(
+        impl $Trait for Compound<'_> {
+            type Ok = ();
+            type Error = Error;
+
+            fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), Error> {
+                self.member(name, value)
+            }
+
+            fn end(self) -> Result<(), Error> {
+                self.close()
+            }
+        }
+    )+};
+}
+
+structs!(SerializeStruct, SerializeStructVariant);
+
+impl SerializeMap for Compound<'_> {
+    type Ok = ();
+    type Error = Error;
+
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Error> {
+        self.key(key)
+    }
+
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+        self.out.push(b':');
+        write(self.out, value)
+    }
+
+    fn end(self) -> Result<(), Error> {
+        self.close()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+    use serde::Serialize;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::RawJson;
+
+    fn written<T: Serialize + ?Sized>(value: &T) -> Result<String, String> {
+        let mut out = Vec::new();
+        write(&mut out, value).map_err(|error| error.to_string())?;
+        Ok(String::from_utf8(out).unwrap())
+    }
+
+    fn agree<T: Serialize + ?Sized>(value: &T) {
+        assert_eq!(written(value), serde_json::to_string(value).map_err(|error| error.to_string()));
+    }
+
+    #[derive(Serialize)]
+    enum Shape {
+        Unit,
+        Newtype(f32),
+        Tuple(i8, char),
+        Struct { a: Option<u8>, b: () },
+    }
+
+    #[derive(Serialize)]
+    struct Wrapped(String);
+
+    #[derive(Serialize)]
+    struct Pair(bool, u128);
+
+    #[derive(Serialize)]
+    struct Unit;
+
+    #[test]
+    fn every_kind_of_value_is_written_as_serde_json_writes_it() {
+        agree(&[Shape::Unit, Shape::Newtype(1.5), Shape::Tuple(-1, '"'), Shape::Struct { a: None, b: () }]);
+        agree(&(Wrapped("a\n".into()), Pair(true, u128::MAX), Unit, [(); 0], Some(0.1_f64), f64::NAN, i128::MIN));
+        agree(&BTreeMap::from([(0_u8, [1_u8; 0])]));
+        agree(&BTreeMap::from([(true, 1), (false, 2)]));
+        agree(&BTreeMap::from([(-5, "x"), (7, "y")]));
+        agree(&BTreeMap::from([('\u{1}', "x")]));
+        agree(&BTreeMap::from([((1, 2), 3)]));
+        agree(&BTreeMap::from([((), 3)]));
+        agree(&std::net::Ipv4Addr::LOCALHOST);
+    }
+
+    #[test]
+    fn json_text_is_spliced_in_as_it_is() {
+        let text = r#"{"a": [1e400, "\u0041"]}"#;
+        let raw = serde_json::value::RawValue::from_string(text.to_owned()).unwrap();
+        let json = RawJson::parse(text).unwrap();
+        assert_eq!(written(&(&raw, &json, "\"")).unwrap(), format!(r#"[{text},{text},"\""]"#));
+        agree(&(raw, json));
+    }
+
+    #[test]
+    fn every_byte_of_a_text_is_escaped_as_serde_json_escapes_it() {
+        for length in 0..40 {
+            for special in (0..0x30).chain([0x5c, 0x7f]).map(char::from).chain(['é', '\u{2028}', '😀']) {
+                agree(&format!("{}{special}{}", "x".repeat(length), "y".repeat(40 - length)));
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_text_is_written_as_serde_json_writes_it(text in "\\PC{0,30}[\\x00-\\x7f]{0,30}\\PC{0,30}") {
+            prop_assert_eq!(written(&text).unwrap(), serde_json::to_string(&text).unwrap());
+            let key = BTreeMap::from([(text, Value::Null)]);
+            prop_assert_eq!(written(&key).unwrap(), serde_json::to_string(&key).unwrap());
+        }
+    }
+}
