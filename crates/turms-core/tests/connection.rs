@@ -1,8 +1,10 @@
 //! Two connections back to back, each with a service behind it.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use bytestring::ByteString;
@@ -459,4 +461,56 @@ async fn a_peer_that_never_stops_talking_does_not_stop_time() {
     let answer = tokio::time::timeout(Duration::from_secs(10), asked).await.expect("an answer");
     assert!(matches!(answer, Err(PeerError::Request(RequestError::TimedOut(_)))), "{answer:?}");
     talking.abort();
+}
+
+/// Counts its calls, and gives much for little.
+#[derive(Clone, Default)]
+struct Generous(Arc<AtomicUsize>);
+
+impl Service for Generous {
+    fn call(&self, _: Request, _: Context) -> CallFuture {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        CallFuture::now(Ok(Payload::raw(RawJson::string(&"x".repeat(10 * 1024)))))
+    }
+}
+
+/// Notes how many calls were made when something is first written, and then takes nothing.
+struct Reluctant {
+    calls: Arc<AtomicUsize>,
+    at_first: Arc<AtomicUsize>,
+}
+
+impl tokio::io::AsyncWrite for Reluctant {
+    fn poll_write(self: Pin<&mut Self>, _: &mut TaskContext<'_>, _: &[u8]) -> Poll<std::io::Result<usize>> {
+        let calls = self.calls.load(Ordering::SeqCst);
+        let _ = self.at_first.compare_exchange(0, calls, Ordering::SeqCst, Ordering::SeqCst);
+        Poll::Pending
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut TaskContext<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut TaskContext<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_answers_leave_at_once_and_a_peer_that_does_not_read_them_is_still_heard() {
+    let generous = Generous::default();
+    let at_first = Arc::new(AtomicUsize::new(0));
+    let writer = Reluctant { calls: generous.0.clone(), at_first: at_first.clone() };
+    let meta =
+        r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
+    let lines: String = (1..=50)
+        .map(|id| {
+            format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"test/much\",\"params\":{{\"_meta\":{meta}}}}}\n")
+        })
+        .collect();
+    let (driver, _handle) =
+        Connection::server(lines.as_bytes(), writer, &ProtocolVersion::ALL, ConnectionOptions::default());
+    driver.run(generous.clone()).await.unwrap();
+    assert_eq!(generous.0.load(Ordering::SeqCst), 50);
+    assert!((1..10).contains(&at_first.load(Ordering::SeqCst)), "{at_first:?}");
 }

@@ -129,6 +129,15 @@ impl Catalog {
         capabilities
     }
 
+    /// Whether a list may be asked for: a server without any of a kind does not know the method.
+    pub(crate) fn offers(&self, kind: ListKind) -> bool {
+        match kind {
+            ListKind::Tools => !self.tools.is_empty(),
+            ListKind::Prompts => !self.prompts.is_empty(),
+            ListKind::Resources | ListKind::Templates => !self.resources.is_empty() || !self.templates.is_empty(),
+        }
+    }
+
     /// A page of a list, written once for each revision and kept until the catalog changes.
     pub(crate) fn page(
         &self,
@@ -300,15 +309,6 @@ impl Lists {
 impl Clone for Lists {
     fn clone(&self) -> Self {
         Self::default()
-    }
-}
-
-/// Whether a list may be asked for: a server without any of a kind does not know the method.
-pub(crate) fn is_offered(kind: ListKind, capabilities: &ServerCapabilities) -> bool {
-    match kind {
-        ListKind::Tools => capabilities.tools.is_some(),
-        ListKind::Prompts => capabilities.prompts.is_some(),
-        ListKind::Resources | ListKind::Templates => capabilities.resources.is_some(),
     }
 }
 

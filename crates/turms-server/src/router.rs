@@ -23,7 +23,7 @@ use turms_proto::types::{
 };
 use turms_proto::{Ability, ErrorCode, ErrorObject, Object, ProtocolVersion, RawJson};
 
-use crate::catalog::{Catalog, ListKind, is_offered, meta_for};
+use crate::catalog::{Catalog, ListKind, meta_for};
 use crate::completion;
 use crate::context::Context;
 use crate::extension;
@@ -393,8 +393,7 @@ impl Bare {
         let params: PaginatedParams = params.take()?;
         let catalog = self.handle.catalog();
         let own = context.session().and_then(|session| session.own.load_full());
-        let offered = |catalog: &Catalog| is_offered(kind, &catalog.capabilities());
-        if !offered(&catalog) && !own.as_ref().is_some_and(|own| offered(own)) {
+        if !catalog.offers(kind) && !own.as_ref().is_some_and(|own| own.offers(kind)) {
             return Err(ErrorObject::method_not_found(method_of(kind)));
         }
         let (cursor, style) = (params.cursor.as_ref(), &self.settings.lists);

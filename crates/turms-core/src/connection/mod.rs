@@ -141,6 +141,8 @@ enum Wake {
     Signal(Signal),
     Answer(Answer),
     Heard,
+    /// The peer has to read before more can be written to it.
+    Blocked,
     Time,
 }
 
@@ -228,7 +230,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 Wake::Command(command) => self.obey(command),
                 Wake::Signal(signal) => self.heed(signal),
                 Wake::Answer(answer) => self.take_answer(answer),
-                Wake::Heard => {}
+                Wake::Heard | Wake::Blocked => {}
                 Wake::Time if self.output.is_stalled(self.options.write_timeout) => {
                     return Err(ConnectionError::Write(io::ErrorKind::TimedOut.into()));
                 }
@@ -244,8 +246,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     const LEAST_PIECE: usize = 4 * 1024;
     const MOST_PIECE: usize = 64 * 1024;
 
-    /// Reading comes before writing, so that the answers to all that is there already leave in one piece. But a peer that never
-    /// stops talking must not keep us from writing, nor from giving up what has waited too long.
+    /// Reading comes before writing, so that the answers to all that is there already leave in one piece, unless that gets large.
+    /// But a peer that never stops talking must not keep us from writing, nor from giving up what has waited too long.
     fn poll(&mut self, timer: &mut Timer, task: &mut TaskContext<'_>) -> Poll<Wake> {
         if let Poll::Ready(Some(answer)) = self.answers.poll_recv(task) {
             return Poll::Ready(Wake::Answer(answer));
@@ -262,10 +264,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         {
             return Poll::Ready(Wake::Command(command));
         }
-        if self.reads >= Self::MOST_READS {
+        let full = self.output.is_full();
+        if full || self.reads >= Self::MOST_READS {
             self.reads = 0;
             if let Poll::Ready(wake) = self.poll_output(timer, task) {
                 return Poll::Ready(wake);
+            }
+            // What was left unread for that is read now.
+            if full {
+                return Poll::Ready(Wake::Blocked);
             }
         }
         if self.may_read()
@@ -282,7 +289,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     fn poll_read(&mut self, task: &mut TaskContext<'_>) -> Poll<io::Result<usize>> {
         let buffer = self.lines.buffer();
         if buffer.capacity() - buffer.len() < self.piece / 2 {
-            buffer.reserve(self.piece);
+            // A line that goes on for long is copied into larger buffers only a few times.
+            buffer.reserve(self.piece.max(buffer.len()));
         }
         let room = buffer.capacity() - buffer.len();
         let read = pin!(self.reader.read_buf(buffer)).poll(task);
@@ -309,6 +317,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 
     async fn read_lines(&mut self, service: &impl Service) {
         while self.may_read()
+            && !self.output.is_full()
             && let Some(line) = self.lines.next_line()
         {
             self.read_line(line);

@@ -22,16 +22,31 @@ pub(super) struct Output<W> {
     unflushed: bool,
     /// Whether the peer has closed its end: what is written is thrown away.
     broken: bool,
+    /// Whether the peer has to read before more can be written.
+    blocked: bool,
     /// When something last left, or the first of what is left came.
     moved: Instant,
 }
 
 impl<W: AsyncWrite + Unpin> Output<W> {
-    /// Beyond this a buffer is given back once it is empty.
-    const KEPT: usize = 64 * 1024;
+    /// As much as a pipe holds: with so much to write nobody waits for more.
+    const FULL: usize = 64 * 1024;
+
+    /// A buffer that is empty keeps room for what was last in it, between these bounds, and gives back the rest.
+    const LEAST_KEPT: usize = 64 * 1024;
+    const MOST_KEPT: usize = 256 * 1024;
 
     pub(super) fn new(writer: W) -> Self {
-        Self { writer, buffer: Vec::new(), written: 0, answers: 0, unflushed: false, broken: false, moved: now() }
+        Self {
+            writer,
+            buffer: Vec::new(),
+            written: 0,
+            answers: 0,
+            unflushed: false,
+            broken: false,
+            blocked: false,
+            moved: now(),
+        }
     }
 
     /// Nobody reads any more.
@@ -50,6 +65,11 @@ impl<W: AsyncWrite + Unpin> Output<W> {
     /// How much waits to be written.
     pub(super) fn len(&self) -> usize {
         self.buffer.len() - self.written
+    }
+
+    /// Whether so much waits to be written that it had better leave now, as far as the peer is known to read.
+    pub(super) fn is_full(&self) -> bool {
+        self.len() >= Self::FULL && !self.blocked
     }
 
     /// How much of what waits to be written would not be there if the peer had said nothing.
@@ -118,7 +138,9 @@ impl<W: AsyncWrite + Unpin> Output<W> {
             return Poll::Pending;
         }
         while self.written < self.buffer.len() {
-            let count = ready!(Pin::new(&mut self.writer).poll_write(task, &self.buffer[self.written..]))?;
+            let written = Pin::new(&mut self.writer).poll_write(task, &self.buffer[self.written..]);
+            self.blocked = written.is_pending();
+            let count = ready!(written)?;
             if count == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
@@ -126,8 +148,9 @@ impl<W: AsyncWrite + Unpin> Output<W> {
             self.moved = now();
             self.unflushed = true;
         }
+        let kept = self.buffer.len().clamp(Self::LEAST_KEPT, Self::MOST_KEPT);
         self.buffer.clear();
-        self.buffer.shrink_to(Self::KEPT);
+        self.buffer.shrink_to(kept);
         self.written = 0;
         self.answers = 0;
         ready!(Pin::new(&mut self.writer).poll_flush(task))?;

@@ -112,7 +112,7 @@ fn end_of_listening(id: &RequestId) -> Payload {
 }
 
 pub(super) fn meta_of(params: Option<&RawJson>) -> Option<Meta> {
-    params?.member("_meta")?.as_object().map(Meta::from)
+    params?.meta()?.as_object().map(Meta::from)
 }
 
 /// Parameters that are not of the method's shape are the fault of the request; what a handler does not like about them is an

@@ -2,8 +2,10 @@
 
 mod number;
 mod object;
+pub(crate) mod outline;
 mod read;
 pub(crate) mod scan;
+pub(crate) mod text;
 pub(crate) mod write;
 
 use std::fmt;
@@ -17,7 +19,8 @@ use serde_json::value::RawValue;
 pub use self::number::Number;
 pub(crate) use self::object::ObjectBuilder;
 pub use self::object::{Members, Object};
-use self::scan::{Bulk, Layout, Scanner};
+use self::outline::Outline;
+use self::scan::{Layout, Scanner};
 pub use self::scan::{MAX_DEPTH, Problem, SyntaxError};
 
 /// One JSON value as text.
@@ -38,13 +41,12 @@ pub use self::scan::{MAX_DEPTH, Problem, SyntaxError};
 #[derive(Clone)]
 pub struct RawJson {
     text: ByteString,
-    /// Where the longest member stands, if that was seen when the text was checked.
-    bulk: Bulk,
+    outline: Outline,
 }
 
 impl RawJson {
     /// The value `null`.
-    pub const NULL: Self = Self { text: ByteString::from_static("null"), bulk: Bulk::NONE };
+    pub const NULL: Self = Self { text: ByteString::from_static("null"), outline: Outline::NONE };
 
     /// Takes text that should be one JSON value.
     ///
@@ -141,21 +143,26 @@ impl RawJson {
 
     /// A value whose text is known to be one JSON value on one line.
     pub(crate) fn trusted(text: ByteString) -> Self {
-        Self { text, bulk: Bulk::NONE }
+        Self { text, outline: Outline::NONE }
     }
 
-    /// As [`RawJson::trusted`], of an object whose longest member is known.
-    pub(crate) fn with_bulk(text: ByteString, bulk: Bulk) -> Self {
-        Self { text, bulk }
+    /// As [`RawJson::trusted`], of an object of which this is known.
+    pub(crate) fn outlined(text: ByteString, outline: Outline) -> Self {
+        Self { text, outline }
+    }
+
+    /// The member `_meta`, which is looked for more often than any other.
+    #[must_use]
+    pub fn meta(&self) -> Option<Self> {
+        match self.outline.meta(self.as_str()) {
+            Some(known) => known.map(|meta| self.part(meta)),
+            None => self.member("_meta"),
+        }
     }
 
     /// The members of the object that this is, none if it is none.
     pub(crate) fn object_members(&self) -> RawMembers<'_> {
-        let mut members = object_members(self.as_str());
-        if let Some(scanner) = &mut members.scanner {
-            scanner.jump_over(self.bulk);
-        }
-        members
+        RawMembers::new(self.as_str(), self.outline)
     }
 
     /// A value inside this one, sharing its text.
@@ -189,12 +196,7 @@ pub(crate) fn find_members<'a, const N: usize>(members: RawMembers<'a>, names: [
 
 /// The members of valid JSON text, none if it is no object.
 pub(crate) fn object_members(text: &str) -> RawMembers<'_> {
-    let is_object = text.starts_with('{');
-    let mut scanner = Scanner::new(text);
-    if is_object {
-        scanner.enter_object();
-    }
-    RawMembers { scanner: is_object.then_some(scanner), first: true }
+    RawMembers::new(text, Outline::NONE)
 }
 
 /// See [`object_members`].
@@ -202,6 +204,17 @@ pub(crate) fn object_members(text: &str) -> RawMembers<'_> {
 pub(crate) struct RawMembers<'a> {
     scanner: Option<Scanner<'a>>,
     first: bool,
+}
+
+impl<'a> RawMembers<'a> {
+    fn new(text: &'a str, outline: Outline) -> Self {
+        let is_object = text.starts_with('{');
+        let mut scanner = Scanner::new(text).knowing(outline);
+        if is_object {
+            scanner.enter_object();
+        }
+        Self { scanner: is_object.then_some(scanner), first: true }
+    }
 }
 
 impl<'a> Iterator for RawMembers<'a> {

@@ -6,6 +6,9 @@
 
 use std::borrow::Cow;
 
+use super::outline::{Outline, Span};
+use super::text::{plain_length, unescape};
+
 /// The deepest nesting a message may have; one less than where `serde_json` stops, so whatever passes here decodes there.
 pub const MAX_DEPTH: usize = 127;
 
@@ -78,44 +81,6 @@ impl<'a> Key<'a> {
     }
 }
 
-/// The string behind the inside of a JSON string literal, or `None` if its escapes name no text.
-pub(crate) fn unescape(inside: &str) -> Option<String> {
-    serde_json::from_str(&format!("\"{inside}\"")).ok()
-}
-
-/// Makes room for `more` bytes in a text of which no more than `most` are to come: twice as much as it has, if that may be
-/// needed.
-fn reserve(text: &mut String, more: usize, most: usize) {
-    if text.capacity() - text.len() < more {
-        text.reserve_exact(text.len().max(64).min(most).max(more));
-    }
-}
-
-/// How many bytes stand for themselves in a JSON string: how far it is to the next quote, backslash or control character.
-pub(super) fn plain_length(bytes: &[u8]) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGHS: u64 = 0x8080_8080_8080_8080;
-    let mut at = 0;
-    while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
-        let word = u64::from_le_bytes(*chunk);
-        let quote = word ^ (ONES * u64::from(b'"'));
-        let slash = word ^ (ONES * u64::from(b'\\'));
-        let found = ((quote.wrapping_sub(ONES) & !quote)
-            | (slash.wrapping_sub(ONES) & !slash)
-            | (word.wrapping_sub(ONES * 0x20) & !word))
-            & HIGHS;
-        if found != 0 {
-            // A borrow can only make false finds above a true one, and the lowest is what we want.
-            return at + found.trailing_zeros() as usize / 8;
-        }
-        at += 8;
-    }
-    while bytes.get(at).is_some_and(|byte| *byte >= 0x20 && *byte != b'"' && *byte != b'\\') {
-        at += 1;
-    }
-    at
-}
-
 /// Checks that `text` is one JSON value; answers whether it spreads over several lines.
 pub(crate) fn check(text: &str) -> Result<Layout, SyntaxError> {
     let mut scanner = Scanner::new(text);
@@ -132,64 +97,45 @@ pub(crate) enum Layout {
     ManyLines,
 }
 
-/// Where the longest member of an object stands in its text, so that whoever looks for another need not read it again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Bulk {
-    start: u32,
-    end: u32,
-}
-
-impl Default for Bulk {
-    fn default() -> Self {
-        Self::NONE
-    }
-}
-
-impl Bulk {
-    /// No member is known to be long: none ends where the text begins.
-    pub(crate) const NONE: Self = Self { start: 0, end: 0 };
-
-    /// What is shorter is read again as fast as it is passed over.
-    const LEAST: usize = 64;
-
-    /// The longer of this and another value, each between these places.
-    fn or_longer(self, start: usize, end: usize) -> Self {
-        let least = Self::LEAST.max((self.end - self.start) as usize + 1);
-        match (u32::try_from(start), u32::try_from(end)) {
-            (Ok(from), Ok(to)) if end - start >= least => Self { start: from, end: to },
-            _ => self,
-        }
-    }
-}
-
 /// A cursor over JSON text.
 #[derive(Debug, Clone)]
 pub(crate) struct Scanner<'a> {
-    text: &'a str,
-    at: usize,
+    pub(super) text: &'a str,
+    pub(super) at: usize,
     layout: Layout,
-    bulk: Bulk,
+    /// A value that was checked before.
+    checked: Span,
 }
 
 impl<'a> Scanner<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
-        Self { text, at: 0, layout: Layout::OneLine, bulk: Bulk::NONE }
+        Self { text, at: 0, layout: Layout::OneLine, checked: Span::NONE }
     }
 
-    /// Passes over this value without reading it: it was checked before.
-    pub(crate) fn jump_over(&mut self, bulk: Bulk) {
-        self.bulk = bulk;
+    /// In an object of which this is known: its longest value was checked before, and is passed over without being read.
+    pub(crate) fn knowing(mut self, outline: Outline) -> Self {
+        self.checked = outline.long;
+        self
     }
 
     pub(crate) fn layout(&self) -> Layout {
         self.layout
     }
 
+    #[inline]
     pub(crate) fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
 
+    #[inline]
     pub(crate) fn skip_space(&mut self) {
+        // Between tokens there is mostly nothing.
+        if self.peek().is_some_and(|byte| byte <= b' ') {
+            self.skip_spaces();
+        }
+    }
+
+    fn skip_spaces(&mut self) {
         while let Some(byte) = self.peek() {
             match byte {
                 b' ' | b'\t' => {}
@@ -204,26 +150,31 @@ impl<'a> Scanner<'a> {
     pub(crate) fn skip_value(&mut self, depth: usize) -> Result<&'a str, SyntaxError> {
         let start = self.at;
         match self.peek() {
-            _ if start == self.bulk.start as usize && self.bulk != Bulk::NONE => self.at = self.bulk.end as usize,
+            _ if start == self.checked.start as usize && self.checked != Span::NONE => {
+                self.at = self.checked.end as usize;
+            }
             Some(b'{' | b'[') => self.skip_container(depth)?,
             _ => self.skip_scalar()?,
         }
         Ok(&self.text[start..self.at])
     }
 
-    /// As [`Scanner::skip_value`], of an object; also says which of its members is long.
-    pub(crate) fn skip_object(&mut self, depth: usize) -> Result<(&'a str, Bulk), SyntaxError> {
+    /// As [`Scanner::skip_value`], of an object, whose outline is noted.
+    pub(crate) fn skip_object(&mut self, depth: usize) -> Result<(&'a str, Outline), SyntaxError> {
         if depth >= MAX_DEPTH {
             return Err(self.error(Problem::TooDeep));
         }
         let start = self.at;
-        let (mut bulk, mut first) = (Bulk::NONE, true);
+        let (mut outline, mut first) = (Outline::EMPTY, true);
         self.enter_object();
-        while let Some((_, value)) = self.next_member(first, depth + 1)? {
-            bulk = bulk.or_longer(self.at - value.len() - start, self.at - start);
+        while let Some((key, value)) = self.next_member(first, depth + 1)? {
             first = false;
+            match Span::new(self.at - value.len() - start, self.at - start) {
+                Some(span) => outline.add(key, span),
+                None => outline.forget(),
+            }
         }
-        Ok((&self.text[start..self.at], bulk))
+        Ok((&self.text[start..self.at], outline))
     }
 
     /// Nothing but white space may be left.
@@ -253,6 +204,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// The key of the next member of the object the cursor is in, or `None` after its `}`. The cursor is then on its value.
+    #[inline]
     pub(crate) fn next_key(&mut self, first: bool) -> Result<Option<Key<'a>>, SyntaxError> {
         if self.next_entry(first, b'}')? { self.key().map(Some) } else { Ok(None) }
     }
@@ -266,6 +218,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Passes the comma before an entry; false if the container ended instead.
+    #[inline]
     pub(super) fn next_entry(&mut self, first: bool, end: u8) -> Result<bool, SyntaxError> {
         self.skip_space();
         match self.peek() {
@@ -282,6 +235,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// A key, its colon, and the space behind.
+    #[inline]
     pub(super) fn key(&mut self) -> Result<Key<'a>, SyntaxError> {
         if self.peek() != Some(b'"') {
             return Err(self.unexpected());
@@ -343,6 +297,7 @@ impl<'a> Scanner<'a> {
         Ok(found)
     }
 
+    #[inline]
     fn skip_scalar(&mut self) -> Result<(), SyntaxError> {
         match self.peek() {
             Some(b'"') => self.skip_string().map(drop),
@@ -400,6 +355,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Passes over a string; answers whether it has escapes.
+    #[inline]
     fn skip_string(&mut self) -> Result<bool, SyntaxError> {
         self.at += 1;
         let mut escaped = false;
@@ -414,7 +370,10 @@ impl<'a> Scanner<'a> {
                 Some(b'\\') => {
                     escaped = true;
                     self.at += 1;
-                    self.skip_escape()?;
+                    match self.peek() {
+                        Some(b'"' | b'\\' | b'n') => self.at += 1,
+                        _ => self.skip_escape()?,
+                    }
                 }
                 Some(_) => return Err(self.error(Problem::ControlCharacter)),
             }
@@ -422,81 +381,12 @@ impl<'a> Scanner<'a> {
     }
 
     /// Advances to the next quote, backslash or control character.
-    fn skip_plain(&mut self) {
+    #[inline]
+    pub(super) fn skip_plain(&mut self) {
         self.at += plain_length(&self.text.as_bytes()[self.at..]);
     }
 
-    /// The text that the string at the cursor stands for, or `None` if its escapes name none. Copied only if it has escapes.
-    pub(super) fn text(&mut self) -> Result<Option<Cow<'a, str>>, SyntaxError> {
-        let start = self.at + 1;
-        self.at = start;
-        self.skip_plain();
-        if self.peek() == Some(b'"') {
-            self.at += 1;
-            return Ok(Some(Cow::Borrowed(&self.text[start..self.at - 1])));
-        }
-        let mut text = Some(String::new());
-        let mut run = start;
-        loop {
-            match self.peek() {
-                None => return Err(self.error(Problem::UnexpectedEnd)),
-                Some(end @ (b'"' | b'\\')) => {
-                    let plain = &self.text[run..self.at];
-                    self.at += 1;
-                    if let Some(text) = &mut text {
-                        reserve(text, plain.len() + 4, self.text.len() - run);
-                        text.push_str(plain);
-                    }
-                    if end == b'"' {
-                        return Ok(text.map(Cow::Owned));
-                    }
-                    let named = self.escape()?;
-                    text = text.zip(named).map(|(mut text, named)| {
-                        text.push(named);
-                        text
-                    });
-                    run = self.at;
-                }
-                Some(_) => return Err(self.error(Problem::ControlCharacter)),
-            }
-            self.skip_plain();
-        }
-    }
-
-    /// The character that an escape names, behind its backslash; `None` if it is half of one.
-    fn escape(&mut self) -> Result<Option<char>, SyntaxError> {
-        let start = self.at;
-        self.skip_escape()?;
-        let simple = match self.text.as_bytes()[start] {
-            b'b' => '\u{8}',
-            b'f' => '\u{c}',
-            b'n' => '\n',
-            b'r' => '\r',
-            b't' => '\t',
-            b'u' => return Ok(self.code_point(start + 1)),
-            other => char::from(other),
-        };
-        Ok(Some(simple))
-    }
-
-    /// The character whose code is at `digits`; a high surrogate goes on with the low one that has to follow.
-    fn code_point(&mut self, digits: usize) -> Option<char> {
-        let unit = self.code_unit(digits)?;
-        if !(0xd800..0xdc00).contains(&unit) {
-            return char::from_u32(unit);
-        }
-        let follows = self.text.as_bytes().get(self.at..self.at + 2) == Some(b"\\u");
-        let low = self.code_unit(self.at + 2).filter(|low| follows && (0xdc00..0xe000).contains(low))?;
-        self.at += 6;
-        char::from_u32(0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00))
-    }
-
-    fn code_unit(&self, digits: usize) -> Option<u32> {
-        let digits = self.text.get(digits..digits + 4)?;
-        if digits.starts_with('+') { None } else { u32::from_str_radix(digits, 16).ok() }
-    }
-
-    fn skip_escape(&mut self) -> Result<(), SyntaxError> {
+    pub(super) fn skip_escape(&mut self) -> Result<(), SyntaxError> {
         match self.peek() {
             None => Err(self.error(Problem::UnexpectedEnd)),
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
@@ -520,7 +410,7 @@ impl<'a> Scanner<'a> {
         self.error(problem)
     }
 
-    fn error(&self, problem: Problem) -> SyntaxError {
+    pub(super) fn error(&self, problem: Problem) -> SyntaxError {
         SyntaxError { offset: self.at, problem }
     }
 }

@@ -11,7 +11,7 @@ use serde::ser::{
 };
 use serde_json::Error;
 
-use super::scan::plain_length;
+use super::text::plain_length;
 
 /// Appends a value.
 ///
@@ -23,7 +23,10 @@ pub(crate) fn write<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Resu
 
 /// Appends a text as a JSON string.
 pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
-    out.reserve(text.len() + 2);
+    if out.capacity() - out.len() < text.len() + 2 {
+        // A little more than it is long, as there are line breaks and quotes in most texts that are.
+        out.reserve(text.len() + text.len() / 8 + 2);
+    }
     out.push(b'"');
     let mut rest = text.as_bytes();
     loop {

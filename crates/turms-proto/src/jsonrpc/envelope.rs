@@ -1,6 +1,7 @@
 use std::borrow::Cow;
 
-use crate::json::scan::{Bulk, Layout, Scanner};
+use crate::json::outline::Outline;
+use crate::json::scan::{Layout, Scanner};
 use crate::json::{Problem, SyntaxError, decode};
 use crate::jsonrpc::{ErrorCode, ErrorObject, LineTooLong, RequestId};
 
@@ -114,26 +115,26 @@ impl<'a> Envelopes<'a> {
         Self::from_text(text, batch_limit).map(|(envelopes, _, _)| envelopes)
     }
 
-    /// Also how the text is laid out, and which member of the parameters of a single message is long.
-    pub(crate) fn from_text(text: &'a str, batch_limit: usize) -> Result<(Self, Layout, Bulk), InvalidMessage> {
+    /// Also how the text is laid out, and the outline of the parameters of a single message.
+    pub(crate) fn from_text(text: &'a str, batch_limit: usize) -> Result<(Self, Layout, Outline), InvalidMessage> {
         let mut scanner = Scanner::new(text);
         scanner.skip_space();
-        let (envelopes, bulk) = if scanner.peek() == Some(b'[') {
-            (Self::Batch(batch(&mut scanner, batch_limit)?), Bulk::NONE)
+        let (envelopes, outline) = if scanner.peek() == Some(b'[') {
+            (Self::Batch(batch(&mut scanner, batch_limit)?), Outline::NONE)
         } else {
-            let (envelope, bulk) = one(&mut scanner)?;
-            (Self::One(envelope), bulk)
+            let (envelope, outline) = one(&mut scanner)?;
+            (Self::One(envelope), outline)
         };
-        Ok((envelopes, scanner.layout(), bulk))
+        Ok((envelopes, scanner.layout(), outline))
     }
 }
 
-fn one<'a>(scanner: &mut Scanner<'a>) -> Result<(Envelope<'a>, Bulk), InvalidMessage> {
+fn one<'a>(scanner: &mut Scanner<'a>) -> Result<(Envelope<'a>, Outline), InvalidMessage> {
     let fields = Fields::scan(scanner, 1)?;
     scanner.finish()?;
     let fields = fields.ok_or_else(not_an_object)?;
-    let bulk = fields.bulk;
-    Ok((fields.classify()?, bulk))
+    let outline = fields.outline;
+    Ok((fields.classify()?, outline))
 }
 
 fn batch<'a>(
@@ -171,8 +172,8 @@ struct Fields<'a> {
     result: Option<&'a str>,
     error: Option<&'a str>,
     duplicate: Option<&'static str>,
-    /// The longest of `params`.
-    bulk: Bulk,
+    /// That of `params`.
+    outline: Outline,
 }
 
 impl<'a> Fields<'a> {
@@ -188,16 +189,16 @@ impl<'a> Fields<'a> {
         while let Some(key) = scanner.next_key(first)? {
             first = false;
             let key = key.name();
-            let (value, bulk) = match scanner.peek() {
+            let (value, outline) = match scanner.peek() {
                 Some(b'{') if key == "params" => scanner.skip_object(depth)?,
-                _ => (scanner.skip_value(depth)?, Bulk::NONE),
+                _ => (scanner.skip_value(depth)?, Outline::NONE),
             };
             let (name, slot) = match &*key {
                 "jsonrpc" => ("jsonrpc", &mut fields.jsonrpc),
                 "id" => ("id", &mut fields.id),
                 "method" => ("method", &mut fields.method),
                 "params" => {
-                    fields.bulk = bulk;
+                    fields.outline = outline;
                     ("params", &mut fields.params)
                 }
                 "result" => ("result", &mut fields.result),
@@ -289,7 +290,7 @@ impl<'a> Fields<'a> {
 fn string(value: &str) -> Option<Cow<'_, str>> {
     let inside = value.strip_prefix('"')?.strip_suffix('"')?;
     if inside.contains('\\') {
-        crate::json::scan::unescape(inside).map(Cow::Owned)
+        crate::json::text::unescape(inside).map(Cow::Owned)
     } else {
         Some(Cow::Borrowed(inside))
     }

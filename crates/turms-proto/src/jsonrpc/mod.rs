@@ -14,7 +14,8 @@ pub use self::envelope::{Envelope, Envelopes, InvalidKind, InvalidMessage};
 pub use self::error::{ErrorCode, ErrorObject};
 pub use self::id::{ProgressToken, RequestId};
 pub use self::lines::{LineTooLong, Lines};
-use crate::json::scan::{Bulk, Layout};
+use crate::json::outline::Outline;
+use crate::json::scan::Layout;
 use crate::json::{EncodeError, Problem, RawJson, SyntaxError, on_one_line};
 use crate::method::{Method, Notification as NotificationMethod};
 
@@ -84,8 +85,8 @@ impl Incoming {
         let bytes = bytes.into();
         let text = ByteString::try_from(bytes)
             .map_err(|error| SyntaxError { offset: error.valid_up_to(), problem: Problem::InvalidUtf8 })?;
-        let (envelopes, layout, bulk) = Envelopes::from_text(&text, batch_limit)?;
-        let own = |envelope| Message::own(&text, layout, bulk, envelope);
+        let (envelopes, layout, outline) = Envelopes::from_text(&text, batch_limit)?;
+        let own = |envelope| Message::own(&text, layout, outline, envelope);
         Ok(match envelopes {
             Envelopes::One(envelope) => Self::One(own(envelope)),
             Envelopes::Batch(messages) => Self::Batch(messages.into_iter().map(|message| message.map(own)).collect()),
@@ -118,10 +119,10 @@ impl Message {
         }
     }
 
-    fn own(text: &ByteString, layout: Layout, bulk: Bulk, envelope: Envelope<'_>) -> Self {
+    fn own(text: &ByteString, layout: Layout, outline: Outline, envelope: Envelope<'_>) -> Self {
         let raw = |part: &str| RawJson::trusted(on_one_line(text.slice_ref(part), layout));
-        // A text on one line is as long as it was on many, so what is long stays where it is.
-        let params_of = |part: &str| RawJson::with_bulk(on_one_line(text.slice_ref(part), layout), bulk);
+        // A text on one line is as long as it was on many, so everything stays where it is.
+        let params_of = |part: &str| RawJson::outlined(on_one_line(text.slice_ref(part), layout), outline);
         let name = |method: std::borrow::Cow<'_, str>| match method {
             std::borrow::Cow::Borrowed(method) => text.slice_ref(method),
             std::borrow::Cow::Owned(method) => method.into(),
@@ -256,6 +257,27 @@ mod tests {
         let mut out = Vec::new();
         request.encode(&mut out);
         assert_eq!(out, bytes);
+    }
+
+    #[test]
+    fn members_are_found_whatever_was_noted_of_them() {
+        let long = "x".repeat(100);
+        for params in [
+            format!(r#"{{"name":"a","arguments":{{"text":"{long}"}},"_meta":{{"a":1}}}}"#),
+            format!(r#"{{"_meta":{{"a":"{long}"}},"name":"a","name":"b"}}"#),
+            format!(r#"{{"\u005fmeta" : 1 ,"{long}":"{long}{long}","a":"{long}"}}"#),
+            format!("{{\"_meta\":\n1,\n\"_meta\":[\n\"{long}\"\n],\"name\":2}}"),
+            r#"{"name":1}"#.to_owned(),
+            "{}".to_owned(),
+        ] {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{params}}}"#);
+            let Message::Request(request) = Message::decode(text).unwrap() else { panic!() };
+            let (noted, plain) = (request.params.unwrap(), RawJson::parse(params).unwrap());
+            assert_eq!(noted, plain);
+            assert_eq!(noted.meta(), plain.member("_meta"));
+            let names = ["_meta", "name", "arguments", "a", long.as_str()];
+            assert_eq!(noted.members(names), plain.members(names), "{plain}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `_meta` against the handshake: what every request says for itself since 2026-07-28 was said once before.
 
 use super::{Ability, ProtocolVersion, Translate};
+use crate::json::object_members;
 use crate::types::{Meta, key};
 
 const STATELESS: [&str; 6] = [
@@ -20,10 +21,7 @@ impl Translate for Meta {
             !to.has(Ability::Stateless) && STATELESS.contains(&name)
                 || !to.has(Ability::CoreTasks) && CORE_TASKS.contains(&name)
         };
-        // Most have nothing that is foreign anywhere in their text, which is quicker to see than its members.
-        let text = self.as_str();
-        let may_have = |name: &&str| text.contains('\\') || (foreign(name) && text.contains(name));
-        if STATELESS.iter().chain(&CORE_TASKS).any(may_have) && self.iter().any(|(name, _)| foreign(&name)) {
+        if object_members(self.as_str()).any(|(key, _)| foreign(&key.name())) {
             self.retain(|name| !foreign(name));
         }
     }

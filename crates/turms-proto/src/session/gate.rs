@@ -98,7 +98,7 @@ impl Claim {
     /// When it names its revision but does not say what else it must.
     #[must_use]
     pub fn of(request: &Request) -> Option<Result<Self, ErrorObject>> {
-        let meta = request.params.as_ref()?.member("_meta")?;
+        let meta = request.params.as_ref()?.meta()?;
         Self::in_meta(&meta)
     }
 

@@ -489,7 +489,7 @@ impl<T> Session<T> {
 
     fn receive_request(&mut self, request: Request, batch: Option<u64>) {
         self.stats.requests_received += 1;
-        let meta = request.params.as_ref().and_then(|params| params.member("_meta"));
+        let meta = request.params.as_ref().and_then(RawJson::meta);
         match self.admit(&request, meta.as_ref(), batch) {
             Ok(dialect) => {
                 let meta = meta.and_then(RawJson::into_object).map(Meta::from);

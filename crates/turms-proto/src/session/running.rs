@@ -5,6 +5,9 @@ use crate::{RequestId, Response};
 /// The requests of the peer's that we have not answered yet.
 #[derive(Debug, Default)]
 pub(super) struct Running {
+    /// The last one that came. Most are answered before another comes, and then there is nothing to hash.
+    newest: Option<(RequestId, Entry)>,
+    /// Those that came before it.
     entries: HashMap<RequestId, Entry>,
     batches: BTreeMap<u64, Batch>,
     last_serial: u64,
@@ -70,16 +73,15 @@ impl Running {
     }
 
     pub(super) fn contains(&self, id: &RequestId) -> bool {
-        // Mostly nothing runs when something is asked, and then there is nothing to hash.
-        !self.entries.is_empty() && self.entries.contains_key(id)
+        self.get(id).is_some()
     }
 
     pub(super) fn holds(&self, ticket: &Ticket) -> bool {
-        self.entries.get(&ticket.id).is_some_and(|entry| entry.serial == ticket.serial)
+        self.get(&ticket.id).is_some_and(|entry| entry.serial == ticket.serial)
     }
 
     pub(super) fn len(&self) -> usize {
-        self.entries.len()
+        self.entries.len() + usize::from(self.newest.is_some())
     }
 
     pub(super) fn insert(&mut self, id: RequestId, kind: Kind, batch: Option<u64>) -> Ticket {
@@ -88,35 +90,49 @@ impl Running {
         if let Some(batch) = batch.and_then(|batch| self.batches.get_mut(&batch)) {
             batch.open += 1;
         }
-        self.entries.insert(id.clone(), Entry { serial, kind, batch });
+        if let Some((id, entry)) = self.newest.replace((id.clone(), Entry { serial, kind, batch })) {
+            self.entries.insert(id, entry);
+        }
         Ticket { id, serial }
     }
 
     /// Takes a request out as answered; `None` if it is not there any more.
     pub(super) fn finish(&mut self, ticket: &Ticket) -> Option<(Kind, Option<u64>)> {
-        let entry = self.entries.remove(&ticket.id)?;
-        if entry.serial != ticket.serial {
-            // Another one of the same id, which is asked anew once the first was given up.
-            self.entries.insert(ticket.id.clone(), entry);
-            return None;
-        }
+        // Another one of the same id may be there, which was asked anew once the first was given up.
+        let entry = if self.holds(ticket) { self.take(&ticket.id)? } else { return None };
         Some((entry.kind, entry.batch))
     }
 
     /// Takes a request out as given up, if it may be, and says which batch it leaves.
     pub(super) fn cancel(&mut self, id: &RequestId) -> Option<(Ticket, Option<u64>)> {
-        self.entries.get(id).filter(|entry| entry.kind != Kind::Handshake)?;
-        let (id, entry) = self.entries.remove_entry(id)?;
+        self.get(id).filter(|entry| entry.kind != Kind::Handshake)?;
+        let entry = self.take(id)?;
         if let Some(batch) = entry.batch.and_then(|batch| self.batches.get_mut(&batch)) {
             batch.open -= 1;
         }
-        Some((Ticket { id, serial: entry.serial }, entry.batch))
+        Some((Ticket { id: id.clone(), serial: entry.serial }, entry.batch))
     }
 
     /// Takes out what would last until the peer ends it.
     pub(super) fn take_lasting(&mut self) -> Vec<Ticket> {
+        let newest = self.newest.take_if(|(_, entry)| entry.kind == Kind::Listen);
         let lasting = self.entries.extract_if(|_, entry| entry.kind == Kind::Listen);
-        lasting.map(|(id, entry)| Ticket { id, serial: entry.serial }).collect()
+        lasting.chain(newest).map(|(id, entry)| Ticket { id, serial: entry.serial }).collect()
+    }
+
+    fn get(&self, id: &RequestId) -> Option<&Entry> {
+        match &self.newest {
+            Some((newest, entry)) if newest == id => Some(entry),
+            _ if self.entries.is_empty() => None,
+            _ => self.entries.get(id),
+        }
+    }
+
+    fn take(&mut self, id: &RequestId) -> Option<Entry> {
+        match self.newest.take_if(|(newest, _)| newest == id) {
+            Some((_, entry)) => Some(entry),
+            None => self.entries.remove(id),
+        }
     }
 
     pub(super) fn open_batch(&mut self) -> u64 {
@@ -148,6 +164,7 @@ impl Running {
     }
 
     pub(super) fn clear(&mut self) {
+        self.newest = None;
         self.entries.clear();
         self.batches.clear();
     }

@@ -1,0 +1,138 @@
+//! Texts within JSON: what stands for itself, and what is escaped.
+
+use std::borrow::Cow;
+
+use super::scan::{Problem, Scanner, SyntaxError};
+
+/// The string behind the inside of a JSON string literal, or `None` if its escapes name no text.
+pub(crate) fn unescape(inside: &str) -> Option<String> {
+    let quoted = format!("\"{inside}\"");
+    Scanner::new(&quoted).text().ok()?.map(Cow::into_owned)
+}
+
+/// How many bytes stand for themselves in a JSON string: how far it is to the next quote, backslash or control character.
+#[inline]
+pub(super) fn plain_length(bytes: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGHS: u64 = 0x8080_8080_8080_8080;
+    let mut rest = bytes;
+    while let Some((chunk, next)) = rest.split_first_chunk::<8>() {
+        let word = u64::from_le_bytes(*chunk);
+        let quote = word ^ (ONES * u64::from(b'"'));
+        let slash = word ^ (ONES * u64::from(b'\\'));
+        let found = ((quote.wrapping_sub(ONES) & !quote)
+            | (slash.wrapping_sub(ONES) & !slash)
+            | (word.wrapping_sub(ONES * 0x20) & !word))
+            & HIGHS;
+        if found != 0 {
+            // A borrow can only make false finds above a true one, and the lowest is what we want.
+            return bytes.len() - rest.len() + found.trailing_zeros() as usize / 8;
+        }
+        rest = next;
+    }
+    let special = rest.iter().position(|byte| *byte < 0x20 || *byte == b'"' || *byte == b'\\');
+    bytes.len() - rest.len() + special.unwrap_or(rest.len())
+}
+
+impl<'a> Scanner<'a> {
+    /// The text that the string at the cursor stands for, or `None` if its escapes name none. Copied only if it has escapes.
+    pub(super) fn text(&mut self) -> Result<Option<Cow<'a, str>>, SyntaxError> {
+        let start = self.at + 1;
+        self.at = start;
+        self.skip_plain();
+        if self.peek() == Some(b'"') {
+            self.at += 1;
+            return Ok(Some(Cow::Borrowed(&self.text[start..self.at - 1])));
+        }
+        let mut text = Unescaped { text: String::new(), most: self.text.len() - start, broken: false };
+        let mut run = start;
+        loop {
+            match self.peek() {
+                None => return Err(self.error(Problem::UnexpectedEnd)),
+                Some(b'"') => {
+                    text.push_str(&self.text[run..self.at]);
+                    self.at += 1;
+                    return Ok((!text.broken).then_some(Cow::Owned(text.text)));
+                }
+                Some(b'\\') => {
+                    text.push_str(&self.text[run..self.at]);
+                    self.at += 1;
+                    self.escape(&mut text)?;
+                    run = self.at;
+                }
+                Some(_) => return Err(self.error(Problem::ControlCharacter)),
+            }
+            self.skip_plain();
+        }
+    }
+
+    /// Adds the character that an escape names; the cursor is behind its backslash.
+    #[inline]
+    fn escape(&mut self, text: &mut Unescaped) -> Result<(), SyntaxError> {
+        let simple = match self.peek() {
+            Some(byte @ (b'"' | b'\\' | b'/')) => char::from(byte),
+            Some(b'n') => '\n',
+            Some(b't') => '\t',
+            Some(b'r') => '\r',
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            _ => {
+                let digits = self.at + 1;
+                self.skip_escape()?;
+                match self.code_point(digits) {
+                    Some(named) => text.text.push(named),
+                    None => text.broken = true,
+                }
+                return Ok(());
+            }
+        };
+        self.at += 1;
+        text.text.push(simple);
+        Ok(())
+    }
+
+    /// The character whose code is at `digits`; a high surrogate goes on with the low one that has to follow.
+    fn code_point(&mut self, digits: usize) -> Option<char> {
+        let unit = self.code_unit(digits)?;
+        if !(0xd800..0xdc00).contains(&unit) {
+            return char::from_u32(unit);
+        }
+        let follows = self.text.as_bytes().get(self.at..self.at + 2) == Some(b"\\u");
+        let low = self.code_unit(self.at + 2).filter(|low| follows && (0xdc00..0xe000).contains(low))?;
+        self.at += 6;
+        char::from_u32(0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00))
+    }
+
+    fn code_unit(&self, digits: usize) -> Option<u32> {
+        let digits = self.text.get(digits..digits + 4)?;
+        if digits.starts_with('+') { None } else { u32::from_str_radix(digits, 16).ok() }
+    }
+}
+
+/// What a string with escapes stands for, as far as it was read.
+struct Unescaped {
+    text: String,
+    /// It cannot become longer than this.
+    most: usize,
+    /// There is half a character in it.
+    broken: bool,
+}
+
+impl Unescaped {
+    /// Adds text, and leaves room for one character more.
+    #[inline]
+    fn push_str(&mut self, plain: &str) {
+        let more = plain.len() + 4;
+        if self.text.capacity() - self.text.len() < more {
+            self.grow(more);
+        }
+        self.text.push_str(plain);
+    }
+
+    /// Makes it twice as large as it is, unless less will do.
+    #[cold]
+    fn grow(&mut self, more: usize) {
+        let twice = self.text.len().max(64);
+        self.text.reserve_exact(twice.min(self.most.saturating_sub(self.text.len())).max(more));
+    }
+}
