@@ -1,4 +1,5 @@
 use bytes::Bytes;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use turms_proto::jsonrpc::encode;
 use turms_proto::revision::{
@@ -15,6 +16,7 @@ const BATCH_LIMIT: usize = 8;
 pub(crate) fn envelope(data: &[u8]) {
     let borrowed = Envelopes::decode(data, BATCH_LIMIT);
     assert_agrees_with_serde_json(data, &borrowed);
+    assert_values_agree_with_serde_json(data);
     let owned = Incoming::decode(Bytes::copy_from_slice(data), BATCH_LIMIT);
     match (borrowed, owned) {
         (Err(one), Err(other)) => assert_eq!(one, other),
@@ -36,6 +38,17 @@ fn assert_agrees_with_serde_json(data: &[u8], read: &Result<Envelopes<'_>, Inval
         Err(invalid) if invalid.error.message.contains(&format!("deeper than {MAX_DEPTH}")) => {}
         Err(invalid) if invalid.error.code == ErrorCode::PARSE_ERROR => assert!(theirs.is_err(), "{invalid}"),
         Err(_) => {}
+    }
+}
+
+/// Values are read as `serde_json` reads them, and written as it writes them.
+fn assert_values_agree_with_serde_json(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let (ours, theirs) = (turms_proto::decode::<Value>(text), serde_json::from_str::<Value>(text));
+    assert_eq!(ours.as_ref().ok(), theirs.as_ref().ok());
+    if let Ok(value) = theirs {
+        let written = RawJson::encode(&value).map(|json| json.as_str().to_owned());
+        assert_eq!(written.ok(), serde_json::to_string(&value).ok());
     }
 }
 
@@ -82,6 +95,11 @@ fn assert_same(envelope: &Envelope<'_>, message: &Message) {
 fn assert_same_text(borrowed: Option<&str>, owned: Option<&RawJson>) {
     let on_one_line = borrowed.map(|text| text.replace(['\n', '\r'], " "));
     assert_eq!(on_one_line.as_deref(), owned.map(RawJson::as_str));
+    // Whatever was noted of it on the way, its members are those of its text.
+    if let (Some(text), Some(owned)) = (on_one_line, owned) {
+        let plain = RawJson::parse(text).expect("it was read before");
+        assert_eq!((owned.meta(), owned.members(["name", "_meta"])), (plain.meta(), plain.members(["name", "_meta"])));
+    }
 }
 
 fn assert_reads_back(message: &Message) {
