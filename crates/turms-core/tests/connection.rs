@@ -474,6 +474,13 @@ impl Service for Generous {
     }
 }
 
+fn many_requests(count: usize) -> String {
+    let meta =
+        r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
+    let line = |id| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"test/much","params":{{"_meta":{meta}}}}}"#) + "\n";
+    (1..=count).map(line).collect()
+}
+
 /// Notes how many calls were made when something is first written, and then takes nothing.
 struct Reluctant {
     calls: Arc<AtomicUsize>,
@@ -501,16 +508,23 @@ async fn large_answers_leave_at_once_and_a_peer_that_does_not_read_them_is_still
     let generous = Generous::default();
     let at_first = Arc::new(AtomicUsize::new(0));
     let writer = Reluctant { calls: generous.0.clone(), at_first: at_first.clone() };
-    let meta =
-        r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
-    let lines: String = (1..=50)
-        .map(|id| {
-            format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"test/much\",\"params\":{{\"_meta\":{meta}}}}}\n")
-        })
-        .collect();
+    let lines = many_requests(50);
     let (driver, _handle) =
         Connection::server(lines.as_bytes(), writer, &ProtocolVersion::ALL, ConnectionOptions::default());
     driver.run(generous.clone()).await.unwrap();
     assert_eq!(generous.0.load(Ordering::SeqCst), 50);
     assert!((1..10).contains(&at_first.load(Ordering::SeqCst)), "{at_first:?}");
+}
+
+#[tokio::test]
+async fn whatever_was_asked_before_the_end_is_answered_however_long_the_answers() {
+    let (mut near, far) = memory();
+    let (connection, _handle) = Connection::server(far.0, far.1, &ProtocolVersion::ALL, ConnectionOptions::default());
+    let running = tokio::spawn(connection.run(Generous::default()));
+    near.1.write_all(many_requests(300).as_bytes()).await.unwrap();
+    near.1.shutdown().await.unwrap();
+    let mut output = String::new();
+    near.0.read_to_string(&mut output).await.unwrap();
+    running.await.unwrap().unwrap();
+    assert_eq!(output.lines().filter(|line| line.contains("\"result\":\"xxx")).count(), 300);
 }

@@ -106,6 +106,8 @@ pub struct Connection<R, W> {
     asked: HashMap<u64, RequestId>,
     view: watch::Sender<View>,
     stage: Stage,
+    /// Whether there may be lines that nobody has seen to yet.
+    unseen: bool,
     /// How often in a row something was read.
     reads: usize,
     /// How much is read at once.
@@ -141,8 +143,8 @@ enum Wake {
     Signal(Signal),
     Answer(Answer),
     Heard,
-    /// The peer has to read before more can be written to it.
-    Blocked,
+    /// Lines that were left may be seen to now.
+    Lines,
     Time,
 }
 
@@ -185,6 +187,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             asked: HashMap::new(),
             view,
             stage: Stage::Open,
+            unseen: false,
             reads: 0,
             piece: Self::LEAST_PIECE,
         };
@@ -230,7 +233,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 Wake::Command(command) => self.obey(command),
                 Wake::Signal(signal) => self.heed(signal),
                 Wake::Answer(answer) => self.take_answer(answer),
-                Wake::Heard | Wake::Blocked => {}
+                Wake::Heard | Wake::Lines => {}
                 Wake::Time if self.output.is_stalled(self.options.write_timeout) => {
                     return Err(ConnectionError::Write(io::ErrorKind::TimedOut.into()));
                 }
@@ -264,16 +267,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         {
             return Poll::Ready(Wake::Command(command));
         }
-        let full = self.output.is_full();
-        if full || self.reads >= Self::MOST_READS {
+        if self.reads >= Self::MOST_READS || self.output.is_full() {
             self.reads = 0;
             if let Poll::Ready(wake) = self.poll_output(timer, task) {
                 return Poll::Ready(wake);
             }
-            // What was left unread for that is read now.
-            if full {
-                return Poll::Ready(Wake::Blocked);
-            }
+        }
+        // What has come is seen to before more is read: the next thing that comes may be the end.
+        if self.unseen && self.may_read() {
+            return Poll::Ready(Wake::Lines);
         }
         if self.may_read()
             && let Poll::Ready(read) = self.poll_read(task)
@@ -316,10 +318,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 
     async fn read_lines(&mut self, service: &impl Service) {
-        while self.may_read()
-            && !self.output.is_full()
-            && let Some(line) = self.lines.next_line()
-        {
+        loop {
+            self.unseen = !self.may_read() || self.output.is_full();
+            if self.unseen {
+                return;
+            }
+            let Some(line) = self.lines.next_line() else { return };
             self.read_line(line);
             self.dispatch(service).await;
         }
