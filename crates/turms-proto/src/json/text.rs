@@ -13,25 +13,32 @@ pub(crate) fn unescape(inside: &str) -> Option<String> {
 /// How many bytes stand for themselves in a JSON string: how far it is to the next quote, backslash or control character.
 #[inline]
 pub(super) fn plain_length(bytes: &[u8]) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGHS: u64 = 0x8080_8080_8080_8080;
     let mut rest = bytes;
-    while let Some((chunk, next)) = rest.split_first_chunk::<8>() {
-        let word = u64::from_le_bytes(*chunk);
-        let quote = word ^ (ONES * u64::from(b'"'));
-        let slash = word ^ (ONES * u64::from(b'\\'));
-        let found = ((quote.wrapping_sub(ONES) & !quote)
-            | (slash.wrapping_sub(ONES) & !slash)
-            | (word.wrapping_sub(ONES * 0x20) & !word))
-            & HIGHS;
-        if found != 0 {
-            // A borrow can only make false finds above a true one, and the lowest is what we want.
-            return bytes.len() - rest.len() + found.trailing_zeros() as usize / 8;
+    while let Some((chunk, next)) = rest.split_first_chunk::<16>() {
+        let (low, high) = (special_in(first_word(chunk)), special_in(first_word(&chunk[8..])));
+        if low | high != 0 {
+            let place = if low == 0 { 64 + high.trailing_zeros() } else { low.trailing_zeros() };
+            return bytes.len() - rest.len() + place as usize / 8;
         }
         rest = next;
     }
-    let special = rest.iter().position(|byte| *byte < 0x20 || *byte == b'"' || *byte == b'\\');
-    bytes.len() - rest.len() + special.unwrap_or(rest.len())
+    let is_special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
+    bytes.len() - rest.len() + rest.iter().position(is_special).unwrap_or(rest.len())
+}
+
+#[inline]
+fn first_word(bytes: &[u8]) -> u64 {
+    bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
+}
+
+/// Marks the highest bit of each byte that does not stand for itself; those above the lowest mark may be marked wrongly.
+#[inline]
+fn special_in(word: u64) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    // With this bit turned, a quote is the next number after the control characters, which stay among themselves.
+    let low = word ^ (ONES * 0x02);
+    let slash = word ^ (ONES * u64::from(b'\\'));
+    ((low.wrapping_sub(ONES * 0x21) & !low) | (slash.wrapping_sub(ONES) & !slash)) & (ONES * 0x80)
 }
 
 impl<'a> Scanner<'a> {
