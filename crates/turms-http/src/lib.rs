@@ -25,7 +25,7 @@
 //! [`HttpConnector`] connects a client to a server, and finds out what it speaks. [`HttpTransport`] does so for the addresses
 //! of a configuration. Credentials come from an [`Authorizer`].
 //!
-//! Types of other crates in the interface: `http` 1, `reqwest` 0.13 (clients of one's own and proxies).
+//! Types of other crates in the interface: `bytes` 1, `http` 1, `reqwest` 0.13 (clients of one's own and proxies).
 //!
 //! # Features
 //!
