@@ -1,5 +1,6 @@
 //! One server's address, and how requests get there: headers, credentials, redirects.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,12 +44,11 @@ const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 
 impl Endpoint {
     /// Posts a message. What comes back may be of any status but a redirect or a refusal of credentials.
-    pub(super) async fn post(&self, body: Bytes, headers: &HeaderMap) -> Result<Response, HttpError> {
+    pub(super) async fn post(&self, body: Bytes, headers: HeaderMap) -> Result<Response, HttpError> {
         self.post_to(&self.url, body, headers).await
     }
 
-    pub(super) async fn post_to(&self, url: &Url, body: Bytes, headers: &HeaderMap) -> Result<Response, HttpError> {
-        let mut headers = headers.clone();
+    pub(super) async fn post_to(&self, url: &Url, body: Bytes, mut headers: HeaderMap) -> Result<Response, HttpError> {
         headers.insert(ACCEPT, EITHER);
         headers.insert(CONTENT_TYPE, JSON);
         self.send(Method::POST, url, headers, body).await
@@ -104,11 +104,15 @@ impl Endpoint {
         body: &Bytes,
         refusal: Option<&Challenge>,
     ) -> Result<(Response, bool), HttpError> {
-        let mut all = self.headers.clone();
-        replace(&mut all, headers);
+        let mut all = Cow::Borrowed(headers);
+        if !self.headers.is_empty() {
+            let mut own = self.headers.clone();
+            replace(&mut own, headers);
+            all = Cow::Owned(own);
+        }
         if let Some(authorizer) = &self.authorizer {
             let request = Authorizable { method, url, refusal };
-            replace(&mut all, &authorizer.authorize(&request).await.map_err(HttpError::Authorize)?);
+            replace(all.to_mut(), &authorizer.authorize(&request).await.map_err(HttpError::Authorize)?);
         }
         let given = all.contains_key(AUTHORIZATION);
         let body = if *method == Method::POST { body } else { &Bytes::new() };
@@ -120,7 +124,7 @@ impl Endpoint {
             }
             Way::Reqwest(client) => client,
         };
-        let request = client.request(method.clone(), url.clone()).headers(all);
+        let request = client.request(method.clone(), url.clone()).headers(all.into_owned());
         let request = if *method == Method::POST { request.body(body.clone()) } else { request };
         let mut response = request.send().await.map_err(|error| self.failed(error.into()))?;
         // An HTTP client that was brought along may follow redirects by itself.

@@ -30,7 +30,7 @@ impl Mirror {
         let mut headers = HeaderMap::new();
         headers.insert(header::PROTOCOL_VERSION, HeaderValue::from_static(version.as_str()));
         headers.insert(header::METHOD, value(method).ok_or(HttpError::Header("the method"))?);
-        let name = name_member(method).and_then(|member| params?.member(member)?.decode::<String>().ok());
+        let name = name_member(method).and_then(|member| params?.member(member)?.text());
         let Some(name) = name else { return Ok(headers) };
         headers.insert(header::NAME, value(&encode_value(&name)).ok_or(HttpError::Header("the name"))?);
         if method == CallTool::NAME

@@ -164,7 +164,7 @@ impl Opening {
         headers: &HeaderMap,
         request: &Request,
     ) -> Result<Option<(StatusCode, Box<ErrorObject>)>, HttpError> {
-        let response = within(self.limit, self.endpoint.post(body, headers)).await?;
+        let response = within(self.limit, self.endpoint.post(body, headers.clone())).await?;
         // Only the answer to initialize gives one, and it is the last that is heard here.
         self.id = response.headers.get(header::SESSION_ID).cloned().map(|mut id| {
             id.set_sensitive(true);
@@ -227,7 +227,7 @@ impl Opening {
         self.session.encode(message, &mut body);
         let headers =
             self.session.dialect().map(|dialect| session_headers(dialect, self.id.clone())).unwrap_or_default();
-        let response = within(self.limit, self.endpoint.post(body.into(), &headers)).await?;
+        let response = within(self.limit, self.endpoint.post(body.into(), headers)).await?;
         match within(self.limit, Reply::read(&self.endpoint, response)).await {
             Ok(Reply::Refused(_, error)) => {
                 tracing::debug!(target: "turms::client", %error, "the server does not want to know that the handshake is done");

@@ -140,7 +140,7 @@ impl StatelessChannel {
         let mut body = Vec::new();
         Request::raw(id, call.method.clone(), params).encode(&mut body);
         let asked = Asked { id: RequestId::Number(id), updates: call.updates.as_ref() };
-        let reply = patience.wait(self.post(body.into(), &headers)).await?;
+        let reply = patience.wait(self.post(body.into(), headers)).await?;
         let result = match reply {
             Reply::Json(body) => {
                 self.counters.received.fetch_add(body.len() as u64, Ordering::Relaxed);
@@ -156,7 +156,7 @@ impl StatelessChannel {
         Ok(result)
     }
 
-    async fn post(&self, body: Bytes, headers: &HeaderMap) -> Result<Reply, HttpError> {
+    async fn post(&self, body: Bytes, headers: HeaderMap) -> Result<Reply, HttpError> {
         self.counters.sent.fetch_add(body.len() as u64, Ordering::Relaxed);
         let response = self.endpoint.post(body, headers).await?;
         Reply::read(&self.endpoint, response).await
@@ -235,7 +235,7 @@ impl StatelessChannel {
         notification.encode(&mut body);
         self.counters.notifications.fetch_add(1, Ordering::Relaxed);
         let patience = Patience::new(RequestOptions::default());
-        match patience.wait(self.post(body.into(), &headers)).await? {
+        match patience.wait(self.post(body.into(), headers)).await? {
             Reply::Refused(_, error) => Err(PeerError::Request(RequestError::Peer(error))),
             _ => Ok(()),
         }

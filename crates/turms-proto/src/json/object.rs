@@ -105,6 +105,9 @@ impl Object {
 
     /// As [`Object::insert`], of a value that is JSON already.
     pub fn insert_raw(&mut self, name: &str, value: &RawJson) {
+        if find_member(object_members(self.as_str()), name).is_none() {
+            return self.append(name, value);
+        }
         let mut builder = ObjectBuilder::default();
         let mut placed = false;
         for (key, old) in object_members(self.as_str()) {
@@ -115,9 +118,15 @@ impl Object {
                 builder.push(name, value.as_str());
             }
         }
-        if !placed {
-            builder.push(name, value.as_str());
-        }
+        *self = builder.finish();
+    }
+
+    /// Adds a member that is not there.
+    fn append(&mut self, name: &str, value: &RawJson) {
+        let members = self.as_str().strip_suffix('}').unwrap_or_default().trim_ascii_end();
+        let mut builder = ObjectBuilder(String::with_capacity(members.len() + name.len() + value.as_str().len() + 8));
+        builder.0.push_str(if members == "{" { "" } else { members });
+        builder.push(name, value.as_str());
         *self = builder.finish();
     }
 

@@ -158,7 +158,7 @@ impl Shared {
     }
 
     async fn exchange(&self, body: Bytes) -> Result<Reply, PeerError> {
-        let reply = async { Reply::read(&self.endpoint, self.endpoint.post(body, &self.headers).await?).await };
+        let reply = async { Reply::read(&self.endpoint, self.endpoint.post(body, self.headers.clone()).await?).await };
         let reply = self.judge(reply.await)?;
         self.answered.notify_waiters();
         Ok(reply)
