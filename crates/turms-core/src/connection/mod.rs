@@ -289,11 +289,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 
     /// Reads into room for a whole piece: what fills it may have more behind it, which costs one more attempt.
     fn poll_read(&mut self, task: &mut TaskContext<'_>) -> Poll<io::Result<usize>> {
+        self.lines.make_room(self.piece);
         let buffer = self.lines.buffer();
-        if buffer.capacity() - buffer.len() < self.piece / 2 {
-            // A line that goes on for long is copied into larger buffers only a few times.
-            buffer.reserve(self.piece.max(buffer.len()));
-        }
         let room = buffer.capacity() - buffer.len();
         let read = pin!(self.reader.read_buf(buffer)).poll(task);
         if matches!(read, Poll::Ready(Ok(count)) if count == room) {
