@@ -50,6 +50,22 @@ impl Lines {
         &mut self.buffer
     }
 
+    /// Makes room for what is to be read next: for `piece` bytes, and for as much again as there is of a line that goes on.
+    /// There is no more of it than that, however much was read before.
+    pub fn make_room(&mut self, piece: usize) {
+        let buffer = &mut self.buffer;
+        if buffer.capacity() - buffer.len() >= piece / 2 {
+            return;
+        }
+        // What doubles is copied only a few times. `reserve` would double what was read before along with it.
+        let more = piece.max(buffer.len());
+        if !buffer.try_reclaim(more) {
+            let mut larger = BytesMut::with_capacity(buffer.len() + more);
+            larger.extend_from_slice(buffer);
+            *buffer = larger;
+        }
+    }
+
     /// The next whole line, or `None` until more was read. The line shares the buffer.
     pub fn next_line(&mut self) -> Option<Result<Bytes, LineTooLong>> {
         loop {
@@ -143,6 +159,25 @@ mod tests {
             while lines.next_line().is_some() {}
             assert!(lines.buffer().capacity() <= 4096);
         }
+    }
+
+    #[test]
+    fn room_does_not_grow_with_what_was_read_before() {
+        const PIECE: usize = 64 * 1024;
+        let mut lines = Lines::new(1024 * 1024);
+        let line = [vec![b'x'; 100 * 1024], b"\n".to_vec()].concat();
+        let input = line.repeat(100);
+        let (mut rest, mut found) = (input.as_slice(), 0);
+        while !rest.is_empty() {
+            lines.make_room(PIECE);
+            let room = lines.buffer().capacity() - lines.buffer().len();
+            assert!(room >= PIECE / 2 && lines.buffer().capacity() < 4 * PIECE, "{}", lines.buffer().capacity());
+            let (read, unread) = rest.split_at(room.min(PIECE).min(rest.len()));
+            lines.buffer().extend_from_slice(read);
+            found += std::iter::from_fn(|| lines.next_line()).filter(Result::is_ok).count();
+            rest = unread;
+        }
+        assert_eq!(found, 100);
     }
 
     proptest! {
