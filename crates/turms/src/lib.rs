@@ -33,6 +33,8 @@
 //!   does the same for WebSocket, and `tls` lets servers listen with a certificate.
 //! - Pages that hosts show are [`App`]s; a client that is a host says so with [`ClientBuilder::apps`].
 //! - With the feature `skills`, servers have skills for models (`Skills`), and clients list, read and verify them.
+//! - The features `client` and `server` are on unless `default-features = false` turns them off: a program that is only one of
+//!   the two builds without the other.
 //! - [`types`] has the types of the protocol; [`proto`] and [`core`] the layers below.
 //!
 //! # Types of your own
@@ -46,8 +48,10 @@
 //! serde = { version = "1", features = ["derive"] }
 //! ```
 
+#[cfg(feature = "client")]
 #[doc(no_inline)]
 pub use turms_client as client;
+#[cfg(feature = "client")]
 pub use turms_client::{Answers, ChildCommand, Client, ClientBuilder, ClientExtension, Fleet, Pool, Supervision};
 #[doc(no_inline)]
 pub use turms_core as core;
@@ -61,6 +65,7 @@ pub use turms_http::ServeHttp;
 pub use turms_proto as proto;
 #[doc(no_inline)]
 pub use turms_proto::types;
+#[cfg(feature = "server")]
 pub use turms_server::{
     App, Apps, Args, AskError, Call, Cancellation, CancellationToken, Change, ClientInfo, Completing, Context,
     Elicited, Extension, ExtensionScope, FromCall, Handler, Headers, IntoCompletion, IntoPrompt, IntoPromptResult,
@@ -69,7 +74,7 @@ pub use turms_server::{
     ServerParts, Session, SharedService, State, SyncHandler, Tasks, Tool, ToolBuilder, Uri, testing,
 };
 
-#[cfg(feature = "skills")]
+#[cfg(all(feature = "server", feature = "skills"))]
 pub use turms_server::{Skill, SkillError, Skills};
 #[cfg(feature = "ws")]
 #[doc(no_inline)]
@@ -77,15 +82,19 @@ pub use turms_ws as ws;
 #[cfg(feature = "ws")]
 pub use turms_ws::ServeWs;
 
+#[cfg(feature = "server")]
 #[doc = include_str!("../docs/tool.md")]
 pub use turms_macros::tool;
 
+#[cfg(feature = "server")]
 #[doc = include_str!("../docs/prompt.md")]
 pub use turms_macros::prompt;
 
+#[cfg(feature = "server")]
 #[doc = include_str!("../docs/resource.md")]
 pub use turms_macros::resource;
 
+#[cfg(feature = "server")]
 #[doc = include_str!("../docs/server.md")]
 pub use turms_macros::server;
 
@@ -104,6 +113,7 @@ pub mod prelude {
     pub use crate::proto::ErrorObject;
     #[doc(no_inline)]
     pub use crate::types::{Completion, Content, Meta, PromptMessage, PromptResult, ResourceContents, ToolResult};
+    #[cfg(feature = "server")]
     #[doc(no_inline)]
     pub use crate::{
         Args, Cancellation, ClientInfo, Completing, Context, Elicited, Extension, Headers, Json, Principal, Progress,
@@ -112,6 +122,7 @@ pub mod prelude {
 }
 
 /// What the attributes write refers to. Not for use by hand.
+#[cfg(feature = "server")]
 #[doc(hidden)]
 pub mod __private {
     pub use {schemars, serde};
