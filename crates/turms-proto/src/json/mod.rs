@@ -1,9 +1,11 @@
 //! JSON that is carried rather than understood: exact text, cheap to clone, decoded once, by whoever wants it.
 
+mod decoder;
+mod fault;
+mod name;
 mod number;
 mod object;
 pub(crate) mod outline;
-mod read;
 pub(crate) mod scan;
 pub(crate) mod text;
 pub(crate) mod write;
@@ -306,16 +308,9 @@ impl<'de> Deserialize<'de> for RawJson {
 /// # Errors
 /// When the text is not JSON or not of the expected shape.
 pub fn decode<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, DecodeError> {
-    if let Some(value) = read::read(text) {
-        return Ok(value);
-    }
-    serde_json::from_str(text).map_err(|first| {
-        // Only failures pay for tracking the path.
-        let mut deserializer = serde_json::Deserializer::from_str(text);
-        match serde_path_to_error::deserialize::<_, T>(&mut deserializer) {
-            Ok(_) => DecodeError::new(String::new(), &first),
-            Err(error) => DecodeError::new(path_text(error.path()), error.inner()),
-        }
+    decoder::decode(text).map_err(|fault| {
+        let (path, problem) = fault.into_parts();
+        DecodeError::new(path, &problem)
     })
 }
 
@@ -324,12 +319,7 @@ pub fn decode<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, DecodeError
 /// # Errors
 /// When the value is not of the expected shape.
 pub fn decode_value<T: DeserializeOwned>(value: serde_json::Value) -> Result<T, DecodeError> {
-    serde_path_to_error::deserialize::<_, T>(value)
-        .map_err(|error| DecodeError::new(path_text(error.path()), error.inner()))
-}
-
-fn path_text(path: &serde_path_to_error::Path) -> String {
-    if path.iter().len() == 0 { String::new() } else { path.to_string() }
+    RawJson::from(value).decode()
 }
 
 /// A value was JSON, but not of the shape that is expected where it stands.
@@ -340,10 +330,9 @@ pub struct DecodeError {
 }
 
 impl DecodeError {
-    fn new(path: String, error: &serde_json::Error) -> Self {
-        let text = error.to_string();
+    fn new(path: String, text: &str) -> Self {
         // Positions count from the start of a fragment nobody sees; the path says where.
-        let problem = text.rfind(" at line ").map_or(text.as_str(), |end| &text[..end]).replace('`', "\"");
+        let problem = text.rfind(" at line ").map_or(text, |end| &text[..end]).replace('`', "\"");
         Self { path, problem }
     }
 

@@ -70,11 +70,6 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// The key with its escapes resolved, if that can be done.
-    pub(super) fn text(self) -> Option<Cow<'a, str>> {
-        if self.escaped { unescape(self.raw).map(Cow::Owned) } else { Some(Cow::Borrowed(self.raw)) }
-    }
-
     /// The text between the quotes, escapes and all.
     pub(crate) fn raw(self) -> &'a str {
         self.raw

@@ -1,0 +1,192 @@
+//! Decoding accepts what `serde_json` accepts, and names the place that `serde_path_to_error` names.
+
+use std::collections::BTreeMap;
+
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+use turms_proto::RawJson;
+
+#[derive(Debug, PartialEq, Deserialize)]
+struct Plain {
+    a: i32,
+    b: Option<String>,
+    #[serde(default)]
+    c: Vec<Choice>,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Strict {
+    a: Option<u8>,
+    b: Option<Box<Self>>,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+enum Choice {
+    A,
+    B(u8),
+    C { a: bool },
+    D(u8, String),
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+enum Either {
+    Number(f64),
+    List(Vec<Self>),
+    Plain(Plain),
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(tag = "a")]
+enum Tagged {
+    A { b: Newtype },
+    B(BTreeMap<String, Value>),
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+struct Newtype(Option<f32>);
+
+#[derive(Debug, PartialEq, Deserialize)]
+struct Flat {
+    a: Option<Value>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+struct Unit;
+
+fn value() -> impl Strategy<Value = Value> {
+    let scalar = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (-3_i64..300).prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        select(vec![0.5, -1.5, -0.0, 1e20]).prop_map(Value::from),
+        select(vec!["", "a", "A", "B", "ä\n\"", "1"]).prop_map(Value::from),
+    ];
+    let name = select(vec!["a", "b", "c", "A", "B", "C", "D", "1", "-2", "true", "x\ty"]);
+    scalar.prop_recursive(3, 16, 4, move |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..4).prop_map(Value::from),
+            btree_map(name.clone().prop_map(str::to_owned), inner, 0..4)
+                .prop_map(|map| Value::from(Map::from_iter(map))),
+        ]
+    })
+}
+
+/// What `serde_json` makes of a text, with the place of what is wrong.
+fn expected<T: DeserializeOwned>(text: &str) -> Result<T, (String, String)> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let path = if error.path().iter().len() == 0 { String::new() } else { error.path().to_string() };
+        let problem = error.inner().to_string();
+        let end = problem.rfind(" at line ").unwrap_or(problem.len());
+        (path, problem[..end].replace('`', "\""))
+    })?;
+    deserializer.end().map_err(|_| (String::new(), "trailing characters".to_owned()))?;
+    Ok(value)
+}
+
+fn check<T: DeserializeOwned + PartialEq + std::fmt::Debug>(text: &str) {
+    let found = turms_proto::decode::<T>(text).map_err(|error| (error.path().to_owned(), error.problem().to_owned()));
+    assert_eq!(found, expected(text), "{text} as {}", std::any::type_name::<T>());
+}
+
+fn check_value<T: DeserializeOwned + PartialEq + std::fmt::Debug>(text: &str) {
+    assert_eq!(turms_proto::decode::<T>(text).ok(), expected(text).ok(), "{text} as {}", std::any::type_name::<T>());
+}
+
+fn check_all(text: &str) {
+    check::<Value>(text);
+    check::<Plain>(text);
+    check::<Strict>(text);
+    check::<Choice>(text);
+    check::<Vec<Choice>>(text);
+    check::<Either>(text);
+    check::<Tagged>(text);
+    check::<Newtype>(text);
+    check::<Flat>(text);
+    check::<Unit>(text);
+    check::<(u8, String)>(text);
+    check::<Option<[i64; 2]>>(text);
+    // Of these, `serde_json` says less about what is wrong.
+    check_value::<BTreeMap<i8, u64>>(text);
+    check_value::<BTreeMap<bool, Value>>(text);
+    check_value::<BTreeMap<Option<Choice>, Value>>(text);
+    check_value::<BTreeMap<char, f64>>(text);
+    check_value::<u128>(text);
+    check_value::<i128>(text);
+    check::<String>(text);
+    check::<char>(text);
+    check::<()>(text);
+    check::<RawJson>(text);
+    check::<Vec<RawJson>>(text);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn values_are_decoded_as_others_decode_them(value in value()) {
+        check_all(&value.to_string());
+        check_all(&format!(" {value:#} "));
+    }
+}
+
+#[test]
+fn corners_are_decoded_as_others_decode_them() {
+    for text in [
+        "-0",
+        "1e400",
+        "-1e400",
+        "18446744073709551616",
+        "-9223372036854775809",
+        "1.0",
+        "256",
+        r#""\ud800""#,
+        r#""\u00e4""#,
+        r#""\"\\\/\b\f\n\r\t\ud83d\ude00x""#,
+        r#""\ud83d\u0041""#,
+        r#""\ud83dx""#,
+        r#"{"a":1,"a":2}"#,
+        r#"{"a":"\ud800"}"#,
+        r#"{"\u0061":1}"#,
+        "[1,2,3]",
+        r#"[1,"a"]"#,
+        r#"{"A":null}"#,
+        r#"{"B":300}"#,
+        r#"{"C":{"a":1}}"#,
+        r#"{"C":[true]}"#,
+        r#"{"D":[1]}"#,
+        r#"{"D":[1,"x",2]}"#,
+        r#"{"a":"A","b":"x"}"#,
+        r#""B""#,
+        r#"{"01":1}"#,
+        r#"{"1.5":1}"#,
+        r#"{"300":1}"#,
+        r#"{"a":0.1,"b":2.5e-3}"#,
+    ] {
+        check_all(text);
+    }
+    let number = json!(0.1 + 0.2).to_string();
+    check::<f64>(&number);
+}
+
+#[test]
+fn what_is_no_json_is_an_error() {
+    for text in ["", "{", "[1,]", "nul", "1 2", "\"a", "{\"a\" 1}", "{\"a\":1}}"] {
+        let found = turms_proto::decode::<Value>(text).unwrap_err();
+        assert_eq!(found.path(), "", "{text}");
+        let expected = serde_json::from_str::<Value>(text).unwrap_err().to_string().replace('`', "\"");
+        assert!(expected.starts_with(found.problem()), "{text}: {found} {expected}");
+    }
+    let deep = "[".repeat(130) + &"]".repeat(130);
+    assert!(turms_proto::decode::<Value>(&deep).unwrap_err().problem().contains("recursion limit"));
+}
