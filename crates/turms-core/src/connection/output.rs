@@ -86,9 +86,15 @@ impl<W: AsyncWrite + Unpin> Output<W> {
         self.stalled_at(patience).is_some_and(|stalled| stalled <= now())
     }
 
+    /// Makes ready for a message. A peer that reads all the time may never see the end of what is written, so what has gone
+    /// is let go once there is as much of it as of the rest.
     fn begin(&mut self) {
         if self.len() == 0 {
             self.moved = now();
+        }
+        if self.written > 0 && self.written >= self.len() {
+            self.buffer.drain(..self.written);
+            self.written = 0;
         }
     }
 
@@ -170,6 +176,46 @@ impl<W: AsyncWrite + Unpin> Output<W> {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
             outcome => outcome,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes a piece of what is written, then has to be waited for.
+    struct Pipe {
+        is_free: bool,
+    }
+
+    impl AsyncWrite for Pipe {
+        fn poll_write(mut self: Pin<&mut Self>, _: &mut TaskContext<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            let is_free = std::mem::replace(&mut self.is_free, false);
+            if is_free { Poll::Ready(Ok(bytes.len().min(100))) } else { Poll::Pending }
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn a_peer_that_never_has_everything_costs_no_more_than_what_is_left() {
+        let mut task = TaskContext::from_waker(std::task::Waker::noop());
+        let mut output = Output::new(Pipe { is_free: true });
+        output.buffer.extend_from_slice(&[b'x'; 300]);
+        for _ in 0..1000 {
+            output.begin();
+            output.buffer.extend_from_slice(&[b'x'; 100]);
+            output.writer.is_free = true;
+            assert!(output.poll_write(&mut task).is_pending());
+            assert_eq!(output.len(), 300);
+            assert!(output.buffer.len() <= 1000, "{} bytes are kept", output.buffer.len());
         }
     }
 }
