@@ -19,12 +19,10 @@ pub struct Session {
     peer: Peer,
     client: OnceLock<Arc<Client>>,
     log_level: AtomicU8,
-    subscriptions: Mutex<BTreeSet<String>>,
-    /// Few enough to be looked through.
-    assigns: Mutex<Vec<(TypeId, Arc<dyn Any + Send + Sync>)>>,
     pub(crate) own: ArcSwapOption<Catalog>,
     announced: AtomicBool,
-    backlog: Mutex<Backlog>,
+    /// What few sessions have and idle ones need no room for.
+    kept: Mutex<Option<Box<Kept>>>,
 }
 
 /// What a client has said of itself.
@@ -54,11 +52,15 @@ impl Client {
     }
 }
 
-/// Changes that the client had no room for when they happened.
-#[derive(Debug, Default)]
-struct Backlog {
+/// What is kept for a session.
+#[derive(Default)]
+struct Kept {
+    subscriptions: BTreeSet<String>,
+    /// Few enough to be looked through.
+    assigns: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
+    /// Changes that the client had no room for when they happened, and whether somebody tells them.
     changes: BTreeSet<Change>,
-    being_told: bool,
+    are_changes_told: bool,
 }
 
 /// How many resources one client may watch at once.
@@ -72,12 +74,20 @@ impl Session {
             peer,
             client: OnceLock::new(),
             log_level: AtomicU8::new(rank(LoggingLevel::Info)),
-            subscriptions: Mutex::default(),
-            assigns: Mutex::default(),
             own: ArcSwapOption::empty(),
             announced: AtomicBool::new(false),
-            backlog: Mutex::default(),
+            kept: Mutex::default(),
         }
+    }
+
+    /// Looks at what is kept.
+    fn look<T: Default>(&self, look: impl FnOnce(&Kept) -> T) -> T {
+        lock(&self.kept).as_deref().map(look).unwrap_or_default()
+    }
+
+    /// Changes what is kept.
+    fn keep<T>(&self, change: impl FnOnce(&mut Kept) -> T) -> T {
+        change(lock(&self.kept).get_or_insert_default())
     }
 
     /// A number that no other session of this process has.
@@ -106,17 +116,22 @@ impl Session {
 
     /// Keeps a value for the rest of the session, in place of one of the same type.
     pub fn assign<T: Send + Sync + 'static>(&self, value: T) {
-        let mut assigns = lock(&self.assigns);
-        assigns.retain(|(kind, _)| *kind != TypeId::of::<T>());
-        assigns.push((TypeId::of::<T>(), Arc::new(value)));
+        let value = Arc::new(value);
+        // What was there before may do anything when it goes, so it goes when nobody waits for the others.
+        let _before = self.keep(|kept| {
+            let before = kept.assigns.iter().position(|(kind, _)| *kind == TypeId::of::<T>());
+            let before = before.map(|place| kept.assigns.swap_remove(place));
+            kept.assigns.push((TypeId::of::<T>(), value));
+            before
+        });
     }
 
     /// A value that was kept.
     #[must_use]
     pub fn assigned<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
-        let assigns = lock(&self.assigns);
-        let (_, value) = assigns.iter().find(|(kind, _)| *kind == TypeId::of::<T>())?;
-        value.clone().downcast().ok()
+        let find = |kept: &Kept| kept.assigns.iter().find(|(kind, _)| *kind == TypeId::of::<T>()).cloned();
+        let (_, value) = self.look(find)?;
+        value.downcast().ok()
     }
 
     pub(crate) fn shake_hands(&self, client: InitializeParams) {
@@ -142,40 +157,43 @@ impl Session {
     }
 
     pub(crate) fn has_backlog(&self) -> bool {
-        lock(&self.backlog).being_told
+        self.look(|kept| kept.are_changes_told)
     }
 
     /// Keeps a change; true if somebody has to begin telling.
     pub(crate) fn keep_for_later(&self, change: Change) -> bool {
-        let mut backlog = lock(&self.backlog);
-        backlog.changes.insert(change);
-        !std::mem::replace(&mut backlog.being_told, true)
+        self.keep(|kept| {
+            kept.changes.insert(change);
+            !std::mem::replace(&mut kept.are_changes_told, true)
+        })
     }
 
     /// The next change that was kept; after `None` somebody has to begin anew.
     pub(crate) fn take_kept(&self) -> Option<Change> {
-        let mut backlog = lock(&self.backlog);
-        let change = backlog.changes.pop_first();
-        backlog.being_told = change.is_some();
-        change
+        self.keep(|kept| {
+            let change = kept.changes.pop_first();
+            kept.are_changes_told = change.is_some();
+            change
+        })
     }
 
     /// False if there are too many.
     pub(crate) fn subscribe(&self, uri: String) -> bool {
-        let mut subscriptions = lock(&self.subscriptions);
-        if subscriptions.len() >= MAX_SUBSCRIPTIONS && !subscriptions.contains(&uri) {
-            return false;
-        }
-        subscriptions.insert(uri);
-        true
+        self.keep(|Kept { subscriptions, .. }| {
+            let fits = subscriptions.len() < MAX_SUBSCRIPTIONS || subscriptions.contains(&uri);
+            if fits {
+                subscriptions.insert(uri);
+            }
+            fits
+        })
     }
 
     pub(crate) fn unsubscribe(&self, uri: &str) {
-        lock(&self.subscriptions).remove(uri);
+        self.keep(|kept| kept.subscriptions.remove(uri));
     }
 
     pub(crate) fn is_subscribed(&self, uri: &str) -> bool {
-        lock(&self.subscriptions).contains(uri)
+        self.look(|kept| kept.subscriptions.contains(uri))
     }
 }
 

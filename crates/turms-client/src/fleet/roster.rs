@@ -99,7 +99,7 @@ pub(super) enum Owner {
 }
 
 /// A server that was found, or why it cannot be used.
-pub(super) type Found = Result<Seat, (Arc<str>, CallErrorKind)>;
+pub(super) type Found = Result<Seat, Box<(Arc<str>, CallErrorKind)>>;
 
 /// Somebody who wants to hear who comes and goes.
 struct Watcher {
@@ -151,7 +151,7 @@ impl Roster {
     /// Who has no client, and why.
     pub(super) fn absent(&self) -> Vec<(String, CallErrorKind)> {
         let absent = self.slots().filter_map(|slot| slot.seat().err());
-        absent.map(|(name, why)| (name.to_string(), why)).collect()
+        absent.map(|missing| (missing.0.to_string(), missing.1)).collect()
     }
 
     pub(super) fn client_placed(&self, placed: u64) -> Option<Client> {
@@ -275,7 +275,7 @@ impl Roster {
         let mut askable = Askable::default();
         for slot in self.slots() {
             match slot.seat() {
-                Err((name, why)) => askable.absent.push((name.to_string(), why)),
+                Err(missing) => askable.absent.push((missing.0.to_string(), missing.1)),
                 Ok(_) if !slot.offers(kind) => askable.idle += 1,
                 Ok(seat) => askable.seats.push(seat),
             }
@@ -384,7 +384,7 @@ impl Slot {
     fn seat(&self) -> Found {
         let Some(client) = self.client.clone() else {
             let why = self.failure.as_ref().map(|failure| failure.call_error(&self.name));
-            return Err((self.name.clone(), why.unwrap_or(CallErrorKind::NotConnected(None))));
+            return Err(Box::new((self.name.clone(), why.unwrap_or(CallErrorKind::NotConnected(None)))));
         };
         let (name, prefix, known) = (self.name.clone(), self.prefix.clone(), self.known.clone());
         let is_up = client.status() == Status::Connected;

@@ -36,7 +36,7 @@ impl Many {
         };
         match owner {
             Owner::Found(Ok(seat), own) => Ok((seat.client, own)),
-            Owner::Found(Err((_, why)), _) => Err(CallError::not_sent(name, why)),
+            Owner::Found(Err(missing), _) => Err(CallError::not_sent(name, missing.1)),
             // Without prefixes, one that cannot be asked may well have it.
             Owner::Unsure(_) | Owner::Nobody if !self.naming.is_prefixed() => {
                 let mut unasked = lock(&self.roster).askable(kind).now();

@@ -1,5 +1,7 @@
 //! Which requests are let in, and in which dialect (see "Lifecycle" of 2025-11-25 and "Versioning" of 2026-07-28).
 
+use std::ops::Deref;
+
 use bytestring::ByteString;
 
 use super::Dialect;
@@ -13,14 +15,41 @@ use crate::{Ability, Object, ProtocolVersion, RawJson};
 /// What a server lets in.
 #[derive(Debug)]
 pub(super) struct Gate {
-    versions: Vec<ProtocolVersion>,
+    versions: Versions,
     /// The handshake that is being answered.
     shaking: Option<RequestId>,
 }
 
+/// A few versions, with no memory of their own: every session has them.
+#[derive(Debug)]
+struct Versions {
+    all: [ProtocolVersion; ProtocolVersion::ALL.len()],
+    count: u8,
+}
+
+impl Versions {
+    fn new(versions: &[ProtocolVersion]) -> Self {
+        let mut all = ProtocolVersion::ALL;
+        let mut count = 0;
+        for version in versions.iter().take(all.len()) {
+            all[usize::from(count)] = *version;
+            count += 1;
+        }
+        Self { all, count }
+    }
+}
+
+impl Deref for Versions {
+    type Target = [ProtocolVersion];
+
+    fn deref(&self) -> &[ProtocolVersion] {
+        &self.all[..usize::from(self.count)]
+    }
+}
+
 impl Gate {
     pub(super) fn new(versions: &[ProtocolVersion]) -> Self {
-        Self { versions: versions.to_vec(), shaking: None }
+        Self { versions: Versions::new(versions), shaking: None }
     }
 
     /// Every request is judged for itself: one that says which revision it is of needs no handshake, before or after one.

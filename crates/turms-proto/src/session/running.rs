@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use crate::{RequestId, Response};
 
@@ -8,7 +8,7 @@ pub(super) struct Running {
     /// The last one that came. Most are answered before another comes, and then there is nothing to hash.
     newest: Option<(RequestId, Entry)>,
     /// Those that came before it.
-    entries: HashMap<RequestId, Entry>,
+    entries: BTreeMap<RequestId, Entry>,
     batches: BTreeMap<u64, Batch>,
     last_serial: u64,
 }
@@ -41,7 +41,7 @@ struct Batch {
 }
 
 /// Tells a request apart from any other of this connection, even one of the same id.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket {
     id: RequestId,
     serial: u64,
@@ -69,7 +69,9 @@ pub enum Reply {
 
 impl Running {
     pub(super) fn rest(&mut self) {
-        self.entries.shrink_to_fit();
+        if self.entries.is_empty() {
+            self.entries = BTreeMap::new();
+        }
     }
 
     pub(super) fn contains(&self, id: &RequestId) -> bool {
@@ -116,8 +118,16 @@ impl Running {
     /// Takes out what would last until the peer ends it.
     pub(super) fn take_lasting(&mut self) -> Vec<Ticket> {
         let newest = self.newest.take_if(|(_, entry)| entry.kind == Kind::Listen);
-        let lasting = self.entries.extract_if(|_, entry| entry.kind == Kind::Listen);
-        lasting.chain(newest).map(|(id, entry)| Ticket { id, serial: entry.serial }).collect()
+        let mut lasting = Vec::new();
+        self.entries.retain(|id, entry| {
+            let lasts = entry.kind == Kind::Listen;
+            if lasts {
+                lasting.push(Ticket { id: id.clone(), serial: entry.serial });
+            }
+            !lasts
+        });
+        lasting.extend(newest.map(|(id, entry)| Ticket { id, serial: entry.serial }));
+        lasting
     }
 
     fn get(&self, id: &RequestId) -> Option<&Entry> {

@@ -16,7 +16,7 @@ mod sessions;
 mod speech;
 mod stream;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Context as TaskContext, Waker};
@@ -59,7 +59,7 @@ struct State {
     last_stream: u64,
     /// The streams that have ended, oldest first.
     ended: VecDeque<u64>,
-    tasks: HashMap<Ticket, Running>,
+    tasks: BTreeMap<Ticket, Running>,
     /// How many notifications are being heard.
     hearing: u32,
     last_reader: u32,
@@ -112,7 +112,7 @@ impl HttpSession {
                 streams: BTreeMap::new(),
                 last_stream: first_stream(),
                 ended: VecDeque::new(),
-                tasks: HashMap::new(),
+                tasks: BTreeMap::new(),
                 hearing: 0,
                 last_reader: 0,
                 readers: 0,
@@ -171,7 +171,9 @@ impl HttpSession {
     fn rest(&self) {
         let mut state = self.state();
         state.protocol.rest();
-        state.tasks.shrink_to_fit();
+        if state.tasks.is_empty() {
+            state.tasks = BTreeMap::new();
+        }
     }
 
     fn unused_for(&self) -> Duration {
@@ -196,7 +198,7 @@ impl HttpSession {
             let mut state = self.state();
             state.is_open = false;
             state.protocol.close();
-            for (_, running) in state.tasks.drain() {
+            for running in std::mem::take(&mut state.tasks).into_values() {
                 running.task.abort();
             }
             state.ended.clear();
