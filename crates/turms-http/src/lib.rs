@@ -29,7 +29,8 @@
 //!
 //! # Features
 //!
-//! `client` and `server`, both on unless switched off, and `tls` for servers that listen by themselves.
+//! `client` and `server`, both on unless switched off; for servers that listen by themselves `http2`, and `tls`, which brings
+//! it along.
 
 #[cfg(feature = "client")]
 mod client;

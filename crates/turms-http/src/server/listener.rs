@@ -28,7 +28,7 @@ use super::served::{self, Served};
 use super::ward::Ward;
 use super::{hyper as by_hyper, wire};
 
-/// Listens at an address and serves whoever comes, over HTTP/1.1 and HTTP/2.
+/// Listens at an address and serves whoever comes, over HTTP/1.1, and over HTTP/2 with the feature `http2`.
 ///
 /// ```no_run
 /// use turms_http::{Listener, ServeHttp};
@@ -355,7 +355,10 @@ impl<S: Served> Host for Arc<S> {
         if S::UPGRADES {
             return Box::pin(by_hyper::converse(io, bounds, respond(&self))).await;
         }
-        if let Some(io) = wire::converse(io, &*self, peer, bounds).await {
+        let spoken = wire::converse(io, &*self, peer, bounds).await;
+        if cfg!(feature = "http2")
+            && let Some(io) = spoken
+        {
             Box::pin(by_hyper::converse(io, bounds, respond(&self))).await;
         }
     }

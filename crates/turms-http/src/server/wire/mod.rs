@@ -38,7 +38,7 @@ use crate::framing::{BadChunk, Chunks, Framing};
 /// What a connection of HTTP/2 begins with.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Answers the requests of one connection until it ends. Gives it back if it speaks HTTP/2.
+/// Answers the requests of one connection until it ends. Gives it back if it speaks HTTP/2 and that is wanted.
 pub(super) async fn converse<S, I>(io: I, service: &S, peer: Option<PeerAddress>, bounds: &Bounds) -> Option<Rewind<I>>
 where
     S: Served,
@@ -119,7 +119,7 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> Connection<'_, I> {
         if input.is_empty() {
             return None;
         }
-        if self.is_first {
+        if self.is_first && cfg!(feature = "http2") {
             if input.starts_with(PREFACE) {
                 return Some(Next::Http2);
             }

@@ -214,6 +214,7 @@ async fn a_conversation_does_not_depend_on_how_it_is_cut() {
     }
 }
 
+#[cfg(feature = "http2")]
 #[tokio::test]
 async fn what_http2_begins_with_is_given_back() {
     let (mut ours, theirs) = tokio::io::duplex(3);
