@@ -215,9 +215,14 @@ impl Listener {
             }
             closing.begin_closing();
         };
-        let served = self.until(end).run(service.clone()).await;
+        let served = self.until(end).host(service.clone()).await;
         service.close().await;
         served
+    }
+
+    /// Serves in the way that the service needs. No future has room for both, so that programs have only what they use.
+    fn host<S: Served>(self, service: Arc<S>) -> BoxFuture<'static, Result<(), ServeError>> {
+        if S::UPGRADES { Box::pin(self.run(Upgrading(service))) } else { Box::pin(self.run(service)) }
     }
 
     /// Serves any `tower` service, such as an application that has this server at one of its addresses, until what
@@ -345,22 +350,33 @@ impl<S: Served> Host for Arc<S> {
     where
         I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let respond = |service: &Self| {
-            let service = service.clone();
-            move |request: Request<Incoming>| {
-                let service = service.clone();
-                async move { Ok::<_, Infallible>(served::answer(&*service, request, peer).await) }
-            }
+        let _spoken = wire::converse(io, &*self, peer, bounds).await;
+        #[cfg(feature = "http2")]
+        if let Some(io) = _spoken {
+            Box::pin(Upgrading(self).converse(io, peer, bounds)).await;
+        }
+    }
+}
+
+/// What hyper speaks for: HTTP/2, and connections that may be upgraded.
+struct Upgrading<S>(Arc<S>);
+
+impl<S> Clone for Upgrading<S> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<S: Served> Host for Upgrading<S> {
+    async fn converse<I>(self, io: I, peer: Option<PeerAddress>, bounds: &Bounds)
+    where
+        I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let respond = move |request: Request<Incoming>| {
+            let service = self.0.clone();
+            async move { Ok::<_, Infallible>(served::answer(&*service, request, peer).await) }
         };
-        if S::UPGRADES {
-            return Box::pin(by_hyper::converse(io, bounds, respond(&self))).await;
-        }
-        let spoken = wire::converse(io, &*self, peer, bounds).await;
-        if cfg!(feature = "http2")
-            && let Some(io) = spoken
-        {
-            Box::pin(by_hyper::converse(io, bounds, respond(&self))).await;
-        }
+        by_hyper::converse(io, bounds, respond).await;
     }
 }
 
