@@ -31,7 +31,8 @@ impl Patience {
         if self.is_asked && !self.timer.is_elapsed() {
             return Poll::Pending;
         }
-        while self.timer.as_mut().poll(task).is_ready() {
+        // A task that has done much at once would be put off by the timer, which would then never be asked.
+        while Pin::new(&mut tokio::task::unconstrained(self.timer.as_mut())).poll(task).is_ready() {
             let end = self.since + self.limit;
             if end <= Instant::now() {
                 return Poll::Ready(());
@@ -40,5 +41,27 @@ impl Patience {
         }
         self.is_asked = true;
         Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+
+    use super::*;
+
+    /// A task that has done much at once is told to wait by everything that it asks, timers among them.
+    #[tokio::test(start_paused = true)]
+    async fn patience_ends_also_for_a_task_that_has_done_much_at_once() {
+        let mut patience = Patience::new(Duration::from_secs(1));
+        poll_fn(|task| {
+            while pin!(tokio::task::consume_budget()).poll(task).is_ready() {}
+            assert!(patience.poll(task).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        let end = poll_fn(|task| patience.poll(task));
+        tokio::time::timeout(Duration::from_secs(2), end).await.unwrap();
     }
 }
