@@ -163,7 +163,7 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> Connection<'_, I> {
         let head = WireHead::new(self.io.input.split_to(outline.length).freeze(), outline);
         let is_head = method == Method::HEAD;
         let head = RequestHead::of_wire(method, head, peer);
-        let mut is_read = false;
+        let (mut is_read, mut is_begun) = (false, false);
         let answer = match service.admit(&head) {
             Err(refusal) => *refusal,
             Ok(WantedBody(wanted)) => {
@@ -171,7 +171,10 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> Connection<'_, I> {
                     Some((limit, timeout)) => {
                         let body = match self.body_that_is_here(framing, limit) {
                             Some(body) => body,
-                            None => Box::pin(self.body(framing, limit, timeout, awaits_continue)).await?,
+                            None => {
+                                is_begun = true;
+                                Box::pin(self.body(framing, limit, timeout, awaits_continue)).await?
+                            }
                         };
                         is_read = body.is_ok();
                         body
@@ -185,7 +188,8 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> Connection<'_, I> {
                 }
             }
         };
-        let is_in_order = is_read || self.pass_over(framing);
+        // What is left of a body of which some was read is not to be taken for all of it.
+        let is_in_order = is_read || (!is_begun && self.pass_over(framing));
         let keeps_alive = keeps_alive && is_in_order && !self.bounds.ward.is_ending();
         let goes_on = self.write(answer, answer::Rules { is_head, is_old, keeps_alive }).await?;
         self.io.release();

@@ -4,15 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::Response;
 use proptest::prelude::*;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::Semaphore;
+use turms_core::BoxFuture;
 use turms_server::{Args, Server, Tool};
 
 use super::head::{self, BadHead, Begun, Search, WireHead};
 use crate::framing::{BadChunk, Chunks};
 use crate::server::ServeHttp as _;
+use crate::server::body::HttpBody;
+use crate::server::intake::BodyProblem;
 use crate::server::listener::Bounds;
+use crate::server::request::RequestHead;
+use crate::server::served::{Served, WantedBody};
 use crate::server::ward::Ward;
 
 /// The first head in what comes in pieces of these lengths.
@@ -212,6 +218,52 @@ async fn a_conversation_does_not_depend_on_how_it_is_cut() {
     for room in 1..300 {
         assert_eq!(said_to(cut.as_bytes(), room).await, whole, "in pieces of {room}");
     }
+}
+
+/// Gives up on bodies soon, and answers late.
+struct Hasty;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+impl Served for Hasty {
+    fn admit(&self, _: &RequestHead) -> Result<WantedBody, Box<Response<HttpBody>>> {
+        Ok(WantedBody::all(1_000, SECOND))
+    }
+
+    async fn respond(&self, _: RequestHead, _: Result<Bytes, BodyProblem>) -> Response<HttpBody> {
+        tokio::time::sleep(SECOND).await;
+        Response::new(HttpBody::empty())
+    }
+
+    fn ending(&self) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    fn begin_closing(&self) {}
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// The rest of a body that came too late is neither a body nor a request.
+#[tokio::test(start_paused = true)]
+async fn what_comes_after_a_body_was_given_up_is_not_read() {
+    let permit = Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap();
+    let minute = Duration::from_secs(60);
+    let bounds = Bounds::new(minute, minute, Arc::new(Ward::default()), permit);
+    let (mut ours, theirs) = tokio::io::duplex(64 * 1024);
+    let asking = async move {
+        ours.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab").await.unwrap();
+        tokio::time::sleep(SECOND * 3 / 2).await;
+        ours.write_all(b"cdefGET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+        let mut said = String::new();
+        ours.read_to_string(&mut said).await.unwrap();
+        said
+    };
+    let (said, _) = tokio::join!(asking, super::converse(theirs, &Hasty, None, &bounds));
+    assert_eq!(said.matches("HTTP/1.1 ").count(), 1, "{said}");
+    assert!(said.contains("connection: close"), "{said}");
 }
 
 #[cfg(feature = "http2")]
