@@ -47,11 +47,15 @@ impl Ward {
         let mut changed = pin!(self.changed.notified());
         let mut seen = None;
         std::future::poll_fn(|task| {
-            // What changes after it was asked for is not missed.
-            while seen != Some(self.phase()) {
+            // What changes while it is asked for is not missed: then it is asked for again.
+            loop {
+                let phase = self.phase();
+                if seen == Some(phase) {
+                    break;
+                }
                 changed.set(self.changed.notified());
                 let _ = changed.as_mut().poll(task);
-                seen = Some(self.phase());
+                seen = Some(phase);
             }
             if seen == Some(CUT) {
                 return Poll::Ready(None);
