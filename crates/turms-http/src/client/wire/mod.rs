@@ -59,7 +59,7 @@ impl WireError {
 
     /// Whether what came back is nothing that speaks HTTP.
     pub(super) fn is_not_http(&self) -> bool {
-        matches!(self, Self::Head(HeadError::NotHttp(_)))
+        matches!(self, Self::Head(HeadError::NotHttp(httparse::Error::Version)))
     }
 }
 

@@ -153,6 +153,11 @@ async fn what_is_no_answer_is_refused() {
         let error = of(answer).await.unwrap_err();
         assert!(error.is_not_http() && !error.is_connect(), "{error:?}");
     }
+    // These speak HTTP, and have seen the request.
+    for answer in [&b"HTTP/1.1 200 OK\r\nno header\r\n\r\n"[..], b"HTTP/1.1 2x0 OK\r\n\r\n"] {
+        let error = of(answer).await.unwrap_err();
+        assert!(matches!(error, WireError::Head(_)) && !error.is_not_http(), "{error:?}");
+    }
     let lengths = of(b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\na").await;
     assert!(matches!(lengths, Err(WireError::Head(HeadError::Length))));
     assert!(matches!(
