@@ -133,16 +133,23 @@ impl Connection {
         Poll::Ready(Ok(self.input.len() - before))
     }
 
-    /// Whether the server has neither closed it nor said anything. Asks nobody, unless something seems to have happened or
-    /// `is_thorough` is wanted.
-    pub(super) fn is_quiet(&mut self, is_thorough: bool) -> bool {
-        let mut task = Context::from_waker(std::task::Waker::noop());
-        if !is_thorough && self.stream.poll_read_ready(&mut task).is_pending() {
-            return true;
-        }
+    /// Whether the server has neither closed it nor said anything, as far as the runtime has heard.
+    pub(super) fn is_quiet(&mut self) -> bool {
         let mut byte = [0];
         let mut read = ReadBuf::new(&mut byte);
-        Pin::new(&mut self.stream).poll_read(&mut task, &mut read).is_pending()
+        let reading = poll_fn(|task| Pin::new(&mut self.stream).poll_read(task, &mut read));
+        // A task that has done much at once would be told to wait, whatever there is.
+        let reading = std::pin::pin!(tokio::task::unconstrained(reading));
+        reading.poll(&mut Context::from_waker(std::task::Waker::noop())).is_pending()
+    }
+
+    /// The connection, if the server has neither closed it nor said anything. Asks the system: the runtime may have heard of
+    /// nothing because nothing has run in it.
+    pub(super) fn if_quiet(self) -> Option<Self> {
+        let stream = self.stream.into_std().ok()?;
+        let is_quiet = stream.peek(&mut [0]).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+        let stream = is_quiet.then(|| TcpStream::from_std(stream))?.ok()?;
+        Some(Self { stream, ..self })
     }
 }
 
