@@ -19,9 +19,12 @@ pub(super) struct Connection {
     stream: TcpStream,
     /// What was read and not used yet.
     pub(super) input: BytesMut,
+    /// A request that is answered already, though not all of it has gone.
+    rest: Option<Request>,
 }
 
 /// A request as it is written.
+#[derive(Clone)]
 pub(super) struct Request {
     head: Vec<u8>,
     body: Bytes,
@@ -88,7 +91,7 @@ impl Request {
 
 impl Connection {
     pub(super) fn new(stream: TcpStream) -> Self {
-        Self { stream, input: BytesMut::new() }
+        Self { stream, input: BytesMut::new(), rest: None }
     }
 
     /// Writes a request and reads the head of the answer, which may come before all of the request has gone.
@@ -108,6 +111,10 @@ impl Connection {
             loop {
                 if let Some(mut head) = Head::take(&mut self.input, &mut searched)? {
                     head.keeps_alive &= request.is_written();
+                    // Who refuses a request does not want the rest of it; who takes it may wait for it.
+                    if !request.is_written() && unwritten.is_none() && head.status.is_success() {
+                        self.rest = Some(request.clone());
+                    }
                     return Poll::Ready(Ok(head));
                 }
                 match self.poll_fill(task, FIRST) {
@@ -124,8 +131,14 @@ impl Connection {
         .await
     }
 
-    /// Reads what is there, with room for so much of it.
+    /// Reads what is there, with room for so much of it, and writes what is left of the request.
     pub(super) fn poll_fill(&mut self, task: &mut Context<'_>, room: usize) -> Poll<io::Result<usize>> {
+        // If it cannot be written, the answer says why, or ends as well.
+        if let Some(rest) = &mut self.rest
+            && rest.poll_write(&mut self.stream, task).is_ready()
+        {
+            self.rest = None;
+        }
         self.input.reserve(room);
         let before = self.input.len();
         let mut reading = std::pin::pin!(tokio::io::AsyncReadExt::read_buf(&mut self.stream, &mut self.input));

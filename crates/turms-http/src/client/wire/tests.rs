@@ -203,6 +203,28 @@ async fn a_refusal_is_heard_before_all_was_sent() {
 }
 
 #[tokio::test]
+async fn a_request_goes_on_while_it_is_answered() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url: Url = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
+    let body = vec![b'!'; 16 * 1024 * 1024];
+    let length = body.len();
+    let serve = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await.unwrap();
+        let (mut read, mut heard) = (vec![0; 64 * 1024], 0);
+        while heard < length {
+            let count = stream.read(&mut read).await.unwrap();
+            assert!(count > 0, "the request ends after {heard} bytes");
+            heard += read[..count].iter().filter(|byte| **byte == b'!').count();
+        }
+        stream.write_all(b"2\r\nok\r\n0\r\n\r\n").await.unwrap();
+    };
+    let wire = Wire::new(&url, false, Duration::from_secs(5), Some(Duration::from_secs(5))).unwrap();
+    let (answer, ()) = tokio::join!(post(&wire, &url, body), serve);
+    assert_eq!(answer.unwrap().1, b"ok");
+}
+
+#[tokio::test]
 async fn a_silent_server_is_given_up_where_there_is_a_limit() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url: Url = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
