@@ -30,6 +30,7 @@ pub(super) struct Wire {
     /// The server without any path, as connectors want it.
     server: Uri,
     host: String,
+    connect_timeout: Duration,
     read_timeout: Option<Duration>,
     pool: Arc<Pool>,
 }
@@ -88,7 +89,7 @@ impl Wire {
         connector.set_keepalive(Some(KEEP_ALIVE));
         connector.set_keepalive_interval(Some(KEEP_ALIVE));
         connector.set_keepalive_retries(Some(3));
-        Some(Self { connector, server, host, read_timeout, pool: Arc::default() })
+        Some(Self { connector, server, host, connect_timeout, read_timeout, pool: Arc::default() })
     }
 
     /// Sends a request and reads the head of its answer.
@@ -122,7 +123,9 @@ impl Wire {
     async fn connect(&self) -> Result<Connection, WireError> {
         use tower_service::Service as _;
         let mut connector = self.connector.clone();
-        let stream = connector.call(self.server.clone()).await;
+        // The limit of the connector is one for the connection alone, when it is known where the server is.
+        let stream = tokio::time::timeout(self.connect_timeout, connector.call(self.server.clone())).await;
+        let stream = stream.map_err(|elapsed| WireError::Connect(Box::new(elapsed)))?;
         let stream = stream.map_err(|error| WireError::Connect(Box::new(error)))?;
         Ok(Connection::new(stream.into_inner()))
     }

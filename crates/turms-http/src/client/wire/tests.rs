@@ -240,6 +240,21 @@ async fn only_plain_addresses_go_this_way() {
     assert!(!can("https://example.com/mcp") && !can("http://user:password@example.com/"));
 }
 
+/// To find out where a server is takes a thread of the runtime, of which there may be none.
+#[test]
+fn a_name_that_is_not_found_out_in_time_is_given_up() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build().unwrap();
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    runtime.block_on(async {
+        tokio::task::spawn_blocking(move || ended.recv());
+        let url: Url = "http://localhost:9/".parse().unwrap();
+        let wire = Wire::new(&url, false, Duration::from_millis(20), None).unwrap();
+        let answer = tokio::time::timeout(Duration::from_secs(10), post(&wire, &url, "{}")).await;
+        assert!(answer.expect("it is given up").unwrap_err().is_connect());
+    });
+    drop(end);
+}
+
 #[tokio::test]
 async fn nobody_there_is_said_so() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
