@@ -296,7 +296,8 @@ impl Door {
                 #[cfg(feature = "tls")]
                 if let Some(tls) = self.tls.clone() {
                     tokio::spawn(async move {
-                        if let Ok(Ok(stream)) = tokio::time::timeout(bounds.header, tls.accept(stream)).await {
+                        let greeting = pin!(tokio::time::timeout(bounds.header, tls.accept(stream)));
+                        if let Some(Ok(Ok(stream))) = bounds.ward.until_ending(greeting).await {
                             attend(host, Box::new(stream), peer, bounds).await;
                         }
                     });

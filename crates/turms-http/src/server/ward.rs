@@ -40,6 +40,16 @@ impl Ward {
         self.phase.load(Ordering::Acquire)
     }
 
+    /// Does something until it is over or connections are to end. As [`Ward::watch`], all that its task does meanwhile.
+    #[cfg(feature = "tls")]
+    pub(super) async fn until_ending<F: Future>(&self, mut work: Pin<&mut F>) -> Option<F::Output> {
+        let work = pin!(std::future::poll_fn(|task| match work.as_mut().poll(task) {
+            Poll::Pending if self.is_ending() => Poll::Ready(None),
+            over => over.map(Some),
+        }));
+        self.watch(work).await.flatten()
+    }
+
     /// Does something until it is over or cut. It is polled, too, when connections are to end.
     ///
     /// This has to be all that its task does: it asks to be woken once, not whenever it is polled.

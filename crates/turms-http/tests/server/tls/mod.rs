@@ -114,7 +114,10 @@ async fn a_handshake_must_come_in_time() {
 
 #[tokio::test]
 async fn a_server_that_speaks_tls_ends_as_any_other() {
-    let fixture = Fixture::at(secured).await;
+    // Nobody may wait for who has not even shaken hands.
+    let long = Duration::from_secs(600);
+    let fixture = Fixture::at(|listener| secured(listener).header_timeout(long).drain_timeout(long)).await;
+    let _silent = fixture.connect().await;
     assert_serves(&fixture).await;
     let _idle = connect(&fixture, &["http/1.1"]).await;
     fixture.shut_down().await;
