@@ -79,9 +79,9 @@ impl Serialize for Spliced<'_> {
     }
 }
 
-/// No type of Rust has such a name: it is how JSON text says that it is some, ours and that of `serde_json` alike.
-fn is_verbatim(name: &str) -> bool {
-    name.starts_with('$')
+/// No type has such a name: it is how JSON text says that it is some, ours and that of `serde_json` alike.
+pub(super) fn is_verbatim(name: &str) -> bool {
+    name == VERBATIM || name.starts_with("$serde_json::private::")
 }
 
 struct Writer<'a> {
@@ -269,12 +269,23 @@ impl Compound<'_> {
 
     fn member<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), Error> {
         if self.verbatim {
-            return value.serialize(Writer { out: self.out, verbatim: true });
+            return self.splice_foreign(value);
         }
         self.comma();
         write_string(self.out, name);
         self.out.push(b':');
         write(self.out, value)
+    }
+
+    /// JSON text that `serde_json` has checked, which may be on several lines. A space says the same as a line break.
+    fn splice_foreign<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+        let start = self.out.len();
+        value.serialize(Writer { out: self.out, verbatim: true })?;
+        let text = &mut self.out[start..];
+        if memchr::memchr2(b'\n', b'\r', text).is_some() {
+            text.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
+        }
+        Ok(())
     }
 
     /// Keys are text; numbers and truth values become some, as `serde_json` has it.
@@ -418,6 +429,29 @@ mod tests {
         let json = RawJson::parse(text).unwrap();
         assert_eq!(written(&(&raw, &json, "\"")).unwrap(), format!(r#"[{text},{text},"\""]"#));
         agree(&(raw, json));
+    }
+
+    #[test]
+    fn json_text_of_others_is_put_on_one_line() {
+        let raw = serde_json::value::RawValue::from_string("{\r\n\"a\\n\": [\n1]}".to_owned()).unwrap();
+        assert_eq!(written(&[raw]).unwrap(), "[{  \"a\\n\": [ 1]}]");
+    }
+
+    #[derive(Serialize)]
+    #[serde(rename = "$ref")]
+    struct Odd(String);
+
+    #[derive(Serialize)]
+    #[serde(rename = "$odd")]
+    struct OddPair {
+        a: String,
+        b: u8,
+    }
+
+    #[test]
+    fn types_may_have_names_that_no_type_of_rust_has() {
+        agree(&Odd("a\",\"b".into()));
+        agree(&OddPair { a: "\"".into(), b: 1 });
     }
 
     #[test]
