@@ -179,6 +179,56 @@ fn corners_are_decoded_as_others_decode_them() {
     check::<f64>(&number);
 }
 
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(rename = "$ref")]
+struct Odd(String);
+
+#[derive(Debug, PartialEq, Deserialize)]
+struct Borrowed<'a> {
+    #[serde(borrow)]
+    bytes: &'a [u8],
+}
+
+#[test]
+fn bytes_may_be_borrowed() {
+    let found: Borrowed<'_> = turms_proto::decode(r#"{"bytes":"ab"}"#).unwrap();
+    assert_eq!(found, Borrowed { bytes: b"ab" });
+    assert!(turms_proto::decode::<Borrowed<'_>>(r#"{"bytes":"a\n"}"#).is_err());
+}
+
+#[test]
+fn types_may_have_names_that_no_type_of_rust_has() {
+    check::<Odd>(r#""a\"b""#);
+}
+
+#[test]
+fn names_that_are_no_text_are_refused() {
+    for text in [r#"{"\ud800":1}"#, r#"{"a":{"\udc00":1}}"#, r#"{"a":1,"\ud83d\u0041":2}"#, r#"{"\ud800x":null}"#] {
+        check_value::<Value>(text);
+        check_value::<BTreeMap<String, Value>>(text);
+        check_value::<Plain>(text);
+        check_value::<Choice>(text);
+        let error = turms_proto::decode::<Value>(text).unwrap_err();
+        assert!(error.problem().contains("surrogate") || error.problem().contains("hex escape"), "{error}");
+    }
+}
+
+#[test]
+fn what_is_quoted_in_an_error_is_quoted_whole() {
+    check::<u8>(r#""an error at line 5 of the file""#);
+    check::<Choice>(r#""x at line 1""#);
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(try_from = "String")]
+    struct Inner(u8);
+    impl TryFrom<String> for Inner {
+        type Error = serde_json::Error;
+        fn try_from(text: String) -> Result<Self, Self::Error> {
+            serde_json::from_str(&text).map(Inner)
+        }
+    }
+    check::<Inner>(r#""[""#);
+}
+
 #[test]
 fn what_is_no_json_is_an_error() {
     for text in ["", "{", "[1,]", "nul", "1 2", "\"a", "{\"a\" 1}", "{\"a\":1}}"] {

@@ -15,6 +15,7 @@ use serde::de::{
 use super::fault::{Fault, mismatch};
 use super::name::{Name, Variant, Verbatim};
 use super::scan::{Key, Scanner};
+use super::write::is_verbatim;
 
 /// Decodes one value.
 pub(super) fn decode<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Fault> {
@@ -35,6 +36,12 @@ pub(super) fn number_of(text: &str) -> Option<Number> {
     let is_number = matches!(decoder.scanner.peek(), Some(b'-' | b'0'..=b'9'));
     let number = if is_number { decoder.number().ok()? } else { return None };
     decoder.finish().ok().map(|()| number)
+}
+
+/// Why a string is no text, `serde_json` says.
+#[cold]
+fn unreadable<'de>(quoted: &str) -> Result<Cow<'de, str>, Fault> {
+    serde_json::from_str(quoted).map(Cow::Owned).map_err(|error| Fault::new(error.to_string()))
 }
 
 /// A number as it is written.
@@ -62,9 +69,14 @@ impl<'de> Decoder<'de> {
         if let Some(text) = self.scanner.text()? {
             return Ok(text);
         }
-        // Why it is no text, `serde_json` says.
-        let text = serde_json::from_str::<String>(&self.scanner.text[start..self.scanner.at]);
-        text.map(Cow::Owned).map_err(|error| Fault::new(error.to_string()))
+        unreadable(&self.scanner.text[start..self.scanner.at])
+    }
+
+    /// The name of the next member, which is text as well.
+    fn key(&mut self) -> Result<(Key<'de>, Cow<'de, str>), Fault> {
+        let key = self.scanner.key()?;
+        let name = key.text().map_or_else(|| unreadable(&format!("\"{}\"", key.raw())), Ok)?;
+        Ok((key, name))
     }
 
     fn number(&mut self) -> Result<Number, Fault> {
@@ -233,8 +245,7 @@ impl<'de> Deserializer<'de> for &mut Decoder<'de> {
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Fault> {
-        // No type of Rust has a name with a `$`: that is how JSON text asks to be left as it is.
-        if name.starts_with('$') {
+        if is_verbatim(name) {
             return visitor.visit_map(Verbatim { name: Some(name), text: self.skip()? });
         }
         visitor.visit_newtype_struct(self)
@@ -308,7 +319,10 @@ impl<'de> Deserializer<'de> for &mut Decoder<'de> {
 
     fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         match self.scanner.peek() {
-            Some(b'"') => visitor.visit_bytes(self.text()?.as_bytes()),
+            Some(b'"') => match self.text()? {
+                Cow::Borrowed(text) => visitor.visit_borrowed_bytes(text.as_bytes()),
+                Cow::Owned(text) => visitor.visit_bytes(text.as_bytes()),
+            },
             Some(b'[') => self.array(visitor),
             _ => Err(self.mismatch(&visitor)),
         }
@@ -355,9 +369,9 @@ impl<'de> MapAccess<'de> for &mut Entries<'_, 'de> {
         if !self.next(b'}')? {
             return Ok(None);
         }
-        let key = self.decoder.scanner.key()?;
+        let (key, name) = self.decoder.key()?;
         self.key = Some(key);
-        seed.deserialize(Name(key.name())).map(Some).map_err(|fault| fault.within(&self.name()))
+        seed.deserialize(Name(name)).map(Some).map_err(|fault| fault.within(&self.name()))
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
@@ -387,9 +401,9 @@ impl<'de> EnumAccess<'de> for &mut Entries<'_, 'de> {
         if !self.next(b'}')? {
             return Err(Fault::new("expected value".to_owned()));
         }
-        let key = self.decoder.scanner.key()?;
+        let (key, name) = self.decoder.key()?;
         self.key = Some(key);
-        Ok((seed.deserialize(Name(key.name()))?, self))
+        Ok((seed.deserialize(Name(name))?, self))
     }
 }
 

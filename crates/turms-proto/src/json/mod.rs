@@ -332,8 +332,7 @@ pub struct DecodeError {
 impl DecodeError {
     fn new(path: String, text: &str) -> Self {
         // Positions count from the start of a fragment nobody sees; the path says where.
-        let problem = text.rfind(" at line ").map_or(text, |end| &text[..end]).replace('`', "\"");
-        Self { path, problem }
+        Self { path, problem: without_position(text).replace('`', "\"") }
     }
 
     /// A decode error for a reason of the caller's own.
@@ -362,6 +361,18 @@ impl DecodeError {
             path => format!("{outer}.{path}"),
         };
         self
+    }
+}
+
+/// Without the ` at line 1 column 2` that `serde_json` ends its errors with.
+fn without_position(text: &str) -> &str {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match text.rsplit_once(" at line ") {
+        Some((problem, position)) => match position.split_once(" column ") {
+            Some((line, column)) if is_number(line) && is_number(column) => problem,
+            _ => text,
+        },
+        None => text,
     }
 }
 

@@ -63,11 +63,12 @@ pub(crate) struct Key<'a> {
 impl<'a> Key<'a> {
     /// The key with its escapes resolved; a key that cannot be (a lone surrogate) stays as written.
     pub(crate) fn name(self) -> Cow<'a, str> {
-        if self.escaped {
-            unescape(self.raw).map_or(Cow::Borrowed(self.raw), Cow::Owned)
-        } else {
-            Cow::Borrowed(self.raw)
-        }
+        self.text().unwrap_or(Cow::Borrowed(self.raw))
+    }
+
+    /// The key with its escapes resolved, or `None` if they name no text.
+    pub(crate) fn text(self) -> Option<Cow<'a, str>> {
+        if self.escaped { unescape(self.raw).map(Cow::Owned) } else { Some(Cow::Borrowed(self.raw)) }
     }
 
     /// The text between the quotes, escapes and all.
