@@ -19,7 +19,7 @@ pub(super) fn weigh(nodes: &[Node]) -> Result<(), SchemaError> {
         return Err(SchemaError::too_heavy());
     }
     let mut seen = vec![Seen::Never; nodes.len()];
-    (0..).zip(nodes).try_for_each(|(node, _)| find_end(nodes, node, &mut seen))
+    (0..).zip(nodes).try_for_each(|(node, _)| find_end(nodes, node, 0, &mut seen))
 }
 
 struct Weighing<'a> {
@@ -68,13 +68,18 @@ enum Seen {
     Done,
 }
 
-/// A schema that comes back to itself with the same value comes back for ever. The way is as deep as the schema, which was
-/// weighed.
-fn find_end(nodes: &[Node], node: NodeId, seen: &mut [Seen]) -> Result<(), SchemaError> {
+/// A schema that comes back to itself with the same value comes back for ever. The way may be deeper than the schema weighed:
+/// what holds itself was counted as one level.
+fn find_end(nodes: &[Node], node: NodeId, depth: usize, seen: &mut [Seen]) -> Result<(), SchemaError> {
+    if depth > DEEPEST {
+        return Err(SchemaError::too_heavy());
+    }
     match std::mem::replace(&mut seen[node as usize], Seen::OnTheWay) {
         Seen::OnTheWay => return Err(SchemaError::endless()),
         Seen::Done => {}
-        Seen::Never => next_of(nodes, node, true).into_iter().try_for_each(|next| find_end(nodes, next, seen))?,
+        Seen::Never => {
+            next_of(nodes, node, true).into_iter().try_for_each(|next| find_end(nodes, next, depth + 1, seen))?
+        }
     }
     seen[node as usize] = Seen::Done;
     Ok(())
