@@ -74,7 +74,7 @@ impl Instance<'_> {
         match part.kind {
             Kind::Null => 1,
             Kind::Boolean => state.hash_one(part.raw),
-            Kind::Number => state.hash_one(Number::read(part.raw).rounded().to_bits()),
+            Kind::Number => state.hash_one(Number::read(part.raw).key()),
             Kind::String => state.hash_one(part.text()),
             Kind::Array => {
                 let folded = |all: u64, (place, _)| state.hash_one((all, self.hash(place, state)));
@@ -113,6 +113,13 @@ mod tests {
         {
             assert!(!unique(text), "{text}");
         }
+        // Alike when they are rounded, but not the same.
+        let large: Vec<String> = (0..20_000).map(|number| format!("{}", 10_i128.pow(30) + number)).collect();
+        assert!(unique(&format!("[{}]", large.join(","))));
+        let state = RandomState::new();
+        let instance =
+            Instance::read("[1000000000000000000000000000000,1000000000000000000000000000001]", "it").unwrap();
+        assert_ne!(instance.hash(1, &state), instance.hash(2, &state));
         let many: Vec<String> = (0..100_000).map(|number| format!("[{number}]")).collect();
         assert!(unique(&format!("[{}]", many.join(","))));
     }

@@ -126,7 +126,7 @@ impl<'a> Instance<'a> {
             let part = self.part(step);
             if self.part(part.parent).kind == Kind::Object {
                 path.push('.');
-                path.push_str(&part.name);
+                path.push_str(&super::message::shortened(&part.name));
             } else {
                 let index = self.within(part.parent).position(|(place, _)| place == step);
                 let index = index.unwrap_or_default();

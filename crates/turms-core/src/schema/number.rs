@@ -30,7 +30,18 @@ impl Number {
         }
     }
 
-    #[allow(clippy::cast_precision_loss, reason = "what is rounded the same way is hashed the same way")]
+    /// The same for numbers that are the same, and hardly ever for others.
+    #[allow(clippy::cast_possible_truncation, reason = "what is whole and small enough stays what it is")]
+    pub(super) fn key(self) -> i128 {
+        const LARGEST: f64 = 1.7e38;
+        match self {
+            Self::Integer(integer) => integer,
+            Self::Float(float) if float.fract() == 0.0 && float.abs() < LARGEST => float as i128,
+            Self::Float(float) => float.to_bits().into(),
+        }
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "a float says no more")]
     pub(super) fn rounded(self) -> f64 {
         match self {
             Self::Integer(integer) => integer as f64,
@@ -67,11 +78,15 @@ impl PartialOrd for Number {
     }
 }
 
-/// Exactly: a float of the size of an integer has a whole part that is an integer.
-#[allow(clippy::cast_possible_truncation, reason = "a float that is too large becomes the largest integer")]
+/// Exactly: a float of the size of an integer has a whole part that is an integer. But an integer of more than 64 bits, which
+/// a schema cannot hold, is rounded as that of the schema was.
+#[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "both are meant to be rounded")]
 fn compare(integer: i128, float: f64) -> Option<Ordering> {
     if float.is_nan() {
         return None;
+    }
+    if !(i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(&integer) {
+        return (integer as f64).partial_cmp(&float);
     }
     let whole = integer.cmp(&(float.trunc() as i128));
     Some(whole.then_with(|| 0.0.partial_cmp(&float.fract()).unwrap_or(Ordering::Equal)))

@@ -335,6 +335,27 @@ fn all_that_is_wrong_is_said_but_not_without_end() {
     assert_eq!((many.len(), many[7].as_str()), (8, "it[7]: 1 is not of type \"null\""));
     let long = violations(&json!({ "type": "null" }), &format!("\"{}\"", "ä".repeat(10_000)));
     assert!(long[0].len() < 300 && long[0].ends_with("… is not of type \"null\""), "{long:?}");
+    let schema = json!({ "additionalProperties": { "type": "null" } });
+    let long = violations(&schema, &format!("{{\"{}\":1}}", "x".repeat(10_000)));
+    assert!(long[0].len() < 300 && long[0].ends_with("x…: 1 is not of type \"null\""), "{long:?}");
+}
+
+#[test]
+fn integers_beyond_64_bits_are_what_the_schema_makes_of_them() {
+    let schema = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+    for (schema, value) in [
+        (schema(r#"{"const":12345678901234567890123}"#), "12345678901234567890123"),
+        (schema(r#"{"enum":[-12345678901234567890123]}"#), "-12345678901234567890123"),
+        (schema(r#"{"maximum":100000000000000000000000}"#), "100000000000000000000000"),
+        (schema(r#"{"minimum":-100000000000000000000000}"#), "-100000000000000000000000"),
+        (schema(r#"{"maximum":18446744073709551615}"#), "18446744073709551615"),
+    ] {
+        assert_eq!(violations(&schema, value), [""; 0], "{schema} {value}");
+    }
+    assert_eq!(violations(&json!({ "maximum": u64::MAX }), "18446744073709551616").len(), 1);
+    assert!(
+        violations(&json!({ "uniqueItems": true }), "[12345678901234567890123,12345678901234567890124]").is_empty()
+    );
 }
 
 #[test]
