@@ -132,6 +132,36 @@ mod tests {
     }
 
     #[test]
+    fn halves_of_characters_make_a_pattern_that_cannot_be_matched() {
+        for pattern in [
+            "[\\ud800-\\udbff][\\udc00-\\udfff]",
+            "[^\\uD800-\\uDFFF]",
+            "[a-\\ud800]",
+            "[\\udfff-\\ue000]",
+            "\\ud83d\\u0041",
+        ] {
+            assert!(!Pattern::new(pattern).unwrap().is_matchable(), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn reading_a_pattern_takes_time_and_room_that_its_length_bounds() {
+        assert!(Pattern::new(&"{".repeat(200_000)).is_ok());
+        let class = format!("(?:[{}]){{0,1000}}", "ab".repeat(50_000));
+        let counted = allocation_counter::measure(|| drop(Pattern::new(&class)));
+        assert!(counted.bytes_max < 20_000_000, "{} bytes", counted.bytes_max);
+        let nothing = format!("(?:{}){{0,2000}}", "(?:)a{0}".repeat(20_000));
+        assert!(Pattern::new(&nothing).unwrap().is_matchable());
+    }
+
+    #[test]
+    fn large_classes_are_work() {
+        let pattern = Pattern::new(&format!("^[{}]*$", "ab".repeat(10_000))).unwrap();
+        let mut work = Work::new(100_000);
+        assert!(!pattern.matches(&"b".repeat(10_000), &mut work) && work.is_used_up());
+    }
+
+    #[test]
     fn work_is_linear_and_bounded() {
         let text = "a".repeat(50_000);
         let mut work = Work::new(10_000_000);

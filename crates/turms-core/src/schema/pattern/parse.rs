@@ -1,5 +1,7 @@
 //! Patterns as they are written (ECMA-262, 22.2.1).
 
+use std::sync::Arc;
+
 use super::PatternError;
 use super::class::{Item, Set};
 
@@ -7,7 +9,8 @@ use super::class::{Item, Set};
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Expression {
     Empty,
-    Class(Vec<Item>, Negated),
+    /// Shared by all that repeat it.
+    Class(Arc<[Item]>, Negated),
     Start,
     End,
     WordBoundary(Negated),
@@ -62,9 +65,17 @@ impl<'a> Parser<'a> {
                 break;
             }
             let term = self.term()?;
-            sequence.push(self.repeated(term)?);
+            match self.repeated(term)? {
+                // Nothing is not repeated, or there would be no end to it.
+                Expression::Empty => {}
+                term => sequence.push(term),
+            }
         }
-        Ok(if sequence.len() == 1 { sequence.remove(0) } else { Expression::Sequence(sequence) })
+        Ok(match sequence.len() {
+            0 => Expression::Empty,
+            1 => sequence.remove(0),
+            _ => Expression::Sequence(sequence),
+        })
     }
 
     fn term(&mut self) -> Result<Expression, PatternError> {
@@ -73,7 +84,7 @@ impl<'a> Parser<'a> {
         Ok(match next {
             '^' => Expression::Start,
             '$' => Expression::End,
-            '.' => Expression::Class(vec![Item::Set(Set::LineEnd)], true),
+            '.' => Expression::Class([Item::Set(Set::LineEnd)].into(), true),
             '(' => return self.group(start),
             '[' => return self.class(),
             '\\' => return self.escape(start),
@@ -143,12 +154,17 @@ impl<'a> Parser<'a> {
         if most.is_some_and(|most| most < least) {
             return Err(PatternError { offset: start, problem: "the numbers are out of order" });
         }
+        if term == Expression::Empty || most == Some(0) {
+            return Ok(Expression::Empty);
+        }
         Ok(Expression::Repeat(Box::new(term), least, most))
     }
 
     /// The rest of `{2}`, `{2,}` or `{2,3}`; the cursor stays if it is none of them.
     fn bounds(&mut self) -> Option<(u32, Option<u32>)> {
-        let inside = self.source[self.at..].split_once('}')?.0;
+        let rest = &self.source[self.at..];
+        let length = rest.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b',').count();
+        let inside = &rest[..rest[length..].starts_with('}').then_some(length)?];
         let number = |text: &str| {
             let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
             digits.then(|| text.parse().unwrap_or(MOST).min(MOST))
@@ -178,7 +194,7 @@ impl<'a> Parser<'a> {
                 let name = if self.take("<") { self.until('>') } else { None };
                 name.map(|_| Expression::Empty).ok_or(PatternError { offset: start, problem: "no such escape" })
             }
-            _ => self.class_escape(start).map(|item| Expression::Class(vec![item], false)),
+            _ => self.class_escape(start).map(|item| Expression::Class([item].into(), false)),
         }
     }
 
@@ -189,7 +205,7 @@ impl<'a> Parser<'a> {
             let start = self.at;
             match self.next() {
                 None => return Err(self.error("a class is not closed")),
-                Some(']') => return Ok(Expression::Class(items, negated)),
+                Some(']') => return Ok(Expression::Class(items.into(), negated)),
                 Some(first) => {
                     let first = self.class_item(first, start)?;
                     items.push(self.range(first, start)?);
@@ -278,11 +294,17 @@ impl<'a> Parser<'a> {
             return u32::from_str_radix(self.until('}')?, 16).ok().and_then(char::from_u32);
         }
         let first = self.hexadecimal(4)?;
+        let behind = self.at;
         if (0xd800..0xdc00).contains(&first) && self.take("\\u") {
-            let second = self.hexadecimal(4)?.checked_sub(0xdc00)?;
-            return char::from_u32(0x1_0000 + ((first - 0xd800) << 10) + second);
+            let second = self.hexadecimal(4).filter(|second| (0xdc00..0xe000).contains(second));
+            if let Some(second) = second {
+                return char::from_u32(0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00));
+            }
+            self.at = behind;
         }
-        char::from_u32(first)
+        // Half a character, which no text has. The next one that there is stands for it, for the order of ranges.
+        self.needs_more |= (0xd800..0xe000).contains(&first);
+        char::from_u32(first).or(Some('\u{e000}'))
     }
 
     fn hexadecimal(&mut self, digits: usize) -> Option<u32> {
@@ -319,7 +341,7 @@ impl<'a> Parser<'a> {
 }
 
 fn single(character: char) -> Expression {
-    Expression::Class(vec![Item::Range(character, character)], false)
+    Expression::Class([Item::Range(character, character)].into(), false)
 }
 
 fn is_name(name: &str) -> bool {

@@ -1,5 +1,7 @@
 //! Patterns as a machine of states, all of which are followed at once.
 
+use std::sync::Arc;
+
 use super::class::{Item, is_word};
 use super::parse::{Expression, Negated};
 
@@ -33,7 +35,7 @@ pub(super) struct Program {
 #[derive(Debug)]
 enum Step {
     One(char),
-    Class(Box<[Item]>, Negated),
+    Class(Arc<[Item]>, Negated),
     Start,
     End,
     WordBoundary(Negated),
@@ -60,6 +62,9 @@ impl Program {
     }
 
     pub(super) fn matches(&self, text: &str, work: &mut Work) -> bool {
+        if !work.take(self.steps.len() as u64 / 64) {
+            return false;
+        }
         let mut now = States::new(self.steps.len());
         let mut next = States::new(self.steps.len());
         let mut before = None;
@@ -77,7 +82,9 @@ impl Program {
             for &state in &now.list {
                 let takes = match &self.steps[state as usize] {
                     Step::One(one) => *one == character,
-                    Step::Class(items, negated) => items.iter().any(|item| item.has(character)) != *negated,
+                    Step::Class(items, negated) => {
+                        work.take(items.len() as u64 / 16) && items.iter().any(|item| item.has(character)) != *negated
+                    }
                     _ => false,
                 };
                 if takes && self.follow(state + 1, &mut next, Some(character), following) {
@@ -151,9 +158,9 @@ impl Builder {
         match expression {
             Expression::Empty => {}
             Expression::Class(items, negated) => {
-                let step = match (items.as_slice(), negated) {
+                let step = match (&**items, negated) {
                     ([Item::Range(first, last)], false) if first == last => Step::One(*first),
-                    _ => Step::Class(items.as_slice().into(), *negated),
+                    _ => Step::Class(Arc::clone(items), *negated),
                 };
                 self.push(step)?;
             }
