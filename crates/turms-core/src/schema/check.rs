@@ -91,6 +91,9 @@ impl<'s> Checker<'s> {
     /// Whether one of the `rules` of a node holds.
     pub(super) fn rule_holds(&mut self, rule: &Rule, rules: &[Rule], at: At<'_>) -> bool {
         let part = at.part();
+        if !self.work.take(cost(rule, part)) {
+            return false;
+        }
         match rule {
             Rule::Never => false,
             Rule::Type(types) => types.has(part),
@@ -142,7 +145,7 @@ impl<'s> Checker<'s> {
     fn has_all(&mut self, names: &[Box<str>], at: At<'_>) -> bool {
         // A list of names against a list of members.
         let members = u64::from(at.part().len);
-        names.iter().all(|name| self.work.take(members / 8) && at.has(name))
+        names.iter().all(|name| self.work.take(1 + members / 8) && at.has(name))
     }
 
     fn members_hold(&mut self, members: &Members, at: At<'_>) -> bool {
@@ -185,6 +188,7 @@ impl<'s> Checker<'s> {
     }
 
     pub(super) fn name_holds(&mut self, node: NodeId, name: &str) -> bool {
+        self.work.take(name.len() as u64 / 32);
         let instance = Instance::of_name(name, "");
         self.holds(node, At { instance: &instance, place: super::instance::ROOT })
     }
@@ -253,6 +257,21 @@ impl Limit {
             Self::Least => count >= limit,
             Self::Most => count <= limit,
         }
+    }
+}
+
+/// How much of a part a rule looks through by itself, without following anything. Next to nothing for most.
+fn cost(rule: &Rule, part: &Part<'_>) -> u64 {
+    let length = part.text().map_or(part.raw.len(), str::len) as u64;
+    match rule {
+        Rule::UniqueItems | Rule::MemberCount(..) => length / 2,
+        Rule::Enum(values) => length / 16 + values.len() as u64 / 64,
+        Rule::Const(_) => length / 16,
+        Rule::Format(_) | Rule::Content(_) | Rule::Length(..) | Rule::Bound(..) | Rule::MultipleOf(_) => length / 32,
+        Rule::Members(_) | Rule::Items(_) | Rule::UnevaluatedMembers(_) | Rule::UnevaluatedItems(_) => {
+            u64::from(part.len) / 4
+        }
+        _ => 0,
     }
 }
 

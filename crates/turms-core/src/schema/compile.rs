@@ -10,7 +10,7 @@ use super::keyword::{Draft, count, shape_of};
 use super::node::{Bound, Contains, Dynamic, If, Items, Limit, Members, Names, Node, NodeId, Nodes, Rule, Types};
 use super::number::Number;
 use super::pattern::Pattern;
-use super::reference::step;
+use super::reference::Pointer;
 use super::survey::{Spot, Survey};
 use super::weight::weigh;
 
@@ -18,7 +18,7 @@ use super::weight::weigh;
 /// When the document is not a schema, refers to something outside itself, or stands for too much work.
 pub(super) fn compile(document: &Value) -> Result<Nodes, SchemaError> {
     let survey = Survey::new(document)?;
-    let root = survey.spot(document, &survey.resource(0).root, String::new());
+    let root = survey.spot(document, &survey.resource(0).root, Pointer::default());
     let mut compiler =
         Compiler { survey, nodes: Vec::new(), known: HashMap::new(), open: VecDeque::new(), is_dynamic: false };
     compiler.node(root);
@@ -181,17 +181,17 @@ impl<'a> Compiler<'a> {
         Rule::Dynamic(Box::new(Dynamic { targets, otherwise }))
     }
 
-    fn child(&mut self, words: &Words<'a>, spot: &Spot<'a>, keyword: &str) -> Option<NodeId> {
+    fn child(&mut self, words: &Words<'a>, spot: &Spot<'a>, keyword: &'static str) -> Option<NodeId> {
         let value = words.get(keyword)?;
-        let child = self.survey.spot(value, spot, step(&spot.pointer, keyword));
+        let child = self.survey.spot(value, spot, spot.pointer.step(keyword));
         Some(self.node(child))
     }
 
-    fn children(&mut self, words: &Words<'a>, spot: &Spot<'a>, keyword: &str) -> Box<[NodeId]> {
+    fn children(&mut self, words: &Words<'a>, spot: &Spot<'a>, keyword: &'static str) -> Box<[NodeId]> {
         let items = words.get(keyword).and_then(Value::as_array).into_iter().flatten();
-        let pointer = step(&spot.pointer, keyword);
+        let pointer = spot.pointer.step(keyword);
         let node = |(index, value): (usize, &'a Value)| {
-            let child = self.survey.spot(value, spot, step(&pointer, &index.to_string()));
+            let child = self.survey.spot(value, spot, pointer.step(index.to_string()));
             self.node(child)
         };
         items.enumerate().map(node).collect()
@@ -202,12 +202,12 @@ impl<'a> Compiler<'a> {
         &mut self,
         words: &Words<'a>,
         spot: &Spot<'a>,
-        keyword: &str,
+        keyword: &'static str,
     ) -> impl Iterator<Item = (Box<str>, NodeId)> {
         let members = words.get(keyword).and_then(Value::as_object).into_iter().flat_map(Map::iter);
-        let pointer = step(&spot.pointer, keyword);
+        let pointer = spot.pointer.step(keyword);
         members.filter(|(_, value)| !value.is_array()).map(move |(name, value)| {
-            let child = self.survey.spot(value, spot, step(&pointer, name));
+            let child = self.survey.spot(value, spot, pointer.step(name));
             (name.as_str().into(), self.node(child))
         })
     }
@@ -319,9 +319,8 @@ fn text_rules(words: &Words<'_>, spot: &Spot<'_>, rules: &mut Vec<Rule>) {
 fn pattern(text: &str, spot: &Spot<'_>) -> Option<Pattern> {
     let pattern = Pattern::new(text).ok()?;
     if !pattern.is_matchable() {
-        let place = spot.pointer.as_str();
         tracing::warn!(
-            target: "turms::schema", pattern = ?pattern.source(), place,
+            target: "turms::schema", pattern = ?pattern.source(), place = %spot.pointer,
             "the pattern looks around or back, or is too large: nothing is held against it"
         );
     }

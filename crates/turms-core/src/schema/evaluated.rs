@@ -24,11 +24,13 @@ impl Checker<'_> {
         let kind = at.part().kind;
         match rule {
             Rule::Members(members) if kind == Kind::Object => {
+                self.work.take(u64::from(at.part().len) / 4);
                 for ((_, part), mark) in at.within().zip(marks) {
                     *mark |= self.each_member_node(members, &part.name, |_, _, _| {});
                 }
             }
             Rule::Items(items) if kind == Kind::Array => {
+                self.work.take(u64::from(at.part().len) / 4);
                 for (index, mark) in marks.iter_mut().enumerate() {
                     *mark |= items.of(index).is_some();
                 }

@@ -91,8 +91,8 @@ impl Validator {
 
 impl SchemaError {
     /// A problem at a place, which is a JSON pointer.
-    fn at(pointer: &str, problem: impl AsRef<str>) -> Self {
-        let problem = problem.as_ref();
+    fn at(pointer: impl std::fmt::Display, problem: impl AsRef<str>) -> Self {
+        let (pointer, problem) = (pointer.to_string(), problem.as_ref());
         Self(if pointer.is_empty() { problem.to_owned() } else { format!("{pointer}: {problem}") })
     }
 

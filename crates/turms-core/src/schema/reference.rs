@@ -1,6 +1,10 @@
 //! References as RFC 3986 resolves them, and the pointers behind them.
 
 use std::borrow::Cow;
+use std::fmt;
+use std::rc::Rc;
+
+use super::message::shortened;
 
 /// A reference seen from a base: the address without its fragment, and the fragment.
 pub(super) fn resolve<'a>(base: &str, reference: &'a str) -> (String, Cow<'a, str>) {
@@ -106,9 +110,31 @@ pub(super) fn is_pointer(text: &str) -> bool {
     (text.is_empty() || text.starts_with('/')) && text.split('~').skip(1).all(is_escaped)
 }
 
-/// One more step of a JSON pointer.
-pub(super) fn step(pointer: &str, step: &str) -> String {
-    format!("{pointer}/{}", step.replace('~', "~0").replace('/', "~1"))
+/// A place in a document. Places share the way that they have in common; it is written out only for errors.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Pointer<'a>(Option<Rc<(Self, Cow<'a, str>)>>);
+
+impl<'a> Pointer<'a> {
+    /// With one more step.
+    pub(super) fn step(&self, step: impl Into<Cow<'a, str>>) -> Self {
+        Self(Some(Rc::new((self.clone(), step.into()))))
+    }
+
+    pub(super) fn is_root(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+impl fmt::Display for Pointer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut steps = Vec::new();
+        let mut rest = self;
+        while let Some(last) = &rest.0 {
+            steps.push(&*last.1);
+            rest = &last.0;
+        }
+        steps.iter().rev().try_for_each(|step| write!(f, "/{}", shortened(step).replace('~', "~0").replace('/', "~1")))
+    }
 }
 
 #[cfg(test)]
@@ -141,6 +167,6 @@ mod tests {
     fn pointers_have_steps() {
         assert_eq!(steps("/a~1b/~01/").collect::<Vec<_>>(), ["a/b", "~1", ""]);
         assert_eq!(steps("").count(), 0);
-        assert_eq!(step("/x", "a/~b"), "/x/a~1~0b");
+        assert_eq!(Pointer::default().step("x").step("a/~b").to_string(), "/x/a~1~0b");
     }
 }

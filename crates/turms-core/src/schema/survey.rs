@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::SchemaError;
 use super::keyword::{Draft, Shape, shape_of};
-use super::reference::{resolve, step, steps};
+use super::reference::{Pointer, resolve, steps};
 
 /// What is known about a document before it is compiled.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(super) struct Spot<'a> {
     pub(super) value: &'a Value,
     pub(super) resource: ResourceId,
     /// Where it is, for errors.
-    pub(super) pointer: String,
+    pub(super) pointer: Pointer<'a>,
 }
 
 /// Deeper schemas than these are refused.
@@ -49,7 +49,7 @@ impl<'a> Survey<'a> {
     pub(super) fn new(document: &'a Value) -> Result<Self, SchemaError> {
         let mut survey = Self { resources: Vec::new(), by_uri: HashMap::new(), places: HashMap::new() };
         let draft = draft_of(document)?.unwrap_or(Draft::Of2020);
-        let root = Spot { value: document, resource: 0, pointer: String::new() };
+        let root = Spot { value: document, resource: 0, pointer: Pointer::default() };
         survey.begin_resource(root.clone(), String::new(), draft);
         survey.visit_all(root)?;
         Ok(survey)
@@ -58,7 +58,7 @@ impl<'a> Survey<'a> {
     /// Whether a value has the shape of a schema of this dialect.
     pub(super) fn is_schema(value: &Value, draft: Draft) -> bool {
         let mut survey = Survey { resources: Vec::new(), by_uri: HashMap::new(), places: HashMap::new() };
-        let root = Spot { value, resource: 0, pointer: String::new() };
+        let root = Spot { value, resource: 0, pointer: Pointer::default() };
         survey.begin_resource(root.clone(), String::new(), draft);
         survey.visit_all(root).is_ok()
     }
@@ -72,7 +72,7 @@ impl<'a> Survey<'a> {
     }
 
     /// A schema within another one.
-    pub(super) fn spot(&self, value: &'a Value, parent: &Spot<'a>, pointer: String) -> Spot<'a> {
+    pub(super) fn spot(&self, value: &'a Value, parent: &Spot<'a>, pointer: Pointer<'a>) -> Spot<'a> {
         let resource = self.places.get(&std::ptr::from_ref(value)).copied().unwrap_or(parent.resource);
         Spot { value, resource, pointer }
     }
@@ -98,7 +98,8 @@ impl<'a> Survey<'a> {
                 Value::Array(items) => name.parse().ok().and_then(|index: usize| items.get(index)),
                 _ => None,
             };
-            spot = self.spot(value.ok_or_else(nothing)?, &spot, step(&spot.pointer, &name));
+            let pointer = spot.pointer.step(name);
+            spot = self.spot(value.ok_or_else(nothing)?, &spot, pointer);
         }
         // A place that no keyword leads to was not looked at yet.
         if !self.places.contains_key(&std::ptr::from_ref(spot.value)) {
@@ -150,7 +151,7 @@ impl<'a> Survey<'a> {
         let draft = self.resource(spot.resource).draft;
         for (keyword, value) in members {
             let Some(shape) = shape_of(draft, keyword) else { continue };
-            let pointer = step(&spot.pointer, keyword);
+            let pointer = spot.pointer.step(keyword);
             if let Some(problem) = shape.problem(value) {
                 return Err(SchemaError::at(&pointer, problem));
             }
@@ -165,13 +166,13 @@ impl<'a> Survey<'a> {
                 }
                 (Shape::Schemas | Shape::SchemaOrSchemas, Value::Array(items)) => {
                     for (index, item) in items.iter().enumerate() {
-                        open(child(item, step(&pointer, &index.to_string())));
+                        open(child(item, pointer.step(index.to_string())));
                     }
                 }
                 (Shape::SchemaMap | Shape::PatternMap | Shape::Dependencies, Value::Object(members)) => {
                     for (name, schema) in members {
                         if shape != Shape::Dependencies || !schema.is_array() {
-                            open(child(schema, step(&pointer, name)));
+                            open(child(schema, pointer.step(name)));
                         }
                     }
                 }
@@ -185,20 +186,20 @@ impl<'a> Survey<'a> {
     fn name(&mut self, spot: &mut Spot<'a>) -> Result<(), SchemaError> {
         let member = |name: &str| spot.value.get(name).and_then(Value::as_str);
         let mut draft = self.resource(spot.resource).draft;
-        if let Some(other) = draft_of(spot.value).map_err(|error| error.within(&spot.pointer))? {
+        if let Some(other) = draft_of(spot.value).map_err(|error| error.within(&spot.pointer.to_string()))? {
             draft = other;
         }
         let stands_alone = draft.reference_stands_alone() && member("$ref").is_some();
         let id = member(draft.id()).filter(|_| !stands_alone);
         if let Some(id) = id {
             let (uri, fragment) = resolve(&self.resource(spot.resource).uri, id);
-            if spot.pointer.is_empty() || !id.starts_with('#') {
+            if spot.pointer.is_root() || !id.starts_with('#') {
                 spot.resource = self.begin_resource(spot.clone(), uri, draft);
             }
             if let Some(anchor) = id.split_once('#').map(|(_, anchor)| anchor).filter(|anchor| !anchor.is_empty()) {
                 if !draft.reference_stands_alone() {
                     let problem = format!("{fragment:?} should be an anchor of its own");
-                    return Err(SchemaError::at(&step(&spot.pointer, draft.id()), problem));
+                    return Err(SchemaError::at(spot.pointer.step(draft.id()), problem));
                 }
                 self.resources[spot.resource as usize].anchors.insert(anchor, spot.clone());
             }

@@ -103,6 +103,70 @@ fn depth_is_bounded_before_the_stack_is() {
     assert_eq!(thread.join().unwrap(), ["it: what the schema refers to is too deep to be checked"]);
 }
 
+/// Chains that the weight of a schema does not show: each goes on in the one before by way of something that was being
+/// weighed when it was met.
+#[test]
+fn the_way_to_the_end_of_a_schema_is_bounded() {
+    const CHAINS: usize = 40;
+    const LINKS: usize = 200;
+    let reference = |name: String| json!({ "$ref": format!("#/$defs/{name}") });
+    let (mut defs, mut tops) = (serde_json::Map::new(), serde_json::Map::new());
+    for chain in 0..CHAINS {
+        for link in 0..LINKS {
+            defs.insert(format!("c{chain}-{link}"), reference(format!("c{chain}-{}", link + 1)));
+        }
+        let before = if chain == 0 { json!({ "type": "string" }) } else { reference(format!("e{}", chain - 1)) };
+        defs.insert(format!("c{chain}-{LINKS}"), before);
+        defs.insert(format!("e{chain}"), reference(format!("c{chain}-0")));
+        defs[&format!("c{chain}-0")]["properties"] = json!({ "e": reference(format!("e{chain}")) });
+        tops.insert(format!("{chain:03}"), reference(format!("c{chain}-0")));
+    }
+    let last = reference(format!("c{}-0", CHAINS - 1));
+    let schema = json!({ "properties": tops, "allOf": [last], "$defs": defs });
+    let compile = move || Validator::of_value(&schema).map(|_| ()).map_err(|error| error.to_string());
+    let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(compile).unwrap();
+    let words = "not a usable JSON Schema: what it refers to makes it too large or too deep";
+    assert_eq!(thread.join().unwrap(), Err(words.to_owned()));
+}
+
+/// What a rule looks through by itself is work as well.
+#[test]
+fn rules_that_are_repeated_without_end_are_given_up() {
+    let list = Value::from_iter(0..1000);
+    let members: serde_json::Map<String, Value> = (0..1000).map(|index| (format!("x{index}"), json!([]))).collect();
+    let (members, few) = (json!(members), json!({ "a": 1 }));
+    let text = json!(format!("/{}", "ä".repeat(1 << 12)));
+    for (rule, value) in [
+        (json!({ "uniqueItems": true }), &list),
+        (json!({ "const": list }), &list),
+        (json!({ "prefixItems": [true] }), &list),
+        (json!({ "properties": { "a": true } }), &members),
+        (json!({ "minProperties": 1 }), &members),
+        (json!({ "dependentRequired": members }), &few),
+        (json!({ "format": "json-pointer" }), &text),
+        (json!({ "maxLength": (1 << 12) + 1 }), &text),
+    ] {
+        let mut defs = serde_json::Map::from_iter([("d0".to_owned(), rule.clone())]);
+        for level in 0..14 {
+            let below = json!({ "$ref": format!("#/$defs/d{level}") });
+            defs.insert(format!("d{}", level + 1), json!({ "allOf": [{ "anyOf": [below, true] }, below] }));
+        }
+        let schema = json!({ "$ref": "#/$defs/d14", "$defs": defs });
+        let validator = Validator::of_value(&schema).unwrap();
+        let violations = validator.violations(&RawJson::from(value.clone()), "it");
+        let rule: String = rule.to_string().chars().take(50).collect();
+        assert_eq!(violations, ["it: it takes too long to hold this against the schema"], "{rule}");
+    }
+}
+
+#[test]
+fn long_names_above_many_others_take_no_room() {
+    let inner: serde_json::Map<String, Value> = (0..2000).map(|index| (format!("{index}"), json!({}))).collect();
+    let schema = json!({ "properties": { ("x".repeat(100_000)): { "properties": inner } } });
+    let counted = allocation_counter::measure(|| drop(Validator::of_value(&schema).unwrap()));
+    assert!(counted.bytes_max < 10_000_000, "{} bytes", counted.bytes_max);
+}
+
 #[test]
 fn a_value_may_be_as_deep_as_a_message() {
     let schema =
