@@ -265,11 +265,11 @@ fn cost(rule: &Rule, part: &Part<'_>) -> u64 {
     let length = part.text().map_or(part.raw.len(), str::len) as u64;
     match rule {
         Rule::UniqueItems | Rule::MemberCount(..) => length / 2,
-        Rule::Enum(values) => length / 16 + values.len() as u64 / 64,
-        Rule::Const(_) => length / 16,
-        Rule::Format(_) | Rule::Content(_) | Rule::Length(..) | Rule::Bound(..) | Rule::MultipleOf(_) => length / 32,
+        Rule::Enum(values) => length / 4 + values.len() as u64 / 64,
+        Rule::Const(_) => length / 4,
+        Rule::Format(_) | Rule::Content(_) | Rule::Length(..) | Rule::Bound(..) | Rule::MultipleOf(_) => length / 8,
         Rule::Members(_) | Rule::Items(_) | Rule::UnevaluatedMembers(_) | Rule::UnevaluatedItems(_) => {
-            u64::from(part.len) / 4
+            u64::from(part.len)
         }
         _ => 0,
     }

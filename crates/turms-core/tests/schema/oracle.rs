@@ -152,6 +152,10 @@ proptest! {
 
     #[test]
     fn both_find_the_same_values_valid(schema in document(), values in vec(value(), 6)) {
+        // In 2019-09, what `contains` finds is not evaluated; the other has it as in 2020-12.
+        let text = schema.to_string();
+        let differs = ["2019-09", "\"contains\"", "\"unevaluatedItems\""].iter().all(|word| text.contains(word));
+        prop_assume!(!differs);
         let other = jsonschema::options().should_validate_formats(true).build(&schema);
         let ours = Validator::of_value(&schema);
         if let (Err(other), Ok(_)) = (&other, &ours) {
