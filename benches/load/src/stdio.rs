@@ -17,6 +17,7 @@ pub(crate) async fn load(plan: &Plan) -> Result<String> {
     let mut line = Vec::new();
     input.write_all(format!("{INITIALIZE}\n").as_bytes()).await?;
     output.read_until(b'\n', &mut line).await?;
+    line.clear();
     input.write_all(format!("{INITIALIZED}\n").as_bytes()).await?;
 
     let requests = Requests::new(plan.payload, Dialect::Session);
@@ -33,7 +34,7 @@ pub(crate) async fn load(plan: &Plan) -> Result<String> {
         // Whoever writes much has to read meanwhile, or both wait.
         let mut unwritten = text.as_bytes();
         loop {
-            line.clear();
+            // What was read of a line stays in it, however often something is written meanwhile.
             tokio::select! {
                 biased;
                 written = input.write(unwritten), if !unwritten.is_empty() => {
@@ -51,6 +52,7 @@ pub(crate) async fn load(plan: &Plan) -> Result<String> {
                 return Err(format!("no answer: {}", String::from_utf8_lossy(&line[..line.len().min(300)])).into());
             };
             tally.add(&server, asked);
+            line.clear();
             if unwritten.is_empty() && output.buffer().is_empty() {
                 break;
             }
