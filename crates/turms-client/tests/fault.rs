@@ -7,14 +7,15 @@ mod odd;
 
 use std::error::Error as _;
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use turms_client::{
-    Backoff, CallError, CallErrorKind, Client, ClientBuilder, ConnectError, ConnectionEvent, Delivery, Event, Events,
-    HealthCheck, Status, Supervision, VersionMemory,
+    Backoff, CallError, CallErrorKind, ChildCommand, Client, ClientBuilder, ConnectError, ConnectionEvent, Delivery,
+    Event, Events, HealthCheck, Status, Supervision, VersionMemory,
 };
 use turms_proto::ProtocolVersion;
 
@@ -147,7 +148,7 @@ async fn a_child_that_an_exit_leaves_behind_does_not_keep_the_connect_waiting() 
 
 #[tokio::test]
 async fn a_program_that_does_not_exist_is_named() {
-    let command = turms_client::ChildCommand::new("/no/such/program");
+    let command = ChildCommand::new("/no/such/program");
     let error = in_time(builder().connect_command(command)).await.unwrap_err();
 
     assert_eq!(error.to_string(), "cannot reach \"/no/such/program\"");
@@ -518,10 +519,35 @@ async fn one_that_closes_its_output_is_lost_and_ended_although_it_lives_on() {
     let error = fails(&client).await;
     assert_eq!(
         error.to_string(),
-        "tools/call \"odd\": the server closed the connection before it answered; it may have run"
+        "tools/call \"odd\": the server closed its standard output before it answered; it may have run"
     );
     assert_works(echo(&client).await);
     close(client, &odd).await;
+}
+
+#[tokio::test]
+async fn whoever_listens_hears_all_that_is_written() {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let ear = heard.clone();
+    let command = ChildCommand::new("sh").args(["-c", "echo Welcome!; exec sleep 1000 >&-"]).exit_timeout(SHORT);
+    let command = command.on_stdout(move |bytes| ear.lock().unwrap().extend_from_slice(bytes));
+
+    let error = in_time(builder().connect_command(command)).await.unwrap_err();
+    assert_eq!(error.to_string(), "the server closed its standard output before the connection was open");
+    assert!(heard.lock().unwrap().starts_with(b"Welcome!\n"));
+}
+
+/// More than a pipe holds, after the end of its input.
+#[tokio::test]
+async fn one_that_writes_as_it_leaves_can_finish() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let script = "cat >/dev/null; yes | head -c 1000000 && echo done >&2";
+    let command = ChildCommand::new("sh").args(["-c", script]).exit_timeout(PATIENCE);
+    let command = command.on_stderr(move |line| tell.send(line.to_owned()).unwrap());
+
+    let builder = builder().probe_timeout(SHORT).handshake_timeout(SHORT);
+    in_time(builder.connect_command(command)).await.unwrap_err();
+    assert_eq!(told.recv().unwrap(), "done");
 }
 
 #[tokio::test]

@@ -3,7 +3,6 @@
 mod catalogue;
 mod header;
 mod overheard;
-mod program;
 mod record;
 mod spy;
 
@@ -20,7 +19,6 @@ use turms::ws::WsConnector;
 
 pub(crate) use self::catalogue::{Catalogue, Known, is_program};
 use self::overheard::Overheard;
-use self::program::Program;
 pub(crate) use self::record::Record;
 use crate::args::{ServerArgs, ServerOptions};
 use crate::demo;
@@ -132,11 +130,11 @@ impl Target {
                 Arc::new(connector.headers(headers.clone()).transport(*transport))
             }
             Self::Program { command, overheard, .. } => {
-                let printer = printer.clone();
-                let command = command.clone().on_stderr(move |line| {
+                let (printer, overheard) = (printer.clone(), overheard.clone());
+                let command = command.clone().on_stdout(move |bytes| overheard.hear(bytes)).on_stderr(move |line| {
                     printer.detail(Verbosity::Talkative, Text::new().faint("server: ").plain(line));
                 });
-                Arc::new(Program { command, overheard: overheard.clone() })
+                Arc::new(command)
             }
         };
         let is_watched = printer.tells(Verbosity::Trace) || printer.is_json();

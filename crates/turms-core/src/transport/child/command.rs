@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use super::environment::{Environment, Inherited};
 use super::group::Group;
 use super::keeper::Keeper;
-use super::pipe::{ChildReader, ChildWriter, Input, Output};
+use super::pipe::{ChildReader, ChildWriter, Input, Output, StdoutSink};
 use super::stderr::{Stderr, StderrSink, Tail};
 use super::watchdog::Watchdog;
 use super::{Child, ChildProcess, Guard};
@@ -54,6 +54,7 @@ pub struct ChildCommand {
     environment: Environment,
     cwd: Option<PathBuf>,
     sink: Option<StderrSink>,
+    pub(super) overhear: Option<StdoutSink>,
     exit_timeout: Duration,
     term_timeout: Duration,
 }
@@ -67,6 +68,7 @@ impl ChildCommand {
             environment: Environment::default(),
             cwd: None,
             sink: None,
+            overhear: None,
             exit_timeout: Duration::from_secs(2),
             term_timeout: Duration::from_secs(2),
         }
@@ -123,6 +125,13 @@ impl ChildCommand {
     /// process and must not block.
     pub fn on_stderr(mut self, hear: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.sink = Some(Arc::new(hear));
+        self
+    }
+
+    /// Lets somebody hear what it writes to its standard output, messages and all, wherever it is cut. What is no message there
+    /// is why many servers do not work. For connections that are made of this command.
+    pub fn on_stdout(mut self, hear: impl Fn(&[u8]) + Send + Sync + 'static) -> Self {
+        self.overhear = Some(Arc::new(hear));
         self
     }
 

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use turms_proto::Notification;
 use turms_proto::session::{ClientOptions, Stats};
 
+use super::pipe::Overheard;
 use super::{Child, ChildCommand};
 use crate::channel::{Channel, ConnectError, Connector, Ended, Established, Outgoing};
 use crate::connection::ConnectionOptions;
@@ -22,16 +23,22 @@ impl Connector for ChildCommand {
             let started =
                 self.spawn().map_err(|error| ConnectError::unreachable(format!("{:?}", self.program_name()), error))?;
             let (reader, writer, child) = started.into_parts();
+            let reader = Overheard::new(reader, self.overhear.clone());
             let stream = StreamChannel::open(reader, writer, client, ConnectionOptions::default(), service);
             let channel = ChildChannel { stream, child };
             match channel.stream.connection.opened().await {
                 Ok(opened) => Ok(Established::new(Arc::new(channel), opened)),
                 Err(failure) => {
-                    channel.close().await;
-                    Err(match ConnectError::from(failure) {
-                        ConnectError::Ended(_) => ConnectError::Ended(channel.ended()),
+                    let error = match ConnectError::from(failure) {
+                        // How it ended is not how it will be ended.
+                        ConnectError::Ended(_) => {
+                            let _ = tokio::time::timeout(LAST_MOMENT, channel.child.exited()).await;
+                            ConnectError::Ended(channel.ended())
+                        }
                         error => error,
-                    })
+                    };
+                    channel.close().await;
+                    Err(error)
                 }
             }
         })
@@ -54,11 +61,12 @@ struct ChildChannel {
 }
 
 impl ChildChannel {
+    /// One that still runs has only closed its output.
     fn ended(&self) -> Ended {
         let ended = Ended::new().stderr(self.child.stderr_tail());
         match self.child.exit_status() {
             Some(exit) => ended.how(exit.to_string()),
-            None => ended,
+            None => ended.how("closed its standard output"),
         }
     }
 }

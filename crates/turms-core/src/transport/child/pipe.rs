@@ -29,6 +29,43 @@ impl AsyncRead for ChildReader {
     }
 }
 
+/// Who hears what a program writes.
+pub(super) type StdoutSink = Arc<dyn Fn(&[u8]) + Send + Sync>;
+
+/// What a program writes, for a connection. It is read to its end even if the connection has ended: a program that still
+/// writes while it is being told to end must not fail because nobody reads.
+pub(super) struct Overheard {
+    /// There until it is dropped.
+    reader: Option<ChildReader>,
+    hear: Option<StdoutSink>,
+}
+
+impl Overheard {
+    pub(super) fn new(reader: ChildReader, hear: Option<StdoutSink>) -> Self {
+        Self { reader: Some(reader), hear }
+    }
+}
+
+impl AsyncRead for Overheard {
+    fn poll_read(mut self: Pin<&mut Self>, task: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let Some(reader) = &mut self.reader else { return Poll::Ready(Ok(())) };
+        let read = Pin::new(reader).poll_read(task, buffer);
+        if let (Poll::Ready(_), Some(hear)) = (&read, &self.hear) {
+            hear(&buffer.filled()[before..]);
+        }
+        read
+    }
+}
+
+impl Drop for Overheard {
+    fn drop(&mut self) {
+        if let (Some(mut reader), Ok(runtime)) = (self.reader.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(async move { tokio::io::copy(&mut reader, &mut tokio::io::sink()).await });
+        }
+    }
+}
+
 /// Reads what is in the pipe. That the runtime has not heard of anything does not mean that there is nothing.
 #[cfg(unix)]
 fn poll_left(pipe: &ChildStdout, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
