@@ -7,11 +7,23 @@ use crate::RequestId;
 /// The requests of ours that have no answer yet, with their deadlines.
 #[derive(Debug)]
 pub(super) struct Pending<T> {
+    last_id: i64,
+    /// Not there until something is asked: most servers never ask, and there are many sessions.
+    asked: Option<Box<Asked<T>>>,
+}
+
+#[derive(Debug)]
+struct Asked<T> {
     entries: HashMap<i64, Entry<T>>,
     deadlines: BTreeSet<(Instant, i64)>,
-    last_id: i64,
     /// How many last until somebody ends them.
     lasting: usize,
+}
+
+impl<T> Default for Asked<T> {
+    fn default() -> Self {
+        Self { entries: HashMap::new(), deadlines: BTreeSet::new(), lasting: 0 }
+    }
 }
 
 /// One request that has no answer yet.
@@ -107,33 +119,74 @@ impl Default for RequestOptions {
 
 impl<T> Pending<T> {
     pub(super) fn new() -> Self {
-        Self { entries: HashMap::new(), deadlines: BTreeSet::new(), last_id: 0, lasting: 0 }
+        Self { last_id: 0, asked: None }
     }
 
     pub(super) fn rest(&mut self) {
-        self.entries.shrink_to_fit();
+        self.asked.take_if(|asked| asked.entries.is_empty());
     }
 
     /// Registers a request under an id that was never used on this connection.
     pub(super) fn insert(&mut self, owner: T, kind: Kind, options: RequestOptions, now: Instant) -> i64 {
         self.last_id += 1;
+        let asked = self.asked.get_or_insert_default();
         let patience = Patience::new(options, now);
         if let Some(patience) = patience {
-            self.deadlines.insert((patience.deadline, self.last_id));
+            asked.deadlines.insert((patience.deadline, self.last_id));
         }
         let (cancellable, lasting) = (kind != Kind::Handshake, kind == Kind::Listen);
         let entry = Entry { owner, cancellable, lasting, wants_progress: options.progress, patience };
-        self.entries.insert(self.last_id, entry);
-        self.lasting += usize::from(lasting);
+        asked.entries.insert(self.last_id, entry);
+        asked.lasting += usize::from(lasting);
         self.last_id
     }
 
     pub(super) fn get(&self, id: &RequestId) -> Option<&Entry<T>> {
-        self.entries.get(&own_id(id)?)
+        self.asked.as_ref()?.entries.get(&own_id(id)?)
     }
 
     pub(super) fn remove(&mut self, id: &RequestId) -> Option<Entry<T>> {
-        let id = own_id(id)?;
+        self.asked.as_mut()?.remove(own_id(id)?)
+    }
+
+    /// The peer is at work: wait the timeout anew, but not beyond the last moment.
+    pub(super) fn touch(&mut self, id: &RequestId, now: Instant) {
+        if let (Some(asked), Some(id)) = (&mut self.asked, own_id(id)) {
+            asked.touch(id, now);
+        }
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.asked.as_ref()?.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// Takes out one request whose deadline has passed.
+    pub(super) fn expired(&mut self, now: Instant) -> Option<(RequestId, Entry<T>)> {
+        let asked = self.asked.as_mut()?;
+        let (_, id) = *asked.deadlines.first().filter(|(deadline, _)| *deadline <= now)?;
+        asked.remove(id).map(|entry| (RequestId::Number(id), entry))
+    }
+
+    pub(super) fn has_lasting(&self) -> bool {
+        self.asked.as_ref().is_some_and(|asked| asked.lasting > 0)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.asked.as_ref().map_or(0, |asked| asked.entries.len())
+    }
+
+    pub(super) fn ids(&self) -> impl Iterator<Item = RequestId> {
+        self.asked.iter().flat_map(|asked| asked.entries.keys()).copied().map(RequestId::Number)
+    }
+
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = (RequestId, Entry<T>)> + use<T> {
+        let all = self.asked.take().into_iter().flat_map(|asked| asked.entries);
+        all.map(|(id, entry)| (RequestId::Number(id), entry))
+    }
+}
+
+impl<T> Asked<T> {
+    fn remove(&mut self, id: i64) -> Option<Entry<T>> {
         let entry = self.entries.remove(&id)?;
         self.lasting -= usize::from(entry.lasting);
         if let Some(patience) = entry.patience {
@@ -142,44 +195,11 @@ impl<T> Pending<T> {
         Some(entry)
     }
 
-    /// The peer is at work: wait the timeout anew, but not beyond the last moment.
-    pub(super) fn touch(&mut self, id: &RequestId, now: Instant) {
-        let Some(id) = own_id(id) else { return };
-        let Some(patience) = self.entries.get_mut(&id).and_then(|entry| entry.patience.as_mut()) else {
-            return;
-        };
+    fn touch(&mut self, id: i64, now: Instant) {
+        let Some(patience) = self.entries.get_mut(&id).and_then(|entry| entry.patience.as_mut()) else { return };
         self.deadlines.remove(&(patience.deadline, id));
         patience.renew(now);
         self.deadlines.insert((patience.deadline, id));
-    }
-
-    pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.deadlines.first().map(|(deadline, _)| *deadline)
-    }
-
-    /// Takes out one request whose deadline has passed.
-    pub(super) fn expired(&mut self, now: Instant) -> Option<(RequestId, Entry<T>)> {
-        let (_, id) = *self.deadlines.first().filter(|(deadline, _)| *deadline <= now)?;
-        let id = RequestId::Number(id);
-        self.remove(&id).map(|entry| (id, entry))
-    }
-
-    pub(super) fn has_lasting(&self) -> bool {
-        self.lasting > 0
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    pub(super) fn ids(&self) -> impl Iterator<Item = RequestId> {
-        self.entries.keys().copied().map(RequestId::Number)
-    }
-
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = (RequestId, Entry<T>)> {
-        self.deadlines.clear();
-        self.lasting = 0;
-        self.entries.drain().map(|(id, entry)| (RequestId::Number(id), entry))
     }
 }
 
