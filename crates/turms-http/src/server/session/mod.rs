@@ -52,6 +52,9 @@ pub(super) struct HttpSession {
     touched: AtomicU64,
 }
 
+/// There are thousands of them, and most rest.
+const _: () = assert!(size_of::<HttpSession>() <= 480);
+
 struct State {
     protocol: Session<Waiter>,
     /// Boxed, because a map has room for several where there is mostly one.
