@@ -90,7 +90,7 @@ pub(crate) async fn keep(plan: &Plan, is_listening: bool) -> Result<String> {
 }
 
 /// A request with these headers among others.
-pub(crate) fn request(head: &str, body: &str) -> String {
+fn request(head: &str, body: &str) -> String {
     let length = body.len();
     format!(
         "POST /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n\

@@ -6,7 +6,8 @@
 //! - `stateless` and `session`: over HTTP, by 2026-07-28 or in sessions of 2025-11-25; `{port}` among the arguments becomes a
 //!   free port, WIDTH is how many connections there are;
 //! - `crowd`: the same in one session among WIDTH others;
-//! - `alone`: one connection that blocks, the least that a client can cost; `client`: the client of Turms in its place;
+//! - `client`: over HTTP by the client of Turms, one call at a time;
+//! - `inside`: by the client of Turms in the process of the server, which is ours; no program is started;
 //! - `stdio`: WIDTH is how many calls are in flight;
 //! - `idle` and `listening`: WIDTH sessions that are left alone, or with an open stream.
 //!
@@ -14,14 +15,15 @@
 //!
 //! With `BENCH_LINGER` in its environment, a load over HTTP waits for the server to end by itself.
 //!
-//! One line comes out, `name=value` each: `calls`, and `all_calls` with those before the server was warm; of the server `cpu_ns` for each, and `early_ns` and `late_ns` in the first
-//! and the second half of the time; `p50_ns`, `p99_ns`; `bytes` of memory for each session.
+//! One line comes out, `name=value` each: `calls`, and `all_calls` with those before the server was warm; of the server
+//! `cpu_ns` for each, and `early_ns` and `late_ns` in the first and the second half of the time; `p50_ns`, `p99_ns`; `bytes`
+//! of memory for each session.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it talks to a terminal")]
 #![expect(clippy::disallowed_methods, reason = "it measures time")]
 
-mod alone;
 mod client;
 mod http;
+mod inside;
 mod message;
 mod server;
 mod stdio;
@@ -73,8 +75,8 @@ async fn run(args: Vec<String>) -> Result<String> {
         "stateless" => http::load(&plan, Dialect::Stateless, 0).await,
         "session" => http::load(&plan, Dialect::Session, 0).await,
         "crowd" => http::load(&Plan { width: 1, ..plan }, Dialect::Session, plan.width).await,
-        "alone" => alone::load(&plan),
         "client" => client::load(&plan).await,
+        "inside" => inside::load(&plan).await,
         "idle" => http::keep(&plan, false).await,
         "listening" => http::keep(&plan, true).await,
         "stdio" => stdio::load(&plan).await,

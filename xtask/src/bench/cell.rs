@@ -43,7 +43,8 @@ pub(super) const LISTENING: Cell =
     cell("idle session with an open stream", "listening", "small", 1000, "2", &[Turms, Rmcp]);
 
 /// Ours beside itself, under other circumstances.
-pub(super) const MANY_TOOLS: Cell = cell("the first, with 10 000 tools", "stateless", "small", 32, "10000", OURS);
+pub(super) const FEW_TOOLS: Cell = cell("2 tools, 32 connections", "stateless", "small", 32, "2", OURS);
+pub(super) const MANY_TOOLS: Cell = cell("10 000 tools, 32 connections", "stateless", "small", 32, "10000", OURS);
 pub(super) const ALONE_IN_SESSION: Cell = cell("one session", "crowd", "small", 1, "2", OURS);
 pub(super) const IN_CROWD: Cell = cell("one session among 10 000", "crowd", "small", 10_000, "2", OURS);
 pub(super) const BY_JSON: Cell = cell("answered by JSON, 1 connection", "stateless", "small", 1, "progress", OURS);
@@ -57,19 +58,34 @@ pub(super) const SIZES: [Cell; 4] = [
 ];
 
 /// Our client, and the least that a client can cost, before the limit server.
-pub(super) const LEAST_CLIENT: Cell = cell("a bare connection that blocks", "alone", "small", 1, "2", &[Limit]);
+pub(super) const LEAST_CLIENT: Cell = cell("a bare connection", "stateless", "small", 1, "2", &[Limit]);
 pub(super) const CLIENT: Cell = cell("the client of Turms", "client", "small", 1, "2", &[Limit]);
 
 pub(super) const BESIDE_OTHERS: [&Cell; 10] =
     [&STATELESS, &SESSION, &SINGLE, &SINGLE_SESSION, &LIST, &LARGE, &PIPE, &SINGLE_PIPE, &LIST_PIPE, &LARGE_PIPE];
 pub(super) const MEMORY: [&Cell; 2] = [&IDLE, &LISTENING];
-pub(super) const OWN: [&Cell; 9] =
-    [&MANY_TOOLS, &ALONE_IN_SESSION, &IN_CROWD, &BY_JSON, &BY_EVENTS, &SIZES[0], &SIZES[1], &SIZES[2], &SIZES[3]];
+pub(super) const OWN: [&Cell; 10] = [
+    &FEW_TOOLS,
+    &MANY_TOOLS,
+    &ALONE_IN_SESSION,
+    &IN_CROWD,
+    &BY_JSON,
+    &BY_EVENTS,
+    &SIZES[0],
+    &SIZES[1],
+    &SIZES[2],
+    &SIZES[3],
+];
+
+/// Our client and our server in one process.
+pub(super) const INSIDE: Cell =
+    cell("the client of Turms in the process of the server", "inside", "small", 1, "2", OURS);
+
 pub(super) const CLIENTS: [&Cell; 2] = [&LEAST_CLIENT, &CLIENT];
 
 /// All of them.
 pub(super) fn all() -> impl Iterator<Item = &'static Cell> {
-    BESIDE_OTHERS.into_iter().chain(MEMORY).chain(OWN).chain(CLIENTS)
+    BESIDE_OTHERS.into_iter().chain(MEMORY).chain(OWN).chain(CLIENTS).chain([&INSIDE])
 }
 
 const fn cell(

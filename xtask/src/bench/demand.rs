@@ -1,9 +1,9 @@
 //! What is demanded of the figures.
 
 use super::cell::{
-    ALONE_IN_SESSION, BY_EVENTS, BY_JSON, CLIENT, Candidate, Cell, IDLE, IN_CROWD, LARGE, LARGE_PIPE, LEAST_CLIENT,
-    LIST, LIST_PIPE, LISTENING, MANY_TOOLS, OUR_SERVER, PIPE, RMCP_SERVER, SESSION, SINGLE, SINGLE_PIPE, SIZES,
-    STATELESS,
+    ALONE_IN_SESSION, BY_EVENTS, BY_JSON, CLIENT, Candidate, Cell, FEW_TOOLS, IDLE, IN_CROWD, INSIDE, LARGE,
+    LARGE_PIPE, LEAST_CLIENT, LIST, LIST_PIPE, LISTENING, MANY_TOOLS, OUR_SERVER, PIPE, RMCP_SERVER, SESSION, SINGLE,
+    SINGLE_PIPE, SIZES, STATELESS,
 };
 use super::figures::{Measured, Place};
 use super::weight;
@@ -84,7 +84,7 @@ pub(super) fn all(measured: &Measured) -> Vec<Demand> {
     demand("an idle session with an open stream, KiB resident".to_owned(), kib(&LISTENING), AtMost(71.0 / 5.0));
 
     let against = |one, other| measured.ratio(cost(one, Turms), cost(other, Turms));
-    demand("cost with 10 000 tools / with 2".to_owned(), against(&MANY_TOOLS, &STATELESS), AtMost(1.15));
+    demand("cost with 10 000 tools / with 2".to_owned(), against(&MANY_TOOLS, &FEW_TOOLS), AtMost(1.15));
     demand("cost among 10 000 sessions / alone".to_owned(), against(&IN_CROWD, &ALONE_IN_SESSION), AtMost(1.15));
     let (late, early) = (place(&STATELESS, Turms, "late_ns"), place(&STATELESS, Turms, "early_ns"));
     demand("cost in the second half of a run / in the first".to_owned(), measured.ratio(late, early), AtMost(1.1));
@@ -95,6 +95,9 @@ pub(super) fn all(measured: &Measured) -> Vec<Demand> {
     let calls = |cell| place(cell, Limit, "calls");
     let client = measured.ratio(calls(&CLIENT), calls(&LEAST_CLIENT));
     demand("calls of our client / of a bare connection".to_owned(), client, AtLeast(0.85));
+
+    let inside = measured.median(p50(&INSIDE, Turms)).map(|ns| ns / 1000.0);
+    demand("a call in the process of the server, us".to_owned(), inside, AtMost(1.0));
 
     demand("system calls for a call in a session".to_owned(), weight::system_calls(), AtMost(2.1));
     let size = weight::stripped_size(OUR_SERVER).zip(weight::stripped_size(RMCP_SERVER));

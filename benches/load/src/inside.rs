@@ -1,0 +1,30 @@
+//! The client of Turms and its server in one process, one call at a time.
+
+use std::time::Instant;
+
+use turms::Client;
+
+use crate::{Plan, Result};
+
+/// Calls that are timed together: one takes less time than it takes to look at a clock twice.
+const TOGETHER: u32 = 1000;
+
+pub(crate) async fn load(plan: &Plan) -> Result<String> {
+    let client = Client::builder("load", "1.0.0").connect_service(turms_bench_server::server(2).build()?).await?;
+    let begin = Instant::now();
+    let mut taken = Vec::new();
+    while begin.elapsed() < plan.time {
+        let asked = Instant::now();
+        for number in 0..TOGETHER {
+            let sum = client.call_tool("add", serde_json::json!({ "a": number, "b": 1 })).await?.text();
+            if sum.parse() != Ok(f64::from(number) + 1.0) {
+                return Err(format!("no answer: {sum}").into());
+            }
+        }
+        taken.push(asked.elapsed() / TOGETHER);
+    }
+    taken.sort_unstable();
+    let calls = taken.len() * TOGETHER as usize;
+    let p50 = taken.get(taken.len() / 2).copied().unwrap_or_default();
+    Ok(format!("calls={calls} p50_ns={}", p50.as_nanos()))
+}
