@@ -6,11 +6,12 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::marker::PhantomData;
 
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
-use serde_json::value::RawValue;
+use serde::de::{DeserializeSeed, Deserializer, Error, Visitor};
 
+use crate::json::decoder::Decoder;
+use crate::json::fault::Fault;
+use crate::json::read::Read;
 use crate::json::{Object, ObjectBuilder};
 
 /// A type that is read member by member.
@@ -23,38 +24,17 @@ pub trait Members: Sized {
     const EXPECTED: &'static str;
 
     /// Takes the value of the member `name`.
-    fn accept<'de, A: MapAccess<'de>>(partial: &mut Self::Partial, name: &str, map: &mut A) -> Result<(), A::Error>;
+    fn accept(partial: &mut Self::Partial, name: &str, decoder: &mut Decoder<'_>) -> Result<(), Fault>;
 
     /// Makes the value, if nothing is missing.
-    fn finish<E: Error>(partial: Self::Partial) -> Result<Self, E>;
+    fn finish(partial: Self::Partial) -> Result<Self, Fault>;
 }
 
-/// Reads any [`Members`] type from any deserializer.
-pub(crate) fn deserialize<'de, T: Members, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
-    deserializer.deserialize_map(MembersVisitor(PhantomData))
-}
-
-struct MembersVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Members> Visitor<'de> for MembersVisitor<T> {
-    type Value = T;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(T::EXPECTED)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
-        read_rest(map)
-    }
-}
-
-/// Reads the members that are left in `map` into a `T`.
-pub(crate) fn read_rest<'de, T: Members, A: MapAccess<'de>>(mut map: A) -> Result<T, A::Error> {
+/// Reads what has been read when an object is over.
+pub(crate) fn read_members<T: Members>(decoder: &mut Decoder<'_>) -> Result<T::Partial, Fault> {
     let mut partial = T::Partial::default();
-    while let Some(name) = map.next_key_seed(Name)? {
-        T::accept(&mut partial, &name, &mut map)?;
-    }
-    T::finish(partial)
+    decoder.members(T::EXPECTED, &mut |decoder, name| T::accept(&mut partial, name, decoder))?;
+    Ok(partial)
 }
 
 /// Borrows a key from the text where it can.
@@ -85,12 +65,28 @@ impl<'de> Visitor<'de> for Name {
     }
 }
 
-/// Puts a member's value in its place; a second one is an error, because two readers could see two values.
-pub(crate) fn fill<T, E: Error>(slot: &mut Option<T>, name: &'static str, value: T) -> Result<(), E> {
+/// Reads a member's value to its place; a second one is an error, because two readers could see two values.
+#[inline(never)]
+pub(crate) fn fill<T: Read>(slot: &mut Option<T>, name: &'static str, decoder: &mut Decoder<'_>) -> Result<(), Fault> {
+    let value = T::read(decoder).map_err(|fault| fault.within(name))?;
     match slot.replace(value) {
         None => Ok(()),
-        Some(_) => Err(E::duplicate_field(name)),
+        Some(_) => Err(duplicate(name)),
     }
+}
+
+/// A member is there twice.
+#[cold]
+#[inline(never)]
+pub(crate) fn duplicate(name: &'static str) -> Fault {
+    Fault::duplicate_field(name)
+}
+
+/// One of these members is not there.
+#[cold]
+#[inline(never)]
+pub(crate) fn missing(members: &[(&'static str, bool)]) -> Fault {
+    Fault::missing_field(members.iter().find(|(_, is_there)| !is_there).map_or("", |(name, _)| name))
 }
 
 /// Members that a type does not know, kept as they came.
@@ -98,51 +94,18 @@ pub(crate) fn fill<T, E: Error>(slot: &mut Option<T>, name: &'static str, value:
 pub(crate) struct Unknown(ObjectBuilder);
 
 impl Unknown {
-    pub(crate) fn keep<'de, A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
-        let value = crate::RawJson::from(map.next_value::<Box<RawValue>>()?);
-        self.0.push(name, value.as_str());
+    #[inline(never)]
+    pub(crate) fn keep(&mut self, name: &str, decoder: &mut Decoder<'_>) -> Result<(), Fault> {
+        let value = decoder.skip()?;
+        match value.contains(['\n', '\r']) {
+            true => self.0.push(name, &value.replace(['\n', '\r'], " ")),
+            false => self.0.push(name, value),
+        }
         Ok(())
     }
 
     pub(crate) fn into_object(self) -> Object {
         self.0.finish()
-    }
-}
-
-/// A map whose first members were read ahead, so that the member which says what the object is could be found.
-pub(crate) struct Rewound<A> {
-    ahead: std::vec::IntoIter<(String, Box<RawValue>)>,
-    next: Option<Box<RawValue>>,
-    rest: A,
-}
-
-impl<A> Rewound<A> {
-    pub(crate) fn new(ahead: Vec<(String, Box<RawValue>)>, rest: A) -> Self {
-        Self { ahead: ahead.into_iter(), next: None, rest }
-    }
-}
-
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for Rewound<A> {
-    type Error = A::Error;
-
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
-        match self.ahead.next() {
-            Some((name, value)) => {
-                self.next = Some(value);
-                seed.deserialize(serde::de::value::StringDeserializer::new(name)).map(Some)
-            }
-            None => self.rest.next_key_seed(seed),
-        }
-    }
-
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
-        match self.next.take() {
-            // A reader lends nothing out, so what comes from it owns itself, as all our types do.
-            Some(value) => seed
-                .deserialize(&mut serde_json::Deserializer::from_reader(value.get().as_bytes()))
-                .map_err(A::Error::custom),
-            None => self.rest.next_value_seed(seed),
-        }
     }
 }
 
@@ -265,36 +228,60 @@ macro_rules! object {
 
                 const EXPECTED: &'static str = concat!("an object (", stringify!($Name), ")");
 
-                fn accept<'de, A: ::serde::de::MapAccess<'de>>(
+                fn accept(
                     partial: &mut Partial,
                     name: &str,
-                    map: &mut A,
-                ) -> Result<(), A::Error> {
+                    decoder: &mut $crate::json::decoder::Decoder<'_>,
+                ) -> Result<(), $crate::json::fault::Fault> {
                     match name {
-                        $($tag => $crate::object::expect_tag::<A>($tag, $tag_value, map),)?
-                        $($( $rw => $crate::object::fill(&mut partial.$r, $rw, map.next_value()?), )*)?
-                        $($( $pw => $crate::object::fill(&mut partial.$p, $pw, map.next_value()?), )*)?
-                        $($( $ow => $crate::object::fill(&mut partial.$o, $ow, map.next_value()?), )*)?
-                        $($( $aw => $crate::object::fill(&mut partial.$a, $aw, map.next_value()?), )*)?
-                        _ => partial.unknown.keep(name, map),
+                        $($tag => $crate::object::expect_tag($tag, $tag_value, decoder),)?
+                        $($( $rw => $crate::object::fill(&mut partial.$r, $rw, decoder), )*)?
+                        $($( $pw => $crate::object::fill(&mut partial.$p, $pw, decoder), )*)?
+                        $($( $ow => $crate::object::fill(&mut partial.$o, $ow, decoder), )*)?
+                        $($( $aw => $crate::object::fill(&mut partial.$a, $aw, decoder), )*)?
+                        _ => partial.unknown.keep(name, decoder),
                     }
                 }
 
-                fn finish<E: ::serde::de::Error>(partial: Partial) -> Result<Self, E> {
+                fn finish(partial: Partial) -> Result<Self, $crate::json::fault::Fault> {
+                    #[allow(irrefutable_let_patterns, reason = "not every object has members that it needs")]
+                    let Partial {
+                        $($( $r: Some($r), )*)?
+                        $($( $p: Some($p), )*)?
+                        $($( $o, )*)?
+                        $($( $a, )*)?
+                        unknown,
+                    } = partial
+                    else {
+                        return Err($crate::object::missing(&[
+                            $($( ($rw, partial.$r.is_some()), )*)?
+                            $($( ($pw, partial.$p.is_some()), )*)?
+                        ]));
+                    };
                     Ok(Self {
-                        $($( $r: partial.$r.ok_or_else(|| E::missing_field($rw))?, )*)?
-                        $($( $p: partial.$p.ok_or_else(|| E::missing_field($pw))?, )*)?
-                        $($( $o: partial.$o.flatten(), )*)?
-                        $($( $a: partial.$a, )*)?
-                        extra: partial.unknown.into_object(),
+                        $($( $r, )*)?
+                        $($( $p, )*)?
+                        $($( $o: $o.flatten(), )*)?
+                        $($( $a, )*)?
+                        extra: unknown.into_object(),
                     })
                 }
             }
         };
 
+        impl $crate::json::read::Read for $Name {
+            #[inline(never)]
+            fn read(
+                decoder: &mut $crate::json::decoder::Decoder<'_>,
+            ) -> Result<Self, $crate::json::fault::Fault> {
+                let partial = $crate::object::read_members::<Self>(decoder)?;
+                $crate::object::Members::finish(partial)
+            }
+        }
+
         impl<'de> ::serde::Deserialize<'de> for $Name {
             fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                $crate::object::deserialize(deserializer)
+                $crate::json::read::deserialize(deserializer)
             }
         }
 
@@ -345,16 +332,12 @@ macro_rules! object {
 pub(crate) use object;
 
 /// The member that says what an object is must say this.
-pub(crate) fn expect_tag<'de, A: MapAccess<'de>>(
-    name: &'static str,
-    expected: &'static str,
-    map: &mut A,
-) -> Result<(), A::Error> {
-    let found: Cow<'de, str> = map.next_value_seed(Name)?;
+pub(crate) fn expect_tag(name: &'static str, expected: &'static str, decoder: &mut Decoder<'_>) -> Result<(), Fault> {
+    let found = decoder.string().map_err(|fault| fault.within(name))?;
     if found == expected {
         return Ok(());
     }
-    Err(A::Error::custom(format_args!("\"{name}\" is \"{found}\", expected \"{expected}\"")))
+    Err(Fault::custom(format_args!("\"{name}\" is \"{found}\", expected \"{expected}\"")))
 }
 
 /// Writes down an enumeration of strings: `closed` ones refuse other values, `open` ones keep them in `Other`.
@@ -447,6 +430,15 @@ macro_rules! string_enum {
                 use ::serde::de::DeserializeSeed as _;
                 let text = $crate::object::Name.deserialize(deserializer)?;
                 text.parse().map_err(::serde::de::Error::custom)
+            }
+        }
+
+        impl $crate::json::read::Read for $Name {
+            #[inline(never)]
+            fn read(
+                decoder: &mut $crate::json::decoder::Decoder<'_>,
+            ) -> Result<Self, $crate::json::fault::Fault> {
+                ::serde::Deserialize::deserialize(decoder)
             }
         }
 

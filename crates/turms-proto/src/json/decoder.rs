@@ -14,20 +14,23 @@ use serde::de::{
 
 use super::fault::{Fault, mismatch};
 use super::name::{Name, Variant, Verbatim};
+use super::read::AS_TEXT;
 use super::scan::{Key, Scanner};
 use super::write::is_verbatim;
 
 /// Decodes one value.
 pub(super) fn decode<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Fault> {
-    let mut decoder = Decoder { scanner: Scanner::new(text), depth: 0 };
-    decoder.scanner.skip_space();
+    let mut decoder = Decoder::new(text);
     let decoded = T::deserialize(&mut decoder).and_then(|value| decoder.finish().map(|()| value));
     decoded.map_err(|fault| fault.explained(text))
 }
 
-struct Decoder<'de> {
-    scanner: Scanner<'de>,
-    depth: usize,
+/// A cursor that makes values of what it passes.
+#[derive(Debug)]
+#[expect(unnameable_types, reason = "sealed: only this crate reads types of the protocol by it")]
+pub struct Decoder<'de> {
+    pub(super) scanner: Scanner<'de>,
+    pub(super) depth: usize,
 }
 
 /// The number that a text is, with nothing behind it.
@@ -55,16 +58,33 @@ impl<'de> Decoder<'de> {
     /// As deep as `serde_json` goes.
     const DEEPEST: usize = 128;
 
-    fn finish(&mut self) -> Result<(), Fault> {
+    /// At the value that a text is.
+    pub(super) fn new(text: &'de str) -> Self {
+        let mut scanner = Scanner::new(text);
+        scanner.skip_space();
+        Self { scanner, depth: 0 }
+    }
+
+    pub(super) fn finish(&mut self) -> Result<(), Fault> {
         Ok(self.scanner.finish()?)
     }
 
     /// The text of the value at the cursor.
-    fn skip(&mut self) -> Result<&'de str, Fault> {
+    pub(crate) fn skip(&mut self) -> Result<&'de str, Fault> {
         Ok(self.scanner.skip_value(self.depth)?)
     }
 
-    fn text(&mut self) -> Result<Cow<'de, str>, Fault> {
+    /// The text of the value at the cursor, and of all that follows if nothing may: whoever gets it will check.
+    fn whole(&mut self) -> Result<&'de str, Fault> {
+        if self.depth > 0 {
+            return self.skip();
+        }
+        let rest = &self.scanner.text[self.scanner.at..];
+        self.scanner.at = self.scanner.text.len();
+        Ok(rest)
+    }
+
+    pub(super) fn text(&mut self) -> Result<Cow<'de, str>, Fault> {
         let start = self.scanner.at;
         if let Some(text) = self.scanner.text()? {
             return Ok(text);
@@ -73,7 +93,7 @@ impl<'de> Decoder<'de> {
     }
 
     /// The name of the next member, which is text as well.
-    fn key(&mut self) -> Result<(Key<'de>, Cow<'de, str>), Fault> {
+    pub(super) fn key(&mut self) -> Result<(Key<'de>, Cow<'de, str>), Fault> {
         let key = self.scanner.key()?;
         let name = key.text().map_or_else(|| unreadable(&format!("\"{}\"", key.raw())), Ok)?;
         Ok((key, name))
@@ -94,7 +114,7 @@ impl<'de> Decoder<'de> {
         }
     }
 
-    fn enter(&mut self) -> Result<(), Fault> {
+    pub(super) fn enter(&mut self) -> Result<(), Fault> {
         self.depth += 1;
         if self.depth >= Self::DEEPEST {
             return Err(Fault::new("recursion limit exceeded".to_owned()));
@@ -125,7 +145,7 @@ impl<'de> Decoder<'de> {
     /// Something else stands where a value of one type is expected.
     #[cold]
     #[inline(never)]
-    fn mismatch(&mut self, expected: &dyn Expected) -> Fault {
+    pub(crate) fn mismatch(&mut self, expected: &dyn Expected) -> Fault {
         let found = match self.scanner.peek() {
             Some(b'"') => self.text().map(|text| mismatch("type", Unexpected::Str(&text), expected)),
             Some(b'{') => Ok(mismatch("type", Unexpected::Map, expected)),
@@ -245,6 +265,9 @@ impl<'de> Deserializer<'de> for &mut Decoder<'de> {
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Fault> {
+        if name == AS_TEXT {
+            return visitor.visit_borrowed_str(self.whole()?);
+        }
         if is_verbatim(name) {
             return visitor.visit_map(Verbatim { name: Some(name), text: self.skip()? });
         }

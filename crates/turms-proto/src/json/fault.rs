@@ -8,7 +8,11 @@ use super::scan::SyntaxError;
 
 /// What does not fit, and where.
 #[derive(Debug)]
-pub(super) struct Fault(Box<Parts>);
+#[expect(unnameable_types, reason = "sealed: others see it as a `DecodeError`")]
+pub struct Fault(Box<Parts>);
+
+/// Says that the variant which nobody knows is a fault of ours.
+const CARRIED: &[&str] = &["$turms::fault"];
 
 #[derive(Debug)]
 struct Parts {
@@ -19,7 +23,7 @@ struct Parts {
 
 impl Fault {
     #[cold]
-    pub(super) fn new(problem: String) -> Self {
+    pub(crate) fn new(problem: String) -> Self {
         Self(Box::new(Parts { path: String::new(), problem: Some(problem) }))
     }
 
@@ -30,7 +34,7 @@ impl Fault {
 
     /// Seen from the object that has this in a member.
     #[cold]
-    pub(super) fn within(mut self, name: &str) -> Self {
+    pub(crate) fn within(mut self, name: &str) -> Self {
         let path = &mut self.0.path;
         if !path.is_empty() && !path.starts_with('[') {
             path.insert(0, '.');
@@ -48,6 +52,26 @@ impl Fault {
         }
         path.insert_str(0, &format!("[{index}]"));
         self
+    }
+
+    /// Through code that knows any error there is, but comes to us again in the end.
+    #[cold]
+    pub(super) fn carried<E: Error>(self) -> E {
+        let Parts { path, problem } = *self.0;
+        match problem {
+            Some(problem) => E::unknown_variant(&format!("{}:{path}{problem}", path.len()), CARRIED),
+            None => E::unknown_variant("", CARRIED),
+        }
+    }
+
+    /// As it was before it was [carried](Fault::carried).
+    fn arrived(carried: &str) -> Self {
+        let parts = carried.split_once(':').and_then(|(length, text)| text.split_at_checked(length.parse().ok()?));
+        let (path, problem) = match parts {
+            Some((path, problem)) => (path.to_owned(), Some(problem.to_owned())),
+            None => (String::new(), None),
+        };
+        Self(Box::new(Parts { path, problem }))
     }
 
     /// What is wrong with text that is no JSON, `serde_json` says.
@@ -80,6 +104,14 @@ impl Error for Fault {
     #[cold]
     fn custom<T: fmt::Display>(problem: T) -> Self {
         Self::new(problem.to_string())
+    }
+
+    #[cold]
+    fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
+        if expected == CARRIED {
+            return Self::arrived(variant);
+        }
+        Self::new(serde::de::value::Error::unknown_variant(variant, expected).to_string())
     }
 
     #[cold]

@@ -1,11 +1,12 @@
 //! JSON that is carried rather than understood: exact text, cheap to clone, decoded once, by whoever wants it.
 
-mod decoder;
-mod fault;
+pub(crate) mod decoder;
+pub(crate) mod fault;
 mod name;
 mod number;
 mod object;
 pub(crate) mod outline;
+pub(crate) mod read;
 pub(crate) mod scan;
 pub(crate) mod text;
 pub(crate) mod write;
@@ -308,10 +309,7 @@ impl<'de> Deserialize<'de> for RawJson {
 /// # Errors
 /// When the text is not JSON or not of the expected shape.
 pub fn decode<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, DecodeError> {
-    decoder::decode(text).map_err(|fault| {
-        let (path, problem) = fault.into_parts();
-        DecodeError::new(path, &problem)
-    })
+    decoder::decode(text).map_err(DecodeError::from)
 }
 
 /// As [`decode`], from a `serde_json::Value`.
@@ -386,6 +384,14 @@ impl fmt::Display for DecodeError {
 }
 
 impl std::error::Error for DecodeError {}
+
+impl From<fault::Fault> for DecodeError {
+    #[cold]
+    fn from(fault: fault::Fault) -> Self {
+        let (path, problem) = fault.into_parts();
+        Self::new(path, &problem)
+    }
+}
 
 /// A value of this process could not be written as JSON.
 #[derive(Debug, thiserror::Error)]

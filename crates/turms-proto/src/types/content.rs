@@ -1,14 +1,13 @@
 //! Blocks of content, in tool results, prompts and sampling (server/tools, server/prompts, client/sampling).
 
-use std::fmt;
-
-use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::value::RawValue;
 
 use crate::Number;
-use crate::json::{Object, ObjectBuilder, RawJson, scan};
-use crate::object::{Name, Rewound, object, read_rest, string_enum};
+use crate::json::Object;
+use crate::json::decoder::Decoder;
+use crate::json::fault::Fault;
+use crate::json::read::{self, Read};
+use crate::object::{duplicate, object, string_enum};
 use crate::types::{Icon, Meta, Resource, ResourceContents};
 
 string_enum! {
@@ -362,60 +361,33 @@ impl Serialize for Content {
 
 impl<'de> Deserialize<'de> for Content {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(ContentVisitor)
+        read::deserialize(deserializer)
     }
 }
 
-/// Reads straight into the right block when `type` comes first, as nearly everybody writes it; else reads ahead to it.
-struct ContentVisitor;
-
-impl<'de> Visitor<'de> for ContentVisitor {
-    type Value = Content;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a content block")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Content, A::Error> {
-        use serde::de::Error as _;
-        let mut ahead = Vec::new();
-        while let Some(name) = map.next_key_seed(Name)? {
-            if name == "type" {
-                let kind: String = map.next_value()?;
-                return read_block(&kind, Rewound::new(ahead, map));
-            }
-            let value: Box<RawValue> = map.next_value()?;
-            // Each block read ahead is read again from its text, so its depth has to be bounded here.
-            scan::check(value.get()).map_err(A::Error::custom)?;
-            ahead.push((name.into_owned(), value));
-        }
-        Ok(Content::Unknown(ahead.into_iter().map(|(name, value)| (name, RawJson::from(value))).collect()))
-    }
-}
-
-fn read_block<'de, A: MapAccess<'de>>(kind: &str, mut map: Rewound<A>) -> Result<Content, A::Error> {
-    Ok(match kind {
-        "text" => Content::Text(read_rest(map)?),
-        "image" => Content::Image(read_rest(map)?),
-        "audio" => Content::Audio(read_rest(map)?),
-        "resource" => Content::Resource(Box::new(read_rest(map)?)),
-        "resource_link" => Content::ResourceLink(Box::new(read_rest(map)?)),
-        "tool_use" => Content::ToolUse(Box::new(read_rest(map)?)),
-        "tool_result" => Content::ToolResult(Box::new(read_rest(map)?)),
-        _ => {
-            let mut object = ObjectBuilder::default();
-            object.push("type", RawJson::string(kind).as_str());
-            while let Some(name) = map.next_key_seed(Name)? {
+/// The member that says what a block is comes first with nearly everybody; else it is looked for.
+impl Read for Content {
+    #[inline(never)]
+    fn read(decoder: &mut Decoder<'_>) -> Result<Self, Fault> {
+        let kind = decoder.look_for("type", "a content block")?;
+        Ok(match kind.as_deref() {
+            Some("text") => Self::Text(Read::read(decoder)?),
+            Some("image") => Self::Image(Read::read(decoder)?),
+            Some("audio") => Self::Audio(Read::read(decoder)?),
+            Some("resource") => Self::Resource(Read::read(decoder)?),
+            Some("resource_link") => Self::ResourceLink(Read::read(decoder)?),
+            Some("tool_use") => Self::ToolUse(Read::read(decoder)?),
+            Some("tool_result") => Self::ToolResult(Read::read(decoder)?),
+            _ => {
+                let object = Object::read(decoder)?;
                 // A second kind would make it another block to the next reader.
-                if name == "type" {
-                    return Err(serde::de::Error::duplicate_field("type"));
+                if object.iter().filter(|(name, _)| name == "type").count() > 1 {
+                    return Err(duplicate("type"));
                 }
-                let value = RawJson::from(map.next_value::<Box<RawValue>>()?);
-                object.push(&name, value.as_str());
+                Self::Unknown(object)
             }
-            Content::Unknown(object.finish())
-        }
-    })
+        })
+    }
 }
 
 #[cfg(test)]

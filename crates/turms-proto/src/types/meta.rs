@@ -4,6 +4,9 @@ use std::ops::{Deref, DerefMut};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::json::decoder::Decoder;
+use crate::json::fault::Fault;
+use crate::json::read::Read;
 use crate::json::{DecodeError, EncodeError, Object, RawJson};
 use crate::object::object;
 use crate::types::{ClientCapabilities, Implementation, LoggingLevel};
@@ -171,6 +174,12 @@ impl Serialize for Meta {
 impl<'de> Deserialize<'de> for Meta {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Object::deserialize(deserializer).map(Self)
+    }
+}
+
+impl Read for Meta {
+    fn read(decoder: &mut Decoder<'_>) -> Result<Self, Fault> {
+        Object::read(decoder).map(Self)
     }
 }
 

@@ -1,8 +1,10 @@
 //! Asking the client's model (client/sampling).
 
-use serde::de::{MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer, value::SeqAccessDeserializer};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::json::decoder::Decoder;
+use crate::json::fault::Fault;
+use crate::json::read::{self, Read};
 use crate::json::{Number, Object};
 use crate::method::method;
 use crate::object::{object, string_enum};
@@ -64,25 +66,17 @@ impl Serialize for Blocks {
 
 impl<'de> Deserialize<'de> for Blocks {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct BlocksVisitor;
+        read::deserialize(deserializer)
+    }
+}
 
-        impl<'de> Visitor<'de> for BlocksVisitor {
-            type Value = Blocks;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a content block or a list of them")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Blocks, A::Error> {
-                Content::deserialize(MapAccessDeserializer::new(map)).map(Blocks::One)
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Blocks, A::Error> {
-                Vec::deserialize(SeqAccessDeserializer::new(seq)).map(Blocks::Many)
-            }
+impl Read for Blocks {
+    fn read(decoder: &mut Decoder<'_>) -> Result<Self, Fault> {
+        match decoder.first_byte() {
+            Some(b'{') => Content::read(decoder).map(Self::One),
+            Some(b'[') => Vec::read(decoder).map(Self::Many),
+            _ => Err(decoder.mismatch(&"a content block or a list of them")),
         }
-
-        deserializer.deserialize_any(BlocksVisitor)
     }
 }
 

@@ -1,12 +1,13 @@
 //! Instructions for a model, with the files that belong to them (the extension `io.modelcontextprotocol/skills`, SEP-2640).
 
 use std::collections::HashSet;
-use std::fmt;
 
-use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::json::Object;
+use crate::json::decoder::Decoder;
+use crate::json::fault::Fault;
+use crate::json::read::{self, Read};
 use crate::method::method;
 use crate::object::object;
 use crate::types::{CacheScope, Cursor, Meta, PaginatedParams, Resource, ResultType};
@@ -201,32 +202,21 @@ impl Serialize for SkillResources {
 
 impl<'de> Deserialize<'de> for SkillResources {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ResourcesVisitor)
+        read::deserialize(deserializer)
     }
 }
 
-struct ResourcesVisitor;
-
-impl<'de> Visitor<'de> for ResourcesVisitor {
-    type Value = SkillResources;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of files or \"dynamic\"")
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<SkillResources, E> {
-        match text {
-            "dynamic" => Ok(SkillResources::Dynamic),
-            other => Err(E::invalid_value(serde::de::Unexpected::Str(other), &self)),
+impl Read for SkillResources {
+    fn read(decoder: &mut Decoder<'_>) -> Result<Self, Fault> {
+        const EXPECTED: &str = "a list of files or \"dynamic\"";
+        match decoder.first_byte() {
+            Some(b'[') => Vec::read(decoder).map(Self::Files),
+            Some(b'"') => match &*decoder.string()? {
+                "dynamic" => Ok(Self::Dynamic),
+                other => Err(Decoder::unexpected_text(other, EXPECTED)),
+            },
+            _ => Err(decoder.mismatch(&EXPECTED)),
         }
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<SkillResources, A::Error> {
-        let mut files = Vec::new();
-        while let Some(file) = list.next_element()? {
-            files.push(file);
-        }
-        Ok(SkillResources::Files(files))
     }
 }
 
