@@ -131,7 +131,7 @@ macro_rules! object {
         }
     ) => {
         $(#[$meta])*
-        #[derive(Debug, Clone, PartialEq)]
+        #[derive(Debug, PartialEq)]
         #[non_exhaustive]
         pub struct $Name {
             $($( $(#[$rmeta])* pub $r: $R, )*)?
@@ -182,6 +182,7 @@ macro_rules! object {
             )*)?
 
             /// Leaves only the members that `to` defines, in this object and in those within.
+            #[inline(never)]
             #[allow(unused_variables, dead_code, reason = "not every object has members that come and go")]
             pub(crate) fn lower_members(&mut self, to: $crate::ProtocolVersion) {
                 $($( $crate::revision::Translate::lower(&mut self.$r, to); )*)?
@@ -201,11 +202,26 @@ macro_rules! object {
             }
 
             /// Raises the members, then leaves this object to whoever knows more.
+            #[inline(never)]
             #[allow(unused_variables, dead_code, reason = "not every object has members")]
             pub(crate) fn raise_members(&mut self, from: $crate::ProtocolVersion) {
                 $($( $crate::revision::Translate::raise(&mut self.$r, from); )*)?
                 $($( $crate::revision::Translate::raise(&mut self.$p, from); )*)?
                 $($( $crate::revision::Translate::raise(&mut self.$o, from); )*)?
+            }
+        }
+
+        // What derive makes is copied into whoever clones.
+        impl Clone for $Name {
+            #[inline(never)]
+            fn clone(&self) -> Self {
+                Self {
+                    $($( $r: self.$r.clone(), )*)?
+                    $($( $p: self.$p.clone(), )*)?
+                    $($( $o: self.$o.clone(), )*)?
+                    $($( $a: self.$a.clone(), )*)?
+                    extra: self.extra.clone(),
+                }
             }
         }
 
@@ -286,6 +302,7 @@ macro_rules! object {
         }
 
         impl ::serde::Serialize for $Name {
+            #[inline(never)]
             fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 use ::serde::ser::SerializeMap as _;
                 let mut map = serializer.serialize_map(None)?;
@@ -420,6 +437,7 @@ macro_rules! string_enum {
         }
 
         impl ::serde::Serialize for $Name {
+            #[inline(never)]
             fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_str(self.as_str())
             }
