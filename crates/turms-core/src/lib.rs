@@ -28,6 +28,7 @@ pub mod store;
 mod text;
 pub mod transport;
 mod url;
+mod work;
 
 pub use self::channel::{Channel, ConnectError, Connector, Ended, Established, Outgoing, Update, Updates};
 pub use self::connection::{Connection, ConnectionError, ConnectionHandle, ConnectionOptions, OpenFailure};
@@ -41,3 +42,4 @@ pub use self::serve::{IntoService, ServeError};
 pub use self::service::{CallFuture, Guarded, GuardedNotify, NotifyFuture, Ready, Request, Service};
 pub use self::text::escape_control;
 pub use self::url::{UrlConnector, UrlTarget, UrlTransport};
+pub use self::work::spawn;

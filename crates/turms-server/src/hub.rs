@@ -182,11 +182,9 @@ pub(crate) fn tell_change(session: &Arc<Session>, change: &Change) {
     if !session.has_backlog() && change.notification().is_some_and(told) {
         return;
     }
-    if session.keep_for_later(change.clone())
-        && let Ok(runtime) = tokio::runtime::Handle::try_current()
-    {
+    if session.keep_for_later(change.clone()) && tokio::runtime::Handle::try_current().is_ok() {
         let session = Arc::downgrade(session);
-        runtime.spawn(tell_backlog(session));
+        turms_core::spawn(Box::pin(tell_backlog(session)));
     }
 }
 

@@ -586,7 +586,7 @@ fn begin(
     server: Option<Meta>,
 ) -> Outcome<ToolResult> {
     let task = running.begun().result_type(ResultType::Task);
-    tokio::spawn(running.run(handler, server));
+    turms_core::spawn(Box::pin(running.run(handler, server)));
     Outcome::Task(Box::new(task))
 }
 

@@ -26,6 +26,7 @@ use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::peer::{BoxFuture, Link, Peer, PeerError};
 use crate::service::{Guarded, GuardedNotify, Request, Service};
+use crate::work::spawn;
 
 /// Joins a client to a service in this process.
 ///
@@ -348,7 +349,7 @@ impl Link for LocalLink {
         if let Some(notification) = self.update(notification)
             && let Err(hearing) = self.hear(notification).try_now()
         {
-            tokio::spawn(hearing);
+            spawn(Box::pin(hearing));
         }
         true
     }

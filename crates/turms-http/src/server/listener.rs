@@ -295,20 +295,20 @@ impl Door {
                 let peer = Some(PeerAddress(peer));
                 #[cfg(feature = "tls")]
                 if let Some(tls) = self.tls.clone() {
-                    tokio::spawn(async move {
+                    turms_core::spawn(Box::pin(async move {
                         let greeting = pin!(tokio::time::timeout(bounds.header, tls.accept(stream)));
                         if let Some(Ok(Ok(stream))) = bounds.ward.until_ending(greeting).await {
                             attend(host, Box::new(stream), peer, bounds).await;
                         }
-                    });
+                    }));
                     return Ok(());
                 }
-                tokio::spawn(attend(host, stream, peer, bounds));
+                turms_core::spawn(Box::pin(attend(host, stream, peer, bounds)));
             }
             #[cfg(unix)]
             Socket::Unix(socket) => {
                 let (stream, _) = socket.accept().await?;
-                tokio::spawn(attend(host, stream, None, bounds));
+                turms_core::spawn(Box::pin(attend(host, stream, None, bounds)));
             }
         }
         Ok(())

@@ -258,12 +258,14 @@ struct Withdrawn<'a> {
 
 impl Drop for Withdrawn<'_> {
     fn drop(&mut self) {
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if tokio::runtime::Handle::try_current().is_err() {
+            return;
+        }
         let (store, id, key) = (self.running.store.clone(), self.running.id().to_owned(), self.key.to_owned());
-        runtime.spawn(async move {
+        turms_core::spawn(Box::pin(async move {
             // A question that stays is answered in vain, and nothing worse.
             let _ = change(&*store, &id, |record| answered(record, &key, None)).await;
-        });
+        }));
     }
 }
 

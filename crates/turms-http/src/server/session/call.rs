@@ -139,10 +139,10 @@ impl HttpSession {
                 }
                 let (session, key) = (self.clone(), ticket.clone());
                 // The task cannot end before it is noted down: it needs the lock for that.
-                let task = tokio::spawn(async move {
+                let task = turms_core::spawn(Box::pin(async move {
                     let outcome = call.await;
                     session.complete(&ticket, &method, dialect, outcome);
-                });
+                }));
                 state.tasks.insert(key, Running { task: task.abort_handle(), stream });
             }
         }
@@ -161,10 +161,10 @@ impl HttpSession {
         let mut hearing = GuardedNotify::new(|| self.service.notify(notification.method, notification.params, cx));
         if Pin::new(&mut hearing).poll(task).is_pending() {
             let heard = Heard::new(self.clone());
-            tokio::spawn(async move {
+            turms_core::spawn(Box::pin(async move {
                 hearing.await;
                 drop(heard);
-            });
+            }));
         }
     }
 

@@ -125,7 +125,7 @@ impl Sessions {
         let period = (idle / 4).clamp(Duration::from_millis(10), Duration::from_secs(30));
         let sessions = Arc::downgrade(self);
         let mut sweeper = Sweeper(sessions.clone());
-        tokio::spawn(async move {
+        turms_core::spawn(Box::pin(async move {
             loop {
                 while sweep(&sessions, period).await {}
                 drop(sweeper);
@@ -136,7 +136,7 @@ impl Sessions {
                 }
                 sweeper = Sweeper(sessions.clone());
             }
-        });
+        }));
     }
 
     fn all(&self) -> impl Iterator<Item = Arc<HttpSession>> {
