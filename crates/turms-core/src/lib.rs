@@ -31,7 +31,9 @@ mod url;
 mod work;
 
 pub use self::channel::{Channel, ConnectError, Connector, Ended, Established, Outgoing, Update, Updates};
-pub use self::connection::{Connection, ConnectionError, ConnectionHandle, ConnectionOptions, OpenFailure};
+pub use self::connection::{
+    AnyConnection, Connection, ConnectionError, ConnectionHandle, ConnectionOptions, OpenFailure,
+};
 pub use self::context::{Context, HeadersRepeatBody, Source};
 pub use self::join::join_all;
 pub use self::outcome::{Outcome, lower_outcome, write_outcome, written_outcome};

@@ -12,7 +12,8 @@ use tokio::task::JoinSet;
 use turms_core::layer::Layer;
 use turms_core::transport::stdio;
 use turms_core::{
-    CallFuture, Connection, ConnectionOptions, IntoService, NotifyFuture, Payload, Ready, ServeError, Service,
+    AnyConnection, CallFuture, Connection, ConnectionError, ConnectionHandle, ConnectionOptions, IntoService,
+    NotifyFuture, Payload, Ready, ServeError, Service,
 };
 use turms_proto::types::{CacheScope, Icon, Implementation, Meta, key};
 use turms_proto::{ErrorObject, Object, ProtocolVersion, RawJson};
@@ -412,7 +413,7 @@ impl Server {
         let router = self.build()?;
         // As a task, it runs on the thread that hears of input, which would have to wake another one otherwise.
         let mut serving = JoinSet::new();
-        serving.spawn(async move { router.serve(reader, writer).await });
+        serving.spawn(async move { router.serve_any(Box::new(reader), Box::new(writer)).await });
         match serving.join_next().await {
             Some(Ok(served)) => served,
             Some(Err(failed)) => match failed.try_into_panic() {
@@ -476,7 +477,26 @@ impl Router {
     {
         let (connection, handle) = Connection::server(reader, writer, self.versions(), options);
         let service = ConnectedRouter::new(self.clone(), Session::new(handle.peer()));
-        let mut running = std::pin::pin!(connection.run(service));
+        self.until_over(connection.run(service), handle).await
+    }
+
+    async fn serve_any(
+        &self,
+        reader: Box<dyn AsyncRead + Send + Unpin>,
+        writer: Box<dyn AsyncWrite + Send + Unpin>,
+    ) -> Result<(), ServeError> {
+        let (connection, handle) = AnyConnection::server(reader, writer, self.versions(), self.options().clone());
+        let service = ConnectedRouter::new(self.clone(), Session::new(handle.peer()));
+        self.until_over(connection.run_any(Arc::new(service)), handle).await
+    }
+
+    /// Lets a connection run until it is over, which it is told when the server is shut down.
+    async fn until_over(
+        &self,
+        running: impl Future<Output = Result<(), ConnectionError>>,
+        handle: ConnectionHandle,
+    ) -> Result<(), ServeError> {
+        let mut running = std::pin::pin!(running);
         let mut ending = std::pin::pin!(self.handle().ending());
         let mut told = false;
         std::future::poll_fn(|task| {

@@ -1,5 +1,6 @@
 //! The driver: one loop for both sides that joins a byte stream, a session and a service.
 
+mod any;
 mod crowd;
 mod handle;
 mod output;
@@ -25,6 +26,7 @@ use turms_proto::{
     RequestId, Response,
 };
 
+pub use self::any::AnyConnection;
 use self::crowd::{Crowd, Turn};
 use self::handle::{Command, Question, Signal, View, Waiter};
 pub use self::handle::{ConnectionHandle, OpenFailure};

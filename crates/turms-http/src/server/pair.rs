@@ -14,7 +14,7 @@ use http::{Extensions, StatusCode};
 use tokio::io::{AsyncRead, DuplexStream, ReadBuf};
 use tokio::sync::mpsc;
 use turms_core::layer::WithExtensions;
-use turms_core::{Connection, ConnectionHandle, Principal};
+use turms_core::{AnyConnection, ConnectionHandle, Principal};
 use turms_proto::header::HeaderLookup;
 use turms_proto::{Ability, Incoming, Lines};
 
@@ -91,20 +91,24 @@ impl HttpService {
         let (posted, queue) = mpsc::channel(1);
         let (written, events) = tokio::io::duplex(64 * 1024);
         let versions: Vec<_> = self.service.versions().iter().copied().filter(|v| v.has(Ability::Handshake)).collect();
-        let (connection, handle) =
-            Connection::server(Posted { queue, piece: Bytes::new() }, written, &versions, options);
+        let (connection, handle) = AnyConnection::server(
+            Box::new(Posted { queue, piece: Bytes::new() }),
+            Box::new(written),
+            &versions,
+            options,
+        );
         let service = self.service.for_connection(&handle.peer()).unwrap_or_else(|| self.service.clone());
         let service = WithExtensions::new(service, extensions_of(head));
         let (ending, closing) = (self.service.ending(), handle.clone());
-        tokio::spawn(async move {
-            let mut running = std::pin::pin!(connection.run(service));
+        turms_core::spawn(Box::pin(async move {
+            let mut running = connection.run_any(Arc::new(service));
             tokio::select! {
                 _ = &mut running => return,
                 () = ending => closing.shutdown(),
             }
             // Whoever reads the stream sees it end; there is nobody else to tell.
             let _ = running.await;
-        });
+        }));
         let mut begin = Vec::new();
         sse::write_event(&mut begin, Some("endpoint"), None, format!("messages?{SESSION}{id}").as_bytes());
         self.state.pairs.open().insert(id.clone(), Pair { posted, connection: handle, principal });
