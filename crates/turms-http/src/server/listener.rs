@@ -25,6 +25,7 @@ use turms_core::{BoxFuture, ServeError};
 use super::PeerAddress;
 use super::options::bounded;
 use super::served::{self, Served};
+use super::socket::Accepted;
 use super::ward::Ward;
 use super::{hyper as by_hyper, wire};
 
@@ -303,12 +304,12 @@ impl Door {
                     }));
                     return Ok(());
                 }
-                turms_core::spawn(Box::pin(attend(host, stream, peer, bounds)));
+                turms_core::spawn(Box::pin(attend(host, Accepted::Tcp(stream), peer, bounds)));
             }
             #[cfg(unix)]
             Socket::Unix(socket) => {
                 let (stream, _) = socket.accept().await?;
-                turms_core::spawn(Box::pin(attend(host, stream, None, bounds)));
+                turms_core::spawn(Box::pin(attend(host, Accepted::Unix(stream), None, bounds)));
             }
         }
         Ok(())

@@ -19,6 +19,7 @@ mod route;
 mod served;
 mod session;
 mod single;
+mod socket;
 mod source;
 mod stall;
 mod stateless;
