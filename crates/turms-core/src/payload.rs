@@ -81,6 +81,7 @@ impl Payload {
     ///
     /// # Errors
     /// When it is not of that shape.
+    #[inline(never)]
     pub fn take<T: DeserializeOwned + 'static>(self) -> Result<T, DecodeError> {
         match self.0 {
             Repr::Raw(json) | Repr::Fitted(json) => json.decode(),
@@ -88,11 +89,7 @@ impl Payload {
                 Ok(value) => Ok(*value),
                 Err(_) => unreachable!("the type was just checked"),
             },
-            Repr::Typed(value) => {
-                let mut out = Vec::new();
-                value.write(&mut out).map_err(DecodeError::custom)?;
-                decode(std::str::from_utf8(&out).map_err(DecodeError::custom)?)
-            }
+            Repr::Typed(value) => decode(&text_of(&*value)?),
         }
     }
 
@@ -174,6 +171,13 @@ impl Payload {
         }
         Ok(())
     }
+}
+
+#[cold]
+fn text_of(value: &dyn Value) -> Result<String, DecodeError> {
+    let mut out = Vec::new();
+    value.write(&mut out).map_err(DecodeError::custom)?;
+    String::from_utf8(out).map_err(DecodeError::custom)
 }
 
 /// No parameters: an empty object.
