@@ -9,6 +9,7 @@ use crate::peer::BoxFuture;
 ///
 /// # Panics
 /// Outside of a runtime.
+#[expect(clippy::must_use_candidate, reason = "what was begun goes on whether anybody holds it or not")]
 pub fn spawn(work: BoxFuture<'static, ()>) -> JoinHandle<()> {
     tokio::spawn(work)
 }
