@@ -3,8 +3,7 @@
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use serde::Serialize;
@@ -16,6 +15,7 @@ use crate::hub::{Change, Hub, tell, tell_change};
 use crate::prompt::IntoPrompt;
 use crate::resource::{IntoResource, Resource};
 use crate::session::Session;
+use crate::task::TaskWays;
 use crate::tool::{IntoTool, Tool};
 
 /// A server while it runs: register, announce, look and end from any task. Clones are the same server.
@@ -25,8 +25,8 @@ pub struct ServerHandle(Arc<Core>);
 struct Core {
     catalog: ArcSwap<Catalog>,
     hub: Arc<Hub>,
-    /// Whether there has ever been a tool that runs as a task.
-    has_tasks: AtomicBool,
+    /// What is done with tasks, if there has ever been a tool that runs as one.
+    task_ways: OnceLock<&'static TaskWays>,
     states: ArcSwap<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
 
@@ -35,7 +35,7 @@ impl ServerHandle {
         Self(Arc::new(Core {
             catalog: ArcSwap::default(),
             hub: Arc::new(Hub::new()),
-            has_tasks: AtomicBool::new(false),
+            task_ways: OnceLock::new(),
             states: ArcSwap::default(),
         }))
     }
@@ -177,12 +177,17 @@ impl ServerHandle {
 
     /// Whether some tool runs as a task, or did. Tasks outlast the tools that made them.
     pub(crate) fn has_tasks(&self) -> bool {
-        self.0.has_tasks.load(Ordering::Relaxed)
+        self.task_ways().is_some()
+    }
+
+    /// What is done with tasks, where there are any.
+    pub(crate) fn task_ways(&self) -> Option<&'static TaskWays> {
+        self.0.task_ways.get().copied()
     }
 
     fn look_for_tasks(&self, tool: &Tool) {
-        if tool.task_mode().is_some() {
-            self.0.has_tasks.store(true, Ordering::Relaxed);
+        if let Some(ways) = tool.task_ways() {
+            self.0.task_ways.get_or_init(|| ways);
         }
     }
 

@@ -18,8 +18,8 @@ use turms_proto::types::{
     Acknowledged, AcknowledgedParams, CallTool, CallToolParams, Complete, CompleteParams, CompleteResult, Discover,
     DiscoverResult, EmptyResult, GetPrompt, GetPromptParams, Initialize, InitializeParams, InputResponses, Listen,
     ListenParams, ListenResult, Meta, Outcome, PaginatedParams, Ping, PromptResult, ReadResource, ReadResourceParams,
-    ReadResourceResult, Reference, ResultType, ServerCapabilities, ServerTasksCapability, SetLevel, SetLevelParams,
-    Subscribe, SubscriptionFilter, TASKS_EXTENSION, TaskChanged, ToolResult, Unsubscribe, key,
+    ReadResourceResult, Reference, ServerCapabilities, ServerTasksCapability, SetLevel, SetLevelParams, Subscribe,
+    SubscriptionFilter, TASKS_EXTENSION, TaskChanged, ToolResult, Unsubscribe, key,
 };
 use turms_proto::{Ability, ErrorCode, ErrorObject, Object, ProtocolVersion, RawJson};
 
@@ -37,7 +37,7 @@ use crate::prompt::Prompt;
 use crate::resource::Uri;
 use crate::server::{Item, Settings};
 use crate::session::{MAX_SUBSCRIPTIONS, Session};
-use crate::task::{self, Door, Plan, Running, TaskWatch, Until};
+use crate::task::{self, Plan, TaskWatch};
 use crate::tool::Tool;
 
 /// A server as a service: what every transport calls.
@@ -174,9 +174,9 @@ impl Bare {
     }
 
     fn task_method(&self, method: &str, mut params: Payload, context: Context) -> Result<CallFuture, ErrorObject> {
-        if self.handle.has_tasks() {
+        if let Some(ways) = self.handle.task_ways() {
             let server = self.result_meta(&context);
-            if let Some(answer) = self.settings.tasks.answer(method, &mut params, &context, server) {
+            if let Some(answer) = (ways.answer)(&self.settings.tasks, method, &mut params, &context, server) {
                 return answer;
             }
         }
@@ -212,8 +212,9 @@ impl Bare {
             (None, None) => Plan::Call,
             (_, wish) => task::plan(&tool, wish.as_ref(), &context)?,
         };
-        if plan == Plan::Task {
-            return self.run_as_task(&tool, params, context);
+        if let (Plan::Task, Some(ways)) = (plan, tool.task_ways()) {
+            let server = self.result_meta(&context);
+            return (ways.run)(&self.settings.tasks, &tool, params, context, server);
         }
         let rounds = self.rounds(
             &context,
@@ -227,62 +228,12 @@ impl Bare {
         )?;
         let meta = self.result_meta(&context);
         let context = context.with_rounds(rounds.clone());
-        if plan == Plan::Later {
-            return Ok(self.run_until_task(tool, params.arguments, context, rounds));
+        if let (Plan::Later, Some(ways)) = (plan, tool.task_ways()) {
+            return Ok((ways.run_later)(self.settings.tasks.clone(), tool, params.arguments, context, rounds, meta));
         }
         let call = Call { context, input: Input::Json(params.arguments.unwrap_or_default()) };
         let running = input::run(tool.call(call), rounds);
         Ok(running.map(move |outcome| answer(outcome, meta, |result: &mut ToolResult| &mut result.meta)))
-    }
-
-    /// Runs a tool as a task from its beginning.
-    fn run_as_task(&self, tool: &Tool, params: CallToolParams, context: Context) -> Result<CallFuture, ErrorObject> {
-        let (door, server) = (Arc::new(Door::default()), self.result_meta(&context));
-        let running = self.settings.tasks.create(&context, tool.keeps_task_for(), params.task.as_ref())?;
-        let running = Arc::new(running);
-        door.open(running.clone());
-        let context = context.with_door(door);
-        let input = Input::Json(params.arguments.unwrap_or_default());
-        let handler = tool.call(Call { context: context.clone(), input });
-        // What is there already need not be waited for; only in 2025-11-25 whoever asks for a task has to get one.
-        if handler.is_now() && context.version().has(Ability::TasksExtension) {
-            running.rest();
-            return Ok(handler.map(move |result| {
-                answer(result.map(Outcome::Complete), server, |result: &mut ToolResult| &mut result.meta)
-            }));
-        }
-        Ok(Ready::later(async move {
-            running.keep().await?;
-            answer(Ok(begin(running, handler, server.clone())), server, |result: &mut ToolResult| &mut result.meta)
-        }))
-    }
-
-    /// Runs a tool as a call, and as a task from where its handler wants to.
-    fn run_until_task(
-        &self,
-        tool: Tool,
-        arguments: Option<Object>,
-        context: Context,
-        rounds: Option<Arc<Rounds>>,
-    ) -> CallFuture {
-        let (tasks, server) = (self.settings.tasks.clone(), self.result_meta(&context));
-        Ready::later(async move {
-            let door = Arc::new(Door::default());
-            let context = context.with_door(door.clone());
-            let input = Input::Json(arguments.unwrap_or_default());
-            let handler = tool.call(Call { context: context.clone(), input });
-            let outcome = match task::until_answered(handler, rounds.as_deref(), &door).await {
-                Until::Answered(result) => result.map(Outcome::Complete),
-                Until::Asked(round) => Ok(Outcome::InputRequired(round)),
-                Until::Left(handler) => {
-                    let running = Arc::new(tasks.create(&context, tool.keeps_task_for(), None)?);
-                    running.keep().await?;
-                    door.open(running.clone());
-                    Ok(begin(running, handler, server.clone()))
-                }
-            };
-            answer(outcome, server, |result: &mut ToolResult| &mut result.meta)
-        })
     }
 
     fn get_prompt(&self, params: Payload, context: Context) -> Result<CallFuture, ErrorObject> {
@@ -486,7 +437,10 @@ impl Bare {
         let tasks = self.settings.tasks.clone();
         Ok(Ready::later(async move {
             let mut filter = filter;
-            let (watch, watched) = TaskWatch::of(&tasks, &task_ids, &context).await;
+            let (watch, watched) = match handle.task_ways() {
+                Some(ways) => (ways.watch)(&tasks, &task_ids, &context).await,
+                None => (TaskWatch::of_none(tasks), Vec::new()),
+            };
             filter.task_ids = Some(watched).filter(|watched| !watched.is_empty());
             tell_changes(filter, listening, watch, context, handle).await
         }))
@@ -548,7 +502,7 @@ where
 }
 
 /// Says who answered, where the revision wants that.
-fn answer<T>(
+pub(crate) fn answer<T>(
     outcome: Result<Outcome<T>, ErrorObject>,
     server: Option<Meta>,
     meta_of: impl Fn(&mut T) -> &mut Option<Meta>,
@@ -577,17 +531,6 @@ pub(crate) fn say_who(meta: &mut Option<Meta>, server: Meta) {
             }
         }
     }
-}
-
-/// Lets a handler go on by itself; what its caller is told of it.
-fn begin(
-    running: Arc<Running>,
-    handler: Ready<Result<ToolResult, ErrorObject>>,
-    server: Option<Meta>,
-) -> Outcome<ToolResult> {
-    let task = running.begun().result_type(ResultType::Task);
-    turms_core::spawn(Box::pin(running.run(handler, server)));
-    Outcome::Task(Box::new(task))
 }
 
 /// What a server of 2025-11-25 says of its tasks.

@@ -18,7 +18,7 @@ use crate::front::{Layers, Runner, SharedService};
 use crate::handler::{Call, Handler, Input, Rejection, SyncHandler};
 use crate::respond::IntoToolResult;
 use crate::schema::{Schema, SchemaError};
-use crate::task::TaskMode;
+use crate::task::{TaskMode, TaskWays, WAYS};
 
 /// Something that can be called: what it is, and the function behind it.
 ///
@@ -48,7 +48,7 @@ struct Inner {
     spec: ToolSpec,
     headers: Option<ParamHeaders>,
     runner: Runner<ToolResult>,
-    task: Option<TaskMode>,
+    task: Option<(TaskMode, &'static TaskWays)>,
     keep: Option<Duration>,
     /// What is wrong with it; said when the server is built rather than when the tool is called.
     fault: Option<String>,
@@ -91,7 +91,12 @@ impl Tool {
 
     /// When it runs as a task, if it ever does.
     pub(crate) fn task_mode(&self) -> Option<TaskMode> {
-        self.0.task
+        self.0.task.map(|(mode, _)| mode)
+    }
+
+    /// What is done with its tasks, if it ever runs as one.
+    pub(crate) fn task_ways(&self) -> Option<&'static TaskWays> {
+        self.0.task.map(|(_, ways)| ways)
     }
 
     /// For how long its tasks are kept, if not as usual.
@@ -189,7 +194,7 @@ pub struct ToolBuilder {
     annotations: ToolAnnotations,
     layers: Layers,
     blocking: bool,
-    task: Option<TaskMode>,
+    task: Option<(TaskMode, &'static TaskWays)>,
     keep: Option<Duration>,
 }
 
@@ -265,20 +270,20 @@ impl ToolBuilder {
     /// It takes its time: for a client that knows of tasks it runs as one, so that the client need not wait with an open request.
     /// One that is done at once answers at once. Its handler is written as any other. A question that it asks is one of the task, and a task that is cancelled drops it.
     pub fn task(mut self) -> Self {
-        self.task = Some(TaskMode::Optional);
+        self.task = Some((TaskMode::Optional, &WAYS));
         self
     }
 
     /// As [`ToolBuilder::task`], and clients of 2025-11-25 and later that do not know of tasks are refused.
     pub fn task_required(mut self) -> Self {
-        self.task = Some(TaskMode::Required);
+        self.task = Some((TaskMode::Required, &WAYS));
         self
     }
 
     /// It begins as a call like any other, and may go on as a task from where its handler says
     /// [`Context::go_on_as_task`](crate::Context::go_on_as_task). What it asks before that belongs to the call.
     pub fn task_later(mut self) -> Self {
-        self.task = Some(TaskMode::Later);
+        self.task = Some((TaskMode::Later, &WAYS));
         self
     }
 
@@ -346,7 +351,7 @@ impl ToolBuilder {
             self.spec.input_schema = schema.object().clone();
         }
         self.spec.output_schema = output.as_ref().map(|schema| schema.object().clone());
-        let support = self.task.map(|mode| match mode {
+        let support = self.task.map(|(mode, _)| match mode {
             TaskMode::Required => TaskSupport::Required,
             TaskMode::Optional | TaskMode::Later => TaskSupport::Optional,
         });

@@ -8,10 +8,11 @@ mod door;
 mod method;
 mod run;
 mod watch;
+mod ways;
 
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
@@ -23,6 +24,7 @@ use turms_proto::{Ability, ErrorCode, ErrorObject, Object, RawJson};
 pub(crate) use self::door::{Door, Until, until_answered};
 pub(crate) use self::run::Running;
 pub(crate) use self::watch::TaskWatch;
+pub(crate) use self::ways::{TaskWays, WAYS};
 use crate::context::{Context, random_id};
 
 /// How a server keeps and runs its tasks. Without a word about it, tasks are kept in memory for an hour.
@@ -31,7 +33,8 @@ use crate::context::{Context, random_id};
 #[derive(Clone)]
 #[must_use]
 pub struct Tasks {
-    store: Arc<dyn TaskStore>,
+    /// In memory, if nothing else has been said when the first task is kept.
+    store: Arc<OnceLock<Arc<dyn TaskStore>>>,
     keep: Option<Duration>,
     poll_interval: Duration,
     most_running: usize,
@@ -41,7 +44,7 @@ impl Tasks {
     /// The usual ones.
     pub fn new() -> Self {
         Self {
-            store: Arc::new(MemoryTasks::new(10_000, 256 * 1024 * 1024)),
+            store: Arc::default(),
             keep: Some(Duration::from_secs(60 * 60)),
             poll_interval: Duration::from_secs(1),
             most_running: 1024,
@@ -55,7 +58,7 @@ impl Tasks {
 
     /// As [`Tasks::store`], of one that is shared already.
     pub fn shared_store(mut self, store: Arc<dyn TaskStore>) -> Self {
-        self.store = store;
+        self.store = Arc::new(OnceLock::from(store));
         self
     }
 
@@ -170,7 +173,7 @@ impl Keeper {
     }
 
     fn store(&self) -> &Arc<dyn TaskStore> {
-        &self.options.store
+        self.options.store.get_or_init(|| Arc::new(MemoryTasks::new(10_000, 256 * 1024 * 1024)))
     }
 
     /// A new task, which is to be [kept](Running::keep) before anybody is told of it.

@@ -21,9 +21,14 @@ impl TaskWatch {
     /// How many tasks one client may listen to at once.
     pub(crate) const MOST: usize = 256;
 
+    /// Of no tasks.
+    pub(crate) fn of_none(keeper: Arc<Keeper>) -> Self {
+        Self { keeper, waiting: Vec::new() }
+    }
+
     /// Of these tasks, those that the caller may see; with their ids.
     pub(crate) async fn of(keeper: &Arc<Keeper>, ids: &[String], context: &Context) -> (Self, Vec<String>) {
-        let mut watch = Self { keeper: keeper.clone(), waiting: Vec::new() };
+        let mut watch = Self::of_none(keeper.clone());
         let mut watched = Vec::new();
         for id in ids {
             if watched.contains(id) {

@@ -1,0 +1,102 @@
+use std::sync::Arc;
+
+use turms_core::{BoxFuture, CallFuture, Payload, Ready};
+use turms_proto::types::{CallToolParams, Meta, Outcome, ResultType, ToolResult};
+use turms_proto::{Ability, ErrorObject, Object};
+
+use super::{Door, Keeper, Running, TaskWatch, Until, until_answered};
+use crate::context::Context;
+use crate::handler::{Call, Input};
+use crate::input::Rounds;
+use crate::router::answer;
+use crate::tool::Tool;
+
+/// What is done with tasks. Only what makes tools that run as tasks names it, so that a program without any has none of it
+/// in it.
+pub(crate) static WAYS: TaskWays = TaskWays {
+    answer: Keeper::answer,
+    run,
+    run_later,
+    watch: |keeper, ids, cx| Box::pin(TaskWatch::of(keeper, ids, cx)),
+};
+
+/// See [`WAYS`].
+#[derive(Debug)]
+#[expect(clippy::type_complexity, reason = "each says what it takes and gives, once")]
+pub(crate) struct TaskWays {
+    /// Answers a method that is about tasks.
+    pub(crate) answer:
+        fn(&Arc<Keeper>, &str, &mut Payload, &Context, Option<Meta>) -> Option<Result<CallFuture, ErrorObject>>,
+    /// Runs a tool as a task from its beginning.
+    pub(crate) run: fn(&Arc<Keeper>, &Tool, CallToolParams, Context, Option<Meta>) -> Result<CallFuture, ErrorObject>,
+    /// Runs a tool as a call, and as a task from where its handler wants to.
+    pub(crate) run_later:
+        fn(Arc<Keeper>, Tool, Option<Object>, Context, Option<Arc<Rounds>>, Option<Meta>) -> CallFuture,
+    /// Watches tasks.
+    pub(crate) watch: for<'a> fn(&'a Arc<Keeper>, &'a [String], &'a Context) -> BoxFuture<'a, (TaskWatch, Vec<String>)>,
+}
+
+fn run(
+    tasks: &Arc<Keeper>,
+    tool: &Tool,
+    params: CallToolParams,
+    context: Context,
+    server: Option<Meta>,
+) -> Result<CallFuture, ErrorObject> {
+    let door = Arc::new(Door::default());
+    let running = tasks.create(&context, tool.keeps_task_for(), params.task.as_ref())?;
+    let running = Arc::new(running);
+    door.open(running.clone());
+    let context = context.with_door(door);
+    let input = Input::Json(params.arguments.unwrap_or_default());
+    let handler = tool.call(Call { context: context.clone(), input });
+    // What is there already need not be waited for; only in 2025-11-25 whoever asks for a task has to get one.
+    if handler.is_now() && context.version().has(Ability::TasksExtension) {
+        running.rest();
+        return Ok(handler.map(move |result| {
+            answer(result.map(Outcome::Complete), server, |result: &mut ToolResult| &mut result.meta)
+        }));
+    }
+    Ok(Ready::later(async move {
+        running.keep().await?;
+        answer(Ok(begin(running, handler, server.clone())), server, |result: &mut ToolResult| &mut result.meta)
+    }))
+}
+
+fn run_later(
+    tasks: Arc<Keeper>,
+    tool: Tool,
+    arguments: Option<Object>,
+    context: Context,
+    rounds: Option<Arc<Rounds>>,
+    server: Option<Meta>,
+) -> CallFuture {
+    Ready::later(async move {
+        let door = Arc::new(Door::default());
+        let context = context.with_door(door.clone());
+        let input = Input::Json(arguments.unwrap_or_default());
+        let handler = tool.call(Call { context: context.clone(), input });
+        let outcome = match until_answered(handler, rounds.as_deref(), &door).await {
+            Until::Answered(result) => result.map(Outcome::Complete),
+            Until::Asked(round) => Ok(Outcome::InputRequired(round)),
+            Until::Left(handler) => {
+                let running = Arc::new(tasks.create(&context, tool.keeps_task_for(), None)?);
+                running.keep().await?;
+                door.open(running.clone());
+                Ok(begin(running, handler, server.clone()))
+            }
+        };
+        answer(outcome, server, |result: &mut ToolResult| &mut result.meta)
+    })
+}
+
+/// Lets a handler go on by itself; what its caller is told of it.
+fn begin(
+    running: Arc<Running>,
+    handler: Ready<Result<ToolResult, ErrorObject>>,
+    server: Option<Meta>,
+) -> Outcome<ToolResult> {
+    let task = running.begun().result_type(ResultType::Task);
+    turms_core::spawn(Box::pin(running.run(handler, server)));
+    Outcome::Task(Box::new(task))
+}
