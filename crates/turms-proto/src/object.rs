@@ -2,7 +2,8 @@
 //! built and fitted to a revision.
 //!
 //! Serde's derive would need `flatten` to keep unknown members, which buffers values and loses their text; and it cannot
-//! tell a revision's members from another's. [`object!`] does both with one visitor for all types.
+//! tell a revision's members from another's. [`object!`] does both, with one loop over members for all types
+//! ([`crate::json::read`]).
 
 use std::borrow::Cow;
 use std::fmt;
