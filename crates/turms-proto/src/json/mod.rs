@@ -8,6 +8,7 @@ mod object;
 pub(crate) mod outline;
 pub(crate) mod read;
 pub(crate) mod scan;
+mod skip;
 pub(crate) mod text;
 pub(crate) mod write;
 
@@ -125,13 +126,42 @@ impl RawJson {
     /// The member `name`, if this is an object that has it. Nothing is copied.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<Self> {
-        find_member(self.object_members(), name).map(|value| self.part(value))
+        let [member] = self.members([name]);
+        member
     }
 
     /// As [`RawJson::member`], of several members in one pass.
     #[must_use]
     pub fn members<const N: usize>(&self, names: [&str; N]) -> [Option<Self>; N] {
-        find_members(self.object_members(), names).map(|found| found.map(|value| self.part(value)))
+        self.member_texts(names).map(|found| found.map(|value| self.part(value)))
+    }
+
+    /// As [`RawJson::members`], as text.
+    pub(crate) fn member_texts<const N: usize>(&self, names: [&str; N]) -> [Option<&str>; N] {
+        let known = names.map(|name| self.outline.member(self.as_str(), name));
+        if known.iter().all(Option::is_some) {
+            return known.map(Option::flatten);
+        }
+        let mut found = [None; N];
+        look_for(self.as_str(), self.outline, &names, &mut found);
+        found
+    }
+
+    /// The values of `name`, `arguments` and `_meta`, if there is nothing else, none of them twice and no key with escapes.
+    pub(crate) fn call_members(&self) -> Option<[Option<&str>; 3]> {
+        let names = ["name", "arguments", "_meta"];
+        let known = names.map(|name| self.outline.member(self.as_str(), name));
+        if known.iter().all(Option::is_some) {
+            return Some(known.map(Option::flatten));
+        }
+        let mut found = [None; 3];
+        for (key, value) in self.object_members() {
+            let place = names.iter().position(|name| *name == key.raw())?;
+            if found[place].replace(value).is_some() {
+                return None;
+            }
+        }
+        Some(found)
     }
 
     /// The text that this value is, if it is a string. Nothing is copied unless it has escapes.
@@ -174,27 +204,33 @@ impl RawJson {
     }
 }
 
-/// The text of the member `name`; the last one if the key is repeated, as most parsers have it.
-pub(crate) fn find_member<'a>(members: RawMembers<'a>, name: &str) -> Option<&'a str> {
-    let mut found = None;
-    for (key, value) in members {
-        if key.name() == name {
-            found = Some(value);
-        }
-    }
-    found
+/// The text of the member `name` of valid JSON text; the last one if the key is repeated, as most parsers have it.
+pub(crate) fn find_member<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let [member] = find_members(text, [name]);
+    member
 }
 
 /// As [`find_member`], of several members in one pass.
-pub(crate) fn find_members<'a, const N: usize>(members: RawMembers<'a>, names: [&str; N]) -> [Option<&'a str>; N] {
+pub(crate) fn find_members<'a, const N: usize>(text: &'a str, names: [&str; N]) -> [Option<&'a str>; N] {
     let mut found = [None; N];
-    for (key, value) in members {
-        let key = key.name();
-        if let Some(place) = names.iter().position(|name| *name == key) {
+    look_for(text, Outline::NONE, &names, &mut found);
+    found
+}
+
+fn look_for<'a>(text: &'a str, outline: Outline, names: &[&str], found: &mut [Option<&'a str>]) {
+    if !text.starts_with('{') {
+        return;
+    }
+    // The text was checked when it came in, so there is no error here.
+    let _ = Scanner::new(text).knowing(outline).each_member(0, |key, value| {
+        let place = match key.plain() {
+            Some(plain) => names.iter().position(|name| *name == plain),
+            None => names.iter().position(|name| *name == key.name()),
+        };
+        if let Some(place) = place {
             found[place] = Some(value);
         }
-    }
-    found
+    });
 }
 
 /// The members of valid JSON text, none if it is no object.

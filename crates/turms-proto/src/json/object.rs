@@ -73,19 +73,19 @@ impl Object {
     /// The member `name`.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<RawJson> {
-        find_member(object_members(self.as_str()), name).map(|value| self.part(value))
+        find_member(self.as_str(), name).map(|value| self.part(value))
     }
 
     /// The member `name` decoded into a type; an error names `name`.
     #[must_use]
     pub fn get_as<'de, T: Deserialize<'de>>(&'de self, name: &str) -> Option<Result<T, DecodeError>> {
-        find_member(object_members(self.as_str()), name).map(|value| decode(value).map_err(|error| error.within(name)))
+        find_member(self.as_str(), name).map(|value| decode(value).map_err(|error| error.within(name)))
     }
 
     /// Whether there is a member `name`.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
-        find_member(object_members(self.as_str()), name).is_some()
+        find_member(self.as_str(), name).is_some()
     }
 
     /// The members in the order of the text.
@@ -105,7 +105,7 @@ impl Object {
 
     /// As [`Object::insert`], of a value that is JSON already.
     pub fn insert_raw(&mut self, name: &str, value: &RawJson) {
-        if find_member(object_members(self.as_str()), name).is_none() {
+        if find_member(self.as_str(), name).is_none() {
             return self.append(name, value);
         }
         let mut builder = ObjectBuilder::default();

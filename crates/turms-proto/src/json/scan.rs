@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 
 use super::outline::{Outline, Span};
+use super::skip::{self, KeyPlace};
 use super::text::{plain_length, unescape};
 
 /// The deepest nesting a message may have; one less than where `serde_json` stops, so whatever passes here decodes there.
@@ -61,6 +62,11 @@ pub(crate) struct Key<'a> {
 }
 
 impl<'a> Key<'a> {
+    #[inline]
+    pub(super) fn at(text: &'a str, place: KeyPlace) -> Self {
+        Self { raw: &text[place.start..place.end], escaped: place.escaped }
+    }
+
     /// The key with its escapes resolved; a key that cannot be (a lone surrogate) stays as written.
     pub(crate) fn name(self) -> Cow<'a, str> {
         self.text().unwrap_or(Cow::Borrowed(self.raw))
@@ -69,6 +75,12 @@ impl<'a> Key<'a> {
     /// The key with its escapes resolved, or `None` if they name no text.
     pub(crate) fn text(self) -> Option<Cow<'a, str>> {
         if self.escaped { unescape(self.raw).map(Cow::Owned) } else { Some(Cow::Borrowed(self.raw)) }
+    }
+
+    /// The key, unless it has escapes.
+    #[inline]
+    pub(crate) fn plain(self) -> Option<&'a str> {
+        (!self.escaped).then_some(self.raw)
     }
 
     /// The text between the quotes, escapes and all.
@@ -108,9 +120,9 @@ impl<'a> Scanner<'a> {
         Self { text, at: 0, layout: Layout::OneLine, checked: Span::NONE }
     }
 
-    /// In an object of which this is known: its longest value was checked before, and is passed over without being read.
+    /// In an object of which this is known: its arguments were checked before, and are passed over without being read.
     pub(crate) fn knowing(mut self, outline: Outline) -> Self {
-        self.checked = outline.long;
+        self.checked = outline.arguments;
         self
     }
 
@@ -125,52 +137,59 @@ impl<'a> Scanner<'a> {
 
     #[inline]
     pub(crate) fn skip_space(&mut self) {
-        // Between tokens there is mostly nothing.
-        if self.peek().is_some_and(|byte| byte <= b' ') {
-            self.skip_spaces();
-        }
-    }
-
-    fn skip_spaces(&mut self) {
-        while let Some(byte) = self.peek() {
-            match byte {
-                b' ' | b'\t' => {}
-                b'\n' | b'\r' => self.layout = Layout::ManyLines,
-                _ => break,
-            }
-            self.at += 1;
-        }
+        self.at = skip::space(self.text.as_bytes(), self.at, &mut self.layout);
     }
 
     /// Passes over one value that stands at the cursor inside `depth` containers and gives its text.
     pub(crate) fn skip_value(&mut self, depth: usize) -> Result<&'a str, SyntaxError> {
         let start = self.at;
-        match self.peek() {
-            _ if start == self.checked.start as usize && self.checked != Span::NONE => {
-                self.at = self.checked.end as usize;
-            }
-            Some(b'{' | b'[') => self.skip_container(depth)?,
-            _ => self.skip_scalar()?,
-        }
+        self.at = match self.checked.end_of(start) {
+            Some(end) => end,
+            None => skip::value(self.text.as_bytes(), start, depth, &mut self.layout)?,
+        };
         Ok(&self.text[start..self.at])
     }
 
-    /// As [`Scanner::skip_value`], of an object, whose outline is noted.
-    pub(crate) fn skip_object(&mut self, depth: usize) -> Result<(&'a str, Outline), SyntaxError> {
-        if depth >= MAX_DEPTH {
-            return Err(self.error(Problem::TooDeep));
-        }
-        let start = self.at;
-        let (mut outline, mut first) = (Outline::EMPTY, true);
-        self.enter_object();
-        while let Some((key, value)) = self.next_member(first, depth + 1)? {
-            first = false;
-            match Span::new(self.at - value.len() - start, self.at - start) {
-                Some(span) => outline.add(key, span),
-                None => outline.forget(),
-            }
-        }
-        Ok((&self.text[start..self.at], outline))
+    /// Passes over the object at the cursor, inside `depth` containers, and shows its members.
+    #[inline(always)]
+    pub(crate) fn each_member(
+        &mut self,
+        depth: usize,
+        mut each: impl FnMut(Key<'a>, &'a str),
+    ) -> Result<(), SyntaxError> {
+        let (text, checked) = (self.text, self.checked);
+        self.at = skip::members(text.as_bytes(), self.at, &mut self.layout, |key, value, layout| {
+            let end = match checked.end_of(value) {
+                Some(end) => end,
+                None => skip::value(text.as_bytes(), value, depth + 1, layout)?,
+            };
+            each(Key::at(text, key), &text[value..end]);
+            Ok(end)
+        })?;
+        Ok(())
+    }
+
+    /// As [`Scanner::each_member`] of what is in no container, with the outlines of those members that are objects and have
+    /// this name.
+    #[inline(always)]
+    pub(crate) fn each_member_outlining(
+        &mut self,
+        outlined: &str,
+        mut each: impl FnMut(Key<'a>, &'a str, Outline),
+    ) -> Result<(), SyntaxError> {
+        let text = self.text;
+        self.at = skip::members(text.as_bytes(), self.at, &mut self.layout, |key, value, layout| {
+            let key = Key::at(text, key);
+            let is_object = text.as_bytes().get(value) == Some(&b'{');
+            let (end, outline) = if is_object && key.name() == outlined {
+                Outline::check(text, value, 1, layout)?
+            } else {
+                (skip::value(text.as_bytes(), value, 1, layout)?, Outline::NONE)
+            };
+            each(key, &text[value..end], outline);
+            Ok(end)
+        })?;
+        Ok(())
     }
 
     /// Nothing but white space may be left.
@@ -231,149 +250,10 @@ impl<'a> Scanner<'a> {
     }
 
     /// A key, its colon, and the space behind.
-    #[inline]
     pub(super) fn key(&mut self) -> Result<Key<'a>, SyntaxError> {
-        if self.peek() != Some(b'"') {
-            return Err(self.unexpected());
-        }
-        let start = self.at + 1;
-        let escaped = self.skip_string()?;
-        let raw = &self.text[start..self.at - 1];
-        self.skip_space();
-        if self.peek() != Some(b':') {
-            return Err(self.unexpected());
-        }
-        self.at += 1;
-        self.skip_space();
-        Ok(Key { raw, escaped })
-    }
-
-    /// Passes over an array or object without recursion: one bit per open container tells which of the two it is.
-    fn skip_container(&mut self, outer: usize) -> Result<(), SyntaxError> {
-        let mut objects = 0_u128;
-        let mut depth = 0;
-        loop {
-            // The cursor is on a value.
-            match self.peek() {
-                Some(open @ (b'{' | b'[')) => {
-                    if outer + depth >= MAX_DEPTH {
-                        return Err(self.error(Problem::TooDeep));
-                    }
-                    depth += 1;
-                    objects = objects << 1 | u128::from(open == b'{');
-                    self.at += 1;
-                    if self.descend(objects & 1 == 1, true)? {
-                        continue;
-                    }
-                    depth -= 1;
-                    objects >>= 1;
-                }
-                _ => self.skip_scalar()?,
-            }
-            // A value is done: go on with its neighbour, or close containers until one has a neighbour.
-            loop {
-                if depth == 0 {
-                    return Ok(());
-                }
-                if self.descend(objects & 1 == 1, false)? {
-                    break;
-                }
-                depth -= 1;
-                objects >>= 1;
-            }
-        }
-    }
-
-    /// Puts the cursor on the next value of the innermost container; false if that container ended.
-    fn descend(&mut self, in_object: bool, first: bool) -> Result<bool, SyntaxError> {
-        let found = self.next_entry(first, if in_object { b'}' } else { b']' })?;
-        if found && in_object {
-            self.key()?;
-        }
-        Ok(found)
-    }
-
-    #[inline]
-    fn skip_scalar(&mut self) -> Result<(), SyntaxError> {
-        match self.peek() {
-            Some(b'"') => self.skip_string().map(drop),
-            Some(b'-' | b'0'..=b'9') => self.skip_number(),
-            Some(b't') => self.skip_word("true"),
-            Some(b'f') => self.skip_word("false"),
-            Some(b'n') => self.skip_word("null"),
-            _ => Err(self.unexpected()),
-        }
-    }
-
-    fn skip_word(&mut self, word: &str) -> Result<(), SyntaxError> {
-        for expected in word.bytes() {
-            if self.peek() != Some(expected) {
-                return Err(self.unexpected());
-            }
-            self.at += 1;
-        }
-        Ok(())
-    }
-
-    fn skip_number(&mut self) -> Result<(), SyntaxError> {
-        self.accept(b"-");
-        if !self.accept(b"0") && self.skip_digits() == 0 {
-            return Err(self.error(Problem::InvalidNumber));
-        }
-        if self.accept(b".") && self.skip_digits() == 0 {
-            return Err(self.error(Problem::InvalidNumber));
-        }
-        if self.accept(b"eE") {
-            self.accept(b"+-");
-            if self.skip_digits() == 0 {
-                return Err(self.error(Problem::InvalidNumber));
-            }
-        }
-        match self.peek() {
-            // "01" and "1x" are not numbers followed by something; they are wrong numbers.
-            Some(b'0'..=b'9' | b'.' | b'a'..=b'z' | b'A'..=b'Z') => Err(self.error(Problem::InvalidNumber)),
-            _ => Ok(()),
-        }
-    }
-
-    fn accept(&mut self, any_of: &[u8]) -> bool {
-        let found = self.peek().is_some_and(|byte| any_of.contains(&byte));
-        self.at += usize::from(found);
-        found
-    }
-
-    fn skip_digits(&mut self) -> usize {
-        let start = self.at;
-        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
-            self.at += 1;
-        }
-        self.at - start
-    }
-
-    /// Passes over a string; answers whether it has escapes.
-    #[inline]
-    fn skip_string(&mut self) -> Result<bool, SyntaxError> {
-        self.at += 1;
-        let mut escaped = false;
-        loop {
-            self.skip_plain();
-            match self.peek() {
-                None => return Err(self.error(Problem::UnexpectedEnd)),
-                Some(b'"') => {
-                    self.at += 1;
-                    return Ok(escaped);
-                }
-                Some(b'\\') => {
-                    escaped = true;
-                    self.at += 1;
-                    match self.peek() {
-                        Some(b'"' | b'\\' | b'n') => self.at += 1,
-                        _ => self.skip_escape()?,
-                    }
-                }
-                Some(_) => return Err(self.error(Problem::ControlCharacter)),
-            }
-        }
+        let (key, value) = skip::key(self.text.as_bytes(), self.at, &mut self.layout)?;
+        self.at = value;
+        Ok(Key::at(self.text, key))
     }
 
     /// Advances to the next quote, backslash or control character.
@@ -383,27 +263,12 @@ impl<'a> Scanner<'a> {
     }
 
     pub(super) fn skip_escape(&mut self) -> Result<(), SyntaxError> {
-        match self.peek() {
-            None => Err(self.error(Problem::UnexpectedEnd)),
-            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
-                self.at += 1;
-                Ok(())
-            }
-            Some(b'u') => {
-                let digits = self.text.as_bytes().get(self.at + 1..self.at + 5);
-                if !digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) {
-                    return Err(self.error(Problem::InvalidEscape));
-                }
-                self.at += 5;
-                Ok(())
-            }
-            Some(_) => Err(self.error(Problem::InvalidEscape)),
-        }
+        self.at = skip::escape(self.text.as_bytes(), self.at)?;
+        Ok(())
     }
 
     fn unexpected(&self) -> SyntaxError {
-        let problem = if self.peek().is_none() { Problem::UnexpectedEnd } else { Problem::UnexpectedCharacter };
-        self.error(problem)
+        skip::unexpected(self.text.as_bytes(), self.at)
     }
 
     pub(super) fn error(&self, problem: Problem) -> SyntaxError {

@@ -13,6 +13,15 @@ pub(crate) fn unescape(inside: &str) -> Option<String> {
 /// How many bytes stand for themselves in a JSON string: how far it is to the next quote, backslash or control character.
 #[inline]
 pub(super) fn plain_length(bytes: &[u8]) -> usize {
+    // Names and most values are over within one word.
+    match bytes.first_chunk().map(|word| special_in(u64::from_le_bytes(*word))) {
+        Some(special) if special != 0 => special.trailing_zeros() as usize / 8,
+        _ => long_plain_length(bytes),
+    }
+}
+
+#[inline(never)]
+fn long_plain_length(bytes: &[u8]) -> usize {
     let mut rest = bytes;
     while let Some((chunk, next)) = rest.split_first_chunk::<16>() {
         let (low, high) = (special_in(first_word(chunk)), special_in(first_word(&chunk[8..])));
@@ -26,14 +35,27 @@ pub(super) fn plain_length(bytes: &[u8]) -> usize {
     bytes.len() - rest.len() + rest.iter().position(is_special).unwrap_or(rest.len())
 }
 
+/// Whether all bytes stand for themselves. Cheaper than [`plain_length`] for what is short, as nobody asks where the first is
+/// that does not.
+#[inline]
+pub(crate) fn is_plain(bytes: &[u8]) -> bool {
+    match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        (Some(first), Some(last)) if bytes.len() <= 8 => {
+            let word = u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32;
+            special_in(word) == 0
+        }
+        _ => plain_length(bytes) == bytes.len(),
+    }
+}
+
 #[inline]
 fn first_word(bytes: &[u8]) -> u64 {
     bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
 }
 
 /// Marks the highest bit of each byte that does not stand for itself; those above the lowest mark may be marked wrongly.
-#[inline]
-fn special_in(word: u64) -> u64 {
+#[inline(always)]
+pub(super) fn special_in(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     // With this bit turned, a quote is the next number after the control characters, which stay among themselves.
     let low = word ^ (ONES * 0x02);

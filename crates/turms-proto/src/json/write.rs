@@ -11,7 +11,7 @@ use serde::ser::{
 };
 use serde_json::Error;
 
-use super::text::plain_length;
+use super::text::{is_plain, plain_length};
 
 /// Appends a value.
 ///
@@ -29,6 +29,11 @@ pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
     }
     out.push(b'"');
     let mut rest = text.as_bytes();
+    if rest.len() <= 8 && is_plain(rest) {
+        // Most names are as short as that.
+        out.extend_from_slice(rest);
+        return out.push(b'"');
+    }
     loop {
         let plain = plain_length(rest);
         out.extend_from_slice(&rest[..plain]);

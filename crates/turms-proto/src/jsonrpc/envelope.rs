@@ -2,6 +2,7 @@ use std::borrow::Cow;
 
 use crate::json::outline::Outline;
 use crate::json::scan::{Layout, Scanner};
+use crate::json::text::{is_plain, unescape};
 use crate::json::{Problem, SyntaxError, decode};
 use crate::jsonrpc::{ErrorCode, ErrorObject, LineTooLong, RequestId};
 
@@ -116,6 +117,7 @@ impl<'a> Envelopes<'a> {
     }
 
     /// Also how the text is laid out, and the outline of the parameters of a single message.
+    #[inline]
     pub(crate) fn from_text(text: &'a str, batch_limit: usize) -> Result<(Self, Layout, Outline), InvalidMessage> {
         let mut scanner = Scanner::new(text);
         scanner.skip_space();
@@ -129,12 +131,15 @@ impl<'a> Envelopes<'a> {
     }
 }
 
+#[inline]
 fn one<'a>(scanner: &mut Scanner<'a>) -> Result<(Envelope<'a>, Outline), InvalidMessage> {
-    let fields = Fields::scan(scanner, 1)?;
+    let mut fields = Fields::default();
+    let is_object = fields.scan(scanner)?;
     scanner.finish()?;
-    let fields = fields.ok_or_else(not_an_object)?;
-    let outline = fields.outline;
-    Ok((fields.classify()?, outline))
+    if !is_object {
+        return Err(not_an_object());
+    }
+    Ok((fields.classify()?, fields.outline))
 }
 
 fn batch<'a>(
@@ -177,47 +182,44 @@ struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// `None` if the value is no object.
-    fn scan(scanner: &mut Scanner<'a>, depth: usize) -> Result<Option<Self>, SyntaxError> {
+    /// False if the value is no object.
+    fn scan(&mut self, scanner: &mut Scanner<'a>) -> Result<bool, SyntaxError> {
         if scanner.peek() != Some(b'{') {
-            scanner.skip_value(depth - 1)?;
-            return Ok(None);
+            scanner.skip_value(0)?;
+            return Ok(false);
         }
-        let mut fields = Self::default();
-        scanner.enter_object();
-        let mut first = true;
-        while let Some(key) = scanner.next_key(first)? {
-            first = false;
-            let key = key.name();
-            let (value, outline) = match scanner.peek() {
-                Some(b'{') if key == "params" => scanner.skip_object(depth)?,
-                _ => (scanner.skip_value(depth)?, Outline::NONE),
-            };
-            let (name, slot) = match &*key {
-                "jsonrpc" => ("jsonrpc", &mut fields.jsonrpc),
-                "id" => ("id", &mut fields.id),
-                "method" => ("method", &mut fields.method),
-                "params" => {
-                    fields.outline = outline;
-                    ("params", &mut fields.params)
-                }
-                "result" => ("result", &mut fields.result),
-                "error" => ("error", &mut fields.error),
-                _ => continue,
-            };
-            // Two readings of one message are a way past whoever checks the other one.
-            if slot.replace(value).is_some() {
-                fields.duplicate = Some(name);
-            }
-        }
-        Ok(Some(fields))
+        scanner.each_member_outlining("params", |key, value, outline| match key.plain() {
+            Some(name) => self.fill(name, value, outline),
+            None => self.fill(&key.name(), value, outline),
+        })?;
+        Ok(true)
     }
 
-    fn classify(self) -> Result<Envelope<'a>, InvalidMessage> {
+    #[inline]
+    fn fill(&mut self, name: &str, value: &'a str, outline: Outline) {
+        let (name, slot) = match name {
+            "jsonrpc" => ("jsonrpc", &mut self.jsonrpc),
+            "id" => ("id", &mut self.id),
+            "method" => ("method", &mut self.method),
+            "params" => {
+                self.outline = outline;
+                ("params", &mut self.params)
+            }
+            "result" => ("result", &mut self.result),
+            "error" => ("error", &mut self.error),
+            _ => return,
+        };
+        // Two readings of one message are a way past whoever checks the other one.
+        if slot.replace(value).is_some() {
+            self.duplicate = Some(name);
+        }
+    }
+
+    fn classify(&self) -> Result<Envelope<'a>, InvalidMessage> {
         if let Some(name) = self.duplicate {
             return Err(self.invalid(format!("member \"{name}\" appears twice")));
         }
-        if self.jsonrpc.and_then(string).as_deref() != Some("2.0") {
+        if self.jsonrpc != Some("\"2.0\"") && self.jsonrpc.and_then(string).as_deref() != Some("2.0") {
             return Err(self.invalid("member \"jsonrpc\" must be \"2.0\""));
         }
         match (self.method, self.result, self.error) {
@@ -230,7 +232,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn call(self, method: &'a str) -> Result<Envelope<'a>, InvalidMessage> {
+    fn call(&self, method: &'a str) -> Result<Envelope<'a>, InvalidMessage> {
         let Some(method) = string(method) else {
             return Err(self.invalid("member \"method\" must be a string"));
         };
@@ -252,14 +254,14 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn success(self, result: &'a str) -> Result<Envelope<'a>, InvalidMessage> {
+    fn success(&self, result: &'a str) -> Result<Envelope<'a>, InvalidMessage> {
         match self.id.and_then(RequestId::from_json) {
             Some(id) => Ok(Envelope::Success { id, result }),
             None => Err(self.invalid("a response needs the id of its request")),
         }
     }
 
-    fn failure(self, error: &'a str) -> Result<Envelope<'a>, InvalidMessage> {
+    fn failure(&self, error: &'a str) -> Result<Envelope<'a>, InvalidMessage> {
         let id = match self.id {
             None | Some("null") => None,
             Some(id) => match RequestId::from_json(id) {
@@ -289,11 +291,7 @@ impl<'a> Fields<'a> {
 /// The string that a JSON value is, if it is one and names text.
 fn string(value: &str) -> Option<Cow<'_, str>> {
     let inside = value.strip_prefix('"')?.strip_suffix('"')?;
-    if inside.contains('\\') {
-        crate::json::text::unescape(inside).map(Cow::Owned)
-    } else {
-        Some(Cow::Borrowed(inside))
-    }
+    if is_plain(inside.as_bytes()) { Some(Cow::Borrowed(inside)) } else { unescape(inside).map(Cow::Owned) }
 }
 
 #[cfg(test)]

@@ -138,7 +138,7 @@ impl Claim {
     #[must_use]
     pub fn in_meta(meta: &RawJson) -> Option<Result<Self, ErrorObject>> {
         let members = [key::PROTOCOL_VERSION, key::CLIENT_CAPABILITIES, key::LOG_LEVEL];
-        let [version, capabilities, level] = find_members(meta.object_members(), members);
+        let [version, capabilities, level] = find_members(meta.as_str(), members);
         let meta = meta.as_object()?;
         Some(Self::read(meta, version?, capabilities, level))
     }

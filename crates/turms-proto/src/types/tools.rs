@@ -164,21 +164,15 @@ impl CallToolParams {
 
     /// The parameters of most calls; `None` if there is more to them, or something is wrong.
     fn shared(params: &RawJson) -> Option<Self> {
-        let (mut name, mut arguments, mut meta) = (None, None, None);
-        for (key, value) in params.object_members() {
-            let value = params.part(value);
-            let is_new = match key.raw() {
-                "name" => name.replace(value.text()?).is_none(),
-                "arguments" => arguments.replace(value.into_object()?).is_none(),
-                "_meta" => meta.replace(Meta::from(value.into_object()?)).is_none(),
-                _ => false,
-            };
-            if !is_new {
-                return None;
-            }
+        let [name, arguments, meta] = params.call_members()?;
+        let object = |value: &str| params.part(value).into_object();
+        let mut shared = Self::new(&*params.part(name?).text()?);
+        if let Some(arguments) = arguments {
+            shared.arguments = Some(object(arguments)?);
         }
-        let mut shared = Self::new(&*name?);
-        (shared.arguments, shared.meta) = (arguments, meta);
+        if let Some(meta) = meta {
+            shared.meta = Some(Meta::from(object(meta)?));
+        }
         Some(shared)
     }
 }
