@@ -11,7 +11,7 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::task::{Context as TaskContext, Poll};
+use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -204,7 +204,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         self.session.open(now());
         let ended = self.drive(&service).await;
         self.session.close();
-        self.dispatch(&service).await;
+        self.dispatch(&service);
         self.show();
         let Self { mut commands, reader, output, .. } = self;
         drop((reader, output));
@@ -217,16 +217,16 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     async fn drive(&mut self, service: &impl Service) -> Result<(), ConnectionError> {
         let mut timer = Timer::default();
         loop {
-            self.read_lines(service).await;
-            self.dispatch(service).await;
-            self.begin_waiting(service).await;
+            self.read_lines(service);
+            self.dispatch(service);
+            self.begin_waiting(service);
             if self.is_done() {
                 return self.finish(service).await;
             }
             self.show();
             timer.set(self.next_deadline());
             match poll_fn(|task| self.poll(&mut timer, task)).await {
-                Wake::Read(Ok(0)) => self.peer_has_gone(service).await,
+                Wake::Read(Ok(0)) => self.peer_has_gone(service),
                 Wake::Read(Ok(count)) => self.session.count_received(count),
                 Wake::Read(Err(error)) => return Err(ConnectionError::Read(error)),
                 Wake::Written(Ok(())) => {}
@@ -316,7 +316,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         !over && self.output.answers() < self.options.write_limit && self.crowd.can_hear()
     }
 
-    async fn read_lines(&mut self, service: &impl Service) {
+    fn read_lines(&mut self, service: &impl Service) {
         loop {
             self.unseen = !self.may_read() || self.output.is_full();
             if self.unseen {
@@ -324,7 +324,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             }
             let Some(line) = self.lines.next_line() else { return };
             self.read_line(line);
-            self.dispatch(service).await;
+            self.dispatch(service);
         }
     }
 
@@ -337,20 +337,20 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 
     /// Sees to everything that has come of the last message.
-    async fn dispatch(&mut self, service: &impl Service) {
+    fn dispatch(&mut self, service: &impl Service) {
         while let Some(event) = self.session.next_event() {
             match event {
                 Event::Send(message) => self.output.message(&mut self.session, &message),
                 Event::SendBatch(responses) => self.output.batch(&mut self.session, &responses),
-                Event::Request(call) => self.admit(*call, service).await,
-                Event::Notification(notification) => self.hear(notification, service).await,
+                Event::Request(call) => self.admit(call, service),
+                Event::Notification(notification) => self.hear(notification, service),
                 Event::Answered { owner, outcome, .. } => {
                     self.asked.remove(&owner.key);
                     owner.settle(outcome);
                 }
                 Event::Cancelled { ticket, .. } => self.crowd.cancel(&ticket),
-                Event::Progress { id, params } => self.report(&id, params, service).await,
-                Event::Told { id, notification } => self.tell(&id, notification, service).await,
+                Event::Progress { id, params } => self.report(&id, &params, service),
+                Event::Told { id, notification } => self.tell(&id, notification, service),
                 Event::Opened(opened) => {
                     let opened = Some(Ok(Arc::from(opened)));
                     self.view.send_modify(|view| view.opened = opened);
@@ -363,12 +363,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
-    async fn admit(&mut self, call: Call, service: &impl Service) {
+    fn admit(&mut self, call: Box<Call>, service: &impl Service) {
         if self.stage != Stage::Open {
             return self.refuse(&call.ticket, "no more requests are taken: the connection is closing");
         }
         match self.crowd.turn(&call, &self.options) {
-            Turn::Now => self.call(call, service).await,
+            Turn::Now => self.call(call, service),
             Turn::Later => self.crowd.wait(call),
             Turn::Never => {
                 self.refuse(&call.ticket, "too many requests in flight: wait for answers before asking more")
@@ -380,23 +380,28 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         self.session.answer(ticket, Err(ErrorObject::internal(reason)));
     }
 
-    async fn begin_waiting(&mut self, service: &impl Service) {
+    fn begin_waiting(&mut self, service: &impl Service) {
         while let Some(call) = self.crowd.next(&self.options) {
-            self.call(call, service).await;
-            self.dispatch(service).await;
+            self.call(call, service);
+            self.dispatch(service);
         }
     }
 
     /// Most calls answer at once and need no task of their own.
-    async fn call(&mut self, call: Call, service: &impl Service) {
-        let Call { request, dialect, ticket, meta, .. } = call;
+    #[expect(clippy::boxed_local, reason = "it comes in a box, and what is large is not moved out of it as a whole")]
+    fn call(&mut self, call: Box<Call>, service: &impl Service) {
+        let Call { request, dialect, ticket, meta, .. } = *call;
         let (method, params) = (request.method, request.params);
         let cx = Context::new(dialect, self.peer.clone()).with_id(ticket.id().clone()).with_meta(meta);
         let params = params.map_or_else(Payload::default, Payload::raw);
-        let mut future = Guarded::call(|| service.call(Request::raw(method.clone(), params), cx));
-        match poll_once(&mut future).await {
-            Poll::Ready(outcome) => self.take_answer(Answer { ticket, method, dialect, outcome }),
-            Poll::Pending => {
+        let future = Guarded::call(|| service.call(Request::raw(method.clone(), params), cx));
+        let begun = future.try_now().or_else(|mut future| match begin(&mut future) {
+            Poll::Ready(outcome) => Ok(outcome),
+            Poll::Pending => Err(future),
+        });
+        match begun {
+            Ok(outcome) => self.take_answer(Answer { ticket, method, dialect, outcome }),
+            Err(future) => {
                 let answering = self.answering.clone();
                 let (key, name) = (ticket.clone(), method.clone());
                 self.crowd.start(key, &name, async move {
@@ -408,27 +413,27 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
-    async fn hear(&mut self, notification: Notification, service: &impl Service) {
+    fn hear(&mut self, notification: Notification, service: &impl Service) {
         let dialect = self.session.dialect().unwrap_or(Dialect::Handshake(ProtocolVersion::LATEST_WITH_HANDSHAKE));
         let cx = self.context(dialect, notification.params.as_ref());
         let mut heard = GuardedNotify::new(|| service.notify(notification.method, notification.params, cx));
-        if poll_once(&mut heard).await.is_pending() {
+        if begin(&mut heard).is_pending() {
             self.crowd.hear(heard);
         }
     }
 
     /// How far a request of ours has come is for whoever made it; if they do not care, the service may.
-    async fn report(&mut self, id: &RequestId, params: turms_proto::types::ProgressParams, service: &impl Service) {
+    fn report(&mut self, id: &RequestId, params: &turms_proto::types::ProgressParams, service: &impl Service) {
         let heard = self.session.owner(id).is_some_and(|waiter| waiter.update(Update::Progress(params.clone())));
-        if !heard && let Ok(report) = Notification::new::<turms_proto::types::Progress>(&params) {
-            self.hear(report, service).await;
+        if !heard && let Ok(report) = Notification::new::<turms_proto::types::Progress>(params) {
+            self.hear(report, service);
         }
     }
 
-    async fn tell(&mut self, id: &RequestId, notification: Notification, service: &impl Service) {
+    fn tell(&mut self, id: &RequestId, notification: Notification, service: &impl Service) {
         let heard = self.session.owner(id).is_some_and(|waiter| waiter.update(Update::Told(notification.clone())));
         if !heard {
-            self.hear(notification, service).await;
+            self.hear(notification, service);
         }
     }
 
@@ -512,13 +517,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 
     /// The peer reads no questions and gives no answers any more, but may still want to see what it asked for.
-    async fn peer_has_gone(&mut self, service: &impl Service) {
+    fn peer_has_gone(&mut self, service: &impl Service) {
         if let Some(line) = self.lines.finish() {
             self.read_line(line);
-            self.dispatch(service).await;
+            self.dispatch(service);
         }
         self.session.peer_has_gone();
-        self.dispatch(service).await;
+        self.dispatch(service);
         if !matches!(self.stage, Stage::Leaving(_)) {
             self.stage = Stage::Leaving(self.drained_by());
         }
@@ -541,7 +546,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         for ticket in self.crowd.stop() {
             self.refuse(&ticket, "the connection is closing");
         }
-        self.dispatch(service).await;
+        self.dispatch(service);
         match tokio::time::timeout(self.options.drain_timeout, self.output.drain()).await {
             Ok(drained) => drained.map_err(ConnectionError::Write),
             Err(_) => Ok(()),
@@ -572,8 +577,9 @@ fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-async fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
-    poll_fn(|task| Poll::Ready(Pin::new(&mut *future).poll(task))).await
+/// The first step of something. Nobody has to be woken yet: what is not over then becomes a task, which begins by asking again.
+fn begin<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut TaskContext::from_waker(Waker::noop()))
 }
 
 /// A deadline that moves.
