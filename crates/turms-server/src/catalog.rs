@@ -14,6 +14,7 @@ use turms_proto::types::{
 };
 use turms_proto::{Ability, ErrorObject, Object, ProtocolVersion, RawJson};
 
+use crate::name_hash::NameHash;
 use crate::prompt::Prompt;
 use crate::resource::{Resource, Spec};
 use crate::tool::Tool;
@@ -32,12 +33,12 @@ pub(crate) struct Catalog {
 #[derive(Debug, Clone)]
 pub(crate) struct Table<T> {
     entries: Vec<T>,
-    places: HashMap<String, usize>,
+    places: HashMap<String, usize, NameHash>,
 }
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Self { entries: Vec::new(), places: HashMap::new() }
+        Self { entries: Vec::new(), places: HashMap::default() }
     }
 }
 
