@@ -152,6 +152,23 @@ impl<T: Send + Unpin + 'static> Ready<T> {
     }
 }
 
+impl<T: Send + Unpin + 'static> Ready<T> {
+    /// The same with a change. One that is there already is changed in its place: large values are not moved.
+    pub fn edit(mut self, edit: impl FnOnce(&mut T) + Send + 'static) -> Self {
+        match &mut self.0 {
+            State::Now(Some(value)) => edit(value),
+            _ => {
+                return Self::later(async move {
+                    let mut value = self.await;
+                    edit(&mut value);
+                    value
+                });
+            }
+        }
+        self
+    }
+}
+
 impl NotifyFuture {
     /// Nothing to be done.
     pub fn done() -> Self {

@@ -39,9 +39,8 @@ impl Context {
         Self { call, server, session, rounds: None, door: None }
     }
 
-    pub(crate) fn with_rounds(mut self, rounds: Option<Arc<Rounds>>) -> Self {
+    pub(crate) fn set_rounds(&mut self, rounds: Option<Arc<Rounds>>) {
         self.rounds = rounds;
-        self
     }
 
     pub(crate) fn with_door(mut self, door: Arc<Door>) -> Self {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context as TaskContext, Poll, Waker};
 
 use serde_json::Value;
-use turms_core::Ready;
+use turms_core::{CallFuture, Outcome as CallOutcome, Ready};
 use turms_proto::types::{InputRequest, InputRequests, InputRequired, InputResponses, Outcome};
 use turms_proto::{ErrorObject, Object, RawJson};
 
@@ -140,14 +140,15 @@ fn sorted(value: Value) -> Value {
     }
 }
 
-/// Runs a handler until it answers or has put its questions.
+/// Runs a handler until it answers or has put its questions; `finish` makes an answer of either.
 pub(crate) fn run<T: Send + Unpin + 'static>(
     handler: Ready<Result<T, ErrorObject>>,
     rounds: Option<Arc<Rounds>>,
-) -> Ready<Result<Outcome<T>, ErrorObject>> {
+    finish: impl FnOnce(Result<Outcome<T>, ErrorObject>) -> CallOutcome + Send + 'static,
+) -> CallFuture {
     match rounds {
-        Some(rounds) if !handler.is_now() => Ready::later(Round { handler, rounds }),
-        _ => handler.map(|result| result.map(Outcome::Complete)),
+        Some(rounds) if !handler.is_now() => Ready::later(async move { finish(Round { handler, rounds }.await) }),
+        _ => handler.map(|result| finish(result.map(Outcome::Complete))),
     }
 }
 

@@ -19,7 +19,7 @@ use turms_proto::types::{
     DiscoverResult, EmptyResult, GetPrompt, GetPromptParams, Initialize, InitializeParams, InputResponses, Listen,
     ListenParams, ListenResult, Meta, Outcome, PaginatedParams, Ping, PromptResult, ReadResource, ReadResourceParams,
     ReadResourceResult, Reference, ServerCapabilities, ServerTasksCapability, SetLevel, SetLevelParams, Subscribe,
-    SubscriptionFilter, TASKS_EXTENSION, TaskChanged, ToolResult, Unsubscribe, key,
+    SubscriptionFilter, TASKS_EXTENSION, TaskChanged, ToolResult, Unsubscribe,
 };
 use turms_proto::{Ability, ErrorCode, ErrorObject, Object, ProtocolVersion, RawJson};
 
@@ -194,49 +194,54 @@ impl Bare {
         }
     }
 
-    fn call_tool(&self, params: Payload, context: Context) -> Result<CallFuture, ErrorObject> {
-        let params = match params.as_raw() {
-            Some(params) => CallToolParams::of(params)?,
-            None => params.take()?,
+    fn call_tool(&self, params: Payload, mut context: Context) -> Result<CallFuture, ErrorObject> {
+        let (name, arguments, more) = match params.as_raw().and_then(CallToolParams::plain) {
+            Some((name, arguments)) => (name, arguments, None),
+            None => {
+                let mut params: CallToolParams = params.take()?;
+                (std::mem::take(&mut params.name).into(), params.arguments.take(), Some(params))
+            }
         };
         let catalog = self.handle.catalog();
-        let tool = find(&catalog, &context, |catalog| catalog.tools.get(&params.name).cloned());
+        let tool = find(&catalog, &context, |catalog| catalog.tools.get(&name).cloned());
         let tool = tool.filter(|tool| self.settings.shows(Item::Tool(tool), &context)).ok_or_else(|| {
             if catalog.tools.is_empty() {
                 return ErrorObject::method_not_found(CallTool::NAME);
             }
-            ErrorObject::invalid_params(format!("unknown tool: {:?}", params.name))
+            ErrorObject::invalid_params(format!("unknown tool: {name:?}"))
         })?;
-        check_param_headers(&tool, params.arguments.as_ref(), &context)?;
-        let plan = match (tool.task_mode(), &params.task) {
+        check_param_headers(&tool, arguments.as_ref(), &context)?;
+        let wish = more.as_ref().and_then(|more| more.task.as_ref());
+        let plan = match (tool.task_mode(), wish) {
             (None, None) => Plan::Call,
-            (_, wish) => task::plan(&tool, wish.as_ref(), &context)?,
+            (_, wish) => task::plan(&tool, wish, &context)?,
         };
         if let (Plan::Task, Some(ways)) = (plan, tool.task_ways()) {
             let server = self.result_meta(&context);
-            return (ways.run)(&self.settings.tasks, &tool, params, context, server);
+            return (ways.run)(&self.settings.tasks, &tool, arguments, wish, context, server);
         }
         let rounds = self.rounds(
             &context,
             &RoundParts {
                 method: CallTool::NAME,
-                subject: &params.name,
-                arguments: params.arguments.as_ref(),
-                state: params.request_state.as_deref(),
-                responses: params.input_responses.as_ref(),
+                subject: &name,
+                arguments: arguments.as_ref(),
+                state: more.as_ref().and_then(|more| more.request_state.as_deref()),
+                responses: more.as_ref().and_then(|more| more.input_responses.as_ref()),
             },
         )?;
         let meta = self.result_meta(&context);
-        let context = context.with_rounds(rounds.clone());
+        context.set_rounds(rounds.clone());
         if let (Plan::Later, Some(ways)) = (plan, tool.task_ways()) {
-            return Ok((ways.run_later)(self.settings.tasks.clone(), tool, params.arguments, context, rounds, meta));
+            return Ok((ways.run_later)(self.settings.tasks.clone(), tool, arguments, context, rounds, meta));
         }
-        let call = Call { context, input: Input::Json(params.arguments.unwrap_or_default()) };
-        let running = input::run(tool.call(call), rounds);
-        Ok(running.map(move |outcome| answer(outcome, meta, |result: &mut ToolResult| &mut result.meta)))
+        let call = Call { context, input: Input::Json(arguments.unwrap_or_default()) };
+        Ok(input::run(tool.call(call), rounds, move |outcome| {
+            answer(outcome, meta, |result: &mut ToolResult| &mut result.meta)
+        }))
     }
 
-    fn get_prompt(&self, params: Payload, context: Context) -> Result<CallFuture, ErrorObject> {
+    fn get_prompt(&self, params: Payload, mut context: Context) -> Result<CallFuture, ErrorObject> {
         let params: GetPromptParams = params.take()?;
         let catalog = self.handle.catalog();
         let prompt = self.prompt(&catalog, &context, &params.name).ok_or_else(|| {
@@ -263,9 +268,11 @@ impl Bare {
             },
         )?;
         let meta = self.result_meta(&context);
-        let call = Call { context: context.with_rounds(rounds.clone()), input: Input::Texts(arguments) };
-        let running = input::run(prompt.call(call), rounds);
-        Ok(running.map(move |outcome| answer(outcome, meta, |result: &mut PromptResult| &mut result.meta)))
+        context.set_rounds(rounds.clone());
+        let call = Call { context, input: Input::Texts(arguments) };
+        Ok(input::run(prompt.call(call), rounds, move |outcome| {
+            answer(outcome, meta, |result: &mut PromptResult| &mut result.meta)
+        }))
     }
 
     fn read_resource(&self, params: Payload, mut context: Context) -> Result<CallFuture, ErrorObject> {
@@ -293,9 +300,11 @@ impl Bare {
         )?;
         let meta = self.result_meta(&context);
         context.put(Uri(params.uri.clone()));
-        let call = Call { context: context.with_rounds(rounds.clone()), input: Input::Texts(variables) };
-        let running = input::run(resource.read(params.uri, call), rounds);
-        Ok(running.map(move |outcome| answer(outcome, meta, |result: &mut ReadResourceResult| &mut result.meta)))
+        context.set_rounds(rounds.clone());
+        let call = Call { context, input: Input::Texts(variables) };
+        Ok(input::run(resource.read(params.uri, call), rounds, move |outcome| {
+            answer(outcome, meta, |result: &mut ReadResourceResult| &mut result.meta)
+        }))
     }
 
     fn prompt(&self, catalog: &Catalog, context: &Context, name: &str) -> Option<Prompt> {
@@ -451,7 +460,8 @@ impl Bare {
             return Ok(None);
         }
         let begun = parts.state.is_some() || parts.responses.is_some();
-        if !begun && !may_be_asked(context.meta()) {
+        // A client that declares nothing cannot be asked anything, and its calls need no rounds.
+        if !begun && !context.meta().is_some_and(Meta::declares_capabilities) {
             return Ok(None);
         }
         let principal = context.principal().map(|principal| principal.subject.as_str());
@@ -471,12 +481,6 @@ struct RoundParts<'a> {
     arguments: Option<&'a Object>,
     state: Option<&'a str>,
     responses: Option<&'a InputResponses>,
-}
-
-/// A client that declares nothing cannot be asked anything, and its calls need no rounds.
-fn may_be_asked(meta: Option<&Meta>) -> bool {
-    let declared = meta.and_then(|meta| meta.get(key::CLIENT_CAPABILITIES)).and_then(|declared| declared.as_object());
-    declared.is_some_and(|declared| !declared.is_empty())
 }
 
 fn method_of(kind: ListKind) -> &'static str {

@@ -131,11 +131,13 @@ impl Checked {
         let started = self.check_input(&call).and_then(|()| (self.action)(&mut call));
         match (started, &self.output) {
             (Err(rejection), _) => Ready::now(rejection.into_tool_result(&call.context)),
-            (Ok(running), None) => running.map(move |result| as_the_revision_has_it(result, version)),
+            (Ok(running), None) => running.edit(move |result| as_the_revision_has_it(result, version)),
             (Ok(running), Some(output)) => {
                 let output = output.clone();
-                running
-                    .map(move |result| as_the_revision_has_it(result, version).and_then(|result| output.check(result)))
+                running.map(move |mut result| {
+                    as_the_revision_has_it(&mut result, version);
+                    output.check(result?)
+                })
             }
         }
     }
@@ -148,15 +150,12 @@ impl Checked {
 }
 
 /// Before 2026-07-28 there is no error for a client that lacks a capability; then the tool failed, and says why.
-fn as_the_revision_has_it(
-    result: Result<ToolResult, ErrorObject>,
-    version: ProtocolVersion,
-) -> Result<ToolResult, ErrorObject> {
-    match result {
-        Err(error) if error.code == ErrorCode::MISSING_CLIENT_CAPABILITY && !version.has(Ability::Stateless) => {
-            Ok(ToolResult::error(error.message))
-        }
-        result => result,
+fn as_the_revision_has_it(result: &mut Result<ToolResult, ErrorObject>, version: ProtocolVersion) {
+    if let Err(error) = result
+        && error.code == ErrorCode::MISSING_CLIENT_CAPABILITY
+        && !version.has(Ability::Stateless)
+    {
+        *result = Ok(ToolResult::error(&error.message));
     }
 }
 

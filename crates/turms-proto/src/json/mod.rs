@@ -174,6 +174,15 @@ impl RawJson {
         Some(self.text.slice_ref(inside))
     }
 
+    /// The text that a value inside this one is, if it is a string.
+    pub(crate) fn text_of(&self, value: &str) -> Option<ByteString> {
+        let inside = value.strip_prefix('"')?.strip_suffix('"')?;
+        if text::is_plain(inside.as_bytes()) {
+            return Some(self.text.slice_ref(inside));
+        }
+        self.part(value).text()
+    }
+
     /// A value whose text is known to be one JSON value on one line.
     pub(crate) fn trusted(text: ByteString) -> Self {
         Self { text, outline: Outline::NONE }

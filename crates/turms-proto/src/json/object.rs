@@ -67,7 +67,7 @@ impl Object {
     /// Whether there is no member.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0[1..].trim_start_matches([' ', '\t', '\n', '\r']).starts_with('}')
+        self.0.len() == 2 || self.0[1..].trim_start_matches([' ', '\t', '\n', '\r']).starts_with('}')
     }
 
     /// The member `name`.

@@ -223,13 +223,13 @@ fn word(text: &[u8], at: usize, word: &[u8]) -> Result<usize, SyntaxError> {
 fn number(text: &[u8], start: usize) -> Result<usize, SyntaxError> {
     let invalid = |at| SyntaxError { offset: at, problem: Problem::InvalidNumber };
     let mut at = start + usize::from(byte(text, start) == b'-');
-    at = if byte(text, at) == b'0' { at + 1 } else { digits(text, at).ok_or(invalid(at))? };
+    at = if byte(text, at) == b'0' { at + 1 } else { digits(text, at).ok_or_else(|| invalid(at))? };
     if byte(text, at) == b'.' {
-        at = digits(text, at + 1).ok_or(invalid(at + 1))?;
+        at = digits(text, at + 1).ok_or_else(|| invalid(at + 1))?;
     }
     if matches!(byte(text, at), b'e' | b'E') {
         at += 1 + usize::from(matches!(byte(text, at + 1), b'+' | b'-'));
-        at = digits(text, at).ok_or(invalid(at))?;
+        at = digits(text, at).ok_or_else(|| invalid(at))?;
     }
     match byte(text, at) {
         // "01" and "1x" are not numbers followed by something; they are wrong numbers.

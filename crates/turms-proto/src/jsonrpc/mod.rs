@@ -18,6 +18,7 @@ use crate::json::outline::Outline;
 use crate::json::scan::Layout;
 use crate::json::{EncodeError, Problem, RawJson, SyntaxError, on_one_line};
 use crate::method::{Method, Notification as NotificationMethod};
+use crate::revision::method_info;
 
 /// How many messages a batch may hold unless configured otherwise.
 pub const DEFAULT_BATCH_LIMIT: usize = 100;
@@ -124,7 +125,11 @@ impl Message {
         // A text on one line is as long as it was on many, so everything stays where it is.
         let params_of = |part: &str| RawJson::outlined(on_one_line(text.slice_ref(part), layout), outline);
         let name = |method: std::borrow::Cow<'_, str>| match method {
-            std::borrow::Cow::Borrowed(method) => text.slice_ref(method),
+            // A name that everybody knows keeps no text alive, and is cloned for nothing.
+            std::borrow::Cow::Borrowed(method) => match method_info(method) {
+                Some(known) => ByteString::from_static(known.name),
+                None => text.slice_ref(method),
+            },
             std::borrow::Cow::Owned(method) => method.into(),
         };
         match envelope {
@@ -249,7 +254,7 @@ mod tests {
 
     #[test]
     fn parts_of_a_message_share_its_buffer() {
-        let bytes = Bytes::from(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}"#);
+        let bytes = Bytes::from(r#"{"jsonrpc":"2.0","id":1,"method":"tools/shout","params":{"name":"a"}}"#);
         let within = bytes.as_ptr_range();
         let Message::Request(request) = Message::decode(bytes.clone()).unwrap() else { panic!() };
         assert!(within.contains(&request.method.as_ptr()));

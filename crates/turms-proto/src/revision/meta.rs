@@ -1,7 +1,7 @@
 //! `_meta` against the handshake: what every request says for itself since 2026-07-28 was said once before.
 
 use super::{Ability, ProtocolVersion, Translate};
-use crate::json::object_members;
+use crate::json::find_members;
 use crate::types::{Meta, key};
 
 const STATELESS: [&str; 6] = [
@@ -21,7 +21,11 @@ impl Translate for Meta {
             !to.has(Ability::Stateless) && STATELESS.contains(&name)
                 || !to.has(Ability::CoreTasks) && CORE_TASKS.contains(&name)
         };
-        if object_members(self.as_str()).any(|(key, _)| foreign(&key.name())) {
+        // Most have none, and looking for all of them at once is quicker than looking at each.
+        let has_foreign = !to.has(Ability::Stateless)
+            && find_members(self.as_str(), STATELESS).iter().any(Option::is_some)
+            || !to.has(Ability::CoreTasks) && find_members(self.as_str(), CORE_TASKS).iter().any(Option::is_some);
+        if has_foreign {
             self.retain(|name| !foreign(name));
         }
     }

@@ -118,6 +118,8 @@ impl Gate {
 pub struct Claim {
     version: ByteString,
     meta: Object,
+    /// Whether the client says that it can do anything.
+    declares: bool,
 }
 
 impl Claim {
@@ -152,19 +154,20 @@ impl Claim {
                 decoded.map_err(|error| error.within(key::PROTOCOL_VERSION).within("_meta"))?.into()
             }
         };
-        if !capabilities.is_some_and(|capabilities| capabilities.starts_with('{')) {
+        let Some(capabilities) = capabilities.filter(|capabilities| capabilities.starts_with('{')) else {
             return Err(missing_meta(key::CLIENT_CAPABILITIES));
-        }
+        };
+        let declares = !capabilities[1..].trim_ascii_start().starts_with('}');
         if let Some(level) = level {
             decode::<LoggingLevel>(level).map_err(|error| error.within(key::LOG_LEVEL).within("_meta"))?;
         }
-        Ok(Self { version, meta })
+        Ok(Self { version, meta, declares })
     }
 
     /// The `_meta` in which it stands.
     #[must_use]
     pub fn meta(&self) -> Meta {
-        Meta::from(self.meta.clone())
+        Meta::declaring(self.meta.clone(), self.declares)
     }
 
     /// The revision that it names, which need not exist.

@@ -1,5 +1,6 @@
 //! `_meta`: what a message carries beside its subject (basic/index, "General fields").
 
+use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -72,8 +73,12 @@ pub mod key {
 }
 
 /// A `_meta` object, kept as text: most of it is passed on, little is read, and that once.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Meta(Object);
+#[derive(Clone, Default)]
+pub struct Meta {
+    object: Object,
+    /// Whether it declares something that the client can do, if anybody has looked.
+    declares: Option<bool>,
+}
 
 impl Meta {
     /// An empty one.
@@ -131,6 +136,20 @@ impl Meta {
         self.get_as(key::SUBSCRIPTION_ID).transpose()
     }
 
+    /// Whether the client of a request says that it can do anything.
+    #[must_use]
+    pub fn declares_capabilities(&self) -> bool {
+        self.declares.unwrap_or_else(|| {
+            let declared = self.get(key::CLIENT_CAPABILITIES).and_then(RawJson::into_object);
+            declared.is_some_and(|declared| !declared.is_empty())
+        })
+    }
+
+    /// For whoever has looked.
+    pub(crate) fn declaring(object: Object, declares: bool) -> Self {
+        Self { object, declares: Some(declares) }
+    }
+
     pub(crate) fn set(&mut self, name: &str, value: &impl Serialize) {
         match RawJson::encode(value) {
             Ok(value) => self.insert_raw(name, &value),
@@ -139,47 +158,62 @@ impl Meta {
     }
 }
 
+impl PartialEq for Meta {
+    fn eq(&self, other: &Self) -> bool {
+        self.object == other.object
+    }
+}
+
+impl Eq for Meta {}
+
+impl fmt::Debug for Meta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Meta").field(&self.object).finish()
+    }
+}
+
 impl Deref for Meta {
     type Target = Object;
 
     fn deref(&self) -> &Object {
-        &self.0
+        &self.object
     }
 }
 
 impl DerefMut for Meta {
     fn deref_mut(&mut self) -> &mut Object {
-        &mut self.0
+        self.declares = None;
+        &mut self.object
     }
 }
 
 impl From<Object> for Meta {
     fn from(object: Object) -> Self {
-        Self(object)
+        Self { object, declares: None }
     }
 }
 
 impl From<Meta> for Object {
     fn from(meta: Meta) -> Self {
-        meta.0
+        meta.object
     }
 }
 
 impl Serialize for Meta {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
+        self.object.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Meta {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Object::deserialize(deserializer).map(Self)
+        Object::deserialize(deserializer).map(Self::from)
     }
 }
 
 impl Read for Meta {
     fn read(decoder: &mut Decoder<'_>) -> Result<Self, Fault> {
-        Object::read(decoder).map(Self)
+        Object::read(decoder).map(Self::from)
     }
 }
 
@@ -203,7 +237,7 @@ object! {
 
 impl From<&RequestMeta> for Meta {
     fn from(request: &RequestMeta) -> Self {
-        let mut meta = Self(request.extra.clone());
+        let mut meta = Self::from(request.extra.clone());
         if let Some(token) = &request.progress_token {
             meta.set(key::PROGRESS_TOKEN, token);
         }
@@ -259,6 +293,20 @@ mod tests {
         }
         assert!(key::is_reserved("dev.mcp/x") && key::is_reserved("com.mcp.tools/x"));
         assert!(!key::is_reserved("com.example.mcp/x") && !key::is_reserved("mcp"));
+    }
+
+    #[test]
+    fn what_was_declared_is_looked_for_again_once_it_may_have_changed() {
+        let object = |text: &str| Object::parse(text.to_owned()).unwrap();
+        let declared = r#"{"io.modelcontextprotocol/clientCapabilities":{"roots":{}}}"#;
+        assert!(Meta::from(object(declared)).declares_capabilities());
+        for nothing in ["{}", r#"{"io.modelcontextprotocol/clientCapabilities":{ }}"#] {
+            assert!(!Meta::from(object(nothing)).declares_capabilities());
+        }
+        let mut meta = Meta::declaring(object(declared), true);
+        meta.remove(key::CLIENT_CAPABILITIES);
+        assert!(!meta.declares_capabilities());
+        assert_eq!(meta, Meta::new());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use bytestring::ByteString;
 use serde::{Deserialize, Serialize};
 
 use crate::json::{DecodeError, EncodeError, Object, RawJson};
@@ -151,29 +152,19 @@ object! {
 }
 
 impl CallToolParams {
-    /// The parameters of a call as they came: what they hold shares their text where it can.
-    ///
-    /// # Errors
-    /// When they are of another shape; the error names the place.
-    pub fn of(params: &RawJson) -> Result<Self, DecodeError> {
-        match Self::shared(params) {
-            Some(shared) => Ok(shared),
-            None => params.decode(),
-        }
-    }
-
-    /// The parameters of most calls; `None` if there is more to them, or something is wrong.
-    fn shared(params: &RawJson) -> Option<Self> {
+    /// The name and the arguments of a call that asks for no more, as most do; they share the text of its parameters. `None` if
+    /// there is more to it or something is wrong: then it has to be decoded as a whole.
+    #[must_use]
+    pub fn plain(params: &RawJson) -> Option<(ByteString, Option<Object>)> {
         let [name, arguments, meta] = params.call_members()?;
-        let object = |value: &str| params.part(value).into_object();
-        let mut shared = Self::new(&*params.part(name?).text()?);
-        if let Some(arguments) = arguments {
-            shared.arguments = Some(object(arguments)?);
+        if meta.is_some_and(|meta| !meta.starts_with('{')) {
+            return None;
         }
-        if let Some(meta) = meta {
-            shared.meta = Some(Meta::from(object(meta)?));
-        }
-        Some(shared)
+        let arguments = match arguments {
+            Some(arguments) => Some(params.part(arguments).into_object()?),
+            None => None,
+        };
+        Some((params.text_of(name?)?, arguments))
     }
 }
 
@@ -325,11 +316,17 @@ mod tests {
     }
 
     #[test]
-    fn parameters_that_share_their_text_are_the_same() {
+    fn a_plain_call_is_the_same_as_it_is_decoded() {
         let of = |text: &str| {
             let params = RawJson::parse(text.to_owned()).unwrap();
-            assert_eq!(CallToolParams::of(&params), params.decode(), "{text}");
-            CallToolParams::shared(&params).is_some()
+            let plain = CallToolParams::plain(&params);
+            if let Some((name, arguments)) = &plain {
+                let mut whole: CallToolParams = params.decode().unwrap();
+                assert_eq!((&*whole.name, &whole.arguments), (&**name, arguments), "{text}");
+                (whole.arguments, whole.meta) = (None, None);
+                assert_eq!(whole, CallToolParams::new(&**name), "{text}");
+            }
+            plain.is_some()
         };
         assert!(of(r#"{"name":"a"}"#));
         assert!(of(r#"{ "_meta" : {"x":1}, "arguments":{"text":"b c"},"name":"a\u0062"}"#));

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use turms_core::{BoxFuture, CallFuture, Payload, Ready};
-use turms_proto::types::{CallToolParams, Meta, Outcome, ResultType, ToolResult};
+use turms_proto::types::{Meta, Outcome, ResultType, TaskRequest, ToolResult};
 use turms_proto::{Ability, ErrorObject, Object};
 
 use super::{Door, Keeper, Running, TaskWatch, Until, until_answered};
@@ -28,7 +28,14 @@ pub(crate) struct TaskWays {
     pub(crate) answer:
         fn(&Arc<Keeper>, &str, &mut Payload, &Context, Option<Meta>) -> Option<Result<CallFuture, ErrorObject>>,
     /// Runs a tool as a task from its beginning.
-    pub(crate) run: fn(&Arc<Keeper>, &Tool, CallToolParams, Context, Option<Meta>) -> Result<CallFuture, ErrorObject>,
+    pub(crate) run: fn(
+        &Arc<Keeper>,
+        &Tool,
+        Option<Object>,
+        Option<&TaskRequest>,
+        Context,
+        Option<Meta>,
+    ) -> Result<CallFuture, ErrorObject>,
     /// Runs a tool as a call, and as a task from where its handler wants to.
     pub(crate) run_later:
         fn(Arc<Keeper>, Tool, Option<Object>, Context, Option<Arc<Rounds>>, Option<Meta>) -> CallFuture,
@@ -39,16 +46,17 @@ pub(crate) struct TaskWays {
 fn run(
     tasks: &Arc<Keeper>,
     tool: &Tool,
-    params: CallToolParams,
+    arguments: Option<Object>,
+    wish: Option<&TaskRequest>,
     context: Context,
     server: Option<Meta>,
 ) -> Result<CallFuture, ErrorObject> {
     let door = Arc::new(Door::default());
-    let running = tasks.create(&context, tool.keeps_task_for(), params.task.as_ref())?;
+    let running = tasks.create(&context, tool.keeps_task_for(), wish)?;
     let running = Arc::new(running);
     door.open(running.clone());
     let context = context.with_door(door);
-    let input = Input::Json(params.arguments.unwrap_or_default());
+    let input = Input::Json(arguments.unwrap_or_default());
     let handler = tool.call(Call { context: context.clone(), input });
     // What is there already need not be waited for; only in 2025-11-25 whoever asks for a task has to get one.
     if handler.is_now() && context.version().has(Ability::TasksExtension) {
