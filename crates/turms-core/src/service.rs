@@ -318,6 +318,15 @@ mod tests {
     }
 
     #[test]
+    fn a_value_is_changed_whether_it_is_there_or_not() {
+        assert!(Ready::now(1).edit(|value| *value += 1).is_now());
+        for value in [Ready::now(1), Ready::later(async { 1 })] {
+            let changed = std::pin::pin!(value.edit(|value| *value += 1));
+            assert_eq!(changed.poll(&mut TaskContext::from_waker(Waker::noop())), Poll::Ready(2));
+        }
+    }
+
+    #[test]
     fn an_answer_that_is_there_is_given_at_once() {
         let Poll::Ready(Ok(payload)) = poll(Guarded::call(|| CallFuture::now(Ok(Payload::default())))) else {
             panic!()

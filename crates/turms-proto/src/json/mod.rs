@@ -138,25 +138,29 @@ impl RawJson {
 
     /// As [`RawJson::members`], as text.
     pub(crate) fn member_texts<const N: usize>(&self, names: [&str; N]) -> [Option<&str>; N] {
-        let known = names.map(|name| self.outline.member(self.as_str(), name));
-        if known.iter().all(Option::is_some) {
-            return known.map(Option::flatten);
-        }
         let mut found = [None; N];
-        look_for(self.as_str(), self.outline, &names, &mut found);
+        for (place, name) in names.iter().enumerate() {
+            match self.outline.member(self.as_str(), name) {
+                Some(known) => found[place] = known,
+                // Either all are known or none is.
+                None => {
+                    look_for(self.as_str(), self.outline, &names, &mut found);
+                    break;
+                }
+            }
+        }
         found
     }
 
     /// The values of `name`, `arguments` and `_meta`, if there is nothing else, none of them twice and no key with escapes.
     pub(crate) fn call_members(&self) -> Option<[Option<&str>; 3]> {
-        let names = ["name", "arguments", "_meta"];
-        let known = names.map(|name| self.outline.member(self.as_str(), name));
-        if known.iter().all(Option::is_some) {
-            return Some(known.map(Option::flatten));
+        let known = |name| self.outline.member(self.as_str(), name);
+        if let (Some(name), Some(arguments), Some(meta)) = (known("name"), known("arguments"), known("_meta")) {
+            return Some([name, arguments, meta]);
         }
         let mut found = [None; 3];
         for (key, value) in self.object_members() {
-            let place = names.iter().position(|name| *name == key.raw())?;
+            let place = ["name", "arguments", "_meta"].iter().position(|name| *name == key.raw())?;
             if found[place].replace(value).is_some() {
                 return None;
             }

@@ -31,6 +31,13 @@ fn long_plain_length(bytes: &[u8]) -> usize {
         }
         rest = next;
     }
+    if let Some((word, next)) = rest.split_first_chunk() {
+        let special = special_in(u64::from_le_bytes(*word));
+        if special != 0 {
+            return bytes.len() - rest.len() + special.trailing_zeros() as usize / 8;
+        }
+        rest = next;
+    }
     let is_special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
     bytes.len() - rest.len() + rest.iter().position(is_special).unwrap_or(rest.len())
 }
@@ -39,10 +46,15 @@ fn long_plain_length(bytes: &[u8]) -> usize {
 /// that does not.
 #[inline]
 pub(crate) fn is_plain(bytes: &[u8]) -> bool {
-    match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
-        (Some(first), Some(last)) if bytes.len() <= 8 => {
-            let word = u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32;
-            special_in(word) == 0
+    match bytes.len() {
+        // The first and the last of them meet in the middle.
+        4..=8 => {
+            let half = |half: Option<&[u8; 4]>| half.map_or(0, |half| u64::from(u32::from_le_bytes(*half)));
+            special_in(half(bytes.first_chunk()) | half(bytes.last_chunk()) << 32) == 0
+        }
+        9..=16 => {
+            let word = |word: Option<&[u8; 8]>| word.map_or(0, |word| special_in(u64::from_le_bytes(*word)));
+            word(bytes.first_chunk()) | word(bytes.last_chunk()) == 0
         }
         _ => plain_length(bytes) == bytes.len(),
     }
@@ -163,5 +175,24 @@ impl Unescaped {
     fn grow(&mut self, more: usize) {
         let twice = self.text.len().max(64);
         self.text.reserve_exact(twice.min(self.most.saturating_sub(self.text.len())).max(more));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_stand_for_itself_is_found_wherever_it_is() {
+        for length in 0..70 {
+            let plain = "é".repeat(length / 2) + &"!".repeat(length % 2);
+            assert!(is_plain(plain.as_bytes()) && plain_length(plain.as_bytes()) == length, "{length}");
+            for (place, special) in (0..length).flat_map(|place| [(place, b'"'), (place, b'\\'), (place, 0x1f)]) {
+                let mut bytes = plain.clone().into_bytes();
+                bytes[place] = special;
+                assert!(!is_plain(&bytes), "{special} at {place} of {length}");
+                assert_eq!(plain_length(&bytes), place, "{special} of {length}");
+            }
+        }
     }
 }

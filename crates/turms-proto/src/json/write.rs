@@ -29,7 +29,7 @@ pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
     }
     out.push(b'"');
     let mut rest = text.as_bytes();
-    if rest.len() <= 8 && is_plain(rest) {
+    if rest.len() <= 16 && is_plain(rest) {
         // Most names are as short as that.
         out.extend_from_slice(rest);
         return out.push(b'"');
