@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytestring::ByteString;
 use turms_proto::session::{ClientOptions, OpenError, Opened, RequestOptions, Stats};
 use turms_proto::types::{Meta, ProgressParams};
-use turms_proto::{EncodeError, Notification, RawJson};
+use turms_proto::{EncodeError, Notification, Object, RawJson};
 
 use crate::connection::OpenFailure;
 use crate::payload::Payload;
@@ -67,23 +67,66 @@ impl Outgoing {
     /// # Errors
     /// When they hold something that cannot be written as JSON, or are not an object.
     pub fn take_params(&mut self) -> Result<Option<RawJson>, EncodeError> {
-        let params = std::mem::take(&mut self.params).into_raw()?;
-        let Some(meta) = self.meta.take().filter(|meta| !meta.is_empty()) else {
-            return Ok((params.as_str() != "{}").then_some(params));
-        };
-        let Some(mut params) = params.as_object() else {
-            return Err(EncodeError::custom("the parameters of a request must be an object"));
-        };
-        let merged = match params.get("_meta").and_then(|own| own.as_object()) {
-            Some(mut own) => {
-                own.extend(&meta);
-                own
-            }
-            None => meta.into(),
-        };
-        params.insert_raw("_meta", &merged.into());
-        Ok(Some(params.into()))
+        let (params, meta) = (std::mem::take(&mut self.params), self.meta.take());
+        if let (Some(raw), None) = (params.as_raw(), &meta) {
+            return Ok((raw.as_str() != "{}").then(|| raw.clone()));
+        }
+        let mut out = Vec::with_capacity(params.size_hint() + 256);
+        write_params(&params, meta.as_ref(), &mut out)?;
+        if out.is_empty() {
+            return Ok(None);
+        }
+        let text = String::from_utf8(out).map_err(EncodeError::custom)?;
+        RawJson::parse(text).map(Some).map_err(EncodeError::custom)
     }
+}
+
+/// Appends the parameters of a request, with a `_meta` among them as [`Outgoing::take_params`] has it. Nothing if there are
+/// none.
+///
+/// # Errors
+/// When they hold something that cannot be written as JSON, or are not an object. The buffer is then as it was.
+pub fn write_params(params: &Payload, meta: Option<&Meta>, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    let start = out.len();
+    params.write(out)?;
+    let Some(meta) = meta.filter(|meta| !meta.is_empty()) else {
+        if &out[start..] == b"{}" {
+            out.truncate(start);
+        }
+        return Ok(());
+    };
+    let written = &out[start..];
+    if written.first() != Some(&b'{') {
+        out.truncate(start);
+        return Err(EncodeError::custom("the parameters of a request must be an object"));
+    }
+    if may_have_meta(written) {
+        let merged = with_meta(written, meta);
+        out.truncate(start);
+        out.extend_from_slice(merged?.as_str().as_bytes());
+        return Ok(());
+    }
+    out.pop();
+    let is_empty = out[start + 1..].trim_ascii().is_empty();
+    out.extend_from_slice(if is_empty { b"\"_meta\":" } else { b",\"_meta\":" });
+    out.extend_from_slice(meta.as_str().as_bytes());
+    out.push(b'}');
+    Ok(())
+}
+
+/// Whether a member of an object may be its `_meta`. Nearly none is, and looking for the word is cheaper than reading.
+fn may_have_meta(object: &[u8]) -> bool {
+    let has = |word: &str| memchr::memmem::find(object, word.as_bytes()).is_some();
+    has("\"_meta\"") || has("\\u")
+}
+
+fn with_meta(params: &[u8], meta: &Meta) -> Result<Object, EncodeError> {
+    let text = String::from_utf8(params.to_vec()).map_err(EncodeError::custom)?;
+    let mut params = Object::parse(text).map_err(EncodeError::custom)?;
+    let mut merged = params.get("_meta").and_then(|own| own.as_object()).unwrap_or_default();
+    merged.extend(meta);
+    params.insert_raw("_meta", &merged.into());
+    Ok(params)
 }
 
 impl fmt::Debug for Outgoing {
@@ -347,8 +390,6 @@ impl From<OpenFailure> for ConnectError {
 
 #[cfg(test)]
 mod tests {
-    use turms_proto::Object;
-
     use super::*;
 
     fn outgoing(params: &'static str) -> Outgoing {
@@ -363,6 +404,23 @@ mod tests {
         assert_eq!(params.as_str(), r#"{"name":"a","_meta":{"mine":1,"both":2,"ours":3}}"#);
         assert_eq!(outgoing("{}").take_params().unwrap(), None);
         assert!(outgoing("[1]").meta(meta(r#"{"a":1}"#)).take_params().is_err());
+    }
+
+    #[test]
+    fn meta_is_there_once_however_it_was_written() {
+        let meta = Meta::from(Object::parse(r#"{"a":1}"#).unwrap());
+        let written = |params: &'static str| {
+            let mut out = b"before".to_vec();
+            write_params(&RawJson::parse(params).unwrap().into(), Some(&meta), &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(written("{ }"), r#"before{ "_meta":{"a":1}}"#);
+        assert_eq!(written(r#"{"name":"_meta"}"#), r#"before{"name":"_meta","_meta":{"a":1}}"#);
+        assert_eq!(written(r#"{"\u005fmeta":{"b":2}}"#), r#"before{"_meta":{"b":2,"a":1}}"#);
+        assert_eq!(written(r#"{"_meta":null,"name":"\u0001"}"#), r#"before{"_meta":{"a":1},"name":"\u0001"}"#);
+        let mut out = b"before".to_vec();
+        assert!(write_params(&RawJson::NULL.into(), Some(&meta), &mut out).is_err());
+        assert_eq!(out, b"before");
     }
 
     #[test]

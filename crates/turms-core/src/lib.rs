@@ -30,7 +30,9 @@ pub mod transport;
 mod url;
 mod work;
 
-pub use self::channel::{Channel, ConnectError, Connector, Ended, Established, Outgoing, Update, Updates};
+pub use self::channel::{
+    Channel, ConnectError, Connector, Ended, Established, Outgoing, Update, Updates, write_params,
+};
 pub use self::connection::{
     AnyConnection, Connection, ConnectionError, ConnectionHandle, ConnectionOptions, OpenFailure,
 };

@@ -94,6 +94,15 @@ impl Payload {
     }
 
     /// The value, if it is a `T` of this process.
+    #[must_use]
+    pub fn get<T: 'static>(&self) -> Option<&T> {
+        match &self.0 {
+            Repr::Typed(value) => (**value).as_any().downcast_ref(),
+            Repr::Raw(_) | Repr::Fitted(_) => None,
+        }
+    }
+
+    /// As [`Payload::get`], to be changed.
     pub fn get_mut<T: 'static>(&mut self) -> Option<&mut T> {
         match &mut self.0 {
             Repr::Typed(value) => (**value).as_any_mut().downcast_mut(),

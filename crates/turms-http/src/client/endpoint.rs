@@ -88,7 +88,8 @@ impl Endpoint {
                 moved = Some(next);
             } else if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
                 let times = refusal.map_or(1, |refusal| refusal.times + 1);
-                refusal = Some(self.refused(response, given, times).await?);
+                // Boxed, so that requests that are let in do not carry room for it.
+                refusal = Some(Box::pin(self.refused(response, given, times)).await?);
             } else {
                 return Ok(response);
             }

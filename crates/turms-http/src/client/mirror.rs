@@ -1,13 +1,16 @@
 //! What of a request is repeated in headers since 2026-07-28 (basic/transports of that revision, "Standard headers").
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytestring::ByteString;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
+use turms_core::Payload;
 use turms_proto::header::{self, ParamHeaders, encode_value, name_member};
 use turms_proto::method::Method as _;
-use turms_proto::types::{CallTool, ListToolsResult};
+use turms_proto::types::{CallTool, CallToolParams, ListToolsResult};
 use turms_proto::{ProtocolVersion, RawJson};
 
 use super::error::HttpError;
@@ -25,17 +28,17 @@ impl Mirror {
         &self,
         version: ProtocolVersion,
         method: &str,
-        params: Option<&RawJson>,
+        params: Option<&Payload>,
     ) -> Result<HeaderMap, HttpError> {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::PROTOCOL_VERSION, HeaderValue::from_static(version.as_str()));
-        headers.insert(header::METHOD, value(method).ok_or(HttpError::Header("the method"))?);
-        let name = name_member(method).and_then(|member| params?.member(member)?.text());
-        let Some(name) = name else { return Ok(headers) };
-        headers.insert(header::NAME, value(&encode_value(&name)).ok_or(HttpError::Header("the name"))?);
+        let mut headers = HeaderMap::with_capacity(8);
+        headers.insert(VERSION, HeaderValue::from_static(version.as_str()));
+        headers.insert(METHOD, method_value(method).ok_or(HttpError::Header("the method"))?);
+        let Some(mirrored) = params.and_then(|params| Mirrored::of(method, params)) else { return Ok(headers) };
+        let name = mirrored.name();
+        headers.insert(NAME, value(&encode_value(name)).ok_or(HttpError::Header("the name"))?);
         if method == CallTool::NAME
-            && let Some(repeated) = self.of(&name)
-            && let Some(arguments) = params.and_then(|params| params.member("arguments"))
+            && let Some(repeated) = self.of(name)
+            && let Some(arguments) = mirrored.arguments()
         {
             self.repeat(&repeated, &arguments, &mut headers);
         }
@@ -87,6 +90,53 @@ impl Mirror {
     fn known(&self) -> MutexGuard<'_, HashMap<String, Arc<ParamHeaders>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Parameters of which something is repeated.
+enum Mirrored<'a> {
+    Call(&'a CallToolParams),
+    Other { name: ByteString, params: Cow<'a, RawJson> },
+}
+
+impl<'a> Mirrored<'a> {
+    fn of(method: &str, params: &'a Payload) -> Option<Self> {
+        let member = name_member(method)?;
+        if let Some(call) = params.get::<CallToolParams>().filter(|_| method == CallTool::NAME) {
+            return Some(Self::Call(call));
+        }
+        let params = match params.as_raw() {
+            Some(raw) => Cow::Borrowed(raw),
+            None => {
+                let mut text = Vec::new();
+                params.write(&mut text).ok()?;
+                Cow::Owned(RawJson::parse(String::from_utf8(text).ok()?).ok()?)
+            }
+        };
+        Some(Self::Other { name: params.member(member)?.text()?, params })
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::Call(call) => &call.name,
+            Self::Other { name, .. } => name,
+        }
+    }
+
+    fn arguments(&self) -> Option<RawJson> {
+        match self {
+            Self::Call(call) => call.arguments.clone().map(RawJson::from),
+            Self::Other { params, .. } => params.member("arguments"),
+        }
+    }
+}
+
+const VERSION: HeaderName = HeaderName::from_static(header::PROTOCOL_VERSION);
+const METHOD: HeaderName = HeaderName::from_static(header::METHOD);
+const NAME: HeaderName = HeaderName::from_static(header::NAME);
+
+/// Nearly all requests are calls of tools.
+fn method_value(method: &str) -> Option<HeaderValue> {
+    if method == CallTool::NAME { Some(HeaderValue::from_static(CallTool::NAME)) } else { value(method) }
 }
 
 fn value(text: &str) -> Option<HeaderValue> {

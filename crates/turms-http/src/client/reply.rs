@@ -30,30 +30,31 @@ const MOST_SHOWN: usize = 200;
 impl Reply {
     /// Reads a response: all of it, unless it is an event stream.
     pub(super) async fn read(endpoint: &Endpoint, response: Response) -> Result<Self, HttpError> {
-        let status = response.status;
-        if !status.is_success() {
-            return refusal(endpoint, response).await;
+        if !response.status.is_success() {
+            // Boxed, so that what is usual does not carry room for it.
+            return Box::pin(refusal(endpoint, response)).await;
         }
-        match media_type(&response).as_str() {
-            "text/event-stream" => Ok(Self::Events(Box::new(EventStream::new(endpoint, response)))),
-            "application/json" => {
+        match MediaType::of(&response) {
+            MediaType::Events => Ok(Self::Events(Box::new(EventStream::new(endpoint, response)))),
+            MediaType::Json => {
                 let body = read_body(endpoint, response, endpoint.limit).await?;
                 let blank = body.iter().all(u8::is_ascii_whitespace);
                 Ok(if blank { Self::Nothing } else { Self::Json(body) })
             }
-            content_type => {
-                let body = read_body(endpoint, response, REFUSAL_LIMIT).await;
-                match body {
-                    Ok(body) if body.is_empty() => Ok(Self::Nothing),
-                    // There is nothing to say beside that it was taken, but some say it in words.
-                    Ok(_) | Err(HttpError::TooLong(_)) if status == StatusCode::ACCEPTED => Ok(Self::Nothing),
-                    Ok(_) | Err(HttpError::TooLong(_)) => {
-                        Err(HttpError::ContentType { status, content_type: content_type.to_owned() })
-                    }
-                    Err(error) => Err(error),
-                }
-            }
+            MediaType::Other => Box::pin(other(endpoint, response)).await,
         }
+    }
+}
+
+/// What has neither of the two content types that are expected.
+async fn other(endpoint: &Endpoint, response: Response) -> Result<Reply, HttpError> {
+    let (status, content_type) = (response.status, media_type(&response).to_ascii_lowercase());
+    match read_body(endpoint, response, REFUSAL_LIMIT).await {
+        Ok(body) if body.is_empty() => Ok(Reply::Nothing),
+        // There is nothing to say beside that it was taken, but some say it in words.
+        Ok(_) | Err(HttpError::TooLong(_)) if status == StatusCode::ACCEPTED => Ok(Reply::Nothing),
+        Ok(_) | Err(HttpError::TooLong(_)) => Err(HttpError::ContentType { status, content_type }),
+        Err(error) => Err(error),
     }
 }
 
@@ -109,10 +110,27 @@ async fn read_body(endpoint: &Endpoint, mut response: Response, limit: usize) ->
     Ok(body)
 }
 
-/// The content type without its parameters, in lower case; empty if there is none.
-fn media_type(response: &Response) -> String {
+/// What a body is, as far as it is of interest.
+enum MediaType {
+    Json,
+    Events,
+    Other,
+}
+
+impl MediaType {
+    fn of(response: &Response) -> Self {
+        match media_type(response) {
+            name if name.eq_ignore_ascii_case("application/json") => Self::Json,
+            name if name.eq_ignore_ascii_case("text/event-stream") => Self::Events,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The content type without its parameters; empty if there is none.
+fn media_type(response: &Response) -> &str {
     let value = response.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    value.split(';').next().unwrap_or_default().trim()
 }
 
 /// An event stream that is being read.

@@ -1,6 +1,8 @@
 //! A channel without a session: each request is one POST, and what comes back is read in the request's own future.
 
+use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,12 +14,15 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use turms_core::{
     BoxFuture, Channel, Context, Ended, GuardedNotify, Outgoing, Payload, Peer, PeerError, Service, Update, Updates,
-    join_all,
+    join_all, write_params,
 };
+use turms_proto::jsonrpc::encode;
 use turms_proto::method::{Method as _, Notification as _};
 use turms_proto::session::{Dialect, RequestError, RequestOptions, Stats};
 use turms_proto::types::{CallTool, Cancelled, ListTools, Meta, Progress, key};
-use turms_proto::{ErrorCode, Incoming, Message, Notification, ProtocolVersion, RawJson, Request, RequestId, Response};
+use turms_proto::{
+    EncodeError, ErrorCode, Incoming, Message, Notification, Object, ProtocolVersion, RawJson, RequestId, Response,
+};
 
 use super::endpoint::Endpoint;
 use super::error::HttpError;
@@ -65,13 +70,13 @@ impl StatelessChannel {
         }
     }
 
-    async fn exchange(&self, mut request: Outgoing) -> Result<Payload, PeerError> {
+    async fn exchange(&self, request: Outgoing) -> Result<Payload, PeerError> {
         let mut open = self.open.subscribe();
         if !*open.borrow_and_update() {
             return Err(PeerError::Closed);
         }
-        let params = request.take_params()?;
-        let call = Call { method: request.method, params, options: request.options, updates: request.updates };
+        let Outgoing { method, params, meta, options, updates, .. } = request;
+        let call = Call { method, params, meta, options, updates };
         self.counters.requests.fetch_add(1, Ordering::Relaxed);
         let mut given_up = GivenUp(Some(&self.counters));
         let outcome = tokio::select! {
@@ -97,29 +102,30 @@ impl StatelessChannel {
             _ => false,
         };
         if &*call.method == CallTool::NAME && outcome.as_ref().is_err_and(mismatched) {
-            // The tool is not as it was known, if it was known: look anew, and try once more.
-            self.relearn(call, &mut patience).await;
-            return self.ask(call, &mut patience).await;
+            // Boxed, as all that seldom happens: calls that fare well do not carry room for it.
+            return Box::pin(self.call_again(call, &mut patience)).await;
         }
         outcome
     }
 
+    /// The tool is not as it was known, if it was known: looks anew, and tries once more.
+    async fn call_again(&self, call: &Call, patience: &mut Patience) -> Result<RawJson, PeerError> {
+        self.relearn(call, patience).await;
+        self.ask(call, patience).await
+    }
+
     /// Asks for the list of tools, to see what they want to be repeated.
     async fn relearn(&self, call: &Call, patience: &mut Patience) {
-        let meta = call.params.as_ref().and_then(|params| params.member("_meta"));
         let mut cursor: Option<RawJson> = None;
         for _ in 0..MOST_PAGES {
-            let mut params = turms_proto::Object::new();
+            let mut params = Object::new();
             if let Some(cursor) = &cursor {
                 params.insert_raw("cursor", cursor);
             }
-            if let Some(mut meta) = meta.as_ref().and_then(RawJson::as_object) {
-                meta.remove(key::PROGRESS_TOKEN);
-                params.insert_raw("_meta", &meta.into());
-            }
             let list = Call {
                 method: ByteString::from_static(ListTools::NAME),
-                params: Some(params.into()),
+                params: Payload::raw(params.into()),
+                meta: call.whole_meta(),
                 options: RequestOptions::default(),
                 updates: None,
             };
@@ -134,19 +140,16 @@ impl StatelessChannel {
     /// One POST and what comes of it.
     async fn ask(&self, call: &Call, patience: &mut Patience) -> Result<RawJson, PeerError> {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let params =
-            if call.options.progress { Some(with_token(call.params.as_ref(), id)) } else { call.params.clone() };
-        let headers = self.mirror.headers(self.version, &call.method, params.as_ref())?;
-        let mut body = Vec::new();
-        Request::raw(id, call.method.clone(), params).encode(&mut body);
         let asked = Asked { id: RequestId::Number(id), updates: call.updates.as_ref() };
+        let headers = self.mirror.headers(self.version, &call.method, Some(&call.params))?;
+        let body = call.body(id)?;
         let reply = patience.wait(self.post(body.into(), headers)).await?;
         let result = match reply {
             Reply::Json(body) => {
                 self.counters.received.fetch_add(body.len() as u64, Ordering::Relaxed);
-                self.read_answer(Incoming::decode(body, 1), &asked).await
+                read_answer(Incoming::decode(body, 1), &asked)
             }
-            Reply::Events(events) => self.read_events(*events, &asked, patience).await,
+            Reply::Events(events) => Box::pin(self.read_events(*events, &asked, patience)).await,
             Reply::Refused(_, error) => Err(PeerError::Request(RequestError::Peer(error))),
             Reply::Nothing => Err(HttpError::Message("it is empty".to_owned()).into()),
         }?;
@@ -182,30 +185,11 @@ impl StatelessChannel {
                     tracing::debug!(target: "turms::client", method = %request.method, "a request by the server is ignored");
                 }
                 Some(answer) => {
-                    let answer = self.read_answer(answer, asked).await;
+                    let answer = read_answer(answer, asked);
                     read_rest(async move { while let Ok(Some(_)) = events.next().await {} }).await;
                     return answer;
                 }
             }
-        }
-    }
-
-    async fn read_answer(
-        &self,
-        answer: Result<Incoming, turms_proto::InvalidMessage>,
-        asked: &Asked<'_>,
-    ) -> Result<RawJson, PeerError> {
-        let not_one = |problem: &str| Err(HttpError::Message(problem.to_owned()).into());
-        match answer {
-            Ok(Incoming::One(Message::Response(Response { id, outcome, .. }))) => match outcome {
-                // An error about something unreadable may have no id, but there is only one request that it can be about.
-                Err(error) if id.is_none() => Err(PeerError::Request(RequestError::Peer(Box::new(error)))),
-                _ if id.as_ref() != Some(&asked.id) => not_one("it answers another request"),
-                outcome => outcome.map_err(|error| PeerError::Request(RequestError::Peer(Box::new(error)))),
-            },
-            Ok(Incoming::One(_)) => not_one("it is no answer"),
-            Ok(Incoming::Batch(_)) => not_one("it is a batch"),
-            Err(invalid) => not_one(&invalid.to_string()),
         }
     }
 
@@ -242,13 +226,58 @@ impl StatelessChannel {
     }
 }
 
+fn read_answer(answer: Result<Incoming, turms_proto::InvalidMessage>, asked: &Asked<'_>) -> Result<RawJson, PeerError> {
+    let not_one = |problem: &str| Err(HttpError::Message(problem.to_owned()).into());
+    match answer {
+        Ok(Incoming::One(Message::Response(Response { id, outcome, .. }))) => match outcome {
+            // An error about something unreadable may have no id, but there is only one request that it can be about.
+            Err(error) if id.is_none() => Err(PeerError::Request(RequestError::Peer(Box::new(error)))),
+            _ if id.as_ref() != Some(&asked.id) => not_one("it answers another request"),
+            outcome => outcome.map_err(|error| PeerError::Request(RequestError::Peer(Box::new(error)))),
+        },
+        Ok(Incoming::One(_)) => not_one("it is no answer"),
+        Ok(Incoming::Batch(_)) => not_one("it is a batch"),
+        Err(invalid) => not_one(&invalid.to_string()),
+    }
+}
+
 /// A request that can be made more than once.
 struct Call {
     method: ByteString,
-    params: Option<RawJson>,
+    params: Payload,
+    /// What goes into their `_meta` beside what is there.
+    meta: Option<Meta>,
     options: RequestOptions,
     updates: Option<Updates>,
 }
+
+impl Call {
+    /// The message under this id, which is also the token of its progress.
+    fn body(&self, id: i64) -> Result<Vec<u8>, EncodeError> {
+        let mut meta = Cow::Borrowed(&self.meta);
+        if self.options.progress {
+            meta.to_mut().get_or_insert_default().insert_raw(key::PROGRESS_TOKEN, &RawJson::number(id));
+        }
+        let known = meta.as_ref().as_ref().map_or(0, |meta| meta.as_str().len());
+        let mut body = Vec::with_capacity(self.params.size_hint() + known + USUAL_SIZE);
+        let write = |out: &mut Vec<u8>| write_params(&self.params, meta.as_ref().as_ref(), out);
+        encode::request_with(&mut body, &RequestId::Number(id), &self.method, write)?;
+        Ok(body)
+    }
+
+    /// All of its `_meta` that others may have, too.
+    fn whole_meta(&self) -> Option<Meta> {
+        let mut request = Vec::new();
+        write_params(&self.params, self.meta.as_ref(), &mut request).ok()?;
+        let params = Object::parse(String::from_utf8(request).ok()?).ok()?;
+        let mut meta = params.get("_meta")?.as_object()?;
+        meta.remove(key::PROGRESS_TOKEN);
+        Some(meta.into())
+    }
+}
+
+/// How long most messages are, apart from what is known of them before they are written.
+const USUAL_SIZE: usize = 256;
 
 /// A request that was made.
 struct Asked<'a> {
@@ -271,15 +300,6 @@ impl Asked<'_> {
         let ours = tag.as_ref() == Some(&self.id);
         (ours.then(|| Update::Told(notification.clone())), false)
     }
-}
-
-/// The token is the request's own id.
-fn with_token(params: Option<&RawJson>, id: i64) -> RawJson {
-    let mut params = params.and_then(RawJson::as_object).unwrap_or_default();
-    let mut meta = params.get("_meta").and_then(|meta| meta.as_object()).unwrap_or_default();
-    meta.insert_raw(key::PROGRESS_TOKEN, &RawJson::number(id));
-    params.insert_raw("_meta", &RawJson::from(meta));
-    params.into()
 }
 
 /// How long a request waits: anew after each report of progress, but not for ever.
@@ -312,8 +332,10 @@ impl Patience {
     }
 
     async fn wait<T>(&self, work: impl Future<Output = Result<T, HttpError>>) -> Result<T, PeerError> {
+        // Pinned here, so that there is room for it only once.
+        let mut work = pin!(work);
         let Some(deadline) = self.deadline else { return work.await.map_err(PeerError::from) };
-        match tokio::time::timeout_at(deadline, work).await {
+        match tokio::time::timeout_at(deadline, &mut work).await {
             Ok(done) => done.map_err(PeerError::from),
             Err(_) => Err(PeerError::Request(RequestError::TimedOut(self.begun.elapsed()))),
         }

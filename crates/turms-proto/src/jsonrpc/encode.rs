@@ -21,6 +21,29 @@ pub fn request<P: Serialize + ?Sized>(
     })
 }
 
+/// As [`request`], with parameters that know how to write themselves; if they write nothing, there are none.
+///
+/// # Errors
+/// When `write` fails; the buffer is then as it was.
+pub fn request_with(
+    out: &mut Vec<u8>,
+    id: &RequestId,
+    method: &str,
+    write: impl FnOnce(&mut Vec<u8>) -> Result<(), EncodeError>,
+) -> Result<(), EncodeError> {
+    let start = out.len();
+    open_request(out, Some(id), method).map_err(EncodeError)?;
+    let bare = out.len();
+    out.extend_from_slice(b",\"params\":");
+    let named = out.len();
+    write(out).inspect_err(|_| out.truncate(start))?;
+    if out.len() == named {
+        out.truncate(bare);
+    }
+    out.push(b'}');
+    Ok(())
+}
+
 /// Appends a notification.
 ///
 /// # Errors
@@ -172,6 +195,24 @@ mod tests {
         let mut out = b"before".to_vec();
         let not_json = BTreeMap::from([((1, 2), 3)]);
         assert!(request(&mut out, &1.into(), "m", Some(&not_json)).is_err());
+        assert_eq!(out, b"before");
+    }
+
+    #[test]
+    fn parameters_that_write_nothing_are_left_out() {
+        let written = |params: &'static str| {
+            let mut out = Vec::new();
+            let write = |out: &mut Vec<u8>| {
+                out.extend_from_slice(params.as_bytes());
+                Ok(())
+            };
+            request_with(&mut out, &1.into(), "m", write).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(written(""), r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#);
+        assert_eq!(written("{}"), r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{}}"#);
+        let mut out = b"before".to_vec();
+        assert!(request_with(&mut out, &1.into(), "m", |_| Err(EncodeError::custom("no"))).is_err());
         assert_eq!(out, b"before");
     }
 
