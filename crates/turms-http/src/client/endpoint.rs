@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use reqwest::Url;
 
 use super::authorize::{Authorizable, Authorizer, Challenge, Decision};
 use super::error::HttpError;
+use super::headers::{Headers, Line};
 use super::reply::said;
-use super::wire::{Wire, WireBody, WireError};
+use super::wire::{Head, Wire, WireBody, WireError};
 
 /// A server's address, and what every request to it has in common.
 pub(super) struct Endpoint {
@@ -38,33 +39,40 @@ const MOST_REFUSALS: u32 = 3;
 const MOST_REDIRECTS: u32 = 5;
 
 /// What can be read in answer to a POST.
-const EITHER: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
-const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+const EITHER: Line<'static> = Line::fixed("accept", "application/json, text/event-stream");
+const JSON: Line<'static> = Line::fixed("content-type", "application/json");
+const EVENTS: Line<'static> = Line::fixed("accept", "text/event-stream");
+const FRESH: Line<'static> = Line::fixed("cache-control", "no-store");
 
 impl Endpoint {
     /// Posts a message. What comes back may be of any status but a redirect or a refusal of credentials.
-    pub(super) async fn post(&self, body: Bytes, headers: HeaderMap) -> Result<Response, HttpError> {
+    pub(super) async fn post(&self, body: Bytes, headers: impl Into<Headers<'_>>) -> Result<Response, HttpError> {
         self.post_to(&self.url, body, headers).await
     }
 
-    pub(super) async fn post_to(&self, url: &Url, body: Bytes, mut headers: HeaderMap) -> Result<Response, HttpError> {
-        headers.insert(ACCEPT, EITHER);
-        headers.insert(CONTENT_TYPE, JSON);
+    pub(super) async fn post_to(
+        &self,
+        url: &Url,
+        body: Bytes,
+        headers: impl Into<Headers<'_>>,
+    ) -> Result<Response, HttpError> {
+        let mut headers = headers.into();
+        headers.push(EITHER);
+        headers.push(JSON);
         self.send(Method::POST, url, headers, body).await
     }
 
     /// Asks for an event stream.
     pub(super) async fn get(&self, headers: &HeaderMap) -> Result<Response, HttpError> {
-        let mut headers = headers.clone();
-        headers.insert(ACCEPT, EVENTS);
-        headers.insert(http::header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        let mut headers = Headers::from(headers);
+        headers.push(EVENTS);
+        headers.push(FRESH);
         self.send(Method::GET, &self.url, headers, Bytes::new()).await
     }
 
     /// Ends a session.
     pub(super) async fn delete(&self, headers: &HeaderMap) -> Result<Response, HttpError> {
-        self.send(Method::DELETE, &self.url, headers.clone(), Bytes::new()).await
+        self.send(Method::DELETE, &self.url, headers.into(), Bytes::new()).await
     }
 
     /// Whom errors name: no path and no query, which may hold a secret.
@@ -72,7 +80,7 @@ impl Endpoint {
         origin(&self.url)
     }
 
-    async fn send(&self, method: Method, url: &Url, headers: HeaderMap, body: Bytes) -> Result<Response, HttpError> {
+    async fn send(&self, method: Method, url: &Url, headers: Headers<'_>, body: Bytes) -> Result<Response, HttpError> {
         let mut moved = None;
         let mut refusal: Option<Challenge> = None;
         let mut redirects = 0;
@@ -101,31 +109,37 @@ impl Endpoint {
         &self,
         method: &Method,
         url: &Url,
-        headers: &HeaderMap,
+        headers: &Headers<'_>,
         body: &Bytes,
         refusal: Option<&Challenge>,
     ) -> Result<(Response, bool), HttpError> {
-        let mut all = Cow::Borrowed(headers);
+        let mut all = Headers { map: Cow::Borrowed(&headers.map), lines: Cow::Borrowed(&headers.lines) };
         if !self.headers.is_empty() {
             let mut own = self.headers.clone();
-            replace(&mut own, headers);
-            all = Cow::Owned(own);
+            for line in &*headers.lines {
+                own.remove(&*line.name);
+            }
+            replace(&mut own, &headers.map);
+            all.map = Cow::Owned(own);
         }
         if let Some(authorizer) = &self.authorizer {
             let request = Authorizable { method, url, refusal };
-            replace(all.to_mut(), &authorizer.authorize(&request).await.map_err(HttpError::Authorize)?);
+            replace(all.map.to_mut(), &authorizer.authorize(&request).await.map_err(HttpError::Authorize)?);
         }
-        let given = all.contains_key(AUTHORIZATION);
+        let given = all.contains(&AUTHORIZATION);
         let body = if *method == Method::POST { body } else { &Bytes::new() };
         let client = match &self.way {
             Way::Wire(wire) => {
                 let sent = wire.send(method, url, &all, body).await;
                 let (head, body) = sent.map_err(|error| self.failed(error.into()))?;
-                return Ok((Response { status: head.status, headers: head.headers, body: Body::Wire(body) }, given));
+                return Ok((
+                    Response { status: head.status, head: ResponseHead::Wire(head), body: Body::Wire(body) },
+                    given,
+                ));
             }
             Way::Reqwest(client) => client,
         };
-        let request = client.request(method.clone(), url.clone()).headers(all.into_owned());
+        let request = client.request(method.clone(), url.clone()).headers(all.into_map());
         let request = if *method == Method::POST { request.body(body.clone()) } else { request };
         let mut response = request.send().await.map_err(|error| self.failed(error.into()))?;
         // An HTTP client that was brought along may follow redirects by itself.
@@ -133,7 +147,7 @@ impl Endpoint {
             return Err(HttpError::Redirect { from: self.server(), to: origin(response.url()) });
         }
         let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
-        Ok((Response { status, headers, body: Body::Reqwest(response) }, given))
+        Ok((Response { status, head: ResponseHead::Map(headers), body: Body::Reqwest(response) }, given))
     }
 
     /// Where a response sends us, if it does. Only within the origin, and only where the same request may be made again.
@@ -146,7 +160,8 @@ impl Endpoint {
             StatusCode::SEE_OTHER => *method == Method::GET,
             _ => return Ok(None),
         };
-        let place = response.headers.get(LOCATION).and_then(|place| place.to_str().ok());
+        let headers = response.headers();
+        let place = headers.get(LOCATION).and_then(|place| place.to_str().ok());
         let place = place.and_then(|place| response.url(url).join(place).ok()).filter(|_| repeats);
         let Some(place) = place else { return Err(HttpError::RedirectLoop(status)) };
         if place.origin() != self.url.origin() {
@@ -158,7 +173,7 @@ impl Endpoint {
     /// What becomes of a refusal: it is tried again with other credentials, or it stands.
     async fn refused(&self, response: Response, given: bool, times: u32) -> Result<Challenge, HttpError> {
         let status = response.status;
-        let refusal = Challenge { status, headers: response.headers.clone(), times };
+        let refusal = Challenge { status, headers: response.headers().into_owned(), times };
         let decision = match &self.authorizer {
             Some(authorizer) if times <= MOST_REFUSALS => {
                 authorizer.refused(&refusal).await.map_err(HttpError::Authorize)?
@@ -192,8 +207,13 @@ impl Endpoint {
 /// What comes back: its head, and its body as it comes.
 pub(super) struct Response {
     pub(super) status: StatusCode,
-    pub(super) headers: HeaderMap,
+    head: ResponseHead,
     body: Body,
+}
+
+enum ResponseHead {
+    Wire(Head),
+    Map(HeaderMap),
 }
 
 enum Body {
@@ -202,6 +222,28 @@ enum Body {
 }
 
 impl Response {
+    /// All headers.
+    pub(super) fn headers(&self) -> Cow<'_, HeaderMap> {
+        match &self.head {
+            ResponseHead::Wire(head) => Cow::Owned(head.headers()),
+            ResponseHead::Map(headers) => Cow::Borrowed(headers),
+        }
+    }
+
+    /// What is said about the content of the body; empty if nothing is.
+    pub(super) fn content_type(&self) -> &str {
+        let value = match &self.head {
+            ResponseHead::Wire(head) => head.content_type(),
+            ResponseHead::Map(headers) => headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default(),
+        };
+        std::str::from_utf8(value).ok().filter(|value| value.is_ascii()).unwrap_or_default()
+    }
+
+    /// Nobody looks at its headers any more.
+    pub(super) fn forget_headers(&mut self) {
+        self.head = ResponseHead::Map(HeaderMap::new());
+    }
+
     /// The next piece of the body; `None` at its end.
     pub(super) async fn piece(&mut self) -> Result<Option<Bytes>, Failure> {
         match &mut self.body {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytestring::ByteString;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::HeaderName;
 use serde_json::Value;
 use turms_core::Payload;
 use turms_proto::header::{self, ParamHeaders, encode_value, name_member};
@@ -14,6 +14,7 @@ use turms_proto::types::{CallTool, CallToolParams, ListToolsResult};
 use turms_proto::{ProtocolVersion, RawJson};
 
 use super::error::HttpError;
+use super::headers::{Headers, Line};
 
 /// Which arguments of which tools are repeated, as far as lists of tools have told.
 #[derive(Debug, Default)]
@@ -24,35 +25,35 @@ impl Mirror {
     const CAPACITY: usize = 100_000;
 
     /// The headers of a request.
-    pub(super) fn headers(
+    pub(super) fn headers<'a>(
         &self,
         version: ProtocolVersion,
-        method: &str,
-        params: Option<&Payload>,
-    ) -> Result<HeaderMap, HttpError> {
-        let mut headers = HeaderMap::with_capacity(8);
-        headers.insert(VERSION, HeaderValue::from_static(version.as_str()));
-        headers.insert(METHOD, method_value(method).ok_or(HttpError::Header("the method"))?);
-        let Some(mirrored) = params.and_then(|params| Mirrored::of(method, params)) else { return Ok(headers) };
-        let name = mirrored.name();
-        headers.insert(NAME, value(&encode_value(name)).ok_or(HttpError::Header("the name"))?);
-        if method == CallTool::NAME
-            && let Some(repeated) = self.of(name)
-            && let Some(arguments) = mirrored.arguments()
-        {
-            self.repeat(&repeated, &arguments, &mut headers);
+        method: &'a str,
+        params: Option<&'a Payload>,
+    ) -> Result<Headers<'a>, HttpError> {
+        let mut lines = Vec::with_capacity(USUAL);
+        lines.push(Line::fixed(header::PROTOCOL_VERSION, version.as_str()));
+        lines.push(Line::new(header::METHOD, method).ok_or(HttpError::Header("the method"))?);
+        if let Some(mirrored) = params.and_then(|params| Mirrored::of(method, params)) {
+            lines.push(Line::new(header::NAME, mirrored.encoded_name()).ok_or(HttpError::Header("the name"))?);
+            if method == CallTool::NAME
+                && let Some(repeated) = self.of(mirrored.name())
+                && let Some(arguments) = mirrored.arguments()
+            {
+                self.repeat(&repeated, &arguments, &mut lines);
+            }
         }
-        Ok(headers)
+        Ok(Headers { map: Cow::default(), lines: Cow::Owned(lines) })
     }
 
     /// An argument that does not fit what the tool declares is for the server to refuse.
-    fn repeat(&self, repeated: &ParamHeaders, arguments: &RawJson, headers: &mut HeaderMap) {
+    fn repeat(&self, repeated: &ParamHeaders, arguments: &RawJson, lines: &mut Vec<Line<'_>>) {
         let Ok(arguments) = arguments.decode::<Value>() else { return };
         match repeated.extract(&arguments) {
             Ok(found) => {
                 for (name, text) in found {
-                    if let (Ok(name), Some(value)) = (HeaderName::try_from(name), value(&text)) {
-                        headers.insert(name, value);
+                    if let Ok(name) = HeaderName::try_from(name) {
+                        lines.extend(Line::new(name.as_str().to_owned(), text));
                     }
                 }
             }
@@ -122,6 +123,13 @@ impl<'a> Mirrored<'a> {
         }
     }
 
+    fn encoded_name(&self) -> Cow<'a, str> {
+        match self {
+            Self::Call(call) => encode_value(&call.name),
+            Self::Other { name, .. } => Cow::Owned(encode_value(name).into_owned()),
+        }
+    }
+
     fn arguments(&self) -> Option<RawJson> {
         match self {
             Self::Call(call) => call.arguments.clone().map(RawJson::from),
@@ -130,15 +138,5 @@ impl<'a> Mirrored<'a> {
     }
 }
 
-const VERSION: HeaderName = HeaderName::from_static(header::PROTOCOL_VERSION);
-const METHOD: HeaderName = HeaderName::from_static(header::METHOD);
-const NAME: HeaderName = HeaderName::from_static(header::NAME);
-
-/// Nearly all requests are calls of tools.
-fn method_value(method: &str) -> Option<HeaderValue> {
-    if method == CallTool::NAME { Some(HeaderValue::from_static(CallTool::NAME)) } else { value(method) }
-}
-
-fn value(text: &str) -> Option<HeaderValue> {
-    HeaderValue::from_str(text).ok()
-}
+/// How many headers most requests have.
+const USUAL: usize = 5;

@@ -4,6 +4,7 @@ mod authorize;
 mod connector;
 mod endpoint;
 mod error;
+mod headers;
 mod mirror;
 mod open;
 mod pair;

@@ -166,7 +166,7 @@ impl Opening {
     ) -> Result<Option<(StatusCode, Box<ErrorObject>)>, HttpError> {
         let response = within(self.limit, self.endpoint.post(body, headers.clone())).await?;
         // Only the answer to initialize gives one, and it is the last that is heard here.
-        self.id = response.headers.get(header::SESSION_ID).cloned().map(|mut id| {
+        self.id = response.headers().get(header::SESSION_ID).cloned().map(|mut id| {
             id.set_sensitive(true);
             id
         });
@@ -271,7 +271,7 @@ fn probe_headers(request: &Request) -> Result<HeaderMap, HttpError> {
     let version =
         meta.and_then(|meta| meta.member(key::PROTOCOL_VERSION)).and_then(|version| version.decode::<String>().ok());
     let version = version.and_then(|version| version.parse().ok()).unwrap_or(ProtocolVersion::LATEST);
-    Mirror::default().headers(version, &request.method, None)
+    Ok(Mirror::default().headers(version, &request.method, None)?.into_map())
 }
 
 fn request_name(request: &Request) -> &'static str {

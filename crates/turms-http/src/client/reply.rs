@@ -2,7 +2,6 @@
 
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
-use http::header::CONTENT_TYPE;
 use turms_proto::{ErrorObject, Incoming, InvalidMessage, Message};
 
 use super::endpoint::{Endpoint, Response};
@@ -129,8 +128,7 @@ impl MediaType {
 
 /// The content type without its parameters; empty if there is none.
 fn media_type(response: &Response) -> &str {
-    let value = response.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    value.split(';').next().unwrap_or_default().trim()
+    response.content_type().split(';').next().unwrap_or_default().trim()
 }
 
 /// An event stream that is being read.
@@ -141,7 +139,8 @@ pub(super) struct EventStream {
 }
 
 impl EventStream {
-    fn new(endpoint: &Endpoint, response: Response) -> Self {
+    fn new(endpoint: &Endpoint, mut response: Response) -> Self {
+        response.forget_headers();
         Self { response, decoder: SseDecoder::new(endpoint.limit), server: endpoint.server() }
     }
 

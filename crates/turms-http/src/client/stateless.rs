@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use bytestring::ByteString;
-use http::HeaderMap;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use turms_core::{
@@ -26,6 +25,7 @@ use turms_proto::{
 
 use super::endpoint::Endpoint;
 use super::error::HttpError;
+use super::headers::Headers;
 use super::mirror::Mirror;
 use super::read_rest;
 use super::reply::{EventStream, Reply, messages};
@@ -159,7 +159,7 @@ impl StatelessChannel {
         Ok(result)
     }
 
-    async fn post(&self, body: Bytes, headers: HeaderMap) -> Result<Reply, HttpError> {
+    async fn post(&self, body: Bytes, headers: Headers<'_>) -> Result<Reply, HttpError> {
         self.counters.sent.fetch_add(body.len() as u64, Ordering::Relaxed);
         let response = self.endpoint.post(body, headers).await?;
         Reply::read(&self.endpoint, response).await

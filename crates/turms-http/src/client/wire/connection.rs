@@ -1,38 +1,40 @@
 //! One connection, and a request that is written to it.
 
 use std::future::poll_fn;
-use std::io::{self, IoSlice, Write as _};
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
-use http::header::{CONTENT_LENGTH, HOST, USER_AGENT};
-use http::{HeaderMap, Method};
+use http::Method;
+use http::header::{HOST, USER_AGENT};
 use reqwest::Url;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::WireError;
 use super::response::Head;
+use crate::client::headers::Headers;
 
 pub(super) struct Connection {
     stream: TcpStream,
     /// What was read and not used yet.
     pub(super) input: BytesMut,
+    /// How much of an answer is expected to come with its head.
+    first: usize,
     /// A request that is answered already, though not all of it has gone.
-    rest: Option<Request>,
+    rest: Option<Request<Bytes>>,
 }
 
 /// A request as it is written.
-#[derive(Clone)]
-pub(super) struct Request {
+pub(super) struct Request<B> {
     head: Vec<u8>,
-    body: Bytes,
+    body: B,
     written: usize,
 }
 
-impl Request {
-    pub(super) fn new(method: &Method, url: &Url, host: &str, headers: &HeaderMap, body: &Bytes) -> Self {
+impl<'a> Request<&'a Bytes> {
+    pub(super) fn new(method: &Method, url: &Url, host: &str, headers: &Headers<'_>, body: &'a Bytes) -> Self {
         let mut head = Vec::with_capacity(512);
         head.extend_from_slice(method.as_str().as_bytes());
         head.push(b' ');
@@ -47,38 +49,58 @@ impl Request {
                 head.extend_from_slice(part);
             }
         };
-        if !headers.contains_key(HOST) {
+        if !headers.contains(&HOST) {
             header("host", host.as_bytes());
         }
-        if !headers.contains_key(USER_AGENT) {
+        if !headers.contains(&USER_AGENT) {
             header("user-agent", super::super::connector::USER_AGENT.as_bytes());
         }
-        // How the request is framed is nobody else's to say.
-        let is_ours = |name: &http::HeaderName| !matches!(*name, CONTENT_LENGTH | http::header::TRANSFER_ENCODING);
-        for (name, value) in headers.iter().filter(|(name, _)| is_ours(name)) {
-            header(name.as_str(), value.as_bytes());
-        }
+        headers.each(|name, value| {
+            // How the request is framed is nobody else's to say.
+            if !matches!(name, "content-length" | "transfer-encoding") {
+                header(name, value);
+            }
+        });
         if *method == Method::POST {
-            // Writing to memory does not fail.
-            let _ = write!(head, "content-length: {}\r\n", body.len());
+            header("content-length", decimal(body.len(), &mut [0; 20]));
         }
         head.extend_from_slice(b"\r\n");
-        Self { head, body: body.clone(), written: 0 }
+        Self { head, body, written: 0 }
     }
 
+    /// The same, for who goes on with it.
+    fn taken(&mut self) -> Request<Bytes> {
+        Request { head: std::mem::take(&mut self.head), body: self.body.clone(), written: self.written }
+    }
+}
+
+/// A number as it is written.
+fn decimal(mut number: usize, room: &mut [u8; 20]) -> &[u8] {
+    let mut start = room.len();
+    loop {
+        start -= 1;
+        room[start] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return &room[start..];
+        }
+    }
+}
+
+impl<B: AsRef<[u8]>> Request<B> {
     /// Whether nobody can have seen anything of it.
     pub(super) fn is_unsent(&self) -> bool {
         self.written == 0
     }
 
     fn is_written(&self) -> bool {
-        self.written == self.head.len() + self.body.len()
+        self.written == self.head.len() + self.body.as_ref().len()
     }
 
     fn poll_write(&mut self, stream: &mut TcpStream, task: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.is_written() {
             let head = self.head.get(self.written..).unwrap_or_default();
-            let body = &self.body[self.written.saturating_sub(self.head.len())..];
+            let body = &self.body.as_ref()[self.written.saturating_sub(self.head.len())..];
             let pieces = [IoSlice::new(head), IoSlice::new(body)];
             match ready!(Pin::new(&mut *stream).poll_write_vectored(task, &pieces))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
@@ -91,11 +113,16 @@ impl Request {
 
 impl Connection {
     pub(super) fn new(stream: TcpStream) -> Self {
-        Self { stream, input: BytesMut::new(), rest: None }
+        Self { stream, input: BytesMut::new(), first: SHORTEST, rest: None }
+    }
+
+    /// Holds no room while it waits for its next request.
+    pub(super) fn rest(&mut self) {
+        self.input = BytesMut::new();
     }
 
     /// Writes a request and reads the head of the answer, which may come before all of the request has gone.
-    pub(super) async fn exchange(&mut self, request: &mut Request) -> Result<Head, WireError> {
+    pub(super) async fn exchange(&mut self, request: &mut Request<&Bytes>) -> Result<Head, WireError> {
         let mut searched = 0;
         // A server that refuses a request may close without having read it, and yet have said why.
         let mut unwritten = None;
@@ -113,15 +140,17 @@ impl Connection {
                     head.keeps_alive &= request.is_written();
                     // Who refuses a request does not want the rest of it; who takes it may wait for it.
                     if !request.is_written() && unwritten.is_none() && head.status.is_success() {
-                        self.rest = Some(request.clone());
+                        self.rest = Some(request.taken());
                     }
                     return Poll::Ready(Ok(head));
                 }
-                match self.poll_fill(task, FIRST) {
+                match self.poll_fill(task, self.first) {
                     Poll::Ready(Ok(0)) => {
                         let error = unwritten.take().map_or(WireError::Closed, WireError::Io);
                         return Poll::Ready(Err(error));
                     }
+                    // Who answers at length does so again.
+                    Poll::Ready(Ok(count)) if count >= self.first => self.first = LONGEST.min(2 * self.first),
                     Poll::Ready(Ok(_)) => {}
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(WireError::Io(error))),
                     Poll::Pending => return Poll::Pending,
@@ -166,5 +195,6 @@ impl Connection {
     }
 }
 
-/// How much of an answer is expected to come with its head.
-const FIRST: usize = 4 * 1024;
+/// How much of an answer is expected to come with its head: of the first, and at most. Allocators are quick with little.
+const SHORTEST: usize = 1000;
+const LONGEST: usize = 16 * 1024;

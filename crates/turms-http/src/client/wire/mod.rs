@@ -13,15 +13,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Uri};
+use http::{Method, Uri};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::Url;
 
 use self::connection::{Connection, Request};
 use self::pool::Pool;
+pub(super) use self::response::Head;
+use self::response::HeadError;
 pub(super) use self::response::WireBody;
-use self::response::{Head, HeadError};
+use super::headers::Headers;
 use crate::framing::BadChunk;
 
 /// The connections to one server.
@@ -97,7 +99,7 @@ impl Wire {
         &self,
         method: &Method,
         url: &Url,
-        headers: &HeaderMap,
+        headers: &Headers<'_>,
         body: &Bytes,
     ) -> Result<(Head, WireBody), WireError> {
         let mut request = Request::new(method, url, &self.host, headers, body);

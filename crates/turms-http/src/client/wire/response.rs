@@ -2,11 +2,12 @@
 
 use std::future::poll_fn;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Buf as _, Bytes, BytesMut};
-use http::header::{CONNECTION, CONTENT_LENGTH, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use bytes::{Bytes, BytesMut};
+use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, StatusCode};
 use httparse::{Header, Status};
 
@@ -23,7 +24,9 @@ const MAX_HEADERS: usize = 100;
 #[derive(Debug)]
 pub(in super::super) struct Head {
     pub(in super::super) status: StatusCode,
-    pub(in super::super) headers: HeaderMap,
+    /// All of it as it came.
+    text: Bytes,
+    content_type: Range<usize>,
     /// Whether the connection can be used again.
     pub(super) keeps_alive: bool,
     /// How the body ends; with the connection, if nothing says otherwise.
@@ -47,16 +50,12 @@ impl Head {
     /// Takes a head from the beginning of what came, if all of it is there. Heads that only announce others are passed over.
     pub(super) fn take(input: &mut BytesMut, searched: &mut usize) -> Result<Option<Self>, HeadError> {
         loop {
-            if !is_complete(input, searched) {
-                // What is not HTTP may have no end.
-                return match parse(input) {
-                    _ if input.len() > MAX_HEAD => Err(HeadError::TooLong),
-                    Err(error) => Err(error),
-                    Ok(_) => Ok(None),
-                };
+            // What is not HTTP shows that early and may have no end; for the end of a long head it is looked once.
+            if input.is_empty() || input.len() > SHORT && !is_complete(input, searched) {
+                return if input.len() > MAX_HEAD { Err(HeadError::TooLong) } else { Ok(None) };
             }
-            let Some((head, length)) = parse(input)? else { return Ok(None) };
-            input.advance(length);
+            let Some((mut head, length)) = parse(input)? else { return Ok(None) };
+            head.text = input.split_to(length).freeze();
             *searched = 0;
             match head.status {
                 StatusCode::SWITCHING_PROTOCOLS => return Err(HeadError::Switch),
@@ -64,6 +63,29 @@ impl Head {
                 _ => return Ok(Some(head)),
             }
         }
+    }
+
+    /// What is said about the content of the body; empty if nothing is.
+    pub(in super::super) fn content_type(&self) -> &[u8] {
+        self.text.get(self.content_type.clone()).unwrap_or_default()
+    }
+
+    /// All headers, for who wants them: most answers have none that anybody looks for.
+    pub(in super::super) fn headers(&self) -> HeaderMap {
+        let mut room = [const { MaybeUninit::<Header<'_>>::uninit() }; MAX_HEADERS];
+        let mut response = httparse::Response::new(&mut []);
+        let config = httparse::ParserConfig::default();
+        let mut headers = HeaderMap::new();
+        // It was read before, so it can be read.
+        if config.parse_response_with_uninit_headers(&mut response, &self.text, &mut room).is_ok() {
+            for header in &*response.headers {
+                let name = HeaderName::from_bytes(header.name.as_bytes());
+                if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(header.value)) {
+                    headers.append(name, value);
+                }
+            }
+        }
+        headers
     }
 }
 
@@ -83,40 +105,75 @@ fn parse(input: &[u8]) -> Result<Option<(Head, usize)>, HeadError> {
         return Ok(None);
     };
     let status = response.code.and_then(|code| StatusCode::from_u16(code).ok()).ok_or(httparse::Error::Status)?;
-    let mut headers = HeaderMap::with_capacity(response.headers.len());
-    for header in &*response.headers {
-        let (name, value) = (HeaderName::from_bytes(header.name.as_bytes()), HeaderValue::from_bytes(header.value));
-        headers
-            .append(name.map_err(|_| httparse::Error::HeaderName)?, value.map_err(|_| httparse::Error::HeaderValue)?);
-    }
+    let said = Said::by(response.headers);
     let has_body = !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) && !status.is_informational();
-    let framing = if has_body { framing(&headers)? } else { Some(Framing::Length(0)) };
-    let said = |word: &str| {
-        let values = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
-        values.flat_map(|value| value.split(',')).any(|token| token.trim().eq_ignore_ascii_case(word))
-    };
-    let stays = if response.version == Some(1) { !said("close") } else { said("keep-alive") && !said("close") };
+    let framing = if has_body { said.framing()? } else { Some(Framing::Length(0)) };
+    let stays = if response.version == Some(1) { !said.close } else { said.keep_alive && !said.close };
     // Who says both how long a body is and that it comes in chunks may be misunderstood by somebody between.
-    let is_clear = !(headers.contains_key(TRANSFER_ENCODING) && headers.contains_key(CONTENT_LENGTH));
+    let is_clear = !(said.coding.is_some() && said.length.is_some());
     let keeps_alive = stays && framing.is_some() && is_clear;
-    Ok(Some((Head { status, headers, keeps_alive, framing }, length)))
+    let content_type = said.content_type.map_or(0..0, |value| {
+        let start = value.as_ptr().addr() - input.as_ptr().addr();
+        start..start + value.len()
+    });
+    Ok(Some((Head { status, text: Bytes::new(), content_type, keeps_alive, framing }, length)))
 }
 
-fn framing(headers: &HeaderMap) -> Result<Option<Framing>, HeadError> {
-    if let Some(coding) = headers.get_all(TRANSFER_ENCODING).iter().next_back() {
-        let last = coding.as_bytes().rsplit(|byte| *byte == b',').next().unwrap_or_default().trim_ascii();
-        return Ok(last.eq_ignore_ascii_case(b"chunked").then_some(Framing::Chunked));
+/// What the headers of an answer say about its end and what comes after it.
+#[derive(Default)]
+struct Said<'a> {
+    content_type: Option<&'a [u8]>,
+    /// The last transfer coding.
+    coding: Option<&'a [u8]>,
+    /// All that is said of the length, if it is the same.
+    length: Option<Result<u64, HeadError>>,
+    close: bool,
+    keep_alive: bool,
+}
+
+impl<'a> Said<'a> {
+    fn by(headers: &[Header<'a>]) -> Self {
+        let mut said = Self::default();
+        for Header { name, value } in headers {
+            match name.len() {
+                10 if name.eq_ignore_ascii_case("connection") => {
+                    let mut tokens = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+                    said.close |= tokens.clone().any(|token| token.eq_ignore_ascii_case(b"close"));
+                    said.keep_alive |= tokens.any(|token| token.eq_ignore_ascii_case(b"keep-alive"));
+                }
+                12 if name.eq_ignore_ascii_case("content-type") => {
+                    said.content_type.get_or_insert(value);
+                }
+                14 if name.eq_ignore_ascii_case("content-length") => said.hear_length(value),
+                17 if name.eq_ignore_ascii_case("transfer-encoding") => {
+                    said.coding = value.rsplit(|byte| *byte == b',').next().map(<[u8]>::trim_ascii);
+                }
+                _ => {}
+            }
+        }
+        said
     }
-    let mut length = None;
-    for value in headers.get_all(CONTENT_LENGTH) {
-        let digits = value.to_str().ok().filter(|value| value.bytes().all(|byte| byte.is_ascii_digit()));
-        let said: u64 = digits.and_then(|digits| digits.parse().ok()).ok_or(HeadError::Length)?;
-        if length.replace(said).is_some_and(|before| before != said) {
-            return Err(HeadError::Length);
+
+    fn hear_length(&mut self, value: &[u8]) {
+        let digits = std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+        let length = digits.and_then(|digits| digits.parse().ok()).ok_or(HeadError::Length);
+        self.length = Some(match self.length {
+            Some(before) if before != length => Err(HeadError::Length),
+            _ => length,
+        });
+    }
+
+    /// How the body ends, if anything says so.
+    fn framing(&self) -> Result<Option<Framing>, HeadError> {
+        match self.coding {
+            Some(last) => Ok(last.eq_ignore_ascii_case(b"chunked").then_some(Framing::Chunked)),
+            None => self.length.transpose().map(|length| length.map(Framing::Length)),
         }
     }
-    Ok(length.map(Framing::Length))
 }
+
+/// How long a head may be to be read without having been searched for its end.
+const SHORT: usize = 4 * 1024;
 
 /// The body of an answer. Once it has been read to its end, its connection can be used again; dropped before, it is closed.
 pub(in super::super) struct WireBody {
@@ -197,7 +254,7 @@ impl WireBody {
             && self.keeps_alive
             && connection.input.is_empty()
         {
-            connection.input = BytesMut::new();
+            connection.rest();
             self.pool.keep(connection);
         }
     }

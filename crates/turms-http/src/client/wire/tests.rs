@@ -48,7 +48,7 @@ fn wire(url: &Url) -> Wire {
 }
 
 async fn post(wire: &Wire, url: &Url, body: impl Into<Bytes>) -> Result<(StatusCode, Vec<u8>), WireError> {
-    let (head, mut body) = wire.send(&Method::POST, url, &HeaderMap::new(), &body.into()).await?;
+    let (head, mut body) = wire.send(&Method::POST, url, &Headers::default(), &body.into()).await?;
     let mut all = Vec::new();
     while let Some(piece) = body.piece().await? {
         all.extend_from_slice(&piece);
