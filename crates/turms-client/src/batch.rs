@@ -69,7 +69,7 @@ impl Batch {
     /// One more: a tool. Its output is not held against its schema.
     pub fn call_tool(&mut self, name: impl Into<String>, arguments: impl Serialize) -> Slot<ToolResult> {
         let (name, options) = (name.into(), CallOptions::default());
-        let params = call_tool_params(&name, Arguments::of(&arguments));
+        let params = call_tool_params(name.as_str(), Arguments::of(&arguments));
         self.push(params.map(|params| Job::in_rounds::<CallTool, _>(params, name, options)))
     }
 
@@ -108,7 +108,7 @@ impl Batch {
     /// One more, of any method.
     pub fn request_raw(&mut self, method: impl Into<String>, params: impl Serialize) -> Slot<RawJson> {
         let (method, options) = (method.into(), CallOptions::default());
-        let params = Arguments::of(&params).object(&method);
+        let params = Arguments::of(&params).object(|| method.clone());
         self.push(params.map(|params| Job::raw(ByteString::from(method), params.unwrap_or_default().into(), options)))
     }
 

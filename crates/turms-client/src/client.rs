@@ -23,7 +23,7 @@ use crate::builder::ClientBuilder;
 use crate::cache::Key;
 use crate::error::{CallError, CallErrorKind};
 use crate::event::Events;
-use crate::job::{CallOptions, Engine, Job, Tasking};
+use crate::job::{CallOptions, Engine, Job, Label, Subject, Tasking, subject_of};
 use crate::listen::Subscription;
 use crate::operation::Operation;
 use crate::page::{self, Items};
@@ -269,7 +269,7 @@ impl Client {
     pub fn request_raw(&self, method: impl Into<String>, params: impl Serialize) -> Operation<RawJson> {
         let (method, params) = (method.into(), Arguments::of(&params));
         Operation::new(self, move |client, options| async move {
-            let params = params.object(&method)?.unwrap_or_default();
+            let params = params.object(|| method.clone())?.unwrap_or_default();
             let job = Job::raw(ByteString::from(method.as_str()), params.into(), options);
             let performed = client.engine.perform(job).await?;
             performed.payload.into_raw().map_err(|error| {
@@ -367,17 +367,17 @@ impl Client {
     where
         T: serde::de::DeserializeOwned + 'static,
     {
-        let subject = job.subject();
+        let label = Label::from(&job);
         let performed = self.engine.perform(job).await?;
-        self.taken(&subject, performed.payload)
+        self.taken(&label, performed.payload)
     }
 
     #[expect(clippy::unused_self, reason = "reads as what it does")]
-    pub(crate) fn taken<T>(&self, subject: &str, payload: Payload) -> Result<T, CallError>
+    pub(crate) fn taken<T>(&self, subject: &(impl Subject + ?Sized), payload: Payload) -> Result<T, CallError>
     where
         T: serde::de::DeserializeOwned + 'static,
     {
-        payload.take().map_err(|error| CallError::answered(subject, CallErrorKind::Invalid(error)))
+        payload.take().map_err(|error| CallError::answered(subject.text(), CallErrorKind::Invalid(error)))
     }
 }
 
@@ -449,15 +449,16 @@ impl Arguments {
         }))
     }
 
-    pub(crate) fn object(self, subject: &str) -> Result<Option<Object>, CallError> {
-        let unwritable = |problem: String| CallError::not_sent(subject, CallErrorKind::Unwritable(problem));
+    pub(crate) fn object(self, subject: impl Fn() -> String) -> Result<Option<Object>, CallError> {
+        let unwritable = |problem: String| CallError::not_sent(subject(), CallErrorKind::Unwritable(problem));
         let json = self.0.map_err(unwritable)?;
         if json.is_null() {
             return Ok(None);
         }
-        json.as_object()
-            .map(Some)
-            .ok_or_else(|| unwritable(format!("arguments must be an object, not {}", kind_of(&json))))
+        if !json.is_object() {
+            return Err(unwritable(format!("arguments must be an object, not {}", kind_of(&json))));
+        }
+        Ok(json.into_object())
     }
 }
 
@@ -471,19 +472,19 @@ fn kind_of(json: &RawJson) -> &'static str {
     }
 }
 
-pub(crate) fn call_tool_params(name: &str, arguments: Arguments) -> Result<CallToolParams, CallError> {
+pub(crate) fn call_tool_params(name: impl Into<String>, arguments: Arguments) -> Result<CallToolParams, CallError> {
     let mut params = CallToolParams::new(name);
-    params.arguments = arguments.object(&format!("{} {name:?}", CallTool::NAME))?;
+    params.arguments = arguments.object(|| subject_of(CallTool::NAME, Some(&params.name)))?;
     Ok(params)
 }
 
 pub(crate) fn get_prompt_params(name: &str, arguments: Arguments) -> Result<GetPromptParams, CallError> {
-    let subject = format!("{} {name:?}", GetPrompt::NAME);
+    let subject = || subject_of(GetPrompt::NAME, Some(name));
     let mut params = GetPromptParams::new(name);
-    if let Some(arguments) = arguments.object(&subject)? {
+    if let Some(arguments) = arguments.object(subject)? {
         let arguments: BTreeMap<String, Option<String>> = arguments.decode().map_err(|error| {
             CallError::not_sent(
-                &*subject,
+                subject(),
                 CallErrorKind::Unwritable(format!("arguments of prompts are strings: {error}")),
             )
         })?;
@@ -500,10 +501,11 @@ async fn call_tool(
     arguments: Arguments,
     options: CallOptions,
 ) -> Result<ToolResult, CallError> {
-    let params = call_tool_params(&name, arguments)?;
-    let job = Job::in_rounds::<CallTool, _>(params, name.clone(), options.clone());
+    let label: Arc<str> = Arc::from(&*name);
+    let params = call_tool_params(name, arguments)?;
+    let job = Job::in_rounds::<CallTool, _>(params, label.clone(), options.clone());
     let result: ToolResult = client.finished(job).await?;
-    check_output(&client, &name, &result, options).await?;
+    check_output(&client, &label, &result, options).await?;
     Ok(result)
 }
 
@@ -517,7 +519,7 @@ pub(crate) async fn check_output(
     let Some(tools) = client.engine.tools() else { return Ok(()) };
     let known = match tools.get(name) {
         // What cannot be listed cannot be checked either.
-        None if result.structured_content.is_some() => known_tool(client, name, options).await,
+        None if result.structured_content.is_some() => Box::pin(known_tool(client, name, options)).await,
         known => known,
     };
     let violations = known.map_or_else(Vec::new, |tool| tool.violations(name, result));
@@ -557,10 +559,10 @@ pub(crate) async fn read_resource(
     }
     let asked = cache.map(|cache| cache.moment());
     let job = Job::in_rounds::<ReadResource, _>(ReadResourceParams::new(&uri), uri, options);
-    let subject = job.subject();
+    let label = Label::from(&job);
     let performed = client.engine.perform(job).await?;
     let answered = performed.answered;
-    let result: ReadResourceResult = client.taken(&subject, performed.payload)?;
+    let result: ReadResourceResult = client.taken(&label, performed.payload)?;
     if let (Some(cache), Some(asked), false) = (client.engine.cache(), asked, answered) {
         cache.put(key, result.clone(), result.ttl_ms.unwrap_or_default(), asked);
     }

@@ -189,13 +189,13 @@ pub(crate) enum Params {
 }
 
 pub(crate) trait Repeat: Send + Sync {
-    fn payload(&self) -> Payload;
+    fn payload(self: Arc<Self>) -> Payload;
     fn object(&self) -> Result<Object, EncodeError>;
 }
 
 impl<P: serde::Serialize + Translate + Clone + Send + Sync + 'static> Repeat for P {
-    fn payload(&self) -> Payload {
-        Payload::new(self.clone())
+    fn payload(self: Arc<Self>) -> Payload {
+        Payload::shared(self)
     }
 
     fn object(&self) -> Result<Object, EncodeError> {
@@ -206,7 +206,7 @@ impl<P: serde::Serialize + Translate + Clone + Send + Sync + 'static> Repeat for
 impl Params {
     pub(crate) fn payload(&self) -> Payload {
         match self {
-            Self::Typed(params) => params.payload(),
+            Self::Typed(params) => params.clone().payload(),
             Self::Raw(params) => Payload::raw(params.clone()),
         }
     }
@@ -232,7 +232,7 @@ impl Job {
     }
 
     /// A call that the server may answer with questions first.
-    pub(crate) fn in_rounds<M, T>(params: M::Params, name: String, options: CallOptions) -> Self
+    pub(crate) fn in_rounds<M, T>(params: M::Params, name: impl Into<Arc<str>>, options: CallOptions) -> Self
     where
         M: Method<Result = Outcome<T>>,
         M::Params: Clone,
@@ -319,20 +319,51 @@ pub(crate) fn subject_of(method: &str, name: Option<&str>) -> String {
     }
 }
 
+/// What a call is; said only when it comes to that.
+#[derive(Debug, Clone)]
+pub(crate) struct Label {
+    method: ByteString,
+    name: Option<Arc<str>>,
+}
+
+impl From<&Job> for Label {
+    fn from(job: &Job) -> Self {
+        Self { method: job.method.clone(), name: job.name.clone() }
+    }
+}
+
+impl From<String> for Label {
+    fn from(subject: String) -> Self {
+        Self { method: subject.into(), name: None }
+    }
+}
+
 /// Something that can say what it is, when it comes to that.
 pub(crate) trait Subject {
     fn text(&self) -> String;
 }
 
-impl Subject for &Job {
+impl<S: Subject + ?Sized> Subject for &S {
+    fn text(&self) -> String {
+        (**self).text()
+    }
+}
+
+impl Subject for Job {
     fn text(&self) -> String {
         self.subject()
     }
 }
 
-impl Subject for &str {
+impl Subject for Label {
     fn text(&self) -> String {
-        (*self).to_owned()
+        subject_of(&self.method, self.name.as_deref())
+    }
+}
+
+impl Subject for str {
+    fn text(&self) -> String {
+        self.to_owned()
     }
 }
 

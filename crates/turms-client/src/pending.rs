@@ -1,22 +1,22 @@
 //! The calls that have no answer yet.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
-use bytestring::ByteString;
 use tokio::time::Instant;
 
 use crate::cancel::Cancel;
 use crate::error::{CallError, CallErrorKind, Delivery};
-use crate::job::{Job, subject_of};
+use crate::job::{Label, Subject as _};
 use crate::single::lock;
 use crate::state::PendingCall;
 
 /// Who waits, and how to make them wait no more.
 #[derive(Debug, Default)]
 pub(crate) struct PendingCalls {
-    waiting: Mutex<HashMap<u64, Waiting>>,
+    waiting: Mutex<HashMap<u64, Waiting, BuildHasherDefault<KeyHasher>>>,
     last_key: AtomicU64,
 }
 
@@ -27,28 +27,23 @@ struct Waiting {
     cancel: Cancel,
 }
 
-/// What a call is; said only when it comes to that.
-#[derive(Debug, Clone)]
-pub(crate) struct Label {
-    method: ByteString,
-    name: Option<Arc<str>>,
-}
+/// Keys are given out one after the other, and nobody else chooses them.
+#[derive(Debug, Default)]
+struct KeyHasher(u64);
 
-impl Label {
-    fn text(&self) -> String {
-        subject_of(&self.method, self.name.as_deref())
+impl Hasher for KeyHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte) ^ self.0.rotate_left(8));
+        }
     }
-}
 
-impl From<&Job> for Label {
-    fn from(job: &Job) -> Self {
-        Self { method: job.method.clone(), name: job.name.clone() }
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
-}
 
-impl From<String> for Label {
-    fn from(subject: String) -> Self {
-        Self { method: subject.into(), name: None }
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
 

@@ -205,7 +205,7 @@ async fn begin(
     arguments: Arguments,
     mut options: CallOptions,
 ) -> Result<TaskHandle, CallError> {
-    let params = call_tool_params(&name, arguments)?;
+    let params = call_tool_params(name.as_str(), arguments)?;
     options.task.wanted = true;
     learn_whether_task(&client, &name, &options).await;
     let (timeout, check) = (options.timeout, options.clone());
@@ -215,7 +215,7 @@ async fn begin(
     if performed.payload.get_mut::<Task>().is_some() {
         return kept(client, Some(name), subject, timeout, performed);
     }
-    let result: ToolResult = client.taken(&subject, performed.payload)?;
+    let result: ToolResult = client.taken(subject.as_str(), performed.payload)?;
     check_output(&client, &name, &result, check).await?;
     Ok(TaskHandle(Arc::new(Inner { subject, timeout, state: State::Done(result) })))
 }
@@ -249,7 +249,7 @@ fn kept(
     let Some(keeper) = performed.keeper else {
         return Err(CallError::answered(subject, CallErrorKind::NotConnected(None)));
     };
-    let task: Task = client.taken(&subject, performed.payload)?;
+    let task: Task = client.taken(subject.as_str(), performed.payload)?;
     let tool = keeper.tool.or_else(|| Some((client.clone(), tool?)));
     let kept = Kept { running: Running::new(task), single: keeper.single, tool, _client: client };
     Ok(TaskHandle(Arc::new(Inner { subject, timeout, state: State::Kept(Box::new(kept)) })))

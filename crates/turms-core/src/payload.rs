@@ -1,5 +1,6 @@
 use std::any::Any;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -26,6 +27,8 @@ enum Repr {
     /// JSON that is in the words of the peer's revision already.
     Fitted(RawJson),
     Typed(Box<dyn Value>),
+    /// A value that others hold, too.
+    Shared(Arc<dyn SharedValue>),
 }
 
 /// A value of this process that can meet a wire.
@@ -59,10 +62,34 @@ impl<T: Serialize + Translate + Send + Sync + 'static> Value for T {
     }
 }
 
+/// A value that is copied when somebody wants it as their own.
+trait SharedValue: Value {
+    fn copied(self: Arc<Self>) -> Box<dyn Value>;
+}
+
+impl<T: Value + Clone> SharedValue for T {
+    fn copied(self: Arc<Self>) -> Box<dyn Value> {
+        Box::new(Arc::unwrap_or_clone(self))
+    }
+}
+
 impl Payload {
     /// A value of this process.
     pub fn new<T: Serialize + Translate + Send + Sync + 'static>(value: T) -> Self {
         Self(Repr::Typed(Box::new(value)))
+    }
+
+    /// A value of this process that others hold, too, such as one that may have to be sent again. It is copied only for who
+    /// wants it as their own, and not to be written.
+    pub fn shared<T: Serialize + Translate + Clone + Send + Sync + 'static>(value: Arc<T>) -> Self {
+        Self(Repr::Shared(value))
+    }
+
+    /// The value is nobody else's from now on, and can be changed.
+    fn own(&mut self) {
+        if let Repr::Shared(value) = &self.0 {
+            self.0 = Repr::Typed(value.clone().copied());
+        }
     }
 
     /// JSON, as it came or as it is to go.
@@ -84,6 +111,7 @@ impl Payload {
     #[inline(never)]
     pub fn take<T: DeserializeOwned + 'static>(self) -> Result<T, DecodeError> {
         match self.0 {
+            Repr::Shared(value) => Self(Repr::Typed(value.copied())).take(),
             Repr::Raw(json) | Repr::Fitted(json) => json.decode(),
             Repr::Typed(value) if value.as_any().is::<T>() => match value.into_any().downcast() {
                 Ok(value) => Ok(*value),
@@ -98,15 +126,17 @@ impl Payload {
     pub fn get<T: 'static>(&self) -> Option<&T> {
         match &self.0 {
             Repr::Typed(value) => (**value).as_any().downcast_ref(),
+            Repr::Shared(value) => (**value).as_any().downcast_ref(),
             Repr::Raw(_) | Repr::Fitted(_) => None,
         }
     }
 
     /// As [`Payload::get`], to be changed.
     pub fn get_mut<T: 'static>(&mut self) -> Option<&mut T> {
+        self.own();
         match &mut self.0 {
             Repr::Typed(value) => (**value).as_any_mut().downcast_mut(),
-            Repr::Raw(_) | Repr::Fitted(_) => None,
+            Repr::Raw(_) | Repr::Fitted(_) | Repr::Shared(_) => None,
         }
     }
 
@@ -115,7 +145,7 @@ impl Payload {
     pub fn as_raw(&self) -> Option<&RawJson> {
         match &self.0 {
             Repr::Raw(json) | Repr::Fitted(json) => Some(json),
-            Repr::Typed(_) => None,
+            Repr::Typed(_) | Repr::Shared(_) => None,
         }
     }
 
@@ -124,15 +154,13 @@ impl Payload {
     /// # Errors
     /// When it holds something of the caller's that cannot be written as JSON.
     pub fn into_raw(self) -> Result<RawJson, EncodeError> {
-        match self.0 {
-            Repr::Raw(json) | Repr::Fitted(json) => Ok(json),
-            Repr::Typed(value) => {
-                let mut out = Vec::new();
-                value.write(&mut out)?;
-                let text = String::from_utf8(out).map_err(EncodeError::custom)?;
-                RawJson::parse(text).map_err(EncodeError::custom)
-            }
+        if let Repr::Raw(json) | Repr::Fitted(json) = self.0 {
+            return Ok(json);
         }
+        let mut out = Vec::new();
+        self.write(&mut out)?;
+        let text = String::from_utf8(out).map_err(EncodeError::custom)?;
+        RawJson::parse(text).map_err(EncodeError::custom)
     }
 
     /// Appends the value as JSON to a buffer, which stays as it was on failure.
@@ -146,6 +174,7 @@ impl Payload {
                 Ok(())
             }
             Repr::Typed(value) => value.write(out),
+            Repr::Shared(value) => value.write(out),
         }
     }
 
@@ -160,10 +189,11 @@ impl Payload {
     /// # Errors
     /// When it is JSON that is not what the method gives.
     pub fn lower_result(&mut self, method: &str, to: ProtocolVersion) -> Result<(), DecodeError> {
+        self.own();
         match &mut self.0 {
             Repr::Typed(value) => value.lower(to),
             Repr::Raw(json) => *json = turms_proto::revision::lower_result(method, json, to)?,
-            Repr::Fitted(_) => {}
+            Repr::Fitted(_) | Repr::Shared(_) => {}
         }
         Ok(())
     }
@@ -173,10 +203,11 @@ impl Payload {
     /// # Errors
     /// When they are JSON that is not what the method takes.
     pub fn lower_params(&mut self, method: &str, to: ProtocolVersion) -> Result<(), DecodeError> {
+        self.own();
         match &mut self.0 {
             Repr::Typed(value) => value.lower(to),
             Repr::Raw(json) => *json = turms_proto::revision::lower_params(method, json, to)?,
-            Repr::Fitted(_) => {}
+            Repr::Fitted(_) | Repr::Shared(_) => {}
         }
         Ok(())
     }
@@ -231,10 +262,24 @@ mod tests {
     }
 
     #[test]
+    fn a_shared_value_is_copied_before_it_is_changed() {
+        let shared = Arc::new(ToolResult::of_text("a"));
+        let mut payload = Payload::shared(shared.clone());
+        assert!(std::ptr::eq(payload.get::<ToolResult>().unwrap(), &*shared));
+        let written = format!("{payload:?}");
+        payload.get_mut::<ToolResult>().unwrap().content.clear();
+        assert_ne!(format!("{payload:?}"), written);
+        assert_eq!(format!("{:?}", Payload::shared(shared.clone())), written);
+        assert_eq!(Payload::shared(shared.clone()).take::<ToolResult>().unwrap(), *shared);
+        assert_eq!(Payload::shared(shared).into_raw().unwrap().as_str(), written);
+    }
+
+    #[test]
     fn a_result_is_fitted_whether_it_is_a_value_or_text() {
         let mut typed = Payload::new(ToolResult::of_text("a"));
         let mut raw = Payload::raw(Payload::new(ToolResult::of_text("a")).into_raw().unwrap());
-        for payload in [&mut typed, &mut raw] {
+        let mut shared = Payload::shared(Arc::new(ToolResult::of_text("a")));
+        for payload in [&mut typed, &mut raw, &mut shared] {
             payload.lower_result("tools/call", ProtocolVersion::V2025_06_18).unwrap();
             assert_eq!(format!("{payload:?}"), r#"{"content":[{"type":"text","text":"a"}]}"#);
         }

@@ -27,13 +27,14 @@ const MOST_QUESTIONS: usize = 64;
 impl Single {
     /// Makes a call, again if it was lost and that is safe.
     pub(super) async fn attempt(&self, job: &Job) -> Result<Performed, CallError> {
-        // As the tools are known now: another connection forgets them.
-        let safe = job.is_safe_to_repeat(Some(&self.ear.tools));
+        // As the tools are known now: another connection forgets them. Without a budget nothing is repeated that has run.
+        let safe = self.budget.is_some() && job.is_safe_to_repeat(Some(&self.ear.tools));
         // How a call ended that may have run. Whatever becomes of it later, it may have.
         let mut lost: Option<CallError> = None;
         let (mut attempt, mut renewed) = (0, false);
-        let deadline = self.patience(&job.options).and_then(|patience| Instant::now().checked_add(patience));
+        let mut deadline = None;
         if let Some(budget) = &self.budget {
+            deadline = self.patience(&job.options).and_then(|patience| Instant::now().checked_add(patience));
             budget.earn();
         }
         loop {
@@ -48,7 +49,7 @@ impl Single {
             }
             attempt += 1;
             let error = if error.may_have_run() { lost.insert(error).clone() } else { error };
-            if error.is_unsent() && self.comes_back(attempt, deadline).await {
+            if error.is_unsent() && Box::pin(self.comes_back(attempt, deadline)).await {
                 tracing::debug!(target: "turms::client", %error, attempt, "nobody was there; trying again");
                 self.ear.events.publish(&Event::Retrying { subject: job.subject().into(), attempt });
                 continue;
@@ -87,12 +88,16 @@ impl Single {
     /// Makes a call on whatever connection there is. The outer error is one of not having come so far.
     async fn try_once(&self, job: &Job) -> Result<(Result<Performed, CallError>, Next), CallError> {
         let trial = self.admit(job)?;
-        let live = match self.live(job, self.patience(&job.options)).await {
-            Ok(live) => live,
-            Err(error) => {
-                trial.end(Some(&error));
-                return Err(error);
-            }
+        let live = match self.live_now() {
+            Some(live) => live,
+            // Boxed, as all that seldom happens: calls that fare well do not carry room for it.
+            None => match Box::pin(self.live(job, self.patience(&job.options))).await {
+                Ok(live) => live,
+                Err(error) => {
+                    trial.end(Some(&error));
+                    return Err(error);
+                }
+            },
         };
         let outcome = self.rounds(&live, job).await;
         trial.end(outcome.as_ref().err());
@@ -150,10 +155,10 @@ impl Single {
                 }
                 // Nobody is asked for what would not be sent any more.
                 Ok(Decoded::Input(_)) if round == most => return Err(too_many()),
-                Ok(Decoded::Input(required)) => self.answer(job, *required, round).await?,
+                Ok(Decoded::Input(required)) => Box::pin(self.answer(job, *required, round)).await?,
                 Err(error) => {
                     let error = if round > 0 { error.begun() } else { error };
-                    self.visit_pages(job, error, events.filter(|_| round < most)).await?;
+                    Box::pin(self.visit_pages(job, error, events.filter(|_| round < most))).await?;
                     job.params.payload()
                 }
             };
@@ -254,7 +259,7 @@ impl Single {
                 if error.delivery() == Delivery::Answered {
                     self.note_answer(live);
                 }
-                Err(self.judge(live, job, error).await)
+                Err(Box::pin(self.judge(live, job, error)).await)
             }
         }
     }
@@ -269,7 +274,7 @@ impl Single {
         if kind || answer.as_raw().is_none_or(|raw| raw.member("resultType").is_some()) {
             live.verified.store(true, Ordering::Relaxed);
         } else {
-            self.verify(live).await;
+            Box::pin(self.verify(live)).await;
         }
     }
 

@@ -5,6 +5,7 @@ mod connection;
 mod task;
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
@@ -175,7 +176,8 @@ impl Engine for Single {
     fn perform(&self, job: Job) -> BoxFuture<'_, Result<Performed, CallError>> {
         Box::pin(async move {
             let cancel = job.options.cancel.clone();
-            let call = async { self.follow(&job, self.attempt(&job).await?).await };
+            // Pinned here, so that there is room for it only once.
+            let call = pin!(async { self.follow(&job, self.attempt(&job).await?).await });
             self.pending.track(&job, cancel, call).await
         })
     }

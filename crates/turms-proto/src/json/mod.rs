@@ -118,8 +118,9 @@ impl RawJson {
         self.is_object().then(|| Object::trusted(self.text.clone()))
     }
 
-    /// This value as an object, or `None` if it is none.
-    pub(crate) fn into_object(self) -> Option<Object> {
+    /// As [`RawJson::as_object`], of a value that nobody else wants.
+    #[must_use]
+    pub fn into_object(self) -> Option<Object> {
         self.is_object().then(|| Object::trusted(self.text))
     }
 
