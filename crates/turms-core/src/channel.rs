@@ -116,8 +116,11 @@ pub fn write_params(params: &Payload, meta: Option<&Meta>, out: &mut Vec<u8>) ->
 
 /// Whether a member of an object may be its `_meta`. Nearly none is, and looking for the word is cheaper than reading.
 fn may_have_meta(object: &[u8]) -> bool {
-    let has = |word: &str| memchr::memmem::find(object, word.as_bytes()).is_some();
-    has("\"_meta\"") || has("\\u")
+    let follows = |start: u8, word: &[u8]| {
+        let mut places = memchr::memchr_iter(start, object);
+        places.any(|place| object[place..].starts_with(word))
+    };
+    follows(b'_', b"_meta\"") || follows(b'\\', b"\\u")
 }
 
 fn with_meta(params: &[u8], meta: &Meta) -> Result<Object, EncodeError> {

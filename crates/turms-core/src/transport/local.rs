@@ -99,6 +99,8 @@ fn common_version(server: Option<&DiscoverResult>, ours: &[ProtocolVersion]) -> 
 struct LocalChannel {
     service: Arc<dyn Service>,
     link: LocalLink,
+    /// The client, for calls that nobody hears updates of.
+    peer: Peer,
     last_id: AtomicI64,
     counters: Counters,
     open: watch::Sender<bool>,
@@ -116,10 +118,12 @@ struct Counters {
 impl LocalChannel {
     fn new(service: &Arc<dyn Service>, client: Arc<dyn Service>, dialect: Dialect) -> Self {
         let link = LocalLink { client, dialect, updates: None };
-        let service = service.for_connection(&Peer::new(link.clone())).unwrap_or_else(|| service.clone());
+        let peer = Peer::new(link.clone());
+        let service = service.for_connection(&peer).unwrap_or_else(|| service.clone());
         Self {
             service,
             link,
+            peer,
             last_id: AtomicI64::new(0),
             counters: Counters::default(),
             open: watch::Sender::new(true),
@@ -145,7 +149,7 @@ impl LocalChannel {
     }
 
     async fn tell(&self, notification: Notification) {
-        let cx = Context::new(self.link.dialect, Peer::new(self.link.clone()));
+        let cx = Context::new(self.link.dialect, self.peer.clone());
         self.counters.notifications.fetch_add(1, Ordering::Relaxed);
         self.service.notify(notification.method, notification.params, cx).await;
     }
@@ -173,8 +177,11 @@ impl LocalChannel {
         }
         let lasts = method == Listen::NAME;
         let (updates, beats) = updates.map(alive).unzip();
-        let link = LocalLink { updates, ..self.link.clone() };
-        let cx = Context::new(link.dialect, Peer::new(link)).with_meta(meta).with_id(RequestId::Number(id));
+        let peer = match updates {
+            Some(_) => Peer::new(LocalLink { updates, ..self.link.clone() }),
+            None => self.peer.clone(),
+        };
+        let cx = Context::new(self.link.dialect, peer).with_meta(meta).with_id(RequestId::Number(id));
         let version = self.link.dialect.version();
         let name = method.clone();
         let mut call = pin!(Guarded::call(|| self.service.call(Request::raw(method, params), cx)));

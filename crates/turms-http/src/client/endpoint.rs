@@ -46,20 +46,23 @@ const FRESH: Line<'static> = Line::fixed("cache-control", "no-store");
 
 impl Endpoint {
     /// Posts a message. What comes back may be of any status but a redirect or a refusal of credentials.
-    pub(super) async fn post(&self, body: Bytes, headers: impl Into<Headers<'_>>) -> Result<Response, HttpError> {
-        self.post_to(&self.url, body, headers).await
+    pub(super) fn post<'a>(
+        &'a self,
+        body: Bytes,
+        headers: impl Into<Headers<'a>>,
+    ) -> impl Future<Output = Result<Response, HttpError>> + Send + 'a {
+        self.post_to(&self.url, body, headers.into())
     }
 
-    pub(super) async fn post_to(
-        &self,
-        url: &Url,
+    pub(super) fn post_to<'a>(
+        &'a self,
+        url: &'a Url,
         body: Bytes,
-        headers: impl Into<Headers<'_>>,
-    ) -> Result<Response, HttpError> {
-        let mut headers = headers.into();
+        mut headers: Headers<'a>,
+    ) -> impl Future<Output = Result<Response, HttpError>> + Send + 'a {
         headers.push(EITHER);
         headers.push(JSON);
-        self.send(Method::POST, url, headers, body).await
+        self.send(Method::POST, url, headers, body)
     }
 
     /// Asks for an event stream.
@@ -80,26 +83,36 @@ impl Endpoint {
         origin(&self.url)
     }
 
-    async fn send(&self, method: Method, url: &Url, headers: Headers<'_>, body: Bytes) -> Result<Response, HttpError> {
-        let mut moved = None;
-        let mut refusal: Option<Challenge> = None;
-        let mut redirects = 0;
-        loop {
-            let url = moved.as_ref().unwrap_or(url);
-            let (response, given) = self.send_once(&method, url, &headers, &body, refusal.as_ref()).await?;
-            let status = response.status;
-            if let Some(next) = self.redirected(&method, url, &response)? {
-                redirects += 1;
-                if redirects > MOST_REDIRECTS {
-                    return Err(HttpError::RedirectLoop(status));
+    /// Not an `async fn`, whose future would have room for its arguments twice.
+    #[expect(clippy::manual_async_fn, reason = "see above")]
+    fn send<'a>(
+        &'a self,
+        method: Method,
+        url: &'a Url,
+        headers: Headers<'a>,
+        body: Bytes,
+    ) -> impl Future<Output = Result<Response, HttpError>> + Send + 'a {
+        async move {
+            let mut moved = None;
+            let mut refusal: Option<Challenge> = None;
+            let mut redirects = 0;
+            loop {
+                let url = moved.as_ref().unwrap_or(url);
+                let (response, given) = self.send_once(&method, url, &headers, &body, refusal.as_ref()).await?;
+                let status = response.status;
+                if let Some(next) = self.redirected(&method, url, &response)? {
+                    redirects += 1;
+                    if redirects > MOST_REDIRECTS {
+                        return Err(HttpError::RedirectLoop(status));
+                    }
+                    moved = Some(next);
+                } else if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+                    let times = refusal.map_or(1, |refusal| refusal.times + 1);
+                    // Boxed, so that requests that are let in do not carry room for it.
+                    refusal = Some(Box::pin(self.refused(response, given, times)).await?);
+                } else {
+                    return Ok(response);
                 }
-                moved = Some(next);
-            } else if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-                let times = refusal.map_or(1, |refusal| refusal.times + 1);
-                // Boxed, so that requests that are let in do not carry room for it.
-                refusal = Some(Box::pin(self.refused(response, given, times)).await?);
-            } else {
-                return Ok(response);
             }
         }
     }

@@ -19,6 +19,7 @@ use turms_proto::session::{ClientOptions, Dialect};
 
 use super::endpoint::{Endpoint, origin, within};
 use super::error::HttpError;
+use super::headers::Headers;
 use super::open::Failed;
 use super::reply::{EventStream, Reply};
 
@@ -128,8 +129,7 @@ async fn write(
 }
 
 async fn post(endpoint: Arc<Endpoint>, place: Url, line: String) -> Result<(), HttpError> {
-    let headers = HeaderMap::new();
-    let mut response = within(POST_TIMEOUT, endpoint.post_to(&place, Bytes::from(line), headers)).await?;
+    let mut response = within(POST_TIMEOUT, endpoint.post_to(&place, Bytes::from(line), Headers::default())).await?;
     if response.status.is_success() {
         // Whatever it says does not matter, but it has to be read before the next message can go the same way.
         let rest = async { while let Ok(Some(_)) = response.piece().await {} };

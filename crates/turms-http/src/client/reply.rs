@@ -28,27 +28,35 @@ const MOST_SHOWN: usize = 200;
 
 impl Reply {
     /// Reads a response: all of it, unless it is an event stream.
-    pub(super) async fn read(endpoint: &Endpoint, response: Response) -> Result<Self, HttpError> {
-        if !response.status.is_success() {
-            // Boxed, so that what is usual does not carry room for it.
-            return Box::pin(refusal(endpoint, response)).await;
-        }
-        match MediaType::of(&response) {
-            MediaType::Events => Ok(Self::Events(Box::new(EventStream::new(endpoint, response)))),
-            MediaType::Json => {
-                let body = read_body(endpoint, response, endpoint.limit).await?;
-                let blank = body.iter().all(u8::is_ascii_whitespace);
-                Ok(if blank { Self::Nothing } else { Self::Json(body) })
+    ///
+    /// Not an `async fn`, whose future would have room for its arguments twice.
+    #[expect(clippy::manual_async_fn, reason = "see above")]
+    pub(super) fn read(
+        endpoint: &Endpoint,
+        mut response: Response,
+    ) -> impl Future<Output = Result<Self, HttpError>> + Send {
+        async move {
+            if !response.status.is_success() {
+                // Boxed, so that what is usual does not carry room for it.
+                return Box::pin(refusal(endpoint, response)).await;
             }
-            MediaType::Other => Box::pin(other(endpoint, response)).await,
+            match MediaType::of(&response) {
+                MediaType::Events => Ok(Self::Events(Box::new(EventStream::new(endpoint, response)))),
+                MediaType::Json => {
+                    let body = read_body(endpoint, &mut response, endpoint.limit).await?;
+                    let blank = body.iter().all(u8::is_ascii_whitespace);
+                    Ok(if blank { Self::Nothing } else { Self::Json(body) })
+                }
+                MediaType::Other => Box::pin(other(endpoint, response)).await,
+            }
         }
     }
 }
 
 /// What has neither of the two content types that are expected.
-async fn other(endpoint: &Endpoint, response: Response) -> Result<Reply, HttpError> {
+async fn other(endpoint: &Endpoint, mut response: Response) -> Result<Reply, HttpError> {
     let (status, content_type) = (response.status, media_type(&response).to_ascii_lowercase());
-    match read_body(endpoint, response, REFUSAL_LIMIT).await {
+    match read_body(endpoint, &mut response, REFUSAL_LIMIT).await {
         Ok(body) if body.is_empty() => Ok(Reply::Nothing),
         // There is nothing to say beside that it was taken, but some say it in words.
         Ok(_) | Err(HttpError::TooLong(_)) if status == StatusCode::ACCEPTED => Ok(Reply::Nothing),
@@ -57,9 +65,9 @@ async fn other(endpoint: &Endpoint, response: Response) -> Result<Reply, HttpErr
     }
 }
 
-async fn refusal(endpoint: &Endpoint, response: Response) -> Result<Reply, HttpError> {
+async fn refusal(endpoint: &Endpoint, mut response: Response) -> Result<Reply, HttpError> {
     let status = response.status;
-    let body = match read_body(endpoint, response, REFUSAL_LIMIT).await {
+    let body = match read_body(endpoint, &mut response, REFUSAL_LIMIT).await {
         Ok(body) => body,
         Err(HttpError::TooLong(_)) => Bytes::new(),
         Err(error) => return Err(error),
@@ -91,7 +99,7 @@ fn beginning(body: &[u8]) -> String {
     shown
 }
 
-async fn read_body(endpoint: &Endpoint, mut response: Response, limit: usize) -> Result<Bytes, HttpError> {
+async fn read_body(endpoint: &Endpoint, response: &mut Response, limit: usize) -> Result<Bytes, HttpError> {
     let mut body = Bytes::new();
     while let Some(piece) = response.piece().await.map_err(|failure| failure.into_broken(endpoint.server()))? {
         if body.len() + piece.len() > limit {

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use bytestring::ByteString;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use turms_core::{
     BoxFuture, Channel, Context, Ended, GuardedNotify, Outgoing, Payload, Peer, PeerError, Service, Update, Updates,
@@ -38,7 +38,35 @@ pub(super) struct StatelessChannel {
     mirror: Mirror,
     last_id: AtomicI64,
     counters: Counters,
-    open: watch::Sender<bool>,
+    gate: Gate,
+}
+
+/// Whether the channel is open.
+#[derive(Default)]
+struct Gate {
+    closed: AtomicBool,
+    told: Notify,
+}
+
+impl Gate {
+    fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.told.notify_waiters();
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Waits until it is closed.
+    async fn closed(&self) {
+        let mut told = pin!(self.told.notified());
+        // From here on nothing is missed, so looking once is enough.
+        told.as_mut().enable();
+        if !self.is_closed() {
+            told.await;
+        }
+    }
 }
 
 #[derive(Default)]
@@ -66,32 +94,34 @@ impl StatelessChannel {
             mirror: Mirror::default(),
             last_id: AtomicI64::new(0),
             counters: Counters::default(),
-            open: watch::Sender::new(true),
+            gate: Gate::default(),
         }
     }
 
-    async fn exchange(&self, request: Outgoing) -> Result<Payload, PeerError> {
-        let mut open = self.open.subscribe();
-        if !*open.borrow_and_update() {
-            return Err(PeerError::Closed);
-        }
+    /// Not an `async fn`, whose future would have room for its arguments twice.
+    fn exchange(&self, request: Outgoing) -> impl Future<Output = Result<Payload, PeerError>> + Send {
         let Outgoing { method, params, meta, options, updates, .. } = request;
         let call = Call { method, params, meta, options, updates };
-        self.counters.requests.fetch_add(1, Ordering::Relaxed);
-        let mut given_up = GivenUp(Some(&self.counters));
-        let outcome = tokio::select! {
-            biased;
-            outcome = self.call(&call) => outcome,
-            _ = open.wait_for(|open| !open) => Err(PeerError::Request(RequestError::Closed)),
-        };
-        given_up.0 = None;
-        let counter = match &outcome {
-            Ok(_) => &self.counters.completed,
-            Err(PeerError::Request(RequestError::TimedOut(_))) => &self.counters.timed_out,
-            Err(_) => &self.counters.failed,
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
-        outcome.map(Payload::raw)
+        async move {
+            if self.gate.is_closed() {
+                return Err(PeerError::Closed);
+            }
+            self.counters.requests.fetch_add(1, Ordering::Relaxed);
+            let mut given_up = GivenUp(Some(&self.counters));
+            let outcome = tokio::select! {
+                biased;
+                outcome = self.call(&call) => outcome,
+                () = self.gate.closed() => Err(PeerError::Request(RequestError::Closed)),
+            };
+            given_up.0 = None;
+            let counter = match &outcome {
+                Ok(_) => &self.counters.completed,
+                Err(PeerError::Request(RequestError::TimedOut(_))) => &self.counters.timed_out,
+                Err(_) => &self.counters.failed,
+            };
+            counter.fetch_add(1, Ordering::Relaxed);
+            outcome.map(Payload::raw)
+        }
     }
 
     async fn call(&self, call: &Call) -> Result<RawJson, PeerError> {
@@ -159,7 +189,7 @@ impl StatelessChannel {
         Ok(result)
     }
 
-    async fn post(&self, body: Bytes, headers: Headers<'_>) -> Result<Reply, HttpError> {
+    async fn post<'a>(&'a self, body: Bytes, headers: Headers<'a>) -> Result<Reply, HttpError> {
         self.counters.sent.fetch_add(body.len() as u64, Ordering::Relaxed);
         let response = self.endpoint.post(body, headers).await?;
         Reply::read(&self.endpoint, response).await
@@ -210,9 +240,12 @@ impl StatelessChannel {
     }
 
     async fn tell(&self, notification: Notification) -> Result<(), PeerError> {
+        if self.gate.is_closed() {
+            return Err(PeerError::Closed);
+        }
         // Closing the stream is the way to give something up here, and the only one.
-        if !*self.open.borrow() || &*notification.method == Cancelled::NAME {
-            return if *self.open.borrow() { Ok(()) } else { Err(PeerError::Closed) };
+        if &*notification.method == Cancelled::NAME {
+            return Ok(());
         }
         let headers = self.mirror.headers(self.version, &notification.method, None)?;
         let mut body = Vec::new();
@@ -315,19 +348,19 @@ impl Patience {
         let begun = Instant::now();
         let last = options.max_timeout.and_then(|limit| begun.checked_add(limit));
         let mut patience = Self { timeout: options.timeout, begun, last, deadline: None };
-        patience.renew();
+        patience.renew_at(begun);
         patience
     }
 
-    fn renew(&mut self) {
-        let next = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    fn renew_at(&mut self, now: Instant) {
+        let next = self.timeout.and_then(|timeout| now.checked_add(timeout));
         self.deadline = [next, self.last].into_iter().flatten().min();
     }
 
     /// Progress is a sign of life; all else could be told for ever.
     fn renew_if(&mut self, alive: bool) {
         if alive {
-            self.renew();
+            self.renew_at(Instant::now());
         }
     }
 
@@ -386,14 +419,13 @@ impl Channel for StatelessChannel {
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        self.open.send_replace(false);
+        self.gate.close();
         Box::pin(std::future::ready(()))
     }
 
     fn closed(&self) -> BoxFuture<'_, Ended> {
-        let mut open = self.open.subscribe();
         Box::pin(async move {
-            let _ = open.wait_for(|open| !open).await;
+            self.gate.closed().await;
             Ended::new()
         })
     }
