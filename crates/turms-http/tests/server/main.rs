@@ -10,6 +10,7 @@ mod fixture;
 mod framing;
 mod held;
 mod hostile;
+#[cfg(feature = "http2")]
 mod http2;
 mod in_process;
 mod interop;
