@@ -95,11 +95,15 @@ pub(super) fn key(text: &[u8], at: usize, layout: &mut Layout) -> Result<(KeyPla
     Ok((KeyPlace { start: at + 1, end: end - 1, escaped }, space(text, colon + 1, layout)))
 }
 
+/// Up to how many bytes it costs less to look at eight of them than to call what looks at many.
+const SHORT: usize = 48;
+
 /// Where the string at a place ends, and whether it has escapes.
 #[inline(always)]
 pub(super) fn string(text: &[u8], at: usize) -> Result<(usize, bool), SyntaxError> {
     let mut from = at + 1;
-    while let Some(word) = text.get(from..).and_then(|rest| rest.first_chunk()) {
+    for _ in 0..SHORT / 8 {
+        let Some(word) = text.get(from..).and_then(|rest| rest.first_chunk()) else { break };
         let word = u64::from_le_bytes(*word);
         let special = special_in(word);
         if special != 0 {
@@ -111,12 +115,12 @@ pub(super) fn string(text: &[u8], at: usize) -> Result<(usize, bool), SyntaxErro
         }
         from += 8;
     }
-    escaped_string(text, from)
+    any_string(text, from)
 }
 
-/// As [`string`], of one that has escapes or is at the end of the text, from a place before either.
+/// As [`string`], of one that is long, has escapes or is at the end of the text, from a place before any of that.
 #[inline(never)]
-fn escaped_string(text: &[u8], mut at: usize) -> Result<(usize, bool), SyntaxError> {
+fn any_string(text: &[u8], mut at: usize) -> Result<(usize, bool), SyntaxError> {
     let mut escaped = false;
     loop {
         at += plain_length(&text[at..]);

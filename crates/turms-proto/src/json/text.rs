@@ -23,6 +23,13 @@ pub(super) fn plain_length(bytes: &[u8]) -> usize {
 #[inline(never)]
 fn long_plain_length(bytes: &[u8]) -> usize {
     let mut rest = bytes;
+    // A compiler makes few instructions of a loop that never stops early.
+    while let Some((chunk, next)) = rest.split_first_chunk::<64>() {
+        if chunk.iter().fold(false, |any, byte| any | is_special(*byte)) {
+            break;
+        }
+        rest = next;
+    }
     while let Some((chunk, next)) = rest.split_first_chunk::<16>() {
         let (low, high) = (special_in(first_word(chunk)), special_in(first_word(&chunk[8..])));
         if low | high != 0 {
@@ -38,8 +45,11 @@ fn long_plain_length(bytes: &[u8]) -> usize {
         }
         rest = next;
     }
-    let is_special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
-    bytes.len() - rest.len() + rest.iter().position(is_special).unwrap_or(rest.len())
+    bytes.len() - rest.len() + rest.iter().position(|byte| is_special(*byte)).unwrap_or(rest.len())
+}
+
+fn is_special(byte: u8) -> bool {
+    (byte < 0x20) | (byte == b'"') | (byte == b'\\')
 }
 
 /// Whether all bytes stand for themselves. Cheaper than [`plain_length`] for what is short, as nobody asks where the first is
