@@ -2,9 +2,16 @@
 
 use std::time::Instant;
 
+use serde::Serialize;
 use turms::Client;
 
 use crate::{Plan, Result};
+
+#[derive(Serialize)]
+struct Add {
+    a: i64,
+    b: i64,
+}
 
 /// Calls that are timed together: one takes less time than it takes to look at a clock twice.
 const TOGETHER: u32 = 1000;
@@ -15,9 +22,9 @@ pub(crate) async fn load(plan: &Plan) -> Result<String> {
     let mut taken = Vec::new();
     while begin.elapsed() < plan.time {
         let asked = Instant::now();
-        for number in 0..TOGETHER {
-            let sum = client.call_tool("add", serde_json::json!({ "a": number, "b": 1 })).await?.text();
-            if sum.parse() != Ok(f64::from(number) + 1.0) {
+        for a in 0..i64::from(TOGETHER) {
+            let sum = client.call_tool("add", Add { a, b: 1 }).await?.text();
+            if sum.parse() != Ok(a + 1) {
                 return Err(format!("no answer: {sum}").into());
             }
         }
