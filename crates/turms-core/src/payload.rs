@@ -23,13 +23,18 @@ use turms_proto::{DecodeError, EncodeError, Object, ProtocolVersion, RawJson, de
 pub struct Payload(Repr);
 
 enum Repr {
-    Raw(RawJson),
+    /// The way to another revision is carried along, so that a server does not link what reads the results of others.
+    Raw(RawJson, LowerResult),
+    /// The parameters of a request.
+    Params(RawJson),
     /// JSON that is in the words of the peer's revision already.
     Fitted(RawJson),
     Typed(Box<dyn Value>),
     /// A value that others hold, too.
     Shared(Arc<dyn SharedValue>),
 }
+
+type LowerResult = fn(&str, &RawJson, ProtocolVersion) -> Result<RawJson, DecodeError>;
 
 /// A value of this process that can meet a wire.
 trait Value: Any + Send + Sync {
@@ -92,10 +97,16 @@ impl Payload {
         }
     }
 
-    /// JSON, as it came or as it is to go.
+    /// JSON, most often a result, which will be fitted to the revision of whom it goes to.
     #[must_use]
     pub fn raw(json: RawJson) -> Self {
-        Self(Repr::Raw(json))
+        Self(Repr::Raw(json, turms_proto::revision::lower_result))
+    }
+
+    /// The parameters of a request as JSON, whichever way it goes. As a result it would go as it is.
+    #[must_use]
+    pub fn params(json: RawJson) -> Self {
+        Self(Repr::Params(json))
     }
 
     /// JSON that is in the words of the peer's revision already, such as a list that was written when it last changed.
@@ -112,7 +123,7 @@ impl Payload {
     pub fn take<T: DeserializeOwned + 'static>(self) -> Result<T, DecodeError> {
         match self.0 {
             Repr::Shared(value) => Self(Repr::Typed(value.copied())).take(),
-            Repr::Raw(json) | Repr::Fitted(json) => json.decode(),
+            Repr::Raw(json, _) | Repr::Params(json) | Repr::Fitted(json) => json.decode(),
             Repr::Typed(value) if value.as_any().is::<T>() => match value.into_any().downcast() {
                 Ok(value) => Ok(*value),
                 Err(_) => unreachable!("the type was just checked"),
@@ -127,7 +138,7 @@ impl Payload {
         match &self.0 {
             Repr::Typed(value) => (**value).as_any().downcast_ref(),
             Repr::Shared(value) => (**value).as_any().downcast_ref(),
-            Repr::Raw(_) | Repr::Fitted(_) => None,
+            Repr::Raw(..) | Repr::Params(_) | Repr::Fitted(_) => None,
         }
     }
 
@@ -136,7 +147,7 @@ impl Payload {
         self.own();
         match &mut self.0 {
             Repr::Typed(value) => (**value).as_any_mut().downcast_mut(),
-            Repr::Raw(_) | Repr::Fitted(_) | Repr::Shared(_) => None,
+            Repr::Raw(..) | Repr::Params(_) | Repr::Fitted(_) | Repr::Shared(_) => None,
         }
     }
 
@@ -144,7 +155,7 @@ impl Payload {
     #[must_use]
     pub fn as_raw(&self) -> Option<&RawJson> {
         match &self.0 {
-            Repr::Raw(json) | Repr::Fitted(json) => Some(json),
+            Repr::Raw(json, _) | Repr::Params(json) | Repr::Fitted(json) => Some(json),
             Repr::Typed(_) | Repr::Shared(_) => None,
         }
     }
@@ -154,7 +165,7 @@ impl Payload {
     /// # Errors
     /// When it holds something of the caller's that cannot be written as JSON.
     pub fn into_raw(self) -> Result<RawJson, EncodeError> {
-        if let Repr::Raw(json) | Repr::Fitted(json) = self.0 {
+        if let Repr::Raw(json, _) | Repr::Params(json) | Repr::Fitted(json) = self.0 {
             return Ok(json);
         }
         let mut out = Vec::new();
@@ -169,7 +180,7 @@ impl Payload {
     /// When it holds something of the caller's that cannot be written as JSON.
     pub fn write(&self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         match &self.0 {
-            Repr::Raw(json) | Repr::Fitted(json) => {
+            Repr::Raw(json, _) | Repr::Params(json) | Repr::Fitted(json) => {
                 out.extend_from_slice(json.as_str().as_bytes());
                 Ok(())
             }
@@ -192,8 +203,8 @@ impl Payload {
         self.own();
         match &mut self.0 {
             Repr::Typed(value) => value.lower(to),
-            Repr::Raw(json) => *json = turms_proto::revision::lower_result(method, json, to)?,
-            Repr::Fitted(_) | Repr::Shared(_) => {}
+            Repr::Raw(json, lower) => *json = lower(method, json, to)?,
+            Repr::Params(_) | Repr::Fitted(_) | Repr::Shared(_) => {}
         }
         Ok(())
     }
@@ -206,7 +217,7 @@ impl Payload {
         self.own();
         match &mut self.0 {
             Repr::Typed(value) => value.lower(to),
-            Repr::Raw(json) => *json = turms_proto::revision::lower_params(method, json, to)?,
+            Repr::Raw(json, _) | Repr::Params(json) => *json = turms_proto::revision::lower_params(method, json, to)?,
             Repr::Fitted(_) | Repr::Shared(_) => {}
         }
         Ok(())
@@ -223,7 +234,7 @@ fn text_of(value: &dyn Value) -> Result<String, DecodeError> {
 /// No parameters: an empty object.
 impl Default for Payload {
     fn default() -> Self {
-        Self::raw(Object::new().into())
+        Self::params(Object::new().into())
     }
 }
 

@@ -86,7 +86,7 @@ pub(crate) struct Layered<R> {
 impl<R: DeserializeOwned + Send + 'static> Layered<R> {
     fn call(&self, call: Call) -> Ready<Result<R, ErrorObject>> {
         let mut cx = call.context.call().clone();
-        let params = Payload::raw(self.params_of(&call).into());
+        let params = Payload::params(self.params_of(&call).into());
         cx.insert_extension(Slot(call));
         let request = Request::raw(ByteString::from_static(self.method), params);
         self.service.call(request, cx).map(|outcome| {

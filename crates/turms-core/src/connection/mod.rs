@@ -393,7 +393,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         let Call { request, dialect, ticket, meta, .. } = *call;
         let (method, params) = (request.method, request.params);
         let cx = Context::new(dialect, self.peer.clone()).with_id(ticket.id().clone()).with_meta(meta);
-        let params = params.map_or_else(Payload::default, Payload::raw);
+        let params = params.map_or_else(Payload::default, Payload::params);
         let future = Guarded::call(|| service.call(Request::raw(method.clone(), params), cx));
         let begun = future.try_now().or_else(|mut future| match begin(&mut future) {
             Poll::Ready(outcome) => Ok(outcome),

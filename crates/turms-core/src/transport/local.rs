@@ -369,7 +369,7 @@ impl Link for LocalLink {
     ) -> BoxFuture<'_, Result<RawJson, PeerError>> {
         Box::pin(async move {
             let cx = self.context(params.as_ref());
-            let params = params.map_or_else(Payload::default, Payload::raw);
+            let params = params.map_or_else(Payload::default, Payload::params);
             let call = Guarded::call(|| self.client.call(Request::raw(method, params), cx));
             let outcome = match options.timeout {
                 Some(limit) => tokio::time::timeout(limit, call)

@@ -35,7 +35,7 @@ pub use self::event::{Call, Dialect, Event, OpenError, Opened, RequestError, Ses
 use self::gate::Gate;
 pub use self::gate::{Claim, missing_meta, unsupported_version};
 pub use self::opening::{ClientOptions, VersionChoice};
-use self::opening::{Opening, Step};
+use self::opening::{Open, Opening, Step};
 use self::pending::Pending;
 pub use self::pending::RequestOptions;
 use self::running::{Kind, Running};
@@ -83,7 +83,7 @@ pub struct Session<T> {
 
 #[derive(Debug)]
 enum Side {
-    Client(Box<Opening>),
+    Client(Box<dyn Open>),
     Server(Gate),
 }
 

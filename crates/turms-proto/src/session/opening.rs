@@ -106,6 +106,18 @@ pub(super) enum Step {
     Fail(OpenError),
 }
 
+/// How a client opens a connection. Behind a trait, so that programs which only serve do not link any of it.
+pub(super) trait Open: std::fmt::Debug + Send + Sync {
+    /// The first step.
+    fn begin(&mut self) -> Step;
+
+    /// Goes on with what came of the last question.
+    fn answered(&mut self, outcome: Result<RawJson, RequestError>) -> Step;
+
+    /// What every request has to say in its `_meta` by a revision without a handshake.
+    fn request_meta(&self, version: ProtocolVersion) -> RequestMeta;
+}
+
 /// Where a client is on its way to an open connection.
 #[derive(Debug)]
 pub(super) struct Opening {
@@ -122,13 +134,8 @@ enum Stage {
     Shaking(ProtocolVersion),
 }
 
-impl Opening {
-    pub(super) fn new(options: ClientOptions) -> Self {
-        let ours = options.choice.versions();
-        Self { options, ours, stage: Stage::Probing, retries: 2 }
-    }
-
-    pub(super) fn begin(&mut self) -> Step {
+impl Open for Opening {
+    fn begin(&mut self) -> Step {
         match self.options.known {
             Some(dialect @ Dialect::Stateless(version)) if self.ours.contains(&version) => {
                 Step::Open { opened: Box::new(Opened { dialect, server: None }), tell: None }
@@ -142,12 +149,27 @@ impl Opening {
         }
     }
 
-    /// Goes on with what came of the last question.
-    pub(super) fn answered(&mut self, outcome: Result<RawJson, RequestError>) -> Step {
+    fn answered(&mut self, outcome: Result<RawJson, RequestError>) -> Step {
         match self.stage {
             Stage::Probing => self.probed(outcome),
             Stage::Shaking(version) => self.shook(version, outcome),
         }
+    }
+
+    fn request_meta(&self, version: ProtocolVersion) -> RequestMeta {
+        let mut capabilities = self.options.capabilities.clone();
+        capabilities.lower(version);
+        RequestMeta::new()
+            .protocol_version(version.as_str())
+            .client_capabilities(capabilities)
+            .client_info(self.options.info.clone())
+    }
+}
+
+impl Opening {
+    pub(super) fn new(options: ClientOptions) -> Self {
+        let ours = options.choice.versions();
+        Self { options, ours, stage: Stage::Probing, retries: 2 }
     }
 
     fn newest(&self, ability: Ability) -> Option<ProtocolVersion> {
@@ -254,15 +276,6 @@ impl Opening {
     fn ask<M: Method>(&self, params: &M::Params, timeout: Duration) -> Step {
         let params = RawJson::encode(params).unwrap_or_else(|_| RawJson::from(Object::new()));
         Step::Ask { method: M::NAME, params, timeout }
-    }
-
-    pub(super) fn request_meta(&self, version: ProtocolVersion) -> RequestMeta {
-        let mut capabilities = self.options.capabilities.clone();
-        capabilities.lower(version);
-        RequestMeta::new()
-            .protocol_version(version.as_str())
-            .client_capabilities(capabilities)
-            .client_info(self.options.info.clone())
     }
 
     fn no_common(&self, theirs: Vec<String>) -> Step {

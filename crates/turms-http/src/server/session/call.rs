@@ -121,7 +121,7 @@ impl HttpSession {
         }
         let cx = Context::new(dialect, Peer::shared(post.link.clone())).with_id(ticket.id().clone()).with_meta(meta);
         let cx = post.source.surround(cx);
-        let params = params.map_or_else(Payload::default, Payload::raw);
+        let params = params.map_or_else(Payload::default, Payload::params);
         let mut call = Guarded::call(|| self.service.call(Request::raw(method.clone(), params), cx));
         // Most calls answer at once and need neither a task nor a stream.
         match Pin::new(&mut call).poll(task) {
