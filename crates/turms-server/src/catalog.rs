@@ -16,7 +16,10 @@ use turms_proto::{Ability, ErrorObject, Object, ProtocolVersion, RawJson};
 
 use crate::name_hash::NameHash;
 use crate::prompt::Prompt;
-use crate::resource::{Resource, Spec};
+use crate::resource::Resource;
+use crate::router;
+use crate::router::prompt::PromptWays;
+use crate::router::resource::ResourceWays;
 use crate::tool::Tool;
 
 /// Everything that a server has.
@@ -26,6 +29,10 @@ pub(crate) struct Catalog {
     pub(crate) prompts: Table<Prompt>,
     pub(crate) resources: Table<Resource>,
     pub(crate) templates: Table<Resource>,
+    /// What is done with prompts, if there have been any.
+    pub(crate) prompt_ways: Option<&'static PromptWays>,
+    /// What is done with resources, if there have been any.
+    pub(crate) resource_ways: Option<&'static ResourceWays>,
     lists: Lists,
 }
 
@@ -89,7 +96,30 @@ impl<T> Table<T> {
 }
 
 impl Catalog {
+    pub(crate) fn insert_prompt(&mut self, prompt: Prompt) {
+        self.prompt_ways = Some(&router::prompt::WAYS);
+        self.put_prompt(prompt);
+    }
+
     pub(crate) fn insert_resource(&mut self, resource: Resource) {
+        self.resource_ways = Some(&router::resource::WAYS);
+        self.put_resource(resource);
+    }
+
+    /// Puts in what another has, too.
+    pub(crate) fn adopt(&mut self, other: &Self) {
+        self.prompt_ways = self.prompt_ways.or(other.prompt_ways);
+        self.resource_ways = self.resource_ways.or(other.resource_ways);
+        other.tools.iter().for_each(|tool| self.tools.insert(tool.name().to_owned(), tool.clone()));
+        other.prompts.iter().for_each(|prompt| self.put_prompt(prompt.clone()));
+        other.resources.iter().chain(other.templates.iter()).for_each(|resource| self.put_resource(resource.clone()));
+    }
+
+    fn put_prompt(&mut self, prompt: Prompt) {
+        self.prompts.insert(prompt.name().to_owned(), prompt);
+    }
+
+    fn put_resource(&mut self, resource: Resource) {
         let uri = resource.uri().to_owned();
         let table = if resource.is_template() { &mut self.templates } else { &mut self.resources };
         table.insert(uri, resource);
@@ -155,29 +185,12 @@ impl Catalog {
         match kind {
             ListKind::Tools => {
                 let specs: Vec<_> = self.tools.iter().map(|tool| tool.spec().clone()).collect();
-                write_pages(&specs, version, style, |page| style.finish_tools(ListToolsResult::new(page)))
+                write_pages(&specs, version, style, ListToolsResult::new)
             }
-            ListKind::Prompts => {
-                let specs = self.prompts.iter().map(|prompt| prompt.spec().clone()).collect::<Vec<_>>();
-                write_pages(&specs, version, style, |page| style.finish_prompts(ListPromptsResult::new(page)))
-            }
-            ListKind::Resources => {
-                let specs = self.resources.iter().filter_map(|resource| match resource.spec() {
-                    Spec::One(spec) => Some(spec.clone()),
-                    Spec::Family(..) => None,
-                });
-                write_pages(&specs.collect::<Vec<_>>(), version, style, |page| {
-                    style.finish_resources(ListResourcesResult::new(page))
-                })
-            }
+            ListKind::Prompts => self.prompt_ways.map(|ways| (ways.list)(self, version, style)).unwrap_or_default(),
+            ListKind::Resources => self.resource_ways.map(|ways| (ways.list)(self, version, style)).unwrap_or_default(),
             ListKind::Templates => {
-                let specs = self.templates.iter().filter_map(|resource| match resource.spec() {
-                    Spec::Family(spec, _) => Some(spec.clone()),
-                    Spec::One(_) => None,
-                });
-                write_pages(&specs.collect::<Vec<_>>(), version, style, |page| {
-                    style.finish_templates(ListResourceTemplatesResult::new(page))
-                })
+                self.resource_ways.map(|ways| (ways.list_templates)(self, version, style)).unwrap_or_default()
             }
         }
     }
@@ -213,37 +226,20 @@ pub(crate) struct ListStyle {
     pub(crate) server_meta: Meta,
 }
 
-macro_rules! finish {
-    ($($name:ident: $Result:ident),+) => {$(
-        fn $name(&self, mut result: $Result) -> $Result {
-            result.ttl_ms = Some(self.ttl_ms);
-            result.cache_scope = Some(self.scope.clone());
-            result.meta = Some(self.server_meta.clone());
-            result
-        }
-    )+};
-}
-
-impl ListStyle {
-    finish!(
-        finish_tools: ListToolsResult,
-        finish_prompts: ListPromptsResult,
-        finish_resources: ListResourcesResult,
-        finish_templates: ListResourceTemplatesResult
-    );
-}
-
 /// A result that may say where the next page begins.
-trait Paged: Translate + serde::Serialize {
-    fn set_next(&mut self, cursor: Cursor);
+pub(crate) trait Paged: Translate + serde::Serialize {
+    fn finish(&mut self, style: &ListStyle, next: Option<Cursor>);
     fn drop_empty_meta(&mut self);
 }
 
 macro_rules! paged {
     ($($Result:ident),+) => {$(
         impl Paged for $Result {
-            fn set_next(&mut self, cursor: Cursor) {
-                self.next_cursor = Some(cursor);
+            fn finish(&mut self, style: &ListStyle, next: Option<Cursor>) {
+                self.ttl_ms = Some(style.ttl_ms);
+                self.cache_scope = Some(style.scope.clone());
+                self.meta = Some(style.server_meta.clone());
+                self.next_cursor = next;
             }
 
             fn drop_empty_meta(&mut self) {
@@ -255,7 +251,7 @@ macro_rules! paged {
 
 paged!(ListToolsResult, ListPromptsResult, ListResourcesResult, ListResourceTemplatesResult);
 
-fn write_pages<S: Clone, R: Paged>(
+pub(crate) fn write_pages<S: Clone, R: Paged>(
     specs: &[S],
     version: ProtocolVersion,
     style: &ListStyle,
@@ -267,9 +263,7 @@ fn write_pages<S: Clone, R: Paged>(
         .map(|index| {
             let page: Vec<S> = specs.iter().skip(index * size).take(size).cloned().collect();
             let mut result = result(page);
-            if index + 1 < count {
-                result.set_next(cursor_of(index + 1));
-            }
+            result.finish(style, (index + 1 < count).then(|| cursor_of(index + 1)));
             result.lower(version);
             result.drop_empty_meta();
             RawJson::encode(&result).unwrap_or_default()

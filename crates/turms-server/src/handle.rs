@@ -56,7 +56,7 @@ impl ServerHandle {
     /// Adds a prompt, in the place of one of the same name, and tells whoever listens.
     pub fn add_prompt(&self, prompt: impl IntoPrompt) {
         let prompt = prompt.into_prompt();
-        self.change(&Change::Prompts, |catalog| catalog.prompts.insert(prompt.name().to_owned(), prompt.clone()));
+        self.change(&Change::Prompts, |catalog| catalog.insert_prompt(prompt.clone()));
     }
 
     /// Takes a prompt away; false if there is none of that name.
@@ -97,7 +97,7 @@ impl ServerHandle {
     pub fn add_session_prompt(&self, session: &Arc<Session>, prompt: impl IntoPrompt) {
         let prompt = prompt.into_prompt();
         self.change_session(session, &Change::Prompts, |own| {
-            own.prompts.insert(prompt.name().to_owned(), prompt.clone());
+            own.insert_prompt(prompt.clone());
             true
         });
     }

@@ -87,12 +87,7 @@ impl Settings {
     pub(crate) fn visible_to(&self, catalog: &Catalog, own: Option<&Catalog>, context: &Context) -> Catalog {
         let mut seen = catalog.changed();
         if let Some(own) = own {
-            own.tools.iter().for_each(|tool| seen.tools.insert(tool.name().to_owned(), tool.clone()));
-            own.prompts.iter().for_each(|prompt| seen.prompts.insert(prompt.name().to_owned(), prompt.clone()));
-            own.resources
-                .iter()
-                .chain(own.templates.iter())
-                .for_each(|resource| seen.insert_resource(resource.clone()));
+            seen.adopt(own);
         }
         if self.visible.is_some() {
             seen.tools.retain(|tool| self.shows(Item::Tool(tool), context));

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use turms_core::Payload;
 use turms_proto::method::Method as _;
-use turms_proto::revision::{core_of_task, task_of_core};
+use turms_proto::revision::{core_task, task_of_core};
 use turms_proto::types::{
     CallTool, CallToolParams, CancelTask, ClientCapabilities, ClientCapability, EmptyResult, GetCoreTaskResult,
     GetTask, InputRequests, Meta, Outcome, ResultType, TASKS_EXTENSION, Task, TaskParams, TaskRequest, TaskStatus,
@@ -350,7 +350,7 @@ impl Wait<'_> {
             }
         }
         let mut seen = lock(&self.running.seen);
-        let (mut core, _) = core_of_task(&seen);
+        let mut core = core_task(&seen);
         core.status = if outcome.is_ok() { TaskStatus::Completed } else { TaskStatus::Failed };
         *seen = task_of_core(core, Some(outcome));
         Ok(())

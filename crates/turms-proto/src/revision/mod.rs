@@ -36,7 +36,7 @@ pub use self::message::{
 pub use self::method::{Direction, METHODS, MethodInfo, MethodKind, method_info};
 pub use self::negotiation::{names_stateless, newest_common, version_for_initialize};
 pub use self::subscription::{SubscriptionChange, subscription_changes, tag_subscription};
-pub use self::task::{core_of_task, task_of_core};
+pub use self::task::{core_task, core_task_result, task_of_core};
 pub use self::transport::{Fit, Transport};
 pub use self::version::{ProtocolVersion, UnknownVersion};
 

@@ -15,8 +15,7 @@ impl<T: Translate> Translate for Outcome<T> {
             Self::Complete(result) => result.lower(to),
             Self::InputRequired(round) => round.lower(to),
             Self::Task(task) if to.has(Ability::CoreTasks) => {
-                let (core, _) = core_of_task(task);
-                let mut created = CreateTaskResult::new(core);
+                let mut created = CreateTaskResult::new(core_task(task));
                 created.meta = task.meta.take();
                 created.lower(to);
                 *self = Self::CoreTask(Box::new(created));
@@ -40,11 +39,9 @@ impl<T: Translate> Translate for Outcome<T> {
     }
 }
 
-/// A task as 2025-11-25 tells of it, and apart from it what `tasks/result` gives once it is over.
-///
-/// A tool that failed is a task that failed there, and a task that completed since.
+/// A task as 2025-11-25 tells of it. A tool that failed is a task that failed there, and a task that completed since.
 #[must_use]
-pub fn core_of_task(task: &Task) -> (CoreTask, Option<Result<RawJson, ErrorObject>>) {
+pub fn core_task(task: &Task) -> CoreTask {
     let status = match &task.result {
         Some(result) if task.status == TaskStatus::Completed && is_tool_error(result) => TaskStatus::Failed,
         _ => task.status,
@@ -54,13 +51,18 @@ pub fn core_of_task(task: &Task) -> (CoreTask, Option<Result<RawJson, ErrorObjec
     core.status_message.clone_from(&task.status_message);
     core.poll_interval = task.poll_interval_ms;
     core.extra = task.extra.clone();
-    let outcome = match (&task.result, &task.error) {
+    core
+}
+
+/// What `tasks/result` of 2025-11-25 gives once a task is over.
+#[must_use]
+pub fn core_task_result(task: &Task) -> Option<Result<RawJson, ErrorObject>> {
+    match (&task.result, &task.error) {
         // What the older kind cannot carry in a result it cannot carry here.
         (Some(result), _) => Some(Ok(lower_result(CallTool::NAME, result, CORE).unwrap_or_else(|_| result.clone()))),
         (None, Some(error)) => Some(Err(error.clone())),
         (None, None) => None,
-    };
-    (core, outcome)
+    }
 }
 
 /// A task as the extension tells of it, from what 2025-11-25 tells in two answers.
@@ -94,7 +96,7 @@ mod tests {
     fn a_failed_tool_fails_its_task_only_in_the_older_dialect() {
         let mut task = Task::new("t", TaskStatus::Completed, "a", "b", 5).poll_interval_ms(7).status_message("m");
         task.result = Some(RawJson::parse(r#"{"content":[],"isError":true,"resultType":"complete"}"#).unwrap());
-        let (core, outcome) = core_of_task(&task);
+        let (core, outcome) = (core_task(&task), core_task_result(&task));
         assert_eq!((core.status, core.ttl, core.poll_interval), (TaskStatus::Failed, Some(5), Some(7)));
         assert_eq!(outcome.as_ref().unwrap().as_ref().unwrap().as_str(), r#"{"content":[],"isError":true}"#);
         assert_eq!(task_of_core(core, outcome), task);
@@ -116,7 +118,7 @@ mod tests {
     fn a_task_that_broke_failed_in_both() {
         let mut task = Task::new("t", TaskStatus::Failed, "a", "b", None);
         task.error = Some(ErrorObject::internal("broke"));
-        let (core, outcome) = core_of_task(&task);
+        let (core, outcome) = (core_task(&task), core_task_result(&task));
         assert_eq!((core.status, core.ttl), (TaskStatus::Failed, None));
         assert_eq!(task_of_core(core, outcome), task);
     }

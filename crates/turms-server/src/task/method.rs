@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 use turms_core::store::{StoreError, TaskAnswer, TaskRecord};
 use turms_core::{CallFuture, Outcome as CallOutcome, Payload, Peer, PeerError, Ready};
 use turms_proto::method::Method as _;
-use turms_proto::revision::core_of_task;
+use turms_proto::revision::{core_task, core_task_result};
 use turms_proto::session::{RequestError, RequestOptions};
 use turms_proto::types::{
     CancelTask, CoreTask, Cursor, EmptyResult, GetCoreTaskResult, GetTask, InputRequest, ListCoreTasks,
@@ -153,7 +153,7 @@ impl Keeper {
                 error => unkept(&error),
             })?;
             let seen = records.iter().filter(|record| is_owned(record, &context));
-            let tasks: Vec<CoreTask> = seen.map(|record| core_of_task(&record.task).0).collect();
+            let tasks: Vec<CoreTask> = seen.map(|record| core_task(&record.task)).collect();
             let next = records.last().filter(|_| records.len() == PAGE);
             let mut result = ListTasksResult::new(tasks);
             result.next_cursor = next.map(|record| Cursor::from(record.task.task_id.clone()));
@@ -256,7 +256,7 @@ async fn ask(peer: &Peer, question: InputRequest, task: &str) -> Result<RawJson,
 }
 
 fn result_of(record: &TaskRecord) -> CallOutcome {
-    match core_of_task(&record.task).1 {
+    match core_task_result(&record.task) {
         Some(Ok(result)) => {
             let result = result.as_object().unwrap_or_default();
             Ok(Payload::fitted(related(result, &record.task.task_id).into()))
@@ -267,7 +267,7 @@ fn result_of(record: &TaskRecord) -> CallOutcome {
 }
 
 fn core(record: &TaskRecord) -> Payload {
-    Payload::new(core_of_task(&record.task).0)
+    Payload::new(core_task(&record.task))
 }
 
 fn done(server: Option<Meta>) -> EmptyResult {

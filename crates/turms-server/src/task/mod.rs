@@ -23,7 +23,7 @@ use turms_proto::{Ability, ErrorCode, ErrorObject, Object, RawJson};
 
 pub(crate) use self::door::{Door, Until, until_answered};
 pub(crate) use self::run::Running;
-pub(crate) use self::watch::TaskWatch;
+pub(crate) use self::watch::{MOST_WATCHED, TaskChanges};
 pub(crate) use self::ways::{TaskWays, WAYS};
 use crate::context::{Context, random_id};
 

@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use turms_core::store::{StoreError, TaskAnswer, TaskRecord, TaskStore};
 use turms_core::{Guarded, Payload, Ready};
 use turms_proto::method::Notification as NotificationMethod;
-use turms_proto::revision::core_of_task;
+use turms_proto::revision::core_task;
 use turms_proto::types::{CoreTaskStatus, InputRequest, Meta, Task, TaskStatus, ToolResult};
 use turms_proto::{Ability, ErrorObject, Notification, Object, RawJson};
 
@@ -184,7 +184,7 @@ impl Running {
     /// Tells a client of 2025-11-25 how the task stands. It need not hear, and asks anyway.
     fn tell(&self, record: &TaskRecord) {
         let Some(session) = self.session.as_ref().and_then(Weak::upgrade) else { return };
-        let (core, _) = core_of_task(&record.task);
+        let core = core_task(&record.task);
         if let Ok(notification) = Notification::new::<CoreTaskStatus>(&core) {
             tell(&session, notification);
         }

@@ -4,10 +4,20 @@ use std::task::Poll;
 
 use turms_core::BoxFuture;
 use turms_core::store::{StoreError, TaskRecord};
-use turms_proto::types::Task;
+use turms_proto::Notification;
+use turms_proto::types::{Task, TaskChanged};
 
 use super::{Keeper, is_owned};
 use crate::context::Context;
+
+/// Changes of tasks, as they are told to who listens. Behind a trait, so that who has no tasks links nothing of them.
+pub(crate) trait TaskChanges: Send {
+    /// The next one.
+    fn next(&mut self) -> BoxFuture<'_, Option<Notification>>;
+}
+
+/// How many tasks one client may listen to at once.
+pub(crate) const MOST_WATCHED: usize = 256;
 
 /// Tasks that somebody listens to.
 pub(crate) struct TaskWatch {
@@ -18,17 +28,9 @@ pub(crate) struct TaskWatch {
 type Waiting = BoxFuture<'static, Result<Option<Arc<TaskRecord>>, StoreError>>;
 
 impl TaskWatch {
-    /// How many tasks one client may listen to at once.
-    pub(crate) const MOST: usize = 256;
-
-    /// Of no tasks.
-    pub(crate) fn of_none(keeper: Arc<Keeper>) -> Self {
-        Self { keeper, waiting: Vec::new() }
-    }
-
     /// Of these tasks, those that the caller may see; with their ids.
     pub(crate) async fn of(keeper: &Arc<Keeper>, ids: &[String], context: &Context) -> (Self, Vec<String>) {
-        let mut watch = Self::of_none(keeper.clone());
+        let mut watch = Self { keeper: keeper.clone(), waiting: Vec::new() };
         let mut watched = Vec::new();
         for id in ids {
             if watched.contains(id) {
@@ -49,8 +51,7 @@ impl TaskWatch {
         self.waiting.push(Box::pin(async move { keeper.store().changed(&id, revision).await }));
     }
 
-    /// The next change of one of them.
-    pub(crate) async fn next_change(&mut self) -> Task {
+    async fn next_change(&mut self) -> Task {
         loop {
             let changed = poll_fn(|task| {
                 for (place, waiting) in self.waiting.iter_mut().enumerate() {
@@ -69,5 +70,11 @@ impl TaskWatch {
                 return record.task.clone();
             }
         }
+    }
+}
+
+impl TaskChanges for TaskWatch {
+    fn next(&mut self) -> BoxFuture<'_, Option<Notification>> {
+        Box::pin(async { Notification::new::<TaskChanged>(&self.next_change().await).ok() })
     }
 }

@@ -4,7 +4,8 @@ use turms_core::{BoxFuture, CallFuture, Payload, Ready};
 use turms_proto::types::{Meta, Outcome, ResultType, TaskRequest, ToolResult};
 use turms_proto::{Ability, ErrorObject, Object};
 
-use super::{Door, Keeper, Running, TaskWatch, Until, until_answered};
+use super::watch::{TaskChanges, TaskWatch};
+use super::{Door, Keeper, Running, Until, until_answered};
 use crate::context::Context;
 use crate::handler::{Call, Input};
 use crate::input::Rounds;
@@ -13,12 +14,7 @@ use crate::tool::Tool;
 
 /// What is done with tasks. Only what makes tools that run as tasks names it, so that a program without any has none of it
 /// in it.
-pub(crate) static WAYS: TaskWays = TaskWays {
-    answer: Keeper::answer,
-    run,
-    run_later,
-    watch: |keeper, ids, cx| Box::pin(TaskWatch::of(keeper, ids, cx)),
-};
+pub(crate) static WAYS: TaskWays = TaskWays { answer: Keeper::answer, run, run_later, watch };
 
 /// See [`WAYS`].
 #[derive(Debug)]
@@ -40,7 +36,17 @@ pub(crate) struct TaskWays {
     pub(crate) run_later:
         fn(Arc<Keeper>, Tool, Option<Object>, Context, Option<Arc<Rounds>>, Option<Meta>) -> CallFuture,
     /// Watches tasks.
-    pub(crate) watch: for<'a> fn(&'a Arc<Keeper>, &'a [String], &'a Context) -> BoxFuture<'a, (TaskWatch, Vec<String>)>,
+    pub(crate) watch: for<'a> fn(&'a Arc<Keeper>, &'a [String], &'a Context) -> BoxFuture<'a, Watched>,
+}
+
+/// What changes of the tasks that are watched, and which these are.
+pub(crate) type Watched = (Box<dyn TaskChanges>, Vec<String>);
+
+fn watch<'a>(keeper: &'a Arc<Keeper>, ids: &'a [String], context: &'a Context) -> BoxFuture<'a, Watched> {
+    Box::pin(async {
+        let (watch, watched) = TaskWatch::of(keeper, ids, context).await;
+        (Box::new(watch) as Box<dyn TaskChanges>, watched)
+    })
 }
 
 fn run(

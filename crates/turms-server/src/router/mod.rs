@@ -1,5 +1,10 @@
 //! Which part of a server answers what.
 
+mod complete;
+mod listen;
+pub(crate) mod prompt;
+pub(crate) mod resource;
+
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,32 +17,28 @@ use turms_core::{
 };
 use turms_proto::header::HeaderLookup;
 use turms_proto::method::{Method as _, Notification as _};
-use turms_proto::revision::{initialize_of_discover, tag_subscription};
+use turms_proto::revision::initialize_of_discover;
 use turms_proto::session::Dialect;
 use turms_proto::types::{
-    Acknowledged, AcknowledgedParams, CallTool, CallToolParams, Complete, CompleteParams, CompleteResult, Discover,
-    DiscoverResult, EmptyResult, GetPrompt, GetPromptParams, Initialize, InitializeParams, InputResponses, Listen,
-    ListenParams, ListenResult, Meta, Outcome, PaginatedParams, Ping, PromptResult, ReadResource, ReadResourceParams,
-    ReadResourceResult, Reference, ServerCapabilities, ServerTasksCapability, SetLevel, SetLevelParams, Subscribe,
-    SubscriptionFilter, TASKS_EXTENSION, TaskChanged, ToolResult, Unsubscribe,
+    CallTool, CallToolParams, Complete, Discover, DiscoverResult, EmptyResult, GetPrompt, Initialize, InitializeParams,
+    InputResponses, Listen, Meta, Outcome, PaginatedParams, Ping, ReadResource, ResourceParams, ServerCapabilities,
+    ServerTasksCapability, SetLevel, SetLevelParams, Subscribe, TASKS_EXTENSION, ToolResult, Unsubscribe,
 };
 use turms_proto::{Ability, ErrorCode, ErrorObject, Object, ProtocolVersion, RawJson};
 
+use self::prompt::PromptWays;
+use self::resource::ResourceWays;
 use crate::catalog::{Catalog, ListKind, meta_for};
-use crate::completion;
 use crate::context::Context;
 use crate::extension;
 use crate::forward;
 use crate::front::{Layers, SharedService};
 use crate::handle::ServerHandle;
 use crate::handler::{Call, Input};
-use crate::hub::Listening;
 use crate::input::{self, Rounds};
-use crate::prompt::Prompt;
-use crate::resource::Uri;
 use crate::server::{Item, Settings};
-use crate::session::{MAX_SUBSCRIPTIONS, Session};
-use crate::task::{self, Plan, TaskWatch};
+use crate::session::Session;
+use crate::task::{self, Plan};
 use crate::tool::Tool;
 
 /// A server as a service: what every transport calls.
@@ -156,21 +157,38 @@ impl Bare {
         let Request { method, params, .. } = request;
         Ok(match &*method {
             CallTool::NAME => self.call_tool(params, context)?,
-            ReadResource::NAME => self.read_resource(params, context)?,
-            GetPrompt::NAME => self.get_prompt(params, context)?,
-            Complete::NAME => self.complete(params, context)?,
+            ReadResource::NAME => {
+                way(self.resource_ways(&context).map(|ways| ways.read), &method)?(self, params, context)?
+            }
+            GetPrompt::NAME => way(self.prompt_ways(&context).map(|ways| ways.get), &method)?(self, params, context)?,
+            Complete::NAME => way(self.complete_way(&context), &method)?(self, params, context)?,
             Listen::NAME => self.listen(params, context)?,
             Initialize::NAME => now(self.initialize(params, &context)?),
             Discover::NAME => now(self.discover()),
             Ping::NAME => now(EmptyResult::new()),
             SetLevel::NAME => now(set_level(params, &context)?),
-            Subscribe::NAME => now(self.subscribe(params, &context)?),
+            Subscribe::NAME => {
+                way(self.resource_ways(&context).map(|ways| ways.subscribe), &method)?(self, params, context)?
+            }
             Unsubscribe::NAME => now(unsubscribe(params, &context)?),
             method => match ListKind::of_method(method) {
                 Some(kind) => Ready::now(Ok(self.list(kind, params, &context)?)),
                 None => return self.task_method(method, params, context),
             },
         })
+    }
+
+    fn prompt_ways(&self, context: &Context) -> Option<&'static PromptWays> {
+        find(&self.handle.catalog(), context, |catalog| catalog.prompt_ways)
+    }
+
+    fn resource_ways(&self, context: &Context) -> Option<&'static ResourceWays> {
+        find(&self.handle.catalog(), context, |catalog| catalog.resource_ways)
+    }
+
+    fn complete_way(&self, context: &Context) -> Option<Way> {
+        let prompts = self.prompt_ways(context).map(|ways| ways.complete);
+        prompts.or_else(|| self.resource_ways(context).map(|ways| ways.complete))
     }
 
     fn task_method(&self, method: &str, mut params: Payload, context: Context) -> Result<CallFuture, ErrorObject> {
@@ -241,114 +259,6 @@ impl Bare {
         }))
     }
 
-    fn get_prompt(&self, params: Payload, mut context: Context) -> Result<CallFuture, ErrorObject> {
-        let params: GetPromptParams = params.take()?;
-        let catalog = self.handle.catalog();
-        let prompt = self.prompt(&catalog, &context, &params.name).ok_or_else(|| {
-            if catalog.prompts.is_empty() {
-                return ErrorObject::method_not_found(GetPrompt::NAME);
-            }
-            ErrorObject::invalid_params(format!("unknown prompt: {:?}", params.name))
-        })?;
-        let arguments = params.arguments.unwrap_or_default();
-        for argument in prompt.spec().arguments.iter().flatten() {
-            if argument.required == Some(true) && !arguments.contains_key(&argument.name) {
-                return Err(ErrorObject::invalid_params(format!("arguments: missing field {:?}", argument.name)));
-            }
-        }
-        let bound = Object::encode(&arguments).ok();
-        let rounds = self.rounds(
-            &context,
-            &RoundParts {
-                method: GetPrompt::NAME,
-                subject: &params.name,
-                arguments: bound.as_ref(),
-                state: params.request_state.as_deref(),
-                responses: params.input_responses.as_ref(),
-            },
-        )?;
-        let meta = self.result_meta(&context);
-        context.set_rounds(rounds.clone());
-        let call = Call { context, input: Input::Texts(arguments) };
-        Ok(input::run(prompt.call(call), rounds, move |outcome| {
-            answer(outcome, meta, |result: &mut PromptResult| &mut result.meta)
-        }))
-    }
-
-    fn read_resource(&self, params: Payload, mut context: Context) -> Result<CallFuture, ErrorObject> {
-        let params: ReadResourceParams = params.take()?;
-        let catalog = self.handle.catalog();
-        let found = find(&catalog, &context, |catalog| {
-            catalog.resource_at(&params.uri).map(|(resource, variables)| (resource.clone(), variables))
-        });
-        let found = found.filter(|(resource, _)| self.settings.shows(Item::Resource(resource), &context));
-        let (resource, variables) = found.ok_or_else(|| {
-            if catalog.resources.is_empty() && catalog.templates.is_empty() {
-                return ErrorObject::method_not_found(ReadResource::NAME);
-            }
-            ErrorObject::resource_not_found(&params.uri)
-        })?;
-        let rounds = self.rounds(
-            &context,
-            &RoundParts {
-                method: ReadResource::NAME,
-                subject: &params.uri,
-                arguments: None,
-                state: params.request_state.as_deref(),
-                responses: params.input_responses.as_ref(),
-            },
-        )?;
-        let meta = self.result_meta(&context);
-        context.put(Uri(params.uri.clone()));
-        context.set_rounds(rounds.clone());
-        let call = Call { context, input: Input::Texts(variables) };
-        Ok(input::run(resource.read(params.uri, call), rounds, move |outcome| {
-            answer(outcome, meta, |result: &mut ReadResourceResult| &mut result.meta)
-        }))
-    }
-
-    fn prompt(&self, catalog: &Catalog, context: &Context, name: &str) -> Option<Prompt> {
-        let prompt = find(catalog, context, |catalog| catalog.prompts.get(name).cloned());
-        prompt.filter(|prompt| self.settings.shows(Item::Prompt(prompt), context))
-    }
-
-    fn complete(&self, params: Payload, context: Context) -> Result<CallFuture, ErrorObject> {
-        let params: CompleteParams = params.take()?;
-        let catalog = self.handle.catalog();
-        if catalog.capabilities().completions.is_none() {
-            return Err(ErrorObject::method_not_found(Complete::NAME));
-        }
-        let known = params.context.and_then(|context| context.arguments);
-        let input = completion::input(params.argument.value, known);
-        let meta = self.result_meta(&context);
-        let call = Call { context, input };
-        let running = match &params.reference {
-            Reference::Prompt(reference) => match self.prompt(&catalog, &call.context, &reference.name) {
-                Some(prompt) => prompt.complete(&params.argument.name, call),
-                None => {
-                    return Err(ErrorObject::invalid_params(format!("unknown prompt: {:?}", reference.name)));
-                }
-            },
-            Reference::Resource(reference) => {
-                let found = find(&catalog, &call.context, |catalog| {
-                    catalog.templates.get(&reference.uri).or_else(|| catalog.resources.get(&reference.uri)).cloned()
-                });
-                match found.filter(|family| self.settings.shows(Item::Resource(family), &call.context)) {
-                    Some(family) => family.complete(&params.argument.name, call),
-                    None => return Err(ErrorObject::resource_not_found(&reference.uri)),
-                }
-            }
-            _ => return Err(ErrorObject::invalid_params("params.ref: unknown kind of reference")),
-        };
-        Ok(running.map(move |completion| {
-            completion.map(|completion| {
-                let mut result = CompleteResult::new(completion);
-                result.meta = meta;
-                Payload::new(result)
-            })
-        }))
-    }
-
     fn list(&self, kind: ListKind, params: Payload, context: &Context) -> CallOutcome {
         let params: PaginatedParams = params.take()?;
         let catalog = self.handle.catalog();
@@ -405,56 +315,6 @@ impl Bare {
         capabilities
     }
 
-    fn subscribe(&self, params: Payload, context: &Context) -> Result<EmptyResult, ErrorObject> {
-        let params: turms_proto::types::ResourceParams = params.take()?;
-        let catalog = self.handle.catalog();
-        let found = find(&catalog, context, |catalog| catalog.resource_at(&params.uri).map(|(found, _)| found.clone()));
-        if !found.is_some_and(|resource| self.settings.shows(Item::Resource(&resource), context)) {
-            return Err(ErrorObject::resource_not_found(&params.uri));
-        }
-        match context.session() {
-            Some(session) if !session.subscribe(params.uri) => Err(too_many_subscriptions()),
-            _ => Ok(EmptyResult::new()),
-        }
-    }
-
-    /// A request that lasts: first what will be told, then every change of it, until either side has had enough.
-    fn listen(&self, params: Payload, context: Context) -> Result<CallFuture, ErrorObject> {
-        let params: ListenParams = params.take()?;
-        let capabilities = self.capabilities();
-        let tells = capabilities.tools.is_some() || capabilities.prompts.is_some() || capabilities.resources.is_some();
-        if !tells {
-            return Err(ErrorObject::method_not_found(Listen::NAME));
-        }
-        let mut task_ids = params.notifications.task_ids.clone().unwrap_or_default();
-        if !self.handle.has_tasks() {
-            task_ids.clear();
-        }
-        if !task_ids.is_empty() {
-            task::declared(&context)?;
-        }
-        if task_ids.len() > TaskWatch::MOST {
-            let most = TaskWatch::MOST;
-            return Err(ErrorObject::invalid_params(format!("at most {most} tasks can be watched at once")));
-        }
-        if params.notifications.resource_subscriptions.as_ref().is_some_and(|uris| uris.len() > MAX_SUBSCRIPTIONS) {
-            return Err(too_many_subscriptions());
-        }
-        let filter = honoured(&params.notifications, &capabilities);
-        let listening = self.handle.hub().listen(filter.clone());
-        let handle = self.handle.clone();
-        let tasks = self.settings.tasks.clone();
-        Ok(Ready::later(async move {
-            let mut filter = filter;
-            let (watch, watched) = match handle.task_ways() {
-                Some(ways) => (ways.watch)(&tasks, &task_ids, &context).await,
-                None => (TaskWatch::of_none(tasks), Vec::new()),
-            };
-            filter.task_ids = Some(watched).filter(|watched| !watched.is_empty());
-            tell_changes(filter, listening, watch, context, handle).await
-        }))
-    }
-
     fn rounds(&self, context: &Context, parts: &RoundParts<'_>) -> Result<Option<Arc<Rounds>>, ErrorObject> {
         if !context.version().has(Ability::InputRequired) {
             return Ok(None);
@@ -475,12 +335,27 @@ impl Bare {
     }
 }
 
+type Way = fn(&Bare, Payload, Context) -> Result<CallFuture, ErrorObject>;
+
+/// How a method is answered, on servers that have what it is about.
+fn way(way: Option<Way>, method: &str) -> Result<Way, ErrorObject> {
+    way.ok_or_else(|| ErrorObject::method_not_found(method))
+}
+
 struct RoundParts<'a> {
     method: &'a str,
     subject: &'a str,
     arguments: Option<&'a Object>,
     state: Option<&'a str>,
     responses: Option<&'a InputResponses>,
+}
+
+fn unsubscribe(params: Payload, context: &Context) -> Result<EmptyResult, ErrorObject> {
+    let params: ResourceParams = params.take()?;
+    if let Some(session) = context.session() {
+        session.unsubscribe(&params.uri);
+    }
+    Ok(EmptyResult::new())
 }
 
 fn method_of(kind: ListKind) -> &'static str {
@@ -581,66 +456,6 @@ fn lookup_header<'a>(headers: &'a HeaderMap, name: &str) -> HeaderLookup<'a> {
         (Some(value), None) => value.to_str().map_or(HeaderLookup::NotText, HeaderLookup::One),
         (Some(_), Some(_)) => HeaderLookup::Repeated,
     }
-}
-
-fn unsubscribe(params: Payload, context: &Context) -> Result<EmptyResult, ErrorObject> {
-    let params: turms_proto::types::ResourceParams = params.take()?;
-    if let Some(session) = context.session() {
-        session.unsubscribe(&params.uri);
-    }
-    Ok(EmptyResult::new())
-}
-
-fn too_many_subscriptions() -> ErrorObject {
-    ErrorObject::invalid_params(format!("at most {MAX_SUBSCRIPTIONS} resources can be watched at once"))
-}
-
-/// What of a filter the server can honour.
-fn honoured(wanted: &SubscriptionFilter, capabilities: &ServerCapabilities) -> SubscriptionFilter {
-    let mut filter = SubscriptionFilter::new();
-    filter.tools_list_changed = wanted.tools_list_changed.filter(|_| capabilities.tools.is_some());
-    filter.prompts_list_changed = wanted.prompts_list_changed.filter(|_| capabilities.prompts.is_some());
-    if capabilities.resources.is_some() {
-        filter.resources_list_changed = wanted.resources_list_changed;
-        filter.resource_subscriptions.clone_from(&wanted.resource_subscriptions);
-    }
-    filter
-}
-
-async fn tell_changes(
-    filter: SubscriptionFilter,
-    listening: Listening,
-    mut tasks: TaskWatch,
-    context: Context,
-    handle: ServerHandle,
-) -> CallOutcome {
-    let id = context.request_id().cloned().unwrap_or_else(|| 0.into());
-    let gone = |_| ErrorObject::internal("the client has gone");
-    let acknowledged = AcknowledgedParams::new(filter);
-    let params = RawJson::encode(&acknowledged).map_err(|error| crate::respond::unwritable(&error))?;
-    let tagged = |params: Option<&RawJson>, method: ByteString| {
-        turms_proto::Notification::raw(method, Some(tag_subscription(params, &id)))
-    };
-    let acknowledgement = tagged(Some(&params), ByteString::from_static(Acknowledged::NAME));
-    context.peer().notify_raw(acknowledgement).await.map_err(gone)?;
-    let mut ending = handle.hub().ending();
-    loop {
-        let notification = tokio::select! {
-            biased;
-            change = listening.next_change() => change.notification(),
-            task = tasks.next_change() => turms_proto::Notification::new::<TaskChanged>(&task).ok(),
-            _ = ending.wait_for(|ending| *ending) => break,
-        };
-        let Some(notification) = notification else { continue };
-        let told = tagged(notification.params.as_ref(), notification.method);
-        context.peer().notify_raw(told).await.map_err(gone)?;
-    }
-    let mut meta = Meta::new();
-    let tag = tag_subscription(None, &id);
-    if let Some(tag) = tag.member("_meta").and_then(|meta| meta.as_object()) {
-        meta = tag.into();
-    }
-    Ok(Payload::new(ListenResult::new().meta(meta)))
 }
 
 /// A server as one connection sees it: with a memory of who is at the other end.

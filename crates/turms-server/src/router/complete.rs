@@ -1,0 +1,51 @@
+//! Completion of arguments of prompts and of variables of resources.
+
+use turms_core::{CallFuture, Payload};
+use turms_proto::ErrorObject;
+use turms_proto::method::Method as _;
+use turms_proto::types::{Complete, CompleteParams, CompleteResult, Reference};
+
+use super::{Bare, find};
+use crate::completion;
+use crate::context::Context;
+use crate::handler::Call;
+use crate::server::Item;
+
+impl Bare {
+    pub(super) fn complete(&self, params: Payload, context: Context) -> Result<CallFuture, ErrorObject> {
+        let params: CompleteParams = params.take()?;
+        let catalog = self.handle.catalog();
+        if catalog.capabilities().completions.is_none() {
+            return Err(ErrorObject::method_not_found(Complete::NAME));
+        }
+        let known = params.context.and_then(|context| context.arguments);
+        let input = completion::input(params.argument.value, known);
+        let meta = self.result_meta(&context);
+        let call = Call { context, input };
+        let running = match &params.reference {
+            Reference::Prompt(reference) => match self.prompt(&catalog, &call.context, &reference.name) {
+                Some(prompt) => prompt.complete(&params.argument.name, call),
+                None => {
+                    return Err(ErrorObject::invalid_params(format!("unknown prompt: {:?}", reference.name)));
+                }
+            },
+            Reference::Resource(reference) => {
+                let found = find(&catalog, &call.context, |catalog| {
+                    catalog.templates.get(&reference.uri).or_else(|| catalog.resources.get(&reference.uri)).cloned()
+                });
+                match found.filter(|family| self.settings.shows(Item::Resource(family), &call.context)) {
+                    Some(family) => family.complete(&params.argument.name, call),
+                    None => return Err(ErrorObject::resource_not_found(&reference.uri)),
+                }
+            }
+            _ => return Err(ErrorObject::invalid_params("params.ref: unknown kind of reference")),
+        };
+        Ok(running.map(move |completion| {
+            completion.map(|completion| {
+                let mut result = CompleteResult::new(completion);
+                result.meta = meta;
+                Payload::new(result)
+            })
+        }))
+    }
+}

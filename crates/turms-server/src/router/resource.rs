@@ -1,0 +1,103 @@
+//! Resources: how they are read, listed and subscribed to.
+
+use turms_core::{CallFuture, Payload};
+use turms_proto::method::Method as _;
+use turms_proto::types::{
+    EmptyResult, ListResourceTemplatesResult, ListResourcesResult, ReadResource, ReadResourceParams,
+    ReadResourceResult, ResourceParams,
+};
+use turms_proto::{ErrorObject, ProtocolVersion, RawJson};
+
+use super::listen::too_many_subscriptions;
+use super::{Bare, RoundParts, Way, answer, find, now};
+use crate::catalog::{Catalog, ListStyle, write_pages};
+use crate::context::Context;
+use crate::handler::{Call, Input};
+use crate::input;
+use crate::resource::{Spec, Uri};
+use crate::server::Item;
+
+/// What is done with resources. Only what registers one names it, so that a program without any has none of it in it.
+pub(crate) static WAYS: ResourceWays = ResourceWays {
+    read: Bare::read_resource,
+    subscribe: Bare::subscribe,
+    complete: Bare::complete,
+    list,
+    list_templates,
+};
+
+/// See [`WAYS`].
+#[derive(Debug)]
+pub(crate) struct ResourceWays {
+    pub(super) read: Way,
+    pub(super) subscribe: Way,
+    pub(super) complete: Way,
+    /// Writes the pages of the list.
+    pub(crate) list: fn(&Catalog, ProtocolVersion, &ListStyle) -> Vec<RawJson>,
+    /// Writes the pages of the list of templates.
+    pub(crate) list_templates: fn(&Catalog, ProtocolVersion, &ListStyle) -> Vec<RawJson>,
+}
+
+fn list(catalog: &Catalog, version: ProtocolVersion, style: &ListStyle) -> Vec<RawJson> {
+    let specs = catalog.resources.iter().filter_map(|resource| match resource.spec() {
+        Spec::One(spec) => Some(spec.clone()),
+        Spec::Family(..) => None,
+    });
+    write_pages(&specs.collect::<Vec<_>>(), version, style, ListResourcesResult::new)
+}
+
+fn list_templates(catalog: &Catalog, version: ProtocolVersion, style: &ListStyle) -> Vec<RawJson> {
+    let specs = catalog.templates.iter().filter_map(|resource| match resource.spec() {
+        Spec::Family(spec, _) => Some(spec.clone()),
+        Spec::One(_) => None,
+    });
+    write_pages(&specs.collect::<Vec<_>>(), version, style, ListResourceTemplatesResult::new)
+}
+
+impl Bare {
+    fn read_resource(&self, params: Payload, mut context: Context) -> Result<CallFuture, ErrorObject> {
+        let params: ReadResourceParams = params.take()?;
+        let catalog = self.handle.catalog();
+        let found = find(&catalog, &context, |catalog| {
+            catalog.resource_at(&params.uri).map(|(resource, variables)| (resource.clone(), variables))
+        });
+        let found = found.filter(|(resource, _)| self.settings.shows(Item::Resource(resource), &context));
+        let (resource, variables) = found.ok_or_else(|| {
+            if catalog.resources.is_empty() && catalog.templates.is_empty() {
+                return ErrorObject::method_not_found(ReadResource::NAME);
+            }
+            ErrorObject::resource_not_found(&params.uri)
+        })?;
+        let rounds = self.rounds(
+            &context,
+            &RoundParts {
+                method: ReadResource::NAME,
+                subject: &params.uri,
+                arguments: None,
+                state: params.request_state.as_deref(),
+                responses: params.input_responses.as_ref(),
+            },
+        )?;
+        let meta = self.result_meta(&context);
+        context.put(Uri(params.uri.clone()));
+        context.set_rounds(rounds.clone());
+        let call = Call { context, input: Input::Texts(variables) };
+        Ok(input::run(resource.read(params.uri, call), rounds, move |outcome| {
+            answer(outcome, meta, |result: &mut ReadResourceResult| &mut result.meta)
+        }))
+    }
+
+    fn subscribe(&self, params: Payload, context: Context) -> Result<CallFuture, ErrorObject> {
+        let params: ResourceParams = params.take()?;
+        let catalog = self.handle.catalog();
+        let found =
+            find(&catalog, &context, |catalog| catalog.resource_at(&params.uri).map(|(found, _)| found.clone()));
+        if !found.is_some_and(|resource| self.settings.shows(Item::Resource(&resource), &context)) {
+            return Err(ErrorObject::resource_not_found(&params.uri));
+        }
+        match context.session() {
+            Some(session) if !session.subscribe(params.uri) => Err(too_many_subscriptions()),
+            _ => Ok(now(EmptyResult::new())),
+        }
+    }
+}
