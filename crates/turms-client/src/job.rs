@@ -426,10 +426,14 @@ pub(crate) fn decode_whole<R: Whole>(payload: Payload, from: ProtocolVersion) ->
     Ok(Decoded::Complete(Payload::new(result)))
 }
 
-fn decode_outcome<T>(payload: Payload, from: ProtocolVersion) -> Result<Decoded, DecodeError>
+fn decode_outcome<T>(mut payload: Payload, from: ProtocolVersion) -> Result<Decoded, DecodeError>
 where
     T: MultiRound + serde::Serialize + Translate + Send + Sync + 'static,
 {
+    if let Some(result) = payload.get_mut::<T>() {
+        result.raise(from);
+        return Ok(Decoded::Complete(payload));
+    }
     let mut outcome = payload.take::<Outcome<T>>()?;
     outcome.raise(from);
     Ok(match outcome {

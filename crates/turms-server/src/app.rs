@@ -149,10 +149,11 @@ fn is_for_hosts(item: Item<'_>) -> bool {
 pub(crate) fn faults(catalog: &Catalog) -> Vec<String> {
     let fault = |tool: &Tool| {
         let uri = tool.spec().app_meta()?.ok()?.resource_uri?;
-        let problem = match catalog.resource_at(&uri) {
+        let is_there = catalog.resource_ways.is_some_and(|ways| (ways.has)(catalog, &uri));
+        let problem = match is_there {
             _ if !uri.starts_with("ui://") => format!("a page has to be at a ui:// URI, not at {uri:?}"),
-            None => format!("there is no page at {uri:?}"),
-            Some(_) => return None,
+            false => format!("there is no page at {uri:?}"),
+            true => return None,
         };
         Some(format!("tool {:?}: {problem}", tool.name()))
     };

@@ -323,16 +323,26 @@ impl Context {
         key: &str,
         work: impl Future<Output = T>,
     ) -> Result<T, AskError> {
-        let Some(rounds) = &self.rounds else {
+        // What runs as a task is not run again.
+        let (Some(rounds), None) = (&self.rounds, self.running()) else {
             return Ok(work.await);
         };
-        if let Some(outcome) = rounds.outcome(key) {
+        if let Some(outcome) = rounds.outcome(self.asked_by(), key).await {
             return Ok(outcome.decode()?);
         }
         let outcome = work.await;
         let text = RawJson::encode(&outcome).map_err(|error| AskError::Answer(DecodeError::custom(error)))?;
         rounds.keep_outcome(key, &text);
         Ok(outcome)
+    }
+
+    fn asked_by(&self) -> Option<&str> {
+        self.principal().map(|principal| principal.subject.as_str())
+    }
+
+    /// Refuses a request that comes with a state which is not its own.
+    pub(crate) fn check_rounds(&self) -> Result<(), ErrorObject> {
+        self.rounds.as_ref().map_or(Ok(()), |rounds| rounds.check(self.asked_by()))
     }
 
     fn require(&self, capability: ClientCapability<'_>) -> Result<(), AskError> {
@@ -355,16 +365,17 @@ impl Context {
             result.raise(self.version());
             return Ok(result);
         };
-        let key = key.map_or_else(|| rounds.next_key(kind), str::to_owned);
+        let principal = self.asked_by();
+        let key = key.map_or_else(|| rounds.next_key(principal, kind), str::to_owned);
         let mut question = question(params);
         question.lower(self.version());
-        let answer = rounds.ask(&key, question.clone()).await;
+        let answer = rounds.ask(principal, &key, question.clone()).await;
         match answer.decode() {
             Ok(answer) => Ok(answer),
             // An answer of the wrong shape is asked for again.
             Err(_) => {
                 rounds.forget(&key);
-                Ok(rounds.ask(&key, question).await.decode()?)
+                Ok(rounds.ask(principal, &key, question).await.decode()?)
             }
         }
     }

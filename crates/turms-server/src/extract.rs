@@ -61,8 +61,10 @@ impl<T: Send + Sync + 'static> FromCall for State<T> {
     }
 }
 
+/// Whoever has it may ask the client, so what the client carried from an earlier round is looked at first.
 impl FromCall for Context {
     fn from_call(call: &mut Call) -> Result<Self, Rejection> {
+        call.context.check_rounds().map_err(|error| Rejection::Protocol(Box::new(error)))?;
         Ok(call.context.clone())
     }
 }

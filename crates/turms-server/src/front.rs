@@ -46,44 +46,64 @@ impl fmt::Debug for Layers {
     }
 }
 
-/// What runs when something is called, with the layers in front of it if there are any.
-pub(crate) enum Runner<R> {
-    Bare(Run<R>),
-    Layered(Layered<R>),
-}
-
+/// What runs when something is called.
 pub(crate) type Run<R> = Box<dyn Fn(Call) -> Ready<Result<R, ErrorObject>> + Send + Sync>;
 
-impl<R: Serialize + DeserializeOwned + Translate + Send + Sync + Unpin + 'static> Runner<R> {
-    pub(crate) fn new(layers: &Layers, method: &'static str, name: &str, run: Run<R>) -> Self {
-        if layers.is_empty() {
-            return Self::Bare(run);
-        }
-        Self::Layered(Layered {
-            service: layers.wrap(Arc::new(Leaf(run))),
-            method,
-            name: name.to_owned(),
-            gives: PhantomData,
-        })
-    }
+/// The layers in front of something that gives `R`. How a call gets through them is noted with the first one, so that programs
+/// without layers have nothing of it in them.
+pub(crate) struct Front<R> {
+    layers: Layers,
+    put: Option<fn(&Layers, &'static str, &str, Run<R>) -> Run<R>>,
+}
 
-    pub(crate) fn call(&self, call: Call) -> Ready<Result<R, ErrorObject>> {
-        match self {
-            Self::Bare(run) => run(call),
-            Self::Layered(layered) => layered.call(call),
+impl<R> Default for Front<R> {
+    fn default() -> Self {
+        Self { layers: Layers::default(), put: None }
+    }
+}
+
+impl<R: Serialize + DeserializeOwned + Translate + Send + Sync + Unpin + 'static> Front<R> {
+    pub(crate) fn push<L>(&mut self, layer: L)
+    where
+        L: Layer<SharedService> + Send + Sync + 'static,
+        L::Service: Service,
+    {
+        self.layers.push(layer);
+        self.put = Some(Layered::put);
+    }
+}
+
+impl<R> Front<R> {
+    /// Puts the layers in front of what `method` calls by this name.
+    pub(crate) fn before(&self, method: &'static str, name: &str, run: Run<R>) -> Run<R> {
+        match self.put {
+            Some(put) => put(&self.layers, method, name, run),
+            None => run,
         }
+    }
+}
+
+impl<R> fmt::Debug for Front<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.layers.fmt(f)
     }
 }
 
 /// A handler behind layers.
-pub(crate) struct Layered<R> {
+struct Layered<R> {
     service: SharedService,
     method: &'static str,
     name: String,
     gives: PhantomData<fn() -> R>,
 }
 
-impl<R: DeserializeOwned + Send + 'static> Layered<R> {
+impl<R: Serialize + DeserializeOwned + Translate + Send + Sync + Unpin + 'static> Layered<R> {
+    fn put(layers: &Layers, method: &'static str, name: &str, run: Run<R>) -> Run<R> {
+        let service = layers.wrap(Arc::new(Leaf(run)));
+        let layered = Self { service, method, name: name.to_owned(), gives: PhantomData };
+        Box::new(move |call| layered.call(call))
+    }
+
     fn call(&self, call: Call) -> Ready<Result<R, ErrorObject>> {
         let mut cx = call.context.call().clone();
         let params = Payload::params(self.params_of(&call).into());

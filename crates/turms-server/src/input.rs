@@ -3,31 +3,61 @@
 //! An older client is sent a request, and the handler waits. A client of 2026-07-28 cannot be sent anything: the call ends
 //! with the questions, and when it is made again with the answers, the handler runs again and finds them.
 
+use std::any::Any;
 use std::collections::HashMap;
+use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context as TaskContext, Poll, Waker};
 
+use bytestring::ByteString;
 use serde_json::Value;
-use turms_core::{CallFuture, Outcome as CallOutcome, Ready};
-use turms_proto::types::{InputRequest, InputRequests, InputRequired, InputResponses, Outcome};
+use turms_core::{CallFuture, Outcome as CallOutcome, Payload, Ready};
+use turms_proto::types::{InputRequest, InputRequests, InputRequired, InputResponses, Meta};
 use turms_proto::{ErrorObject, Object, RawJson};
 
+use crate::router::say_who;
 use crate::seal::Sealer;
 use crate::session::lock;
 
-/// The rounds of one request so far.
+/// The rounds of one request so far. Few handlers ever ask, so that nothing is opened or read before one does, and programs
+/// where none does have nothing of it in them.
 #[derive(Debug)]
 pub(crate) struct Rounds {
-    state: Mutex<State>,
-    sealer: Arc<Sealer>,
-    /// What a sealed state is good for: this method, these parameters, this caller.
-    bound_to: Vec<u8>,
+    request: RoundsOf,
+    phase: Mutex<Phase>,
+}
+
+/// The request that may take several rounds.
+#[derive(Debug)]
+pub(crate) struct RoundsOf {
+    pub(crate) sealer: Arc<Sealer>,
+    pub(crate) method: &'static str,
+    /// What is called, got or read.
+    pub(crate) subject: ByteString,
+    pub(crate) arguments: Option<Object>,
+    /// What the client carried from the last round.
+    pub(crate) state: Option<String>,
+    pub(crate) responses: Option<InputResponses>,
+    /// Who asks.
+    pub(crate) server: Option<Meta>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Phase {
+    asking: Option<Box<dyn Asking>>,
+    waker: Option<Waker>,
+}
+
+/// A round in which the handler has asked, or wanted to know what was answered earlier.
+trait Asking: Any + fmt::Debug + Send {
+    /// How the round ends, if it does.
+    fn end(&mut self, request: &RoundsOf) -> Option<CallOutcome>;
+}
+
+#[derive(Debug, Default)]
+struct Round {
     /// Answers of all rounds, by key.
     answers: Object,
     /// What came of side effects that must not happen twice.
@@ -36,88 +66,143 @@ struct State {
     asked: InputRequests,
     /// How often each kind of question was asked without a key of its own.
     counts: HashMap<&'static str, usize>,
-    waker: Option<Waker>,
+    /// What a sealed state is good for: this method, these parameters, this caller.
+    bound_to: Vec<u8>,
+    /// Why the round cannot be.
+    refused: Option<ErrorObject>,
+}
+
+impl Round {
+    fn open(request: &RoundsOf, principal: Option<&str>) -> Self {
+        let bound_to = binding(request.method, &request.subject, request.arguments.as_ref(), principal);
+        let mut round = Self { bound_to, ..Self::default() };
+        if let Some(sealed) = &request.state {
+            match request.opened(sealed, &round.bound_to) {
+                Ok((answers, outcomes)) => (round.answers, round.outcomes) = (answers, outcomes),
+                Err(error) => round.refused = Some(error),
+            }
+        }
+        if let Some(responses) = &request.responses {
+            round.answers.extend(responses);
+        }
+        round
+    }
+}
+
+impl RoundsOf {
+    /// The answers and outcomes of earlier rounds; -32602 when the state is not one that this server gave for this request.
+    fn opened(&self, sealed: &str, bound_to: &[u8]) -> Result<(Object, Object), ErrorObject> {
+        let opened =
+            self.sealer.open(sealed, bound_to).map_err(|error| ErrorObject::invalid_params(error.to_string()))?;
+        let broken = || ErrorObject::invalid_params("requestState cannot be read");
+        let opened = Object::parse(String::from_utf8(opened).map_err(|_| broken())?).map_err(|_| broken())?;
+        let part = |name| opened.get(name).and_then(|part| part.as_object()).unwrap_or_default();
+        Ok((part("answers"), part("outcomes")))
+    }
+}
+
+impl Asking for Round {
+    fn end(&mut self, request: &RoundsOf) -> Option<CallOutcome> {
+        if let Some(error) = self.refused.clone() {
+            return Some(Err(error));
+        }
+        if self.asked.is_empty() {
+            return None;
+        }
+        let mut round = InputRequired::new().input_requests(std::mem::take(&mut self.asked));
+        let carried: Object = [("answers", &self.answers), ("outcomes", &self.outcomes)]
+            .into_iter()
+            .map(|(name, part)| (name, RawJson::from(part.clone())))
+            .collect();
+        round.request_state = Some(request.sealer.seal(carried.as_str().as_bytes(), &self.bound_to));
+        if let Some(server) = &request.server {
+            say_who(&mut round.meta, server.clone());
+        }
+        Some(Ok(Payload::new(round)))
+    }
 }
 
 impl Rounds {
-    /// # Errors
-    /// -32602 when the state is not one that this server gave for this request.
-    pub(crate) fn new(
-        sealer: Arc<Sealer>,
-        bound_to: Vec<u8>,
-        request_state: Option<&str>,
-        responses: Option<&InputResponses>,
-    ) -> Result<Self, ErrorObject> {
-        let mut state = State::default();
-        if let Some(sealed) = request_state {
-            let opened =
-                sealer.open(sealed, &bound_to).map_err(|error| ErrorObject::invalid_params(error.to_string()))?;
-            let broken = || ErrorObject::invalid_params("requestState cannot be read");
-            let opened = Object::parse(String::from_utf8(opened).map_err(|_| broken())?).map_err(|_| broken())?;
-            let part = |name| opened.get(name).and_then(|part| part.as_object()).unwrap_or_default();
-            (state.answers, state.outcomes) = (part("answers"), part("outcomes"));
+    pub(crate) fn of(request: RoundsOf) -> Arc<Self> {
+        Arc::new(Self { request, phase: Mutex::default() })
+    }
+
+    /// Works on the round, which is opened for `principal` at first. `None` if that cannot be: the call ends with the reason,
+    /// and its handler must not go on.
+    fn with<T>(&self, principal: Option<&str>, work: impl FnOnce(&mut Round, &mut Option<Waker>) -> T) -> Option<T> {
+        let Phase { asking, waker } = &mut *lock(&self.phase);
+        let asking = asking.get_or_insert_with(|| Box::new(Round::open(&self.request, principal)));
+        let round = (&mut **asking as &mut dyn Any).downcast_mut::<Round>()?;
+        if round.refused.is_some() {
+            waker.take().into_iter().for_each(Waker::wake);
+            return None;
         }
-        if let Some(responses) = responses {
-            state.answers.extend(responses);
+        Some(work(round, waker))
+    }
+
+    /// Whether the client carried a state that this server gave for this request, if it carried any.
+    pub(crate) fn check(&self, principal: Option<&str>) -> Result<(), ErrorObject> {
+        if self.request.state.is_none() {
+            return Ok(());
         }
-        Ok(Self { state: Mutex::new(state), sealer, bound_to })
+        let Phase { asking, .. } = &mut *lock(&self.phase);
+        let round = Round::open(&self.request, principal);
+        let refused = round.refused.clone();
+        *asking = Some(Box::new(round));
+        refused.map_or(Ok(()), Err)
     }
 
     /// A key for a question that has none of its own. Handlers ask in the same order each time, so the keys agree.
-    pub(crate) fn next_key(&self, kind: &'static str) -> String {
-        let mut state = lock(&self.state);
-        let count = state.counts.entry(kind).or_default();
-        *count += 1;
-        format!("{kind}-{count}")
+    pub(crate) fn next_key(&self, principal: Option<&str>, kind: &'static str) -> String {
+        let count = self.with(principal, |round, _| {
+            let count = round.counts.entry(kind).or_default();
+            *count += 1;
+            *count
+        });
+        format!("{kind}-{}", count.unwrap_or_default())
     }
 
     /// The answer to a question, if it came already. If not, the question is put, and the handler never wakes up again in
     /// this round.
-    pub(crate) async fn ask(&self, key: &str, request: InputRequest) -> RawJson {
+    pub(crate) async fn ask(&self, principal: Option<&str>, key: &str, request: InputRequest) -> RawJson {
         let mut request = Some(request);
         poll_fn(|_| {
-            let mut state = lock(&self.state);
-            if let Some(answer) = state.answers.get(key) {
-                return Poll::Ready(answer);
-            }
-            if let Some(request) = request.take() {
-                state.asked.insert(key.to_owned(), request);
-                if let Some(waker) = state.waker.take() {
-                    waker.wake();
+            let answer = self.with(principal, |round, waker| {
+                let answer = round.answers.get(key);
+                if let (None, Some(request)) = (&answer, request.take()) {
+                    round.asked.insert(key.to_owned(), request);
+                    waker.take().into_iter().for_each(Waker::wake);
                 }
-            }
-            Poll::Pending
+                answer
+            });
+            answer.flatten().map_or(Poll::Pending, Poll::Ready)
         })
         .await
     }
 
     /// Throws away an answer that makes no sense, so that it is asked for again.
     pub(crate) fn forget(&self, key: &str) {
-        lock(&self.state).answers.remove(key);
+        self.with(None, |round, _| round.answers.remove(key));
     }
 
-    pub(crate) fn outcome(&self, key: &str) -> Option<RawJson> {
-        lock(&self.state).outcomes.get(key)
+    /// What came of a side effect in an earlier round.
+    pub(crate) async fn outcome(&self, principal: Option<&str>, key: &str) -> Option<RawJson> {
+        let look = || self.with(principal, |round, _| round.outcomes.get(key));
+        poll_fn(|_| look().map_or(Poll::Pending, Poll::Ready)).await
     }
 
     pub(crate) fn keep_outcome(&self, key: &str, outcome: &RawJson) {
-        lock(&self.state).outcomes.insert_raw(key, outcome);
+        self.with(None, |round, _| round.outcomes.insert_raw(key, outcome));
     }
 
     /// The end of a round, if the handler has put questions.
-    pub(crate) fn take_questions(&self, waker: &Waker) -> Option<InputRequired> {
-        let mut state = lock(&self.state);
-        if state.asked.is_empty() {
-            state.waker = Some(waker.clone());
-            return None;
+    pub(crate) fn end(&self, waker: &Waker) -> Option<CallOutcome> {
+        let mut phase = lock(&self.phase);
+        let end = phase.asking.as_mut().and_then(|asking| asking.end(&self.request));
+        if end.is_none() {
+            phase.waker = Some(waker.clone());
         }
-        let mut round = InputRequired::new().input_requests(std::mem::take(&mut state.asked));
-        let carried: Object = [("answers", &state.answers), ("outcomes", &state.outcomes)]
-            .into_iter()
-            .map(|(name, part)| (name, RawJson::from(part.clone())))
-            .collect();
-        round.request_state = Some(self.sealer.seal(carried.as_str().as_bytes(), &self.bound_to));
-        Some(round)
+        end
     }
 }
 
@@ -140,32 +225,38 @@ fn sorted(value: Value) -> Value {
     }
 }
 
-/// Runs a handler until it answers or has put its questions; `finish` makes an answer of either.
+/// Runs a handler until it answers, of which `finish` makes an outcome, or has put its questions.
 pub(crate) fn run<T: Send + Unpin + 'static>(
     handler: Ready<Result<T, ErrorObject>>,
     rounds: Option<Arc<Rounds>>,
-    finish: impl FnOnce(Result<Outcome<T>, ErrorObject>) -> CallOutcome + Send + 'static,
+    finish: impl FnOnce(Result<T, ErrorObject>) -> CallOutcome + Send + 'static,
 ) -> CallFuture {
     match rounds {
-        Some(rounds) if !handler.is_now() => Ready::later(async move { finish(Round { handler, rounds }.await) }),
-        _ => handler.map(|result| finish(result.map(Outcome::Complete))),
+        Some(rounds) if !handler.is_now() => Ready::later(async move {
+            match (UntilAsked { handler, rounds }).await {
+                Ok(result) => finish(result),
+                Err(asked) => asked,
+            }
+        }),
+        _ => handler.map(finish),
     }
 }
 
-struct Round<T> {
+struct UntilAsked<T> {
     handler: Ready<Result<T, ErrorObject>>,
     rounds: Arc<Rounds>,
 }
 
-impl<T: Unpin> Future for Round<T> {
-    type Output = Result<Outcome<T>, ErrorObject>;
+impl<T: Unpin> Future for UntilAsked<T> {
+    /// What the handler answered, or how the call ends without.
+    type Output = Result<Result<T, ErrorObject>, CallOutcome>;
 
     fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Self::Output> {
         if let Poll::Ready(result) = Pin::new(&mut self.handler).poll(task) {
-            return Poll::Ready(result.map(Outcome::Complete));
+            return Poll::Ready(Ok(result));
         }
-        match self.rounds.take_questions(task.waker()) {
-            Some(round) => Poll::Ready(Ok(Outcome::InputRequired(Box::new(round)))),
+        match self.rounds.end(task.waker()) {
+            Some(asked) => Poll::Ready(Err(asked)),
             None => Poll::Pending,
         }
     }

@@ -12,7 +12,7 @@ use turms_proto::method::Method as _;
 use turms_proto::types::{Completion, GetPrompt, Icon, Meta, Prompt as PromptSpec, PromptArgument, PromptResult};
 
 use crate::completion::{Completer, completer};
-use crate::front::{Layers, Runner, SharedService};
+use crate::front::{Front, Run, SharedService};
 use crate::handler::{Call, Handler, Rejection, SyncHandler};
 use crate::respond::{IntoCompletion, IntoPromptResult};
 
@@ -22,7 +22,7 @@ pub struct Prompt(Arc<Inner>);
 
 struct Inner {
     spec: PromptSpec,
-    runner: Runner<PromptResult>,
+    run: Run<PromptResult>,
     completers: HashMap<String, Completer>,
 }
 
@@ -31,7 +31,7 @@ type Action = Box<dyn Fn(&mut Call) -> Result<Ready<Result<PromptResult, ErrorOb
 impl Prompt {
     /// Begins a prompt of this name.
     pub fn builder(name: impl Into<String>) -> PromptBuilder {
-        PromptBuilder { spec: PromptSpec::new(name), completers: HashMap::new(), layers: Layers::default() }
+        PromptBuilder { spec: PromptSpec::new(name), completers: HashMap::new(), front: Front::default() }
     }
 
     /// Its name.
@@ -47,7 +47,7 @@ impl Prompt {
     }
 
     pub(crate) fn call(&self, call: Call) -> Ready<Result<PromptResult, ErrorObject>> {
-        self.0.runner.call(call)
+        (self.0.run)(call)
     }
 
     pub(crate) fn complete(&self, argument: &str, call: Call) -> Ready<Result<Completion, ErrorObject>> {
@@ -73,7 +73,7 @@ impl fmt::Debug for Prompt {
 pub struct PromptBuilder {
     spec: PromptSpec,
     completers: HashMap<String, Completer>,
-    layers: Layers,
+    front: Front<PromptResult>,
 }
 
 impl PromptBuilder {
@@ -122,7 +122,7 @@ impl PromptBuilder {
         L: Layer<SharedService> + Send + Sync + 'static,
         L::Service: Service,
     {
-        self.layers.push(layer);
+        self.front.push(layer);
         self
     }
 
@@ -154,8 +154,8 @@ impl PromptBuilder {
             Ok(running) => running,
             Err(rejection) => Ready::now(Err(rejection.into_error(&call.context))),
         };
-        let runner = Runner::new(&self.layers, GetPrompt::NAME, &self.spec.name, Box::new(run));
-        Prompt(Arc::new(Inner { spec: self.spec, runner, completers: self.completers }))
+        let run = self.front.before(GetPrompt::NAME, &self.spec.name, Box::new(run));
+        Prompt(Arc::new(Inner { spec: self.spec, run, completers: self.completers }))
     }
 }
 

@@ -15,7 +15,7 @@ use turms_proto::types::{
 use turms_proto::uri_template::{UriTemplate, Value};
 
 use crate::completion::{Completer, completer};
-use crate::front::{Layers, Runner, SharedService};
+use crate::front::{Front, Run, SharedService};
 use crate::handler::{Call, FromCall, Handler, Rejection, SyncHandler};
 use crate::respond::{IntoCompletion, IntoResourceResult};
 
@@ -34,7 +34,7 @@ pub struct Resource(Arc<Inner>);
 
 struct Inner {
     spec: Spec,
-    runner: Runner<ReadResourceResult>,
+    run: Run<ReadResourceResult>,
     completers: HashMap<String, Completer>,
     cache: Option<(i64, CacheScope)>,
     /// What is wrong with it; said when the server is built rather than when the resource is read.
@@ -67,7 +67,7 @@ impl Resource {
         } else {
             Spec::One(ResourceSpec::new(uri.clone(), uri))
         };
-        ResourceBuilder { spec, completers: HashMap::new(), cache: None, layers: Layers::default(), fault }
+        ResourceBuilder { spec, completers: HashMap::new(), cache: None, front: Front::default(), fault }
     }
 
     /// Its URI, or the form of its URIs.
@@ -108,7 +108,7 @@ impl Resource {
     /// Reads at the URI that the call's context names.
     pub(crate) fn read(&self, uri: String, call: Call) -> Ready<Result<ReadResourceResult, ErrorObject>> {
         let this = self.clone();
-        let running = self.0.runner.call(call);
+        let running = (self.0.run)(call);
         running.map(move |result| result.map(|result| this.complete_result(result, &uri)))
     }
 
@@ -156,7 +156,7 @@ pub struct ResourceBuilder {
     spec: Spec,
     completers: HashMap<String, Completer>,
     cache: Option<(i64, CacheScope)>,
-    layers: Layers,
+    front: Front<ReadResourceResult>,
     fault: Option<String>,
 }
 
@@ -227,7 +227,7 @@ impl ResourceBuilder {
         L: Layer<SharedService> + Send + Sync + 'static,
         L::Service: Service,
     {
-        self.layers.push(layer);
+        self.front.push(layer);
         self
     }
 
@@ -260,9 +260,9 @@ impl ResourceBuilder {
                 Err(rejection) => Ready::now(Err(rejection.into_error(&call.context))),
             }
         };
-        let runner = Runner::new(&self.layers, ReadResource::NAME, "", Box::new(run));
+        let run = self.front.before(ReadResource::NAME, "", Box::new(run));
         let (spec, completers, cache, fault) = (self.spec, self.completers, self.cache, self.fault);
-        Resource(Arc::new(Inner { spec, runner, completers, cache, fault }))
+        Resource(Arc::new(Inner { spec, run, completers, cache, fault }))
     }
 }
 

@@ -14,7 +14,7 @@ use turms_proto::types::{
 };
 use turms_proto::{Ability, ErrorCode, ErrorObject, Object, ProtocolVersion, RawJson};
 
-use crate::front::{Layers, Runner, SharedService};
+use crate::front::{Front, Run, SharedService};
 use crate::handler::{Call, Handler, Input, Rejection, SyncHandler};
 use crate::respond::IntoToolResult;
 use crate::schema::{Schema, SchemaError};
@@ -47,7 +47,7 @@ pub struct Tool(Arc<Inner>);
 struct Inner {
     spec: ToolSpec,
     headers: Option<ParamHeaders>,
-    runner: Runner<ToolResult>,
+    run: Run<ToolResult>,
     task: Option<(TaskMode, &'static TaskWays)>,
     keep: Option<Duration>,
     /// What is wrong with it; said when the server is built rather than when the tool is called.
@@ -64,7 +64,7 @@ impl Tool {
             input: None,
             output: None,
             annotations: ToolAnnotations::new(),
-            layers: Layers::default(),
+            front: Front::default(),
             blocking: false,
             task: None,
             keep: None,
@@ -109,7 +109,7 @@ impl Tool {
     }
 
     pub(crate) fn call(&self, call: Call) -> Ready<Result<ToolResult, ErrorObject>> {
-        self.0.runner.call(call)
+        (self.0.run)(call)
     }
 }
 
@@ -191,7 +191,7 @@ pub struct ToolBuilder {
     input: Option<Object>,
     output: Option<Object>,
     annotations: ToolAnnotations,
-    layers: Layers,
+    front: Front<ToolResult>,
     blocking: bool,
     task: Option<(TaskMode, &'static TaskWays)>,
     keep: Option<Duration>,
@@ -298,7 +298,7 @@ impl ToolBuilder {
         L: Layer<SharedService> + Send + Sync + 'static,
         L::Service: Service,
     {
-        self.layers.push(layer);
+        self.front.push(layer);
         self
     }
 
@@ -367,9 +367,8 @@ impl ToolBuilder {
         };
         let output = output.map(|schema| Arc::new(Output { tool: self.spec.name.clone(), schema }));
         let checked = Checked { input, output, action };
-        let runner =
-            Runner::new(&self.layers, CallTool::NAME, &self.spec.name, Box::new(move |call| checked.run(call)));
-        Tool(Arc::new(Inner { spec: self.spec, headers, runner, task: self.task, keep: self.keep, fault }))
+        let run = self.front.before(CallTool::NAME, &self.spec.name, Box::new(move |call| checked.run(call)));
+        Tool(Arc::new(Inner { spec: self.spec, headers, run, task: self.task, keep: self.keep, fault }))
     }
 }
 

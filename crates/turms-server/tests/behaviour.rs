@@ -565,12 +565,36 @@ async fn a_foreign_or_tampered_state_is_refused() {
     for bad in [format!("{state}x"), String::new(), "AAAA".into()] {
         assert_eq!(client.request::<CallTool>(&retry(bad)).await.unwrap_err().server_error().code.0, -32602);
     }
-    let mut other = retry(state.clone());
+    let mut other = retry(state);
     other.name = "think".into();
     assert_eq!(client.request::<CallTool>(&other).await.unwrap_err().server_error().code.0, -32602);
-    let mut other = retry(state);
-    other.arguments = Some(Object::encode(&json!({ "x": 1 })).unwrap());
-    assert_eq!(client.request::<CallTool>(&other).await.unwrap_err().server_error().code.0, -32602);
+}
+
+#[tokio::test]
+async fn a_state_is_only_good_for_the_arguments_it_was_given_for() {
+    #[derive(Deserialize, JsonSchema)]
+    struct Salute {
+        formally: bool,
+    }
+    let salute =
+        Tool::builder("salute").handler(|Args(Salute { formally }): Args<Salute>, context: Context| async move {
+            context.elicit::<Name>("What is your name?").await.map(|_| formally.to_string())
+        });
+    let router = Server::new("fixture", "1.0.0").tool(salute).build().unwrap();
+    let client = TestClient::connect_with(&router, ProtocolVersion::LATEST, person()).await;
+    let call = |formally: bool| {
+        let arguments = Object::encode(&json!({ "formally": formally })).unwrap();
+        CallToolParams::new("salute").arguments(arguments)
+    };
+    let Outcome::InputRequired(round) = client.request::<CallTool>(&call(true)).await.unwrap() else { panic!() };
+    let answers: Object = [("elicit-1", RawJson::encode(&ElicitResult::decline()).unwrap())].into_iter().collect();
+    let retry = |params: CallToolParams| {
+        params.request_state(round.request_state.clone().unwrap()).input_responses(answers.clone())
+    };
+    let answered = client.request::<CallTool>(&retry(call(true))).await.unwrap().complete().unwrap();
+    assert_eq!(text_of(&answered), "true");
+    let error = client.request::<CallTool>(&retry(call(false))).await.unwrap_err();
+    assert_eq!(error.server_error().code.0, -32602);
 }
 
 #[tokio::test]

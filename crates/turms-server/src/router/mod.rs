@@ -21,8 +21,8 @@ use turms_proto::revision::initialize_of_discover;
 use turms_proto::session::Dialect;
 use turms_proto::types::{
     CallTool, CallToolParams, Complete, Discover, DiscoverResult, EmptyResult, GetPrompt, Initialize, InitializeParams,
-    InputResponses, Listen, Meta, Outcome, PaginatedParams, Ping, ReadResource, ResourceParams, ServerCapabilities,
-    ServerTasksCapability, SetLevel, SetLevelParams, Subscribe, TASKS_EXTENSION, ToolResult, Unsubscribe,
+    Listen, Meta, PaginatedParams, Ping, ReadResource, ResourceParams, ServerCapabilities, ServerTasksCapability,
+    SetLevel, SetLevelParams, Subscribe, TASKS_EXTENSION, ToolResult, Unsubscribe,
 };
 use turms_proto::{Ability, ErrorCode, ErrorObject, Object, ProtocolVersion, RawJson};
 
@@ -35,7 +35,7 @@ use crate::forward;
 use crate::front::{Layers, SharedService};
 use crate::handle::ServerHandle;
 use crate::handler::{Call, Input};
-use crate::input::{self, Rounds};
+use crate::input::{self, Rounds, RoundsOf};
 use crate::server::{Item, Settings};
 use crate::session::Session;
 use crate::task::{self, Plan};
@@ -238,17 +238,19 @@ impl Bare {
             let server = self.result_meta(&context);
             return (ways.run)(&self.settings.tasks, &tool, arguments, wish, context, server);
         }
-        let rounds = self.rounds(
-            &context,
-            &RoundParts {
-                method: CallTool::NAME,
-                subject: &name,
-                arguments: arguments.as_ref(),
-                state: more.as_ref().and_then(|more| more.request_state.as_deref()),
-                responses: more.as_ref().and_then(|more| more.input_responses.as_ref()),
-            },
-        )?;
         let meta = self.result_meta(&context);
+        let (state, responses) = more.map(|more| (more.request_state, more.input_responses)).unwrap_or_default();
+        let rounds = Self::may_ask(&context, state.is_some() || responses.is_some()).then(|| {
+            Rounds::of(RoundsOf {
+                sealer: self.settings.sealer.clone(),
+                method: CallTool::NAME,
+                subject: name.clone(),
+                arguments: arguments.clone(),
+                state,
+                responses,
+                server: meta.clone(),
+            })
+        });
         context.set_rounds(rounds.clone());
         if let (Plan::Later, Some(ways)) = (plan, tool.task_ways()) {
             return Ok((ways.run_later)(self.settings.tasks.clone(), tool, arguments, context, rounds, meta));
@@ -315,19 +317,11 @@ impl Bare {
         capabilities
     }
 
-    fn rounds(&self, context: &Context, parts: &RoundParts<'_>) -> Result<Option<Arc<Rounds>>, ErrorObject> {
-        if !context.version().has(Ability::InputRequired) {
-            return Ok(None);
-        }
-        let begun = parts.state.is_some() || parts.responses.is_some();
-        // A client that declares nothing cannot be asked anything, and its calls need no rounds.
-        if !begun && !context.meta().is_some_and(Meta::declares_capabilities) {
-            return Ok(None);
-        }
-        let principal = context.principal().map(|principal| principal.subject.as_str());
-        let bound_to = input::binding(parts.method, parts.subject, parts.arguments, principal);
-        let rounds = Rounds::new(self.settings.sealer.clone(), bound_to, parts.state, parts.responses)?;
-        Ok(Some(Arc::new(rounds)))
+    /// Whether the client of a request may be asked something in further rounds. Who declares nothing cannot be asked
+    /// anything, unless that has happened already.
+    fn may_ask(context: &Context, has_begun: bool) -> bool {
+        context.version().has(Ability::InputRequired)
+            && (has_begun || context.meta().is_some_and(Meta::declares_capabilities))
     }
 
     fn result_meta(&self, context: &Context) -> Option<Meta> {
@@ -340,14 +334,6 @@ type Way = fn(&Bare, Payload, Context) -> Result<CallFuture, ErrorObject>;
 /// How a method is answered, on servers that have what it is about.
 fn way(way: Option<Way>, method: &str) -> Result<Way, ErrorObject> {
     way.ok_or_else(|| ErrorObject::method_not_found(method))
-}
-
-struct RoundParts<'a> {
-    method: &'a str,
-    subject: &'a str,
-    arguments: Option<&'a Object>,
-    state: Option<&'a str>,
-    responses: Option<&'a InputResponses>,
 }
 
 fn unsubscribe(params: Payload, context: &Context) -> Result<EmptyResult, ErrorObject> {
@@ -382,23 +368,18 @@ where
 
 /// Says who answered, where the revision wants that.
 pub(crate) fn answer<T>(
-    outcome: Result<Outcome<T>, ErrorObject>,
+    result: Result<T, ErrorObject>,
     server: Option<Meta>,
     meta_of: impl Fn(&mut T) -> &mut Option<Meta>,
 ) -> CallOutcome
 where
     T: serde::Serialize + turms_proto::revision::Translate + Send + Sync + 'static,
 {
-    let mut outcome = outcome?;
+    let mut result = result?;
     if let Some(server) = server {
-        match &mut outcome {
-            Outcome::Complete(result) => say_who(meta_of(result), server),
-            Outcome::InputRequired(round) => say_who(&mut round.meta, server),
-            Outcome::Task(task) => say_who(&mut task.meta, server),
-            _ => {}
-        }
+        say_who(meta_of(&mut result), server);
     }
-    Ok(Payload::new(outcome))
+    Ok(Payload::new(result))
 }
 
 pub(crate) fn say_who(meta: &mut Option<Meta>, server: Meta) {

@@ -9,11 +9,11 @@ use turms_proto::types::{
 use turms_proto::{ErrorObject, ProtocolVersion, RawJson};
 
 use super::listen::too_many_subscriptions;
-use super::{Bare, RoundParts, Way, answer, find, now};
+use super::{Bare, Way, answer, find, now};
 use crate::catalog::{Catalog, ListStyle, write_pages};
 use crate::context::Context;
 use crate::handler::{Call, Input};
-use crate::input;
+use crate::input::{self, Rounds, RoundsOf};
 use crate::resource::{Spec, Uri};
 use crate::server::Item;
 
@@ -22,6 +22,7 @@ pub(crate) static WAYS: ResourceWays = ResourceWays {
     read: Bare::read_resource,
     subscribe: Bare::subscribe,
     complete: Bare::complete,
+    has: |catalog, uri| catalog.resource_at(uri).is_some(),
     list,
     list_templates,
 };
@@ -32,6 +33,8 @@ pub(crate) struct ResourceWays {
     pub(super) read: Way,
     pub(super) subscribe: Way,
     pub(super) complete: Way,
+    /// Whether there is anything at a URI.
+    pub(crate) has: fn(&Catalog, &str) -> bool,
     /// Writes the pages of the list.
     pub(crate) list: fn(&Catalog, ProtocolVersion, &ListStyle) -> Vec<RawJson>,
     /// Writes the pages of the list of templates.
@@ -68,17 +71,19 @@ impl Bare {
             }
             ErrorObject::resource_not_found(&params.uri)
         })?;
-        let rounds = self.rounds(
-            &context,
-            &RoundParts {
-                method: ReadResource::NAME,
-                subject: &params.uri,
-                arguments: None,
-                state: params.request_state.as_deref(),
-                responses: params.input_responses.as_ref(),
-            },
-        )?;
         let meta = self.result_meta(&context);
+        let (state, responses) = (params.request_state, params.input_responses);
+        let rounds = Self::may_ask(&context, state.is_some() || responses.is_some()).then(|| {
+            Rounds::of(RoundsOf {
+                sealer: self.settings.sealer.clone(),
+                method: ReadResource::NAME,
+                subject: params.uri.clone().into(),
+                arguments: None,
+                state,
+                responses,
+                server: meta.clone(),
+            })
+        });
         context.put(Uri(params.uri.clone()));
         context.set_rounds(rounds.clone());
         let call = Call { context, input: Input::Texts(variables) };

@@ -3,9 +3,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Poll, Waker};
 
-use turms_core::Ready;
+use turms_core::{Outcome as CallOutcome, Ready};
 use turms_proto::ErrorObject;
-use turms_proto::types::{InputRequired, ToolResult};
+use turms_proto::types::ToolResult;
 
 use super::run::Running;
 use crate::input::Rounds;
@@ -70,7 +70,7 @@ impl Door {
 /// How far a handler came within its call.
 pub(crate) enum Until {
     Answered(Box<Result<ToolResult, ErrorObject>>),
-    Asked(Box<InputRequired>),
+    Asked(CallOutcome),
     /// It wants to go on as a task.
     Left(Ready<Result<ToolResult, ErrorObject>>),
 }
@@ -85,8 +85,8 @@ pub(crate) async fn until_answered(
         if let Poll::Ready(result) = Pin::new(&mut handler).poll(task) {
             return Poll::Ready(Some(Until::Answered(Box::new(result))));
         }
-        if let Some(round) = rounds.and_then(|rounds| rounds.take_questions(task.waker())) {
-            return Poll::Ready(Some(Until::Asked(Box::new(round))));
+        if let Some(asked) = rounds.and_then(|rounds| rounds.end(task.waker())) {
+            return Poll::Ready(Some(Until::Asked(asked)));
         }
         if door.is_knocked(task.waker()) { Poll::Ready(None) } else { Poll::Pending }
     })

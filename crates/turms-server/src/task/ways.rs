@@ -9,7 +9,7 @@ use super::{Door, Keeper, Running, Until, until_answered};
 use crate::context::Context;
 use crate::handler::{Call, Input};
 use crate::input::Rounds;
-use crate::router::answer;
+use crate::router::{answer, say_who};
 use crate::tool::Tool;
 
 /// What is done with tasks. Only what makes tools that run as tasks names it, so that a program without any has none of it
@@ -67,13 +67,11 @@ fn run(
     // What is there already need not be waited for; only in 2025-11-25 whoever asks for a task has to get one.
     if handler.is_now() && context.version().has(Ability::TasksExtension) {
         running.rest();
-        return Ok(handler.map(move |result| {
-            answer(result.map(Outcome::Complete), server, |result: &mut ToolResult| &mut result.meta)
-        }));
+        return Ok(handler.map(move |result| answer(result, server, |result: &mut ToolResult| &mut result.meta)));
     }
     Ok(Ready::later(async move {
         running.keep().await?;
-        answer(Ok(begin(running, handler, server.clone())), server, |result: &mut ToolResult| &mut result.meta)
+        Ok(begin(running, handler, server))
     }))
 }
 
@@ -90,27 +88,25 @@ fn run_later(
         let context = context.with_door(door.clone());
         let input = Input::Json(arguments.unwrap_or_default());
         let handler = tool.call(Call { context: context.clone(), input });
-        let outcome = match until_answered(handler, rounds.as_deref(), &door).await {
-            Until::Answered(result) => result.map(Outcome::Complete),
-            Until::Asked(round) => Ok(Outcome::InputRequired(round)),
+        match until_answered(handler, rounds.as_deref(), &door).await {
+            Until::Answered(result) => answer(*result, server, |result: &mut ToolResult| &mut result.meta),
+            Until::Asked(asked) => asked,
             Until::Left(handler) => {
                 let running = Arc::new(tasks.create(&context, tool.keeps_task_for(), None)?);
                 running.keep().await?;
                 door.open(running.clone());
-                Ok(begin(running, handler, server.clone()))
+                Ok(begin(running, handler, server))
             }
-        };
-        answer(outcome, server, |result: &mut ToolResult| &mut result.meta)
+        }
     })
 }
 
 /// Lets a handler go on by itself; what its caller is told of it.
-fn begin(
-    running: Arc<Running>,
-    handler: Ready<Result<ToolResult, ErrorObject>>,
-    server: Option<Meta>,
-) -> Outcome<ToolResult> {
-    let task = running.begun().result_type(ResultType::Task);
+fn begin(running: Arc<Running>, handler: Ready<Result<ToolResult, ErrorObject>>, server: Option<Meta>) -> Payload {
+    let mut task = running.begun().result_type(ResultType::Task);
+    if let Some(server) = &server {
+        say_who(&mut task.meta, server.clone());
+    }
     turms_core::spawn(Box::pin(running.run(handler, server)));
-    Outcome::Task(Box::new(task))
+    Payload::new(Outcome::<ToolResult>::Task(Box::new(task)))
 }
