@@ -75,10 +75,10 @@ impl<T> Table<T> {
 
     /// Keeps what passes.
     pub(crate) fn retain(&mut self, keep: impl Fn(&T) -> bool) {
-        let mut names: Vec<(usize, String)> = self.places.drain().map(|(name, place)| (place, name)).collect();
-        names.sort_unstable();
+        let mut names = vec![String::new(); self.entries.len()];
+        self.places.drain().for_each(|(name, place)| names[place] = name);
         let entries = std::mem::take(&mut self.entries);
-        for (entry, (_, name)) in entries.into_iter().zip(names) {
+        for (entry, name) in entries.into_iter().zip(names) {
             if keep(&entry) {
                 self.insert(name, entry);
             }

@@ -9,12 +9,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::watch;
 use turms_proto::types::{Implementation, Meta};
-use turms_proto::{ErrorObject, Number};
+use turms_proto::{DecodeError, ErrorObject, Number};
 
 use crate::context::Context;
-use crate::handler::{Call, FromCall, Input, Rejection, schema_of};
+use crate::handler::{Call, FromCall, Rejection, schema_of};
 use crate::session::Session;
-use crate::text_map;
 use turms_core::Principal;
 
 /// The caller's arguments: of a tool, of a prompt, or the variables in a URI.
@@ -24,18 +23,18 @@ pub struct Args<T>(pub T);
 
 impl<T: DeserializeOwned + JsonSchema> FromCall for Args<T> {
     fn from_call(call: &mut Call) -> Result<Self, Rejection> {
-        let decoded = match &mut call.input {
-            Input::Json(arguments) => arguments.decode().map_err(|error| error.within("arguments").to_string()),
-            Input::Texts(texts) => {
-                text_map::decode(std::mem::take(texts)).map_err(|error| format!("arguments: {error}"))
-            }
-        };
-        decoded.map(Self).map_err(Rejection::Arguments)
+        let (arguments, are_texts) = call.input.arguments();
+        arguments.decode_arguments(are_texts).map(Self).map_err(misfit)
     }
 
     fn input_schema() -> Option<Value> {
         schema_of::<T>()
     }
+}
+
+#[cold]
+fn misfit(error: DecodeError) -> Rejection {
+    Rejection::Arguments(error.within("arguments").to_string())
 }
 
 /// Something that the server was given with [`Server::state`](crate::Server::state).

@@ -1,5 +1,6 @@
 //! Handlers are plain functions; their arguments say what they want of a call.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -25,6 +26,16 @@ pub(crate) enum Input {
     Json(Object),
     /// The arguments of a prompt, or the variables in a URI.
     Texts(BTreeMap<String, String>),
+}
+
+impl Input {
+    /// The arguments as an object, and whether all of them are texts.
+    pub(crate) fn arguments(&self) -> (Cow<'_, Object>, bool) {
+        match self {
+            Self::Json(arguments) => (Cow::Borrowed(arguments), false),
+            Self::Texts(texts) => (Cow::Owned(Object::encode(texts).unwrap_or_default()), true),
+        }
+    }
 }
 
 impl Call {

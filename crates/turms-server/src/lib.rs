@@ -46,7 +46,6 @@ mod session;
 mod skill;
 mod task;
 pub mod testing;
-mod text_map;
 mod tool;
 
 pub use self::app::{App, Apps};

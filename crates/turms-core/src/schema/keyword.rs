@@ -1,5 +1,7 @@
 //! The words of JSON Schema: which dialect has which, and what has to stand behind each.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use super::pattern::Pattern;
@@ -167,9 +169,7 @@ fn is_schema(value: &Value) -> bool {
 
 fn are_names(value: &Value) -> bool {
     let Value::Array(list) = value else { return false };
-    let mut names: Vec<&str> = list.iter().filter_map(Value::as_str).collect();
-    names.sort_unstable();
-    names.dedup();
+    let names: HashSet<&str> = list.iter().filter_map(Value::as_str).collect();
     names.len() == list.len()
 }
 

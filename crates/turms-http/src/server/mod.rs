@@ -145,14 +145,23 @@ pub trait ServeHttp: IntoService + Sized {
     where
         Self: Send,
     {
-        async move {
-            let service = self.into_service()?;
-            Listener::bind(address).await?.until_told_to_end().serve(HttpService::shared(service)).await
-        }
+        let (service, address) = (self.into_service(), address.into());
+        serve_at(service, address)
     }
 }
 
 impl<T: IntoService> ServeHttp for T {}
+
+/// Not generic, so that it is compiled once and here.
+fn serve_at(
+    service: Result<Arc<dyn Service>, ServeError>,
+    address: String,
+) -> BoxFuture<'static, Result<(), ServeError>> {
+    Box::pin(async move {
+        let service = HttpService::shared(service?);
+        Listener::bind(address).await?.until_told_to_end().serve(service).await
+    })
+}
 
 impl HttpService {
     /// Serves a service, with safe defaults.

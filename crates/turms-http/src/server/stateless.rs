@@ -6,10 +6,7 @@ use turms_proto::header::{HeaderLookup, HeaderMismatch, check_method, check_name
 use turms_proto::method::Method;
 use turms_proto::revision::tag_subscription;
 use turms_proto::session::{Claim, Dialect};
-use turms_proto::types::{
-    CallTool, CancelTask, Complete, GetPrompt, GetSkill, GetTask, ListPrompts, ListResourceTemplates, ListResources,
-    ListSkills, ListTools, Listen, ListenResult, Meta, ReadDirectory, ReadResource, UpdateTask,
-};
+use turms_proto::types::{Listen, ListenResult, Meta};
 use turms_proto::{ErrorCode, ErrorObject, Incoming, Message, ProtocolVersion, RawJson, RequestId};
 
 use super::HttpService;
@@ -59,21 +56,20 @@ impl HttpService {
         dialect: Dialect,
         meta: Option<Meta>,
         source: &HttpSource,
-        status: impl FnOnce(&ErrorObject, &str, Option<&RawJson>) -> StatusCode,
+        status: fn(&ErrorObject) -> StatusCode,
     ) -> Answer {
         let turms_proto::Request { id, method, params, .. } = request;
         let asked = source.known();
         let cx = Context::new(dialect, Peer::shared(asked.clone())).with_id(id.clone()).with_meta(meta);
         let cx = source.surround(cx);
-        let payload = params.clone().map_or_else(Payload::default, Payload::params);
+        let payload = params.map_or_else(Payload::default, Payload::params);
         let call = Guarded::call(|| self.service.call(Request::raw(method.clone(), payload), cx));
         let version = dialect.version();
         match first(call, asked.voice()).await {
             First::Answer(outcome) => {
                 asked.voice().leave();
                 let outcome = lower_outcome(outcome, &method, version);
-                let status =
-                    outcome.as_ref().err().map_or(StatusCode::OK, |error| status(error, &method, params.as_ref()));
+                let status = outcome.as_ref().err().map_or(StatusCode::OK, status);
                 answer::json(status, written_outcome(&id, outcome))
             }
             First::Word(call) => match self.state.streams.take(self.options.max_streams) {
@@ -115,35 +111,11 @@ pub(super) fn meta_of(params: Option<&RawJson>) -> Option<Meta> {
     params?.meta()?.as_object().map(Meta::from)
 }
 
-/// Parameters that are not of the method's shape are the fault of the request; what a handler does not like about them is an
-/// answer. Only errors pay for telling them apart.
-pub(super) fn status_of_answer(error: &ErrorObject, method: &str, params: Option<&RawJson>) -> StatusCode {
-    if error.code == ErrorCode::INVALID_PARAMS && !has_shape(method, params) {
+/// Parameters that are not of the method's shape are the fault of the request, and the error begins with their place; what a
+/// handler does not like about them is an answer.
+pub(super) fn status_of_answer(error: &ErrorObject) -> StatusCode {
+    if error.code == ErrorCode::INVALID_PARAMS && error.message.starts_with("params") {
         return StatusCode::BAD_REQUEST;
     }
     answer::status_of(error)
-}
-
-fn has_shape(method: &str, params: Option<&RawJson>) -> bool {
-    fn fits<M: Method>(params: Option<&RawJson>) -> bool {
-        params.cloned().unwrap_or_default().decode::<M::Params>().is_ok()
-    }
-    match method {
-        CallTool::NAME => fits::<CallTool>(params),
-        GetPrompt::NAME => fits::<GetPrompt>(params),
-        ReadResource::NAME => fits::<ReadResource>(params),
-        Complete::NAME => fits::<Complete>(params),
-        Listen::NAME => fits::<Listen>(params),
-        ListTools::NAME => fits::<ListTools>(params),
-        ListPrompts::NAME => fits::<ListPrompts>(params),
-        ListResources::NAME => fits::<ListResources>(params),
-        ListResourceTemplates::NAME => fits::<ListResourceTemplates>(params),
-        GetTask::NAME => fits::<GetTask>(params),
-        UpdateTask::NAME => fits::<UpdateTask>(params),
-        CancelTask::NAME => fits::<CancelTask>(params),
-        ListSkills::NAME => fits::<ListSkills>(params),
-        GetSkill::NAME => fits::<GetSkill>(params),
-        ReadDirectory::NAME => fits::<ReadDirectory>(params),
-        _ => true,
-    }
 }

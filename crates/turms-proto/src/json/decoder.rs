@@ -18,9 +18,9 @@ use super::read::AS_TEXT;
 use super::scan::{Key, Scanner};
 use super::write::is_verbatim;
 
-/// Decodes one value.
-pub(super) fn decode<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Fault> {
-    let mut decoder = Decoder::new(text);
+/// Decodes one value. If `of_texts`, numbers and truth values may stand in texts.
+pub(super) fn decode<'de, T: Deserialize<'de>>(text: &'de str, of_texts: bool) -> Result<T, Fault> {
+    let mut decoder = Decoder { of_texts, ..Decoder::new(text) };
     let decoded = T::deserialize(&mut decoder).and_then(|value| decoder.finish().map(|()| value));
     decoded.map_err(|fault| fault.explained(text))
 }
@@ -31,11 +31,12 @@ pub(super) fn decode<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Faul
 pub struct Decoder<'de> {
     pub(super) scanner: Scanner<'de>,
     pub(super) depth: usize,
+    of_texts: bool,
 }
 
 /// The number that a text is, with nothing behind it.
 pub(super) fn number_of(text: &str) -> Option<Number> {
-    let mut decoder = Decoder { scanner: Scanner::new(text), depth: 0 };
+    let mut decoder = Decoder { scanner: Scanner::new(text), depth: 0, of_texts: false };
     let is_number = matches!(decoder.scanner.peek(), Some(b'-' | b'0'..=b'9'));
     let number = if is_number { decoder.number().ok()? } else { return None };
     decoder.finish().ok().map(|()| number)
@@ -62,7 +63,7 @@ impl<'de> Decoder<'de> {
     pub(super) fn new(text: &'de str) -> Self {
         let mut scanner = Scanner::new(text);
         scanner.skip_space();
-        Self { scanner, depth: 0 }
+        Self { scanner, depth: 0, of_texts: false }
     }
 
     pub(super) fn finish(&mut self) -> Result<(), Fault> {
@@ -114,6 +115,16 @@ impl<'de> Decoder<'de> {
         }
     }
 
+    /// What a text says where something else is expected.
+    #[cold]
+    fn said<T>(&mut self, expected: &dyn Expected, read: impl FnOnce(&str) -> Option<T>) -> Result<T, Fault> {
+        if !self.of_texts || self.scanner.peek() != Some(b'"') {
+            return Err(self.mismatch(expected));
+        }
+        let text = self.text()?;
+        read(text.trim()).ok_or_else(|| Fault::new(mismatch("type", Unexpected::Str(&text), expected)))
+    }
+
     pub(super) fn enter(&mut self) -> Result<(), Fault> {
         self.depth += 1;
         if self.depth >= Self::DEEPEST {
@@ -159,6 +170,12 @@ impl<'de> Decoder<'de> {
 }
 
 impl Number {
+    fn said(text: &str) -> Option<Self> {
+        let unsigned = text.parse().ok().map(Self::Unsigned);
+        let whole = unsigned.or_else(|| text.parse().ok().map(Self::Signed));
+        whole.or_else(|| text.parse().ok().map(Self::Float))
+    }
+
     fn unexpected(&self) -> Unexpected<'static> {
         match *self {
             Self::Unsigned(number) => Unexpected::Unsigned(number),
@@ -181,7 +198,7 @@ macro_rules! numbers {
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
             match self.scanner.peek() {
                 Some(b'-' | b'0'..=b'9') => self.number()?.visit(visitor),
-                _ => Err(self.mismatch(&visitor)),
+                _ => self.said(&visitor, Number::said)?.visit(visitor),
             }
         }
     )* };
@@ -242,7 +259,10 @@ impl<'de> Deserializer<'de> for &mut Decoder<'de> {
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         match self.scanner.peek() {
             Some(b't' | b'f') => visitor.visit_bool(self.skip()? == "true"),
-            _ => Err(self.mismatch(&visitor)),
+            _ => {
+                let truth = self.said(&visitor, |text| text.parse().ok())?;
+                visitor.visit_bool(truth)
+            }
         }
     }
 

@@ -359,7 +359,7 @@ impl<'de> Deserialize<'de> for RawJson {
 /// # Errors
 /// When the text is not JSON or not of the expected shape.
 pub fn decode<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, DecodeError> {
-    decoder::decode(text).map_err(DecodeError::from)
+    decoder::decode(text, false).map_err(DecodeError::from)
 }
 
 /// As [`decode`], from a `serde_json::Value`.

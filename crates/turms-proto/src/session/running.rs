@@ -9,7 +9,8 @@ pub(super) struct Running {
     newest: Option<(RequestId, Entry)>,
     /// Those that came before it.
     entries: BTreeMap<RequestId, Entry>,
-    batches: BTreeMap<u64, Batch>,
+    /// Few at a time.
+    batches: Vec<(u64, Batch)>,
     last_serial: u64,
 }
 
@@ -89,7 +90,7 @@ impl Running {
     pub(super) fn insert(&mut self, id: RequestId, kind: Kind, batch: Option<u64>) -> Ticket {
         self.last_serial += 1;
         let serial = self.last_serial;
-        if let Some(batch) = batch.and_then(|batch| self.batches.get_mut(&batch)) {
+        if let Some(batch) = batch.and_then(|batch| self.batch(batch)) {
             batch.open += 1;
         }
         if let Some((id, entry)) = self.newest.replace((id.clone(), Entry { serial, kind, batch })) {
@@ -109,7 +110,7 @@ impl Running {
     pub(super) fn cancel(&mut self, id: &RequestId) -> Option<(Ticket, Option<u64>)> {
         self.get(id).filter(|entry| entry.kind != Kind::Handshake)?;
         let entry = self.take(id)?;
-        if let Some(batch) = entry.batch.and_then(|batch| self.batches.get_mut(&batch)) {
+        if let Some(batch) = entry.batch.and_then(|batch| self.batch(batch)) {
             batch.open -= 1;
         }
         Some((Ticket { id: id.clone(), serial: entry.serial }, entry.batch))
@@ -145,20 +146,24 @@ impl Running {
         }
     }
 
+    fn batch(&mut self, batch: u64) -> Option<&mut Batch> {
+        self.batches.iter_mut().find(|(serial, _)| *serial == batch).map(|(_, batch)| batch)
+    }
+
     pub(super) fn open_batch(&mut self) -> u64 {
         self.last_serial += 1;
-        self.batches.insert(self.last_serial, Batch { reading: true, ..Batch::default() });
+        self.batches.push((self.last_serial, Batch { reading: true, ..Batch::default() }));
         self.last_serial
     }
 
     pub(super) fn close_batch(&mut self, batch: u64) -> Option<Vec<Response>> {
-        self.batches.get_mut(&batch)?.reading = false;
+        self.batch(batch)?.reading = false;
         self.take_complete(batch)
     }
 
     /// Adds an answer to a batch; `answered` if a request of the batch was waiting for it.
     pub(super) fn collect(&mut self, batch: u64, response: Response, answered: bool) {
-        if let Some(batch) = self.batches.get_mut(&batch) {
+        if let Some(batch) = self.batch(batch) {
             batch.open -= usize::from(answered);
             batch.responses.push(response);
         }
@@ -166,11 +171,13 @@ impl Running {
 
     /// The answers of a batch that is complete.
     pub(super) fn take_complete(&mut self, batch: u64) -> Option<Vec<Response>> {
-        let complete = self.batches.get(&batch).is_some_and(|batch| batch.open == 0 && !batch.reading);
-        if !complete {
+        let place = self.batches.iter().position(|(serial, _)| *serial == batch)?;
+        let (_, batch) = &self.batches[place];
+        if batch.open > 0 || batch.reading {
             return None;
         }
-        self.batches.remove(&batch).map(|batch| batch.responses).filter(|responses| !responses.is_empty())
+        let (_, batch) = self.batches.swap_remove(place);
+        Some(batch.responses).filter(|responses| !responses.is_empty())
     }
 
     pub(super) fn clear(&mut self) {

@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::handle::ServerHandle;
 use crate::hub::Listening;
 use crate::session::MAX_SUBSCRIPTIONS;
-use crate::task::{self, MOST_WATCHED, TaskChanges};
+use crate::task::{MOST_WATCHED, TaskChanges};
 
 impl Bare {
     /// A request that lasts: first what will be told, then every change of it, until either side has had enough.
@@ -28,9 +28,6 @@ impl Bare {
         let mut task_ids = params.notifications.task_ids.clone().unwrap_or_default();
         if !self.handle.has_tasks() {
             task_ids.clear();
-        }
-        if !task_ids.is_empty() {
-            task::declared(&context)?;
         }
         if task_ids.len() > MOST_WATCHED {
             let most = MOST_WATCHED;
@@ -47,7 +44,7 @@ impl Bare {
             let mut filter = filter;
             let mut changes = None;
             if let Some(ways) = handle.task_ways() {
-                let (watch, watched) = (ways.watch)(&tasks, &task_ids, &context).await;
+                let (watch, watched) = (ways.watch)(&tasks, &task_ids, &context).await?;
                 changes = Some(watch);
                 filter.task_ids = Some(watched).filter(|watched| !watched.is_empty());
             }

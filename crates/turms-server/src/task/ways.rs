@@ -5,7 +5,7 @@ use turms_proto::types::{Meta, Outcome, ResultType, TaskRequest, ToolResult};
 use turms_proto::{Ability, ErrorObject, Object};
 
 use super::watch::{TaskChanges, TaskWatch};
-use super::{Door, Keeper, Running, Until, until_answered};
+use super::{Door, Keeper, Running, Until, declared, until_answered};
 use crate::context::Context;
 use crate::handler::{Call, Input};
 use crate::input::Rounds;
@@ -39,13 +39,16 @@ pub(crate) struct TaskWays {
     pub(crate) watch: for<'a> fn(&'a Arc<Keeper>, &'a [String], &'a Context) -> BoxFuture<'a, Watched>,
 }
 
-/// What changes of the tasks that are watched, and which these are.
-pub(crate) type Watched = (Box<dyn TaskChanges>, Vec<String>);
+/// What changes of the tasks that are watched, and which these are; -32021 if the client did not say that it knows of tasks.
+pub(crate) type Watched = Result<(Box<dyn TaskChanges>, Vec<String>), ErrorObject>;
 
 fn watch<'a>(keeper: &'a Arc<Keeper>, ids: &'a [String], context: &'a Context) -> BoxFuture<'a, Watched> {
     Box::pin(async {
+        if !ids.is_empty() {
+            declared(context)?;
+        }
         let (watch, watched) = TaskWatch::of(keeper, ids, context).await;
-        (Box::new(watch) as Box<dyn TaskChanges>, watched)
+        Ok((Box::new(watch) as Box<dyn TaskChanges>, watched))
     })
 }
 

@@ -21,7 +21,7 @@ impl HttpService {
                     Ok(version) => version,
                     Err(error) => return answer::error(StatusCode::OK, Some(&request.id), &error),
                 };
-                let status = |_: &ErrorObject, _: &str, _: Option<&_>| StatusCode::OK;
+                let status = |_: &ErrorObject| StatusCode::OK;
                 let meta = meta_of(request.params.as_ref());
                 self.answer_alone(request, Dialect::Handshake(version), meta, source, status).await
             }
