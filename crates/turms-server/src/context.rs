@@ -43,6 +43,10 @@ impl Context {
         self.rounds = rounds;
     }
 
+    pub(crate) fn rounds(&self) -> Option<&Rounds> {
+        self.rounds.as_deref()
+    }
+
     pub(crate) fn with_door(mut self, door: Arc<Door>) -> Self {
         self.door = Some(door);
         self

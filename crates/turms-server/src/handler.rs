@@ -42,7 +42,18 @@ impl Call {
     /// What surrounds the call.
     #[must_use]
     pub fn context(&self) -> &Context {
+        if let Some(rounds) = self.context.rounds() {
+            rounds.may_be_asked();
+        }
         &self.context
+    }
+
+    /// The last check before the handler runs, which has taken what it wants.
+    fn check(&self) -> Result<(), Rejection> {
+        match self.context.rounds() {
+            Some(rounds) => Ok(rounds.check_of_who_cannot_ask()?),
+            None => Ok(()),
+        }
     }
 }
 
@@ -162,6 +173,7 @@ macro_rules! handlers {
 
             fn call(&self, call: &mut Call) -> Result<Ready<Self::Output>, Rejection> {
                 $( let $T = $T::from_call(call)?; )*
+                call.check()?;
                 Ok(Ready::begun(self($($T),*)))
             }
 
@@ -183,6 +195,7 @@ macro_rules! handlers {
 
             fn call(&self, call: &mut Call) -> Result<O, Rejection> {
                 $( let $T = $T::from_call(call)?; )*
+                call.check()?;
                 Ok(self($($T),*))
             }
 

@@ -18,7 +18,7 @@ use turms_proto::types::{InputRequest, InputRequests, InputRequired, InputRespon
 use turms_proto::{ErrorObject, Object, RawJson};
 
 use crate::router::say_who;
-use crate::seal::Sealer;
+use crate::seal::{Sealer, Unsealable};
 use crate::session::lock;
 
 /// The rounds of one request so far. Few handlers ever ask, so that nothing is opened or read before one does, and programs
@@ -48,6 +48,8 @@ pub(crate) struct RoundsOf {
 struct Phase {
     asking: Option<Box<dyn Asking>>,
     waker: Option<Waker>,
+    /// Whether the handler may ask yet.
+    may_ask: bool,
 }
 
 /// A round in which the handler has asked, or wanted to know what was answered earlier.
@@ -130,7 +132,7 @@ impl Rounds {
     /// Works on the round, which is opened for `principal` at first. `None` if that cannot be: the call ends with the reason,
     /// and its handler must not go on.
     fn with<T>(&self, principal: Option<&str>, work: impl FnOnce(&mut Round, &mut Option<Waker>) -> T) -> Option<T> {
-        let Phase { asking, waker } = &mut *lock(&self.phase);
+        let Phase { asking, waker, .. } = &mut *lock(&self.phase);
         let asking = asking.get_or_insert_with(|| Box::new(Round::open(&self.request, principal)));
         let round = (&mut **asking as &mut dyn Any).downcast_mut::<Round>()?;
         if round.refused.is_some() {
@@ -150,6 +152,22 @@ impl Rounds {
         let refused = round.refused.clone();
         *asking = Some(Box::new(round));
         refused.map_or(Ok(()), Err)
+    }
+
+    /// Somebody has got hold of what the client can be asked with.
+    pub(crate) fn may_be_asked(&self) {
+        lock(&self.phase).may_ask = true;
+    }
+
+    /// Who cannot ask has never given a state to carry.
+    pub(crate) fn check_of_who_cannot_ask(&self) -> Result<(), ErrorObject> {
+        let phase = lock(&self.phase);
+        match self.request.state {
+            Some(_) if phase.asking.is_none() && !phase.may_ask => {
+                Err(ErrorObject::invalid_params(Unsealable.to_string()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A key for a question that has none of its own. Handlers ask in the same order each time, so the keys agree.

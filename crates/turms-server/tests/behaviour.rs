@@ -598,6 +598,26 @@ async fn a_state_is_only_good_for_the_arguments_it_was_given_for() {
 }
 
 #[tokio::test]
+async fn what_takes_the_context_by_itself_may_ask_too() {
+    struct Asker(Context);
+
+    impl turms_server::FromCall for Asker {
+        fn from_call(call: &mut turms_server::Call) -> Result<Self, turms_server::Rejection> {
+            Ok(Self(call.context().clone()))
+        }
+    }
+
+    let name = Tool::builder("name").handler(|Asker(context): Asker| async move {
+        context.elicit::<Name>("What is your name?").await.map(|_| "asked")
+    });
+    let router = Server::new("fixture", "1.0.0").tool(name).build().unwrap();
+    let client = TestClient::connect_with(&router, ProtocolVersion::LATEST, person()).await;
+    assert_eq!(text_of(&client.call_tool("name", json!({})).await.unwrap()), "asked");
+    let forged = CallToolParams::new("name").request_state("AAAA");
+    assert_eq!(client.request::<CallTool>(&forged).await.unwrap_err().server_error().code.0, -32602);
+}
+
+#[tokio::test]
 async fn sessions_remember_and_stateless_requests_do_not() {
     everywhere(|client, router, _| async move {
         if client.version().has(Ability::Handshake) {

@@ -16,7 +16,7 @@ pub(super) struct Crowd {
     notifications: JoinSet<()>,
     tasks: HashMap<Ticket, Task>,
     listens: usize,
-    waiting: VecDeque<Box<Call>>,
+    waiting: VecDeque<Call>,
     waiting_bytes: usize,
 }
 
@@ -50,13 +50,13 @@ impl Crowd {
         }
     }
 
-    pub(super) fn wait(&mut self, call: Box<Call>) {
+    pub(super) fn wait(&mut self, call: Call) {
         self.waiting_bytes += size_of(&call);
         self.waiting.push_back(call);
     }
 
     /// The next call whose turn has come.
-    pub(super) fn next(&mut self, options: &ConnectionOptions) -> Option<Box<Call>> {
+    pub(super) fn next(&mut self, options: &ConnectionOptions) -> Option<Call> {
         if self.is_full(options) {
             return None;
         }

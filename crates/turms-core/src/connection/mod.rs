@@ -323,17 +323,19 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 return;
             }
             let Some(line) = self.lines.next_line() else { return };
-            self.read_line(line);
+            if let Some(call) = self.read_line(line) {
+                self.admit(call, service);
+            }
             self.dispatch(service);
         }
     }
 
-    fn read_line(&mut self, line: Result<Bytes, LineTooLong>) {
+    fn read_line(&mut self, line: Result<Bytes, LineTooLong>) -> Option<Call> {
         let incoming = match line {
             Ok(line) => Incoming::decode(line, self.options.batch_limit),
             Err(too_long) => Err(too_long.into()),
         };
-        self.session.receive(incoming, now());
+        self.session.receive_call(incoming, now())
     }
 
     /// Sees to everything that has come of the last message.
@@ -342,7 +344,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             match event {
                 Event::Send(message) => self.output.message(&mut self.session, &message),
                 Event::SendBatch(responses) => self.output.batch(&mut self.session, &responses),
-                Event::Request(call) => self.admit(call, service),
+                Event::Request(call) => self.admit(*call, service),
                 Event::Notification(notification) => self.hear(notification, service),
                 Event::Answered { owner, outcome, .. } => {
                     self.asked.remove(&owner.key);
@@ -363,7 +365,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
-    fn admit(&mut self, call: Box<Call>, service: &impl Service) {
+    fn admit(&mut self, call: Call, service: &impl Service) {
         if self.stage != Stage::Open {
             return self.refuse(&call.ticket, "no more requests are taken: the connection is closing");
         }
@@ -388,9 +390,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 
     /// Most calls answer at once and need no task of their own.
-    #[expect(clippy::boxed_local, reason = "it comes in a box, and what is large is not moved out of it as a whole")]
-    fn call(&mut self, call: Box<Call>, service: &impl Service) {
-        let Call { request, dialect, ticket, meta, .. } = *call;
+    fn call(&mut self, call: Call, service: &impl Service) {
+        let Call { request, dialect, ticket, meta, .. } = call;
         let (method, params) = (request.method, request.params);
         let cx = Context::new(dialect, self.peer.clone()).with_id(ticket.id().clone()).with_meta(meta);
         let params = params.map_or_else(Payload::default, Payload::params);
@@ -519,7 +520,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     /// The peer reads no questions and gives no answers any more, but may still want to see what it asked for.
     fn peer_has_gone(&mut self, service: &impl Service) {
         if let Some(line) = self.lines.finish() {
-            self.read_line(line);
+            if let Some(call) = self.read_line(line) {
+                self.admit(call, service);
+            }
             self.dispatch(service);
         }
         self.session.peer_has_gone();

@@ -302,6 +302,20 @@ impl<T> Session<T> {
         }
     }
 
+    /// As [`Session::receive`], but a request that stands alone comes back at once rather than as an [`Event::Request`].
+    pub fn receive_call(&mut self, incoming: Result<Incoming, InvalidMessage>, now: Instant) -> Option<Call> {
+        match incoming {
+            // What has come of earlier messages is seen to first.
+            Ok(Incoming::One(Message::Request(request))) if self.status != Status::Closed && self.events.is_empty() => {
+                self.receive_request(request, None)
+            }
+            incoming => {
+                self.receive(incoming, now);
+                None
+            }
+        }
+    }
+
     /// The next thing that came of it all.
     pub fn next_event(&mut self) -> Option<Event<T>> {
         self.events.pop_front()
@@ -467,7 +481,10 @@ impl<T> Session<T> {
 
     fn receive_message(&mut self, message: Message, batch: Option<u64>, now: Instant) {
         match message {
-            Message::Request(request) => self.receive_request(request, batch),
+            Message::Request(request) => {
+                let call = self.receive_request(request, batch);
+                self.events.extend(call.map(|call| Event::Request(Box::new(call))));
+            }
             Message::Notification(notification) => self.receive_notification(notification, now),
             Message::Response(response) => self.receive_response(response, now),
         }
@@ -487,16 +504,19 @@ impl<T> Session<T> {
         }
     }
 
-    fn receive_request(&mut self, request: Request, batch: Option<u64>) {
+    fn receive_request(&mut self, request: Request, batch: Option<u64>) -> Option<Call> {
         self.stats.requests_received += 1;
         let meta = request.params.as_ref().and_then(RawJson::meta);
         match self.admit(&request, meta.as_ref(), batch) {
             Ok(dialect) => {
                 let meta = meta.and_then(RawJson::into_object).map(Meta::from);
                 let ticket = self.running.insert(request.id.clone(), kind_of(&request.method), batch);
-                self.events.push_back(Event::Request(Box::new(Call { request, dialect, ticket, meta })));
+                Some(Call { request, dialect, ticket, meta })
             }
-            Err(error) => self.refuse(Response::new(request.id, Err(error)), batch),
+            Err(error) => {
+                self.refuse(Response::new(request.id, Err(error)), batch);
+                None
+            }
         }
     }
 

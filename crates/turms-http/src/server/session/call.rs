@@ -49,10 +49,13 @@ impl HttpSession {
     ) -> Reaction {
         let has_batches = self.state().protocol.agreed().is_some_and(|version| version.has(Ability::Batching));
         let is_batch = has_batches && matches!(incoming, Incoming::Batch(_));
-        let Some(events) = self.take(incoming, is_batch) else { return Reaction::Gone };
+        let Some((call, events)) = self.take(incoming, is_batch) else { return Reaction::Gone };
         let link = Arc::new(SessionLink::new(self.me.clone(), Route::call()));
         let source = HttpSource::streaming(head, EventStream::new(link.clone()));
         let mut post = Post { link, source, is_batch, answers: Few::new(), status: StatusCode::OK };
+        if let Some(call) = call {
+            self.begin(call, &mut post, task);
+        }
         for event in events {
             match event {
                 Event::Request(call) => self.begin(*call, &mut post, task),
@@ -70,22 +73,23 @@ impl HttpSession {
     }
 
     /// Messages of a batch are taken one by one: over HTTP they have a stream in common, and nothing else.
-    fn take(&self, incoming: Incoming, is_batch: bool) -> Option<Few<Event<super::Waiter>>> {
+    fn take(&self, incoming: Incoming, is_batch: bool) -> Option<(Option<Call>, Few<Event<super::Waiter>>)> {
         let now = tokio::time::Instant::now().into_std();
         let mut state = self.state();
         if !state.is_open {
             return None;
         }
-        match incoming {
+        let call = match incoming {
             Incoming::Batch(messages) if is_batch => {
                 for message in messages {
                     state.protocol.receive(message.map(Incoming::One), now);
                 }
+                None
             }
             // The session says what is wrong with a batch in other revisions.
-            incoming => state.protocol.receive(Ok(incoming), now),
-        }
-        Some(std::iter::from_fn(|| state.protocol.next_event()).collect())
+            incoming => state.protocol.receive_call(Ok(incoming), now),
+        };
+        Some((call, std::iter::from_fn(|| state.protocol.next_event()).collect()))
     }
 
     fn react(&self, post: Post) -> Reaction {
