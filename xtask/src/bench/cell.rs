@@ -108,8 +108,8 @@ impl Candidate {
         let (program, way) = match (self, kind) {
             (Self::Turms, "stdio") => (OUR_SERVER, "stdio"),
             (Self::Turms, _) => (OUR_SERVER, "http {port}"),
-            (Self::Limit, "stdio") => ("target/release/turms-bench-limit", "stdio"),
-            (Self::Limit, _) => ("target/release/turms-bench-limit", "http {port}"),
+            (Self::Limit, "stdio") => ("target/measure/turms-bench-limit", "stdio"),
+            (Self::Limit, _) => ("target/measure/turms-bench-limit", "http {port}"),
             (Self::RmcpPipes, _) => (RMCP_SERVER, "pipes"),
             (Self::Rmcp, "stdio") => (RMCP_SERVER, "stdio"),
             (Self::Rmcp, "stateless") => (RMCP_SERVER, "http {port}"),

@@ -49,8 +49,9 @@ pub(crate) fn run(rounds: usize) -> Result<(), BenchError> {
 
 /// One after the other: built together, they would share features that they do not have alone.
 fn build() -> Result<(), BenchError> {
-    for package in ["turms-bench-load", "turms-bench-server", "turms-bench-limit"] {
-        program::run(&mut program::command(&format!("cargo build --release -p {package}")))?;
+    let ours = [("release", "turms-bench-server"), ("measure", "turms-bench-load"), ("measure", "turms-bench-limit")];
+    for (profile, package) in ours {
+        program::run(&mut program::command(&format!("cargo build --profile {profile} -p {package}")))?;
     }
     let rmcp = "cargo build --release --manifest-path benches/rmcp/Cargo.toml --target-dir benches/rmcp/target";
     Ok(program::run(&mut program::command(rmcp))?)
@@ -60,7 +61,7 @@ fn build() -> Result<(), BenchError> {
 fn measure(cell: &Cell, command: &str) -> Result<Figures, BenchError> {
     let pinned = if program::works("taskset", "-c 1 true") { "taskset -c 1 " } else { "" };
     let Cell { kind, payload, width, tools, .. } = cell;
-    let line = format!("{pinned}target/release/turms-bench-load {kind} {payload} {width} {TIME} {command}");
+    let line = format!("{pinned}target/measure/turms-bench-load {kind} {payload} {width} {TIME} {command}");
     let mut load = program::command(&line);
     load.env("BENCH_TOOLS", tools).stdin(Stdio::null()).stderr(Stdio::inherit());
     let output = load.output().map_err(|source| RunError::NotStarted { line: line.clone(), source })?;
