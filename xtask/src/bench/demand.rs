@@ -103,6 +103,10 @@ pub(super) fn all(measured: &Measured) -> Vec<Demand> {
     let size = weight::stripped_size(OUR_SERVER).zip(weight::stripped_size(RMCP_SERVER));
     demand("stripped server / rmcp's".to_owned(), size.map(|(ours, theirs)| ours / theirs), AtMost(0.6));
     demand("crates of the server".to_owned(), weight::crates("-p turms-bench-server"), AtMost(96.0));
+    let [ours, theirs] =
+        ["-p turms-bench-server", "--manifest-path benches/rmcp/Cargo.toml"].map(weight::build_seconds);
+    let builds = ours.zip(theirs).map(|(ours, theirs)| ours / theirs);
+    demand("time to build the server from nothing / rmcp's".to_owned(), builds, AtMost(1.0));
     all
 }
 

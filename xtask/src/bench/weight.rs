@@ -1,9 +1,10 @@
-//! What the server weighs beside its speed: its size, its crates, its system calls.
+//! What the server weighs beside its speed: its size, its crates, how long it takes to build, its system calls.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Instant;
 
 use super::cell::Candidate;
 use super::figures;
@@ -18,6 +19,19 @@ pub(super) fn stripped_size(program: &str) -> Option<f64> {
     // Whether it is left there does not matter.
     let _ = fs::remove_file(&copy);
     Some(size as f64)
+}
+
+/// How long it takes to build a package with all that it needs, from nothing.
+#[expect(clippy::disallowed_methods, reason = "time is what is measured")]
+pub(super) fn build_seconds(of: &str) -> Option<f64> {
+    let directory = Path::new("target").join("from-nothing");
+    let _ = fs::remove_dir_all(&directory);
+    let line = format!("cargo build --release {of} --target-dir {}", directory.display());
+    let start = Instant::now();
+    let built = program::run(&mut program::command(&line));
+    let seconds = start.elapsed().as_secs_f64();
+    let _ = fs::remove_dir_all(&directory);
+    built.ok().map(|()| seconds)
 }
 
 /// How many crates a package is made of, itself not counted.
