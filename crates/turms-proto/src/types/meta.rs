@@ -253,6 +253,8 @@ impl From<&RequestMeta> for Meta {
         if let Some(level) = &request.log_level {
             meta.set(key::LOG_LEVEL, level);
         }
+        // Its clones go along with every request of a client, and a service in the same process would look in each.
+        meta.declares = Some(meta.declares_capabilities());
         meta
     }
 }
@@ -282,6 +284,7 @@ object! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::RootsCapability;
 
     #[test]
     fn keys_follow_the_grammar_and_some_are_reserved() {
@@ -307,6 +310,16 @@ mod tests {
         meta.remove(key::CLIENT_CAPABILITIES);
         assert!(!meta.declares_capabilities());
         assert_eq!(meta, Meta::new());
+    }
+
+    #[test]
+    fn what_a_request_declares_is_known_from_its_making() {
+        let roots = ClientCapabilities::new().roots(RootsCapability::new());
+        for (capabilities, declares) in [(ClientCapabilities::new(), false), (roots, true)] {
+            let meta = Meta::from(&RequestMeta::new().client_capabilities(capabilities));
+            assert_eq!(meta.clone().declares, Some(declares));
+            assert_eq!(Meta::from(Object::from(meta)).declares_capabilities(), declares);
+        }
     }
 
     #[test]
