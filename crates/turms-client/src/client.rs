@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytestring::ByteString;
 use serde::Serialize;
-use turms_core::{CallFuture, Context, NotifyFuture, Payload, Request, Service};
+use turms_core::{CallFuture, Context, NotifyFuture, Payload, Ready, Request, Service};
 use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::revision::raise_result;
 use turms_proto::session::{Opened, Stats};
@@ -172,7 +172,7 @@ impl Client {
     /// exists, and giving up the call gives up the task.
     pub fn call_tool(&self, name: impl Into<String>, arguments: impl Serialize) -> Operation<ToolResult> {
         let (name, arguments) = (name.into(), Arguments::of(&arguments));
-        Operation::new(self, move |client, options| call_tool(client, name, arguments, options))
+        Operation::beginning(self, move |client, options| call_tool(client, name, arguments, options))
     }
 
     /// Reads a resource.
@@ -495,17 +495,46 @@ pub(crate) fn get_prompt_params(name: &str, arguments: Arguments) -> Result<GetP
     Ok(params)
 }
 
-async fn call_tool(
+fn call_tool(
     client: Client,
     name: String,
     arguments: Arguments,
     options: CallOptions,
-) -> Result<ToolResult, CallError> {
+) -> Ready<Result<ToolResult, CallError>> {
     let label: Arc<str> = Arc::from(&*name);
-    let params = call_tool_params(name, arguments)?;
-    let job = Job::in_rounds::<CallTool, _>(params, label.clone(), options.clone());
-    let result: ToolResult = client.finished(job).await?;
-    check_output(&client, &label, &result, options).await?;
+    let job = match call_tool_params(name, arguments) {
+        Ok(params) => Job::in_rounds::<CallTool, _>(params, label.clone(), options),
+        Err(error) => return Ready::now(Err(error)),
+    };
+    let waiting = match client.engine.begin(&job).map(Ready::try_now) {
+        Some(Ok(outcome)) => {
+            let result = outcome.and_then(|performed| client.taken::<ToolResult>(&job, performed.payload));
+            let Ok(given) = &result else { return Ready::now(result) };
+            return match check_known(&client, &label, given) {
+                Some(checked) => Ready::now(checked.and(result)),
+                None => Ready::later(async move { checked(&client, &label, result?, job.options).await }),
+            };
+        }
+        Some(Err(waiting)) => Some(waiting),
+        None => None,
+    };
+    Ready::later(async move {
+        let (subject, options) = (Label::from(&job), job.options.clone());
+        let performed = match waiting {
+            Some(waiting) => waiting.await,
+            None => client.engine.perform(job).await,
+        };
+        checked(&client, &label, client.taken(&subject, performed?.payload)?, options).await
+    })
+}
+
+async fn checked(
+    client: &Client,
+    name: &str,
+    result: ToolResult,
+    options: CallOptions,
+) -> Result<ToolResult, CallError> {
+    check_output(client, name, &result, options).await?;
     Ok(result)
 }
 
@@ -516,13 +545,24 @@ pub(crate) async fn check_output(
     result: &ToolResult,
     options: CallOptions,
 ) -> Result<(), CallError> {
-    let Some(tools) = client.engine.tools() else { return Ok(()) };
-    let known = match tools.get(name) {
+    match check_known(client, name, result) {
+        Some(checked) => checked,
         // What cannot be listed cannot be checked either.
-        None if result.structured_content.is_some() => Box::pin(known_tool(client, name, options)).await,
-        known => known,
-    };
-    let violations = known.map_or_else(Vec::new, |tool| tool.violations(name, result));
+        None => Box::pin(known_tool(client, name, options)).await.map_or(Ok(()), |tool| check(&tool, name, result)),
+    }
+}
+
+/// As [`check_output`]; `None` if the tool has to be looked up.
+fn check_known(client: &Client, name: &str, result: &ToolResult) -> Option<Result<(), CallError>> {
+    let Some(tools) = client.engine.tools() else { return Some(Ok(())) };
+    match tools.get(name) {
+        Some(tool) => Some(check(&tool, name, result)),
+        None => result.structured_content.is_none().then_some(Ok(())),
+    }
+}
+
+fn check(tool: &KnownTool, name: &str, result: &ToolResult) -> Result<(), CallError> {
+    let violations = tool.violations(name, result);
     if violations.is_empty() {
         return Ok(());
     }

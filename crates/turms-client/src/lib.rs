@@ -48,7 +48,7 @@ pub use self::extension::ClientExtension;
 pub use self::fleet::{Collision, CollisionKind, Fleet, FleetBuilder, FleetEvents, Member, MemberError};
 pub use self::listen::{Change, Subscription};
 pub use self::memory::VersionMemory;
-pub use self::operation::Operation;
+pub use self::operation::{Operation, OperationFuture};
 pub use self::page::Items;
 pub use self::pool::{Lease, MemberId, MemberStats, Pool, PoolBuilder, PoolError, PoolStats, Strategy};
 pub use self::roots::Roots;

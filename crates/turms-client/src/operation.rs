@@ -1,8 +1,10 @@
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use turms_core::BoxFuture;
+use turms_core::Ready;
 use turms_proto::types::{Meta, ProgressParams};
 
 use crate::cancel::Cancel;
@@ -33,15 +35,22 @@ pub struct Operation<T> {
     run: Run<T>,
 }
 
-type Run<T> = Box<dyn FnOnce(Client, CallOptions) -> BoxFuture<'static, Result<T, CallError>> + Send>;
+type Run<T> = Box<dyn FnOnce(Client, CallOptions) -> Ready<Result<T, CallError>> + Send>;
 
 impl<T: 'static> Operation<T> {
     pub(crate) fn new<F>(client: &Client, run: impl FnOnce(Client, CallOptions) -> F + Send + 'static) -> Self
     where
         F: Future<Output = Result<T, CallError>> + Send + 'static,
     {
-        let run: Run<T> = Box::new(move |client, options| Box::pin(run(client, options)));
-        Self { client: client.clone(), options: CallOptions::default(), run }
+        Self::beginning(client, move |client, options| Ready::later(run(client, options)))
+    }
+
+    /// A call that may have its answer as soon as it is made.
+    pub(crate) fn beginning(
+        client: &Client,
+        run: impl FnOnce(Client, CallOptions) -> Ready<Result<T, CallError>> + Send + 'static,
+    ) -> Self {
+        Self { client: client.clone(), options: CallOptions::default(), run: Box::new(run) }
     }
 
     pub(crate) fn options_mut(&mut self) -> &mut CallOptions {
@@ -95,10 +104,48 @@ impl<T: 'static> Operation<T> {
 
 impl<T: 'static> IntoFuture for Operation<T> {
     type Output = Result<T, CallError>;
-    type IntoFuture = BoxFuture<'static, Self::Output>;
+    type IntoFuture = OperationFuture<T>;
 
     fn into_future(self) -> Self::IntoFuture {
-        (self.run)(self.client, self.options)
+        OperationFuture(Stage::Unmade(Some(self)))
+    }
+}
+
+/// An [`Operation`] that is waited for. The call is made when this is polled first.
+#[must_use = "futures do nothing unless polled"]
+pub struct OperationFuture<T>(Stage<T>);
+
+enum Stage<T> {
+    Unmade(Option<Operation<T>>),
+    Made(Ready<Result<T, CallError>>),
+}
+
+/// An answer is never looked at where it stands.
+impl<T> Unpin for OperationFuture<T> {}
+
+impl<T: 'static> Future for OperationFuture<T> {
+    type Output = Result<T, CallError>;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Stage::Unmade(unmade) = &mut self.0 {
+            let Some(Operation { client, options, run }) = unmade.take() else {
+                panic!("polled again after the answer was taken");
+            };
+            match run(client, options).try_now() {
+                Ok(answer) => return Poll::Ready(answer),
+                Err(waiting) => self.0 = Stage::Made(waiting),
+            }
+        }
+        match &mut self.0 {
+            Stage::Made(waiting) => Pin::new(waiting).poll(task),
+            Stage::Unmade(_) => Poll::Pending,
+        }
+    }
+}
+
+impl<T> fmt::Debug for OperationFuture<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OperationFuture").finish_non_exhaustive()
     }
 }
 

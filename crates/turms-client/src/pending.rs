@@ -1,9 +1,10 @@
 //! The calls that have no answer yet.
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tokio::time::Instant;
 
@@ -24,7 +25,8 @@ pub(crate) struct PendingCalls {
 struct Waiting {
     label: Label,
     since: Instant,
-    cancel: Cancel,
+    /// Made when somebody wants to wait for it or use it, unless the caller has one.
+    cancel: Option<Cancel>,
 }
 
 /// Keys are given out one after the other, and nobody else chooses them.
@@ -56,25 +58,17 @@ impl PendingCalls {
         call: impl Future<Output = Result<T, CallError>>,
     ) -> Result<T, CallError> {
         let label = label.into();
-        let registered = self.register(label.clone(), cancel);
-        let cancelled = |delivery| Err(CallError::new(label.text(), CallErrorKind::Cancelled, delivery));
-        if registered.cancel.is_cancelled() {
-            return cancelled(Delivery::NotSent);
+        if cancel.as_ref().is_some_and(Cancel::is_cancelled) {
+            return Err(CallError::not_sent(label.text(), CallErrorKind::Cancelled));
         }
-        // Most calls in process are answered at once and never come to wait for the second.
-        tokio::select! {
-            biased;
-            outcome = call => outcome,
-            () = registered.cancel.cancelled() => cancelled(Delivery::Unknown),
-        }
+        self.register(label, cancel).while_wanted(call).await
     }
 
     /// Puts a call in the list.
-    pub(crate) fn register(&self, label: impl Into<Label>, cancel: Option<Cancel>) -> Registered<'_> {
+    pub(crate) fn register(&self, label: impl Into<Label>, cancel: Option<Cancel>) -> Registered<&Self> {
         let key = self.last_key.fetch_add(1, Ordering::Relaxed) + 1;
-        let (label, cancel) = (label.into(), cancel.unwrap_or_default());
-        lock(&self.waiting).insert(key, Waiting { label, since: Instant::now(), cancel: cancel.clone() });
-        Registered { calls: self, key, cancel }
+        lock(&self.waiting).insert(key, Waiting { label: label.into(), since: Instant::now(), cancel });
+        Registered { calls: self, key }
     }
 
     /// All of them, the oldest first.
@@ -93,20 +87,56 @@ impl PendingCalls {
 
     /// Gives one up; false if there is none of this key.
     pub(crate) fn cancel(&self, key: u64) -> bool {
-        let cancel = lock(&self.waiting).get(&key).map(|waiting| waiting.cancel.clone());
-        cancel.inspect(Cancel::cancel).is_some()
+        self.cancel_of(key).inspect(Cancel::cancel).is_some()
+    }
+
+    fn cancel_of(&self, key: u64) -> Option<Cancel> {
+        lock(&self.waiting).get_mut(&key).map(|waiting| waiting.cancel.get_or_insert_default().clone())
     }
 }
 
 /// A call that is in the list until this is dropped.
-pub(crate) struct Registered<'a> {
-    calls: &'a PendingCalls,
+pub(crate) struct Registered<C: Borrow<PendingCalls>> {
+    calls: C,
     key: u64,
-    pub(crate) cancel: Cancel,
 }
 
-impl Drop for Registered<'_> {
+impl<C: Borrow<PendingCalls>> Registered<C> {
+    /// What it can be given up with.
+    pub(crate) fn cancel(&self) -> Cancel {
+        self.calls.borrow().cancel_of(self.key).unwrap_or_default()
+    }
+
+    /// Waits for a call as long as it is not given up.
+    pub(crate) async fn while_wanted<T>(
+        self,
+        call: impl Future<Output = Result<T, CallError>>,
+    ) -> Result<T, CallError> {
+        // Many calls in process are answered at once and never come to wait for the second.
+        tokio::select! {
+            biased;
+            outcome = call => outcome,
+            () = async { self.cancel().cancelled().await } => Err(self.given_up()),
+        }
+    }
+
+    fn given_up(&self) -> CallError {
+        let subject = lock(&self.calls.borrow().waiting).get(&self.key).map(|waiting| waiting.label.text());
+        CallError::new(subject.unwrap_or_default(), CallErrorKind::Cancelled, Delivery::Unknown)
+    }
+}
+
+impl Registered<&PendingCalls> {
+    /// The same, when the list is not borrowed any more.
+    pub(crate) fn owned(self, calls: Arc<PendingCalls>) -> Registered<Arc<PendingCalls>> {
+        let key = self.key;
+        std::mem::forget(self);
+        Registered { calls, key }
+    }
+}
+
+impl<C: Borrow<PendingCalls>> Drop for Registered<C> {
     fn drop(&mut self) {
-        lock(&self.calls.waiting).remove(&self.key);
+        lock(&self.calls.borrow().waiting).remove(&self.key);
     }
 }

@@ -23,6 +23,8 @@ mod changes;
 mod identity;
 #[path = "behaviour/lists.rs"]
 mod lists;
+#[path = "behaviour/local.rs"]
+mod local;
 #[path = "behaviour/logs.rs"]
 mod logs;
 #[path = "behaviour/malformed.rs"]

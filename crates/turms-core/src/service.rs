@@ -134,7 +134,10 @@ impl<T> Ready<T> {
     }
 
     /// The value if it is there already, the same as before if not.
-    pub(crate) fn try_now(self) -> Result<T, Self> {
+    ///
+    /// # Errors
+    /// The same as before.
+    pub fn try_now(self) -> Result<T, Self> {
         match self.0 {
             State::Now(Some(value)) => Ok(value),
             state => Err(Self(state)),
@@ -176,7 +179,10 @@ impl NotifyFuture {
     }
 }
 
-impl<T: Unpin> Future for Ready<T> {
+/// A value is never looked at where it stands.
+impl<T> Unpin for Ready<T> {}
+
+impl<T> Future for Ready<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<T> {

@@ -14,6 +14,7 @@ use turms_proto::types::{CallTool, Discover, DiscoverResult, EmptyParams, InputR
 use turms_proto::{Ability, Notification, Object, RawJson};
 
 use super::connection::{LAST_WORDS, closed};
+use super::local::{Begun, First};
 use super::task::{declaring_tasks, is_about_tasks, renouncing_tasks};
 use super::{Live, Single, lock};
 use crate::error::{CallError, CallErrorKind, Delivery};
@@ -26,7 +27,7 @@ const MOST_QUESTIONS: usize = 64;
 
 impl Single {
     /// Makes a call, again if it was lost and that is safe.
-    pub(super) async fn attempt(&self, job: &Job) -> Result<Performed, CallError> {
+    pub(super) async fn attempt(&self, job: &Job, mut begun: Option<Begun>) -> Result<Performed, CallError> {
         // As the tools are known now: another connection forgets them. Without a budget nothing is repeated that has run.
         let safe = self.budget.is_some() && job.is_safe_to_repeat(Some(&self.ear.tools));
         // How a call ended that may have run. Whatever becomes of it later, it may have.
@@ -38,7 +39,7 @@ impl Single {
             budget.earn();
         }
         loop {
-            let (outcome, next) = match self.try_once(job).await {
+            let (outcome, next) = match self.try_once(job, begun.take()).await {
                 Ok(tried) => tried,
                 Err(unsent) => return Err(lost.unwrap_or(unsent)),
             };
@@ -86,9 +87,17 @@ impl Single {
     }
 
     /// Makes a call on whatever connection there is. The outer error is one of not having come so far.
-    async fn try_once(&self, job: &Job) -> Result<(Result<Performed, CallError>, Next), CallError> {
+    async fn try_once(
+        &self,
+        job: &Job,
+        begun: Option<Begun>,
+    ) -> Result<(Result<Performed, CallError>, Next), CallError> {
         let trial = self.admit(job)?;
-        let live = match self.live_now() {
+        let (live, first) = match begun {
+            Some(Begun { live, first }) => (Some(live), Some(first)),
+            None => (self.live_now(), None),
+        };
+        let live = match live {
             Some(live) => live,
             // Boxed, as all that seldom happens: calls that fare well do not carry room for it.
             None => match Box::pin(self.live(job, self.patience(&job.options))).await {
@@ -99,7 +108,7 @@ impl Single {
                 }
             },
         };
-        let outcome = self.rounds(&live, job).await;
+        let outcome = self.rounds(&live, job, first).await;
         trial.end(outcome.as_ref().err());
         // It was spoken to in the wrong revision and did not understand. The next connection is not opened by memory.
         let misunderstood = outcome.as_ref().is_err_and(|error| error.server_error().is_some());
@@ -135,15 +144,20 @@ impl Single {
     }
 
     /// Makes a call on one connection, answering what the server asks in between.
-    async fn rounds(&self, live: &Arc<Live>, job: &Job) -> Result<Performed, CallError> {
+    async fn rounds(&self, live: &Arc<Live>, job: &Job, mut first: Option<First>) -> Result<Performed, CallError> {
         let most = self.settings.max_rounds;
         let too_many = || CallError::answered(job.subject(), CallErrorKind::TooManyRounds(most));
-        let visits = live.version().has(Ability::ElicitationIds) && self.ear.answers.visits_pages();
+        let visits = self.visits_pages(live);
         let mut params = job.params.payload();
         for round in 0..=most {
             // That a page was visited may be told together with the error that wants it.
             let events = visits.then(|| self.ear.events.subscribe());
-            params = match self.exchange(live, job, params).await {
+            let exchanged = match first.take() {
+                Some(First::Asked(answer)) => self.answered(live, job, answer.await).await,
+                Some(First::Read(read)) => read,
+                None => self.exchange(live, job, params).await,
+            };
+            params = match exchanged {
                 Ok(Decoded::Complete(payload)) => {
                     return Ok(Performed { answered: round > 0, ..Performed::new(payload) });
                 }
@@ -164,6 +178,11 @@ impl Single {
             };
         }
         Err(too_many())
+    }
+
+    /// Whether a server may want pages to be visited that we would.
+    pub(super) fn visits_pages(&self, live: &Live) -> bool {
+        live.version().has(Ability::ElicitationIds) && self.ear.answers.visits_pages()
     }
 
     /// Answers everything that a round asks, and makes of it the parameters of the next.
@@ -248,7 +267,16 @@ impl Single {
     /// One request and its answer.
     async fn exchange(&self, live: &Arc<Live>, job: &Job, params: Payload) -> Result<Decoded, CallError> {
         let request = self.outgoing(live, job, params)?;
-        let answer = live.channel.request(request).await;
+        self.answered(live, job, live.channel.request(request).await).await
+    }
+
+    /// What an answer means.
+    async fn answered(
+        &self,
+        live: &Arc<Live>,
+        job: &Job,
+        answer: Result<Payload, PeerError>,
+    ) -> Result<Decoded, CallError> {
         match answer.map_err(|error| CallError::of_peer(job.subject(), error)) {
             Ok(payload) => {
                 self.note_answer(live);

@@ -24,7 +24,6 @@ use crate::error::CallError;
 use crate::event::{ConnectionEvent, Event};
 use crate::hearing::{Deaf, Hearing};
 use crate::listen::Managed;
-use crate::pending::PendingCalls;
 use crate::supervision::{BreakerSwitch, RetryBudget, Supervision};
 
 /// How long to wait for news of how a server ended, once its connection has.
@@ -49,7 +48,7 @@ impl Single {
             attempts: AtomicU32::new(0),
             log_level: Mutex::new(settings.log_level),
             managed: Managed::default(),
-            pending: PendingCalls::default(),
+            pending: Arc::default(),
             breaker: supervision(&settings).and_then(|it| it.breaker.clone()).map(BreakerSwitch::new),
             budget: supervision(&settings).and_then(|it| it.retry.clone()).map(RetryBudget::new),
             moving: watch::Sender::new(0),

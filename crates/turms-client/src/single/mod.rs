@@ -2,6 +2,7 @@
 
 mod call;
 mod connection;
+mod local;
 mod task;
 
 use std::fmt;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, OnceCell, watch};
 use tokio::time::Instant;
-use turms_core::{BoxFuture, Channel, ConnectError, Connector, Ended, PeerError, join_all};
+use turms_core::{BoxFuture, Channel, ConnectError, Connector, Ended, PeerError, Ready, join_all};
 use turms_proto::method::Method;
 use turms_proto::session::{Opened, Stats, VersionChoice};
 use turms_proto::types::{
@@ -32,7 +33,7 @@ use crate::hearing::Hearing;
 use crate::job::{CallOptions, Decoded, Engine, Job, Performed, Subject};
 use crate::listen::{self, Managed, Subscription};
 use crate::memory::VersionMemory;
-use crate::pending::PendingCalls;
+use crate::pending::{PendingCalls, Registered};
 use crate::roots::Roots;
 use crate::state::{PendingCall, Status};
 use crate::supervision::{BreakerSwitch, RetryBudget, Supervision};
@@ -68,7 +69,7 @@ pub(crate) struct Single {
     attempts: AtomicU32,
     log_level: Mutex<Option<LoggingLevel>>,
     pub(crate) managed: Managed,
-    pending: PendingCalls,
+    pending: Arc<PendingCalls>,
     breaker: Option<BreakerSwitch>,
     budget: Option<RetryBudget>,
     /// How many connections are being opened or ended just now.
@@ -173,11 +174,15 @@ impl Single {
 }
 
 impl Engine for Single {
+    fn begin(&self, job: &Job) -> Option<Ready<Result<Performed, CallError>>> {
+        self.call_local(job)
+    }
+
     fn perform(&self, job: Job) -> BoxFuture<'_, Result<Performed, CallError>> {
         Box::pin(async move {
             let cancel = job.options.cancel.clone();
             // Pinned here, so that there is room for it only once.
-            let call = pin!(async { self.follow(&job, self.attempt(&job).await?).await });
+            let call = pin!(async { self.follow(&job, self.attempt(&job, None).await?).await });
             self.pending.track(&job, cancel, call).await
         })
     }
@@ -201,7 +206,8 @@ impl Engine for Single {
             }
             let register = |job: &Job| self.pending.register(job, job.options.cancel.clone());
             let registered: Vec<_> = jobs.iter().map(register).collect();
-            let given_up = registered.iter().map(|call| Box::pin(call.cancel.cancelled())).collect();
+            let cancels: Vec<_> = registered.iter().map(Registered::cancel).collect();
+            let given_up = cancels.iter().map(|cancel| Box::pin(cancel.cancelled())).collect();
             let answers = tokio::select! {
                 biased;
                 // They travel together: the server is told when all of them are given up.
@@ -209,10 +215,10 @@ impl Engine for Single {
                 answers = live.channel.batch(requests) => answers,
             };
             let mut answers = answers.into_iter();
-            let outcomes = outcomes.into_iter().zip(jobs.iter().zip(&registered)).map(|(outcome, (job, call))| {
+            let outcomes = outcomes.into_iter().zip(jobs.iter().zip(&cancels)).map(|(outcome, (job, cancel))| {
                 outcome.unwrap_or_else(|| {
                     let answer = answers.next().unwrap_or(Err(PeerError::Closed));
-                    if call.cancel.is_cancelled() {
+                    if cancel.is_cancelled() {
                         let (kind, delivery) = (CallErrorKind::Cancelled, Delivery::Unknown);
                         return Err(CallError::new(job.subject(), kind, delivery));
                     }

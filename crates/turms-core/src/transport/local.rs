@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::task::Poll;
@@ -17,7 +17,7 @@ use turms_proto::types::{
     Discover, DiscoverResult, EmptyParams, Initialize, InitializeResult, Initialized, Listen, Meta, Progress,
     RequestMeta, key,
 };
-use turms_proto::{Ability, Notification, ProtocolVersion, RawJson, RequestId};
+use turms_proto::{Ability, ErrorObject, Notification, ProtocolVersion, RawJson, RequestId};
 
 use crate::channel::{Channel, ConnectError, Connector, Ended, Established, Outgoing, Update, Updates};
 use crate::context::Context;
@@ -25,7 +25,7 @@ use crate::join::join_all;
 use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::peer::{BoxFuture, Link, Peer, PeerError};
-use crate::service::{Guarded, GuardedNotify, Request, Service};
+use crate::service::{Guarded, GuardedNotify, Ready, Request, Service};
 use crate::work::spawn;
 
 /// Joins a client to a service in this process.
@@ -96,12 +96,18 @@ fn common_version(server: Option<&DiscoverResult>, ours: &[ProtocolVersion]) -> 
     })
 }
 
-struct LocalChannel {
+/// A channel to a service in this process.
+pub struct LocalChannel {
     service: Arc<dyn Service>,
     link: LocalLink,
     /// The client, for calls that nobody hears updates of.
     peer: Peer,
     last_id: AtomicI64,
+    state: Arc<State>,
+}
+
+/// What a call outlives its beginning with.
+struct State {
     counters: Counters,
     open: watch::Sender<bool>,
 }
@@ -120,13 +126,43 @@ impl LocalChannel {
         let link = LocalLink { client, dialect, updates: None };
         let peer = Peer::new(link.clone());
         let service = service.for_connection(&peer).unwrap_or_else(|| service.clone());
-        Self {
-            service,
-            link,
-            peer,
-            last_id: AtomicI64::new(0),
-            counters: Counters::default(),
-            open: watch::Sender::new(true),
+        let state = State { counters: Counters::default(), open: watch::Sender::new(true) };
+        Self { service, link, peer, last_id: AtomicI64::new(0), state: Arc::new(state) }
+    }
+
+    /// As [`Channel::request`], but the service is called at once, and its answer is there if that comes at once.
+    pub fn call(&self, request: Outgoing) -> Ready<Result<Payload, PeerError>> {
+        if !self.state.is_open() {
+            return Ready::now(Err(PeerError::Closed));
+        }
+        self.state.counters.requests.fetch_add(1, Ordering::Relaxed);
+        let Outgoing { method, params, mut meta, options, updates } = request;
+        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        if options.progress {
+            meta.get_or_insert_default().insert_raw(key::PROGRESS_TOKEN, &RawJson::number(id));
+        }
+        let (updates, beats) = updates.map(alive).unzip();
+        let peer = match updates {
+            Some(_) => Peer::new(LocalLink { updates, ..self.link.clone() }),
+            None => self.peer.clone(),
+        };
+        let cx = Context::new(self.link.dialect, peer).with_meta(meta).with_id(RequestId::Number(id));
+        let version = self.link.dialect.version();
+        let lasts = method == Listen::NAME;
+        // The newest revision is what services speak.
+        let lowered = (!version.has(Ability::Stateless)).then(|| (method.clone(), version));
+        let call = Guarded::call(|| self.service.call(Request::raw(method, params), cx));
+        match call.try_now() {
+            Ok(outcome) => Ready::now(self.state.settle(outcome, lowered)),
+            Err(call) => {
+                let state = self.state.clone();
+                Ready::later(async move {
+                    match state.wait(call, options, lasts, beats).await {
+                        Ok(outcome) => state.settle(outcome, lowered),
+                        Err(error) => state.count(Err(error)),
+                    }
+                })
+            }
         }
     }
 
@@ -150,16 +186,31 @@ impl LocalChannel {
 
     async fn tell(&self, notification: Notification) {
         let cx = Context::new(self.link.dialect, self.peer.clone());
-        self.counters.notifications.fetch_add(1, Ordering::Relaxed);
+        self.state.counters.notifications.fetch_add(1, Ordering::Relaxed);
         self.service.notify(notification.method, notification.params, cx).await;
     }
 
+    /// As [`LocalChannel::call`], when it is waited for.
     async fn exchange(&self, request: Outgoing) -> Result<Payload, PeerError> {
-        if !*self.open.borrow() {
-            return Err(PeerError::Closed);
-        }
-        self.counters.requests.fetch_add(1, Ordering::Relaxed);
-        let outcome = self.call(request).await;
+        self.call(request).await
+    }
+}
+
+impl State {
+    fn is_open(&self) -> bool {
+        *self.open.borrow()
+    }
+
+    /// What came of a call, in the words of the client's revision if it is not the newest.
+    fn settle(&self, outcome: Outcome, lowered: Option<(ByteString, ProtocolVersion)>) -> Result<Payload, PeerError> {
+        let settled = match lowered {
+            Some((method, version)) => lower(outcome, &method, version),
+            None => outcome.map_err(refused),
+        };
+        self.count(settled)
+    }
+
+    fn count(&self, outcome: Result<Payload, PeerError>) -> Result<Payload, PeerError> {
         let counter = match &outcome {
             Ok(_) => &self.counters.completed,
             Err(PeerError::Request(RequestError::TimedOut(_))) => &self.counters.timed_out,
@@ -169,46 +220,18 @@ impl LocalChannel {
         outcome
     }
 
-    async fn call(&self, request: Outgoing) -> Result<Payload, PeerError> {
-        let Outgoing { method, params, mut meta, options, updates } = request;
-        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        if options.progress {
-            meta.get_or_insert_default().insert_raw(key::PROGRESS_TOKEN, &RawJson::number(id));
-        }
-        let lasts = method == Listen::NAME;
-        let (updates, beats) = updates.map(alive).unzip();
-        let peer = match updates {
-            Some(_) => Peer::new(LocalLink { updates, ..self.link.clone() }),
-            None => self.peer.clone(),
-        };
-        let cx = Context::new(self.link.dialect, peer).with_meta(meta).with_id(RequestId::Number(id));
-        let version = self.link.dialect.version();
-        let name = method.clone();
-        let mut call = pin!(Guarded::call(|| self.service.call(Request::raw(method, params), cx)));
-        // Most answers are there at once and need no timer.
-        let first = std::future::poll_fn(|task| Poll::Ready(call.as_mut().poll(task))).await;
-        let outcome = match first {
-            Poll::Ready(outcome) => outcome,
-            Poll::Pending => self.wait(call, options, lasts, beats).await?,
-        };
-        let mut payload = outcome.map_err(|mut error| {
-            error.lower(version);
-            PeerError::Request(RequestError::Peer(Box::new(error)))
-        })?;
-        if !version.has(Ability::Stateless) {
-            payload.lower_result(&name, version)?;
-        }
-        Ok(payload)
-    }
-
     async fn wait(
         &self,
-        call: impl Future<Output = Outcome>,
+        mut call: Guarded,
         options: RequestOptions,
         lasts: bool,
         mut beats: Option<watch::Receiver<()>>,
     ) -> Result<Outcome, PeerError> {
-        let (mut call, mut open, started) = (pin!(call), self.open.subscribe(), Instant::now());
+        // Many answers are there after one step and need no timer.
+        if let Poll::Ready(outcome) = std::future::poll_fn(|task| Poll::Ready(Pin::new(&mut call).poll(task))).await {
+            return Ok(outcome);
+        }
+        let (mut open, started) = (self.open.subscribe(), Instant::now());
         let last = options.max_timeout.and_then(|limit| started.checked_add(limit));
         loop {
             let timeout = options.timeout.filter(|_| !lasts).and_then(|timeout| Instant::now().checked_add(timeout));
@@ -224,6 +247,20 @@ impl LocalChannel {
             }
         }
     }
+}
+
+fn refused(error: ErrorObject) -> PeerError {
+    PeerError::Request(RequestError::Peer(Box::new(error)))
+}
+
+#[cold]
+fn lower(outcome: Outcome, method: &str, version: ProtocolVersion) -> Result<Payload, PeerError> {
+    let mut payload = outcome.map_err(|mut error| {
+        error.lower(version);
+        refused(error)
+    })?;
+    payload.lower_result(method, version)?;
+    Ok(payload)
 }
 
 /// Waits until a moment, or for ever.
@@ -258,6 +295,12 @@ fn alive(heard: Updates) -> (Updates, watch::Receiver<()>) {
     (updates, beats)
 }
 
+impl fmt::Debug for LocalChannel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalChannel").field("dialect", &self.link.dialect).finish_non_exhaustive()
+    }
+}
+
 impl Channel for LocalChannel {
     fn request(&self, request: Outgoing) -> BoxFuture<'_, Result<Payload, PeerError>> {
         Box::pin(self.exchange(request))
@@ -267,9 +310,13 @@ impl Channel for LocalChannel {
         Box::pin(join_all(requests.into_iter().map(|request| self.exchange(request)).collect()))
     }
 
+    fn local(&self) -> Option<&LocalChannel> {
+        Some(self)
+    }
+
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
         Box::pin(async move {
-            if !*self.open.borrow() {
+            if !self.state.is_open() {
                 return Err(PeerError::Closed);
             }
             self.tell(notification).await;
@@ -279,22 +326,22 @@ impl Channel for LocalChannel {
 
     fn stats(&self) -> Stats {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let mut stats = Stats::default();
-        stats.requests_sent = count(&self.counters.requests);
-        stats.notifications_sent = count(&self.counters.notifications);
-        stats.completed = count(&self.counters.completed);
-        stats.failed = count(&self.counters.failed);
-        stats.timed_out = count(&self.counters.timed_out);
+        let (mut stats, counters) = (Stats::default(), &self.state.counters);
+        stats.requests_sent = count(&counters.requests);
+        stats.notifications_sent = count(&counters.notifications);
+        stats.completed = count(&counters.completed);
+        stats.failed = count(&counters.failed);
+        stats.timed_out = count(&counters.timed_out);
         stats
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        self.open.send_replace(false);
+        self.state.open.send_replace(false);
         Box::pin(std::future::ready(()))
     }
 
     fn closed(&self) -> BoxFuture<'_, Ended> {
-        let mut open = self.open.subscribe();
+        let mut open = self.state.open.subscribe();
         Box::pin(async move {
             let _ = open.wait_for(|open| !open).await;
             Ended::new()
