@@ -68,7 +68,8 @@ impl RawJson {
     /// # Errors
     /// When the value's own serializer fails, or it has a map whose keys are not strings.
     pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, EncodeError> {
-        let mut out = Vec::new();
+        // Most values are small, and are written without this having to grow.
+        let mut out = Vec::with_capacity(64);
         write::write(&mut out, value).map_err(EncodeError)?;
         let text = ByteString::try_from(out).map_err(EncodeError::custom)?;
         Ok(Self::trusted(text))

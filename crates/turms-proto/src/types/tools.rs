@@ -261,7 +261,13 @@ impl ToolResult {
     /// The text of all text blocks, a line break between two.
     #[must_use]
     pub fn text(&self) -> String {
-        self.content.iter().filter_map(Content::as_text).collect::<Vec<_>>().join("\n")
+        let mut texts = self.content.iter().filter_map(Content::as_text);
+        let mut text = texts.next().unwrap_or_default().to_owned();
+        for more in texts {
+            text.push('\n');
+            text.push_str(more);
+        }
+        text
     }
 
     /// The pictures.
