@@ -213,15 +213,26 @@ impl Bare {
     }
 
     fn call_tool(&self, params: Payload, mut context: Context) -> Result<CallFuture, ErrorObject> {
+        let (plain_name, decoded);
         let (name, arguments, more) = match params.as_raw().and_then(CallToolParams::plain) {
-            Some((name, arguments)) => (name, arguments, None),
+            Some((name, arguments)) => {
+                plain_name = name;
+                (&*plain_name, arguments, None)
+            }
             None => {
-                let mut params: CallToolParams = params.take()?;
-                (std::mem::take(&mut params.name).into(), params.arguments.take(), Some(params))
+                // What a client in this process may have to send again is looked at where it is.
+                let params: &CallToolParams = match params.get() {
+                    Some(params) => params,
+                    None => {
+                        decoded = params.take()?;
+                        &decoded
+                    }
+                };
+                (&*params.name, params.arguments.clone(), Some(params))
             }
         };
         let catalog = self.handle.catalog();
-        let tool = find(&catalog, &context, |catalog| catalog.tools.get(&name).cloned());
+        let tool = find(&catalog, &context, |catalog| catalog.tools.get(name).cloned());
         let tool = tool.filter(|tool| self.settings.shows(Item::Tool(tool), &context)).ok_or_else(|| {
             if catalog.tools.is_empty() {
                 return ErrorObject::method_not_found(CallTool::NAME);
@@ -229,7 +240,7 @@ impl Bare {
             ErrorObject::invalid_params(format!("unknown tool: {name:?}"))
         })?;
         check_param_headers(&tool, arguments.as_ref(), &context)?;
-        let wish = more.as_ref().and_then(|more| more.task.as_ref());
+        let wish = more.and_then(|more| more.task.as_ref());
         let plan = match (tool.task_mode(), wish) {
             (None, None) => Plan::Call,
             (_, wish) => task::plan(&tool, wish, &context)?,
@@ -239,15 +250,15 @@ impl Bare {
             return (ways.run)(&self.settings.tasks, &tool, arguments, wish, context, server);
         }
         let meta = self.result_meta(&context);
-        let (state, responses) = more.map(|more| (more.request_state, more.input_responses)).unwrap_or_default();
-        let rounds = Self::may_ask(&context, state.is_some() || responses.is_some()).then(|| {
+        let has_begun = more.is_some_and(|more| more.request_state.is_some() || more.input_responses.is_some());
+        let rounds = Self::may_ask(&context, has_begun).then(|| {
             Rounds::of(RoundsOf {
                 sealer: self.settings.sealer.clone(),
                 method: CallTool::NAME,
-                subject: name.clone(),
+                subject: name.into(),
                 arguments: arguments.clone(),
-                state,
-                responses,
+                state: more.and_then(|more| more.request_state.clone()),
+                responses: more.and_then(|more| more.input_responses.clone()),
                 server: meta.clone(),
             })
         });
