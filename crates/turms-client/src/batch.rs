@@ -14,7 +14,8 @@ use turms_proto::types::{
 
 use crate::client::{Arguments, Client, call_tool_params, get_prompt_params, look_at_tools};
 use crate::error::{CallError, CallErrorKind};
-use crate::job::{CallOptions, Job, Timeout};
+use crate::job::Job;
+use crate::options::{CallOptions, Timeout};
 
 /// Several calls that are made at once: in one batch where the revision has batches (2025-03-26) and the server takes them,
 /// side by side elsewhere. Each has an outcome of its own.
@@ -69,14 +70,13 @@ impl Batch {
     /// One more: a tool. Its output is not held against its schema.
     pub fn call_tool(&mut self, name: impl Into<String>, arguments: impl Serialize) -> Slot<ToolResult> {
         let (name, options) = (name.into(), CallOptions::default());
-        let params = call_tool_params(name.as_str(), Arguments::of(&arguments));
-        self.push(params.map(|params| Job::in_rounds::<CallTool, _>(params, name, options)))
+        let params = call_tool_params(name, Arguments::of(&arguments));
+        self.push(params.map(|params| Job::in_rounds::<CallTool, _>(params, options)))
     }
 
     /// One more: a resource.
     pub fn read_resource(&mut self, uri: impl Into<String>) -> Slot<ReadResourceResult> {
-        let uri = uri.into();
-        let job = Job::in_rounds::<ReadResource, _>(ReadResourceParams::new(&uri), uri, CallOptions::default());
+        let job = Job::in_rounds::<ReadResource, _>(ReadResourceParams::new(uri), CallOptions::default());
         self.push(Ok(job))
     }
 
@@ -84,7 +84,7 @@ impl Batch {
     pub fn get_prompt(&mut self, name: impl Into<String>, arguments: impl Serialize) -> Slot<PromptResult> {
         let (name, options) = (name.into(), CallOptions::default());
         let params = get_prompt_params(&name, Arguments::of(&arguments));
-        self.push(params.map(|params| Job::in_rounds::<GetPrompt, _>(params, name, options)))
+        self.push(params.map(|params| Job::in_rounds::<GetPrompt, _>(params, options)))
     }
 
     /// One more: the first page of tools.
@@ -126,7 +126,9 @@ impl Batch {
             }
         }
         for job in &mut jobs {
-            job.options.timeout = self.timeout;
+            if self.timeout != Timeout::Usual {
+                job.options.timeout = self.timeout;
+            }
         }
         let mut answers = self.client.engine().perform_all(jobs).await.into_iter();
         let outcomes = places.into_iter().map(|place| {

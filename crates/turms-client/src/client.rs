@@ -23,9 +23,10 @@ use crate::builder::ClientBuilder;
 use crate::cache::Key;
 use crate::error::{CallError, CallErrorKind};
 use crate::event::Events;
-use crate::job::{CallOptions, Engine, Job, Label, Subject, Tasking, subject_of};
+use crate::job::{Engine, Job, Label, Subject, decode_outcome, subject_of};
 use crate::listen::Subscription;
-use crate::operation::Operation;
+use crate::operation::{Operation, ToolParams};
+use crate::options::{CallOptions, Tasking};
 use crate::page::{self, Items};
 use crate::roots::Roots;
 use crate::single::declares_tasks;
@@ -171,8 +172,8 @@ impl Client {
     /// for. The timeout then counts for each time that the server is asked how it stands, progress is told until the task
     /// exists, and giving up the call gives up the task.
     pub fn call_tool(&self, name: impl Into<String>, arguments: impl Serialize) -> Operation<ToolResult> {
-        let (name, arguments) = (name.into(), Arguments::of(&arguments));
-        Operation::beginning(self, move |client, options| call_tool(client, name, arguments, options))
+        let params = call_tool_params(name.into(), Arguments::of(&arguments));
+        Operation::of_tool(self, params.map(Arc::new), call_tool)
     }
 
     /// Reads a resource.
@@ -187,7 +188,7 @@ impl Client {
         let (name, arguments) = (name.into(), Arguments::of(&arguments));
         Operation::new(self, move |client, options| async move {
             let params = get_prompt_params(&name, arguments)?;
-            let job = Job::in_rounds::<GetPrompt, _>(params, name, options);
+            let job = Job::in_rounds::<GetPrompt, _>(params, options);
             client.finished(job).await
         })
     }
@@ -399,7 +400,7 @@ impl Service for Client {
                 .params
                 .into_raw()
                 .map_err(|error| ErrorObject::internal(format!("the parameters cannot be written as JSON: {error}")))?;
-            let options = CallOptions { meta, task, ..CallOptions::default() };
+            let options = CallOptions::default().with(|it| (it.meta, it.task) = (meta, task));
             let job = Job::raw(request.method, without_own_meta(params), options);
             let method = job.method.clone();
             let performed = client.engine.perform(job).await.map_err(CallError::into_wire)?;
@@ -472,7 +473,7 @@ fn kind_of(json: &RawJson) -> &'static str {
     }
 }
 
-pub(crate) fn call_tool_params(name: impl Into<String>, arguments: Arguments) -> Result<CallToolParams, CallError> {
+pub(crate) fn call_tool_params(name: String, arguments: Arguments) -> Result<CallToolParams, CallError> {
     let mut params = CallToolParams::new(name);
     params.arguments = arguments.object(|| subject_of(CallTool::NAME, Some(&params.name)))?;
     Ok(params)
@@ -495,24 +496,20 @@ pub(crate) fn get_prompt_params(name: &str, arguments: Arguments) -> Result<GetP
     Ok(params)
 }
 
-fn call_tool(
-    client: Client,
-    name: String,
-    arguments: Arguments,
-    options: CallOptions,
-) -> Ready<Result<ToolResult, CallError>> {
-    let label: Arc<str> = Arc::from(&*name);
-    let job = match call_tool_params(name, arguments) {
-        Ok(params) => Job::in_rounds::<CallTool, _>(params, label.clone(), options),
+fn call_tool(client: Client, params: ToolParams, options: CallOptions) -> Ready<Result<ToolResult, CallError>> {
+    let params = match params {
+        Ok(params) => params,
         Err(error) => return Ready::now(Err(error)),
     };
+    let mut job = Job::in_rounds::<CallTool, _>(params.clone(), options);
+    job.decode = decode_outcome::<ToolResult>;
     let waiting = match client.engine.begin(&job).map(Ready::try_now) {
         Some(Ok(outcome)) => {
-            let result = outcome.and_then(|performed| client.taken::<ToolResult>(&job, performed.payload));
+            let result = outcome.and_then(|performed| tool_result(&job, performed.payload));
             let Ok(given) = &result else { return Ready::now(result) };
-            return match check_known(&client, &label, given) {
+            return match check_known(&client, &params.name, given) {
                 Some(checked) => Ready::now(checked.and(result)),
-                None => Ready::later(async move { checked(&client, &label, result?, job.options).await }),
+                None => Ready::later(async move { checked(&client, &params.name, result?, job.options).await }),
             };
         }
         Some(Err(waiting)) => Some(waiting),
@@ -524,8 +521,12 @@ fn call_tool(
             Some(waiting) => waiting.await,
             None => client.engine.perform(job).await,
         };
-        checked(&client, &label, client.taken(&subject, performed?.payload)?, options).await
+        checked(&client, &params.name, tool_result(&subject, performed?.payload)?, options).await
     })
+}
+
+fn tool_result(subject: &impl Subject, payload: Payload) -> Result<ToolResult, CallError> {
+    payload.take().map_err(|error| CallError::answered(subject.text(), CallErrorKind::Invalid(error)))
 }
 
 async fn checked(
@@ -576,8 +577,10 @@ pub(crate) async fn known_tool(client: &Client, name: &str, options: CallOptions
     if let Some(known) = tools.get(name) {
         return Some(known);
     }
-    let task = Tasking::default();
-    let options = CallOptions { bypass_cache: true, on_progress: None, meta: None, task, ..options };
+    let options = options.with(|it| {
+        it.bypass_cache = true;
+        (it.on_progress, it.meta, it.task) = (None, None, Tasking::default());
+    });
     if page::all::<ListTools>(client.clone(), options, look_at_tools).await.is_ok() {
         tools.learn_missing(name);
     }
@@ -598,7 +601,7 @@ pub(crate) async fn read_resource(
         return Ok(result);
     }
     let asked = cache.map(|cache| cache.moment());
-    let job = Job::in_rounds::<ReadResource, _>(ReadResourceParams::new(&uri), uri, options);
+    let job = Job::in_rounds::<ReadResource, _>(ReadResourceParams::new(uri), options);
     let label = Label::from(&job);
     let performed = client.engine.perform(job).await?;
     let answered = performed.answered;

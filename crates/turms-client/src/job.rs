@@ -1,31 +1,28 @@
 //! A call as the engines see it: typed at both ends, and repeatable in between.
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::ops::Deref;
+use std::sync::Arc;
 
 use bytestring::ByteString;
 use turms_core::{BoxFuture, Payload, Ready};
 use turms_proto::method::Method;
 use turms_proto::revision::{Translate, task_of_core};
-use turms_proto::session::{Opened, RequestOptions, Stats};
+use turms_proto::session::{Opened, Stats};
 use turms_proto::types::{
-    CallTool, Complete, Discover, EmptyParams, EmptyResult, GetCoreTaskResult, GetPrompt, GetSkill, GetTask,
-    InputRequired, ListCoreTasks, ListPrompts, ListResourceTemplates, ListResources, ListSkills, ListTools,
-    LoggingLevel, Meta, MultiRound, Outcome, Ping, ProgressParams, ReadDirectory, ReadResource, ResultType,
-    SubscriptionFilter, Task, TaskSupport, UpdateTask,
+    CallTool, CallToolParams, Complete, Discover, EmptyParams, EmptyResult, GetCoreTaskResult, GetPrompt,
+    GetPromptParams, GetSkill, GetTask, InputRequired, ListCoreTasks, ListPrompts, ListResourceTemplates,
+    ListResources, ListSkills, ListTools, LoggingLevel, MultiRound, Outcome, Ping, ReadDirectory, ReadResource,
+    ReadResourceParams, ResultType, SubscriptionFilter, Task, UpdateTask,
 };
 use turms_proto::{Ability, DecodeError, EncodeError, Notification, Object, ProtocolVersion, RawJson};
 
 use crate::cache::Cache;
-use crate::cancel::Cancel;
-use crate::ear::Callback;
 use crate::error::CallError;
 use crate::event::Events;
 use crate::listen::Subscription;
-use crate::pool::MemberId;
+use crate::options::CallOptions;
 use crate::roots::Roots;
-use crate::single::lock;
 use crate::state::{PendingCall, Status};
 use crate::task::Keeper;
 use crate::tool::KnownTools;
@@ -82,83 +79,61 @@ pub(crate) trait Engine: Send + Sync + 'static {
     fn let_go(&self) {}
 }
 
-/// How a call is made.
-#[derive(Clone, Default)]
-#[non_exhaustive]
-pub(crate) struct CallOptions {
-    pub(crate) timeout: Timeout,
-    pub(crate) on_progress: Option<Callback<ProgressParams>>,
-    pub(crate) meta: Option<Meta>,
-    pub(crate) cancel: Option<Cancel>,
-    pub(crate) bypass_cache: bool,
-    pub(crate) safe: Option<bool>,
-    pub(crate) near: Option<Affinity>,
-    pub(crate) task: Tasking,
-}
-
-/// What is said of a call becoming a task.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Tasking {
-    /// Whether the caller wants the task, and not what comes of it.
-    pub(crate) wanted: bool,
-    /// Whether the caller could not do anything with one.
-    pub(crate) refused: bool,
-    /// For how long the server is to keep it.
-    pub(crate) ttl: Option<Duration>,
-    /// Whether the tool runs as one, where that is known and the server's own client may not know it.
-    pub(crate) support: Option<TaskSupport>,
-}
-
-/// Keeps calls that belong together, such as those for the pages of a list, with one member of a pool.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Affinity(Arc<Mutex<Vec<MemberId>>>);
-
-impl Affinity {
-    /// The calls are with this member from now on. One of another pool may lie on the way to it, and stays.
-    pub(crate) fn join(&self, member: MemberId) {
-        let mut members = lock(&self.0);
-        members.retain(|known| *known != member);
-        members.push(member);
-    }
-
-    /// How long ago the calls were with a member, as far as others have come since; `None` if they never were.
-    pub(crate) fn age(&self, member: MemberId) -> Option<usize> {
-        lock(&self.0).iter().rev().position(|known| *known == member)
-    }
-}
-
-/// How long to wait for an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Timeout {
-    /// As long as the client usually does.
-    #[default]
-    Usual,
-    After(Duration),
-    Never,
-}
-
-impl Timeout {
-    pub(crate) fn options(self, usual: Duration) -> RequestOptions {
-        match self {
-            Self::Usual => RequestOptions::default().timeout(usual),
-            Self::After(timeout) => {
-                let longest = timeout.max(RequestOptions::DEFAULT_MAX_TIMEOUT);
-                RequestOptions::default().timeout(timeout).max_timeout(longest)
-            }
-            Self::Never => RequestOptions::default().for_ever(),
-        }
-    }
-}
-
 /// One call. A clone is the same call, for when it has to be made again elsewhere.
 #[derive(Clone)]
 pub(crate) struct Job {
     pub(crate) method: ByteString,
     pub(crate) params: Params,
     /// The name of the tool or the prompt, or the URI.
-    pub(crate) name: Option<Arc<str>>,
+    pub(crate) name: Option<Name>,
     pub(crate) options: CallOptions,
     pub(crate) decode: Decode,
+}
+
+/// The name of a tool or a prompt, or a URI; it may stand among the parameters of the call.
+#[derive(Clone)]
+pub(crate) struct Name(Arc<dyn Named>);
+
+/// What says what a call is for.
+pub(crate) trait Named: Send + Sync + 'static {
+    fn name(&self) -> &str;
+}
+
+macro_rules! named {
+    ($($Params:ty: $name:ident,)+) => {
+        $(impl Named for $Params {
+            fn name(&self) -> &str {
+                &self.$name
+            }
+        })+
+    };
+}
+named! { CallToolParams: name, GetPromptParams: name, ReadResourceParams: uri, }
+
+impl Named for String {
+    fn name(&self) -> &str {
+        self
+    }
+}
+
+impl<S: Into<String>> From<S> for Name {
+    fn from(name: S) -> Self {
+        Self(Arc::new(name.into()))
+    }
+}
+
+impl Deref for Name {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.0.name()
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
 }
 
 /// What came of a call.
@@ -238,15 +213,20 @@ impl Job {
     }
 
     /// A call that the server may answer with questions first.
-    pub(crate) fn in_rounds<M, T>(params: M::Params, name: impl Into<Arc<str>>, options: CallOptions) -> Self
+    pub(crate) fn in_rounds<M, T>(params: impl Into<Arc<M::Params>>, options: CallOptions) -> Self
     where
         M: Method<Result = Outcome<T>>,
-        M::Params: Clone,
+        M::Params: Named + Clone,
         T: MultiRound + serde::Serialize + Translate + Send + Sync + 'static,
     {
-        let mut job = Self::with::<M>(params, options, decode_outcome::<T>);
-        job.name = Some(name.into());
-        job
+        let params = params.into();
+        Self {
+            method: ByteString::from_static(M::NAME),
+            name: Some(Name(params.clone())),
+            params: Params::Typed(params),
+            options,
+            decode: decode_outcome::<T>,
+        }
     }
 
     /// A call of a method that others have defined: what its answer may be, its type knows.
@@ -329,7 +309,7 @@ pub(crate) fn subject_of(method: &str, name: Option<&str>) -> String {
 #[derive(Debug, Clone)]
 pub(crate) struct Label {
     method: ByteString,
-    name: Option<Arc<str>>,
+    name: Option<Name>,
 }
 
 impl From<&Job> for Label {
@@ -432,7 +412,7 @@ pub(crate) fn decode_whole<R: Whole>(payload: Payload, from: ProtocolVersion) ->
     Ok(Decoded::Complete(Payload::new(result)))
 }
 
-fn decode_outcome<T>(mut payload: Payload, from: ProtocolVersion) -> Result<Decoded, DecodeError>
+pub(crate) fn decode_outcome<T>(mut payload: Payload, from: ProtocolVersion) -> Result<Decoded, DecodeError>
 where
     T: MultiRound + serde::Serialize + Translate + Send + Sync + 'static,
 {

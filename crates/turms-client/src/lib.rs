@@ -21,6 +21,7 @@ mod job;
 mod listen;
 mod memory;
 mod operation;
+mod options;
 mod page;
 mod pending;
 mod pool;

@@ -26,7 +26,8 @@ use crate::ear::{Ear, task_of};
 use crate::error::{CallError, CallErrorKind, Delivery};
 use crate::event::{Event, Events};
 use crate::hearing::Deaf;
-use crate::job::{CallOptions, Engine as _};
+use crate::job::Engine as _;
+use crate::options::CallOptions;
 use crate::single::{LASTING, Live, Single, declaring_tasks, lock};
 use crate::supervision::Backoff;
 

@@ -5,12 +5,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use turms_core::Ready;
-use turms_proto::types::{Meta, ProgressParams};
+use turms_proto::types::{CallToolParams, Meta, ProgressParams};
 
 use crate::cancel::Cancel;
 use crate::client::Client;
 use crate::error::CallError;
-use crate::job::{CallOptions, Timeout};
+use crate::options::{CallOptions, Timeout};
 
 /// A call that is about to be made: say how, then `.await` it.
 ///
@@ -35,22 +35,31 @@ pub struct Operation<T> {
     run: Run<T>,
 }
 
-type Run<T> = Box<dyn FnOnce(Client, CallOptions) -> Ready<Result<T, CallError>> + Send>;
+enum Run<T> {
+    Any(Box<dyn FnOnce(Client, CallOptions) -> Ready<Result<T, CallError>> + Send>),
+    /// What is done most needs no box.
+    Tool(ToolParams, fn(Client, ToolParams, CallOptions) -> Ready<Result<T, CallError>>),
+}
+
+/// What a tool is to be called with, or why it cannot be.
+pub(crate) type ToolParams = Result<Arc<CallToolParams>, CallError>;
 
 impl<T: 'static> Operation<T> {
     pub(crate) fn new<F>(client: &Client, run: impl FnOnce(Client, CallOptions) -> F + Send + 'static) -> Self
     where
         F: Future<Output = Result<T, CallError>> + Send + 'static,
     {
-        Self::beginning(client, move |client, options| Ready::later(run(client, options)))
+        let run = Run::Any(Box::new(move |client, options| Ready::later(run(client, options))));
+        Self { client: client.clone(), options: CallOptions::default(), run }
     }
 
-    /// A call that may have its answer as soon as it is made.
-    pub(crate) fn beginning(
+    /// A call of a tool, which may have its answer as soon as it is made.
+    pub(crate) fn of_tool(
         client: &Client,
-        run: impl FnOnce(Client, CallOptions) -> Ready<Result<T, CallError>> + Send + 'static,
+        params: ToolParams,
+        run: fn(Client, ToolParams, CallOptions) -> Ready<Result<T, CallError>>,
     ) -> Self {
-        Self { client: client.clone(), options: CallOptions::default(), run: Box::new(run) }
+        Self { client: client.clone(), options: CallOptions::default(), run: Run::Tool(params, run) }
     }
 
     pub(crate) fn options_mut(&mut self) -> &mut CallOptions {
@@ -131,7 +140,11 @@ impl<T: 'static> Future for OperationFuture<T> {
             let Some(Operation { client, options, run }) = unmade.take() else {
                 panic!("polled again after the answer was taken");
             };
-            match run(client, options).try_now() {
+            let made = match run {
+                Run::Tool(params, run) => run(client, params, options),
+                Run::Any(run) => run(client, options),
+            };
+            match made.try_now() {
                 Ok(answer) => return Poll::Ready(answer),
                 Err(waiting) => self.0 = Stage::Made(waiting),
             }

@@ -17,7 +17,8 @@ use turms_proto::types::{
 use crate::cache::Key;
 use crate::client::Client;
 use crate::error::{CallError, CallErrorKind};
-use crate::job::{Affinity, CallOptions, Job, Whole};
+use crate::job::{Job, Whole};
+use crate::options::{Affinity, CallOptions};
 
 /// How many pages a list may have.
 pub(crate) const MOST_PAGES: usize = 10_000;
@@ -152,7 +153,7 @@ impl Turner {
     }
 
     fn options(&self, options: CallOptions) -> CallOptions {
-        CallOptions { near: Some(self.near.clone()), ..options }
+        options.with(|it| it.near = Some(self.near.clone()))
     }
 
     fn turn(&mut self, next: Option<Cursor>) {

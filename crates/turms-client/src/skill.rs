@@ -12,8 +12,9 @@ use turms_proto::types::{
 
 use crate::client::{self, Client};
 use crate::error::{CallError, CallErrorKind};
-use crate::job::{Affinity, CallOptions, Job};
+use crate::job::Job;
 use crate::operation::Operation;
+use crate::options::{Affinity, CallOptions};
 use crate::page::{self, Items, MOST_PAGES};
 
 /// Skills. Ask a server for them if it [declares](Client::server_extension) `io.modelcontextprotocol/skills`; of many servers
@@ -124,7 +125,7 @@ async fn read_file(
         return Err(unasked(format!("it is not a file of the skill {:?}", skill.uri)));
     }
     // What is kept from before may be older than the entry.
-    let options = CallOptions { bypass_cache: true, ..options };
+    let options = options.with(|it| it.bypass_cache = true);
     let result = client::read_resource(client, uri.clone(), options).await?;
     let contents = only_contents(result, &uri).map_err(|problem| unverified(&uri, problem))?;
     verify(&skill, &uri, &contents).map_err(|problem| unverified(&uri, problem))?;
@@ -195,7 +196,7 @@ async fn read_directory(client: Client, uri: String, options: CallOptions) -> Re
     if !declared {
         return Err(CallError::not_sent(format!("{} {uri:?}", ReadDirectory::NAME), CallErrorKind::NoDirectories));
     }
-    let options = CallOptions { near: Some(Affinity::default()), ..options };
+    let options = options.with(|it| it.near = Some(Affinity::default()));
     let (mut all, mut seen) = (Vec::new(), HashSet::new());
     let mut params = ReadDirectoryParams::new(&uri);
     for pages in 1..=MOST_PAGES {

@@ -12,8 +12,9 @@ use turms_proto::types::{CallTool, ListCoreTasks, Task, TaskStatus, ToolResult};
 
 use crate::client::{Arguments, Client, call_tool_params, check_output, known_tool};
 use crate::error::{CallError, CallErrorKind};
-use crate::job::{CallOptions, Job, Performed, Timeout};
+use crate::job::{Job, Performed};
 use crate::operation::Operation;
+use crate::options::{CallOptions, Timeout};
 use crate::page;
 use crate::single::{Running, Single, get_task, gone};
 
@@ -195,7 +196,7 @@ impl Inner {
     }
 
     fn options(&self) -> CallOptions {
-        CallOptions { timeout: self.timeout, ..CallOptions::default() }
+        CallOptions::within(self.timeout)
     }
 }
 
@@ -205,11 +206,11 @@ async fn begin(
     arguments: Arguments,
     mut options: CallOptions,
 ) -> Result<TaskHandle, CallError> {
-    let params = call_tool_params(name.as_str(), arguments)?;
+    let params = call_tool_params(name.clone(), arguments)?;
     options.task.wanted = true;
     learn_whether_task(&client, &name, &options).await;
     let (timeout, check) = (options.timeout, options.clone());
-    let job = Job::in_rounds::<CallTool, _>(params, name.clone(), options);
+    let job = Job::in_rounds::<CallTool, _>(params, options);
     let subject = job.subject();
     let mut performed = client.engine().perform(job).await?;
     if performed.payload.get_mut::<Task>().is_some() {

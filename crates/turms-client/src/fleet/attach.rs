@@ -8,7 +8,7 @@ use turms_core::{ConnectError, Connector, join_all};
 use super::many::Many;
 use super::member::{MemberError, Origin};
 use crate::client::Client;
-use crate::job::CallOptions;
+use crate::options::CallOptions;
 use crate::single::lock;
 
 impl Many {

@@ -15,7 +15,8 @@ use super::many::Many;
 use super::roster::Seat;
 use crate::client::{Client, look_at_tools};
 use crate::error::{CallError, CallErrorKind};
-use crate::job::{CallOptions, Job, Performed, Timeout, Whole};
+use crate::job::{Job, Performed, Whole};
+use crate::options::{CallOptions, Timeout};
 use crate::page::{self, List};
 use crate::single::lock;
 
@@ -137,7 +138,7 @@ impl Many {
             Timeout::Never => Timeout::Usual,
             timeout => timeout,
         };
-        let options = CallOptions { timeout, bypass_cache: true, ..CallOptions::default() };
+        let options = CallOptions::within(timeout).with(|it| it.bypass_cache = true);
         let listed = self.list_at::<L>(seats, options).await;
         listed.into_iter().filter_map(|(seat, listed)| Some((seat.name.to_string(), listed.err()?))).collect()
     }

@@ -16,8 +16,8 @@ use super::roster::Seat;
 use super::route::Home;
 use crate::error::{CallError, CallErrorKind};
 use crate::event::Event;
-use crate::job::CallOptions;
 use crate::listen::{Change, Subscription};
+use crate::options::CallOptions;
 use crate::single::lock;
 
 /// Listens at every server to changes of its lists, and to changes of resources where they are. Whoever fails to listen is

@@ -8,7 +8,7 @@ use super::many::Many;
 use super::roster::{Owner, Seat};
 use crate::client::Client;
 use crate::error::{CallError, CallErrorKind};
-use crate::job::Timeout;
+use crate::options::Timeout;
 use crate::single::lock;
 
 /// Where something is that has a URI.

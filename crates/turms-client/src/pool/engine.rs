@@ -14,8 +14,9 @@ use super::watch;
 use crate::cache::Cache;
 use crate::error::{CallError, CallErrorKind};
 use crate::event::{ConnectionEvent, Event, Events};
-use crate::job::{CallOptions, Engine, Job, Performed};
+use crate::job::{Engine, Job, Performed};
 use crate::listen::Subscription;
+use crate::options::CallOptions;
 use crate::roots::Roots;
 use crate::single::lock;
 use crate::state::{PendingCall, Status};
@@ -26,7 +27,10 @@ impl Shared {
     async fn make(&self, mut job: Job, mut tour: Tour, mut first: Option<Turn>) -> Result<Performed, CallError> {
         if &*job.method == CallTool::NAME {
             let known = job.name.as_deref().and_then(|name| self.tools.get(name));
-            job.options.task.support = known.and_then(|tool| tool.task_support().cloned());
+            let support = known.and_then(|tool| tool.task_support().cloned());
+            if job.options.task.support != support {
+                job.options.task.support = support;
+            }
         }
         loop {
             let turn = match first.take() {

@@ -7,7 +7,7 @@ use turms_proto::types::LoggingLevel;
 
 use crate::client::Client;
 use crate::error::{CallError, Delivery};
-use crate::job::CallOptions;
+use crate::options::CallOptions;
 use crate::single::lock;
 use crate::state::Status;
 

@@ -12,7 +12,7 @@ use super::builder::Connect;
 use super::member::Member;
 use super::shared::Shared;
 use crate::event::{ConnectionEvent, Event, Events};
-use crate::job::{CallOptions, Timeout};
+use crate::options::{CallOptions, Timeout};
 use crate::single::lock;
 use crate::supervision::{Backoff, HealthCheck};
 
@@ -98,7 +98,7 @@ fn note_health(pool: &Shared, member: &Member, check: &HealthCheck, failures: &m
 async fn set_level(pool: &Weak<Shared>, member: &Member) {
     let wanted = pool.upgrade().and_then(|pool| *lock(&pool.level));
     let Some(level) = wanted.filter(|level| !member.has_level(*level) && member.is_connected()) else { return };
-    let options = CallOptions { timeout: Timeout::After(PATIENCE), ..CallOptions::default() };
+    let options = CallOptions::within(Timeout::After(PATIENCE));
     if let Err(error) = member.set_level(level, options).await {
         tracing::debug!(target: "turms::client", %error, "a member of a pool does not know the log level");
     }

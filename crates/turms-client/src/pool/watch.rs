@@ -11,8 +11,8 @@ use super::member::Member;
 use super::shared::{Shared, Tour};
 use crate::client::Client;
 use crate::error::{CallError, Delivery};
-use crate::job::CallOptions;
 use crate::listen::{Change, Subscription, Task};
+use crate::options::CallOptions;
 use crate::single::lock;
 use crate::supervision::Backoff;
 

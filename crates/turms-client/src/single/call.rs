@@ -19,7 +19,8 @@ use super::task::{declaring_tasks, is_about_tasks, renouncing_tasks};
 use super::{Live, Single, lock};
 use crate::error::{CallError, CallErrorKind, Delivery};
 use crate::event::{BreakerState, Event, Events};
-use crate::job::{CallOptions, Decoded, Job, Performed};
+use crate::job::{Decoded, Job, Performed};
+use crate::options::CallOptions;
 use crate::supervision::Admission;
 
 /// How many questions one round may ask.

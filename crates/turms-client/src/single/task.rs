@@ -21,7 +21,8 @@ use turms_proto::{Ability, DecodeError, ErrorCode, Object, RawJson};
 use super::{Live, Single, lock};
 use crate::error::{CallError, CallErrorKind, Delivery};
 use crate::event::Event;
-use crate::job::{CallOptions, Job, Performed, Timeout, decode_any, decode_cancelled, decode_task, decode_whole};
+use crate::job::{Job, Performed, decode_any, decode_cancelled, decode_task, decode_whole};
+use crate::options::{CallOptions, Timeout};
 use crate::task::Keeper;
 
 /// How long to wait before asking again, where the server does not say.
@@ -64,7 +65,7 @@ impl Single {
     }
 
     async fn outcome(&self, running: &Running, subject: &str, options: &CallOptions) -> Result<ToolResult, CallError> {
-        let options = CallOptions { timeout: options.timeout, ..CallOptions::default() };
+        let options = CallOptions::within(options.timeout);
         let outcome = Wait { single: self, running, subject, options }.end().await;
         // Whatever happens to what is asked about a task, the call itself was sent.
         outcome.map_err(|error| error.begun().about(subject))
@@ -331,7 +332,7 @@ impl Wait<'_> {
 
     /// Fetches what came of a task of 2025-11-25, waiting for it if it is not over.
     async fn fetch(&self, timeout: Timeout) -> Result<(), CallError> {
-        let options = CallOptions { timeout, ..self.options.clone() };
+        let options = self.options.clone().with(|it| it.timeout = timeout);
         let params = TaskParams::new(&self.running.id);
         let job = Job::about_task::<GetCoreTaskResult>(params, &self.running.id, options, decode_any);
         let outcome = match self.single.attempt(&job, None).await {
