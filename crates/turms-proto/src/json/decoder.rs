@@ -101,6 +101,9 @@ impl<'de> Decoder<'de> {
     }
 
     fn number(&mut self) -> Result<Number, Fault> {
+        if let Some(number) = self.scanner.small_integer() {
+            return Ok(Number::Unsigned(number));
+        }
         let text = self.skip()?;
         if let Ok(number) = text.parse() {
             return Ok(Number::Unsigned(number));

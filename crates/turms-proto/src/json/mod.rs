@@ -8,6 +8,7 @@ mod object;
 pub(crate) mod outline;
 pub(crate) mod read;
 pub(crate) mod scan;
+mod scratch;
 mod skip;
 pub(crate) mod text;
 pub(crate) mod write;
@@ -68,11 +69,11 @@ impl RawJson {
     /// # Errors
     /// When the value's own serializer fails, or it has a map whose keys are not strings.
     pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, EncodeError> {
-        // Most values are small, and are written without this having to grow.
-        let mut out = Vec::with_capacity(64);
-        write::write(&mut out, value).map_err(EncodeError)?;
-        let text = ByteString::try_from(out).map_err(EncodeError::custom)?;
-        Ok(Self::trusted(text))
+        let mut out = scratch::take();
+        let written = write::write(&mut out, value);
+        let text = scratch::keep(out);
+        written.map_err(EncodeError)?;
+        text.map(Self::trusted)
     }
 
     /// A JSON string.

@@ -256,6 +256,26 @@ impl<'a> Scanner<'a> {
         Ok(Key::at(self.text, key))
     }
 
+    /// The integer at the cursor, if it is not below zero and short enough to fit whatever its digits are, as most numbers are.
+    /// Otherwise the cursor stays.
+    pub(super) fn small_integer(&mut self) -> Option<u64> {
+        const MOST_DIGITS: usize = 19;
+        let text = &self.text.as_bytes()[self.at..];
+        let (mut number, mut length) = (0, 0);
+        while let Some(digit) = text.get(length).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit < 10) {
+            if length == MOST_DIGITS || length == 1 && number == 0 {
+                return None;
+            }
+            number = number * 10 + u64::from(digit);
+            length += 1;
+        }
+        if length == 0 || matches!(text.get(length), Some(b'.' | b'a'..=b'z' | b'A'..=b'Z')) {
+            return None;
+        }
+        self.at += length;
+        Some(number)
+    }
+
     /// Advances to the next quote, backslash or control character.
     #[inline]
     pub(super) fn skip_plain(&mut self) {
@@ -353,6 +373,23 @@ mod tests {
             let text = pieces.concat();
             let theirs = serde_json::from_str::<&serde_json::value::RawValue>(&text).is_ok();
             prop_assert_eq!(check(&text).is_ok(), theirs, "{}", text);
+        }
+    }
+
+    #[test]
+    fn numbers_of_every_length_are_what_serde_json_makes_of_them() {
+        let mut texts: Vec<String> = (0..=25).flat_map(|length| ["9", "0"].map(|digit| digit.repeat(length))).collect();
+        texts.extend((0..=25).map(|length| format!("1{}", "0".repeat(length))));
+        texts.extend(
+            ["18446744073709551615", "18446744073709551616", "-0", "-1", "0.5", "1e3", "1E3", "1x", "1-", "1_"]
+                .map(str::to_owned),
+        );
+        for text in
+            texts.iter().flat_map(|text| [text.clone(), format!(" {text} "), format!("[{text}]"), format!("{text},")])
+        {
+            let (ours, theirs) =
+                (super::super::decode::<serde_json::Value>(&text), serde_json::from_str::<serde_json::Value>(&text));
+            assert_eq!(ours.ok(), theirs.ok(), "{text}");
         }
     }
 }

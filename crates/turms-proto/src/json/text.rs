@@ -70,6 +70,7 @@ fn is_special(byte: u8) -> bool {
 #[inline]
 pub(crate) fn is_plain(bytes: &[u8]) -> bool {
     match bytes.len() {
+        0..=3 => !bytes.iter().any(|byte| is_special(*byte)),
         // The first and the last of them meet in the middle.
         4..=8 => {
             let half = |half: Option<&[u8; 4]>| half.map_or(0, |half| u64::from(u32::from_le_bytes(*half)));
