@@ -70,11 +70,16 @@ impl<T: Serialize + Translate + Send + Sync + 'static> Value for T {
 /// A value that is copied when somebody wants it as their own.
 trait SharedValue: Value {
     fn copied(self: Arc<Self>) -> Box<dyn Value>;
+    fn into_shared_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
 impl<T: Value + Clone> SharedValue for T {
     fn copied(self: Arc<Self>) -> Box<dyn Value> {
         Box::new(Arc::unwrap_or_clone(self))
+    }
+
+    fn into_shared_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
     }
 }
 
@@ -139,6 +144,15 @@ impl Payload {
             Repr::Typed(value) => (**value).as_any().downcast_ref(),
             Repr::Shared(value) => (**value).as_any().downcast_ref(),
             Repr::Raw(..) | Repr::Params(_) | Repr::Fitted(_) => None,
+        }
+    }
+
+    /// The value, if it is a `T` of this process that others hold, too, for one more to hold it.
+    #[must_use]
+    pub fn share<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        match &self.0 {
+            Repr::Shared(value) => value.clone().into_shared_any().downcast().ok(),
+            Repr::Raw(..) | Repr::Params(_) | Repr::Fitted(_) | Repr::Typed(_) => None,
         }
     }
 
@@ -277,6 +291,8 @@ mod tests {
         let shared = Arc::new(ToolResult::of_text("a"));
         let mut payload = Payload::shared(shared.clone());
         assert!(std::ptr::eq(payload.get::<ToolResult>().unwrap(), &*shared));
+        assert!(Arc::ptr_eq(&payload.share::<ToolResult>().unwrap(), &shared));
+        assert!(payload.share::<CallToolParams>().is_none());
         let written = format!("{payload:?}");
         payload.get_mut::<ToolResult>().unwrap().content.clear();
         assert_ne!(format!("{payload:?}"), written);

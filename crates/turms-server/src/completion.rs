@@ -27,7 +27,9 @@ impl FromCall for Completing {
                 let value = known.remove(VALUE).unwrap_or_default();
                 Ok(Self { value, known })
             }
-            Input::Json(_) => Err(ErrorObject::internal("only completions have a value to complete").into()),
+            Input::Json(_) | Input::Shared(_) => {
+                Err(ErrorObject::internal("only completions have a value to complete").into())
+            }
         }
     }
 }

@@ -125,9 +125,8 @@ impl<R> Layered<R> {
         };
         params.insert_raw(member, &RawJson::string(subject));
         let arguments = match &call.input {
-            Input::Json(arguments) => Some(arguments.clone()),
             Input::Texts(_) if member == "uri" => None,
-            Input::Texts(texts) => Object::encode(texts).ok(),
+            input => Some(input.arguments().0.into_owned()),
         };
         if let Some(arguments) = arguments {
             params.insert_raw("arguments", &arguments.into());

@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 use turms_core::Ready;
 use turms_proto::revision::Translate as _;
-use turms_proto::types::ToolResult;
+use turms_proto::types::{CallToolParams, ToolResult};
 use turms_proto::{Ability, ErrorObject, Object};
 
 use crate::context::Context;
@@ -24,15 +25,27 @@ pub struct Call {
 pub(crate) enum Input {
     /// The arguments of a tool.
     Json(Object),
+    /// The same, as a client in this process holds them.
+    Shared(Arc<CallToolParams>),
     /// The arguments of a prompt, or the variables in a URI.
     Texts(BTreeMap<String, String>),
 }
 
 impl Input {
+    /// The arguments of a tool, from whoever holds them.
+    pub(crate) fn of_tool(shared: Option<Arc<CallToolParams>>, arguments: Option<Object>) -> Self {
+        match shared {
+            Some(params) => Self::Shared(params),
+            None => Self::Json(arguments.unwrap_or_default()),
+        }
+    }
+
     /// The arguments as an object, and whether all of them are texts.
     pub(crate) fn arguments(&self) -> (Cow<'_, Object>, bool) {
+        static NONE: Object = Object::new();
         match self {
             Self::Json(arguments) => (Cow::Borrowed(arguments), false),
+            Self::Shared(params) => (Cow::Borrowed(params.arguments.as_ref().unwrap_or(&NONE)), false),
             Self::Texts(texts) => (Cow::Owned(Object::encode(texts).unwrap_or_default()), true),
         }
     }

@@ -52,6 +52,11 @@ impl Schema {
         &self.object
     }
 
+    /// Whether there is nothing to hold a value against beyond decoding it.
+    pub(crate) fn is_kept_by_decoding(&self) -> bool {
+        matches!(self.check, Check::ByDecoding)
+    }
+
     /// What is wrong with a value, in words that a person or a model can act on; empty if nothing is.
     pub(crate) fn violations(&self, value: &RawJson, root: &str) -> Vec<String> {
         match &self.check {

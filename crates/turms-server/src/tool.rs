@@ -15,7 +15,7 @@ use turms_proto::types::{
 use turms_proto::{Ability, ErrorCode, ErrorObject, Object, ProtocolVersion, RawJson};
 
 use crate::front::{Front, Run, SharedService};
-use crate::handler::{Call, Handler, Input, Rejection, SyncHandler};
+use crate::handler::{Call, Handler, Rejection, SyncHandler};
 use crate::respond::IntoToolResult;
 use crate::schema::{Schema, SchemaError};
 use crate::task::{TaskMode, TaskWays, WAYS};
@@ -143,8 +143,9 @@ impl Checked {
     }
 
     fn check_input(&self, call: &Call) -> Result<(), Rejection> {
-        let (Some(schema), Input::Json(arguments)) = (&self.input, &call.input) else { return Ok(()) };
-        let violations = schema.violations(&RawJson::from(arguments.clone()), "arguments");
+        let Some(schema) = self.input.as_ref().filter(|schema| !schema.is_kept_by_decoding()) else { return Ok(()) };
+        let (arguments, _) = call.input.arguments();
+        let violations = schema.violations(&RawJson::from(arguments.into_owned()), "arguments");
         if violations.is_empty() { Ok(()) } else { Err(Rejection::Arguments(violations.join("; "))) }
     }
 }

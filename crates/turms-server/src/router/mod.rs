@@ -213,24 +213,23 @@ impl Bare {
     }
 
     fn call_tool(&self, params: Payload, mut context: Context) -> Result<CallFuture, ErrorObject> {
+        // What a client in this process may have to send again is looked at where it is.
+        let shared = params.share::<CallToolParams>();
         let (plain_name, decoded);
-        let (name, arguments, more) = match params.as_raw().and_then(CallToolParams::plain) {
-            Some((name, arguments)) => {
+        let (name, arguments, more) = match (params.as_raw().and_then(CallToolParams::plain), &shared) {
+            (Some((name, arguments)), _) => {
                 plain_name = name;
                 (&*plain_name, arguments, None)
             }
-            None => {
-                // What a client in this process may have to send again is looked at where it is.
-                let params: &CallToolParams = match params.get() {
-                    Some(params) => params,
-                    None => {
-                        decoded = params.take()?;
-                        &decoded
-                    }
-                };
-                (&*params.name, params.arguments.clone(), Some(params))
+            (None, Some(params)) => (&*params.name, None, Some(&**params)),
+            (None, None) => {
+                let mut params: CallToolParams = params.take()?;
+                let arguments = params.arguments.take();
+                decoded = params;
+                (&*decoded.name, arguments, Some(&decoded))
             }
         };
+        let given = shared.as_ref().map_or(arguments.as_ref(), |params| params.arguments.as_ref());
         let catalog = self.handle.catalog();
         let tool = find(&catalog, &context, |catalog| catalog.tools.get(name).cloned());
         let tool = tool.filter(|tool| self.settings.shows(Item::Tool(tool), &context)).ok_or_else(|| {
@@ -239,7 +238,7 @@ impl Bare {
             }
             ErrorObject::invalid_params(format!("unknown tool: {name:?}"))
         })?;
-        check_param_headers(&tool, arguments.as_ref(), &context)?;
+        check_param_headers(&tool, given, &context)?;
         let wish = more.and_then(|more| more.task.as_ref());
         let plan = match (tool.task_mode(), wish) {
             (None, None) => Plan::Call,
@@ -247,7 +246,8 @@ impl Bare {
         };
         if let (Plan::Task, Some(ways)) = (plan, tool.task_ways()) {
             let server = self.result_meta(&context);
-            return (ways.run)(&self.settings.tasks, &tool, arguments, wish, context, server);
+            let input = Input::of_tool(shared.clone(), arguments);
+            return (ways.run)(&self.settings.tasks, &tool, input, wish, context, server);
         }
         let meta = self.result_meta(&context);
         let has_begun = more.is_some_and(|more| more.request_state.is_some() || more.input_responses.is_some());
@@ -256,17 +256,18 @@ impl Bare {
                 sealer: self.settings.sealer.clone(),
                 method: CallTool::NAME,
                 subject: name.into(),
-                arguments: arguments.clone(),
+                arguments: given.cloned(),
                 state: more.and_then(|more| more.request_state.clone()),
                 responses: more.and_then(|more| more.input_responses.clone()),
                 server: meta.clone(),
             })
         });
         context.set_rounds(rounds.clone());
+        let input = Input::of_tool(shared, arguments);
         if let (Plan::Later, Some(ways)) = (plan, tool.task_ways()) {
-            return Ok((ways.run_later)(self.settings.tasks.clone(), tool, arguments, context, rounds, meta));
+            return Ok((ways.run_later)(self.settings.tasks.clone(), tool, input, context, rounds, meta));
         }
-        let call = Call { context, input: Input::Json(arguments.unwrap_or_default()) };
+        let call = Call { context, input };
         Ok(input::run(tool.call(call), rounds, move |outcome| {
             answer(outcome, meta, |result: &mut ToolResult| &mut result.meta)
         }))

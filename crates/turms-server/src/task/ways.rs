@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use turms_core::{BoxFuture, CallFuture, Payload, Ready};
 use turms_proto::types::{Meta, Outcome, ResultType, TaskRequest, ToolResult};
-use turms_proto::{Ability, ErrorObject, Object};
+use turms_proto::{Ability, ErrorObject};
 
 use super::watch::{TaskChanges, TaskWatch};
 use super::{Door, Keeper, Running, Until, declared, until_answered};
@@ -24,17 +24,10 @@ pub(crate) struct TaskWays {
     pub(crate) answer:
         fn(&Arc<Keeper>, &str, &mut Payload, &Context, Option<Meta>) -> Option<Result<CallFuture, ErrorObject>>,
     /// Runs a tool as a task from its beginning.
-    pub(crate) run: fn(
-        &Arc<Keeper>,
-        &Tool,
-        Option<Object>,
-        Option<&TaskRequest>,
-        Context,
-        Option<Meta>,
-    ) -> Result<CallFuture, ErrorObject>,
+    pub(crate) run:
+        fn(&Arc<Keeper>, &Tool, Input, Option<&TaskRequest>, Context, Option<Meta>) -> Result<CallFuture, ErrorObject>,
     /// Runs a tool as a call, and as a task from where its handler wants to.
-    pub(crate) run_later:
-        fn(Arc<Keeper>, Tool, Option<Object>, Context, Option<Arc<Rounds>>, Option<Meta>) -> CallFuture,
+    pub(crate) run_later: fn(Arc<Keeper>, Tool, Input, Context, Option<Arc<Rounds>>, Option<Meta>) -> CallFuture,
     /// Watches tasks.
     pub(crate) watch: for<'a> fn(&'a Arc<Keeper>, &'a [String], &'a Context) -> BoxFuture<'a, Watched>,
 }
@@ -55,7 +48,7 @@ fn watch<'a>(keeper: &'a Arc<Keeper>, ids: &'a [String], context: &'a Context) -
 fn run(
     tasks: &Arc<Keeper>,
     tool: &Tool,
-    arguments: Option<Object>,
+    input: Input,
     wish: Option<&TaskRequest>,
     context: Context,
     server: Option<Meta>,
@@ -65,7 +58,6 @@ fn run(
     let running = Arc::new(running);
     door.open(running.clone());
     let context = context.with_door(door);
-    let input = Input::Json(arguments.unwrap_or_default());
     let handler = tool.call(Call { context: context.clone(), input });
     // What is there already need not be waited for; only in 2025-11-25 whoever asks for a task has to get one.
     if handler.is_now() && context.version().has(Ability::TasksExtension) {
@@ -81,7 +73,7 @@ fn run(
 fn run_later(
     tasks: Arc<Keeper>,
     tool: Tool,
-    arguments: Option<Object>,
+    input: Input,
     context: Context,
     rounds: Option<Arc<Rounds>>,
     server: Option<Meta>,
@@ -89,7 +81,6 @@ fn run_later(
     Ready::later(async move {
         let door = Arc::new(Door::default());
         let context = context.with_door(door.clone());
-        let input = Input::Json(arguments.unwrap_or_default());
         let handler = tool.call(Call { context: context.clone(), input });
         match until_answered(handler, rounds.as_deref(), &door).await {
             Until::Answered(result) => answer(*result, server, |result: &mut ToolResult| &mut result.meta),
