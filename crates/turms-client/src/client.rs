@@ -23,7 +23,7 @@ use crate::builder::ClientBuilder;
 use crate::cache::Key;
 use crate::error::{CallError, CallErrorKind};
 use crate::event::Events;
-use crate::job::{Engine, Job, Label, Subject, decode_outcome, subject_of};
+use crate::job::{Engine, Job, Label, Subject, subject_of};
 use crate::listen::Subscription;
 use crate::operation::{Operation, ToolParams};
 use crate::options::{CallOptions, Tasking};
@@ -172,8 +172,7 @@ impl Client {
     /// for. The timeout then counts for each time that the server is asked how it stands, progress is told until the task
     /// exists, and giving up the call gives up the task.
     pub fn call_tool(&self, name: impl Into<String>, arguments: impl Serialize) -> Operation<ToolResult> {
-        let params = call_tool_params(name.into(), Arguments::of(&arguments));
-        Operation::of_tool(self, params.map(Arc::new), call_tool)
+        Operation::of_tool(self, call_tool_params(name.into(), Arguments::of(&arguments)), call_tool)
     }
 
     /// Reads a resource.
@@ -473,10 +472,11 @@ fn kind_of(json: &RawJson) -> &'static str {
     }
 }
 
-pub(crate) fn call_tool_params(name: String, arguments: Arguments) -> Result<CallToolParams, CallError> {
+pub(crate) fn call_tool_params(name: String, arguments: Arguments) -> ToolParams {
+    let arguments = arguments.object(|| subject_of(CallTool::NAME, Some(&name)))?;
     let mut params = CallToolParams::new(name);
-    params.arguments = arguments.object(|| subject_of(CallTool::NAME, Some(&params.name)))?;
-    Ok(params)
+    params.arguments = arguments;
+    Ok(Arc::new(params))
 }
 
 pub(crate) fn get_prompt_params(name: &str, arguments: Arguments) -> Result<GetPromptParams, CallError> {
@@ -501,42 +501,37 @@ fn call_tool(client: Client, params: ToolParams, options: CallOptions) -> Ready<
         Ok(params) => params,
         Err(error) => return Ready::now(Err(error)),
     };
-    let mut job = Job::in_rounds::<CallTool, _>(params.clone(), options);
-    job.decode = decode_outcome::<ToolResult>;
+    let job = Job::in_rounds::<CallTool, _>(params, options);
     let waiting = match client.engine.begin(&job).map(Ready::try_now) {
-        Some(Ok(outcome)) => {
-            let result = outcome.and_then(|performed| tool_result(&job, performed.payload));
-            let Ok(given) = &result else { return Ready::now(result) };
-            return match check_known(&client, &params.name, given) {
-                Some(checked) => Ready::now(checked.and(result)),
-                None => Ready::later(async move { checked(&client, &params.name, result?, job.options).await }),
-            };
+        Some(Ok(Ok(performed))) if is_checked(&client, &job, &performed.payload) => {
+            return Ready::now(tool_result(&job, performed.payload));
         }
+        Some(Ok(outcome)) => Some(Ready::now(outcome)),
         Some(Err(waiting)) => Some(waiting),
         None => None,
     };
     Ready::later(async move {
-        let (subject, options) = (Label::from(&job), job.options.clone());
         let performed = match waiting {
             Some(waiting) => waiting.await,
-            None => client.engine.perform(job).await,
+            None => client.engine.perform(job.clone()).await,
         };
-        checked(&client, &params.name, tool_result(&subject, performed?.payload)?, options).await
+        let result = tool_result(&job, performed?.payload)?;
+        check_output(&client, name_of(&job), &result, job.options.clone()).await?;
+        Ok(result)
     })
+}
+
+/// Whether a result is a tool's, and nothing is wrong with it. Looked at where it is: results are large.
+fn is_checked(client: &Client, job: &Job, payload: &Payload) -> bool {
+    payload.get().is_some_and(|result| matches!(check_known(client, name_of(job), result), Some(Ok(()))))
+}
+
+fn name_of(job: &Job) -> &str {
+    job.name.as_deref().unwrap_or_default()
 }
 
 fn tool_result(subject: &impl Subject, payload: Payload) -> Result<ToolResult, CallError> {
     payload.take().map_err(|error| CallError::answered(subject.text(), CallErrorKind::Invalid(error)))
-}
-
-async fn checked(
-    client: &Client,
-    name: &str,
-    result: ToolResult,
-    options: CallOptions,
-) -> Result<ToolResult, CallError> {
-    check_output(client, name, &result, options).await?;
-    Ok(result)
 }
 
 /// A tool that was never listed is looked up, but only if it gave something to check.

@@ -412,7 +412,7 @@ pub(crate) fn decode_whole<R: Whole>(payload: Payload, from: ProtocolVersion) ->
     Ok(Decoded::Complete(Payload::new(result)))
 }
 
-pub(crate) fn decode_outcome<T>(mut payload: Payload, from: ProtocolVersion) -> Result<Decoded, DecodeError>
+fn decode_outcome<T>(mut payload: Payload, from: ProtocolVersion) -> Result<Decoded, DecodeError>
 where
     T: MultiRound + serde::Serialize + Translate + Send + Sync + 'static,
 {

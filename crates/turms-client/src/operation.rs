@@ -36,10 +36,12 @@ pub struct Operation<T> {
 }
 
 enum Run<T> {
-    Any(Box<dyn FnOnce(Client, CallOptions) -> Ready<Result<T, CallError>> + Send>),
+    Any(Box<dyn FnOnce(Client, CallOptions) -> Answer<T> + Send>),
     /// What is done most needs no box.
-    Tool(ToolParams, fn(Client, ToolParams, CallOptions) -> Ready<Result<T, CallError>>),
+    Tool(ToolParams, fn(Client, ToolParams, CallOptions) -> Answer<T>),
 }
+
+type Answer<T> = Ready<Result<T, CallError>>;
 
 /// What a tool is to be called with, or why it cannot be.
 pub(crate) type ToolParams = Result<Arc<CallToolParams>, CallError>;
@@ -57,7 +59,7 @@ impl<T: 'static> Operation<T> {
     pub(crate) fn of_tool(
         client: &Client,
         params: ToolParams,
-        run: fn(Client, ToolParams, CallOptions) -> Ready<Result<T, CallError>>,
+        run: fn(Client, ToolParams, CallOptions) -> Answer<T>,
     ) -> Self {
         Self { client: client.clone(), options: CallOptions::default(), run: Run::Tool(params, run) }
     }
@@ -126,7 +128,7 @@ pub struct OperationFuture<T>(Stage<T>);
 
 enum Stage<T> {
     Unmade(Option<Operation<T>>),
-    Made(Ready<Result<T, CallError>>),
+    Made(Answer<T>),
 }
 
 /// An answer is never looked at where it stands.

@@ -3,7 +3,6 @@
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::time::Instant;
@@ -17,8 +16,45 @@ use crate::state::PendingCall;
 /// Who waits, and how to make them wait no more.
 #[derive(Debug, Default)]
 pub(crate) struct PendingCalls {
-    waiting: Mutex<HashMap<u64, Waiting, BuildHasherDefault<KeyHasher>>>,
-    last_key: AtomicU64,
+    waiting: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    last_key: u64,
+    /// Whoever makes one call at a time never comes to need the map.
+    one: Option<(u64, Waiting)>,
+    others: HashMap<u64, Waiting, BuildHasherDefault<KeyHasher>>,
+}
+
+impl Table {
+    fn insert(&mut self, waiting: Waiting) -> u64 {
+        self.last_key += 1;
+        match self.one {
+            None => self.one = Some((self.last_key, waiting)),
+            Some(_) => drop(self.others.insert(self.last_key, waiting)),
+        }
+        self.last_key
+    }
+
+    fn get_mut(&mut self, key: u64) -> Option<&mut Waiting> {
+        match &mut self.one {
+            Some((one, waiting)) if *one == key => Some(waiting),
+            _ => self.others.get_mut(&key),
+        }
+    }
+
+    fn remove(&mut self, key: u64) -> Option<Waiting> {
+        match self.one.take_if(|(one, _)| *one == key) {
+            Some((_, waiting)) => Some(waiting),
+            None => self.others.remove(&key),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u64, &Waiting)> {
+        let one = self.one.as_ref().map(|(key, waiting)| (*key, waiting));
+        one.into_iter().chain(self.others.iter().map(|(key, waiting)| (*key, waiting)))
+    }
 }
 
 #[derive(Debug)]
@@ -66,8 +102,8 @@ impl PendingCalls {
 
     /// Puts a call in the list.
     pub(crate) fn register(&self, label: impl Into<Label>, cancel: Option<Cancel>) -> Registered<&Self> {
-        let key = self.last_key.fetch_add(1, Ordering::Relaxed) + 1;
-        lock(&self.waiting).insert(key, Waiting { label: label.into(), since: Instant::now(), cancel });
+        let waiting = Waiting { label: label.into(), since: Instant::now(), cancel };
+        let key = lock(&self.waiting).insert(waiting);
         Registered { calls: self, key }
     }
 
@@ -75,11 +111,7 @@ impl PendingCalls {
     pub(crate) fn list(&self) -> Vec<PendingCall> {
         let mut pending: Vec<_> = lock(&self.waiting)
             .iter()
-            .map(|(key, waiting)| PendingCall {
-                key: *key,
-                subject: waiting.label.text(),
-                waiting: waiting.since.elapsed(),
-            })
+            .map(|(key, waiting)| PendingCall { key, subject: waiting.label.text(), waiting: waiting.since.elapsed() })
             .collect();
         pending.sort_by_key(|call| call.key);
         pending
@@ -91,7 +123,7 @@ impl PendingCalls {
     }
 
     fn cancel_of(&self, key: u64) -> Option<Cancel> {
-        lock(&self.waiting).get_mut(&key).map(|waiting| waiting.cancel.get_or_insert_default().clone())
+        lock(&self.waiting).get_mut(key).map(|waiting| waiting.cancel.get_or_insert_default().clone())
     }
 }
 
@@ -121,7 +153,7 @@ impl<C: Borrow<PendingCalls>> Registered<C> {
     }
 
     fn given_up(&self) -> CallError {
-        let subject = lock(&self.calls.borrow().waiting).get(&self.key).map(|waiting| waiting.label.text());
+        let subject = lock(&self.calls.borrow().waiting).get_mut(self.key).map(|waiting| waiting.label.text());
         CallError::new(subject.unwrap_or_default(), CallErrorKind::Cancelled, Delivery::Unknown)
     }
 }
@@ -137,6 +169,33 @@ impl Registered<&PendingCalls> {
 
 impl<C: Borrow<PendingCalls>> Drop for Registered<C> {
     fn drop(&mut self) {
-        lock(&self.calls.borrow().waiting).remove(&self.key);
+        let ended = lock(&self.calls.borrow().waiting).remove(self.key);
+        // The list is free for others by now.
+        drop(ended);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_in_the_list_until_they_end_in_whatever_order() {
+        let calls = PendingCalls::default();
+        let register = |name: &str| calls.register(name.to_owned(), None);
+        let subjects = || calls.list().into_iter().map(|call| call.subject).collect::<Vec<_>>().join(" ");
+        let (a, b, c) = (register("a"), register("b"), register("c"));
+        assert_eq!(subjects(), "a b c");
+        drop(b);
+        assert_eq!(subjects(), "a c");
+        let (key, cancel) = (a.key, a.cancel());
+        assert!(calls.cancel(key) && cancel.is_cancelled() && !c.cancel().is_cancelled());
+        drop(a);
+        assert!(!calls.cancel(key));
+        let d = register("d");
+        assert_eq!(subjects(), "c d");
+        assert!(calls.cancel(d.key) && d.cancel().is_cancelled());
+        drop((c, d));
+        assert_eq!(subjects(), "");
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::task::Poll;
 
 use bytestring::ByteString;
@@ -102,7 +102,6 @@ pub struct LocalChannel {
     link: LocalLink,
     /// The client, for calls that nobody hears updates of.
     peer: Peer,
-    last_id: AtomicI64,
     state: Arc<State>,
 }
 
@@ -110,11 +109,14 @@ pub struct LocalChannel {
 struct State {
     counters: Counters,
     open: watch::Sender<bool>,
+    /// As `open`, to look at without a lock.
+    closed: AtomicBool,
 }
 
 #[derive(Default)]
 struct Counters {
-    requests: AtomicU64,
+    /// The last of them has this number as its id.
+    requests: AtomicI64,
     notifications: AtomicU64,
     completed: AtomicU64,
     failed: AtomicU64,
@@ -126,8 +128,8 @@ impl LocalChannel {
         let link = LocalLink { client, dialect, updates: None };
         let peer = Peer::new(link.clone());
         let service = service.for_connection(&peer).unwrap_or_else(|| service.clone());
-        let state = State { counters: Counters::default(), open: watch::Sender::new(true) };
-        Self { service, link, peer, last_id: AtomicI64::new(0), state: Arc::new(state) }
+        let (counters, open, closed) = (Counters::default(), watch::Sender::new(true), AtomicBool::new(false));
+        Self { service, link, peer, state: Arc::new(State { counters, open, closed }) }
     }
 
     /// As [`Channel::request`], but the service is called at once, and its answer is there if that comes at once.
@@ -135,9 +137,8 @@ impl LocalChannel {
         if !self.state.is_open() {
             return Ready::now(Err(PeerError::Closed));
         }
-        self.state.counters.requests.fetch_add(1, Ordering::Relaxed);
         let Outgoing { method, params, mut meta, options, updates } = request;
-        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let id = self.state.counters.requests.fetch_add(1, Ordering::Relaxed) + 1;
         if options.progress {
             meta.get_or_insert_default().insert_raw(key::PROGRESS_TOKEN, &RawJson::number(id));
         }
@@ -198,7 +199,7 @@ impl LocalChannel {
 
 impl State {
     fn is_open(&self) -> bool {
-        *self.open.borrow()
+        !self.closed.load(Ordering::Acquire)
     }
 
     /// What came of a call, in the words of the client's revision if it is not the newest.
@@ -327,7 +328,7 @@ impl Channel for LocalChannel {
     fn stats(&self) -> Stats {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (mut stats, counters) = (Stats::default(), &self.state.counters);
-        stats.requests_sent = count(&counters.requests);
+        stats.requests_sent = counters.requests.load(Ordering::Relaxed).unsigned_abs();
         stats.notifications_sent = count(&counters.notifications);
         stats.completed = count(&counters.completed);
         stats.failed = count(&counters.failed);
@@ -336,6 +337,7 @@ impl Channel for LocalChannel {
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
+        self.state.closed.store(true, Ordering::Release);
         self.state.open.send_replace(false);
         Box::pin(std::future::ready(()))
     }
