@@ -131,6 +131,7 @@ impl Checked {
         let started = self.check_input(&call).and_then(|()| (self.action)(&mut call));
         match (started, &self.output) {
             (Err(rejection), _) => Ready::now(rejection.into_tool_result(&call.context)),
+            (Ok(running), None) if version.has(Ability::Stateless) => running,
             (Ok(running), None) => running.edit(move |result| as_the_revision_has_it(result, version)),
             (Ok(running), Some(output)) => {
                 let output = output.clone();

@@ -27,6 +27,11 @@ use crate::supervision::Admission;
 const MOST_QUESTIONS: usize = 64;
 
 impl Single {
+    /// Makes a call and follows it to its end.
+    pub(super) async fn complete(&self, job: &Job, begun: Option<Begun>) -> Result<Performed, CallError> {
+        self.follow(job, self.attempt(job, begun).await?).await
+    }
+
     /// Makes a call, again if it was lost and that is safe.
     pub(super) async fn attempt(&self, job: &Job, mut begun: Option<Begun>) -> Result<Performed, CallError> {
         // As the tools are known now: another connection forgets them. Without a budget nothing is repeated that has run.

@@ -68,7 +68,7 @@ impl Single {
             return Ready::now(Err(CallError::of_peer(job.subject(), PeerError::Closed)));
         };
         Ready::later(async move {
-            let call = pin!(async { single.follow(&job, single.attempt(&job, Some(begun)).await?).await });
+            let call = pin!(single.complete(&job, Some(begun)));
             registered.while_wanted(call).await
         })
     }

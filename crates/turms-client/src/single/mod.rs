@@ -183,7 +183,7 @@ impl Engine for Single {
         Box::pin(async move {
             let cancel = job.options.cancel.clone();
             // Pinned here, so that there is room for it only once.
-            let call = pin!(async { self.follow(&job, self.attempt(&job, None).await?).await });
+            let call = pin!(self.complete(&job, None));
             self.pending.track(&job, cancel, call).await
         })
     }

@@ -380,18 +380,18 @@ where
 
 /// Says who answered, where the revision wants that.
 pub(crate) fn answer<T>(
-    result: Result<T, ErrorObject>,
+    mut result: Result<T, ErrorObject>,
     server: Option<Meta>,
     meta_of: impl Fn(&mut T) -> &mut Option<Meta>,
 ) -> CallOutcome
 where
     T: serde::Serialize + turms_proto::revision::Translate + Send + Sync + 'static,
 {
-    let mut result = result?;
-    if let Some(server) = server {
-        say_who(meta_of(&mut result), server);
+    // Changed where it is: results are large.
+    if let (Ok(result), Some(server)) = (&mut result, server) {
+        say_who(meta_of(result), server);
     }
-    Ok(Payload::new(result))
+    result.map(Payload::new)
 }
 
 pub(crate) fn say_who(meta: &mut Option<Meta>, server: Meta) {
