@@ -11,11 +11,13 @@ thread_local! {
 }
 
 /// An empty buffer, which has grown already if this thread has written something before.
+#[inline(never)]
 pub(super) fn take() -> Vec<u8> {
     SCRATCH.try_with(Cell::take).unwrap_or_default()
 }
 
 /// What was written: a copy of its own length if it is small, as most values are. What is large keeps the buffer.
+#[inline(never)]
 pub(super) fn keep(mut written: Vec<u8>) -> Result<ByteString, EncodeError> {
     const SMALL: usize = 1024;
     if written.len() > SMALL {
