@@ -49,11 +49,14 @@ impl fmt::Debug for Layers {
 /// What runs when something is called.
 pub(crate) type Run<R> = Box<dyn Fn(Call) -> Ready<Result<R, ErrorObject>> + Send + Sync>;
 
+/// Puts layers in front of what a method calls by a name.
+type Put<R> = fn(&Layers, &'static str, &str, Run<R>) -> Run<R>;
+
 /// The layers in front of something that gives `R`. How a call gets through them is noted with the first one, so that programs
 /// without layers have nothing of it in them.
 pub(crate) struct Front<R> {
     layers: Layers,
-    put: Option<fn(&Layers, &'static str, &str, Run<R>) -> Run<R>>,
+    put: Option<Put<R>>,
 }
 
 impl<R> Default for Front<R> {

@@ -92,6 +92,7 @@ impl Bare {
         }))
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "one of several ways")]
     fn subscribe(&self, params: Payload, context: Context) -> Result<CallFuture, ErrorObject> {
         let params: ResourceParams = params.take()?;
         let catalog = self.handle.catalog();
