@@ -23,6 +23,7 @@ pub struct Context {
 impl Context {
     /// Around a call in a dialect, from a peer.
     #[must_use]
+    #[inline(always)]
     pub fn new(dialect: Dialect, peer: Peer) -> Self {
         Self { dialect, id: None, meta: None, peer, extensions: None, source: None, session: None }
     }
@@ -35,6 +36,7 @@ impl Context {
 
     /// With the request's id.
     #[must_use]
+    #[inline(always)]
     pub fn with_id(mut self, id: RequestId) -> Self {
         self.id = Some(id);
         self
@@ -42,6 +44,7 @@ impl Context {
 
     /// With the request's `_meta`.
     #[must_use]
+    #[inline(always)]
     pub fn with_meta(mut self, meta: Option<Meta>) -> Self {
         self.meta = meta;
         self
@@ -49,6 +52,7 @@ impl Context {
 
     /// With values that the transport or the application's own middleware put there.
     #[must_use]
+    #[inline(always)]
     pub fn with_extensions(mut self, extensions: Arc<Extensions>) -> Self {
         self.extensions = Some(extensions);
         self
@@ -70,6 +74,7 @@ impl Context {
 
     /// With what the service remembers of the peer between its requests.
     #[must_use]
+    #[inline(always)]
     pub fn with_session(mut self, session: Arc<dyn Any + Send + Sync>) -> Self {
         self.session = Some(session);
         self

@@ -330,6 +330,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
+    #[inline(always)]
     fn read_line(&mut self, line: Result<Bytes, LineTooLong>) -> Option<Call> {
         let incoming = match line {
             Ok(line) => Incoming::decode(line, self.options.batch_limit),
@@ -365,6 +366,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
+    #[inline(always)]
     fn admit(&mut self, call: Call, service: &impl Service) {
         if self.stage != Stage::Open {
             return self.refuse(&call.ticket, "no more requests are taken: the connection is closing");

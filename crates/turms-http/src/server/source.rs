@@ -63,6 +63,7 @@ impl HttpSource {
     }
 
     /// A call by this request.
+    #[inline(always)]
     pub(super) fn surround(&self, cx: Context) -> Context {
         let cx = cx.with_source(self.known.clone());
         match &self.added {

@@ -83,7 +83,10 @@ impl Incoming {
     /// # Errors
     /// When it is no message at all.
     pub fn decode(bytes: impl Into<Bytes>, batch_limit: usize) -> Result<Self, InvalidMessage> {
-        let bytes = bytes.into();
+        Self::decode_bytes(bytes.into(), batch_limit)
+    }
+
+    fn decode_bytes(bytes: Bytes, batch_limit: usize) -> Result<Self, InvalidMessage> {
         let text = ByteString::try_from(bytes)
             .map_err(|error| SyntaxError { offset: error.valid_up_to(), problem: Problem::InvalidUtf8 })?;
         let (envelopes, layout, outline) = Envelopes::from_text(&text, batch_limit)?;

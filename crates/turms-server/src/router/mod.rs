@@ -149,6 +149,7 @@ impl Service for Bare {
 }
 
 impl Bare {
+    #[inline(always)]
     fn answer(&self, request: Request, context: Context) -> CallFuture {
         self.route(request, context).unwrap_or_else(|error| Ready::now(Err(error)))
     }
@@ -466,6 +467,7 @@ impl ConnectedRouter {
     }
 
     /// Requests that say everything for themselves have no session, even here.
+    #[inline(always)]
     fn remember(&self, cx: turms_core::Context) -> turms_core::Context {
         match cx.dialect() {
             Dialect::Handshake(_) => cx.with_session(self.session.clone()),
