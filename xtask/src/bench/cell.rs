@@ -100,6 +100,7 @@ const fn cell(
 }
 
 pub(super) const OUR_SERVER: &str = "target/release/turms-bench-server";
+pub(super) const OUR_SMALL_SERVER: &str = "target/small/turms-bench-server";
 pub(super) const RMCP_SERVER: &str = "benches/rmcp/target/release/turms-bench-rmcp";
 
 impl Candidate {
@@ -108,8 +109,8 @@ impl Candidate {
         let (program, way) = match (self, kind) {
             (Self::Turms, "stdio") => (OUR_SERVER, "stdio"),
             (Self::Turms, _) => (OUR_SERVER, "http {port}"),
-            (Self::Limit, "stdio") => ("target/measure/turms-bench-limit", "stdio"),
-            (Self::Limit, _) => ("target/measure/turms-bench-limit", "http {port}"),
+            (Self::Limit, "stdio") => ("target/release/turms-bench-limit", "stdio"),
+            (Self::Limit, _) => ("target/release/turms-bench-limit", "http {port}"),
             (Self::RmcpPipes, _) => (RMCP_SERVER, "pipes"),
             (Self::Rmcp, "stdio") => (RMCP_SERVER, "stdio"),
             (Self::Rmcp, "stateless") => (RMCP_SERVER, "http {port}"),

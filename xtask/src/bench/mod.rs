@@ -49,7 +49,12 @@ pub(crate) fn run(rounds: usize) -> Result<(), BenchError> {
 
 /// One after the other: built together, they would share features that they do not have alone.
 fn build() -> Result<(), BenchError> {
-    let ours = [("release", "turms-bench-server"), ("measure", "turms-bench-load"), ("measure", "turms-bench-limit")];
+    let ours = [
+        ("release", "turms-bench-server"),
+        ("release", "turms-bench-load"),
+        ("release", "turms-bench-limit"),
+        ("small", "turms-bench-server"),
+    ];
     for (profile, package) in ours {
         program::run(&mut program::command(&format!("cargo build --profile {profile} -p {package}")))?;
     }
@@ -61,7 +66,7 @@ fn build() -> Result<(), BenchError> {
 fn measure(cell: &Cell, command: &str) -> Result<Figures, BenchError> {
     let pinned = if program::works("taskset", "-c 1 true") { "taskset -c 1 " } else { "" };
     let Cell { kind, payload, width, tools, .. } = cell;
-    let line = format!("{pinned}target/measure/turms-bench-load {kind} {payload} {width} {TIME} {command}");
+    let line = format!("{pinned}target/release/turms-bench-load {kind} {payload} {width} {TIME} {command}");
     let mut load = program::command(&line);
     load.env("BENCH_TOOLS", tools).stdin(Stdio::null()).stderr(Stdio::inherit());
     let output = load.output().map_err(|source| RunError::NotStarted { line: line.clone(), source })?;

@@ -48,7 +48,7 @@ pub(super) fn system_calls() -> Option<f64> {
     let (file, server) = (summary.display(), Candidate::Turms.command("session"));
     // The summary is written when the server has ended, which it does when it is told to.
     let traced = format!("strace -f -c -U calls,name -o {file} timeout --signal TERM 6 {server}");
-    let mut load = program::command(&format!("target/measure/turms-bench-load session small 32 3 {traced}"));
+    let mut load = program::command(&format!("target/release/turms-bench-load session small 32 3 {traced}"));
     load.env("BENCH_TOOLS", "2").env("BENCH_LINGER", "1").stdin(Stdio::null()).stderr(Stdio::null());
     let answered = *figures::read(&String::from_utf8_lossy(&load.output().ok()?.stdout)).get("all_calls")?;
     let text = fs::read_to_string(&summary).ok()?;
