@@ -1,0 +1,267 @@
+//! Resources, prompts, events, levels and questions of many servers.
+
+use super::*;
+
+#[tokio::test]
+async fn resources_prompts_and_completions_find_their_server() {
+    let fleet = Fleet::builder(app())
+        .server("math", local(math()))
+        .server("home", local(notes("home")))
+        .server("work", over_pipes("work", notes("work").versions([ProtocolVersion::V2025_06_18])))
+        .connect()
+        .await;
+    let client = fleet.client();
+    assert_eq!(text(&client.read_resource("work://index").await.unwrap()), "index of work");
+    assert_eq!(text(&client.read_resource("work://note/7").await.unwrap()), "note 7 of work");
+    assert_eq!(text(&client.read_resource("home://note/7").await.unwrap()), "note 7 of home");
+    let uris: Vec<_> = client.list_resources().await.unwrap().into_iter().map(|resource| resource.uri).collect();
+    assert_eq!(uris, ["home://index", "work://index"]);
+    let templates = client.list_resource_templates().await.unwrap();
+    let forms: Vec<_> = templates.into_iter().map(|template| template.uri_template).collect();
+    assert_eq!(forms, ["home://note/{id}", "work://note/{id}"]);
+    let error = client.read_resource("nowhere://at/all").await.unwrap_err();
+    assert_eq!(error.subject(), "resources/read \"nowhere://at/all\"");
+    assert!(error.server_error().unwrap().is_resource_not_found());
+
+    let prompts: Vec<_> = client.list_prompts().await.unwrap().into_iter().map(|prompt| prompt.name).collect();
+    assert_eq!(prompts, ["home_summary", "work_summary"]);
+    let prompt = client.get_prompt("work_summary", json!({ "name": "Ann" })).await.unwrap();
+    assert_eq!(prompt.messages[0].content.as_text(), Some("Summarise the notes of work for Ann."));
+
+    let values = client.complete(Reference::prompt("work_summary"), "name", "A").await.unwrap().values;
+    assert_eq!(values, ["A-for-work"]);
+    let values = client.complete(Reference::resource("home://note/{id}"), "id", "1").await.unwrap().values;
+    assert_eq!(values, ["1-home"]);
+    let error = client.complete(Reference::prompt("nobody_summary"), "name", "A").await.unwrap_err();
+    assert!(error.is_unknown_everywhere());
+}
+
+#[tokio::test]
+async fn a_resource_of_two_servers_is_the_firsts_and_reported() {
+    let fleet =
+        Fleet::builder(app()).server("one", local(notes("same"))).server("two", local(notes("same"))).connect().await;
+    let client = fleet.client();
+    assert_eq!(client.list_resources().await.unwrap().len(), 1);
+    assert_eq!(client.list_resource_templates().await.unwrap().len(), 1);
+    let expected = [
+        collision(CollisionKind::Resource, "same://index", ["one", "two"]),
+        collision(CollisionKind::ResourceTemplate, "same://note/{id}", ["one", "two"]),
+    ];
+    assert_eq!(told(fleet.collisions()), expected);
+    let before = fleet.get("two").unwrap().stats().requests_sent;
+    client.read_resource("same://index").await.unwrap();
+    assert_eq!(fleet.get("two").unwrap().stats().requests_sent, before);
+}
+
+#[tokio::test]
+async fn a_resource_that_nobody_lists_is_asked_for_everywhere() {
+    let contents = json!({ "contents": [{ "uri": "hidden://x", "text": "found" }] });
+    let fleet = Fleet::builder(app())
+        .server("home", local(notes("home")))
+        .server(
+            "hidden",
+            // No templates: the method is not even there.
+            table(
+                &json!({ "resources": {} }),
+                &[("resources/list", json!({ "resources": [] })), ("resources/read hidden://x", contents)],
+            ),
+        )
+        .connect()
+        .await;
+    let client = fleet.client();
+    assert_eq!(text(&client.read_resource("hidden://x").await.unwrap()), "found");
+    assert!(fleet.failures().is_empty(), "{:?}", fleet.failures());
+}
+
+#[tokio::test]
+async fn what_a_server_allows_to_be_reused_is_reused() {
+    let reads = Arc::new(AtomicUsize::new(0));
+    let counted = reads.clone();
+    let server = Server::new("counting", "1").resource(
+        ServerResource::builder("count://x").cache(Duration::from_secs(60), CacheScope::Private).handler_sync(
+            move || {
+                counted.fetch_add(1, Ordering::SeqCst);
+                "x"
+            },
+        ),
+    );
+    let fleet =
+        Fleet::builder(app()).server("counting", local(server)).server("home", local(notes("home"))).connect().await;
+    let client = fleet.client();
+    for _ in 0..3 {
+        client.read_resource("count://x").await.unwrap();
+    }
+    assert_eq!(reads.load(Ordering::SeqCst), 1);
+    client.read_resource("count://x").bypass_cache().await.unwrap();
+    assert_eq!(reads.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn events_of_all_servers_come_with_their_names() {
+    let home = notes("home").build().unwrap();
+    let work = notes("work").versions([OLDEST]).build().unwrap();
+    let fleet = Fleet::builder(app())
+        .server("home", LocalConnector::new(home.clone()))
+        .server("work", Plug::default().connector("work", work.clone()))
+        .connect()
+        .await;
+    let client = fleet.client();
+    let mut named = fleet.events();
+    let mut events = client.events();
+    client.subscribe("home://index").await.unwrap();
+    client.subscribe("work://index").await.unwrap();
+    home.handle().resource_updated("home://index");
+    work.handle().resource_updated("work://index");
+    let mut heard = Vec::new();
+    let mut uris = Vec::new();
+    for _ in 0..2 {
+        let updated = named.find(|server, event| match event {
+            Event::ResourceUpdated { uri } => Some((server.to_owned(), uri)),
+            _ => None,
+        });
+        heard.push(soon(updated).await.unwrap());
+        let updated = events.find(|event| match event {
+            Event::ResourceUpdated { uri } => Some(uri),
+            _ => None,
+        });
+        uris.push(soon(updated).await.unwrap());
+    }
+    heard.sort();
+    uris.sort();
+    let pair = |server: &str| (server.to_owned(), format!("{server}://index"));
+    assert_eq!(heard, [pair("home"), pair("work")]);
+    assert_eq!(uris, ["home://index", "work://index"]);
+
+    client.unsubscribe("work://index").await.unwrap();
+    client.unsubscribe("work://index").await.unwrap();
+    work.handle().resource_updated("work://index");
+    work.handle().add_tool(ServerTool::builder("extra").handler_sync(|| ""));
+    home.handle().resource_updated("home://index");
+    let next = named.find(|server, event| match event {
+        Event::ResourceUpdated { .. } => Some(server.to_owned()),
+        _ => None,
+    });
+    assert_eq!(soon(next).await.unwrap(), "home");
+}
+
+#[tokio::test]
+async fn listening_reaches_every_server() {
+    let home = notes("home").build().unwrap();
+    let work = notes("work").versions([OLDEST]).build().unwrap();
+    let fleet = Fleet::builder(app())
+        .server("home", LocalConnector::new(home.clone()))
+        .server("work", Plug::default().connector("work", work.clone()))
+        .connect()
+        .await;
+    let filter = SubscriptionFilter::new().tools_list_changed(true).resource_subscriptions([
+        "home://index".to_owned(),
+        "work://note/1".to_owned(),
+        "nowhere://x".to_owned(),
+    ]);
+    let mut listening = soon(fleet.client().listen(filter).into_future()).await.unwrap();
+    let mut acknowledged = listening.acknowledged().clone();
+    acknowledged.resource_subscriptions.as_mut().unwrap().sort();
+    // A server of the newest revision agrees to tell even of what it does not have.
+    let uris = ["home://index", "nowhere://x", "work://note/1"].map(str::to_owned);
+    assert_eq!(acknowledged, SubscriptionFilter::new().tools_list_changed(true).resource_subscriptions(uris));
+    home.handle().resource_updated("nowhere://x");
+    assert_eq!(soon(listening.next()).await, Some(Change::Resource { uri: "nowhere://x".to_owned() }));
+    work.handle().resource_updated("work://note/1");
+    assert_eq!(soon(listening.next()).await, Some(Change::Resource { uri: "work://note/1".to_owned() }));
+    home.handle().resource_updated("home://index");
+    assert_eq!(soon(listening.next()).await, Some(Change::Resource { uri: "home://index".to_owned() }));
+    work.handle().remove_tool("read");
+    assert_eq!(soon(listening.next()).await, Some(Change::Tools));
+    home.handle().remove_tool("read");
+    assert_eq!(soon(listening.next()).await, Some(Change::Tools));
+    fleet.add("math", local(math())).await.unwrap();
+    assert_eq!(soon(listening.next()).await, Some(Change::Tools));
+    fleet.remove("math").unwrap();
+    assert_eq!(soon(listening.next()).await, Some(Change::Tools));
+    drop(fleet);
+    assert_eq!(soon(listening.next()).await, None);
+}
+
+#[tokio::test]
+async fn a_log_level_reaches_those_who_log_and_those_who_come_later() {
+    let logs = |version| {
+        Server::new("logs", "1").versions([version]).tool(ServerTool::builder("say").handler(
+            |context: Context| async move {
+                context.log(LoggingLevel::Info, "info").await;
+                context.log(LoggingLevel::Error, "error").await;
+                "said"
+            },
+        ))
+    };
+    let fleet = Fleet::builder(app())
+        .server("old", over_pipes("old", logs(ProtocolVersion::V2025_06_18)))
+        .server("silent", table(&json!({ "tools": {} }), &[]))
+        .server("dead", dead("dead and silent"))
+        .connect()
+        .await;
+    let client = fleet.client();
+    client.set_log_level(LoggingLevel::Error).await.unwrap();
+    fleet.add("later", over_pipes("later", logs(ProtocolVersion::V2025_06_18))).await.unwrap();
+    fleet.add("newest", over_pipes("newest", logs(NEWEST))).await.unwrap();
+    for server in ["old", "later", "newest"] {
+        let mut events = fleet.events();
+        client.call_tool(format!("{server}_say"), ()).await.unwrap();
+        let logged = events.find(|server, event| match event {
+            Event::Log(message) => Some((server.to_owned(), message.level)),
+            _ => None,
+        });
+        assert_eq!(soon(logged).await.unwrap(), (server.to_owned(), LoggingLevel::Error));
+    }
+}
+
+#[tokio::test]
+async fn servers_ask_through_the_fleet() {
+    for version in [ProtocolVersion::V2025_06_18, NEWEST] {
+        let app = app().on_elicitation(|_| async { ElicitResult::accept(Object::parse(r#"{"name":"Ann"}"#).unwrap()) });
+        let fleet = Fleet::builder(app)
+            .server("math", local(math()))
+            .server("local", local(notes("home").versions([version])))
+            .server("pipes", over_pipes("pipes", notes("home").versions([version])))
+            .connect()
+            .await;
+        let client = fleet.client();
+        for tool in ["local_greet", "pipes_greet"] {
+            assert_eq!(client.call_tool(tool, ()).await.unwrap().text(), "Hello, Ann!", "{version}");
+        }
+        let raw = client.request_raw("tools/call", json!({ "name": "pipes_greet" })).await.unwrap();
+        let result: ToolResult = raw.decode().unwrap();
+        assert_eq!(result.text(), "Hello, Ann!");
+        // Whatever the server speaks, the fleet speaks the newest revision.
+        assert_eq!(result.result_type, Some(ResultType::Complete));
+    }
+}
+
+#[tokio::test]
+async fn output_is_held_against_what_the_tool_declares() {
+    let listed = json!({ "tools": [{
+        "name": "lie",
+        "inputSchema": { "type": "object" },
+        "outputSchema": { "type": "object", "required": ["truth"] }
+    }]});
+    let lie = json!({ "content": [], "structuredContent": { "lie": true }, "resultType": "complete" });
+    let fleet = Fleet::builder(app())
+        .server("math", local(math()))
+        .server("liar", table(&json!({ "tools": {} }), &[("tools/list", listed), ("tools/call", lie)]))
+        .connect()
+        .await;
+    let client = fleet.client();
+    let error = client.call_tool("liar_lie", ()).await.unwrap_err();
+    assert!(matches!(error.kind(), CallErrorKind::Output(_)), "{error}");
+    assert_eq!(error.subject(), "tools/call \"liar_lie\"");
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_be_listed_is_left_out_and_told_of() {
+    let broken = table(&json!({ "tools": {} }), &[("tools/list", json!({ "tools": "none" }))]);
+    let fleet = Fleet::builder(app()).server("broken", broken).server("math", local(math())).connect().await;
+    assert!(fleet.failures().is_empty());
+    assert_eq!(tools_of(&fleet.client()).await, ["math_add", "math_wait"]);
+    let failures = fleet.failures();
+    assert!(matches!(failures.as_slice(), [(name, MemberError::List(_))] if name == "broken"), "{failures:?}");
+    assert_eq!(fleet.servers()[0].status, Status::Connected);
+}

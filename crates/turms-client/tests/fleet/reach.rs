@@ -1,0 +1,158 @@
+//! Servers that are dead, hang, or die later.
+
+use super::*;
+
+#[tokio::test]
+async fn a_dead_server_does_not_stop_the_others_and_can_be_reached_later() {
+    let plug = Plug::default();
+    plug.pull();
+    let fleet = Fleet::builder(app())
+        .server("math", local(math()))
+        .server("home", plug.connector("home", notes("home").build().unwrap()))
+        .connect()
+        .await;
+    let client = fleet.client();
+    let failures = fleet.failures();
+    let [(name, MemberError::Connect(error))] = failures.as_slice() else { panic!("{failures:?}") };
+    assert_eq!((name.as_str(), error.to_string().as_str()), ("home", "cannot reach home"));
+    assert!(fleet.get("home").is_none());
+    assert_eq!(fleet.servers()[1].status, Status::Closed);
+    assert_eq!(tools_of(&client).await, ["math_add", "math_wait"]);
+    let error = client.call_tool("home_read", ()).await.unwrap_err();
+    assert!(error.is_disconnected() && !error.may_have_run());
+    assert_eq!(error.source().unwrap().to_string(), "cannot reach home");
+    let error = client.ping().await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "ping: server \"home\": there is no connection to the server: cannot reach home: connection refused"
+    );
+    assert!(fleet.reconnect("home").await.is_err());
+
+    plug.put_back();
+    let mut events = client.events();
+    let mut named = fleet.events();
+    let mut listening = client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
+    fleet.reconnect("home").await.unwrap();
+    fleet.reconnect("home").await.unwrap();
+    assert!(fleet.failures().is_empty());
+    assert_eq!(client.call_tool("home_read", ()).await.unwrap().text(), "notes of home");
+    assert_eq!(tools_of(&client).await, ["math_add", "math_wait", "home_read", "home_greet"]);
+    client.ping().await.unwrap();
+    // Whoever watches learns that there is more now.
+    let joined = named.find(|server, event| match event {
+        Event::Connection(ConnectionEvent::Connected { version, .. }) => Some((server.to_owned(), version)),
+        _ => None,
+    });
+    assert_eq!(soon(joined).await.unwrap(), ("home".to_owned(), NEWEST));
+    let changed = |event| matches!(event, Event::ToolsChanged).then_some(());
+    soon(events.find(changed)).await.unwrap();
+    assert_eq!(soon(listening.next()).await, Some(Change::Tools));
+    assert!(matches!(fleet.reconnect("nobody").await, Err(MemberError::Unknown)));
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_is_given_up() {
+    let hanging = StreamConnector::each("a hanging one", || async {
+        std::future::pending::<()>().await;
+        Ok::<MemoryEnd, _>(memory().0)
+    });
+    let fleet = Fleet::builder(app())
+        .server("hanging", hanging)
+        .server("math", local(math()))
+        .connect_timeout(Duration::from_millis(50))
+        .concurrency(1)
+        .connect()
+        .await;
+    let failures = fleet.failures();
+    assert!(matches!(failures.as_slice(), [(name, error)] if name == "hanging" && error.is_timeout()), "{failures:?}");
+    assert_eq!(tools_of(&fleet.client()).await, ["math_add", "math_wait"]);
+}
+
+#[tokio::test]
+async fn all_dead_is_an_error_and_none_at_all_is_not() {
+    let fleet = Fleet::builder(app()).server("one", dead("dead one")).server("two", dead("dead two")).connect().await;
+    let client = fleet.client();
+    assert_eq!((client.status(), client.protocol_version()), (Status::Closed, None));
+    let error = client.list_tools().await.unwrap_err();
+    let CallErrorKind::Servers(failures) = error.kind() else { panic!("{error}") };
+    assert_eq!(failures.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["one", "two"]);
+    assert!(error.is_disconnected());
+    assert!(client.read_resource("a://b").await.unwrap_err().is_disconnected());
+    assert!(client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.is_ok());
+
+    let empty = Fleet::builder(app()).connect().await;
+    assert!(empty.client().list_tools().await.unwrap().is_empty());
+    assert!(empty.client().call_tool("a_b", ()).await.unwrap_err().is_unknown_everywhere());
+    assert!(empty.client().read_resource("a://b").await.unwrap_err().is_unknown_everywhere());
+    empty.client().ping().await.unwrap();
+    empty.add("math", local(math())).await.unwrap();
+    assert_eq!(tools_of(&empty.client()).await, ["math_add", "math_wait"]);
+}
+
+#[tokio::test]
+async fn a_server_that_dies_later_is_left_out_and_gets_back_what_it_had() {
+    for version in [OLDEST, NEWEST] {
+        let plug = Plug::default();
+        let router = notes("home").versions([version]).build().unwrap();
+        let fleet = Fleet::builder(app())
+            .server("math", local(math()))
+            .server("home", plug.connector("home", router.clone()))
+            .connect()
+            .await;
+        let client = fleet.client();
+        let mut events = fleet.events();
+        assert_eq!(tools_of(&client).await.len(), 4);
+        client.subscribe("home://index").await.unwrap();
+        plug.pull();
+        until(|| fleet.servers()[1].status == Status::Closed).await;
+        assert!(matches!(fleet.failures().as_slice(), [(name, MemberError::Ended)] if name == "home"));
+        assert_eq!(tools_of(&client).await, ["math_add", "math_wait"]);
+        let error = client.call_tool("home_read", ()).await.unwrap_err();
+        assert!(error.is_disconnected() && !error.is_unknown_everywhere());
+        let sum = client.call_tool("math_add", json!({ "a": 1, "b": 1 })).await.unwrap();
+        assert!(!sum.failed());
+        assert_eq!(client.status(), Status::Connected);
+
+        plug.put_back();
+        fleet.reconnect("home").await.unwrap();
+        assert_eq!(tools_of(&client).await.len(), 4);
+        let updated = |server: &str, event| match event {
+            Event::ResourceUpdated { uri } => Some((server.to_owned(), uri)),
+            _ => None,
+        };
+        router.handle().resource_updated("home://index");
+        let updated = soon(events.find(updated)).await.unwrap();
+        assert_eq!(updated, ("home".to_owned(), "home://index".to_owned()), "{version}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_being_reconnected_is_not_waited_for_unless_it_is_called() {
+    let plug = Plug::default();
+    let supervision = Supervision::new().backoff(Backoff::new().first(Duration::from_millis(5)));
+    let fleet = Fleet::builder(app().supervise(supervision))
+        .server("math", local(math()))
+        .server("home", plug.connector("home", notes("home").build().unwrap()))
+        .connect()
+        .await;
+    let client = fleet.client();
+    assert_eq!(client.list_resources().await.unwrap().len(), 1);
+    plug.pull();
+    until(|| fleet.servers()[1].status == Status::Reconnecting).await;
+    assert_eq!(soon(tools_of(&client)).await, ["math_add", "math_wait"]);
+    assert!(matches!(fleet.failures().as_slice(), [(_, MemberError::Lost)]));
+    let calling = tokio::spawn({
+        let client = client.clone();
+        async move { client.call_tool("home_read", ()).await }
+    });
+    let reading = tokio::spawn({
+        let client = client.clone();
+        async move { client.read_resource("home://index").await }
+    });
+    until(|| client.pending().len() == 2).await;
+    assert!(!calling.is_finished() && !reading.is_finished());
+    plug.put_back();
+    assert_eq!(soon(calling).await.unwrap().unwrap().text(), "notes of home");
+    assert!(soon(reading).await.unwrap().is_ok());
+    assert!(fleet.failures().is_empty());
+}

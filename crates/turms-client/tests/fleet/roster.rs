@@ -1,0 +1,224 @@
+//! Configurations, and servers that come and go.
+
+use super::*;
+
+fn hook(
+    routers: HashMap<String, Router>,
+) -> impl Fn(&str, &turms_client::ServerEntry) -> Result<Arc<dyn Connector>, ConnectError> {
+    move |name, entry| {
+        let Target::Command { program, .. } = &entry.target else {
+            return Err(ConnectError::unreachable(name, "only programs here"));
+        };
+        match routers.get(program) {
+            Some(router) => Ok(Arc::new(LocalConnector::new(router.clone()))),
+            None => Err(ConnectError::unreachable(name, format!("no program {program:?}"))),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_configuration_with_bad_entries_gives_the_good_servers() {
+    let config = Config::parse(
+        r#"{ "mcpServers": {
+            "math": { "command": "math-server" },
+            "my notes": { "command": "${NOTES}" },
+            "unset": { "command": "x", "env": { "TOKEN": "${NOT_SET}" } },
+            "absent": { "command": "no-such-program" },
+            "far": { "url": "https://example.com/mcp" },
+            "off": { "command": "x", "disabled": true },
+            "off and wrong": { "command": 7, "disabled": true },
+        } }"#,
+    )
+    .unwrap()
+    .with_variables(|name| (name == "NOTES").then(|| "notes-server".to_owned()));
+    let routers = HashMap::from([
+        ("math-server".to_owned(), math().build().unwrap()),
+        ("notes-server".to_owned(), notes("home").build().unwrap()),
+    ]);
+    let fleet = Fleet::builder(app()).config(&config).connectors(hook(routers)).connect().await;
+    let names: Vec<_> = fleet.servers().into_iter().map(|server| server.name).collect();
+    assert_eq!(names, ["math", "my notes", "unset", "absent", "far"]);
+    assert_eq!(tools_of(&fleet.client()).await, ["math_add", "math_wait", "my-notes_read", "my-notes_greet"]);
+    assert_eq!(failure_names(&fleet), ["unset", "absent", "far"]);
+    let (_, error) = &fleet.failures()[0];
+    assert!(error.is_misconfigured());
+    assert_eq!(error.to_string(), r#"server "unset": env.TOKEN: the environment has no variable "NOT_SET""#);
+    let error = fleet.client().call_tool("unset_x", ()).await.unwrap_err();
+    assert!(error.source().unwrap().source().unwrap().to_string().contains("NOT_SET"));
+    assert!(fleet.reconnect("unset").await.unwrap_err().is_misconfigured());
+}
+
+#[tokio::test]
+async fn an_address_says_which_transport_is_missing() {
+    let config = Config::parse(r#"{ "mcpServers": { "far": { "url": "https://example.com/mcp" } } }"#).unwrap();
+    let fleet = Fleet::builder(app()).config(&config).server("math", local(math())).connect().await;
+    let failures = fleet.failures();
+    let [(_, MemberError::Connect(error))] = failures.as_slice() else { panic!("{failures:?}") };
+    assert!(error.source().unwrap().to_string().contains("Streamable HTTP"), "{error:?}");
+    assert_eq!(tools_of(&fleet.client()).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_later_entry_takes_the_place_of_one_of_the_same_name() {
+    let fleet = Fleet::builder(app())
+        .server("math", dead("not this one"))
+        .server("home", local(notes("home")))
+        .server("math", local(math()))
+        .connect()
+        .await;
+    assert!(fleet.failures().is_empty());
+    let names: Vec<_> = fleet.servers().into_iter().map(|server| server.name).collect();
+    assert_eq!(names, ["math", "home"]);
+}
+
+#[tokio::test]
+async fn servers_come_and_go() {
+    let elsewhere = app().connect_service(notes("home").build().unwrap()).await.unwrap();
+    let fleet = Fleet::builder(app()).client("home", elsewhere).connect().await;
+    let client = fleet.client();
+    assert_eq!(tools_of(&client).await, ["home_read", "home_greet"]);
+    fleet.add("math", local(math())).await.unwrap();
+    assert!(matches!(fleet.add("math", local(math())).await, Err(MemberError::NameTaken)));
+    assert!(fleet.add("gone", dead("gone")).await.is_err());
+    assert_eq!(failure_names(&fleet), ["gone"]);
+    assert!(fleet.remove("gone").is_none());
+    assert!(fleet.failures().is_empty());
+    assert_eq!(tools_of(&client).await, ["home_read", "home_greet", "math_add", "math_wait"]);
+
+    let mut events = fleet.events();
+    let home = fleet.remove("home").unwrap();
+    assert_eq!(tools_of(&client).await, ["math_add", "math_wait"]);
+    assert!(client.call_tool("home_read", ()).await.is_err());
+    assert_eq!(home.call_tool("read", ()).await.unwrap().text(), "notes of home");
+    let changed = |server: &str, event| matches!(event, Event::ToolsChanged).then(|| server.to_owned());
+    assert_eq!(soon(events.find(changed)).await.unwrap(), "home");
+    home.close().await;
+
+    let closed = app().connect_service(math().build().unwrap()).await.unwrap();
+    closed.close().await;
+    let fleet = Fleet::builder(app()).client("closed", closed).connect().await;
+    assert!(matches!(fleet.reconnect("closed").await, Err(MemberError::ConnectedElsewhere)));
+}
+
+#[tokio::test]
+async fn batches_go_side_by_side_and_calls_can_be_given_up() {
+    let fleet = Fleet::builder(app())
+        .server("math", local(math()))
+        .server("home", over_pipes("home", notes("home").versions([ProtocolVersion::V2025_03_26])))
+        .connect()
+        .await;
+    let client = fleet.client();
+    let mut batch = client.batch();
+    let read = batch.call_tool("home_read", ());
+    let sum = batch.call_tool("math_add", json!({ "a": 1, "b": 2 }));
+    let tools = batch.list_tools();
+    let nobody = batch.call_tool("nobody_x", ());
+    let mut outcomes = batch.send().await;
+    assert_eq!(outcomes.take(read).unwrap().text(), "notes of home");
+    assert!(!outcomes.take(sum).unwrap().failed());
+    assert_eq!(outcomes.take(tools).unwrap().tools.len(), 4);
+    assert!(outcomes.take(nobody).unwrap_err().is_unknown_everywhere());
+
+    let waiting = tokio::spawn({
+        let client = client.clone();
+        async move { client.call_tool("math_wait", ()).without_timeout().await }
+    });
+    until(|| client.pending().len() == 1).await;
+    assert_eq!(client.pending()[0].subject, "tools/call \"math_wait\"");
+    assert!(client.cancel(client.pending()[0].key));
+    assert!(soon(waiting).await.unwrap().unwrap_err().is_cancelled());
+    until(|| client.pending().is_empty() && fleet.get("math").unwrap().pending().is_empty()).await;
+    assert!(!client.cancel(1));
+
+    let cancel = Cancel::new();
+    cancel.cancel();
+    let error = client.call_tool("home_read", ()).cancel_with(&cancel).await.unwrap_err();
+    assert!(error.is_cancelled());
+}
+
+#[tokio::test]
+async fn a_fleet_can_be_served_and_be_a_server_of_another() {
+    let inner = Fleet::builder(app())
+        .server("home", over_pipes("home", notes("home").versions([OLDEST])))
+        .server("work", local(notes("work")))
+        .connect()
+        .await;
+    // As a client among others, and as a service that is connected to.
+    let outer = Fleet::builder(app())
+        .client("nested", inner.client())
+        .server("served", LocalConnector::new(inner.client()))
+        .server("math", local(math()))
+        .connect()
+        .await;
+    assert!(outer.failures().is_empty(), "{:?}", outer.failures());
+    let client = outer.client();
+    assert_eq!(client.list_tools().await.unwrap().len(), 10);
+    for tool in ["nested_home_read", "served_home_read"] {
+        assert_eq!(client.call_tool(tool, ()).await.unwrap().text(), "notes of home");
+    }
+    let error = client.call_tool("served_nobody_read", ()).await.unwrap_err();
+    assert_eq!(error.server_error().unwrap().code, turms_proto::ErrorCode::INVALID_PARAMS);
+    assert_eq!(text(&client.read_resource("work://note/3").await.unwrap()), "note 3 of work");
+    client.ping().await.unwrap();
+    let error = client.list_tools_page(Cursor::from("x")).await.unwrap_err();
+    assert_eq!(error.server_error().unwrap().code, turms_proto::ErrorCode::INVALID_PARAMS);
+}
+
+#[tokio::test]
+async fn closing_ends_all_and_for_good() {
+    let plug = Plug::default();
+    let fleet = Fleet::builder(app())
+        .server("math", local(math()))
+        .server("home", plug.connector("home", notes("home").build().unwrap()))
+        .connect()
+        .await;
+    let client = fleet.client();
+    let (mut events, mut named) = (client.events(), fleet.events());
+    fleet.close().await;
+    until(|| !plug.is_in_use()).await;
+    assert_eq!(client.status(), Status::Closed);
+    assert!(client.list_tools().await.unwrap_err().is_disconnected());
+    assert!(client.ping().await.unwrap_err().is_disconnected());
+    let mut closed = Vec::new();
+    while let Some((server, event)) = soon(named.next()).await {
+        if matches!(event, Event::Connection(ConnectionEvent::Closed)) {
+            closed.push(server.to_string());
+        }
+    }
+    closed.sort();
+    assert_eq!(closed, ["home", "math"]);
+    while soon(events.next()).await.is_some() {}
+    assert!(soon(fleet.events().next()).await.is_none());
+    assert!(matches!(fleet.add("new", local(math())).await, Err(MemberError::FleetClosed)));
+    assert!(matches!(fleet.reconnect("home").await, Err(MemberError::FleetClosed)));
+}
+
+#[tokio::test]
+async fn dropping_the_last_handle_ends_everything() {
+    let plug = Plug::default();
+    let fleet = Fleet::builder(app())
+        .server("math", local(math()))
+        .server("home", plug.connector("home", notes("home").build().unwrap()))
+        .connect()
+        .await;
+    let client = fleet.client();
+    let (mut events, mut named) = (client.events(), fleet.events());
+    let mut listening = client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
+    drop(fleet);
+    assert_eq!(client.call_tool("home_read", ()).await.unwrap().text(), "notes of home");
+    assert!(plug.is_in_use());
+    drop(client);
+    until(|| !plug.is_in_use()).await;
+    while soon(events.next()).await.is_some() {}
+    while soon(named.next()).await.is_some() {}
+    assert_eq!(soon(listening.next()).await, None);
+}
+
+#[test]
+fn what_is_handed_around_can_be() {
+    fn sent<T: Send + Sync + 'static>() {}
+    sent::<Fleet>();
+    sent::<turms_client::FleetEvents>();
+    sent::<turms_client::FleetBuilder>();
+    sent::<MemberError>();
+}

@@ -1,0 +1,250 @@
+//! Which member a call goes to.
+
+use super::*;
+
+#[tokio::test]
+async fn round_robin_goes_round() {
+    let (mut one, mut two) = (Site::new("one"), Site::new("two"));
+    let pool = pool_of(Strategy::RoundRobin, [one.remote().await, two.remote().await, one.local().await]).await;
+    assert_eq!(landings(&pool, 7).await, ["one", "two", "one", "one", "two", "one", "one"]);
+    let calls: Vec<_> = pool.stats().members.iter().map(|member| member.calls).collect();
+    assert_eq!(calls, [3, 2, 2]);
+}
+
+#[tokio::test]
+async fn random_reaches_everybody_and_in_no_order() {
+    let (one, two) = (Site::new("one"), Site::new("two"));
+    let pool = pool_of(Strategy::Random, [one.local().await, two.local().await]).await;
+    let names = landings(&pool, 400).await;
+    let ones = names.iter().filter(|name| *name == "one").count();
+    assert!((100..300).contains(&ones), "{ones}");
+    let repeated = names.windows(2).filter(|pair| pair[0] == pair[1]).count();
+    assert!((100..300).contains(&repeated), "{repeated}");
+}
+
+#[tokio::test]
+async fn the_least_busy_takes_the_next_call() {
+    let (mut one, mut two, mut three) = (Site::new("one"), Site::new("two"), Site::new("three"));
+    let clients = [one.remote().await, two.remote().await, three.remote().await];
+    let pool = pool_of(Strategy::LeastBusy, clients).await;
+    let client = pool.client();
+    let slow = wait_call(&client);
+    one.asked("tools/call").await;
+    assert_eq!(landings(&pool, 4).await, ["three", "two", "three", "two"]);
+    two.overlook();
+    three.overlook();
+    let other = wait_call(&client);
+    let idle = tokio::select! {
+        () = two.asked("tools/call") => three.name,
+        () = three.asked("tools/call") => two.name,
+    };
+    let mut busy: Vec<_> = pool.stats().members.iter().map(|member| member.busy).collect();
+    busy.sort_unstable();
+    assert_eq!(busy, [0, 1, 1]);
+    assert_eq!(landings(&pool, 3).await, [idle, idle, idle]);
+    one.gate.add_permits(1);
+    assert_eq!(slow.await.unwrap().unwrap(), "one");
+    let names = landings(&pool, 4).await;
+    assert_eq!(names.iter().filter(|name| *name == "one").count(), 2, "{names:?}");
+    assert_eq!(names.iter().filter(|name| *name == idle).count(), 2, "{names:?}");
+    two.gate.add_permits(1);
+    three.gate.add_permits(1);
+    assert_ne!(other.await.unwrap().unwrap(), idle);
+}
+
+#[tokio::test]
+async fn calls_that_begin_together_do_not_find_the_same_one_idle() {
+    let (one, two) = (Site::new("one"), Site::new("two"));
+    let pool = pool_of(Strategy::LeastBusy, [one.local().await, two.local().await]).await;
+    let mut batch = pool.client().batch();
+    let slots: Vec<_> = (0..4).map(|_| batch.call_tool("wait", ())).collect();
+    one.gate.add_permits(2);
+    two.gate.add_permits(2);
+    let mut outcomes = batch.send().await;
+    let names: Vec<_> = slots.into_iter().map(|slot| outcomes.take(slot).unwrap().text()).collect();
+    assert_eq!(names, ["one", "two", "one", "two"]);
+}
+
+#[tokio::test]
+async fn a_lease_is_one_member_and_counts_as_busy() {
+    let (mut one, two) = (Site::new("one"), Site::new("two"));
+    let pool = pool_of(Strategy::LeastBusy, [one.remote().await, two.local().await]).await;
+    let lease = pool.checkout().unwrap();
+    let first = whoami(&lease).await;
+    assert_eq!((first.as_str(), whoami(&lease).await.as_str()), ("one", "one"));
+    assert_eq!(lease.member(), ids(&pool)[0]);
+    assert_eq!(landings(&pool, 3).await, ["two", "two", "two"]);
+    assert_eq!(pool.stats().members[0].busy, 1);
+    drop(lease);
+    assert_eq!(pool.stats().members[0].busy, 0);
+    assert!(landings(&pool, 2).await.contains(&"one".to_owned()));
+}
+
+#[tokio::test]
+async fn work_with_one_member_counts_as_busy_until_it_is_done() {
+    let (one, two) = (Site::new("one"), Site::new("two"));
+    let pool = pool_of(Strategy::LeastBusy, [one.local().await, two.local().await]).await;
+    let outside = pool.clone();
+    let names = pool.with(|client| async move {
+        let within = (whoami(&client).await, whoami(&client).await);
+        assert_eq!(within, ("one".to_owned(), "one".to_owned()));
+        landings(&outside, 2).await
+    });
+    assert_eq!(names.await.unwrap(), ["two", "two"]);
+    assert!(pool.stats().members.iter().all(|member| member.busy == 0));
+}
+
+#[tokio::test]
+async fn members_come_and_go_and_calls_in_flight_finish() {
+    let (mut one, two) = (Site::new("one"), Site::new("two"));
+    let pool = Pool::builder().build().await.unwrap();
+    assert!(pool.is_empty());
+    assert!(pool.checkout().unwrap_err().is_none_available());
+    let first = pool.add(one.remote().await);
+    assert_eq!(landings(&pool, 2).await, ["one", "one"]);
+    let second = pool.add(two.local().await);
+    assert_ne!(first, second);
+    assert_eq!(pool.len(), 2);
+    one.overlook();
+    let slow = wait_call(&pool.client());
+    one.asked("tools/call").await;
+    let removed = pool.remove(first).unwrap();
+    assert!(pool.remove(first).is_none());
+    assert_eq!(ids(&pool), [second]);
+    assert_eq!(landings(&pool, 2).await, ["two", "two"]);
+    assert_eq!(removed.status(), Status::Connected);
+    drop(removed);
+    one.gate.add_permits(1);
+    assert_eq!(slow.await.unwrap().unwrap(), "one");
+    one.deserted().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_does_not_answer_is_taken_out_and_brought_back() {
+    let (mut one, mut two) = (Site::new("one"), Site::new("two"));
+    let pool = Pool::builder()
+        .clients([one.remote().await, two.remote().await])
+        .health_check(HealthCheck::every(10 * SECOND).timeout(SECOND).failures(2))
+        .build()
+        .await
+        .unwrap();
+    let mut events = pool.client().events();
+    one.set_silent(true);
+    let unhealthy = |wanted| move |event: &Event| matches!(event, Event::Unhealthy { failures } if *failures == wanted);
+    hear(&mut events, unhealthy(1)).await;
+    assert!(pool.stats().members[0].healthy, "once is not enough");
+    hear(&mut events, unhealthy(2)).await;
+    let stats = pool.stats();
+    assert_eq!((stats.members[0].healthy, stats.members[0].status), (false, Status::Connected));
+    assert!(stats.members[1].healthy);
+    assert_eq!(landings(&pool, 3).await, ["two", "two", "two"]);
+    one.set_silent(false);
+    hear(&mut events, |event| matches!(event, Event::Healthy)).await;
+    assert!(pool.stats().members[0].healthy);
+    let mut names = landings(&pool, 2).await;
+    names.sort_unstable();
+    assert_eq!(names, ["one", "two"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_does_not_answer_is_better_than_none() {
+    let mut one = Site::new("one");
+    let check = HealthCheck::every(10 * SECOND).timeout(SECOND).failures(1);
+    let pool = Pool::builder().client(one.remote().await).health_check(check).build().await.unwrap();
+    let mut events = pool.client().events();
+    one.set_silent(true);
+    hear(&mut events, |event| matches!(event, Event::Unhealthy { .. })).await;
+    one.set_silent(false);
+    assert!(!pool.stats().members[0].healthy);
+    assert_eq!(landings(&pool, 1).await, ["one"]);
+    one.hang_up().await;
+    hear(&mut events, |event| matches!(event, Event::Connection(ConnectionEvent::Closed))).await;
+    let error = pool.client().call_tool("whoami", ()).await.unwrap_err();
+    assert!(matches!(error.kind(), CallErrorKind::NoneAvailable) && error.is_disconnected(), "{error}");
+    assert_eq!(error.to_string(), "tools/call \"whoami\": no connection of the pool is available");
+    assert!(!error.may_have_run());
+    assert_eq!(pool.client().status(), Status::Closed);
+}
+
+#[tokio::test]
+async fn calls_go_elsewhere_when_a_connection_is_gone() {
+    let (mut one, mut two) = (Site::new("one"), Site::new("two"));
+    let pool = pool_of(Strategy::RoundRobin, [one.remote().await, two.remote().await]).await;
+    one.hang_up().await;
+    // Whether or not the pool has noticed by now.
+    assert_eq!(landings(&pool, 4).await, ["two", "two", "two", "two"]);
+    let mut events = pool.client().events();
+    two.hang_up().await;
+    hear(&mut events, |event| matches!(event, Event::Connection(ConnectionEvent::Closed))).await;
+    assert!(pool.client().ping().await.unwrap_err().is_disconnected());
+    assert!(pool.checkout().unwrap_err().is_none_available());
+}
+
+#[tokio::test]
+async fn what_may_have_run_is_repeated_only_if_that_is_safe() {
+    let (mut one, mut two) = (Site::new("one"), Site::new("two"));
+    let pool = pool_of(Strategy::RoundRobin, [one.remote().await, two.remote().await]).await;
+    let client = pool.client();
+    let mut events = client.events();
+    let (unsafe_call, other) = (wait_call(&client), wait_call(&client));
+    one.asked("tools/call").await;
+    two.asked("tools/call").await;
+    let safe = tokio::spawn({
+        let client = client.clone();
+        async move { client.call_tool("wait", ()).safe_to_repeat(true).await.unwrap().text() }
+    });
+    one.asked("tools/call").await;
+    one.hang_up().await;
+    let error = unsafe_call.await.unwrap().unwrap_err();
+    assert!(error.is_disconnected() && error.may_have_run(), "{error}");
+    let retried = hear(&mut events, |event| matches!(event, Event::Retrying { .. })).await;
+    assert!(matches!(retried, Event::Retrying { subject, attempt: 1 } if &*subject == "tools/call \"wait\""));
+    two.gate.add_permits(2);
+    assert_eq!(safe.await.unwrap(), "two");
+    assert_eq!(other.await.unwrap().unwrap(), "two");
+    let stats = pool.stats();
+    assert_eq!((stats.moved, stats.members[0].failures, stats.members[1].failures), (1, 2, 0));
+}
+
+#[tokio::test]
+async fn nobody_is_tried_twice() {
+    let (mut one, mut two) = (Site::new("one"), Site::new("two"));
+    let pool = pool_of(Strategy::RoundRobin, [one.remote().await, two.remote().await]).await;
+    let call = tokio::spawn({
+        let client = pool.client();
+        async move { client.call_tool("wait", ()).safe_to_repeat(true).await }
+    });
+    one.asked("tools/call").await;
+    one.hang_up().await;
+    two.asked("tools/call").await;
+    two.hang_up().await;
+    let error = call.await.unwrap().unwrap_err();
+    assert!(matches!(error.kind(), CallErrorKind::Lost(_)), "{error}");
+    assert_eq!(pool.stats().members.iter().map(|member| member.calls).collect::<Vec<_>>(), [1, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_whose_breaker_is_open_is_passed_over() {
+    let (mut one, two) = (Site::new("one"), Site::new("two"));
+    let breaker = Supervision::new().breaker(Breaker::new().failures(1).rest(3600 * SECOND)).without_retry();
+    let broken = one.remote_with(app().supervise(breaker)).await;
+    let pool = pool_of(Strategy::RoundRobin, [broken, two.local().await]).await;
+    one.set_silent(true);
+    assert!(pool.client().call_tool("whoami", ()).await.unwrap_err().is_timeout());
+    assert_eq!(landings(&pool, 4).await, ["two", "two", "two", "two"]);
+    assert!(pool.stats().moved >= 1);
+}
+
+#[tokio::test]
+async fn a_method_that_one_revision_lacks_goes_to_a_member_that_has_it() {
+    let (mut old, mut new) = (Site::new("old"), Site::new("new"));
+    let pool = Pool::builder()
+        .client(old.remote_with(app().only_version(ProtocolVersion::V2025_06_18)).await)
+        .client(new.remote().await)
+        .build()
+        .await
+        .unwrap();
+    for _ in 0..3 {
+        pool.client().ping().await.unwrap();
+    }
+}

@@ -1,0 +1,102 @@
+//! Members that a pool makes, replaces and waits for.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_makes_its_members_and_tries_again_what_failed() {
+    let site = Site::new("one");
+    let factory = Factory::new(&site);
+    factory.failures.store(2, Ordering::SeqCst);
+    let making = factory.clone();
+    let pool = Pool::builder().size(3, move || making.clone().connect()).build().await.unwrap();
+    let stats = pool.stats();
+    assert_eq!((stats.members.len(), stats.missing), (1, 2));
+    assert_eq!(stats.last_failure.unwrap().to_string(), "cannot reach the site");
+    let mut events = pool.client().events();
+    for _ in 0..2 {
+        hear(&mut events, connected).await;
+    }
+    let stats = pool.stats();
+    assert_eq!((stats.members.len(), stats.missing, stats.last_failure.is_none()), (3, 0, true));
+    assert_eq!(landings(&pool, 3).await, ["one", "one", "one"]);
+}
+
+#[tokio::test]
+async fn a_pool_that_can_make_nobody_does_not_come_up() {
+    let site = Site::new("one");
+    let factory = Factory::new(&site);
+    factory.failures.store(2, Ordering::SeqCst);
+    let making = factory.clone();
+    let error = Pool::builder().size(2, move || making.clone().connect()).build().await.unwrap_err();
+    assert!(error.is_unreachable());
+    assert_eq!(error.to_string(), "none of 2 connections could be made");
+    assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "cannot reach the site");
+
+    factory.failures.store(2, Ordering::SeqCst);
+    let making = factory.clone();
+    let given = site.local().await;
+    let pool = Pool::builder().size(2, move || making.clone().connect()).client(given).build().await.unwrap();
+    assert_eq!(landings(&pool, 1).await, ["one"]);
+}
+
+#[tokio::test]
+async fn a_dead_member_is_replaced_and_calls_wait_for_that() {
+    let site = Site::new("one");
+    let factory = Factory::new(&site);
+    let making = factory.clone();
+    let pool = Pool::builder().size(1, move || making.clone().connect()).build().await.unwrap();
+    let before = ids(&pool);
+    factory.hang_up().await;
+    assert_eq!(landings(&pool, 1).await, ["one"]);
+    assert_ne!(ids(&pool), before);
+    assert_eq!(pool.len(), 1);
+    assert_eq!(factory.attempts.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_do_not_wait_for_what_has_just_failed() {
+    let site = Site::new("one");
+    let factory = Factory::new(&site);
+    let making = factory.clone();
+    let pool = Pool::builder().size(1, move || making.clone().connect()).build().await.unwrap();
+    let mut events = pool.client().events();
+    factory.failures.store(usize::MAX, Ordering::SeqCst);
+    factory.hang_up().await;
+    hear(&mut events, |event| matches!(event, Event::Connection(ConnectionEvent::ConnectFailed(_)))).await;
+    let error = pool.client().call_tool("whoami", ()).await.unwrap_err();
+    assert!(matches!(error.kind(), CallErrorKind::NoneAvailable), "{error}");
+    assert_eq!(pool.client().status(), Status::Reconnecting);
+    assert_eq!(pool.stats().members.iter().map(|member| member.status).collect::<Vec<_>>(), [Status::Closed]);
+    factory.failures.store(0, Ordering::SeqCst);
+    hear(&mut events, connected).await;
+    assert_eq!(landings(&pool, 1).await, ["one"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_hangs_is_replaced_and_one_that_is_removed_is_not() {
+    let (hanging, well) = (Site::new("hanging"), Site::new("well"));
+    let (one, two) = (Factory::new(&hanging), Factory::new(&well));
+    let turn = AtomicUsize::new(0);
+    let (first, later) = (one.clone(), two.clone());
+    let making = move || match turn.fetch_add(1, Ordering::SeqCst) {
+        0 => first.clone().connect(),
+        _ => later.clone().connect(),
+    };
+    let check = HealthCheck::every(10 * SECOND).timeout(SECOND).failures(1);
+    let pool = Pool::builder().size(2, making).health_check(check).build().await.unwrap();
+    assert_eq!(landings(&pool, 2).await, ["hanging", "well"]);
+    let before = ids(&pool);
+    let mut events = pool.client().events();
+    hanging.set_silent(true);
+    hear(&mut events, |event| matches!(event, Event::Unhealthy { failures: 1 })).await;
+    // Nothing else is left of it.
+    one.deserted().await;
+    assert_eq!(pool.len(), 2);
+    assert!(!ids(&pool).contains(&before[0]) && ids(&pool).contains(&before[1]));
+    assert_eq!(landings(&pool, 2).await, ["well", "well"]);
+
+    drop(pool.remove(before[1]).unwrap());
+    assert_eq!(pool.stats().missing, 0);
+    tokio::time::sleep(3600 * SECOND).await;
+    assert_eq!((pool.len(), two.attempts.load(Ordering::SeqCst)), (1, 2));
+}
