@@ -1,0 +1,141 @@
+//! What is asked of clients, and the state that they carry between rounds.
+
+use super::*;
+
+#[tokio::test]
+async fn the_client_is_asked_in_one_way_for_all_revisions() {
+    everywhere(|client, _, traces| async move {
+        let version = client.version();
+        if version.has(Ability::FormElicitation) {
+            let result = client.call_tool("greet", json!({})).await.unwrap();
+            assert_eq!(text_of(&result), "Paris, Ann! (0)");
+            // Two questions make three rounds, but the side effect happens once.
+            let runs = if version.has(Ability::InputRequired) { 3 } else { 1 };
+            assert_eq!(traces.runs.load(Ordering::SeqCst), runs);
+            assert_eq!(traces.effects.load(Ordering::SeqCst), 1);
+        } else {
+            let result = client.call_tool("greet", json!({})).await.unwrap();
+            assert!(result.failed());
+            assert_eq!(text_of(&result), "the client did not declare the capability elicitation.form");
+        }
+        assert_eq!(text_of(&client.call_tool("think", json!({})).await.unwrap()), "Paris");
+        assert_eq!(text_of(&client.call_tool("roots", json!({})).await.unwrap()), "file:///home");
+        let result = client.call_tool("interview", json!({})).await.unwrap();
+        assert_eq!(result.failed(), !version.has(Ability::UrlElicitation));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn several_questions_are_asked_at_once() {
+    let router = Server::new("s", "1")
+        .tool(Tool::builder("both").handler(|context: Context| async move {
+            let name = context.elicit::<Name>("Your name?");
+            let roots = context.roots_as("places");
+            let (name, roots) = tokio::join!(name, roots);
+            Ok::<_, AskError>(format!(
+                "{} {}",
+                name?.accepted().map(|name| name.name).unwrap_or_default(),
+                roots?.len()
+            ))
+        }))
+        .build()
+        .unwrap();
+    for version in ProtocolVersion::ALL.into_iter().filter(|version| version.has(Ability::FormElicitation)) {
+        let client = TestClient::connect_with(&router, version, person()).await;
+        assert_eq!(client.call_tool("both", json!({})).await.unwrap().text(), "Ann 1");
+    }
+    let client = TestClient::connect_with(&router, ProtocolVersion::LATEST, person()).await;
+    let Outcome::InputRequired(round) = client.request::<CallTool>(&CallToolParams::new("both")).await.unwrap() else {
+        panic!()
+    };
+    let questions = round.input_requests.unwrap();
+    assert_eq!(questions.keys().collect::<Vec<_>>(), ["elicit-1", "places"]);
+}
+
+#[tokio::test]
+async fn a_client_that_cannot_be_asked_is_told_so() {
+    for version in ProtocolVersion::ALL {
+        let traces = Arc::new(Traces::default());
+        let router = server(&traces).build().unwrap();
+        let client = TestClient::connect(&router, version).await;
+        let complaint = "the client did not declare the capability sampling";
+        if version.has(Ability::Stateless) {
+            let error = client.call_tool("think", json!({})).await.unwrap_err();
+            assert_eq!((error.server_error().code.0, error.server_error().message.as_str()), (-32021, complaint));
+            let data = error.server_error().data.clone().unwrap();
+            assert_eq!(data.as_str(), r#"{"requiredCapabilities":{"sampling":{}}}"#);
+        } else {
+            let result = client.call_tool("think", json!({})).await.unwrap();
+            assert_eq!((result.failed(), text_of(&result)), (true, complaint.into()));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_foreign_or_tampered_state_is_refused() {
+    let traces = Arc::new(Traces::default());
+    let router = server(&traces).build().unwrap();
+    let client = TestClient::connect_with(&router, ProtocolVersion::LATEST, person()).await;
+    let Outcome::InputRequired(round) = client.request::<CallTool>(&CallToolParams::new("greet")).await.unwrap() else {
+        panic!()
+    };
+    let state = round.request_state.unwrap();
+    let answers: Object = [("elicit-1", RawJson::encode(&ElicitResult::decline()).unwrap())].into_iter().collect();
+    let retry = |state: String| CallToolParams::new("greet").request_state(state).input_responses(answers.clone());
+    let declined = client.request::<CallTool>(&retry(state.clone())).await.unwrap().complete().unwrap();
+    assert_eq!(text_of(&declined), "nobody");
+    for bad in [format!("{state}x"), String::new(), "AAAA".into()] {
+        assert_eq!(client.request::<CallTool>(&retry(bad)).await.unwrap_err().server_error().code.0, -32602);
+    }
+    let mut other = retry(state);
+    other.name = "think".into();
+    assert_eq!(client.request::<CallTool>(&other).await.unwrap_err().server_error().code.0, -32602);
+}
+
+#[tokio::test]
+async fn a_state_is_only_good_for_the_arguments_it_was_given_for() {
+    #[derive(Deserialize, JsonSchema)]
+    struct Salute {
+        formally: bool,
+    }
+    let salute =
+        Tool::builder("salute").handler(|Args(Salute { formally }): Args<Salute>, context: Context| async move {
+            context.elicit::<Name>("What is your name?").await.map(|_| formally.to_string())
+        });
+    let router = Server::new("fixture", "1.0.0").tool(salute).build().unwrap();
+    let client = TestClient::connect_with(&router, ProtocolVersion::LATEST, person()).await;
+    let call = |formally: bool| {
+        let arguments = Object::encode(&json!({ "formally": formally })).unwrap();
+        CallToolParams::new("salute").arguments(arguments)
+    };
+    let Outcome::InputRequired(round) = client.request::<CallTool>(&call(true)).await.unwrap() else { panic!() };
+    let answers: Object = [("elicit-1", RawJson::encode(&ElicitResult::decline()).unwrap())].into_iter().collect();
+    let retry = |params: CallToolParams| {
+        params.request_state(round.request_state.clone().unwrap()).input_responses(answers.clone())
+    };
+    let answered = client.request::<CallTool>(&retry(call(true))).await.unwrap().complete().unwrap();
+    assert_eq!(text_of(&answered), "true");
+    let error = client.request::<CallTool>(&retry(call(false))).await.unwrap_err();
+    assert_eq!(error.server_error().code.0, -32602);
+}
+
+#[tokio::test]
+async fn what_takes_the_context_by_itself_may_ask_too() {
+    struct Asker(Context);
+
+    impl turms_server::FromCall for Asker {
+        fn from_call(call: &mut turms_server::Call) -> Result<Self, turms_server::Rejection> {
+            Ok(Self(call.context().clone()))
+        }
+    }
+
+    let name = Tool::builder("name").handler(|Asker(context): Asker| async move {
+        context.elicit::<Name>("What is your name?").await.map(|_| "asked")
+    });
+    let router = Server::new("fixture", "1.0.0").tool(name).build().unwrap();
+    let client = TestClient::connect_with(&router, ProtocolVersion::LATEST, person()).await;
+    assert_eq!(text_of(&client.call_tool("name", json!({})).await.unwrap()), "asked");
+    let forged = CallToolParams::new("name").request_state("AAAA");
+    assert_eq!(client.request::<CallTool>(&forged).await.unwrap_err().server_error().code.0, -32602);
+}

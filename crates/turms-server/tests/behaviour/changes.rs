@@ -1,0 +1,354 @@
+//! What sessions remember, what changes, and what stands in front of handlers.
+
+use super::*;
+
+#[tokio::test]
+async fn sessions_remember_and_stateless_requests_do_not() {
+    everywhere(|client, router, _| async move {
+        if client.version().has(Ability::Handshake) {
+            assert_eq!(text_of(&client.call_tool("counter", json!({})).await.unwrap()), "1");
+            assert_eq!(text_of(&client.call_tool("counter", json!({})).await.unwrap()), "2");
+            assert_eq!(router.handle().sessions().len(), 1);
+        } else {
+            assert_eq!(client.call_tool("counter", json!({})).await.unwrap_err().server_error().code.0, -32603);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn changes_are_announced_to_whoever_listens() {
+    everywhere(|client, router, _| async move {
+        let handle = router.handle();
+        let stateless = client.version().has(Ability::ListenStreams);
+        if stateless {
+            let filter = SubscriptionFilter::new()
+                .tools_list_changed(true)
+                .resource_subscriptions(vec!["config://app".to_owned()]);
+            let listener = client.clone();
+            tokio::spawn(async move { listener.request::<Listen>(&ListenParams::new(filter)).await });
+            let acknowledged = client.expect_notification::<Acknowledged>().await;
+            assert_eq!(acknowledged.notifications.tools_list_changed, Some(true));
+            assert!(acknowledged.meta.unwrap().subscription_id().unwrap().is_some());
+        } else {
+            client.request::<Subscribe>(&ResourceParams::new("config://app")).await.unwrap();
+        }
+        handle.add_tool(Tool::builder("late").handler_sync(|| "here"));
+        let changed = client.expect_notification::<ToolListChanged>().await;
+        assert_eq!(changed.meta.is_some(), stateless);
+        assert_eq!(text_of(&client.call_tool("late", json!({})).await.unwrap()), "here");
+        assert!(handle.remove_tool("late") && !handle.remove_tool("late"));
+        client.expect_notification::<ToolListChanged>().await;
+        assert!(client.call_tool("late", json!({})).await.is_err());
+
+        handle.resource_updated("data://blob");
+        handle.resource_updated("config://app");
+        assert_eq!(client.expect_notification::<ResourceUpdated>().await.uri, "config://app");
+        handle.add_prompt(Prompt::builder("p").handler_sync(|| "hi"));
+        if stateless {
+            handle.resource_updated("config://app");
+            client.expect_notification::<ResourceUpdated>().await;
+            assert_eq!(client.heard(), Vec::<String>::new(), "nothing outside the filter");
+        } else {
+            client.expect_notification::<PromptListChanged>().await;
+            client.request::<Unsubscribe>(&ResourceParams::new("config://app")).await.unwrap();
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_tool_for_one_session_is_seen_by_that_one_alone() {
+    let traces = Arc::new(Traces::default());
+    let router = server(&traces).build().unwrap();
+    let one = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
+    let session = router.handle().sessions().remove(0);
+    let other = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
+    router.handle().add_session_tool(&session, Tool::builder("mine").handler_sync(|| "yours"));
+    one.expect_notification::<ToolListChanged>().await;
+    assert_eq!(text_of(&one.call_tool("mine", json!({})).await.unwrap()), "yours");
+    let names = |list: ListToolsResult| list.tools.into_iter().map(|tool| tool.name).collect::<Vec<_>>();
+    assert!(names(one.request::<ListTools>(&PaginatedParams::new()).await.unwrap()).contains(&"mine".to_owned()));
+    assert!(!names(other.request::<ListTools>(&PaginatedParams::new()).await.unwrap()).contains(&"mine".to_owned()));
+    assert!(other.call_tool("mine", json!({})).await.is_err());
+    assert!(
+        router.handle().remove_session_tool(&session, "mine") && !router.handle().remove_session_tool(&session, "mine")
+    );
+    one.expect_notification::<ToolListChanged>().await;
+    assert!(one.call_tool("mine", json!({})).await.is_err());
+}
+
+#[tokio::test]
+async fn a_layer_in_front_of_one_tool_sees_its_call_and_can_add_to_it() {
+    #[derive(Clone)]
+    struct Stamp(String);
+    #[derive(Clone)]
+    struct StampLayer;
+    struct Stamping(SharedService);
+    impl turms_core::layer::Layer<SharedService> for StampLayer {
+        type Service = Stamping;
+        fn layer(&self, inner: SharedService) -> Stamping {
+            Stamping(inner)
+        }
+    }
+    impl turms_core::Service for Stamping {
+        fn call(&self, request: turms_core::Request, mut cx: turms_core::Context) -> turms_core::CallFuture {
+            let seen = request.params.as_raw().map(ToString::to_string).unwrap_or_default();
+            cx.insert_extension(Stamp(seen));
+            self.0.call(request, cx)
+        }
+    }
+    let router = Server::new("s", "1")
+        .tool(Tool::builder("stamped").layer(StampLayer).handler(
+            |Extension(Stamp(seen)): Extension<Stamp>, Args(add): Args<Add>| async move { format!("{seen} {}", add.a) },
+        ))
+        .build()
+        .unwrap();
+    let client = TestClient::connect(&router, ProtocolVersion::LATEST).await;
+    let result = client.call_tool("stamped", json!({ "a": 1, "b": 2 })).await.unwrap();
+    assert_eq!(result.text(), r#"{"name":"stamped","arguments":{"a":1,"b":2}} 1"#);
+}
+
+#[tokio::test]
+async fn every_change_is_heard_even_by_a_client_with_a_full_queue() {
+    let traces = Arc::new(Traces::default());
+    let router = server(&traces).build().unwrap();
+    let client = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
+    client.request::<Subscribe>(&ResourceParams::new("data://blob")).await.unwrap();
+    client.request::<Subscribe>(&ResourceParams::new("config://app")).await.unwrap();
+    // Nothing is sent while this does not yield, so the queue is full long before the last of these.
+    for _ in 0..2000 {
+        router.handle().resource_updated("data://blob");
+    }
+    router.handle().resource_updated("config://app");
+    while client.expect_notification::<ResourceUpdated>().await.uri != "config://app" {}
+}
+
+#[tokio::test]
+async fn a_tool_that_blocks_keeps_nobody_waiting() {
+    let (release, gate) = std::sync::mpsc::channel::<()>();
+    let gate = Arc::new(std::sync::Mutex::new(gate));
+    let router = Server::new("s", "1")
+        .tool(Tool::builder("block").blocking().handler_sync(move |Args(add): Args<Add>| {
+            gate.lock().unwrap().recv().unwrap();
+            add.a
+        }))
+        .tool(Tool::builder("quick").handler_sync(|| "done"))
+        .build()
+        .unwrap();
+    let client = TestClient::connect(&router, ProtocolVersion::LATEST).await;
+    let blocked = tokio::spawn({
+        let client = client.clone();
+        async move { client.call_tool("block", json!({ "a": 1, "b": 2 })).await }
+    });
+    tokio::task::yield_now().await;
+    assert_eq!(client.call_tool("quick", json!({})).await.unwrap().text(), "done");
+    release.send(()).unwrap();
+    assert_eq!(blocked.await.unwrap().unwrap().text(), "1");
+    assert!(client.call_tool("block", json!({ "a": "x" })).await.unwrap().failed());
+}
+
+#[tokio::test]
+async fn a_client_watches_only_so_many_resources() {
+    let traces = Arc::new(Traces::default());
+    let router = server(&traces).build().unwrap();
+    let client = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
+    for id in 0..1024 {
+        client.request::<Subscribe>(&ResourceParams::new(format!("users://{id}/profile"))).await.unwrap();
+    }
+    let error = client.request::<Subscribe>(&ResourceParams::new("config://app")).await.unwrap_err();
+    assert_eq!(error.server_error().message, "at most 1024 resources can be watched at once");
+    let client = TestClient::connect(&router, ProtocolVersion::LATEST).await;
+    let uris: Vec<_> = (0..1025).map(|id| format!("users://{id}/profile")).collect();
+    let filter = SubscriptionFilter::new().resource_subscriptions(uris);
+    assert_eq!(client.request::<Listen>(&ListenParams::new(filter)).await.unwrap_err().server_error().code.0, -32602);
+}
+
+#[tokio::test]
+async fn a_hidden_tool_is_neither_seen_nor_called() {
+    let router = Server::new("s", "1")
+        .tool(Tool::builder("open").handler_sync(|| ""))
+        .tool(Tool::builder("secret").handler_sync(|| ""))
+        .prompt(Prompt::builder("secret").handler_sync(|| ""))
+        .resource(Resource::builder("secret://x").handler_sync(|| ""))
+        .visible(|item, _| !item.name().starts_with("secret"))
+        .build()
+        .unwrap();
+    let client = TestClient::connect(&router, ProtocolVersion::LATEST).await;
+    let list = client.request::<ListTools>(&PaginatedParams::new()).await.unwrap();
+    assert_eq!(list.tools.len(), 1);
+    assert_eq!(client.call_tool("secret", json!({})).await.unwrap_err().server_error().code.0, -32602);
+    assert!(client.request::<ListPrompts>(&PaginatedParams::new()).await.unwrap().prompts.is_empty());
+    assert!(client.request::<GetPrompt>(&GetPromptParams::new("secret")).await.is_err());
+    assert!(client.request::<ListResources>(&PaginatedParams::new()).await.unwrap().resources.is_empty());
+    assert!(client.request::<ReadResource>(&ReadResourceParams::new("secret://x")).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn layers_stand_in_front_of_everything_or_of_one_thing() {
+    let once = || RateLimit::new(1, Duration::from_secs(60));
+    let router = Server::new("s", "1")
+        .tool(Tool::builder("limited").layer(once()).handler_sync(|| "ran"))
+        .tool(Tool::builder("slow").handler(|| async {
+            std::future::pending::<()>().await;
+            ""
+        }))
+        .prompt(Prompt::builder("limited").layer(once()).handler_sync(|| "ran"))
+        .resource(Resource::builder("x://limited").layer(once()).handler_sync(|| "ran"))
+        .resource(Resource::builder("x://free").handler_sync(|| "ran"))
+        .layer(Timeout::new(Duration::from_secs(5)))
+        .layer(Trace::new())
+        .build()
+        .unwrap();
+    for version in ProtocolVersion::ALL {
+        tokio::time::advance(Duration::from_secs(60)).await;
+        let client = TestClient::connect(&router, version).await;
+        assert_eq!(client.call_tool("limited", json!({})).await.unwrap().text(), "ran");
+        let refused = client.call_tool("limited", json!({})).await.unwrap_err();
+        assert!(refused.server_error().message.starts_with("too many calls of tools/call"), "{refused}");
+        let get = async || client.request_rounds::<GetPrompt, _>(&GetPromptParams::new("limited")).await;
+        assert!(get().await.is_ok() && get().await.is_err());
+        let read = async |uri: &str| client.request_rounds::<ReadResource, _>(&ReadResourceParams::new(uri)).await;
+        let contents = read("x://limited").await.unwrap().contents;
+        assert_eq!((contents[0].uri.as_str(), contents[0].text.as_deref()), ("x://limited", Some("ran")));
+        assert!(read("x://limited").await.is_err() && read("x://free").await.is_ok());
+        let slow = client.call_tool("slow", json!({})).await.unwrap_err();
+        assert_eq!(slow.server_error().message, "tools/call took longer than 5s");
+    }
+}
+
+#[tokio::test]
+async fn what_a_handler_traces_reaches_its_caller() {
+    use tracing_subscriber::layer::SubscriberExt as _;
+    let subscriber = tracing_subscriber::registry().with(turms_server::ForwardLogs::new());
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let router = Server::new("s", "1")
+        .forward_tracing()
+        .tool(Tool::builder("speak").handler(|| async {
+            tracing::info!(target: "speaker", answer = 42, "thinking");
+            tokio::task::yield_now().await;
+            tracing::warn!("late");
+            tracing::trace!("whisper");
+            ""
+        }))
+        .build()
+        .unwrap();
+    tracing::error!("outside any call");
+    for version in ProtocolVersion::ALL {
+        let client = TestClient::connect_with(&router, version, person().log_level(LoggingLevel::Info)).await;
+        client.call_tool("speak", json!({})).await.unwrap();
+        let first = client.expect_notification::<Log>().await;
+        assert_eq!(first.data.as_str(), r#"{"answer":42,"message":"thinking"}"#);
+        assert_eq!((first.level, first.logger.as_deref()), (LoggingLevel::Info, Some("speaker")));
+        assert_eq!(client.expect_notification::<Log>().await.data.as_str(), "\"late\"");
+        assert_eq!(client.heard(), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn a_server_tells_its_sessions_something_of_its_own() {
+    let router = Server::new("s", "1").build().unwrap();
+    let client = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
+    router
+        .handle()
+        .notify(&turms_proto::Notification::new::<Log>(&LogMessage::new(LoggingLevel::Alert, RawJson::NULL)).unwrap());
+    assert_eq!(client.expect_notification::<Log>().await.level, LoggingLevel::Alert);
+    router.handle().log(LoggingLevel::Debug, "too low");
+    router.handle().log(LoggingLevel::Error, "high enough");
+    assert_eq!(client.expect_notification::<Log>().await.data.as_str(), "\"high enough\"");
+}
+
+#[tokio::test]
+async fn notifications_of_ones_own_are_heard() {
+    let heard = Arc::new(Notify::new());
+    let hear = heard.clone();
+    let router = Server::new("s", "1")
+        .notification("mine/ring", move |_: serde_json::Value, _: Context| {
+            let hear = hear.clone();
+            async move { hear.notify_one() }
+        })
+        .build()
+        .unwrap();
+    let client = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
+    let ring = turms_proto::Notification::raw("mine/ring", None);
+    client.connection().peer().notify_raw(ring).await.unwrap();
+    heard.notified().await;
+}
+
+#[tokio::test]
+async fn what_a_server_does_not_have_it_does_not_know() {
+    let router = Server::new("s", "1").build().unwrap();
+    for version in ProtocolVersion::ALL {
+        let client = TestClient::connect(&router, version).await;
+        for method in
+            ["tools/list", "tools/call", "resources/list", "resources/read", "prompts/list", "completion/complete"]
+        {
+            let params = Object::encode(&json!({
+                "name": "x", "uri": "x", "ref": { "type": "ref/prompt", "name": "x" }, "argument": { "name": "", "value": "" }
+            }));
+            let error = client.request_raw(method, params.unwrap()).await.unwrap_err();
+            assert_eq!(error.server_error().code.0, -32601, "{method}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn methods_of_ones_own_and_a_fallback_are_called() {
+    #[derive(Deserialize)]
+    struct Twice {
+        n: i64,
+    }
+    let router = Server::new("s", "1")
+        .method("mine/twice", |Twice { n }, _: Context| async move { Ok(json!({ "n": 2 * n })) })
+        .fallback(|method, _, _| {
+            let text = RawJson::string(method);
+            turms_core::CallFuture::now(Ok(turms_core::Payload::fitted(text)))
+        })
+        .build()
+        .unwrap();
+    for version in ProtocolVersion::ALL {
+        let client = TestClient::connect(&router, version).await;
+        let twice = client.request_raw("mine/twice", Object::encode(&json!({ "n": 21 })).unwrap()).await.unwrap();
+        assert_eq!(twice.member("n").unwrap().as_str(), "42");
+        assert_eq!(twice.member("resultType").is_some(), version.has(Ability::ResultType));
+        let error = client.request_raw("mine/twice", Object::new()).await.unwrap_err();
+        assert_eq!(error.server_error().message, "params: missing field \"n\"");
+        assert_eq!(client.request_raw("mine/else", Object::new()).await.unwrap().as_str(), "\"mine/else\"");
+    }
+}
+
+#[tokio::test]
+async fn hooks_hear_of_sessions_and_shutdown_ends_them() {
+    let (opened, closed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (open, close) = (opened.clone(), closed.clone());
+    let once = std::sync::Mutex::new(false);
+    let router = Server::new("s", "1")
+        .on_open(move |session| {
+            assert!(!std::mem::replace(&mut *once.lock().unwrap(), true), "a session opens once");
+            assert_eq!(session.client_info().unwrap().name, "test-client");
+            open.notify_one();
+        })
+        .on_close(move |_| close.notify_one())
+        .build()
+        .unwrap();
+    let client = TestClient::connect(&router, ProtocolVersion::V2025_11_25).await;
+    opened.notified().await;
+    client.notify::<Initialized>(&EmptyParams::new()).await.unwrap();
+    assert_eq!(router.handle().sessions().len(), 1);
+    router.handle().shutdown();
+    closed.notified().await;
+    client.connection().closed().await;
+    assert_eq!(router.handle().sessions().len(), 0);
+}
+
+#[tokio::test]
+async fn a_tool_that_cannot_be_served_is_found_before_it_serves() {
+    let bad_name = Tool::builder("no spaces").handler_sync(|| "");
+    let error = Server::new("s", "1").tool(bad_name).build().unwrap_err();
+    assert!(error.to_string().starts_with("cannot be served: tool \"no spaces\": a name is"), "{error}");
+    let remote = Object::encode(&json!({ "type": "object", "$ref": "https://example.com/x.json" })).unwrap();
+    let error = Server::new("s", "1").tool(Tool::builder("t").input_schema(remote).handler_sync(|| "")).build();
+    assert!(error.unwrap_err().to_string().contains("not a usable JSON Schema"));
+    let error = Server::new("s", "1").resource(Resource::builder("x://{").handler_sync(|| "")).build().unwrap_err();
+    assert!(error.to_string().starts_with("cannot be served: resource \"x://{\":"), "{error}");
+}
