@@ -311,4 +311,14 @@ mod tests {
             assert_eq!(format!("{payload:?}"), r#"{"content":[{"type":"text","text":"a"}]}"#);
         }
     }
+
+    #[test]
+    fn parameters_are_fitted_as_such_and_left_alone_as_a_result() {
+        let json = RawJson::parse(r#"{"name":"a","inputResponses":{},"task":{}}"#).unwrap();
+        let mut params = Payload::params(json.clone());
+        params.lower_result("tools/call", ProtocolVersion::V2024_11_05).unwrap();
+        assert_eq!(params.as_raw().unwrap().as_str(), json.as_str());
+        params.lower_params("tools/call", ProtocolVersion::V2024_11_05).unwrap();
+        assert_eq!(params.into_raw().unwrap().as_str(), r#"{"name":"a"}"#);
+    }
 }
