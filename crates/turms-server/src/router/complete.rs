@@ -38,7 +38,7 @@ impl Bare {
                     None => return Err(ErrorObject::resource_not_found(&reference.uri)),
                 }
             }
-            _ => return Err(ErrorObject::invalid_params("params.ref: unknown kind of reference")),
+            _ => return Err(ErrorObject::invalid_params("unknown kind of reference in params.ref")),
         };
         Ok(running.map(move |completion| {
             completion.map(|completion| {

@@ -21,8 +21,8 @@ use turms_proto::revision::initialize_of_discover;
 use turms_proto::session::Dialect;
 use turms_proto::types::{
     CallTool, CallToolParams, Complete, Discover, DiscoverResult, EmptyResult, GetPrompt, Initialize, InitializeParams,
-    Listen, Meta, PaginatedParams, Ping, ReadResource, ResourceParams, ServerCapabilities, ServerTasksCapability,
-    SetLevel, SetLevelParams, Subscribe, TASKS_EXTENSION, ToolResult, Unsubscribe,
+    InputResponses, Listen, Meta, PaginatedParams, Ping, ReadResource, ResourceParams, ServerCapabilities,
+    ServerTasksCapability, SetLevel, SetLevelParams, Subscribe, TASKS_EXTENSION, ToolResult, Unsubscribe,
 };
 use turms_proto::{Ability, ErrorCode, ErrorObject, Object, ProtocolVersion, RawJson};
 
@@ -251,18 +251,14 @@ impl Bare {
             return (ways.run)(&self.settings.tasks, &tool, input, wish, context, server);
         }
         let meta = self.result_meta(&context);
-        let has_begun = more.is_some_and(|more| more.request_state.is_some() || more.input_responses.is_some());
-        let rounds = Self::may_ask(&context, has_begun).then(|| {
-            Rounds::of(RoundsOf {
-                sealer: self.settings.sealer.clone(),
-                method: CallTool::NAME,
-                subject: name.into(),
-                arguments: given.cloned(),
-                state: more.and_then(|more| more.request_state.clone()),
-                responses: more.and_then(|more| more.input_responses.clone()),
-                server: meta.clone(),
-            })
-        });
+        let parts = RoundParts {
+            method: CallTool::NAME,
+            subject: name,
+            arguments: given,
+            state: more.and_then(|more| more.request_state.as_deref()),
+            responses: more.and_then(|more| more.input_responses.as_ref()),
+        };
+        let rounds = self.rounds(&context, &parts, meta.as_ref());
         context.set_rounds(rounds.clone());
         let input = Input::of_tool(shared, arguments);
         if let (Plan::Later, Some(ways)) = (plan, tool.task_ways()) {
@@ -330,11 +326,23 @@ impl Bare {
         capabilities
     }
 
-    /// Whether the client of a request may be asked something in further rounds. Who declares nothing cannot be asked
-    /// anything, unless that has happened already.
-    fn may_ask(context: &Context, has_begun: bool) -> bool {
-        context.version().has(Ability::InputRequired)
-            && (has_begun || context.meta().is_some_and(Meta::declares_capabilities))
+    /// The rounds that a request may take. A client that declares nothing cannot be asked anything, unless that has happened
+    /// already, and its calls need none.
+    fn rounds(&self, context: &Context, parts: &RoundParts<'_>, server: Option<&Meta>) -> Option<Arc<Rounds>> {
+        let has_begun = parts.state.is_some() || parts.responses.is_some();
+        let may_ask = has_begun || context.meta().is_some_and(Meta::declares_capabilities);
+        if !may_ask || !context.version().has(Ability::InputRequired) {
+            return None;
+        }
+        Some(Rounds::of(RoundsOf {
+            sealer: self.settings.sealer.clone(),
+            method: parts.method,
+            subject: parts.subject.into(),
+            arguments: parts.arguments.cloned(),
+            state: parts.state.map(str::to_owned),
+            responses: parts.responses.cloned(),
+            server: server.cloned(),
+        }))
     }
 
     fn result_meta(&self, context: &Context) -> Option<Meta> {
@@ -347,6 +355,15 @@ type Way = fn(&Bare, Payload, Context) -> Result<CallFuture, ErrorObject>;
 /// How a method is answered, on servers that have what it is about.
 fn way(way: Option<Way>, method: &str) -> Result<Way, ErrorObject> {
     way.ok_or_else(|| ErrorObject::method_not_found(method))
+}
+
+/// What the rounds of a request are of, and what it brought along of earlier ones.
+struct RoundParts<'a> {
+    method: &'static str,
+    subject: &'a str,
+    arguments: Option<&'a Object>,
+    state: Option<&'a str>,
+    responses: Option<&'a InputResponses>,
 }
 
 fn unsubscribe(params: Payload, context: &Context) -> Result<EmptyResult, ErrorObject> {

@@ -5,11 +5,11 @@ use turms_proto::method::Method as _;
 use turms_proto::types::{GetPrompt, GetPromptParams, ListPromptsResult, PromptResult};
 use turms_proto::{ErrorObject, Object, ProtocolVersion, RawJson};
 
-use super::{Bare, Way, answer, find};
+use super::{Bare, RoundParts, Way, answer, find};
 use crate::catalog::{Catalog, ListStyle, write_pages};
 use crate::context::Context;
 use crate::handler::{Call, Input};
-use crate::input::{self, Rounds, RoundsOf};
+use crate::input;
 use crate::prompt::Prompt;
 use crate::server::Item;
 
@@ -48,18 +48,14 @@ impl Bare {
         }
         let bound = Object::encode(&arguments).ok();
         let meta = self.result_meta(&context);
-        let (state, responses) = (params.request_state, params.input_responses);
-        let rounds = Self::may_ask(&context, state.is_some() || responses.is_some()).then(|| {
-            Rounds::of(RoundsOf {
-                sealer: self.settings.sealer.clone(),
-                method: GetPrompt::NAME,
-                subject: params.name.clone().into(),
-                arguments: bound,
-                state,
-                responses,
-                server: meta.clone(),
-            })
-        });
+        let parts = RoundParts {
+            method: GetPrompt::NAME,
+            subject: &params.name,
+            arguments: bound.as_ref(),
+            state: params.request_state.as_deref(),
+            responses: params.input_responses.as_ref(),
+        };
+        let rounds = self.rounds(&context, &parts, meta.as_ref());
         context.set_rounds(rounds.clone());
         let call = Call { context, input: Input::Texts(arguments) };
         Ok(input::run(prompt.call(call), rounds, move |outcome| {

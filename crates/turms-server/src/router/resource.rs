@@ -9,11 +9,11 @@ use turms_proto::types::{
 use turms_proto::{ErrorObject, ProtocolVersion, RawJson};
 
 use super::listen::too_many_subscriptions;
-use super::{Bare, Way, answer, find, now};
+use super::{Bare, RoundParts, Way, answer, find, now};
 use crate::catalog::{Catalog, ListStyle, write_pages};
 use crate::context::Context;
 use crate::handler::{Call, Input};
-use crate::input::{self, Rounds, RoundsOf};
+use crate::input;
 use crate::resource::{Spec, Uri};
 use crate::server::Item;
 
@@ -72,18 +72,14 @@ impl Bare {
             ErrorObject::resource_not_found(&params.uri)
         })?;
         let meta = self.result_meta(&context);
-        let (state, responses) = (params.request_state, params.input_responses);
-        let rounds = Self::may_ask(&context, state.is_some() || responses.is_some()).then(|| {
-            Rounds::of(RoundsOf {
-                sealer: self.settings.sealer.clone(),
-                method: ReadResource::NAME,
-                subject: params.uri.clone().into(),
-                arguments: None,
-                state,
-                responses,
-                server: meta.clone(),
-            })
-        });
+        let parts = RoundParts {
+            method: ReadResource::NAME,
+            subject: &params.uri,
+            arguments: None,
+            state: params.request_state.as_deref(),
+            responses: params.input_responses.as_ref(),
+        };
+        let rounds = self.rounds(&context, &parts, meta.as_ref());
         context.put(Uri(params.uri.clone()));
         context.set_rounds(rounds.clone());
         let call = Call { context, input: Input::Texts(variables) };

@@ -121,6 +121,15 @@ async fn headers_come_before_methods_and_methods_before_params() {
         let response = fixture.send(modern("q", method, params)).await;
         response.assert_refused(400, -32602, &json!("q"));
     }
+    // What is of the right shape, but not what the server has, it answers.
+    for (method, params) in [
+        ("tools/call", json!({ "name": "nobody" })),
+        ("tools/list", json!({ "cursor": "elsewhere" })),
+        ("prompts/get", json!({ "name": "nobody" })),
+    ] {
+        let response = fixture.send(modern("q", method, params)).await;
+        response.assert_refused(200, -32602, &json!("q"));
+    }
 }
 
 #[tokio::test]
