@@ -14,7 +14,7 @@ use turms_proto::{Ability, Incoming, Message, ProtocolVersion, Request};
 use super::answer::{self, Answer};
 use super::head::{self, Head, Named};
 use super::intake::BodyProblem;
-use super::request::RequestHead;
+use super::request::{Name, RequestHead};
 use super::served::WantedBody;
 use super::session::HttpSession;
 use super::source::HttpSource;
@@ -128,7 +128,12 @@ impl HttpService {
             Named::Unreadable => return Way::Answered(unreadable_version(&head, id)),
             named => named,
         };
+        // The id of a session and the name of an older revision decide first, whatever other headers say: some clients send
+        // `Mcp-Method` in older revisions, too.
+        let has_session = request_head.lookup(Name::Session) != HeaderLookup::Absent;
+        let is_older = matches!(named, Named::Older(Some(_))) || (has_session && self.speaks_with(Ability::Handshake));
         match (&incoming, named) {
+            _ if is_older => {}
             (Incoming::One(Message::Request(request)), named) if newest => {
                 let belongs = matches!(&*request.method, Discover::NAME | Listen::NAME);
                 if named == Named::Newest || belongs || head.method != HeaderLookup::Absent {

@@ -142,6 +142,17 @@ async fn handlers_see_the_request_in_every_revision() {
     }
 }
 
+/// As mcp-remote sends it.
+#[tokio::test]
+async fn a_session_of_an_older_revision_may_name_methods_in_headers() {
+    let application = Application::start().await;
+    for version in SESSIONS {
+        let session = application.begin("ann", version).await;
+        let add = session.post(call(2, "add", json!({ "a": 1, "b": 2 }))).header("Mcp-Method", "tools/call");
+        assert_eq!(application.send(by("ann", add)).await.text(), "3", "{version}");
+    }
+}
+
 #[tokio::test]
 async fn streams_go_through_the_application() {
     let application = Application::start().await;

@@ -2,9 +2,11 @@
 //! "Protocol Version Header").
 
 use serde_json::{Value, json};
+use turms_http::HttpService;
 
 use crate::dialog::{
-    NEWEST, NEWEST_OLDER, SESSIONS, Session, VERSION, initialize, meta, mirrored, modern_body, request,
+    NEWEST, NEWEST_OLDER, SESSIONS, Session, VERSION, call, initialize, meta, mirrored, modern_body, notification,
+    request,
 };
 use crate::fixture::Fixture;
 use crate::wire::Request;
@@ -92,6 +94,46 @@ async fn what_looks_like_the_newest_revision_must_say_so_in_its_body() {
         response.assert_refused(400, -32602, &json!("q"));
         let message = response.json()["error"]["message"].as_str().unwrap().to_owned();
         assert!(message.contains("_meta") || message.contains(VERSION), "{request:?}: {message}");
+    }
+}
+
+/// mcp-remote sends `Mcp-Method` in older revisions, too.
+#[tokio::test]
+async fn a_session_or_an_older_revision_decides_whatever_other_headers_say() {
+    let fixture = Fixture::start().await;
+    for version in SESSIONS {
+        let session = Session::begin(&fixture, version).await;
+        let called = |name, arguments| {
+            let call = session.post(call(3, name, arguments));
+            call.header("Mcp-Method", "tools/call").header("Mcp-Name", name)
+        };
+        let add = json!({ "a": 1, "b": 2 });
+        assert_eq!(fixture.send(called("add", add.clone())).await.text(), "3", "{version}");
+        let unnamed = called("add", add.clone()).without("MCP-Protocol-Version");
+        assert_eq!(fixture.send(unnamed).await.text(), "3", "{version}");
+        let newest = called("add", add).version(NEWEST);
+        assert_eq!(fixture.send(newest).await.text(), "3", "{version}");
+        // Headers are not compared with the body in these revisions.
+        let list = session.post(request(4, "tools/list", None)).header("Mcp-Method", "tools/call");
+        assert!(fixture.send(list).await.result()["tools"].is_array(), "{version}");
+        // Methods of the newest revision are unknown in a session.
+        let discover = session.post(request("q", "server/discover", None)).header("Mcp-Method", "server/discover");
+        let response = fixture.send(discover).await;
+        assert_eq!(response.json()["error"]["code"], -32601, "{version}: {response}");
+        let told = session.post(notification("notifications/roots/list_changed"));
+        fixture.send(told.header("Mcp-Method", "notifications/roots/list_changed")).await.assert_accepted();
+    }
+    let other = Request::post(request("q", "tools/list", None)).header("Mcp-Method", "tools/list").session("x");
+    assert_eq!(fixture.send(other).await.status(), 404);
+}
+
+#[tokio::test]
+async fn an_older_revision_is_named_instead_of_a_session_where_there_are_none() {
+    let fixture = Fixture::with(HttpService::stateless).await;
+    for version in SESSIONS {
+        let add = Request::post(call(3, "add", json!({ "a": 1, "b": 2 }))).version(version);
+        let response = fixture.send(add.header("Mcp-Method", "tools/call")).await;
+        assert_eq!(response.text(), "3", "{version}");
     }
 }
 
