@@ -1,6 +1,6 @@
 //! What a request says before its body, read once.
 
-use http::header::{ACCEPT, HeaderMap};
+use http::header::ACCEPT;
 use turms_proto::header::HeaderLookup;
 use turms_proto::revision::names_stateless;
 use turms_proto::{Ability, ErrorObject, ProtocolVersion};
@@ -85,39 +85,57 @@ fn is_json(said: HeaderLookup<'_>) -> bool {
 pub(super) const JSON: &str = "application/json";
 pub(super) const EVENT_STREAM: &str = "text/event-stream";
 
-/// Whether the client takes answers of both types.
+/// Returns `true` if a POST may be answered with JSON and with an event stream. A POST without `Accept` takes anything.
 pub(super) fn accepts_both(head: &RequestHead) -> bool {
     // As most clients say it, which needs no reading.
     let usual = head.lookup(Name::Accept) == HeaderLookup::One("application/json, text/event-stream");
-    usual || (accepts(head, JSON) && accepts(head, EVENT_STREAM))
+    usual || [JSON, EVENT_STREAM].iter().all(|wanted| accepts(head, wanted).unwrap_or(true))
 }
 
-/// Whether the client takes answers of a type. Who says nothing takes anything.
-pub(super) fn accepts(head: &RequestHead, wanted: &str) -> bool {
+/// Returns `true` if a GET asks for an event stream. The specification wants the header, so one without `Accept` does not.
+pub(super) fn accepts_events(head: &RequestHead) -> bool {
+    accepts(head, EVENT_STREAM).unwrap_or(false)
+}
+
+/// Returns whether `Accept` includes a media type; `None` without the header.
+fn accepts(head: &RequestHead, wanted: &str) -> Option<bool> {
     match head.lookup(Name::Accept) {
-        HeaderLookup::Absent => true,
-        HeaderLookup::One(ranges) => is_in_ranges(wanted, ranges),
-        _ => is_accepted(&head.headers(), wanted),
+        HeaderLookup::Absent => None,
+        HeaderLookup::One(ranges) => Some(is_in_ranges(wanted, ranges.split(','))),
+        _ => {
+            let headers = head.headers();
+            let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+            Some(is_in_ranges(wanted, values.flat_map(|value| value.split(','))))
+        }
     }
 }
 
-fn is_accepted(headers: &HeaderMap, wanted: &str) -> bool {
-    headers.get_all(ACCEPT).iter().any(|value| value.to_str().is_ok_and(|ranges| is_in_ranges(wanted, ranges)))
+/// The most specific range that has the type decides (RFC 9110, 12.5.1), so that one type can be excluded from `*/*`.
+fn is_in_ranges<'a>(wanted: &str, ranges: impl Iterator<Item = &'a str>) -> bool {
+    let known = ranges.filter_map(|range| Some((specificity(wanted, range)?, !is_excluded(range))));
+    known.max().is_some_and(|(_, is_accepted)| is_accepted)
 }
 
-fn is_in_ranges(wanted: &str, ranges: &str) -> bool {
-    ranges.split(',').any(|range| is_in_range(wanted, range))
-}
-
-fn is_in_range(wanted: &str, range: &str) -> bool {
-    let refused = range.split(';').skip(1).any(|param| {
-        let weight = param.trim().strip_prefix("q=").or_else(|| param.trim().strip_prefix("Q="));
-        weight.is_some_and(|weight| weight.trim().parse::<f32>() == Ok(0.0))
-    });
+/// How closely a media range names a type; `None` if it does not include it.
+fn specificity(wanted: &str, range: &str) -> Option<u8> {
     let range = essence(range);
     let family = wanted.split('/').next().unwrap_or_default();
-    let in_family = range.strip_suffix("/*").is_some_and(|of| of.eq_ignore_ascii_case(family));
-    !refused && (range == "*/*" || in_family || range.eq_ignore_ascii_case(wanted))
+    if range.eq_ignore_ascii_case(wanted) {
+        return Some(2);
+    }
+    match range.strip_suffix("/*")? {
+        "*" => Some(0),
+        of => of.eq_ignore_ascii_case(family).then_some(1),
+    }
+}
+
+/// Returns `true` for a weight of zero.
+fn is_excluded(range: &str) -> bool {
+    range
+        .split(';')
+        .skip(1)
+        .filter_map(|param| param.split_once('='))
+        .any(|(name, weight)| name.trim().eq_ignore_ascii_case("q") && weight.trim().parse::<f32>() == Ok(0.0))
 }
 
 fn essence(media_type: &str) -> &str {
@@ -141,17 +159,40 @@ mod tests {
     #[test]
     fn types_are_accepted_as_the_client_says() {
         let both = accept(&["application/json, text/event-stream"]);
-        assert!(accepts(&both, JSON) && accepts(&both, EVENT_STREAM) && accepts_both(&both));
-        assert!(accepts_both(&accept(&["text/event-stream", "application/json"])) && accepts_both(&accept(&[])));
-        assert!(!accepts_both(&accept(&["application/json"])));
-        let apart = accept(&["Application/JSON;q=0.5", "text/*"]);
-        assert!(accepts(&apart, JSON) && accepts(&apart, EVENT_STREAM));
-        let one = accept(&["application/json"]);
-        assert!(accepts(&one, JSON) && !accepts(&one, EVENT_STREAM));
-        let refused = accept(&["text/event-stream;q=0, application/json"]);
-        assert!(!accepts(&refused, EVENT_STREAM));
-        assert!(accepts(&accept(&["*/*"]), EVENT_STREAM) && accepts(&accept(&[]), JSON));
-        assert!(!accepts(&accept(&["application/jsonp"]), JSON));
+        assert!(accepts_both(&both) && accepts_events(&both));
+        assert!(accepts_both(&accept(&["text/event-stream", "application/json"])));
+        assert!(accepts_both(&accept(&[])) && !accepts_events(&accept(&[])));
+        assert!(!accepts_both(&accept(&["application/json"])) && !accepts_both(&accept(&["text/event-stream"])));
+        assert!(accepts_both(&accept(&["Application/JSON;q=0.5", "text/*"])));
+        assert!(accepts_both(&accept(&["*/*"])) && !accepts_both(&accept(&["application/jsonp, text/*"])));
+        assert_eq!(accepts(&accept(&["application/json"]), EVENT_STREAM), Some(false));
+        assert_eq!(accepts(&accept(&[""]), EVENT_STREAM), Some(false));
+    }
+
+    #[test]
+    fn the_most_specific_range_decides() {
+        for range in [
+            "*/*",
+            "text/*",
+            "*/*;q=0, text/event-stream",
+            "text/*;q=0, text/event-stream;q=0.001",
+            "*/*;q=0, text/*",
+            "text/event-stream;q=0, text/event-stream",
+            "image/*;q=0, */*",
+        ] {
+            assert!(accepts_events(&accept(&[range])), "{range}");
+        }
+        for range in [
+            "text/event-stream;q=0",
+            "text/event-stream; charset=utf-8; Q = 0.000, */*",
+            "*/*;q=0",
+            "text/*;q=0, */*",
+            "text/event-stream;q=0, text/*;q=1, */*",
+            "texts/*, text/event-streams",
+        ] {
+            assert!(!accepts_events(&accept(&[range])), "{range}");
+        }
+        assert!(!accepts_events(&accept(&["*/*", "text/event-stream;q=0"])));
     }
 
     #[test]

@@ -22,7 +22,7 @@ use super::HttpService;
 use super::answer::{self, Answer};
 use super::body::EventSource;
 use super::gauge::Permit;
-use super::head::{self, EVENT_STREAM};
+use super::head;
 use super::intake::BodyProblem;
 use super::keep_alive::KeepAlive;
 use super::request::{Name, RequestHead};
@@ -76,7 +76,7 @@ impl Pairs {
 impl HttpService {
     pub(super) fn open_pair(&self, head: RequestHead) -> Answer {
         let Some(options) = self.options.pair.clone() else { return answer::method_not_allowed("POST") };
-        if !head::accepts(&head, EVENT_STREAM) {
+        if !head::accepts_events(&head) {
             let message = "this address opens a stream of events: send \"Accept: text/event-stream\"";
             return answer::refuse(StatusCode::NOT_ACCEPTABLE, message);
         }

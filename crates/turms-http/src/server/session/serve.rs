@@ -19,7 +19,7 @@ use super::reader::{Begin, EventReader, parse_event_id};
 use super::stream::StreamKind;
 use crate::server::answer::{self, Answer};
 use crate::server::gauge::Permit;
-use crate::server::head::{EVENT_STREAM, Head, Named, accepts, single};
+use crate::server::head::{Head, Named, accepts_events, single};
 use crate::server::options::SessionOptions;
 use crate::server::request::{Name, RequestHead};
 use crate::server::source::HttpSource;
@@ -263,7 +263,7 @@ impl HttpService {
     /// Opens a stream for what belongs to no call, or takes one up after the last event that was seen of it.
     pub(in crate::server) async fn get(&self, request_head: RequestHead) -> Answer {
         let Some(options) = &self.options.sessions else { return answer::method_not_allowed("POST") };
-        if !accepts(&request_head, EVENT_STREAM) {
+        if !accepts_events(&request_head) {
             let message = "GET opens a stream of events: send \"Accept: text/event-stream\"";
             return answer::refuse(StatusCode::NOT_ACCEPTABLE, message);
         }
