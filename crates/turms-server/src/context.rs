@@ -12,14 +12,14 @@ use turms_proto::revision::{CannotExpress, Translate as _, lower_elicitation};
 use turms_proto::session::{Dialect, RequestError, RequestOptions};
 use turms_proto::types::{
     ClientCapabilities, ClientCapability, CreateMessage, CreateMessageParams, CreateMessageResult, Elicit,
-    ElicitAction, ElicitParams, ElicitResult, EmptyParams, FormSchema, Implementation, InputRequest, ListRoots,
-    ListRootsResult, Log, LogMessage, LoggingLevel, Meta, Progress as ProgressNotification, ProgressParams, Root,
+    ElicitAction, ElicitParams, ElicitResult, EmptyParams, Implementation, InputRequest, ListRoots, ListRootsResult,
+    Log, LogMessage, LoggingLevel, Meta, Progress as ProgressNotification, ProgressParams, Root,
 };
 use turms_proto::{Ability, DecodeError, ErrorObject, Number, ProgressToken, ProtocolVersion, RawJson, RequestId};
 
+use crate::form;
 use crate::handle::ServerHandle;
 use crate::input::Rounds;
-use crate::schema;
 use crate::session::Session;
 use crate::task::{Door, Running};
 use turms_core::Principal;
@@ -214,19 +214,21 @@ impl Context {
         }
     }
 
-    /// Asks the person to fill in a form made from `T`.
+    /// Asks the person to fill in a form made from `T`, a struct of strings, numbers, booleans, enums without data and
+    /// vectors of those enums. A field of type `Option` may be left empty; an answer that leaves it out, or says `null`,
+    /// is `None`.
     ///
     /// # Errors
-    /// When the client cannot show it, or does not answer.
+    /// When a field of `T` is not of these types, or the client cannot show the form, or does not answer.
     pub async fn elicit<T: JsonSchema + DeserializeOwned>(
         &self,
         message: impl Into<String>,
     ) -> Result<Elicited<T>, AskError> {
-        let form = form_of::<T>()?;
-        let answer = self.elicit_with(ElicitParams::form(message, form)).await?;
+        let form = form::of::<T>()?;
+        let answer = self.elicit_with(ElicitParams::form(message, form.clone())).await?;
         Ok(match answer.action {
             ElicitAction::Accept => {
-                let content = answer.content.unwrap_or_default();
+                let content = form::without_nulls(&form, answer.content.unwrap_or_default());
                 Elicited::Accepted(content.decode().map_err(|error| AskError::Answer(error.within("content")))?)
             }
             ElicitAction::Decline => Elicited::Declined,
@@ -264,6 +266,10 @@ impl Context {
         mut params: ElicitParams,
     ) -> Result<ElicitResult, AskError> {
         let needed = match &params {
+            ElicitParams::Form(params) => {
+                form::check(&params.requested_schema)?;
+                ClientCapability::FormElicitation
+            }
             ElicitParams::Url(_) => ClientCapability::UrlElicitation,
             _ => ClientCapability::FormElicitation,
         };
@@ -396,7 +402,7 @@ impl Context {
             attempts += 1;
             let decoded = match running.ask(key, question.clone()).await?.ok_or(AskError::TaskOver)? {
                 TaskAnswer::Given(answer) => answer.decode::<M::Result>(),
-                TaskAnswer::Refused(error) => return Err(PeerError::from(RequestError::Peer(Box::new(error))).into()),
+                TaskAnswer::Refused(error) => return Err(AskError::Refused(Box::new(error))),
                 _ => return Err(PeerError::Closed.into()),
             };
             match decoded {
@@ -427,11 +433,6 @@ pub(crate) fn random_id() -> String {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).expect("the operating system gives random numbers");
     base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes)
-}
-
-fn form_of<T: JsonSchema>() -> Result<FormSchema, AskError> {
-    let schema = schema::object_of(&schema::inlined::<T>());
-    schema.decode().map_err(|error| AskError::Form(error.to_string()))
 }
 
 /// What a person did with a form.
@@ -466,12 +467,15 @@ pub enum AskError {
     /// The client's revision has no words for it.
     #[error(transparent)]
     CannotExpress(#[from] CannotExpress),
-    /// The type cannot be shown as a form.
-    #[error("the type cannot be shown as a form: {0}")]
+    /// The form has a field of a shape that forms do not allow; the text names it.
+    #[error("{0}")]
     Form(String),
-    /// The client could not be reached, refused or failed.
+    /// The client answered with an error. It is not a source of this one, so that it is not taken for the server's own.
+    #[error("the client answered with an error: {0}")]
+    Refused(Box<ErrorObject>),
+    /// The client could not be reached, or did not answer.
     #[error(transparent)]
-    Peer(#[from] PeerError),
+    Peer(PeerError),
     /// The question could not be put, because the store of tasks failed.
     #[error("the question could not be put")]
     Store(#[from] StoreError),
@@ -481,6 +485,15 @@ pub enum AskError {
     /// The answer is of the wrong shape.
     #[error("the client's answer is not of the expected shape: {0}")]
     Answer(#[from] DecodeError),
+}
+
+impl From<PeerError> for AskError {
+    fn from(error: PeerError) -> Self {
+        match error {
+            PeerError::Request(RequestError::Peer(error)) => Self::Refused(error),
+            error => Self::Peer(error),
+        }
+    }
 }
 
 /// A client of 2026-07-28 is told what it would have to declare; everything else is the tool's own failure.

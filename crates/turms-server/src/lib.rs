@@ -27,6 +27,7 @@ mod completion;
 mod context;
 mod extension;
 mod extract;
+mod form;
 mod forward;
 mod front;
 mod handle;

@@ -5,6 +5,10 @@
 mod asking;
 #[path = "behaviour/changes.rs"]
 mod changes;
+#[path = "behaviour/forms.rs"]
+mod forms;
+#[path = "behaviour/wire.rs"]
+mod wire;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

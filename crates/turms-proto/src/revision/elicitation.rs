@@ -1,5 +1,7 @@
 //! Elicitation: forms since 2025-06-18; pages, defaults and richer choices since 2025-11-25.
 
+use std::borrow::Cow;
+
 use super::{Ability, ProtocolVersion, Translate};
 use crate::Object;
 use crate::types::{ChoiceField, ElicitParams, Field, StringField, TitledChoiceField, TitledValue};
@@ -53,7 +55,7 @@ pub struct CannotExpress {
     /// The client's revision.
     pub version: ProtocolVersion,
     /// What it lacks.
-    pub what: &'static str,
+    pub what: Cow<'static, str>,
 }
 
 /// Whether a client of a revision can be asked this and give an answer of the expected shape.
@@ -61,16 +63,19 @@ pub struct CannotExpress {
 /// # Errors
 /// Saying what the revision lacks.
 pub fn check_elicitation(params: &ElicitParams, version: ProtocolVersion) -> Result<(), CannotExpress> {
-    let lacks = |what| Err(CannotExpress { version, what });
+    let lacks = |what: &'static str| Err(CannotExpress { version, what: what.into() });
     match params {
         _ if !version.has(Ability::FormElicitation) => lacks("it has no elicitation"),
         ElicitParams::Url(_) if !version.has(Ability::UrlElicitation) => lacks("it cannot be sent to a URL"),
         ElicitParams::Form(form) if !version.has(Ability::RichElicitation) => {
             let several = |field: &Field| matches!(field, Field::Choices(_) | Field::TitledChoices(_));
-            if form.requested_schema.properties.values().any(several) {
-                return lacks("its forms have no fields with several choices");
+            match form.requested_schema.properties.iter().find(|(_, field)| several(field)) {
+                Some((name, _)) => {
+                    let what = format!("its forms have no fields with several choices, which {name:?} is").into();
+                    Err(CannotExpress { version, what })
+                }
+                None => Ok(()),
             }
-            Ok(())
         }
         _ => Ok(()),
     }

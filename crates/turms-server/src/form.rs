@@ -1,0 +1,220 @@
+//! Elicitation forms made from Rust types.
+//!
+//! A form is a flat object of fields, and a field has one of the few shapes that the specification allows. A schema that
+//! was generated from a type says more than that: it is reduced where nothing is lost that a client could act on, and
+//! refused where something would be.
+
+use schemars::JsonSchema;
+use serde_json::{Map, Value};
+use turms_proto::Object;
+use turms_proto::types::{Field, FormSchema, StringFormat};
+
+use crate::context::AskError;
+use crate::schema;
+
+/// Makes the form of a type.
+///
+/// # Errors
+/// If a field has no shape that a form allows; the error names the field.
+pub(crate) fn of<T: JsonSchema>() -> Result<FormSchema, AskError> {
+    form(&schema::inlined::<T>())
+        .map_err(|reason| AskError::Form(format!("`{}` is not a valid elicitation form: {reason}", T::schema_name())))
+}
+
+/// Checks the fields of a form that was written by hand.
+///
+/// # Errors
+/// If a field has none of the allowed shapes; the error names the field.
+pub(crate) fn check(form: &FormSchema) -> Result<(), AskError> {
+    let refuse = |name: &str, reason: &str| {
+        Err(AskError::Form(format!("not a valid elicitation form: field {name:?}: {reason}")))
+    };
+    for (name, field) in &form.properties {
+        match field {
+            Field::Unknown(_) => return refuse(name, NOT_FLAT),
+            Field::String(field) => {
+                if let Some(StringFormat::Other(format)) = &field.format {
+                    let reason = format!("the format {format:?} is not one of email, uri, date and date-time");
+                    return refuse(name, &reason);
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Takes the optional fields that are `null` out of an answer: they were left empty.
+pub(crate) fn without_nulls(form: &FormSchema, mut content: Object) -> Object {
+    let is_required =
+        |name: &str| form.required.as_ref().is_some_and(|required| required.iter().any(|one| one == name));
+    let is_null = |name: &str| content.get(name).is_some_and(|value| value.as_str() == "null");
+    let empty: Vec<String> =
+        form.properties.keys().filter(|name| is_null(name) && !is_required(name)).cloned().collect();
+    empty.iter().for_each(|name| drop(content.remove(name)));
+    content
+}
+
+const NOT_FLAT: &str = "a field is a string, a number, a boolean or a choice of strings";
+
+/// Keywords that restrict values and that no field has.
+const INEXPRESSIBLE: [&str; 12] = [
+    "pattern",
+    "multipleOf",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "const",
+    "enum",
+    "oneOf",
+    "anyOf",
+    "allOf",
+    "not",
+    "if",
+    "$ref",
+];
+
+fn form(schema: &Value) -> Result<FormSchema, String> {
+    let root = schema.as_object().filter(|root| root.get("type").is_some_and(|kind| kind == "object"));
+    let root = root.ok_or("a form is a struct with named fields")?;
+    refuse_inexpressible(root)?;
+    let mut form = FormSchema::new();
+    for (name, schema) in root.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        let field = field(schema).map_err(|reason| format!("field {name:?}: {reason}"))?;
+        form.properties.insert(name.clone(), field);
+    }
+    let required = root.get("required").and_then(Value::as_array).into_iter().flatten();
+    let required: Vec<_> = required.filter_map(|name| name.as_str().map(str::to_owned)).collect();
+    form.required = Some(required).filter(|required| !required.is_empty());
+    Ok(form)
+}
+
+fn field(schema: &Value) -> Result<Field, String> {
+    let schema = without_null(schema.as_object().cloned().unwrap_or_default());
+    let mut field = Map::new();
+    if let Some(choices) = Choices::of(&schema) {
+        field.insert("type".into(), "string".into());
+        choices.write(&mut field, "enum", "oneOf");
+        copy(&schema, &mut field, &[]);
+    } else {
+        match schema.get("type").and_then(Value::as_str) {
+            Some("string") => {
+                refuse_inexpressible(&schema)?;
+                copy(&schema, &mut field, &["type", "minLength", "maxLength"]);
+                let allowed = |format: &&Value| matches!(format.as_str(), Some("email" | "uri" | "date" | "date-time"));
+                field.extend(schema.get("format").filter(allowed).map(|format| ("format".into(), format.clone())));
+            }
+            Some("number" | "integer") => {
+                refuse_inexpressible(&schema)?;
+                copy(&schema, &mut field, &["type", "minimum", "maximum"]);
+            }
+            Some("boolean") => {
+                refuse_inexpressible(&schema)?;
+                copy(&schema, &mut field, &["type"]);
+            }
+            Some("array") => {
+                refuse_inexpressible(&schema)?;
+                let choices = schema.get("items").and_then(Value::as_object).and_then(Choices::of);
+                let choices = choices.ok_or("an array in a form is a choice of strings: its items must be an enum")?;
+                let mut items = Map::new();
+                if !choices.are_titled() {
+                    items.insert("type".into(), "string".into());
+                }
+                choices.write(&mut items, "enum", "anyOf");
+                copy(&schema, &mut field, &["type", "minItems", "maxItems"]);
+                field.insert("items".into(), items.into());
+            }
+            Some("object") => return Err(format!("nested objects are not allowed, {NOT_FLAT}")),
+            _ => return Err(NOT_FLAT.into()),
+        }
+    }
+    Object::from(field).decode().map_err(|error| error.to_string())
+}
+
+/// Copies the annotations of a field, and `members`.
+fn copy(schema: &Map<String, Value>, field: &mut Map<String, Value>, members: &[&str]) {
+    for name in members.iter().chain(&["title", "description", "default"]) {
+        if let Some(value) = schema.get(*name) {
+            field.insert((*name).to_owned(), value.clone());
+        }
+    }
+}
+
+fn refuse_inexpressible(schema: &Map<String, Value>) -> Result<(), String> {
+    match INEXPRESSIBLE.iter().find(|keyword| schema.contains_key(**keyword)) {
+        Some(keyword) => Err(format!("a form cannot express {keyword:?}")),
+        None => Ok(()),
+    }
+}
+
+/// The schema of the same values but `null`: an optional field is one that may be left out.
+fn without_null(mut schema: Map<String, Value>) -> Map<String, Value> {
+    if schema.get("default").is_some_and(Value::is_null) {
+        schema.remove("default");
+    }
+    if let Some(Value::Array(kinds)) = schema.get_mut("type") {
+        kinds.retain(|kind| kind != "null");
+        if let [kind] = kinds.as_slice() {
+            let kind = kind.clone();
+            schema.insert("type".into(), kind);
+        }
+    }
+    if let Some(Value::Array(values)) = schema.get_mut("enum") {
+        values.retain(|value| !value.is_null());
+    }
+    for union in ["anyOf", "oneOf"] {
+        let Some(Value::Array(schemas)) = schema.get_mut(union) else { continue };
+        schemas.retain(|schema| schema.get("type").is_none_or(|kind| kind != "null"));
+        if let [Value::Object(only)] = schemas.as_slice() {
+            let mut only = only.clone();
+            schema.remove(union);
+            only.extend(schema);
+            return without_null(only);
+        }
+    }
+    schema
+}
+
+/// The strings of a choice, each with its title.
+struct Choices(Vec<(String, Option<String>)>);
+
+impl Choices {
+    /// The strings that a schema allows, if it allows just those.
+    fn of(schema: &Map<String, Value>) -> Option<Self> {
+        if schema.get("type").is_some_and(|kind| kind != "string") {
+            return None;
+        }
+        if let Some(value) = schema.get("const") {
+            return Some(Self(vec![(value.as_str()?.to_owned(), None)]));
+        }
+        if let Some(Value::Array(values)) = schema.get("enum") {
+            let choices = values.iter().map(|value| Some((value.as_str()?.to_owned(), None)));
+            return choices.collect::<Option<_>>().map(Self);
+        }
+        let Some(Value::Array(schemas)) = schema.get("oneOf").or_else(|| schema.get("anyOf")) else { return None };
+        let choices = schemas.iter().map(|schema| {
+            let mut choices = Self::of(schema.as_object()?)?.0;
+            if let ([(_, title)], Some(text)) = (choices.as_mut_slice(), schema.get("title").and_then(Value::as_str)) {
+                *title = Some(text.to_owned());
+            }
+            Some(choices)
+        });
+        Some(Self(choices.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect()))
+    }
+
+    fn are_titled(&self) -> bool {
+        self.0.iter().any(|(_, title)| title.is_some())
+    }
+
+    /// Writes the choices under `plain`, or under `titled` if one of them has a title.
+    fn write(self, schema: &mut Map<String, Value>, plain: &str, titled: &str) {
+        if self.are_titled() {
+            let choices = self.0.into_iter().map(|(value, title)| {
+                let title = title.unwrap_or_else(|| value.clone());
+                serde_json::json!({ "const": value, "title": title })
+            });
+            schema.insert(titled.to_owned(), choices.collect());
+        } else {
+            schema.insert(plain.to_owned(), self.0.into_iter().map(|(value, _)| Value::from(value)).collect());
+        }
+    }
+}
