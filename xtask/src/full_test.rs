@@ -26,12 +26,13 @@ fn steps() -> Vec<Step> {
     ]
 }
 
-/// nextest runs test binaries side by side, which `cargo test` does not; it is worth using but not worth demanding.
+/// Runs all tests, with those that are ignored because they need more than Rust. nextest runs test binaries side by side,
+/// which `cargo test` does not; it is worth using but not worth demanding.
 fn test_command() -> &'static str {
     if program::works("cargo", "nextest --version") {
-        "nextest run --workspace --all-features"
+        "nextest run --workspace --all-features --run-ignored all"
     } else {
-        "test --workspace --all-features --lib --bins --tests --examples"
+        "test --workspace --all-features --lib --bins --tests --examples -- --include-ignored"
     }
 }
 

@@ -1,24 +1,23 @@
 //! Somebody else's server: `@modelcontextprotocol/server-everything`, which `cargo xtask peers` installs.
 
-use std::path::{Path, PathBuf};
-
 use serde_json::{Value, json};
+use turms_testkit::peer_file;
 
 use crate::run::{Scratch, turms};
 
-/// Something that `cargo xtask peers` has put into `target/peers`.
-fn installed(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers").join(name);
-    assert!(path.exists(), "there is no target/peers/{name}: run `cargo xtask peers` before these tests");
-    path
+/// The command that starts the server, after checking that it can be started.
+fn server() -> [String; 3] {
+    let script = peer_file("node/node_modules/@modelcontextprotocol/server-everything/dist/index.js");
+    [turms_testkit::node(), script, "stdio".into()].map(|part| part.to_str().unwrap().to_owned())
 }
 
 fn everything(args: &[&str]) -> crate::run::Run {
-    let server = installed("node/node_modules/@modelcontextprotocol/server-everything/dist/index.js");
-    turms(args.iter().copied().chain(["--", "node", server.to_str().unwrap(), "stdio"]))
+    let server = server();
+    turms(args.iter().copied().chain(["--"]).chain(server.iter().map(String::as_str)))
 }
 
 #[test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 fn it_introduces_itself() {
     let info = everything(&["info"]).ok();
     assert!(info.contains("mcp-servers/everything") && info.contains("2025-11-25 (handshake)"), "{info}");
@@ -28,10 +27,11 @@ fn it_introduces_itself() {
 
 /// Its instructions have pages, which are for a model.
 #[test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 fn a_shell_is_not_flooded_by_instructions() {
-    let server = installed("node/node_modules/@modelcontextprotocol/server-everything/dist/index.js");
+    let [node, script, transport] = &server();
     let home = Scratch::new("flood");
-    let mut shell = crate::shell::typing(&["shell", "--", "node", server.to_str().unwrap(), "stdio"], &home);
+    let mut shell = crate::shell::typing(&["shell", "--", node, script, transport], &home);
     shell.exp_string("# Everything Server").unwrap();
     shell.exp_string("`info` shows all").unwrap();
     shell.exp_string("mcp-servers/everything> ").unwrap();
@@ -40,6 +40,7 @@ fn a_shell_is_not_flooded_by_instructions() {
 }
 
 #[test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 fn its_tools_are_called() {
     assert_eq!(everything(&["call", "get-sum", "a=40", "b=2"]).ok(), "The sum of 40 and 2 is 42.\n");
     let out = everything(&["--json", "call", "get-structured-content", "location=New York"]).ok();
@@ -52,12 +53,14 @@ fn its_tools_are_called() {
 }
 
 #[test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 fn its_task_is_waited_for() {
     let out = everything(&["call", "simulate-research-query", "topic=tea"]).ok();
     assert!(out.contains("tea"), "{out}");
 }
 
 #[test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 fn its_picture_is_saved() {
     let scratch = Scratch::new("everything");
     let file = scratch.path("tiny.png");
@@ -71,6 +74,7 @@ fn its_picture_is_saved() {
 }
 
 #[test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 fn its_progress_is_told() {
     let ran = everything(&["call", "trigger-long-running-operation", "duration=0.2", "steps=2", "-v"]).run();
     assert_eq!(ran.status, Some(0), "{ran:?}");
@@ -78,6 +82,7 @@ fn its_progress_is_told() {
 }
 
 #[test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 fn its_resources_and_prompts_are_read() {
     let read = everything(&["read", "demo://resource/static/document/features.md"]).ok();
     assert!(read.starts_with('#'), "{read}");
@@ -90,13 +95,13 @@ fn its_resources_and_prompts_are_read() {
 }
 
 #[test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 fn its_questions_are_answered() {
     let scratch = Scratch::new("everything-asks");
     let answers = scratch.file("answers.json", r#"{"form": {"name": "Ann"}, "sampling": "Paris"}"#);
     let lines = "call trigger-elicitation-request\ncall trigger-sampling-request prompt=Where? maxTokens=20\n";
-    let server = installed("node/node_modules/@modelcontextprotocol/server-everything/dist/index.js");
-    let ran =
-        turms(["shell", "--answers", &answers, "--", "node", server.to_str().unwrap(), "stdio"]).stdin(lines).run();
+    let [node, script, transport] = &server();
+    let ran = turms(["shell", "--answers", &answers, "--", node, script, transport]).stdin(lines).run();
     assert_eq!(ran.status, Some(0), "{ran:?}");
     assert!(ran.stdout.contains("- Name: Ann") && ran.stdout.contains("Paris"), "{}", ran.stdout);
 }

@@ -31,6 +31,7 @@ async fn say(client: &Client, tool: &str, arguments: Value) -> String {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn it_introduces_itself_and_lists_all_it_has() {
     let client = connect(Answers::new()).await;
     assert_eq!(client.protocol_version(), Some(ProtocolVersion::V2025_11_25));
@@ -54,6 +55,7 @@ async fn it_introduces_itself_and_lists_all_it_has() {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn it_is_understood_in_every_revision_with_a_handshake() {
     for version in ProtocolVersion::ALL.into_iter().filter(|version| version.has(Ability::Handshake)) {
         let client = peer::connect(peer::client().only_version(version), peer::everything()).await;
@@ -64,6 +66,7 @@ async fn it_is_understood_in_every_revision_with_a_handshake() {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn its_tools_answer_with_content_of_every_kind() {
     let client = connect(Answers::new()).await;
     assert_eq!(say(&client, "echo", json!({ "message": "hello" })).await, "Echo: hello");
@@ -99,6 +102,7 @@ async fn its_tools_answer_with_content_of_every_kind() {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn a_long_operation_reports_how_far_it_is() {
     let client = connect(Answers::new()).await;
     let (sender, reports) = mpsc::channel();
@@ -111,6 +115,7 @@ async fn a_long_operation_reports_how_far_it_is() {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn its_resources_are_read_and_watched() {
     let client = connect(Answers::new()).await;
     let read = client.read_resource("demo://resource/static/document/features.md").await.unwrap();
@@ -136,6 +141,7 @@ async fn its_resources_are_read_and_watched() {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn its_prompts_are_filled_in_and_completed() {
     let client = connect(Answers::new()).await;
     let prompt = client.get_prompt("args-prompt", json!({ "city": "Bonn" })).await.unwrap();
@@ -157,6 +163,7 @@ async fn its_prompts_are_filled_in_and_completed() {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn it_logs_from_the_level_that_it_was_given() {
     let client = connect(Answers::new()).await;
     let mut events = client.events();
@@ -180,6 +187,7 @@ async fn it_logs_from_the_level_that_it_was_given() {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn it_asks_for_the_roots_again_when_they_change() {
     let client = connect(peer::answers()).await;
     offers(&client, "get-roots-list").await;
@@ -199,6 +207,7 @@ async fn it_asks_for_the_roots_again_when_they_change() {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn it_asks_the_model() {
     let client = connect(peer::answers()).await;
     offers(&client, "trigger-sampling-request").await;
@@ -208,6 +217,7 @@ async fn it_asks_the_model() {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn a_form_is_sent_back_with_its_defaults_or_not_at_all() {
     let (sender, answers) = mpsc::channel();
     for answer in [
@@ -232,6 +242,7 @@ async fn a_form_is_sent_back_with_its_defaults_or_not_at_all() {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn a_page_is_opened_before_or_during_a_call() {
     let (sender, opened) = mpsc::channel();
     let client = connect(Answers::new().elicitation(move |question| {
@@ -257,6 +268,7 @@ async fn a_page_is_opened_before_or_during_a_call() {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn a_tool_that_runs_only_as_a_task_says_so() {
     let client = connect(Answers::new()).await;
     offers(&client, "simulate-research-query").await;

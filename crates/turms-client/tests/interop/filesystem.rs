@@ -28,6 +28,7 @@ fn refused<T>(outcome: Result<T, CallError>) -> ErrorCode {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn it_has_tools_and_refuses_all_other_lists() {
     let client = peer::connect(peer::client(), peer::filesystem(&directory("lists"))).await;
     assert_eq!(client.server_info().unwrap().name, "secure-filesystem-server");
@@ -40,6 +41,7 @@ async fn it_has_tools_and_refuses_all_other_lists() {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn a_file_is_written_and_read_again() {
     let directory = directory("files");
     let client = peer::connect(peer::client(), peer::filesystem(&directory)).await;
@@ -57,6 +59,7 @@ async fn a_file_is_written_and_read_again() {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn a_path_outside_is_denied_as_a_result() {
     let client = peer::connect(peer::client(), peer::filesystem(&directory("denied"))).await;
     let denied = call(&client, "read_text_file", json!({ "path": "/etc/hostname" })).await;
@@ -65,6 +68,7 @@ async fn a_path_outside_is_denied_as_a_result() {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn roots_take_the_place_of_the_directories_on_the_command_line() {
     let [named, one, two] = ["named", "one", "two"].map(|name| directory(&format!("roots-{name}")));
     let root = |directory: &Path| Root::new(format!("file://{}", directory.display()));
@@ -86,6 +90,7 @@ async fn roots_take_the_place_of_the_directories_on_the_command_line() {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn a_server_that_ends_at_once_says_why() {
     let nowhere = directory("nowhere").join("none");
     let connected = peer::client().connect_command(peer::filesystem(&nowhere));

@@ -77,6 +77,7 @@ async fn converse(peer: &'static Peer, args: &[&str], path: &str, version: Optio
 macro_rules! conversations {
     ($($test:ident: $Peer:ident $args:tt at $path:literal in $version:expr;)+) => {
         $(#[tokio::test]
+        #[ignore = "needs the peers: run `cargo xtask test`"]
         async fn $test() {
             converse(&$Peer, &$args, $path, $version).await;
         })+
@@ -99,6 +100,7 @@ conversations! {
 
 /// The newer SDK has no sessions for older clients: each of their requests is on its own, and nothing can be asked of them.
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn node_of_the_newer_kind_answers_older_clients() {
     let server = Listening::start(&NODE_STATELESS, &["--http"]);
     for version in [V2025_03_26, V2025_06_18, V2025_11_25] {
@@ -112,6 +114,7 @@ async fn node_of_the_newer_kind_answers_older_clients() {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn a_server_that_speaks_only_the_newest_revision_says_so() {
     let server = Listening::start(&NODE_STATELESS, &["--http", "--stateless-only"]);
     let client = server.connect(peer::client(), "/mcp").await;
@@ -123,6 +126,7 @@ async fn a_server_that_speaks_only_the_newest_revision_says_so() {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn answers_without_events_are_as_good() {
     for peer in [&PYTHON_HANDSHAKE, &PYTHON_STATELESS] {
         let server = Listening::start(peer, &["--http", "--json"]);
@@ -145,6 +149,7 @@ async fn forget_sessions(server: &Listening) {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn a_session_that_expired_is_begun_anew_with_all_it_had() {
     let server = Listening::start(&NODE_HANDSHAKE, &["--http"]);
     for builder in [peer::client(), peer::client().supervise(Supervision::new())] {
@@ -163,6 +168,7 @@ async fn a_session_that_expired_is_begun_anew_with_all_it_had() {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn everything_is_understood_over_both_transports() {
     for (transport, path) in [("streamableHttp", "/mcp"), ("sse", "/sse")] {
         let server = Listening::everything(transport, 0);
@@ -189,6 +195,7 @@ async fn everything_is_understood_over_both_transports() {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn a_server_that_restarts_is_found_again_although_it_says_it_otherwise() {
     // It answers 400 to sessions that it does not know.
     let server = Listening::everything("streamableHttp", 0);
@@ -201,6 +208,7 @@ async fn a_server_that_restarts_is_found_again_although_it_says_it_otherwise() {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn a_fleet_reaches_the_addresses_of_its_configuration() {
     let (modern, older) =
         (Listening::start(&NODE_STATELESS, &["--http"]), Listening::start(&NODE_HANDSHAKE, &["--http"]));

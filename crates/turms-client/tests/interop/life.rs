@@ -20,6 +20,7 @@ async fn echo(client: &Client, text: &str) {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn a_stateless_server_that_is_remembered_is_asked_nothing_beforehand() {
     for peer in [&NODE_STATELESS, &PYTHON_STATELESS] {
         let memory = VersionMemory::new();
@@ -35,6 +36,7 @@ async fn a_stateless_server_that_is_remembered_is_asked_nothing_beforehand() {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn a_server_with_a_handshake_that_is_remembered_is_not_probed() {
     for peer in [&NODE_HANDSHAKE, &PYTHON_HANDSHAKE] {
         let memory = VersionMemory::new();
@@ -71,6 +73,7 @@ impl Drop for Disguise {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn a_server_that_has_stopped_shaking_hands_is_probed_anew() {
     let memory = VersionMemory::new();
     let disguise = Disguise::new("stopped");
@@ -87,6 +90,7 @@ async fn a_server_that_has_stopped_shaking_hands_is_probed_anew() {
 
 /// The Python SDK insists on a handshake; the TypeScript SDK answers calls without one.
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn a_server_that_has_begun_to_shake_hands_is_probed_anew_when_a_call_fails() {
     let memory = VersionMemory::new();
     let disguise = Disguise::new("begun");
@@ -101,6 +105,7 @@ async fn a_server_that_has_begun_to_shake_hands_is_probed_anew_when_a_call_fails
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn a_client_that_cannot_be_asked_is_not_asked() {
     for peer in [&NODE_HANDSHAKE, &NODE_STATELESS, &PYTHON_HANDSHAKE, &PYTHON_STATELESS] {
         let client = peer::connect(peer::client(), peer.command()).await;
@@ -117,6 +122,7 @@ async fn a_client_that_cannot_be_asked_is_not_asked() {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn a_log_level_that_was_given_beforehand_holds_from_the_first_call() {
     for peer in [&NODE_HANDSHAKE, &NODE_STATELESS] {
         let (sender, logs) = mpsc::channel();
@@ -160,6 +166,7 @@ mod processes {
     }
 
     #[tokio::test]
+    #[ignore = "needs the peers: run `cargo xtask test`"]
     async fn closing_leaves_no_process() {
         for peer in [&NODE_HANDSHAKE, &NODE_STATELESS, &PYTHON_HANDSHAKE, &PYTHON_STATELESS] {
             let (command, mark) = marked(peer, "closing");
@@ -172,6 +179,7 @@ mod processes {
     }
 
     #[tokio::test]
+    #[ignore = "needs the peers: run `cargo xtask test`"]
     async fn closing_ends_a_server_that_is_still_at_work() {
         for peer in [&NODE_HANDSHAKE, &NODE_STATELESS, &PYTHON_HANDSHAKE, &PYTHON_STATELESS] {
             let (command, mark) = marked(peer, "at-work");
@@ -189,6 +197,7 @@ mod processes {
     }
 
     #[tokio::test]
+    #[ignore = "needs the peers: run `cargo xtask test`"]
     async fn dropping_the_client_leaves_no_process() {
         let (command, mark) = marked(&NODE_HANDSHAKE, "dropping");
         let client = peer::connect(peer::client(), command).await;
@@ -201,6 +210,7 @@ mod processes {
     }
 
     #[tokio::test]
+    #[ignore = "needs the peers: run `cargo xtask test`"]
     async fn without_supervision_a_killed_server_ends_the_client() {
         let (command, mark) = marked(&NODE_HANDSHAKE, "unsupervised");
         let client = peer::connect(peer::client(), command).await;
@@ -251,6 +261,7 @@ mod processes {
     }
 
     #[tokio::test]
+    #[ignore = "needs the peers: run `cargo xtask test`"]
     async fn with_supervision_a_killed_server_is_started_again() {
         for peer in [&NODE_HANDSHAKE, &NODE_STATELESS] {
             let (command, mark) = marked(peer, "supervised");
@@ -271,6 +282,7 @@ mod processes {
     }
 
     #[tokio::test]
+    #[ignore = "needs the peers: run `cargo xtask test`"]
     async fn a_call_right_after_the_kill_waits_for_the_next_server() {
         let (command, mark) = marked(&NODE_STATELESS, "right-after");
         let client = peer::connect(peer::client().supervise(Supervision::new()), command).await;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use turms_client::{Answers, ChildCommand, Client, ClientBuilder, Refusal, VersionMemory};
 use turms_proto::types::{CreateMessageResult, ElicitResult, Role, Root};
 use turms_proto::{Ability, Object, ProtocolVersion};
+use turms_testkit::{node, peer_file, python};
 
 use crate::{PATIENCE, soon};
 
@@ -44,14 +45,14 @@ pub(crate) const NODE_STATELESS: Peer = Peer {
 
 pub(crate) const PYTHON_HANDSHAKE: Peer = Peer {
     name: "python-handshake",
-    language: Language::Python("python/handshake"),
+    language: Language::Python("handshake"),
     script: "python/handshake.py",
     newest: ProtocolVersion::V2025_11_25,
 };
 
 pub(crate) const PYTHON_STATELESS: Peer = Peer {
     name: "python-stateless",
-    language: Language::Python("python/stateless"),
+    language: Language::Python("stateless"),
     script: "python/stateless.py",
     newest: ProtocolVersion::V2026_07_28,
 };
@@ -65,15 +66,12 @@ impl Peer {
     pub(crate) fn program(&self) -> PathBuf {
         match self.language {
             Language::Node => node(),
-            Language::Python(environment) => {
-                installed(&format!("{environment}/installed"));
-                installed(&format!("{environment}/bin/python"))
-            }
+            Language::Python(environment) => python(environment),
         }
     }
 
     pub(crate) fn script(&self) -> PathBuf {
-        installed(self.script)
+        peer_file(self.script)
     }
 
     pub(crate) fn is_python(&self) -> bool {
@@ -87,35 +85,23 @@ impl Peer {
 }
 
 pub(crate) fn everything() -> ChildCommand {
-    ChildCommand::new(node()).arg(installed(&published("server-everything"))).arg("stdio")
+    ChildCommand::new(node()).arg(peer_file(&published("server-everything"))).arg("stdio")
 }
 
 /// The same over HTTP, on this machine only; the port is in `PORT`.
 pub(crate) fn everything_over(transport: &str) -> Command {
     let mut command = Command::new(node());
-    command.arg("--import").arg(installed("node/loopback.mjs"));
-    command.arg(installed(&published("server-everything"))).arg(transport);
+    command.arg("--import").arg(peer_file("node/loopback.mjs"));
+    command.arg(peer_file(&published("server-everything"))).arg(transport);
     command
 }
 
 pub(crate) fn filesystem(directory: &Path) -> ChildCommand {
-    ChildCommand::new(node()).arg(installed(&published("server-filesystem"))).arg(directory)
+    ChildCommand::new(node()).arg(peer_file(&published("server-filesystem"))).arg(directory)
 }
 
 fn published(name: &str) -> String {
     format!("node/node_modules/@modelcontextprotocol/{name}/dist/index.js")
-}
-
-fn node() -> PathBuf {
-    installed("node/node_modules/installed");
-    "node".into()
-}
-
-/// Something that `cargo xtask peers` has put into `target/peers`.
-fn installed(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers").join(name);
-    assert!(path.exists(), "there is no target/peers/{name}: run `cargo xtask peers` before these tests");
-    path
 }
 
 /// A client that is patient and remembers nothing of earlier tests.

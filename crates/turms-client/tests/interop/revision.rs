@@ -13,11 +13,13 @@ macro_rules! conversations {
             use super::*;
 
             #[tokio::test]
+            #[ignore = "needs the peers: run `cargo xtask test`"]
             async fn is_understood_without_being_told_a_revision() {
                 in_whatever_it_speaks(&$Peer).await;
             }
 
             $(#[tokio::test]
+            #[ignore = "needs the peers: run `cargo xtask test`"]
             async fn $test() {
                 in_revision(&$Peer, $version).await;
             })+
@@ -57,6 +59,7 @@ async fn refusal(choice: VersionChoice, peer: &Peer, arg: Option<&str>) -> Strin
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn a_server_of_the_older_kind_is_no_server_for_a_client_of_the_newest_revision() {
     for peer in [&NODE_HANDSHAKE, &PYTHON_HANDSHAKE] {
         assert_eq!(
@@ -67,6 +70,7 @@ async fn a_server_of_the_older_kind_is_no_server_for_a_client_of_the_newest_revi
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn a_server_that_shakes_no_hands_is_no_server_for_a_client_of_older_revisions() {
     let both = [
         (VersionChoice::Only(V2025_06_18), "2025-06-18"),
@@ -81,6 +85,7 @@ async fn a_server_that_shakes_no_hands_is_no_server_for_a_client_of_older_revisi
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn a_server_that_shakes_no_hands_is_understood_without_being_told_a_revision() {
     let command = NODE_STATELESS.command().arg("--stateless-only");
     let client = peer::connect(peer::client(), command).await;

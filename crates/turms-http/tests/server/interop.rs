@@ -5,22 +5,16 @@
 #![cfg(unix)]
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
 use tokio::process::Command;
+use turms_testkit::peer_file;
 
 use crate::dialog::{NEWEST, NEWEST_OLDER};
 use crate::fixture::Fixture;
 use crate::soon;
-
-/// Something that `cargo xtask peers` has put into `target/peers`.
-pub(crate) fn installed(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers").join(name);
-    assert!(path.exists(), "there is no target/peers/{name}: run `cargo xtask peers` before these tests");
-    path
-}
 
 /// A client on one of the official SDKs.
 struct Script {
@@ -29,14 +23,11 @@ struct Script {
 }
 
 fn node(script: &str) -> Script {
-    installed("node/node_modules/installed");
-    Script { program: "node".into(), script: installed(&format!("node/{script}")) }
+    Script { program: turms_testkit::node(), script: peer_file(&format!("node/{script}")) }
 }
 
 fn python(environment: &str, script: &str) -> Script {
-    installed(&format!("python/{environment}/installed"));
-    let program = installed(&format!("python/{environment}/bin/python"));
-    Script { program, script: installed(&format!("python/{script}")) }
+    Script { program: turms_testkit::python(environment), script: peer_file(&format!("python/{script}")) }
 }
 
 /// What came of each step.
@@ -124,6 +115,7 @@ impl Conversation {
 const TRANSLATED: i64 = -32602;
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn the_first_typescript_sdk_is_served_over_streamable_http() {
     let conversation = node("client-handshake.mjs").converse("/mcp", "streamable").await;
     conversation.assert_version(NEWEST_OLDER);
@@ -133,11 +125,13 @@ async fn the_first_typescript_sdk_is_served_over_streamable_http() {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn the_first_typescript_sdk_is_served_over_http_and_sse() {
     node("client-handshake.mjs").converse("/sse", "sse").await.assert_missed(-32002);
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn the_second_typescript_sdk_finds_the_newest_revision() {
     let conversation = node("client-stateless.mjs").converse("/mcp", "auto").await;
     conversation.assert_version(NEWEST);
@@ -146,11 +140,13 @@ async fn the_second_typescript_sdk_finds_the_newest_revision() {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn the_second_typescript_sdk_is_served_in_the_newest_revision() {
     node("client-stateless.mjs").converse("/mcp", NEWEST).await.assert_version(NEWEST);
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn the_second_typescript_sdk_is_served_in_older_revisions() {
     let conversation = node("client-stateless.mjs").converse("/mcp", "legacy").await;
     conversation.assert_version(NEWEST_OLDER);
@@ -159,11 +155,13 @@ async fn the_second_typescript_sdk_is_served_in_older_revisions() {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn the_second_typescript_sdk_is_served_over_http_and_sse() {
     node("client-stateless.mjs").converse("/sse", "sse").await.assert_missed(TRANSLATED);
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn the_first_python_sdk_is_served_over_streamable_http() {
     let conversation = python("handshake", "client_handshake.py").converse("/mcp", "streamable").await;
     conversation.assert_version(NEWEST_OLDER);
@@ -173,11 +171,13 @@ async fn the_first_python_sdk_is_served_over_streamable_http() {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn the_first_python_sdk_is_served_over_http_and_sse() {
     python("handshake", "client_handshake.py").converse("/sse", "sse").await.assert_missed(-32002);
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn the_second_python_sdk_finds_the_newest_revision() {
     let conversation = python("stateless", "client_stateless.py").converse("/mcp", "auto").await;
     conversation.assert_version(NEWEST);
@@ -185,11 +185,13 @@ async fn the_second_python_sdk_finds_the_newest_revision() {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn the_second_python_sdk_is_served_in_the_newest_revision() {
     python("stateless", "client_stateless.py").converse("/mcp", NEWEST).await.assert_version(NEWEST);
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn the_second_python_sdk_is_served_in_older_revisions() {
     let conversation = python("stateless", "client_stateless.py").converse("/mcp", "legacy").await;
     conversation.assert_version(NEWEST_OLDER);
@@ -198,6 +200,7 @@ async fn the_second_python_sdk_is_served_in_older_revisions() {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn the_second_python_sdk_is_served_over_http_and_sse() {
     python("stateless", "client_stateless.py").converse("/sse", "sse").await.assert_missed(-32002);
 }

@@ -2,7 +2,6 @@
 //! Node.js. They are real processes; `cargo xtask peers` installs them.
 #![cfg(unix)]
 
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::mpsc;
 
@@ -10,27 +9,22 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 use turms_client::{CallErrorKind, Client};
+use turms_testkit::peer_file;
 use turms_ws::WsConnector;
 
 use crate::fixture::{Served, builder, connect};
 use crate::soon;
 
 fn node(script: &str) -> Command {
-    let mut command = Command::new("node");
-    command.arg(installed(&format!("node/{script}")));
+    let mut command = Command::new(turms_testkit::node());
+    command.arg(peer_file(&format!("node/{script}")));
     command
 }
 
 fn python(script: &str) -> Command {
-    let mut command = Command::new(installed("python/handshake/bin/python"));
-    command.arg(installed(&format!("python/{script}")));
+    let mut command = Command::new(turms_testkit::python("handshake"));
+    command.arg(peer_file(&format!("python/{script}")));
     command
-}
-
-fn installed(path: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers").join(path);
-    assert!(path.exists(), "{} is missing: run `cargo xtask peers`", path.display());
-    path
 }
 
 /// What a client tells of its conversation with our server.
@@ -57,6 +51,7 @@ fn conversation() -> Value {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn the_client_of_the_typescript_sdk_is_served() {
     let mut told = told(node("ws-client.mjs")).await;
     let stateless = told.as_object_mut().unwrap().remove("stateless").unwrap();
@@ -73,6 +68,7 @@ async fn the_client_of_the_typescript_sdk_is_served() {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn the_client_of_the_python_sdk_is_served() {
     let mut told = told(python("ws_client.py")).await;
     // Python tells whole numbers from others.
@@ -109,6 +105,7 @@ async fn converse(client: &Client) {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn a_server_on_the_ws_package_is_spoken_to() {
     let (client, mut server) = reach(node("ws-server.mjs")).await;
     converse(&client).await;
@@ -120,6 +117,7 @@ async fn a_server_on_the_ws_package_is_spoken_to() {
 }
 
 #[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
 async fn the_server_of_the_python_sdk_is_spoken_to() {
     let (client, mut server) = reach(python("ws_server.py")).await;
     converse(&client).await;
