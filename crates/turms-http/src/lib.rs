@@ -34,6 +34,7 @@
 
 #[cfg(feature = "client")]
 mod client;
+#[cfg(any(feature = "client", feature = "server"))]
 mod framing;
 #[cfg(feature = "server")]
 mod server;
