@@ -12,8 +12,11 @@ Usage: cargo xtask <task>
 Tasks:
   test    Install what the tests need if it is missing, then run the full test:
           formatting, lints, tests, conformance, doc tests, documentation and benches
-  bench   Build the benchmark servers and measure them, in as many rounds as a
-          number that follows says, 5 without; see benches/RESULTS.md
+  bench [ROUNDS] [--against COMMIT [--instructions]]
+          Build the benchmark servers and measure them in ROUNDS rounds (default 5);
+          writes benches/RESULTS.md. With --against, build the server of another
+          commit too, measure both in interleaved rounds and print the ratio of each
+          row; --instructions adds instruction counts by valgrind
   peers   Install the servers in other languages that the tests talk to
   conformance [--server | --client] [--spec-version REVISION] [--scenario NAME]
           Run the official conformance suite, all of it or what is named;
@@ -28,11 +31,25 @@ Tasks:
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     Test,
-    Bench(usize),
+    Bench(BenchOptions),
     Peers,
     Conformance(Filter),
     CommandBench,
     Help,
+}
+
+/// Options of `bench`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct BenchOptions {
+    pub(crate) rounds: usize,
+    pub(crate) against: Option<Against>,
+}
+
+/// The commit to compare with.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Against {
+    pub(crate) commit: String,
+    pub(crate) instructions: bool,
 }
 
 /// Reads the arguments, without the program's own name.
@@ -77,12 +94,27 @@ fn value(option: &OsString, value: Option<OsString>) -> Result<String, UsageErro
 }
 
 fn bench(mut args: impl Iterator<Item = OsString>) -> Result<Task, UsageError> {
-    let Some(count) = args.next() else { return Ok(Task::Bench(5)) };
-    match (count.to_str().and_then(|count| count.parse().ok()), args.next()) {
-        (Some(rounds @ 1..), None) => Ok(Task::Bench(rounds)),
-        (Some(_), Some(extra)) => Err(UsageError::Unexpected(extra)),
-        _ => Err(UsageError::Unexpected(count)),
+    let (mut rounds, mut commit, mut instructions) = (None, None, None);
+    while let Some(arg) = args.next() {
+        let is_new = match arg.to_str() {
+            Some("--against") => commit.replace(value(&arg, args.next())?).is_none(),
+            Some("--instructions") => instructions.replace(arg.clone()).is_none(),
+            Some(count) => match count.parse() {
+                Ok(count @ 1..) => rounds.replace(count).is_none(),
+                _ => false,
+            },
+            None => false,
+        };
+        if !is_new {
+            return Err(UsageError::Unexpected(arg));
+        }
     }
+    let against = match (commit, instructions) {
+        (Some(commit), instructions) => Some(Against { commit, instructions: instructions.is_some() }),
+        (None, Some(option)) => return Err(UsageError::Unexpected(option)),
+        (None, None) => None,
+    };
+    Ok(Task::Bench(BenchOptions { rounds: rounds.unwrap_or(5), against }))
 }
 
 /// Why the arguments make no sense.
@@ -156,11 +188,27 @@ mod tests {
     }
 
     #[test]
-    fn bench_may_be_told_how_many_rounds() {
-        assert_eq!(parse_all(&["bench"]), Ok(Task::Bench(5)));
-        assert_eq!(parse_all(&["bench", "9"]), Ok(Task::Bench(9)));
+    fn bench_takes_a_number_of_rounds() {
+        let rounds = |rounds| Ok(Task::Bench(BenchOptions { rounds, against: None }));
+        assert_eq!(parse_all(&["bench"]), rounds(5));
+        assert_eq!(parse_all(&["bench", "9"]), rounds(9));
         assert!(parse_all(&["bench", "0"]).is_err() && parse_all(&["bench", "x"]).is_err());
         assert!(parse_all(&["bench", "1", "2"]).is_err());
+    }
+
+    #[test]
+    fn bench_compares_with_a_commit() {
+        let against = |rounds, instructions| {
+            let against = Some(Against { commit: "640c08b".to_owned(), instructions });
+            Ok(Task::Bench(BenchOptions { rounds, against }))
+        };
+        assert_eq!(parse_all(&["bench", "--against", "640c08b"]), against(5, false));
+        assert_eq!(parse_all(&["bench", "3", "--against", "640c08b", "--instructions"]), against(3, true));
+        assert_eq!(parse_all(&["bench", "--against"]).unwrap_err().to_string(), r#""--against" needs a value"#);
+        assert_eq!(
+            parse_all(&["bench", "--instructions"]).unwrap_err().to_string(),
+            r#"unexpected argument "--instructions""#
+        );
     }
 
     #[test]

@@ -23,7 +23,7 @@ use conformance::Filter;
 fn main() -> ExitCode {
     match args::parse(env::args_os().skip(1)) {
         Ok(Task::Test) => test(),
-        Ok(Task::Bench(rounds)) => done(bench::run(rounds)),
+        Ok(Task::Bench(options)) => done(bench::run(&options)),
         Ok(Task::Peers) => done(peers::install()),
         Ok(Task::Conformance(filter)) => conformance(&filter),
         Ok(Task::CommandBench) => command_bench(),

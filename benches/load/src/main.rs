@@ -13,7 +13,8 @@
 //!
 //! PAYLOAD is `small`, `list`, a size such as `100k`, or `progress` for calls that are answered by events.
 //!
-//! With `BENCH_LINGER` in its environment, a load over HTTP waits for the server to end by itself.
+//! With `BENCH_LINGER` in its environment, a load over HTTP waits for the server to end by itself. With `BENCH_TERMINATE`,
+//! the server is ended in order (its input is closed and it gets SIGTERM), so that a profiler around it can write its results.
 //!
 //! One line comes out, `name=value` each: `calls`, and `all_calls` with those before the server was warm; of the server
 //! `cpu_ns` for each, and `early_ns` and `late_ns` in the first and the second half of the time; `p50_ns`, `p99_ns`; `bytes`

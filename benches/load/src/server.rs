@@ -45,8 +45,13 @@ impl Server {
         }
     }
 
-    /// Waits until it ends, if it does by itself.
+    /// Waits until it ends, if it does by itself or is told to.
     pub(crate) async fn end(&mut self) -> Result<()> {
+        if std::env::var_os("BENCH_TERMINATE").is_some() {
+            drop(self.child.stdin.take());
+            Command::new("kill").args(["-TERM", &self.id.to_string()]).status().await?;
+            tokio::time::timeout(Duration::from_secs(30), self.child.wait()).await??;
+        }
         if std::env::var_os("BENCH_LINGER").is_some() {
             tokio::time::timeout(Duration::from_secs(30), self.child.wait()).await??;
         }

@@ -58,5 +58,8 @@ pub(crate) async fn load(plan: &Plan) -> Result<String> {
             }
         }
     }
-    Ok(tally.line(&server))
+    let figures = tally.line(&server);
+    drop(input);
+    server.end().await?;
+    Ok(figures)
 }

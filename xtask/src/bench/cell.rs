@@ -100,8 +100,24 @@ const fn cell(
 }
 
 pub(super) const OUR_SERVER: &str = "target/release/turms-bench-server";
-pub(super) const OUR_SMALL_SERVER: &str = "target/small/turms-bench-server";
+pub(super) const LOAD: &str = "target/release/turms-bench-load";
 pub(super) const RMCP_SERVER: &str = "benches/rmcp/target/release/turms-bench-rmcp";
+
+impl Cell {
+    /// Returns `true` if the client of Turms is measured, which is part of the load generator.
+    pub(super) fn measures_client(&self) -> bool {
+        matches!(self.kind, "client" | "inside")
+    }
+
+    /// The figure that says what a call, or a session, costs.
+    pub(super) fn cost(&self) -> &'static str {
+        match self.kind {
+            "idle" | "listening" => "bytes",
+            _ if self.measures_client() => "p50_ns",
+            _ => "cpu_ns",
+        }
+    }
+}
 
 impl Candidate {
     /// The program and its arguments.

@@ -2,8 +2,8 @@
 
 use super::cell::{
     ALONE_IN_SESSION, BY_EVENTS, BY_JSON, CLIENT, Candidate, Cell, FEW_TOOLS, IDLE, IN_CROWD, INSIDE, LARGE,
-    LARGE_PIPE, LEAST_CLIENT, LIST, LIST_PIPE, LISTENING, MANY_TOOLS, OUR_SERVER, OUR_SMALL_SERVER, PIPE, RMCP_SERVER,
-    SESSION, SINGLE, SINGLE_PIPE, SIZES, STATELESS,
+    LARGE_PIPE, LEAST_CLIENT, LIST, LIST_PIPE, LISTENING, MANY_TOOLS, PIPE, SESSION, SINGLE, SINGLE_PIPE, SIZES,
+    STATELESS,
 };
 use super::figures::{Measured, Place};
 use super::weight;
@@ -100,10 +100,6 @@ pub(super) fn all(measured: &Measured) -> Vec<Demand> {
     demand("a call in the process of the server, us".to_owned(), inside, AtMost(1.0));
 
     demand("system calls for a call in a session".to_owned(), weight::system_calls(), AtMost(2.1));
-    let size = |ours| Some(weight::stripped_size(ours)? / weight::stripped_size(RMCP_SERVER)?);
-    demand("stripped server / rmcp's".to_owned(), size(OUR_SERVER), AtMost(0.6));
-    demand("stripped server of the profile small / rmcp's".to_owned(), size(OUR_SMALL_SERVER), AtMost(0.6));
-    demand("crates of the server".to_owned(), weight::crates("-p turms-bench-server"), AtMost(96.0));
     let [ours, theirs] =
         ["-p turms-bench-server", "--manifest-path benches/rmcp/Cargo.toml"].map(weight::build_seconds);
     let builds = ours.zip(theirs).map(|(ours, theirs)| ours / theirs);

@@ -50,7 +50,7 @@ pub(super) fn read(line: &str) -> Figures {
     line.split_whitespace().filter_map(figure).collect()
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
+pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
 }

@@ -2,6 +2,7 @@
 //!
 //! Rounds are interleaved, so that what else the machine does meets everybody alike, and ratios are taken within a round.
 
+mod against;
 mod cell;
 mod demand;
 mod figures;
@@ -19,6 +20,7 @@ use std::process::Stdio;
 
 use self::cell::Cell;
 use self::figures::{Figures, Measured};
+use crate::args::BenchOptions;
 use crate::program::{self, RunError};
 
 const RESULTS: &str = "benches/RESULTS.md";
@@ -27,17 +29,22 @@ const RESULTS: &str = "benches/RESULTS.md";
 const TIME: f64 = 1.5;
 
 /// Builds everybody, puts the loads on them, prints the table and writes it down.
-pub(crate) fn run(rounds: usize) -> Result<(), BenchError> {
+pub(crate) fn run(options: &BenchOptions) -> Result<(), BenchError> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     env::set_current_dir(root).map_err(BenchError::Results)?;
+    let rounds = options.rounds;
     build()?;
+    if let Some(against) = &options.against {
+        return against::run(rounds, against);
+    }
+    build_rmcp()?;
     let mut measured = Measured::default();
     for round in 1..=rounds {
         for cell in cell::all() {
             eprintln!("round {round} of {rounds}: {}", cell.name);
             let mut all = BTreeMap::new();
             for candidate in cell.who {
-                all.insert(*candidate, measure(cell, &candidate.command(cell.kind))?);
+                all.insert(*candidate, measure(cell, cell::LOAD, &candidate.command(cell.kind))?);
             }
             measured.add(cell, all);
         }
@@ -49,24 +56,22 @@ pub(crate) fn run(rounds: usize) -> Result<(), BenchError> {
 
 /// One after the other: built together, they would share features that they do not have alone.
 fn build() -> Result<(), BenchError> {
-    let ours = [
-        ("release", "turms-bench-server"),
-        ("release", "turms-bench-load"),
-        ("release", "turms-bench-limit"),
-        ("small", "turms-bench-server"),
-    ];
-    for (profile, package) in ours {
-        program::run(&mut program::command(&format!("cargo build --profile {profile} -p {package}")))?;
+    for package in ["turms-bench-server", "turms-bench-load", "turms-bench-limit"] {
+        program::run(&mut program::command(&format!("cargo build --release -p {package}")))?;
     }
+    Ok(())
+}
+
+fn build_rmcp() -> Result<(), BenchError> {
     let rmcp = "cargo build --release --manifest-path benches/rmcp/Cargo.toml --target-dir benches/rmcp/target";
     Ok(program::run(&mut program::command(rmcp))?)
 }
 
 /// The load on the second processor, where there is a way to say so; the server goes to the first.
-fn measure(cell: &Cell, command: &str) -> Result<Figures, BenchError> {
+fn measure(cell: &Cell, load: &str, command: &str) -> Result<Figures, BenchError> {
     let pinned = if program::works("taskset", "-c 1 true") { "taskset -c 1 " } else { "" };
     let Cell { kind, payload, width, tools, .. } = cell;
-    let line = format!("{pinned}target/release/turms-bench-load {kind} {payload} {width} {TIME} {command}");
+    let line = format!("{pinned}{load} {kind} {payload} {width} {TIME} {command}");
     let mut load = program::command(&line);
     load.env("BENCH_TOOLS", tools).stdin(Stdio::null()).stderr(Stdio::inherit());
     let output = load.output().map_err(|source| RunError::NotStarted { line: line.clone(), source })?;
@@ -80,6 +85,8 @@ fn measure(cell: &Cell, command: &str) -> Result<Figures, BenchError> {
 #[derive(Debug)]
 pub(crate) enum BenchError {
     Run(RunError),
+    UnknownCommit(String),
+    NoFigure(&'static str),
     Results(io::Error),
 }
 
@@ -93,7 +100,9 @@ impl fmt::Display for BenchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Run(error) => error.fmt(f),
-            Self::Results(_) => write!(f, "cannot write {RESULTS}"),
+            Self::UnknownCommit(commit) => write!(f, "{commit:?} is not a commit of this repository"),
+            Self::NoFigure(cell) => write!(f, "the load {cell:?} gave no figure"),
+            Self::Results(_) => write!(f, "cannot write the results"),
         }
     }
 }
@@ -102,6 +111,7 @@ impl Error for BenchError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Run(error) => error.source(),
+            Self::UnknownCommit(_) | Self::NoFigure(_) => None,
             Self::Results(source) => Some(source),
         }
     }

@@ -3,10 +3,9 @@
 use std::fmt::Write as _;
 use std::fs;
 
-use super::cell::{self, Candidate, Cell, OUR_SERVER, RMCP_SERVER};
+use super::cell::{self, Candidate, Cell};
 use super::demand::{self, Bound, Demand};
 use super::figures::{Measured, Place};
-use super::weight;
 use crate::program;
 
 use Candidate::{Limit, Rmcp, RmcpPipes, Turms};
@@ -53,13 +52,6 @@ pub(super) fn write(measured: &Measured, rounds: usize) -> String {
     one_each(&mut text, measured, &cell::OWN, Turms, ["cpu_ns", "p50_ns", "p99_ns"]);
     text.push_str("\n| clients of the limit server, 1 connection | p50, us | p99, us |\n|---|---:|---:|\n");
     one_each(&mut text, measured, &cell::CLIENTS, Limit, ["p50_ns", "p99_ns"]);
-    if let [Some(ours), Some(theirs)] = [OUR_SERVER, RMCP_SERVER].map(weight::stripped_size) {
-        let _ = writeln!(text, "\nStripped, the server has {ours} bytes, that of rmcp {theirs}.");
-    }
-    let of_rmcp = weight::crates("--manifest-path benches/rmcp/Cargo.toml");
-    if let (Some(ours), Some(theirs)) = (weight::crates("-p turms-bench-server"), of_rmcp) {
-        let _ = writeln!(text, "It is made of {ours} crates, that of rmcp of {theirs}.");
-    }
     text.push_str("\n| demand | is | bound | met |\n|---|---:|---:|---|\n");
     for demand in demand::all(measured) {
         demanded(&mut text, &demand);
@@ -106,14 +98,14 @@ fn row(text: &mut String, name: &str, columns: &[Option<f64>]) {
     text.push('\n');
 }
 
-fn machine() -> String {
+pub(super) fn machine() -> String {
     let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = processor.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let (model, count) = (model.map_or("unknown", |(_, model)| model), std::thread::available_parallelism());
     format!("{model}, {} processors, {}", count.map_or(1, usize::from), output("uname -sr"))
 }
 
-fn output(line: &str) -> String {
+pub(super) fn output(line: &str) -> String {
     let output = program::command(line).output();
     output.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

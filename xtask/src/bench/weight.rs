@@ -1,6 +1,5 @@
-//! What the server weighs beside its speed: its size, its crates, how long it takes to build, its system calls.
+//! What the server weighs beside its speed: how long it takes to build, its system calls.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
@@ -9,17 +8,6 @@ use std::time::Instant;
 use super::cell::Candidate;
 use super::figures;
 use crate::program;
-
-/// How large a program is without what only debuggers read.
-pub(super) fn stripped_size(program: &str) -> Option<f64> {
-    let copy = Path::new("target").join("stripped");
-    let strip = program::command(&format!("strip -o {} {program}", copy.display())).status();
-    strip.ok().filter(|status| status.success())?;
-    let size = fs::metadata(&copy).ok()?.len();
-    // Whether it is left there does not matter.
-    let _ = fs::remove_file(&copy);
-    Some(size as f64)
-}
 
 /// How long it takes to build a package with all that it needs, from nothing.
 #[expect(clippy::disallowed_methods, reason = "time is what is measured")]
@@ -32,14 +20,6 @@ pub(super) fn build_seconds(of: &str) -> Option<f64> {
     let seconds = start.elapsed().as_secs_f64();
     let _ = fs::remove_dir_all(&directory);
     built.ok().map(|()| seconds)
-}
-
-/// How many crates a package is made of, itself not counted.
-pub(super) fn crates(of: &str) -> Option<f64> {
-    let output = program::command(&format!("cargo tree {of} -e normal --prefix none")).output().ok()?;
-    let text = String::from_utf8(output.stdout).ok().filter(|text| !text.is_empty())?;
-    let names: BTreeSet<_> = text.lines().map(|line| line.split(" (").next().unwrap_or(line)).collect();
-    Some(names.len() as f64 - 1.0)
 }
 
 /// How many system calls our server makes for one call in a session, among 32 of them; nothing without `strace`.
