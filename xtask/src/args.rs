@@ -10,8 +10,14 @@ pub(crate) const USAGE: &str = "\
 Usage: cargo xtask <task>
 
 Tasks:
-  test    Install what the tests need if it is missing, then run the full test:
-          formatting, lints, tests, conformance, doc tests, documentation and benches
+  test [--quick]
+          Install what the tests need if it is missing, then run the full test:
+          formatting, lints, tests, conformance, doc tests, documentation, benches
+          and the checks of check-all; --quick runs formatting, lints and the tests
+          that need nothing but Rust
+  check-all
+          Check licences, sources and duplicate versions of dependencies, each
+          feature of turms alone and the usual sets, and that fuzz/ compiles
   bench [ROUNDS] [--against COMMIT [--instructions]]
           Build the benchmark servers and measure them in ROUNDS rounds (default 5);
           writes benches/RESULTS.md. With --against, build the server of another
@@ -30,12 +36,20 @@ Tasks:
 /// What xtask can be asked to do.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Task {
-    Test,
+    Test(Extent),
+    CheckAll,
     Bench(BenchOptions),
     Peers,
     Conformance(Filter),
     CommandBench,
     Help,
+}
+
+/// How much of the full test is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    Full,
+    Quick,
 }
 
 /// Options of `bench`.
@@ -57,7 +71,8 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Task, Us
     let mut args = args.into_iter();
     let first = args.next().ok_or(UsageError::NoTask)?;
     let task = match first.to_str() {
-        Some("test") => Task::Test,
+        Some("test") => return test(args),
+        Some("check-all") => Task::CheckAll,
         Some("bench") => return bench(args),
         Some("peers") => Task::Peers,
         Some("conformance") => return filter(args).map(Task::Conformance),
@@ -91,6 +106,18 @@ fn filter(mut args: impl Iterator<Item = OsString>) -> Result<Filter, UsageError
 
 fn value(option: &OsString, value: Option<OsString>) -> Result<String, UsageError> {
     value.and_then(|value| value.into_string().ok()).ok_or_else(|| UsageError::NoValue(option.clone()))
+}
+
+fn test(mut args: impl Iterator<Item = OsString>) -> Result<Task, UsageError> {
+    let extent = match args.next() {
+        None => Extent::Full,
+        Some(arg) if arg == "--quick" => Extent::Quick,
+        Some(extra) => return Err(UsageError::Unexpected(extra)),
+    };
+    match args.next() {
+        None => Ok(Task::Test(extent)),
+        Some(extra) => Err(UsageError::Unexpected(extra)),
+    }
 }
 
 fn bench(mut args: impl Iterator<Item = OsString>) -> Result<Task, UsageError> {
@@ -148,8 +175,15 @@ mod tests {
     }
 
     #[test]
-    fn test_is_a_task() {
-        assert_eq!(parse_all(&["test"]), Ok(Task::Test));
+    fn the_test_is_full_or_quick() {
+        assert_eq!(parse_all(&["test"]), Ok(Task::Test(Extent::Full)));
+        assert_eq!(parse_all(&["test", "--quick"]), Ok(Task::Test(Extent::Quick)));
+        assert!(parse_all(&["test", "--quick", "--quick"]).is_err());
+    }
+
+    #[test]
+    fn check_all_is_a_task() {
+        assert_eq!(parse_all(&["check-all"]), Ok(Task::CheckAll));
     }
 
     #[test]

@@ -1,42 +1,64 @@
 //! The full test: every step a change must pass, in the order in which failures are cheapest to find.
 
+use crate::args::Extent;
+use crate::check_all;
 use crate::need;
 use crate::program;
 use crate::step::Step;
 use crate::summary::{Outcome, Summary};
 
 /// Runs the steps until one fails.
-pub(crate) fn run() -> Summary {
-    run_until_failure(steps())
+pub(crate) fn run(extent: Extent) -> Summary {
+    run_until_failure(match extent {
+        Extent::Full => full(),
+        Extent::Quick => quick(),
+    })
 }
 
-fn steps() -> Vec<Step> {
+/// Steps that need nothing but Rust, for the inner loop.
+fn quick() -> Vec<Step> {
+    let mut steps = static_checks();
+    steps.push(tests(Extent::Quick));
+    steps
+}
+
+fn full() -> Vec<Step> {
+    let mut steps = static_checks();
+    steps.extend([
+        Step::cargo("peers", "xtask peers"),
+        tests(Extent::Full),
+        Step::cargo("conformance", "xtask conformance"),
+        Step::cargo("doc-tests", "test --workspace --all-features --doc"),
+        // Each bench once, unoptimised: it must run, how fast is asked elsewhere. `--benches` would run the unit tests
+        // of libraries and binaries a second time.
+        Step::cargo("benches", "test --workspace --all-features --bench *"),
+    ]);
+    steps.extend(check_all::steps());
+    steps
+}
+
+fn static_checks() -> Vec<Step> {
     vec![
         Step::new("needs", need::install_missing()),
         Step::cargo("fmt", "fmt --all --check"),
         Step::cargo("clippy", "clippy --workspace --all-targets --all-features -- -D warnings"),
-        Step::cargo("peers", "xtask peers"),
-        Step::cargo("tests", test_command()),
-        Step::cargo("conformance", "xtask conformance"),
-        Step::cargo("doc-tests", "test --workspace --all-features --doc"),
-        Step::cargo("docs", "doc --workspace --all-features --no-deps").env("RUSTDOCFLAGS", "-D warnings"),
-        // Each bench once, unoptimised: it must run, how fast is asked elsewhere. `--benches` would run the unit tests
-        // of libraries and binaries a second time.
-        Step::cargo("benches", "test --workspace --all-features --bench *"),
     ]
 }
 
-/// Runs all tests, with those that are ignored because they need more than Rust. nextest runs test binaries side by side,
-/// which `cargo test` does not; it is worth using but not worth demanding.
-fn test_command() -> &'static str {
-    if program::works("cargo", "nextest --version") {
-        "nextest run --workspace --all-features --run-ignored all"
-    } else {
-        "test --workspace --all-features --lib --bins --tests --examples -- --include-ignored"
-    }
+/// The full test runs those tests, too, that are ignored because they need more than Rust. nextest runs test binaries side by
+/// side, which `cargo test` does not; it is worth using but not worth demanding.
+fn tests(extent: Extent) -> Step {
+    let with_nextest = program::works("cargo", "nextest --version");
+    let line = match (with_nextest, extent) {
+        (true, Extent::Full) => "nextest run --workspace --all-features --run-ignored all",
+        (true, Extent::Quick) => "nextest run --workspace --all-features",
+        (false, Extent::Full) => "test --workspace --all-features --lib --bins --tests --examples -- --include-ignored",
+        (false, Extent::Quick) => "test --workspace --all-features --lib --bins --tests --examples",
+    };
+    Step::cargo("tests", line)
 }
 
-fn run_until_failure(steps: Vec<Step>) -> Summary {
+pub(crate) fn run_until_failure(steps: Vec<Step>) -> Summary {
     let mut summary = Summary::default();
     for mut step in steps {
         let outcome = if summary.is_success() { step.run() } else { Outcome::NotRun };

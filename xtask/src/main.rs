@@ -3,8 +3,10 @@
 
 mod args;
 mod bench;
+mod check_all;
 mod command_bench;
 mod conformance;
+mod dependencies;
 mod full_test;
 mod need;
 mod packages;
@@ -19,10 +21,12 @@ use std::process::ExitCode;
 
 use args::{Task, USAGE};
 use conformance::Filter;
+use summary::Summary;
 
 fn main() -> ExitCode {
     match args::parse(env::args_os().skip(1)) {
-        Ok(Task::Test) => test(),
+        Ok(Task::Test(extent)) => report("test", &full_test::run(extent)),
+        Ok(Task::CheckAll) => report("check-all", &check_all::run()),
         Ok(Task::Bench(options)) => done(bench::run(&options)),
         Ok(Task::Peers) => done(peers::install()),
         Ok(Task::Conformance(filter)) => conformance(&filter),
@@ -38,9 +42,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn test() -> ExitCode {
-    let summary = full_test::run();
-    println!("xtask test: {summary}");
+fn report(task: &str, summary: &Summary) -> ExitCode {
+    println!("xtask {task}: {summary}");
     if summary.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

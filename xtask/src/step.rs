@@ -4,18 +4,24 @@ use std::error::Error;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::program::{self, RunError};
+use crate::program;
 use crate::summary::Outcome;
 
-/// A name for the summary, and the commands that must all succeed.
+/// A name for the summary, and what must succeed.
 pub(crate) struct Step {
     name: &'static str,
     commands: Vec<Command>,
+    function: Option<fn() -> Result<(), Box<dyn Error>>>,
 }
 
 impl Step {
     pub(crate) fn new(name: &'static str, commands: Vec<Command>) -> Self {
-        Self { name, commands }
+        Self { name, commands, function: None }
+    }
+
+    /// A step that is done by this program itself.
+    pub(crate) fn function(name: &'static str, function: fn() -> Result<(), Box<dyn Error>>) -> Self {
+        Self { name, commands: Vec::new(), function: Some(function) }
     }
 
     /// A step of one cargo command; `args` are separated by spaces.
@@ -39,20 +45,24 @@ impl Step {
 
     /// Runs the commands one after another, says what it does, and says why if it fails.
     pub(crate) fn run(&mut self) -> Outcome {
-        let (result, time) = timed(|| self.run_commands());
+        let (result, time) = timed(|| self.run_all());
         match result {
             Ok(()) => Outcome::Passed(time),
             Err(error) => {
-                eprintln!("error: {}: {}", self.name, with_causes(&error));
+                eprintln!("error: {}: {}", self.name, with_causes(&*error));
                 Outcome::Failed(time)
             }
         }
     }
 
-    fn run_commands(&mut self) -> Result<(), RunError> {
+    fn run_all(&mut self) -> Result<(), Box<dyn Error>> {
         for command in &mut self.commands {
             eprintln!("\n=== {}: {}", self.name, program::line(command));
             program::run(command)?;
+        }
+        if let Some(function) = self.function {
+            eprintln!("\n=== {}", self.name);
+            function()?;
         }
         Ok(())
     }
