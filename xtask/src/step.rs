@@ -7,11 +7,14 @@ use std::time::{Duration, Instant};
 use crate::program;
 use crate::summary::Outcome;
 
+/// A part of a step that is done by this program itself.
+type Function = fn() -> Result<(), Box<dyn Error>>;
+
 /// A name for the summary, and what must succeed.
 pub(crate) struct Step {
     name: &'static str,
     commands: Vec<Command>,
-    function: Option<fn() -> Result<(), Box<dyn Error>>>,
+    function: Option<Function>,
 }
 
 impl Step {
@@ -20,7 +23,7 @@ impl Step {
     }
 
     /// A step that is done by this program itself.
-    pub(crate) fn function(name: &'static str, function: fn() -> Result<(), Box<dyn Error>>) -> Self {
+    pub(crate) fn function(name: &'static str, function: Function) -> Self {
         Self { name, commands: Vec::new(), function: Some(function) }
     }
 

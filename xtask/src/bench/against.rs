@@ -111,7 +111,7 @@ impl Row {
             let figures = measure(self.cell, build.load(self.cell), &build.server(self.cell))?;
             figures.get(self.cell.cost()).copied().ok_or(BenchError::NoFigure(self.cell.name))
         };
-        let pair = if round % 2 == 0 {
+        let pair = if round.is_multiple_of(2) {
             let other = cost(other)?;
             Pair { here: cost(here)?, other }
         } else {
