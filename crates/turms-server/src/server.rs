@@ -363,7 +363,8 @@ impl Server {
         self
     }
 
-    /// Called when a client that had shaken hands has gone, after what was given before.
+    /// Called when a client that had shaken hands has gone or has begun another session by a second `initialize`, after what was
+    /// given before.
     pub fn on_close(mut self, closed: impl Fn(&Arc<Session>) + Send + Sync + 'static) -> Self {
         self.settings.on_close = Some(after(self.settings.on_close.take(), closed));
         self

@@ -13,13 +13,19 @@ use turms_proto::types::{ClientCapabilities, Implementation, InitializeParams, L
 use crate::catalog::Catalog;
 use crate::hub::Change;
 
-/// A client that has shaken hands.
+/// A client session after `initialize`. There is none in 2026-07-28.
+///
+/// On a connection (stdio, a byte stream, WebSocket, HTTP+SSE), a second `initialize` ends the session and begins another
+/// one: running calls are cancelled and answered with an error, subscriptions, log level and assigned values are gone, and the
+/// peer of the earlier session reaches nothing any more.
 pub struct Session {
     serial: u64,
     peer: Peer,
     client: OnceLock<Arc<Client>>,
     log_level: AtomicU8,
     pub(crate) own: ArcSwapOption<Catalog>,
+    /// Whether `initialize` has come.
+    begun: AtomicBool,
     announced: AtomicBool,
     /// What few sessions have and idle ones need no room for.
     kept: Mutex<Option<Box<Kept>>>,
@@ -75,6 +81,7 @@ impl Session {
             client: OnceLock::new(),
             log_level: AtomicU8::new(rank(LoggingLevel::Info)),
             own: ArcSwapOption::empty(),
+            begun: AtomicBool::new(false),
             announced: AtomicBool::new(false),
             kept: Mutex::default(),
         }
@@ -134,8 +141,13 @@ impl Session {
         value.downcast().ok()
     }
 
+    /// Returns `true` for the first `initialize`. A further one begins another session.
+    pub(crate) fn begin(&self) -> bool {
+        !self.begun.swap(true, Ordering::Relaxed)
+    }
+
     pub(crate) fn shake_hands(&self, client: InitializeParams) {
-        // The protocol's session lets only one handshake through.
+        // There is one handshake in a session.
         let _ = self.client.set(Client { info: client.client_info, capabilities: client.capabilities }.shared());
     }
 

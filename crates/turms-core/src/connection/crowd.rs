@@ -76,6 +76,11 @@ impl Crowd {
         self.notifications.spawn(work);
     }
 
+    /// Stops the notifications that are at work.
+    pub(super) fn stop_hearing(&mut self) {
+        self.notifications.abort_all();
+    }
+
     pub(super) fn can_hear(&self) -> bool {
         self.notifications.len() < Self::MOST_NOTIFICATIONS
     }

@@ -11,6 +11,14 @@ use crate::channel::{Outgoing, Update, Updates};
 use crate::payload::Payload;
 use crate::peer::{BoxFuture, Link, Peer, PeerError};
 
+/// A command with the session that it belongs to.
+#[derive(Debug)]
+pub(super) struct SessionCommand {
+    /// The number of the session whose peer sent it; `None` if it does not depend on one.
+    pub(super) session: Option<u64>,
+    pub(super) command: Command,
+}
+
 /// Something that a handle wants a connection to do.
 #[derive(Debug)]
 pub(super) enum Command {
@@ -57,22 +65,38 @@ pub(super) struct View {
     pub(super) opened: Option<Result<Arc<Opened>, OpenError>>,
     pub(super) stats: Stats,
     pub(super) pending: usize,
+    /// The number of the current session, starting at 0. A second `initialize` begins the next one.
+    pub(super) session: u64,
 }
 
 /// A connection, for everybody but its driver: ask, tell, look, end it.
 #[derive(Debug, Clone)]
 pub struct ConnectionHandle {
-    pub(super) commands: mpsc::Sender<Command>,
+    pub(super) commands: mpsc::Sender<SessionCommand>,
     pub(super) signals: mpsc::UnboundedSender<Signal>,
     pub(super) view: watch::Receiver<View>,
     pub(super) keys: Arc<AtomicU64>,
+    /// The session that it belongs to; `None` for the connection as a whole.
+    pub(super) session: Option<u64>,
 }
 
 impl ConnectionHandle {
-    /// The other side, as a service sees it.
+    /// The other side, as a service sees it. It belongs to the current session: when a second `initialize` has ended that, what
+    /// is told through it is lost, and what is asked fails.
     #[must_use]
     pub fn peer(&self) -> Peer {
-        Peer::new(self.clone())
+        let session = self.view.borrow().session;
+        self.peer_in(Some(session))
+    }
+
+    /// The other side in this session, or in all if it is `None`.
+    pub(super) fn peer_in(&self, session: Option<u64>) -> Peer {
+        Peer::new(Self { session, ..self.clone() })
+    }
+
+    async fn send(&self, command: Command) -> Result<(), PeerError> {
+        let command = SessionCommand { session: self.session, command };
+        self.commands.send(command).await.map_err(|_| PeerError::Closed)
     }
 
     /// How the connection stands.
@@ -114,7 +138,7 @@ impl ConnectionHandle {
     pub async fn ask(&self, request: Outgoing) -> Result<RawJson, PeerError> {
         let (question, answer) = self.question(request)?;
         let key = question.waiter.key;
-        self.commands.send(Command::Request(question)).await.map_err(|_| PeerError::Closed)?;
+        self.send(Command::Request(question)).await?;
         self.wait(key, answer).await
     }
 
@@ -131,7 +155,7 @@ impl ConnectionHandle {
             })
             .collect();
         // If the connection is gone, the questions are dropped and every answer says so.
-        let _ = self.commands.send(Command::Batch(questions)).await;
+        let _ = self.send(Command::Batch(questions)).await;
         let mut outcomes = Vec::with_capacity(asked.len());
         let mut waiting: Vec<_> = Vec::with_capacity(asked.len());
         for question in asked {
@@ -192,11 +216,12 @@ pub enum OpenFailure {
 
 impl Link for ConnectionHandle {
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
-        Box::pin(async move { self.commands.send(Command::Notify(notification)).await.map_err(|_| PeerError::Closed) })
+        Box::pin(self.send(Command::Notify(notification)))
     }
 
     fn try_notify(&self, notification: Notification) -> bool {
-        self.commands.try_send(Command::Notify(notification)).is_ok()
+        let command = SessionCommand { session: self.session, command: Command::Notify(notification) };
+        self.commands.try_send(command).is_ok()
     }
 
     fn request(

@@ -28,7 +28,7 @@ use turms_proto::{
 
 pub use self::any::AnyConnection;
 use self::crowd::{Crowd, Turn};
-use self::handle::{Command, Question, Signal, View, Waiter};
+use self::handle::{Command, Question, SessionCommand, Signal, View, Waiter};
 pub use self::handle::{ConnectionHandle, OpenFailure};
 use self::output::Output;
 use crate::channel::Update;
@@ -98,8 +98,15 @@ pub struct Connection<R, W> {
     output: Output<W>,
     session: Session<Waiter>,
     options: ConnectionOptions,
+    /// The other side, for requests that belong to no session.
     peer: Peer,
-    commands: mpsc::Receiver<Command>,
+    /// The other side in the current session.
+    session_peer: Peer,
+    /// The number of the current session.
+    session_number: u64,
+    /// What the peers of further sessions are made of.
+    handle: ConnectionHandle,
+    commands: mpsc::Receiver<SessionCommand>,
     signals: mpsc::UnboundedReceiver<Signal>,
     answers: mpsc::UnboundedReceiver<Answer>,
     answering: mpsc::UnboundedSender<Answer>,
@@ -141,7 +148,7 @@ struct Answer {
 enum Wake {
     Read(io::Result<usize>),
     Written(io::Result<()>),
-    Command(Command),
+    Command(SessionCommand),
     Signal(Signal),
     Answer(Answer),
     Heard,
@@ -170,16 +177,20 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         let (command_sender, commands) = mpsc::channel(256);
         let (signal_sender, signals) = mpsc::unbounded_channel();
         let (answering, answers) = mpsc::unbounded_channel();
-        let view = View { status: session.status(), opened: None, stats: *session.stats(), pending: 0 };
+        let view = View { status: session.status(), opened: None, stats: *session.stats(), pending: 0, session: 0 };
         let (view, viewer) = watch::channel(view);
         let keys = Arc::new(AtomicU64::new(0));
-        let handle = ConnectionHandle { commands: command_sender, signals: signal_sender, view: viewer, keys };
+        let handle =
+            ConnectionHandle { commands: command_sender, signals: signal_sender, view: viewer, keys, session: None };
         let connection = Self {
             reader,
             lines: Lines::new(options.line_limit),
             output: Output::new(writer),
             session,
-            peer: handle.peer(),
+            peer: handle.peer_in(None),
+            session_peer: handle.peer_in(Some(0)),
+            session_number: 0,
+            handle: handle.clone(),
             options,
             commands,
             signals,
@@ -358,11 +369,29 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                     let opened = Some(Ok(Arc::from(opened)));
                     self.view.send_modify(|view| view.opened = opened);
                 }
+                Event::SessionEnded => self.begin_session(),
                 Event::OpenFailed(error) => {
                     self.view.send_modify(|view| view.opened = Some(Err(error)));
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// The client has sent `initialize` again. What the handlers of the earlier session still want to tell and ask does not
+    /// reach the client of the new one.
+    fn begin_session(&mut self) {
+        self.crowd.stop_hearing();
+        self.session_number += 1;
+        let number = self.session_number;
+        self.session_peer = self.handle.peer_in(Some(number));
+        self.view.send_modify(|view| view.session = number);
+    }
+
+    fn peer(&self, dialect: Dialect) -> Peer {
+        match dialect {
+            Dialect::Handshake(_) => self.session_peer.clone(),
+            _ => self.peer.clone(),
         }
     }
 
@@ -395,7 +424,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     fn call(&mut self, call: Call, service: &impl Service) {
         let Call { request, dialect, ticket, meta, .. } = call;
         let (method, params) = (request.method, request.params);
-        let cx = Context::new(dialect, self.peer.clone()).with_id(ticket.id().clone()).with_meta(meta);
+        let cx = Context::new(dialect, self.peer(dialect)).with_id(ticket.id().clone()).with_meta(meta);
         let params = params.map_or_else(Payload::default, Payload::params);
         let future = Guarded::call(|| service.call(Request::raw(method.clone(), params), cx));
         let begun = future.try_now().or_else(|mut future| match begin(&mut future) {
@@ -442,7 +471,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 
     fn context(&self, dialect: Dialect, params: Option<&RawJson>) -> Context {
         let meta = params.and_then(|params| params.member("_meta")).and_then(|meta| meta.as_object());
-        Context::new(dialect, self.peer.clone()).with_meta(meta.map(Meta::from))
+        Context::new(dialect, self.peer(dialect)).with_meta(meta.map(Meta::from))
     }
 
     /// What a handler has told or asked before it answered leaves before its answer.
@@ -463,8 +492,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
-    fn obey(&mut self, command: Command) {
-        match command {
+    fn obey(&mut self, command: SessionCommand) {
+        if command.session.is_some_and(|session| session != self.session_number) {
+            return;
+        }
+        match command.command {
             Command::Notify(notification) => {
                 let Notification { method, params, .. } = notification;
                 if let Ok(notification) = self.session.notify(method, params) {

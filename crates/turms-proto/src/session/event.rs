@@ -84,6 +84,9 @@ pub enum Event<T> {
         /// Why, for people.
         reason: Option<String>,
     },
+    /// The client has sent `initialize` again: the session so far has ended, and whatever belongs to it ends with it. The events
+    /// of what was running and pending in it come before this one, the [`Event::Request`] of `initialize` after it.
+    SessionEnded,
 }
 
 /// Whom a client talks to, and how.

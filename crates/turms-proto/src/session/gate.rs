@@ -82,8 +82,8 @@ impl Gate {
     ) -> Result<ProtocolVersion, ErrorObject> {
         let newest = self.versions.iter().copied().filter(|version| version.has(Ability::Handshake)).max();
         match (&*request.method, agreed) {
-            (Initialize::NAME, None) => self.shake_hands(request),
-            (Initialize::NAME, Some(_)) => Err(ErrorObject::invalid_request("the connection is initialized already")),
+            // A second one begins the session anew.
+            (Initialize::NAME, _) => self.shake_hands(request),
             // A server that knows no handshake only takes requests that say all for themselves.
             _ if newest.is_none() => Err(missing_meta(key::PROTOCOL_VERSION)),
             (Ping::NAME, agreed) => Ok(agreed.or(newest).unwrap_or(ProtocolVersion::LATEST_WITH_HANDSHAKE)),

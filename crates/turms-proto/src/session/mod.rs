@@ -3,6 +3,17 @@
 //! It holds no bytes, no clock and no task. A driver gives it decoded messages and the time, takes [`Event`]s out, and sends
 //! what they say. What a driver needs to know it asks: the [`Status`], the dialect, the next deadline, the [`Stats`].
 //!
+//! # A second `initialize`
+//! A connection may carry several sessions, one after another: a bridge keeps one server process and connects clients to it
+//! in turn. On the server's side, a valid `initialize` ends the earlier session and begins a new one:
+//! - Requests of the earlier session that are still running are cancelled ([`Event::Cancelled`]) and answered with an error before the
+//!   response to `initialize`. A request whose id the new `initialize` has is not answered: the id has a new meaning.
+//! - Requests of this side that have no response end with [`RequestError::Closed`]; late responses are ignored.
+//! - [`Event::SessionEnded`] follows: whatever else belongs to the earlier session (subscriptions, log level) ends.
+//!
+//! Requests that name their protocol version in `_meta` belong to no session and go on. An `initialize` that is refused because
+//! its parameters or its version are invalid ends nothing.
+//!
 //! ```
 //! use std::time::Instant;
 //! use turms_proto::session::{ClientOptions, Event, Session};
@@ -307,7 +318,13 @@ impl<T> Session<T> {
         match incoming {
             // What has come of earlier messages is seen to first.
             Ok(Incoming::One(Message::Request(request))) if self.status != Status::Closed && self.events.is_empty() => {
-                self.receive_request(request, None)
+                let call = self.receive_request(request, None)?;
+                if self.events.is_empty() {
+                    return Some(call);
+                }
+                // It has ended the session before, and what came of that is seen to first.
+                self.events.push_back(Event::Request(Box::new(call)));
+                None
             }
             incoming => {
                 self.receive(incoming, now);
@@ -510,7 +527,8 @@ impl<T> Session<T> {
         match self.admit(&request, meta.as_ref(), batch) {
             Ok(dialect) => {
                 let meta = meta.and_then(RawJson::into_object).map(Meta::from);
-                let ticket = self.running.insert(request.id.clone(), kind_of(&request.method), batch);
+                let in_session = matches!(dialect, Dialect::Handshake(_));
+                let ticket = self.running.insert(request.id.clone(), kind_of(&request.method), in_session, batch);
                 Some(Call { request, dialect, ticket, meta })
             }
             Err(error) => {
@@ -522,7 +540,9 @@ impl<T> Session<T> {
 
     /// Whether a request may be made now, and how to understand it.
     fn admit(&mut self, request: &Request, meta: Option<&RawJson>, batch: Option<u64>) -> Result<Dialect, ErrorObject> {
-        if self.running.contains(&request.id) {
+        let may_begin = matches!(self.side, Side::Server(_)) && &*request.method == Initialize::NAME;
+        // The ids of a session are free again once `initialize` has ended it.
+        if self.running.contains(&request.id) && !(may_begin && self.running.is_in_session(&request.id)) {
             return Err(ErrorObject::invalid_request(format!(
                 "the id {} is in use by a request in flight",
                 request.id
@@ -530,21 +550,24 @@ impl<T> Session<T> {
         }
         match &mut self.side {
             Side::Client(_) => gate::admit_on_client(request, self.dialect),
-            Side::Server(_) if batch.is_some() && &*request.method == Initialize::NAME => {
+            Side::Server(_) if batch.is_some() && may_begin => {
                 Err(ErrorObject::invalid_request("initialize cannot be part of a batch"))
             }
             Side::Server(gate) => {
                 let dialect = gate.admit(request, meta, self.agreed)?;
-                self.note_dialect(dialect, &request.method);
+                self.note_dialect(dialect, request);
                 Ok(dialect)
             }
         }
     }
 
     /// A server speaks as it was last spoken to: the handshake binds the connection, a stateless request nothing.
-    fn note_dialect(&mut self, dialect: Dialect, method: &str) {
+    fn note_dialect(&mut self, dialect: Dialect, request: &Request) {
         match dialect {
-            Dialect::Handshake(version) if method == Initialize::NAME => {
+            Dialect::Handshake(version) if &*request.method == Initialize::NAME => {
+                if self.agreed.is_some() {
+                    self.end_session(&request.id);
+                }
                 self.agreed = Some(version);
                 self.dialect = Some(dialect);
                 self.status = Status::Initializing;
@@ -556,6 +579,27 @@ impl<T> Session<T> {
             }
             Dialect::Stateless(_) => {}
         }
+    }
+
+    /// Ends the session that was agreed on, because the request `initialize` begins another one.
+    fn end_session(&mut self, initialize: &RequestId) {
+        for (ticket, batch) in self.running.take_session() {
+            self.stats.cancelled += 1;
+            let error = ErrorObject::internal("the session has ended: the client has sent initialize again");
+            let response = Response::new(ticket.id().clone(), Err(error));
+            let is_reused = ticket.id() == initialize;
+            self.events.push_back(Event::Cancelled { ticket, reason: None });
+            match batch {
+                Some(batch) => {
+                    self.running.leave_batch(batch, (!is_reused).then_some(response));
+                    self.events.extend(self.running.take_complete(batch).map(Event::SendBatch));
+                }
+                None if is_reused => {}
+                None => self.send(Message::Response(response)),
+            }
+        }
+        self.give_up_pending();
+        self.events.push_back(Event::SessionEnded);
     }
 
     fn receive_notification(&mut self, notification: Notification, now: Instant) {

@@ -18,6 +18,8 @@ pub(super) struct Running {
 struct Entry {
     serial: u64,
     kind: Kind,
+    /// Whether it ends with the session; requests that name their protocol version do not.
+    in_session: bool,
     batch: Option<u64>,
 }
 
@@ -79,6 +81,11 @@ impl Running {
         self.get(id).is_some()
     }
 
+    /// Returns `true` if the request ends with the session.
+    pub(super) fn is_in_session(&self, id: &RequestId) -> bool {
+        self.get(id).is_some_and(|entry| entry.in_session)
+    }
+
     pub(super) fn holds(&self, ticket: &Ticket) -> bool {
         self.get(&ticket.id).is_some_and(|entry| entry.serial == ticket.serial)
     }
@@ -87,13 +94,13 @@ impl Running {
         self.entries.len() + usize::from(self.newest.is_some())
     }
 
-    pub(super) fn insert(&mut self, id: RequestId, kind: Kind, batch: Option<u64>) -> Ticket {
+    pub(super) fn insert(&mut self, id: RequestId, kind: Kind, in_session: bool, batch: Option<u64>) -> Ticket {
         self.last_serial += 1;
         let serial = self.last_serial;
         if let Some(batch) = batch.and_then(|batch| self.batch(batch)) {
             batch.open += 1;
         }
-        if let Some((id, entry)) = self.newest.replace((id.clone(), Entry { serial, kind, batch })) {
+        if let Some((id, entry)) = self.newest.replace((id.clone(), Entry { serial, kind, in_session, batch })) {
             self.entries.insert(id, entry);
         }
         Ticket { id, serial }
@@ -110,25 +117,34 @@ impl Running {
     pub(super) fn cancel(&mut self, id: &RequestId) -> Option<(Ticket, Option<u64>)> {
         self.get(id).filter(|entry| entry.kind != Kind::Handshake)?;
         let entry = self.take(id)?;
-        if let Some(batch) = entry.batch.and_then(|batch| self.batch(batch)) {
-            batch.open -= 1;
+        if let Some(batch) = entry.batch {
+            self.leave_batch(batch, None);
         }
         Some((Ticket { id: id.clone(), serial: entry.serial }, entry.batch))
     }
 
     /// Takes out what would last until the peer ends it.
     pub(super) fn take_lasting(&mut self) -> Vec<Ticket> {
-        let newest = self.newest.take_if(|(_, entry)| entry.kind == Kind::Listen);
-        let mut lasting = Vec::new();
+        self.take_where(|entry| entry.kind == Kind::Listen).into_iter().map(|(ticket, _)| ticket).collect()
+    }
+
+    /// Takes out what ends with the session, each with the batch that it belongs to.
+    pub(super) fn take_session(&mut self) -> Vec<(Ticket, Option<u64>)> {
+        self.take_where(|entry| entry.in_session)
+    }
+
+    fn take_where(&mut self, is_wanted: impl Fn(&Entry) -> bool) -> Vec<(Ticket, Option<u64>)> {
+        let newest = self.newest.take_if(|(_, entry)| is_wanted(entry));
+        let mut taken = Vec::new();
         self.entries.retain(|id, entry| {
-            let lasts = entry.kind == Kind::Listen;
-            if lasts {
-                lasting.push(Ticket { id: id.clone(), serial: entry.serial });
+            let is_wanted = is_wanted(entry);
+            if is_wanted {
+                taken.push((Ticket { id: id.clone(), serial: entry.serial }, entry.batch));
             }
-            !lasts
+            !is_wanted
         });
-        lasting.extend(newest.map(|(id, entry)| Ticket { id, serial: entry.serial }));
-        lasting
+        taken.extend(newest.map(|(id, entry)| (Ticket { id, serial: entry.serial }, entry.batch)));
+        taken
     }
 
     fn get(&self, id: &RequestId) -> Option<&Entry> {
@@ -166,6 +182,14 @@ impl Running {
         if let Some(batch) = self.batch(batch) {
             batch.open -= usize::from(answered);
             batch.responses.push(response);
+        }
+    }
+
+    /// Takes a request that has ended out of its batch, with the response to it if there is one.
+    pub(super) fn leave_batch(&mut self, batch: u64, response: Option<Response>) {
+        if let Some(batch) = self.batch(batch) {
+            batch.open -= 1;
+            batch.responses.extend(response);
         }
     }
 

@@ -356,13 +356,6 @@ fn before_the_handshake_only_ping_is_answered() {
 }
 
 #[test]
-fn a_handshake_happens_once() {
-    let mut pair = Pair::ready(V2025_06_18);
-    let again = r#"{"jsonrpc":"2.0","id":9,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"","version":""}}}"#;
-    assert_eq!(code_of(&pair.say(again)[0]), -32600);
-}
-
-#[test]
 fn both_dialects_are_served_on_one_connection() {
     let mut pair = Pair::ready(V2025_06_18);
     let modern = format!(r#"{{"jsonrpc":"2.0","id":"m","method":"tools/call","params":{MODERN_PARAMS}}}"#);
@@ -783,4 +776,83 @@ proptest! {
         let stats = pair.client.stats();
         prop_assert_eq!(stats.requests_sent, stats.completed + stats.failed + stats.timed_out + stats.cancelled);
     }
+}
+
+/// A second `initialize` with this id.
+fn initialize_again(id: &str) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"method":"initialize","params":{{"protocolVersion":"2025-03-26","capabilities":{{}},"clientInfo":{{"name":"second","version":"1"}}}}}}"#
+    )
+}
+
+#[test]
+fn a_second_initialize_ends_the_session_and_begins_another() {
+    let mut pair = Pair::ready(V2025_11_25);
+    let request = pair.server.request("ping", None, RequestOptions::default().for_ever(), "ours", pair.now).unwrap();
+    pair.say(r#"{"jsonrpc":"2.0","id":"old","method":"tools/call","params":{"name":"t"}}"#);
+    pair.say(r#"{"jsonrpc":"2.0","id":"reused","method":"tools/call","params":{"name":"t"}}"#);
+    let modern = format!(r#"{{"jsonrpc":"2.0","id":"modern","method":"tools/call","params":{MODERN_PARAMS}}}"#);
+    pair.say(&modern);
+    assert_eq!(pair.server.running(), 3);
+
+    pair.server.receive(Incoming::decode(initialize_again(r#""reused""#), 10), pair.now);
+    let events: Vec<_> = std::iter::from_fn(|| pair.server.next_event()).collect();
+    let ended = events.iter().position(|event| matches!(event, Event::SessionEnded)).unwrap();
+    assert!(matches!(&events[ended + 1..], [Event::Request(call)] if &*call.request.method == "initialize"));
+    let mut cancelled = Vec::new();
+    let mut refused = Vec::new();
+    for event in &events[..ended] {
+        match event {
+            Event::Cancelled { ticket, .. } => cancelled.push(ticket.id().to_string()),
+            Event::Send(Message::Response(response)) => {
+                assert!(response.outcome.as_ref().unwrap_err().message.contains("the session has ended"));
+                refused.push(response.id.as_ref().unwrap().to_string());
+            }
+            Event::Answered { owner: "ours", outcome: Err(RequestError::Closed), .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    cancelled.sort();
+    assert_eq!(cancelled, [r#""old""#, r#""reused""#]);
+    assert_eq!(refused, [r#""old""#], "the id of the new initialize must not be answered for the earlier request");
+    assert_eq!((pair.server.pending(), pair.server.running()), (0, 2));
+    assert_eq!(pair.server.agreed(), Some(V2025_03_26));
+    assert_eq!(pair.server.status(), Status::Initializing);
+
+    let [.., Event::Request(call)] = events.as_slice() else { panic!() };
+    pair.server.answer(&call.ticket, Ok(RawJson::NULL));
+    pair.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+    assert_eq!(pair.server.status(), Status::Ready);
+    let late = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, request.id);
+    let ignored = pair.server.stats().ignored;
+    assert_eq!(pair.say(&late), [""; 0]);
+    assert_eq!(pair.server.stats().ignored, ignored + 1);
+}
+
+#[test]
+fn a_second_initialize_completes_the_batches_of_the_session() {
+    let mut pair = Pair::ready(V2025_03_26);
+    pair.say(r#"[{"jsonrpc":"2.0","id":1,"method":"tools/call"},{"jsonrpc":"2.0","id":2,"method":"tools/call"}]"#);
+    let first = pair.calls.remove(0);
+    pair.server.answer(&first.ticket, Ok(RawJson::NULL));
+    let said = pair.say(&initialize_again("2"));
+    assert_eq!(said[0], r#"[{"jsonrpc":"2.0","id":1,"result":null}]"#);
+    assert!(said[1].starts_with(r#"{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"2025-03-26""#), "{said:?}");
+}
+
+#[test]
+fn an_initialize_that_is_refused_ends_nothing() {
+    let mut pair = Pair::ready(V2025_06_18);
+    pair.call("kept", RequestOptions::default());
+    let modern = format!(r#"{{"jsonrpc":"2.0","id":"m","method":"tools/call","params":{MODERN_PARAMS}}}"#);
+    pair.say(&modern);
+    let no_params = r#"{"jsonrpc":"2.0","id":"i","method":"initialize"}"#;
+    assert_eq!(code_of(&pair.say(no_params)[0]), -32602);
+    // The id is in use by a request that no session holds.
+    assert_eq!(code_of(&pair.say(&initialize_again(r#""m""#))[0]), -32600);
+    let batch = format!("[{}]", initialize_again("7"));
+    assert_eq!(code_of(&pair.say(&batch)[0]), -32600);
+    assert_eq!(pair.server.running(), 2);
+    pair.answer_all();
+    assert_eq!(pair.answers, [("kept", Ok(RawJson::NULL))]);
 }

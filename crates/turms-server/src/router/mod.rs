@@ -9,6 +9,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use bytestring::ByteString;
 use http::HeaderMap;
 use turms_core::{
@@ -473,38 +474,63 @@ fn lookup_header<'a>(headers: &'a HeaderMap, name: &str) -> HeaderLookup<'a> {
 #[derive(Debug)]
 pub(crate) struct ConnectedRouter {
     router: Router,
-    session: Arc<Session>,
+    /// The current session. A second `initialize` on the connection puts another one in its place.
+    session: ArcSwap<Session>,
 }
 
 impl ConnectedRouter {
     pub(crate) fn new(router: Router, session: Session) -> Self {
         let session = Arc::new(session);
         router.handle().hub().join(&session);
-        Self { router, session }
+        Self { router, session: ArcSwap::new(session) }
     }
 
     /// Requests that say everything for themselves have no session, even here.
     #[inline(always)]
     fn remember(&self, cx: turms_core::Context) -> turms_core::Context {
         match cx.dialect() {
-            Dialect::Handshake(_) => cx.with_session(self.session.clone()),
+            Dialect::Handshake(_) => cx.with_session(self.session.load_full()),
             _ => cx,
+        }
+    }
+
+    /// Ends the session and begins another one with this peer.
+    fn begin_session(&self, peer: &Peer) {
+        let session = Arc::new(Session::new(peer.clone()));
+        session.begin();
+        self.router.handle().hub().join(&session);
+        let ended = self.session.swap(session);
+        self.end_session(&ended);
+    }
+
+    fn end_session(&self, session: &Arc<Session>) {
+        self.router.handle().hub().leave(session);
+        if session.is_open()
+            && let Some(closed) = &self.router.bare.settings.on_close
+        {
+            // A hook that panics must not keep the connection from ending.
+            let _ = catch_unwind(AssertUnwindSafe(|| closed(session)));
         }
     }
 }
 
 impl Service for ConnectedRouter {
     fn call(&self, request: Request, cx: turms_core::Context) -> CallFuture {
+        if &*request.method == Initialize::NAME && !self.session.load().begin() {
+            self.begin_session(cx.peer());
+        }
         self.router.call(request, self.remember(cx))
     }
 
     fn notify(&self, method: ByteString, params: Option<RawJson>, cx: turms_core::Context) -> NotifyFuture {
         let settings = &self.router.bare.settings;
         if &*method == turms_proto::types::Initialized::NAME
-            && self.session.is_announced_now()
             && let Some(opened) = &settings.on_open
         {
-            opened(&self.session);
+            let session = self.session.load_full();
+            if session.is_announced_now() {
+                opened(&session);
+            }
         }
         self.router.notify(method, params, self.remember(cx))
     }
@@ -512,12 +538,6 @@ impl Service for ConnectedRouter {
 
 impl Drop for ConnectedRouter {
     fn drop(&mut self) {
-        self.router.handle().hub().leave(&self.session);
-        if self.session.is_open()
-            && let Some(closed) = &self.router.bare.settings.on_close
-        {
-            // A hook that panics must not keep the connection from ending.
-            let _ = catch_unwind(AssertUnwindSafe(|| closed(&self.session)));
-        }
+        self.end_session(&self.session.load_full());
     }
 }

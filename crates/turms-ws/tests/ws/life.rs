@@ -306,3 +306,28 @@ async fn a_message_that_is_too_long_for_a_client_ends_its_connection() {
     let _call = tokio::spawn(client.call_tool("any", ()).into_future());
     assert!(lost.await.contains("longer than the limit of 1000 bytes"));
 }
+
+#[tokio::test]
+async fn a_second_initialize_begins_another_session() {
+    let initialize = |id: u32| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"initialize","params":{{"protocolVersion":"2025-11-25","capabilities":{{}},"clientInfo":{{"name":"c","version":"1"}}}}}}"#
+        )
+    };
+    let served = Served::new().await;
+    let mut hand = Hand::open(served.address).await;
+    hand.text(&initialize(0)).await;
+    assert!(hand.message().await.0.contains(r#""id":0,"result""#));
+    hand.text(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+    for id in [1, 2] {
+        let call = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"slow"}}}}"#);
+        hand.text(&call).await;
+    }
+    served.runs(2).await;
+    hand.text(&initialize(1)).await;
+    let (ended, _) = hand.message().await;
+    assert!(ended.contains(r#""id":2,"error""#) && ended.contains("the session has ended"), "{ended}");
+    let (answer, _) = hand.message().await;
+    assert!(answer.contains(r#""id":1,"result":{"protocolVersion":"2025-11-25""#), "{answer}");
+    served.runs(0).await;
+}

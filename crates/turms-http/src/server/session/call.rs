@@ -6,7 +6,9 @@ use std::task::{Context as TaskContext, Poll};
 
 use http::StatusCode;
 use turms_core::{Context, Guarded, GuardedNotify, Outcome, Payload, Peer, Request, lower_outcome, written_outcome};
+use turms_proto::method::Method as _;
 use turms_proto::session::{Call, Dialect, Event, Reply, Ticket};
+use turms_proto::types::Initialize;
 use turms_proto::{Ability, ErrorCode, ErrorObject, Incoming, Message, Notification, Response};
 
 use super::link::{EventStream, Route, SessionLink};
@@ -79,17 +81,25 @@ impl HttpSession {
         if !state.is_open {
             return None;
         }
+        let mut refused = Vec::new();
         let call = match incoming {
             Incoming::Batch(messages) if is_batch => {
                 for message in messages {
-                    state.protocol.receive(message.map(Incoming::One), now);
+                    match message {
+                        // Over HTTP, `initialize` begins a session of its own, and never inside another one.
+                        Ok(Message::Request(request)) if &*request.method == Initialize::NAME => {
+                            let error = ErrorObject::invalid_request("initialize cannot be part of a batch");
+                            refused.push(Event::Send(Message::Response(Response::new(request.id, Err(error)))));
+                        }
+                        message => state.protocol.receive(message.map(Incoming::One), now),
+                    }
                 }
                 None
             }
             // The session says what is wrong with a batch in other revisions.
             incoming => state.protocol.receive_call(Ok(incoming), now),
         };
-        Some((call, std::iter::from_fn(|| state.protocol.next_event()).collect()))
+        Some((call, std::iter::from_fn(|| state.protocol.next_event()).chain(refused).collect()))
     }
 
     fn react(&self, post: Post) -> Reaction {

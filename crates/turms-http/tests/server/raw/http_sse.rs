@@ -191,3 +191,21 @@ async fn pages_of_strangers_get_neither_stream_nor_word() {
         assert!((400..500).contains(&response.status()), "{response}");
     }
 }
+
+#[tokio::test]
+async fn a_second_initialize_begins_another_session() {
+    let fixture = Fixture::start().await;
+    let mut old = Old::begin(&fixture).await;
+    old.say(&fixture, call(1, "wait", json!({}))).await;
+    old.say(&fixture, call("left", "wait", json!({}))).await;
+    eventually("two calls", async || fixture.traces.begun.load(Ordering::SeqCst) == 2).await;
+    old.say(&fixture, initialize("2024-11-05")).await;
+    let ended = old.stream.message().await;
+    assert_eq!((&ended["id"], &ended["error"]["code"]), (&json!("left"), &json!(-32603)));
+    let answer = old.stream.message().await;
+    assert_eq!((&answer["id"], &answer["result"]["protocolVersion"]), (&json!(1), &json!("2024-11-05")));
+    eventually("their end", async || fixture.traces.ended.load(Ordering::SeqCst) == 2).await;
+    old.say(&fixture, notification("notifications/initialized")).await;
+    old.say(&fixture, call(2, "add", json!({ "a": 1, "b": 1 }))).await;
+    assert_eq!(old.stream.message().await["result"]["content"][0]["text"], "2");
+}

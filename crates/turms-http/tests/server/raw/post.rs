@@ -237,6 +237,15 @@ async fn a_batch_is_no_place_for_a_handshake_and_is_never_empty() {
     assert_eq!(inside.status(), 400, "{inside}");
     let session = Session::begin(&fixture, "2025-03-26").await;
     fixture.send(session.post("[]")).await.assert_refused(400, -32600, &Value::Null);
+    let stream = fixture.stream(session.post(call(7, "steps", json!({ "n": 1 })))).await;
+    let inside = fixture.send(session.post(json!([initialize("2025-03-26"), request(2, "ping", None)]))).await;
+    let answers = inside.json();
+    let answer = |id: i64| answers.as_array().unwrap().iter().find(|answer| answer["id"] == id).unwrap();
+    assert_eq!(answer(1)["error"]["code"], -32600, "{inside}");
+    assert_eq!(answer(2)["result"], json!({}), "{inside}");
+    fixture.traces.steps.add_permits(1);
+    let rest = stream.rest().await;
+    assert_eq!(rest[0]["result"]["content"][0]["text"], "counted to 1", "the call of the session goes on: {rest:?}");
 }
 
 #[tokio::test]
