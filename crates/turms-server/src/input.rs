@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context as TaskContext, Poll, Waker};
 
 use bytestring::ByteString;
-use serde_json::Value;
 use turms_core::{CallFuture, Outcome as CallOutcome, Payload, Ready};
 use turms_proto::types::{InputRequest, InputRequests, InputRequired, InputResponses, Meta};
 use turms_proto::{ErrorObject, Object, RawJson};
@@ -76,8 +75,14 @@ struct Round {
 
 impl Round {
     fn open(request: &RoundsOf, principal: Option<&str>) -> Self {
-        let bound_to = binding(request.method, &request.subject, request.arguments.as_ref(), principal);
-        let mut round = Self { bound_to, ..Self::default() };
+        let mut round = Self::default();
+        match binding(request.method, &request.subject, request.arguments.as_ref(), principal) {
+            Ok(bound_to) => round.bound_to = bound_to,
+            Err(error) => {
+                round.refused = Some(error);
+                return round;
+            }
+        }
         if let Some(sealed) = &request.state {
             match request.opened(sealed, &round.bound_to) {
                 Ok((answers, outcomes)) => (round.answers, round.outcomes) = (answers, outcomes),
@@ -224,23 +229,25 @@ impl Rounds {
     }
 }
 
-/// What a request has to be the same in for its state to be good.
-pub(crate) fn binding(method: &str, subject: &str, arguments: Option<&Object>, principal: Option<&str>) -> Vec<u8> {
-    let arguments: Option<Value> = arguments.and_then(|arguments| arguments.decode().ok());
-    serde_json::to_vec(&(method, subject, arguments.map(sorted), principal)).unwrap_or_default()
-}
-
-/// Clients may write the same arguments in another order.
-fn sorted(value: Value) -> Value {
-    match value {
-        Value::Object(members) => {
-            let mut members: Vec<_> = members.into_iter().map(|(name, value)| (name, sorted(value))).collect();
-            members.sort_by(|one, other| one.0.cmp(&other.0));
-            Value::Array(members.into_iter().map(|(name, value)| Value::Array(vec![name.into(), value])).collect())
-        }
-        Value::Array(values) => Value::Array(values.into_iter().map(sorted).collect()),
-        scalar => scalar,
-    }
+/// The parts of a request that must be the same when its state comes back, with the arguments in canonical text: clients may
+/// write them in another order, but every number and every string counts.
+///
+/// # Errors
+/// -32602 if the arguments have no canonical text. They must not pass for others, or for none.
+fn binding(
+    method: &str,
+    subject: &str,
+    arguments: Option<&Object>,
+    principal: Option<&str>,
+) -> Result<Vec<u8>, ErrorObject> {
+    let arguments = arguments.map(Object::canonical).transpose().map_err(|error| {
+        ErrorObject::invalid_params(format!(
+            "arguments: a call that asks for input cannot be repeated with these: {error}"
+        ))
+    })?;
+    let mut bound_to = serde_json::to_vec(&(method, subject, principal)).unwrap_or_default();
+    bound_to.extend_from_slice(arguments.unwrap_or_default().as_bytes());
+    Ok(bound_to)
 }
 
 /// Runs a handler until it answers, of which `finish` makes an outcome, or has put its questions.
@@ -284,14 +291,44 @@ impl<T: Unpin> Future for UntilAsked<T> {
 mod tests {
     use super::*;
 
+    fn bound(arguments: &str) -> Result<Vec<u8>, ErrorObject> {
+        binding("m", "t", Some(&Object::parse(arguments.to_owned()).unwrap()), None)
+    }
+
     #[test]
     fn the_order_of_arguments_does_not_matter_but_everything_else_does() {
-        let arguments = |text: &str| Object::parse(text.to_owned()).unwrap();
-        let one = binding("m", "t", Some(&arguments(r#"{"a":1,"b":{"c":2,"d":3}}"#)), None);
-        assert_eq!(one, binding("m", "t", Some(&arguments(r#"{"b":{"d":3,"c":2},"a":1}"#)), None));
-        assert_ne!(one, binding("m", "t", Some(&arguments(r#"{"a":1,"b":{"c":2,"d":4}}"#)), None));
-        assert_ne!(one, binding("m", "t", None, None));
-        assert_ne!(binding("m", "t", None, None), binding("m", "t", None, Some("ann")));
-        assert_ne!(binding("m", "t", None, None), binding("n", "t", None, None));
+        let one = bound(r#"{"a":1,"b":{"c":2,"d":3}}"#).unwrap();
+        assert_eq!(one, bound(r#"{"b":{"d":3,"c":2},"a":1}"#).unwrap());
+        assert_ne!(one, bound(r#"{"a":1,"b":{"c":2,"d":4}}"#).unwrap());
+        let without = |method, principal| binding(method, "t", None, principal).unwrap();
+        assert_ne!(one, without("m", None));
+        assert_ne!(bound("{}").unwrap(), without("m", None));
+        assert_ne!(without("m", None), without("m", Some("ann")));
+        assert_ne!(without("m", None), without("n", None));
+    }
+
+    #[test]
+    fn no_number_is_taken_for_another() {
+        for (one, other) in [
+            (r#"{"amount":1,"x":1e999}"#, r#"{"amount":1000000,"x":1e999}"#),
+            (r#"{"x":1e999}"#, r#"{"x":1e998}"#),
+            (r#"{"x":18446744073709551617}"#, r#"{"x":18446744073709551618}"#),
+            (r#"{"x":0.1}"#, r#"{"x":0.1000000000000000000001}"#),
+        ] {
+            assert_ne!(bound(one).unwrap(), bound(other).unwrap(), "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_bound_is_refused() {
+        for (arguments, reason) in [
+            (r#"{"x":"\ud800"}"#, "a string contains a lone surrogate"),
+            (r#"{"x":1,"x":2}"#, "the member \"x\" occurs twice"),
+        ] {
+            let error = bound(arguments).unwrap_err();
+            assert_eq!(error.code.0, -32602);
+            let text = "arguments: a call that asks for input cannot be repeated with these: ";
+            assert_eq!(error.message, format!("{text}{reason}"));
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! JSON that is carried rather than understood: exact text, cheap to clone, decoded once, by whoever wants it.
 
+mod canonical;
 pub(crate) mod decoder;
 pub(crate) mod fault;
 mod name;
@@ -21,6 +22,7 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+pub use self::canonical::CanonicalError;
 pub use self::number::Number;
 pub(crate) use self::object::ObjectBuilder;
 pub use self::object::{Members, Object};

@@ -1,5 +1,6 @@
 //! What is asked of clients, and the state that they carry between rounds.
 
+use super::wire::Wire;
 use super::*;
 
 #[tokio::test]
@@ -118,6 +119,79 @@ async fn a_state_is_only_good_for_the_arguments_it_was_given_for() {
     assert_eq!(text_of(&answered), "true");
     let error = client.request::<CallTool>(&retry(call(false))).await.unwrap_err();
     assert_eq!(error.server_error().code.0, -32602);
+}
+
+/// Arguments of which the handler reads one.
+#[derive(Deserialize, JsonSchema)]
+struct Payment {
+    #[serde(rename = "amount")]
+    _amount: Option<u32>,
+}
+
+#[tokio::test]
+async fn a_state_is_bound_to_arguments_that_no_type_can_hold() {
+    let effects = Arc::new(AtomicUsize::new(0));
+    let checks = effects.clone();
+    let pay = Tool::builder("pay").handler(move |Args(_): Args<Payment>, context: Context| {
+        let checks = checks.clone();
+        async move {
+            context.once("check", async { checks.fetch_add(1, Ordering::SeqCst) }).await?;
+            context.elicit::<Name>("Sure?").await.map(|_| "paid")
+        }
+    });
+    let router = Server::new("s", "1").tool(pay).build().unwrap();
+    let mut wire = Wire::open(&router, ProtocolVersion::LATEST, json!({ "elicitation": {} })).await;
+    for (checked, used) in [
+        (r#"{"amount":1,"x":1e999}"#, r#"{"amount":1000000,"x":1e999}"#),
+        (r#"{"x":1e999}"#, r#"{"x":1e998}"#),
+        (r#"{"x":18446744073709551617}"#, r#"{"x":18446744073709551618}"#),
+    ] {
+        effects.store(0, Ordering::SeqCst);
+        wire.start(1, "tools/call", &format!(r#"{{"name":"pay","arguments":{checked}}}"#)).await;
+        let state = wire.receive().await["result"]["requestState"].clone();
+        assert!(state.is_string(), "{checked}");
+        let mut repeat = async |arguments: &str| {
+            let answers = r#"{"elicit-1":{"action":"accept","content":{"name":"Ann"}}}"#;
+            let params = format!(
+                r#"{{"name":"pay","arguments":{arguments},"requestState":{state},"inputResponses":{answers}}}"#
+            );
+            wire.start(2, "tools/call", &params).await;
+            wire.receive().await
+        };
+        assert_eq!(repeat(used).await["error"]["code"], -32602, "{used}");
+        assert_eq!(repeat(checked).await["result"]["content"][0]["text"], "paid", "{checked}");
+        assert_eq!(effects.load(Ordering::SeqCst), 1);
+    }
+}
+
+#[tokio::test]
+async fn arguments_that_cannot_be_bound_are_refused_when_something_is_asked() {
+    let effects = Arc::new(AtomicUsize::new(0));
+    let checks = effects.clone();
+    let pay = Tool::builder("pay").handler(move |Args(_): Args<Payment>, context: Context| {
+        let checks = checks.clone();
+        async move {
+            context.once("check", async { checks.fetch_add(1, Ordering::SeqCst) }).await?;
+            context.elicit::<Name>("Sure?").await.map(|_| "paid")
+        }
+    });
+    let silent = Tool::builder("silent").handler(|Args(_): Args<Payment>, _: Context| async { "fine" });
+    let router = Server::new("s", "1").tool(pay).tool(silent).build().unwrap();
+    let mut wire = Wire::open(&router, ProtocolVersion::LATEST, json!({ "elicitation": {} })).await;
+    for (arguments, reason) in [
+        (r#"{"amount":1,"x":"\ud800"}"#, "a string contains a lone surrogate"),
+        (r#"{"amount":1,"x":1,"x":2}"#, "the member \"x\" occurs twice"),
+    ] {
+        wire.start(1, "tools/call", &format!(r#"{{"name":"pay","arguments":{arguments}}}"#)).await;
+        let error = wire.receive().await["error"].clone();
+        assert_eq!(error["code"], -32602, "{arguments}");
+        let message = format!("arguments: a call that asks for input cannot be repeated with these: {reason}");
+        assert_eq!(error["message"], message);
+        assert_eq!(effects.load(Ordering::SeqCst), 0);
+        // A tool that asks nothing takes them as before.
+        wire.start(2, "tools/call", &format!(r#"{{"name":"silent","arguments":{arguments}}}"#)).await;
+        assert_eq!(wire.receive().await["result"]["content"][0]["text"], "fine", "{arguments}");
+    }
 }
 
 #[tokio::test]
