@@ -44,6 +44,6 @@ pub use self::peer::{BoxFuture, Link, Peer, PeerError};
 pub use self::principal::Principal;
 pub use self::serve::{IntoService, ServeError};
 pub use self::service::{CallFuture, Guarded, GuardedNotify, NotifyFuture, Ready, Request, Service};
-pub use self::text::escape_control;
+pub use self::text::{error_chain, escape_control};
 pub use self::url::{UrlConnector, UrlTarget, UrlTransport};
 pub use self::work::spawn;

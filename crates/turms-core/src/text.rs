@@ -1,6 +1,7 @@
 //! Text that somebody else wrote, made fit to be shown.
 
 use std::borrow::Cow;
+use std::error::Error;
 use std::fmt::Write as _;
 
 /// The text with its control characters escaped, so that a terminal shows them instead of obeying them. Both kinds are: those
@@ -20,6 +21,19 @@ pub fn escape_control(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// The message of an error and those of its causes: `a: b: c`. A cause that the text before it contains is not repeated.
+pub fn error_chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    for cause in std::iter::successors(error.source(), |&error| error.source()) {
+        let message = cause.to_string();
+        if !text.contains(&message) {
+            text.push_str(": ");
+            text.push_str(&message);
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -29,5 +43,20 @@ mod tests {
         assert_eq!(escape_control("\u{1b}[2Jhi\u{9b}1m\u{7f}"), "\\u{1b}[2Jhi\\u{9b}1m\\u{7f}");
         assert!(matches!(escape_control("caf\u{e9}"), Cow::Borrowed(_)));
         assert_eq!(escape_control("a\tb"), "a\tb");
+    }
+
+    #[derive(Debug, thiserror::Error)]
+    enum Layered {
+        #[error("cannot start")]
+        Outer(#[source] Box<Self>),
+        #[error("cannot read the index: {0}")]
+        Repeated(#[source] std::num::ParseIntError),
+    }
+
+    #[test]
+    fn causes_are_named_once() {
+        let cause = "x".parse::<u8>().unwrap_err();
+        let error = Layered::Outer(Box::new(Layered::Repeated(cause)));
+        assert_eq!(error_chain(&error), "cannot start: cannot read the index: invalid digit found in string");
     }
 }

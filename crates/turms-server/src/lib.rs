@@ -48,6 +48,7 @@ mod skill;
 mod task;
 pub mod testing;
 mod tool;
+mod tool_error;
 
 pub use self::app::{App, Apps};
 pub use self::completion::Completing;
@@ -71,4 +72,5 @@ pub use self::session::Session;
 pub use self::skill::{Skill, SkillError, Skills};
 pub use self::task::Tasks;
 pub use self::tool::{IntoTool, Tool, ToolBuilder};
+pub use self::tool_error::ToolError;
 pub use turms_core::{Principal, ServeError};

@@ -1,8 +1,5 @@
 //! What handlers may return.
 
-use std::any::Any;
-use std::fmt::Display;
-
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -11,8 +8,8 @@ use turms_proto::types::{
 };
 use turms_proto::{EncodeError, ErrorObject};
 
-use crate::context::AskError;
 use crate::schema;
+use crate::tool_error::ToolError;
 
 /// Data as a tool gives it: structured content with an output schema, and the same as text for older clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,7 +21,7 @@ pub struct Json<T>(pub T);
     message = "a tool cannot return `{Self}`",
     label = "not something a client can be shown",
     note = "return text, a number, a bool, `Json<T>` with `T: Serialize + JsonSchema`, `Content`, `Vec<Content>`, \
-            `ToolResult`, or a `Result` of one of these whose error can be displayed"
+            `ToolResult`, or a `Result` of one of these whose error implements `std::error::Error` or is text"
 )]
 pub trait IntoToolResult {
     /// Makes the result.
@@ -102,26 +99,16 @@ impl<T: IntoToolResult> IntoToolResult for Option<T> {
     }
 }
 
-impl<T: IntoToolResult, E: Display + 'static> IntoToolResult for Result<T, E> {
+impl<T: IntoToolResult, E: Into<ToolError>> IntoToolResult for Result<T, E> {
     fn into_tool_result(self) -> Result<ToolResult, ErrorObject> {
         match self {
             Ok(value) => value.into_tool_result(),
-            Err(error) => protocol_error(&error).map_or_else(|| Ok(ToolResult::error(error)), Err),
+            Err(error) => error.into().into_tool_result(),
         }
     }
 
     fn output_schema() -> Option<Value> {
         T::output_schema()
-    }
-}
-
-/// An error object says that the request failed, and so does a client that lacks what it would take; any other error says
-/// that the work did.
-fn protocol_error<E: 'static>(error: &E) -> Option<ErrorObject> {
-    let error = error as &dyn Any;
-    match error.downcast_ref::<AskError>() {
-        Some(AskError::Unsupported(missing)) => Some((**missing).clone()),
-        _ => error.downcast_ref::<ErrorObject>().cloned(),
     }
 }
 
@@ -174,11 +161,11 @@ impl IntoPromptResult for &'static str {
     }
 }
 
-impl<T: IntoPromptResult, E: Display + 'static> IntoPromptResult for Result<T, E> {
+impl<T: IntoPromptResult, E: Into<ToolError>> IntoPromptResult for Result<T, E> {
     fn into_prompt_result(self) -> Result<PromptResult, ErrorObject> {
         match self {
             Ok(value) => value.into_prompt_result(),
-            Err(error) => Err(failed(&error)),
+            Err(error) => Err(error.into().into_error_object()),
         }
     }
 }
@@ -252,11 +239,11 @@ impl<T: IntoResourceResult> IntoResourceResult for Option<T> {
     }
 }
 
-impl<T: IntoResourceResult, E: Display + 'static> IntoResourceResult for Result<T, E> {
+impl<T: IntoResourceResult, E: Into<ToolError>> IntoResourceResult for Result<T, E> {
     fn into_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
         match self {
             Ok(value) => value.into_resource_result(uri),
-            Err(error) => Err(failed(&error)),
+            Err(error) => Err(error.into().into_error_object()),
         }
     }
 }
@@ -286,17 +273,13 @@ impl<T: Into<String>> IntoCompletion for Vec<T> {
     }
 }
 
-impl<T: IntoCompletion, E: Display + 'static> IntoCompletion for Result<T, E> {
+impl<T: IntoCompletion, E: Into<ToolError>> IntoCompletion for Result<T, E> {
     fn into_completion(self) -> Result<Completion, ErrorObject> {
         match self {
             Ok(value) => value.into_completion(),
-            Err(error) => Err(failed(&error)),
+            Err(error) => Err(error.into().into_error_object()),
         }
     }
-}
-
-fn failed<E: Display + 'static>(error: &E) -> ErrorObject {
-    protocol_error(error).unwrap_or_else(|| ErrorObject::internal(error.to_string()))
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@
 mod asking;
 #[path = "behaviour/changes.rs"]
 mod changes;
+#[path = "behaviour/errors.rs"]
+mod errors;
 #[path = "behaviour/forms.rs"]
 mod forms;
 #[path = "behaviour/wire.rs"]

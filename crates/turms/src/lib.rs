@@ -25,7 +25,8 @@
 //!   object with [`macro@server`]. The same can be written by hand with [`Tool::builder`], [`Prompt::builder`] and
 //!   [`Resource::builder`].
 //! - What a function may take beside its arguments implements [`FromCall`]; what it may return implements
-//!   [`IntoToolResult`], [`IntoPromptResult`] or [`IntoResourceResult`].
+//!   [`IntoToolResult`], [`IntoPromptResult`] or [`IntoResourceResult`]. [`ToolError`] is for functions that meet errors of
+//!   several types; with the feature `anyhow` it looks into every `anyhow::Error`, too.
 //! - A [`Client`] talks to servers of every revision: see [`client`].
 //! - Extensions of the protocol are [`ServerExtension`]s and [`ClientExtension`]s; those of your own as well.
 //! - With the feature `http`, servers are reached over HTTP (`serve_http`, or `http` to mount them into an application) and
@@ -71,7 +72,7 @@ pub use turms_server::{
     Elicited, Extension, ExtensionScope, FromCall, Handler, Headers, IntoCompletion, IntoPrompt, IntoPromptResult,
     IntoResource, IntoResourceResult, IntoTool, IntoToolResult, Item, Json, Principal, Progress, Prompt, PromptBuilder,
     Rejection, Resource, ResourceBuilder, Router, SchemaError, SealKey, Server, ServerExtension, ServerHandle,
-    ServerParts, Session, SharedService, State, SyncHandler, Tasks, Tool, ToolBuilder, Uri, testing,
+    ServerParts, Session, SharedService, State, SyncHandler, Tasks, Tool, ToolBuilder, ToolError, Uri, testing,
 };
 
 #[cfg(all(feature = "server", feature = "skills"))]
@@ -117,7 +118,7 @@ pub mod prelude {
     #[doc(no_inline)]
     pub use crate::{
         Args, Cancellation, ClientInfo, Completing, Context, Elicited, Extension, Headers, Json, Principal, Progress,
-        Prompt, Resource, Server, State, Tool, prompt, resource, server, tool,
+        Prompt, Resource, Server, State, Tool, ToolError, prompt, resource, server, tool,
     };
 }
 

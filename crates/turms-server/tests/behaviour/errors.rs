@@ -1,0 +1,166 @@
+//! The errors that handlers return: their causes, and errors of the protocol among them.
+
+use std::error::Error;
+use std::fmt;
+
+use serde_json::json;
+use turms_proto::types::*;
+use turms_proto::{Ability, ErrorCode, ErrorObject, ProtocolVersion};
+use turms_server::testing::TestClient;
+use turms_server::{AskError, Context, Prompt, Resource, Router, Server, Tool, ToolError};
+
+type BoxError = Box<dyn Error + Send + Sync>;
+
+/// An error with a cause.
+#[derive(Debug)]
+struct Step(&'static str, BoxError);
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl Error for Step {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.1)
+    }
+}
+
+fn number() -> Result<u8, std::num::ParseIntError> {
+    "x".parse()
+}
+
+fn failing() -> Step {
+    Step("cannot start", Step("cannot read the index", number().unwrap_err().into()).into())
+}
+
+const FAILING: &str = "cannot start: cannot read the index: invalid digit found in string";
+
+fn refusing() -> Step {
+    Step("cannot start", ErrorObject::invalid_params("never").into())
+}
+
+async fn clients(router: &Router) -> Vec<TestClient> {
+    let mut clients = Vec::new();
+    for version in ProtocolVersion::ALL {
+        clients.push(TestClient::connect(router, version).await);
+    }
+    clients
+}
+
+#[tokio::test]
+async fn a_tool_that_fails_names_all_causes() {
+    let router = Server::new("fixture", "1")
+        .tool(Tool::builder("typed").handler_sync(|| Err::<String, _>(failing())))
+        .tool(Tool::builder("boxed").handler_sync(|| Err::<String, _>(BoxError::from(failing()))))
+        .tool(Tool::builder("mixed").handler(|| async { Err::<String, _>(ToolError::from(failing())) }))
+        .build()
+        .unwrap();
+    for client in clients(&router).await {
+        for tool in ["typed", "boxed", "mixed"] {
+            let result = client.call_tool(tool, json!({})).await.unwrap();
+            assert!(result.failed());
+            assert_eq!(result.text(), FAILING, "{tool}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn prompts_and_resources_name_all_causes() {
+    let router = Server::new("fixture", "1")
+        .prompt(Prompt::builder("typed").handler_sync(|| Err::<String, _>(failing())))
+        .resource(Resource::builder("a://b").handler_sync(|| Err::<String, _>(BoxError::from(failing()))))
+        .build()
+        .unwrap();
+    for client in clients(&router).await {
+        let prompt = client.request_rounds::<GetPrompt, _>(&GetPromptParams::new("typed")).await.unwrap_err();
+        let resource = client.request_rounds::<ReadResource, _>(&ReadResourceParams::new("a://b")).await.unwrap_err();
+        for error in [prompt, resource] {
+            let error = error.server_error();
+            assert_eq!((error.code, error.message.as_str()), (ErrorCode::INTERNAL_ERROR, FAILING));
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_error_object_among_the_causes_is_the_error_of_the_request() {
+    let mixed = async || -> Result<String, ToolError> {
+        number().map_err(|_| refusing())?;
+        Ok(String::new())
+    };
+    let router = Server::new("fixture", "1")
+        .tool(Tool::builder("typed").handler_sync(|| Err::<String, _>(refusing())))
+        .tool(
+            Tool::builder("boxed")
+                .handler_sync(|| Err::<String, BoxError>(ErrorObject::invalid_params("never").into())),
+        )
+        .tool(Tool::builder("mixed").handler(mixed))
+        .prompt(Prompt::builder("typed").handler_sync(|| Err::<String, _>(refusing())))
+        .build()
+        .unwrap();
+    for client in clients(&router).await {
+        for tool in ["typed", "boxed", "mixed"] {
+            let error = client.call_tool(tool, json!({})).await.unwrap_err();
+            assert_eq!(error.server_error(), &ErrorObject::invalid_params("never"), "{tool}");
+        }
+        let error = client.request_rounds::<GetPrompt, _>(&GetPromptParams::new("typed")).await.unwrap_err();
+        assert_eq!(error.server_error(), &ErrorObject::invalid_params("never"));
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_lacks_a_capability_is_told_so_through_a_box() {
+    async fn ask(context: Context) -> Result<String, BoxError> {
+        number().or(Ok::<_, AskError>(1))?;
+        Ok(context.roots().await.map_err(|error| Step("cannot look around", error.into()))?.len().to_string())
+    }
+    async fn mixed(context: Context) -> Result<String, ToolError> {
+        Ok(context.roots().await?.len().to_string())
+    }
+    let router = Server::new("fixture", "1")
+        .tool(Tool::builder("boxed").handler(ask))
+        .tool(Tool::builder("mixed").handler(mixed))
+        .build()
+        .unwrap();
+    for client in clients(&router).await {
+        for tool in ["boxed", "mixed"] {
+            let answer = client.call_tool(tool, json!({})).await;
+            if client.version().has(Ability::Stateless) {
+                assert_eq!(answer.unwrap_err().server_error().code, ErrorCode::MISSING_CLIENT_CAPABILITY, "{tool}");
+            } else {
+                assert!(answer.unwrap().failed(), "{tool}");
+            }
+        }
+    }
+}
+
+#[cfg(feature = "anyhow")]
+#[tokio::test]
+async fn errors_of_anyhow_are_looked_into() {
+    use anyhow::Context as _;
+
+    fn plain() -> anyhow::Result<String> {
+        Err(ErrorObject::invalid_params("never"))?
+    }
+    fn mixed() -> Result<String, ToolError> {
+        Ok(plain().context("cannot start")?)
+    }
+    fn failed() -> anyhow::Result<String> {
+        number().context("cannot read the index").context("cannot start")?;
+        Ok(String::new())
+    }
+    let router = Server::new("fixture", "1")
+        .tool(Tool::builder("plain").handler_sync(plain))
+        .tool(Tool::builder("mixed").handler_sync(mixed))
+        .tool(Tool::builder("failed").handler_sync(failed))
+        .build()
+        .unwrap();
+    for client in clients(&router).await {
+        for tool in ["plain", "mixed"] {
+            let error = client.call_tool(tool, json!({})).await.unwrap_err();
+            assert_eq!(error.server_error(), &ErrorObject::invalid_params("never"), "{tool}");
+        }
+        assert_eq!(client.call_tool("failed", json!({})).await.unwrap().text(), FAILING);
+    }
+}
