@@ -20,8 +20,10 @@ pub(crate) enum BadChunk {
     End,
     #[error("more is said about chunks than is in them")]
     Extensions,
-    #[error("too much follows the last chunk")]
+    #[error("the trailers are longer than {MAX_TRAILERS} bytes or more than {MAX_TRAILER_FIELDS}")]
     Trailers,
+    #[error("a line after the last chunk is not a trailer: it needs a name, a colon and a value")]
+    Trailer,
     #[error("the chunks hold too much")]
     TooLong,
 }
@@ -31,12 +33,16 @@ const MAX_LINE: usize = 256;
 const MAX_EXTENSIONS: usize = 16 * 1024;
 const MAX_TRAILERS: usize = 16 * 1024;
 
+/// Maximum number of trailers, which is that of headers.
+const MAX_TRAILER_FIELDS: usize = 100;
+
 /// Takes chunks apart, however they arrive.
 #[derive(Debug, Default)]
 pub(crate) struct Chunks {
     state: State,
     extensions: usize,
     trailers: usize,
+    trailer_fields: usize,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -90,12 +96,18 @@ impl Chunks {
                 State::Trailers => {
                     let rest = MAX_TRAILERS - self.trailers;
                     let Some(line) = line(input, rest).ok_or(BadChunk::Trailers)? else { return Ok(false) };
-                    // Nothing that may stand here is of any use to us.
-                    self.trailers = (self.trailers + line + 2).min(MAX_TRAILERS);
-                    input.advance(line + 2);
                     if line == 0 {
                         self.state = State::Over;
+                    } else if !is_field(&input[..line]) {
+                        // Most likely the empty line is missing, and this is the next request.
+                        return Err(BadChunk::Trailer);
+                    } else if self.trailer_fields == MAX_TRAILER_FIELDS {
+                        return Err(BadChunk::Trailers);
                     }
+                    // Nothing that may stand here is of any use to us.
+                    self.trailer_fields += 1;
+                    self.trailers = (self.trailers + line + 2).min(MAX_TRAILERS);
+                    input.advance(line + 2);
                 }
                 State::Over => return Ok(true),
             }
@@ -115,6 +127,14 @@ fn line(input: &[u8], most: usize) -> Option<Option<usize>> {
         None if input.len() > most => None,
         None => Some(None),
     }
+}
+
+/// Returns `true` if a line is a header field: a name, a colon and a value (RFC 9112, 5).
+fn is_field(line: &[u8]) -> bool {
+    let Some(colon) = memchr::memchr(b':', line) else { return false };
+    let (name, value) = (&line[..colon], &line[colon + 1..]);
+    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    !name.is_empty() && name.iter().all(is_token) && value.iter().all(|byte| *byte == b'\t' || !byte.is_ascii_control())
 }
 
 /// The size that a line says, and how much else it says.

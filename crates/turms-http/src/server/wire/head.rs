@@ -52,7 +52,7 @@ pub(super) enum BadHead {
     BareLineFeed,
     #[error("the method or the address of the request is not one")]
     Target,
-    #[error("a request needs exactly one \"Host\"")]
+    #[error("a request needs exactly one \"Host\", which is a name or an address and perhaps a port")]
     Host,
     #[error("\"Content-Length\" must be one number, and must not stand beside \"Transfer-Encoding\"")]
     Length,
@@ -200,10 +200,14 @@ fn begin(request: &httparse::Request<'_, '_>, whole: &[u8]) -> Result<Begun, Bad
             said.hear(header);
         }
     }
-    match known[Name::Host as usize] {
-        Span::REPEATED => return Err(BadHead::Host),
-        Span::ABSENT if !is_old => return Err(BadHead::Host),
-        _ => {}
+    let is_right_host = match known[Name::Host as usize] {
+        Span::REPEATED => false,
+        // HTTP/1.0 needs none.
+        Span { length: 0, .. } => is_old,
+        host => is_host(&whole[host.range()]),
+    };
+    if !is_right_host {
+        return Err(BadHead::Host);
     }
     let framing = said.framing(is_old)?;
     let keeps_alive = if is_old { said.keep_alive && !said.close } else { !said.close };
@@ -264,6 +268,23 @@ fn length(value: &[u8]) -> Result<u64, BadHead> {
     digits.and_then(|digits| digits.parse().ok()).ok_or(BadHead::Length)
 }
 
+/// Returns `true` for a host name or an address in brackets, and perhaps a port (RFC 9110, 7.2).
+///
+/// A name may have a comma by the letter (RFC 3986, 3.2.2). None has, and some readers would see two names.
+fn is_host(host: &[u8]) -> bool {
+    let port = match host.iter().rposition(|byte| matches!(byte, b':' | b']')) {
+        Some(at) if host[at] == b':' => at,
+        _ => host.len(),
+    };
+    let (name, port) = host.split_at(port);
+    let is_in_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+;=".contains(byte);
+    let is_name = match name {
+        [b'[', inner @ .., b']'] => !inner.is_empty() && inner.iter().all(|byte| *byte == b':' || is_in_name(byte)),
+        name => !name.is_empty() && name.iter().all(is_in_name),
+    };
+    is_name && port.iter().skip(1).all(u8::is_ascii_digit)
+}
+
 /// Whether an address is a path that needs no closer look.
 fn is_plain_path(target: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.~?=&%+:@,;".contains(&byte);
@@ -275,6 +296,7 @@ fn is_address(target: &str, method: &Method) -> bool {
     match Uri::try_from(target) {
         Ok(uri) if uri.scheme().is_some() => uri.authority().is_some(),
         Ok(uri) if uri.authority().is_some() => method == Method::CONNECT,
+        Ok(uri) if uri.path() == "*" => method == Method::OPTIONS,
         Ok(_) => true,
         Err(_) => false,
     }

@@ -15,7 +15,7 @@ use crate::server::stall::Stall;
 /// How much is read at once.
 const SCRATCH: usize = 16 * 1024;
 
-/// How much a client may send before it is asked for.
+/// Maximum number of bytes kept of what a client sends while its last request is answered.
 const AHEAD: usize = 64 * 1024;
 
 /// How long and for how much a client is heard that is told that nobody listens, so that it can read why.
@@ -25,11 +25,13 @@ const LAST_BYTES: usize = 8 * 1024 * 1024;
 pub(super) struct Io<I> {
     pub(super) stream: Stall<I>,
     pub(super) input: BytesMut,
+    /// Set when more was sent ahead than is kept: what is in `input` then is not what comes next.
+    pub(super) has_dropped_input: bool,
 }
 
 impl<I> Io<I> {
     pub(super) fn new(io: I, write_timeout: Duration) -> Self {
-        Self { stream: Stall::new(io, write_timeout), input: BytesMut::new() }
+        Self { stream: Stall::new(io, write_timeout), input: BytesMut::new(), has_dropped_input: false }
     }
 
     pub(super) fn rewound(self) -> Rewind<I> {
@@ -54,16 +56,20 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> Io<I> {
         Poll::Ready(Ok(read.filled().len()))
     }
 
-    /// Comes when the client has gone away. What it sends meanwhile is kept for later, but not any amount.
+    /// Resolves when the client has gone away. What it sends meanwhile is kept for later, up to a limit. Beyond that it is
+    /// read all the same, because the end of the connection comes after it, and dropped: the connection then ends with the
+    /// answer, and a client that pipelines has to send again what was not answered (RFC 9112, 9.3.2).
     pub(super) fn poll_gone(&mut self, task: &mut Context<'_>) -> Poll<()> {
-        while self.input.len() < AHEAD {
-            match self.poll_fill(task) {
-                Poll::Ready(Ok(count)) if count > 0 => {}
-                Poll::Ready(_) => return Poll::Ready(()),
-                Poll::Pending => break,
+        loop {
+            if self.input.len() >= AHEAD {
+                self.input.clear();
+                self.has_dropped_input = true;
+            }
+            match ready!(self.poll_fill(task)) {
+                Ok(count) if count > 0 => {}
+                _ => return Poll::Ready(()),
             }
         }
-        Poll::Pending
     }
 
     pub(super) async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {

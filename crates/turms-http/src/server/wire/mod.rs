@@ -189,15 +189,15 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> Connection<'_, I> {
             }
         };
         // What is left of a body of which some was read is not to be taken for all of it.
-        let is_in_order = is_read || (!is_begun && self.pass_over(framing));
+        let is_in_order = !self.io.has_dropped_input && (is_read || (!is_begun && self.pass_over(framing)));
         let keeps_alive = keeps_alive && is_in_order && !self.bounds.ward.is_ending();
         let goes_on = self.write(answer, answer::Rules { is_head, is_old, keeps_alive }).await?;
         self.io.release();
         self.patience.renew();
-        Ok(match (goes_on, is_in_order) {
-            (true, _) => Then::GoOn,
+        Ok(match (goes_on, is_in_order && !self.io.has_dropped_input) {
+            (true, true) => Then::GoOn,
             (false, true) => Then::End,
-            (false, false) => Then::Drain,
+            (_, false) => Then::Drain,
         })
     }
 

@@ -266,6 +266,29 @@ async fn what_comes_after_a_body_was_given_up_is_not_read() {
     assert!(said.contains("connection: close"), "{said}");
 }
 
+/// Of what a client sends while it is answered, only so much is kept. The rest is not answered, and the client is told so.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_sends_too_much_ahead_gets_its_answer_and_then_the_end() {
+    let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    let last = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    for (requests, answers) in [(1_000, 1_001), (10_000, 1)] {
+        let permit = Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap();
+        let hour = SECOND * 3_600;
+        let bounds = Bounds::new(hour, hour, Arc::new(Ward::default()), permit);
+        // There is hardly any room on the way, so that what is written has been read.
+        let (mut ours, theirs) = tokio::io::duplex(request.len());
+        let asking = async move {
+            ours.write_all(&[&request.repeat(requests), &last[..]].concat()).await.unwrap();
+            let mut said = String::new();
+            ours.read_to_string(&mut said).await.unwrap();
+            said
+        };
+        let (said, _) = tokio::join!(asking, super::converse(theirs, &Hasty, None, &bounds));
+        assert_eq!(said.matches("HTTP/1.1 ").count(), answers);
+        assert!(said.ends_with("connection: close\r\n\r\n"), "{said}");
+    }
+}
+
 #[cfg(feature = "http2")]
 #[tokio::test]
 async fn what_http2_begins_with_is_given_back() {
