@@ -84,13 +84,16 @@ impl ClientBuilder {
         self
     }
 
-    /// How long silence may last before a server counts as an older one; 3 s unless said otherwise.
+    /// Timeout for the answer to `server/discover` before `initialize` is sent too, over byte streams and WebSocket (default
+    /// 3 s). Silence decides nothing: the server may still be starting, and has [`handshake_timeout`](Self::handshake_timeout)
+    /// from then on.
     pub fn probe_timeout(mut self, timeout: Duration) -> Self {
         self.settings.probe_timeout = timeout;
         self
     }
 
-    /// How long the handshake with an older server may take; 30 s unless said otherwise.
+    /// Timeout for the first answer of a server, after [`probe_timeout`](Self::probe_timeout) where it has been probed (default
+    /// 30 s).
     pub fn handshake_timeout(mut self, timeout: Duration) -> Self {
         self.settings.handshake_timeout = timeout;
         self

@@ -43,6 +43,8 @@ mod raw;
 mod resources;
 #[path = "behaviour/rounds.rs"]
 mod rounds;
+#[path = "behaviour/slow_start.rs"]
+mod slow_start;
 #[path = "behaviour/state.rs"]
 mod state;
 #[path = "behaviour/tasks.rs"]

@@ -161,7 +161,7 @@ async fn one_that_never_answers_the_handshake_is_given_up_in_time() {
     let error = refused(builder().probe_timeout(SHORT).handshake_timeout(SHORT), &odd).await;
 
     assert!(error.is_timeout(), "{error:?}");
-    assert_eq!(error.to_string(), "the server did not answer the handshake in time");
+    assert_eq!(error.to_string(), "the server did not answer within the handshake timeout");
     odd.assert_gone();
 }
 

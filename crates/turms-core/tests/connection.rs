@@ -382,7 +382,7 @@ async fn silence_is_not_waited_for_for_ever() {
     let (connection, client) = Connection::client(near.0, near.1, who, ConnectionOptions::default());
     tokio::spawn(connection.run(Listener::default()));
     let failure = tokio::time::timeout(Duration::from_secs(60), client.opened()).await.unwrap().unwrap_err();
-    assert_eq!(failure.to_string(), "the server did not answer the handshake in time");
+    assert_eq!(failure.to_string(), "the server did not answer within the handshake timeout");
 }
 
 /// Pipes rather than memory: only they break as those of a process do.

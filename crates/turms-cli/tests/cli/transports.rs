@@ -1,6 +1,6 @@
 //! The same over every transport and in every revision.
 
-use crate::run::{Demo, TURMS, turms};
+use crate::run::{Demo, Going, Scratch, TURMS, turms};
 
 /// What a server says is the same whichever way it says it.
 fn works(target: &[&str], program: &[&str]) {
@@ -83,4 +83,22 @@ fn a_program_is_given_an_environment_and_a_folder() {
     let script = "printf '%s\\n' \"$GREETING in $(basename \"$PWD\")\" >&2; exit 1";
     let ran = turms(["info", "-e", "GREETING=salve", "--cwd", "/usr", "--", "sh", "-c", script]).run();
     ran.fails(3, &["salve in usr"]);
+}
+
+/// The server starts when the client has said that it still waits, which is after the timeout of its probe.
+#[cfg(unix)]
+#[test]
+fn a_program_that_starts_slowly_is_waited_for() {
+    let scratch = Scratch::new("slow-start");
+    for protocol in ["modern", "auto"] {
+        let start = scratch.path(protocol);
+        assert!(std::process::Command::new("mkfifo").arg(&start).status().unwrap().success());
+        let slow = format!("read -r go <{start}; exec {TURMS} demo --stdio");
+        let mut going = Going::start(turms(["info", "--protocol", protocol, "--", "sh", "-c", &slow]));
+        going.told("has not answered yet");
+        std::fs::write(&start, "go\n").unwrap();
+        let info = std::iter::from_fn(|| Some(going.line()).filter(|line| !line.is_empty())).collect::<Vec<_>>();
+        assert!(info.iter().any(|line| line.contains("2026-07-28")), "{info:?}");
+        assert_eq!(going.end(), Some(0));
+    }
 }

@@ -9,7 +9,7 @@ use tokio::sync::{OnceCell, watch};
 use tokio::time::Instant;
 use turms_core::{ConnectError, Connector, Ended, Established, Outgoing, Payload, PeerError, join_all};
 use turms_proto::method::{Method, Notification as NotificationMethod};
-use turms_proto::revision::Translate as _;
+use turms_proto::revision::{Translate as _, newest_common};
 use turms_proto::session::{ClientOptions, Dialect, Opened, RequestError, RequestOptions, VersionChoice};
 use turms_proto::types::{
     Discover, EmptyParams, Listen, Meta, Ping, RequestMeta, ResourceParams, RootsListChanged, SetLevel, SetLevelParams,
@@ -112,7 +112,10 @@ impl Single {
         // What this client was told to speak says nothing of what the server would speak to others.
         let unbound =
             self.settings.choice == VersionChoice::Auto || opened.dialect.version() == ProtocolVersion::LATEST;
-        if let Some(server) = identity.filter(|_| unbound) {
+        // Nor does a revision that it speaks only because it started too slowly for the probe.
+        let theirs = opened.server.iter().flat_map(|server| &server.supported_versions).map(String::as_str);
+        let newest = newest_common(theirs, &ours).is_none_or(|newest| newest == opened.dialect.version());
+        if let Some(server) = identity.filter(|_| unbound && newest) {
             self.settings.memory.remember(&server, &opened);
         }
         let generation = self.generations.fetch_add(1, Ordering::Relaxed) + 1;

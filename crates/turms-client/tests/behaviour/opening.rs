@@ -1,9 +1,6 @@
 //! How a client finds out which revision to speak.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
-use tokio::time::Instant;
 use turms_client::{Client, ClientBuilder, VersionMemory};
 use turms_core::ConnectError;
 use turms_core::transport::{StreamConnector, memory};
@@ -16,23 +13,23 @@ use crate::fixture;
 use crate::peer::{Peer, discovered, initialized, said};
 use crate::reach::{nobody, person};
 
-type Connecting = tokio::task::JoinHandle<Result<Client, ConnectError>>;
+pub(crate) type Connecting = tokio::task::JoinHandle<Result<Client, ConnectError>>;
 
 /// A client that is about to connect to whoever plays the server.
-fn connecting(builder: ClientBuilder) -> (Connecting, Peer) {
+pub(crate) fn connecting(builder: ClientBuilder) -> (Connecting, Peer) {
     let (near, far) = memory();
     (tokio::spawn(builder.connect_stream(near.0, near.1)), Peer::new(far))
 }
 
-fn speaking(choice: VersionChoice) -> ClientBuilder {
+pub(crate) fn speaking(choice: VersionChoice) -> ClientBuilder {
     nobody().versions(choice)
 }
 
-async fn opened(connecting: Connecting) -> Client {
+pub(crate) async fn opened(connecting: Connecting) -> Client {
     connecting.await.unwrap().unwrap()
 }
 
-async fn refused(connecting: Connecting) -> OpenError {
+pub(crate) async fn refused(connecting: Connecting) -> OpenError {
     match connecting.await.unwrap() {
         Err(ConnectError::Refused(error)) => error,
         other => panic!("not refused: {other:?}"),
@@ -40,7 +37,7 @@ async fn refused(connecting: Connecting) -> OpenError {
 }
 
 /// Calls a tool over a connection that was just opened.
-async fn is_usable(client: &Client, peer: &mut Peer) {
+pub(crate) async fn is_usable(client: &Client, peer: &mut Peer) {
     let call = tokio::spawn(client.call_tool("hello", ()).into_future());
     let request = peer.expect("tools/call").await;
     peer.answer(&request, said("Hello!")).await;
@@ -134,22 +131,6 @@ async fn an_answer_that_makes_no_sense_means_an_older_server() {
         peer.shake_hands(V2025_11_25).await;
         assert_eq!(opened(connecting).await.protocol_version(), Some(V2025_11_25), "{answer}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn silence_means_an_older_server_and_a_late_answer_is_passed_over() {
-    let started = Instant::now();
-    let (connecting, mut peer) = connecting(nobody().probe_timeout(Duration::from_secs(5)));
-    let probe = peer.expect("server/discover").await;
-    let hello = peer.expect("initialize").await;
-    assert_eq!(started.elapsed(), Duration::from_secs(5));
-    peer.answer(&probe, discovered(&ProtocolVersion::ALL)).await;
-    peer.answer(&hello, initialized(V2025_06_18)).await;
-    peer.expect("notifications/initialized").await;
-    let client = opened(connecting).await;
-    assert_eq!(client.protocol_version(), Some(V2025_06_18));
-    assert_eq!(client.stats().ignored, 1);
-    is_usable(&client, &mut peer).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -303,30 +284,6 @@ async fn a_handshake_that_makes_no_sense_is_refused() {
     let hello = peer.expect("initialize").await;
     peer.answer(&hello, json!({ "protocolVersion": "2025-11-25" })).await;
     assert!(matches!(refused(connecting).await, OpenError::Invalid(_)));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_server_that_never_answers_is_not_waited_for_for_ever() {
-    let started = Instant::now();
-    let builder = nobody().probe_timeout(Duration::from_secs(2)).handshake_timeout(Duration::from_secs(7));
-    let (connecting, mut peer) = connecting(builder);
-    peer.expect("server/discover").await;
-    peer.expect("initialize").await;
-    let error = connecting.await.unwrap().unwrap_err();
-    assert!(error.is_timeout(), "{error}");
-    assert_eq!(started.elapsed(), Duration::from_secs(9));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_newer_server_that_was_too_slow_for_the_probe_is_probed_again() {
-    let (connecting, mut peer) = connecting(nobody());
-    peer.expect("server/discover").await;
-    let hello = peer.expect("initialize").await;
-    let data = json!({ "supported": ["2026-07-28"], "requested": "2025-11-25" });
-    peer.refuse(&hello, json!({ "code": -32022, "message": "", "data": data })).await;
-    let probe = peer.expect("server/discover").await;
-    peer.answer(&probe, discovered(&[ProtocolVersion::LATEST])).await;
-    assert_eq!(opened(connecting).await.protocol_version(), Some(ProtocolVersion::LATEST));
 }
 
 #[tokio::test]

@@ -129,7 +129,7 @@ async fn connect_http(builder: ClientBuilder, path: &str, transport: UrlTranspor
 }
 
 /// Examples stand beside the directory of the tests.
-fn program() -> PathBuf {
+pub(crate) fn program() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let directory = test.ancestors().nth(2).unwrap();
     directory.join("examples").join(format!("fixture{}", std::env::consts::EXE_SUFFIX))

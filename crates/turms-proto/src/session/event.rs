@@ -167,7 +167,7 @@ pub enum OpenError {
     #[error("the server's answer to the handshake is not valid: {0}")]
     Invalid(String),
     /// The server did not answer in time.
-    #[error("the server did not answer the handshake in time")]
+    #[error("the server did not answer within the handshake timeout")]
     TimedOut,
     /// The connection was closed first.
     #[error("the connection was closed before it was open")]

@@ -38,7 +38,7 @@ mod running;
 mod stats;
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytestring::ByteString;
 
@@ -46,7 +46,7 @@ pub use self::event::{Call, Dialect, Event, OpenError, Opened, RequestError, Ses
 use self::gate::Gate;
 pub use self::gate::{Claim, missing_meta, unsupported_version};
 pub use self::opening::{ClientOptions, VersionChoice};
-use self::opening::{Open, Opening, Step};
+use self::opening::{Open, Opening, Question, Step};
 use self::pending::Pending;
 pub use self::pending::RequestOptions;
 use self::running::{Kind, Running};
@@ -102,7 +102,7 @@ enum Side {
 #[derive(Debug)]
 enum Owner<T> {
     Caller(T, Instant),
-    Opening,
+    Opening(Question),
 }
 
 impl<T> Session<T> {
@@ -208,7 +208,7 @@ impl<T> Session<T> {
     pub fn owner(&self, id: &RequestId) -> Option<&T> {
         match &self.pending.get(id)?.owner {
             Owner::Caller(owner, _) => Some(owner),
-            Owner::Opening => None,
+            Owner::Opening(_) => None,
         }
     }
 
@@ -375,10 +375,10 @@ impl<T> Session<T> {
     /// Gives up what has waited too long.
     pub fn expire(&mut self, now: Instant) {
         while let Some((id, entry)) = self.pending.expired(now) {
-            self.stats.timed_out += 1;
             match entry.owner {
-                Owner::Opening => self.go_on_opening(Err(RequestError::TimedOut(Duration::ZERO)), now),
+                Owner::Opening(question) => self.opening_timed_out(&id, question, now),
                 Owner::Caller(owner, since) => {
+                    self.stats.timed_out += 1;
                     if entry.cancellable {
                         self.tell_cancelled(&id, Some("timed out"));
                     }
@@ -407,12 +407,19 @@ impl<T> Session<T> {
     }
 
     fn give_up_pending(&mut self) {
+        let mut opening = false;
         for (id, entry) in self.pending.drain() {
             self.stats.failed += 1;
-            self.events.push_back(match entry.owner {
-                Owner::Caller(owner, _) => Event::Answered { owner, id, outcome: Err(RequestError::Closed) },
-                Owner::Opening => Event::OpenFailed(OpenError::Closed),
-            });
+            match entry.owner {
+                Owner::Caller(owner, _) => {
+                    let outcome = Err(RequestError::Closed);
+                    self.events.push_back(Event::Answered { owner, id, outcome });
+                }
+                Owner::Opening(_) => opening = true,
+            }
+        }
+        if opening {
+            self.events.push_back(Event::OpenFailed(OpenError::Closed));
         }
     }
 
@@ -684,35 +691,50 @@ impl<T> Session<T> {
             Err(_) => self.stats.failed += 1,
         }
         match entry.owner {
-            Owner::Opening => self.go_on_opening(outcome, now),
+            Owner::Opening(question) => self.go_on_opening(question, outcome, now),
             Owner::Caller(owner, _) => {
                 self.events.push_back(Event::Answered { owner, id: id.clone(), outcome });
             }
         }
     }
 
-    fn go_on_opening(&mut self, outcome: Result<RawJson, RequestError>, now: Instant) {
+    fn go_on_opening(&mut self, question: Question, outcome: Result<RawJson, RequestError>, now: Instant) {
         if let Side::Client(opening) = &mut self.side {
-            let step = opening.answered(outcome);
+            let step = opening.answered(question, outcome);
             self.take_step(step, now);
         }
     }
 
+    fn opening_timed_out(&mut self, id: &RequestId, question: Question, now: Instant) {
+        let Side::Client(opening) = &mut self.side else { return };
+        let (more, step) = opening.timed_out(question);
+        match more {
+            Some(timeout) => {
+                let options = RequestOptions::default().timeout(timeout);
+                self.pending.insert_again(id, Owner::Opening(question), Kind::Handshake, options, now);
+            }
+            None => self.stats.timed_out += 1,
+        }
+        self.take_step(step, now);
+    }
+
     fn take_step(&mut self, step: Step, now: Instant) {
         match step {
-            Step::Ask { method, params, timeout } => {
+            Step::Ask { question, params, timeout } => {
                 let options = RequestOptions::default().timeout(timeout);
-                let id = self.pending.insert(Owner::Opening, Kind::Handshake, options, now);
+                let id = self.pending.insert(Owner::Opening(question), Kind::Handshake, options, now);
                 self.stats.requests_sent += 1;
-                let request = Request::raw(id, ByteString::from_static(method), Some(params));
+                let request = Request::raw(id, ByteString::from_static(question.method()), Some(params));
                 self.send(Message::Request(request));
             }
+            Step::Wait => {}
             Step::Open { opened, tell } => {
                 if let Dialect::Handshake(version) = opened.dialect {
                     self.agreed = Some(version);
                 }
                 self.dialect = Some(opened.dialect);
                 self.status = Status::Ready;
+                self.stats.timed_out += self.pending.remove_all(|owner| matches!(owner, Owner::Opening(_)));
                 if let Some(method) = tell {
                     self.stats.notifications_sent += 1;
                     self.send(Message::Notification(Notification::raw(ByteString::from_static(method), None)));
@@ -720,6 +742,7 @@ impl<T> Session<T> {
                 self.events.push_back(Event::Opened(opened));
             }
             Step::Fail(error) => {
+                self.stats.failed += self.pending.remove_all(|owner| matches!(owner, Owner::Opening(_)));
                 self.events.push_back(Event::OpenFailed(error));
                 self.close();
             }

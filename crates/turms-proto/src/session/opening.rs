@@ -53,9 +53,10 @@ pub struct ClientOptions {
     pub choice: VersionChoice,
     /// What an earlier connection to this server has found out; nothing is asked then that is known.
     pub known: Option<Dialect>,
-    /// How long silence may last before a server counts as one that does not know `server/discover`.
+    /// Timeout for the answer to `server/discover` before `initialize` is sent too. The first of the two to be answered decides;
+    /// silence decides nothing.
     pub probe_timeout: Duration,
-    /// How long to wait for the answer to `initialize`.
+    /// Timeout for the answer to `initialize`, and for an answer to `server/discover` after `probe_timeout`.
     pub handshake_timeout: Duration,
 }
 
@@ -87,7 +88,7 @@ impl ClientOptions {
         self
     }
 
-    /// How long silence may last.
+    /// Timeout for the answer to `server/discover` before `initialize` is sent too.
     #[must_use]
     pub fn probe_timeout(mut self, timeout: Duration) -> Self {
         self.probe_timeout = timeout;
@@ -95,11 +96,22 @@ impl ClientOptions {
     }
 }
 
+/// A request that opens a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Question {
+    /// `server/discover`.
+    Probe,
+    /// `initialize`.
+    Handshake,
+}
+
 /// The next step of opening a connection.
 #[derive(Debug)]
 pub(super) enum Step {
     /// Ask this, and come back with the answer.
-    Ask { method: &'static str, params: RawJson, timeout: Duration },
+    Ask { question: Question, params: RawJson, timeout: Duration },
+    /// Wait for the answers to what has been asked.
+    Wait,
     /// Done, after telling the server so if it wants to know.
     Open { opened: Box<Opened>, tell: Option<&'static str> },
     /// No way.
@@ -111,27 +123,63 @@ pub(super) trait Open: std::fmt::Debug + Send + Sync {
     /// The first step.
     fn begin(&mut self) -> Step;
 
-    /// Goes on with what came of the last question.
-    fn answered(&mut self, outcome: Result<RawJson, RequestError>) -> Step;
+    /// The step that follows from an answer.
+    fn answered(&mut self, question: Question, outcome: Result<RawJson, RequestError>) -> Step;
+
+    /// The step that follows from a timeout, and the time for which the answer is still awaited.
+    fn timed_out(&mut self, question: Question) -> (Option<Duration>, Step);
 
     /// What every request has to say in its `_meta` by a revision without a handshake.
     fn request_meta(&self, version: ProtocolVersion) -> RequestMeta;
 }
 
+impl Question {
+    pub(super) fn method(self) -> &'static str {
+        match self {
+            Self::Probe => Discover::NAME,
+            Self::Handshake => Initialize::NAME,
+        }
+    }
+}
+
 /// Where a client is on its way to an open connection.
+///
+/// A server that starts slowly may find both `server/discover` and `initialize` waiting for it. Some servers then speak the
+/// revision of the last of them (TypeScript SDK 2.4), some that of the first (Python SDK 2.3), some both (ours). So once
+/// `initialize` has been sent, only the answer to a probe sent after it shows that the server still speaks without a handshake.
 #[derive(Debug)]
 pub(super) struct Opening {
     options: ClientOptions,
     ours: Vec<ProtocolVersion>,
-    stage: Stage,
+    probe: Probe,
+    handshake: Handshake,
+    /// The answer to a probe sent before `initialize`, once `initialize` has been sent.
+    discovered: Option<DiscoverResult>,
     /// How often `server/discover` may still be repeated because the server wants another version.
     retries: u8,
 }
 
+/// The state of `server/discover`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    Probing,
-    Shaking(ProtocolVersion),
+enum Probe {
+    /// Not asked, or settled.
+    Settled,
+    /// Asked before `initialize`.
+    First,
+    /// Asked before `initialize`, and not answered within the probe timeout.
+    Slow,
+    /// Asked after `initialize`.
+    Repeated,
+}
+
+/// The state of `initialize`.
+#[derive(Debug)]
+enum Handshake {
+    Unsent,
+    /// Sent with this version, and not answered.
+    Sent(ProtocolVersion),
+    /// Answered while a probe that decides is not.
+    Answered(ProtocolVersion, Result<RawJson, RequestError>),
 }
 
 impl Open for Opening {
@@ -149,10 +197,37 @@ impl Open for Opening {
         }
     }
 
-    fn answered(&mut self, outcome: Result<RawJson, RequestError>) -> Step {
-        match self.stage {
-            Stage::Probing => self.probed(outcome),
-            Stage::Shaking(version) => self.shook(version, outcome),
+    fn answered(&mut self, question: Question, outcome: Result<RawJson, RequestError>) -> Step {
+        match (question, &self.handshake) {
+            (Question::Probe, _) => self.probed(outcome),
+            (Question::Handshake, Handshake::Sent(version)) => self.shook(*version, outcome),
+            (Question::Handshake, _) => Step::Wait,
+        }
+    }
+
+    fn timed_out(&mut self, question: Question) -> (Option<Duration>, Step) {
+        let more = Some(self.options.handshake_timeout);
+        match (question, self.probe) {
+            (Question::Handshake, _) => (
+                None,
+                match self.discovered.take() {
+                    Some(discovered) => self.choose(discovered),
+                    None => Step::Fail(OpenError::TimedOut),
+                },
+            ),
+            // The server may just not have started yet.
+            (Question::Probe, Probe::First) => {
+                self.probe = Probe::Slow;
+                match self.newest(Ability::Handshake) {
+                    Some(version) => (more, self.shake_hands_in(version)),
+                    None => (more, Step::Wait),
+                }
+            }
+            (Question::Probe, Probe::Slow) if matches!(self.handshake, Handshake::Unsent) => {
+                (None, Step::Fail(OpenError::TimedOut))
+            }
+            (Question::Probe, Probe::Repeated) => (None, self.older(None)),
+            (Question::Probe, Probe::Slow | Probe::Settled) => (None, Step::Wait),
         }
     }
 
@@ -169,7 +244,8 @@ impl Open for Opening {
 impl Opening {
     pub(super) fn new(options: ClientOptions) -> Self {
         let ours = options.choice.versions();
-        Self { options, ours, stage: Stage::Probing, retries: 2 }
+        let (probe, handshake) = (Probe::Settled, Handshake::Unsent);
+        Self { options, ours, probe, handshake, discovered: None, retries: 2 }
     }
 
     fn newest(&self, ability: Ability) -> Option<ProtocolVersion> {
@@ -177,9 +253,16 @@ impl Opening {
     }
 
     fn probe(&mut self, version: ProtocolVersion) -> Step {
-        self.stage = Stage::Probing;
+        match self.handshake {
+            Handshake::Unsent => self.probe_as(Probe::First, version, self.options.probe_timeout),
+            _ => self.probe_as(Probe::Repeated, version, self.options.handshake_timeout),
+        }
+    }
+
+    fn probe_as(&mut self, probe: Probe, version: ProtocolVersion, timeout: Duration) -> Step {
+        self.probe = probe;
         let params = EmptyParams::new().meta(Meta::from(&self.request_meta(version)));
-        self.ask::<Discover>(&params, self.options.probe_timeout)
+        ask::<Discover>(Question::Probe, &params, timeout)
     }
 
     /// Falls back to the handshake, if we may; `refusal` is what the server said to the probe.
@@ -191,34 +274,67 @@ impl Opening {
     }
 
     fn shake_hands_in(&mut self, version: ProtocolVersion) -> Step {
-        self.stage = Stage::Shaking(version);
+        self.handshake = Handshake::Sent(version);
         let params = initialize_of_meta(&self.request_meta(version), version);
-        self.ask::<Initialize>(&params, self.options.handshake_timeout)
+        ask::<Initialize>(Question::Handshake, &params, self.options.handshake_timeout)
     }
 
     fn probed(&mut self, outcome: Result<RawJson, RequestError>) -> Step {
+        let probe = std::mem::replace(&mut self.probe, Probe::Settled);
         match outcome {
             Ok(result) => match result.decode::<DiscoverResult>() {
-                Ok(discovered) => self.discovered(discovered),
-                Err(_) => self.shake_hands(None),
+                Ok(discovered) => self.discovered(discovered, probe == Probe::Repeated),
+                Err(_) => self.older(None),
             },
             Err(RequestError::Peer(error)) if error.code.is_modern() => self.corrected(&error),
             // Old servers answer anything or nothing to a method they do not know.
-            Err(RequestError::Peer(error)) => self.shake_hands(Some(error)),
-            Err(_) => self.shake_hands(None),
+            Err(RequestError::Peer(error)) => self.older(Some(error)),
+            Err(_) => self.older(None),
         }
     }
 
-    fn discovered(&mut self, discovered: DiscoverResult) -> Step {
-        let theirs = discovered.supported_versions.iter().map(String::as_str);
-        match newest_common(theirs, &self.ours) {
+    /// The server does not speak without a handshake, or does not any more: `initialize` decides.
+    fn older(&mut self, refusal: Option<Box<ErrorObject>>) -> Step {
+        self.probe = Probe::Settled;
+        match std::mem::replace(&mut self.handshake, Handshake::Unsent) {
+            Handshake::Unsent => self.shake_hands(refusal),
+            Handshake::Answered(version, outcome) => self.shook(version, outcome),
+            sent @ Handshake::Sent(_) => {
+                self.handshake = sent;
+                Step::Wait
+            }
+        }
+    }
+
+    fn discovered(&mut self, discovered: DiscoverResult, repeated: bool) -> Step {
+        match (&self.handshake, self.common(&discovered)) {
+            (Handshake::Sent(_), Some(version)) if version.has(Ability::Stateless) && !repeated => {
+                self.discovered = Some(discovered);
+                self.probe(version)
+            }
+            _ => self.choose(discovered),
+        }
+    }
+
+    fn common(&self, discovered: &DiscoverResult) -> Option<ProtocolVersion> {
+        newest_common(discovered.supported_versions.iter().map(String::as_str), &self.ours)
+    }
+
+    fn choose(&mut self, discovered: DiscoverResult) -> Step {
+        match self.common(&discovered) {
             Some(version) if version.has(Ability::Stateless) => {
                 let dialect = Dialect::Stateless(version);
                 Step::Open { opened: Box::new(Opened { dialect, server: Some(discovered) }), tell: None }
             }
+            Some(_) if self.has_handshake() => self.older(None),
             Some(version) => self.shake_hands_in(version),
             None => self.no_common(discovered.supported_versions),
         }
+    }
+
+    /// Returns `true` if `initialize` has been sent and not refused.
+    fn has_handshake(&self) -> bool {
+        matches!(self.handshake, Handshake::Sent(_) | Handshake::Answered(_, Ok(_)))
     }
 
     /// A server of the newer kind wants something else: another version, or just to be asked once more.
@@ -233,6 +349,7 @@ impl Opening {
         }
         match newest_common(theirs.iter().map(String::as_str), &self.ours) {
             Some(version) if version.has(Ability::Stateless) => self.retry(version),
+            Some(_) if self.has_handshake() => self.older(None),
             Some(version) => {
                 self.retries -= 1;
                 self.shake_hands_in(version)
@@ -247,11 +364,13 @@ impl Opening {
     }
 
     fn shook(&mut self, proposed: ProtocolVersion, outcome: Result<RawJson, RequestError>) -> Step {
+        if self.probe == Probe::Repeated {
+            self.handshake = Handshake::Answered(proposed, outcome);
+            return Step::Wait;
+        }
         let result = match outcome {
             Ok(result) => result,
-            // A server that was too slow to answer the probe, or was taken for an older one.
-            Err(RequestError::Peer(error)) if error.code.is_modern() => return self.corrected(&error),
-            Err(RequestError::Peer(error)) => return Step::Fail(OpenError::Refused(error)),
+            Err(RequestError::Peer(error)) => return self.refused(proposed, error),
             Err(RequestError::Invalid(problem)) => return Step::Fail(OpenError::Invalid(problem)),
             Err(RequestError::Closed) => return Step::Fail(OpenError::Closed),
             Err(_) => return Step::Fail(OpenError::TimedOut),
@@ -265,17 +384,29 @@ impl Opening {
         });
         match chosen {
             Some(version) => {
-                let opened =
-                    Opened { dialect: Dialect::Handshake(version), server: Some(discover_of_initialize(answer)) };
+                let mut server = discover_of_initialize(answer);
+                // The server speaks these, too, on a connection that does not begin with `initialize`.
+                server
+                    .supported_versions
+                    .extend(self.discovered.take().into_iter().flat_map(|it| it.supported_versions));
+                let opened = Opened { dialect: Dialect::Handshake(version), server: Some(server) };
                 Step::Open { opened: Box::new(opened), tell: Some(Initialized::NAME) }
             }
             None => self.no_common(vec![answer.protocol_version]),
         }
     }
 
-    fn ask<M: Method>(&self, params: &M::Params, timeout: Duration) -> Step {
-        let params = RawJson::encode(params).unwrap_or_else(|_| RawJson::from(Object::new()));
-        Step::Ask { method: M::NAME, params, timeout }
+    /// The server has refused `initialize`. It may speak without a handshake, and have been too slow for the probe.
+    fn refused(&mut self, proposed: ProtocolVersion, error: Box<ErrorObject>) -> Step {
+        let slow = self.probe == Probe::Slow;
+        let modern = error.code.is_modern();
+        let outcome = Err(RequestError::Peer(error.clone()));
+        self.handshake = Handshake::Answered(proposed, outcome);
+        match self.newest(Ability::Stateless).filter(|_| slow) {
+            _ if modern => self.corrected(&error),
+            Some(version) => self.probe_as(Probe::Repeated, version, self.options.probe_timeout),
+            None => Step::Fail(OpenError::Refused(error)),
+        }
     }
 
     fn no_common(&self, theirs: Vec<String>) -> Step {
@@ -285,4 +416,9 @@ impl Opening {
     fn our_names(&self) -> Vec<String> {
         self.ours.iter().map(ToString::to_string).collect()
     }
+}
+
+fn ask<M: Method>(question: Question, params: &M::Params, timeout: Duration) -> Step {
+    let params = RawJson::encode(params).unwrap_or_else(|_| RawJson::from(Object::new()));
+    Step::Ask { question, params, timeout }
 }

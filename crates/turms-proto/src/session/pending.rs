@@ -129,16 +129,25 @@ impl<T> Pending<T> {
     /// Registers a request under an id that was never used on this connection.
     pub(super) fn insert(&mut self, owner: T, kind: Kind, options: RequestOptions, now: Instant) -> i64 {
         self.last_id += 1;
-        let asked = self.asked.get_or_insert_default();
-        let patience = Patience::new(options, now);
-        if let Some(patience) = patience {
-            asked.deadlines.insert((patience.deadline, self.last_id));
-        }
-        let (cancellable, lasting) = (kind != Kind::Handshake, kind == Kind::Listen);
-        let entry = Entry { owner, cancellable, lasting, wants_progress: options.progress, patience };
-        asked.entries.insert(self.last_id, entry);
-        asked.lasting += usize::from(lasting);
+        self.asked.get_or_insert_default().insert(self.last_id, owner, kind, options, now);
         self.last_id
+    }
+
+    /// Registers a request of ours that has timed out under its own id, to wait longer for its answer.
+    pub(super) fn insert_again(&mut self, id: &RequestId, owner: T, kind: Kind, options: RequestOptions, now: Instant) {
+        if let Some(id) = own_id(id) {
+            self.asked.get_or_insert_default().insert(id, owner, kind, options, now);
+        }
+    }
+
+    /// Removes the requests of these owners, and returns their number.
+    pub(super) fn remove_all(&mut self, of: impl Fn(&T) -> bool) -> u64 {
+        let Some(asked) = &mut self.asked else { return 0 };
+        let ids: Vec<_> = asked.entries.iter().filter(|(_, entry)| of(&entry.owner)).map(|(id, _)| *id).collect();
+        for id in &ids {
+            asked.remove(*id);
+        }
+        ids.len() as u64
     }
 
     pub(super) fn get(&self, id: &RequestId) -> Option<&Entry<T>> {
@@ -186,6 +195,17 @@ impl<T> Pending<T> {
 }
 
 impl<T> Asked<T> {
+    fn insert(&mut self, id: i64, owner: T, kind: Kind, options: RequestOptions, now: Instant) {
+        let patience = Patience::new(options, now);
+        if let Some(patience) = patience {
+            self.deadlines.insert((patience.deadline, id));
+        }
+        let (cancellable, lasting) = (kind != Kind::Handshake, kind == Kind::Listen);
+        let entry = Entry { owner, cancellable, lasting, wants_progress: options.progress, patience };
+        self.entries.insert(id, entry);
+        self.lasting += usize::from(lasting);
+    }
+
     fn remove(&mut self, id: i64) -> Option<Entry<T>> {
         let entry = self.entries.remove(&id)?;
         self.lasting -= usize::from(entry.lasting);
