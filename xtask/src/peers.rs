@@ -21,8 +21,13 @@ pub(crate) fn install() -> Result<(), InstallError> {
     }
     node_packages(&format!("{node}{npm}")).install()?;
     python_packages("handshake", &python).install()?;
-    python_packages("stateless", &python).install()
+    python_packages("stateless", &python).install()?;
+    program::run(&mut program::command(RUST_BUILD)).map_err(InstallError::Run)
 }
+
+/// Builds the client on rmcp. Cargo finds out itself whether there is something to do.
+const RUST_BUILD: &str =
+    "cargo build --quiet --locked --manifest-path peers/rust/Cargo.toml --target-dir target/peers/rust";
 
 fn node_packages(versions: &str) -> Packages {
     let home = Path::new(TARGET).join("node");

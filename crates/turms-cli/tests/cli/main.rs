@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod commands;
+#[cfg(unix)]
+mod forms;
 mod help;
 mod mistakes;
 #[cfg(unix)]
