@@ -1,6 +1,8 @@
 //! The real binary, used as a person or a script would.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+#[cfg(unix)]
+mod bridges;
 mod commands;
 #[cfg(unix)]
 mod forms;

@@ -1,0 +1,339 @@
+//! Programs that carry the protocol from one transport to another, between our client and our server: mcp-remote and
+//! supergateway, in each direction and each revision that they support. `cargo xtask peers` installs them.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+
+use serde_json::json;
+use turms::client::{Cancel, Event, Events, UrlTransport, VersionMemory};
+use turms::http::HttpConnector;
+use turms::proto::ProtocolVersion::{self, *};
+use turms::proto::{Ability, ErrorCode, Object};
+use turms::types::{CreateMessageResult, ElicitResult, Reference, Role, Root};
+use turms::ws::WsConnector;
+use turms::{Answers, ChildCommand, Client, ClientBuilder};
+use turms_testkit::{TIMEOUT, eventually, node, peer_file, within};
+
+use crate::run::{Demo, Scratch, TURMS};
+
+const HANDSHAKE_VERSIONS: [ProtocolVersion; 4] = [V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25];
+
+/// A part of the protocol that a bridge does not carry.
+#[derive(Clone, Copy, PartialEq)]
+enum Lost {
+    /// Progress of a call.
+    Progress,
+    /// Subscriptions, and notifications of changes.
+    Changes,
+    /// Requests of the server to the client.
+    Questions,
+    /// What one call leaves behind for the next: each request gets a new server process.
+    State,
+    /// Tasks of 2026-07-28.
+    Tasks,
+}
+
+fn client(version: impl Into<Option<ProtocolVersion>>) -> ClientBuilder {
+    let answers = Answers::new()
+        .roots([Root::new("file:///srv/project")])
+        .sampling(|_| async { Ok(CreateMessageResult::new(Role::Assistant, "Paris.", "parrot")) })
+        .form(|_| async {
+            ElicitResult::accept(Object::parse(r#"{"name":"Ann","plan":"team","news":true}"#).unwrap())
+        });
+    let builder = Client::builder("turms-bridges", "1.0.0")
+        .answers(answers)
+        .version_memory(VersionMemory::new())
+        .probe_timeout(TIMEOUT)
+        .handshake_timeout(TIMEOUT)
+        .timeout(TIMEOUT);
+    match version.into() {
+        Some(version) => builder.only_version(version),
+        None => builder,
+    }
+}
+
+/// Uses all that the demo server offers through a bridge, but for what the bridge loses, and closes the connection.
+async fn converse(client: Client, version: ProtocolVersion, lost: &[Lost]) {
+    let carries = |part| !lost.contains(&part);
+    assert_eq!(client.protocol_version(), Some(version));
+    assert_eq!(client.server_info().unwrap().name, "turms-demo");
+
+    calls(&client).await;
+    reads(&client).await;
+    if carries(Lost::Progress) {
+        reports_progress(&client).await;
+    }
+    if carries(Lost::Questions) {
+        asks(&client, version).await;
+    }
+    if carries(Lost::Changes) && carries(Lost::State) {
+        tells_of_changes(&client).await;
+    } else if carries(Lost::State) {
+        assert_eq!(
+            call(&client, "remember", json!({ "name": "shopping", "text": "milk" })).await,
+            "written to note://shopping"
+        );
+        assert_eq!(read(&client, "note://shopping").await, b"milk");
+    }
+    if carries(Lost::Tasks) {
+        let report = call(&client, "report", json!({ "topic": "tea", "pause": 1 })).await;
+        assert_eq!(report, "A report about tea, in 3 chapters.");
+    }
+    client.ping().await.unwrap();
+    // The last step: supergateway keeps sending notifications to the stream of a cancelled request.
+    gives_up(&client).await;
+    within("the end of the connection", client.close()).await;
+}
+
+async fn calls(client: &Client) {
+    assert!(client.list_tools().await.unwrap().iter().any(|tool| tool.name == "sign_up"));
+    assert_eq!(call(client, "add", json!({ "a": 1, "b": 2 })).await, "3");
+    let failed = client.call_tool("divide", json!({ "a": 1, "b": 0 })).await.unwrap();
+    assert!(failed.failed() && failed.text().contains("divided by zero"), "{failed:?}");
+    let unknown = client.call_tool("no-such-tool", ()).await.unwrap_err();
+    assert_eq!(unknown.server_error().unwrap().code, ErrorCode::INVALID_PARAMS);
+    let mut sums = tokio::task::JoinSet::new();
+    for a in 0..10 {
+        let client = client.clone();
+        sums.spawn(async move { (a, call(&client, "add", json!({ "a": a, "b": 0.5 })).await) });
+    }
+    for (a, sum) in sums.join_all().await {
+        assert_eq!(sum, format!("{a}.5"));
+    }
+}
+
+async fn reads(client: &Client) {
+    assert_eq!(read(client, "note://travel").await, b"to Rome, by ship");
+    assert!(read(client, "demo://logo").await.starts_with(b"\x89PNG"));
+    assert!(client.read_resource("note://nowhere").await.unwrap_err().server_error().is_some());
+    let prompt = client.get_prompt("journey", json!({ "country": "Italy", "city": "Veii" })).await.unwrap();
+    assert_eq!(prompt.messages[0].content.as_text().unwrap(), "Plan a journey to Veii in Italy.");
+    let countries = client.complete(Reference::prompt("journey"), "country", "i").await.unwrap();
+    assert_eq!(countries.values, ["Italy"]);
+}
+
+/// A call that is cancelled leaves the connection usable.
+async fn gives_up(client: &Client) {
+    let cancel = Cancel::new();
+    let slow = client.call_tool("countdown", json!({ "steps": 1000, "pause": 60_000 })).cancel_with(&cancel);
+    let slow = tokio::spawn(slow.into_future());
+    eventually("a call in flight", async || !client.pending().is_empty()).await;
+    cancel.cancel();
+    let error = within("the end of the call", slow).await.unwrap().unwrap_err();
+    assert!(error.is_cancelled(), "{error}");
+    assert_eq!(call(client, "add", json!({ "a": 2, "b": 2 })).await, "4");
+}
+
+async fn reports_progress(client: &Client) {
+    let (sender, reports) = mpsc::channel();
+    let counting = client.call_tool("countdown", json!({ "steps": 3, "pause": 1 }));
+    let counted = counting.on_progress(move |report| sender.send(report.progress.as_f64()).unwrap()).await.unwrap();
+    assert_eq!(counted.text(), "counted 3 steps");
+    assert_eq!(reports.try_iter().collect::<Vec<_>>(), [1.0, 2.0, 3.0]);
+}
+
+async fn asks(client: &Client, version: ProtocolVersion) {
+    assert_eq!(call(client, "show_roots", ()).await, "file:///srv/project");
+    assert_eq!(call(client, "ask_model", json!({ "question": "Where?" })).await, "parrot says: Paris.");
+    if version.has(Ability::FormElicitation) {
+        let welcome = "Welcome, Ann, of unknown age, on the plan Team, with news.";
+        assert_eq!(call(client, "sign_up", ()).await, welcome);
+    }
+}
+
+async fn tells_of_changes(client: &Client) {
+    let mut events = client.events();
+    client.subscribe("note://shopping").await.unwrap();
+    call(client, "remember", json!({ "name": "shopping", "text": "milk" })).await;
+    hears(&mut events, |event| matches!(event, Event::ResourceUpdated { uri } if uri == "note://shopping")).await;
+    assert_eq!(read(client, "note://shopping").await, b"milk");
+
+    call(client, "learn", ()).await;
+    hears(&mut events, |event| matches!(event, Event::ToolsChanged)).await;
+    assert_eq!(call(client, "shout", json!({ "text": "hello" })).await, "HELLO");
+}
+
+async fn hears(events: &mut Events, mut wanted: impl FnMut(&Event) -> bool) {
+    let event = events.find(|event| wanted(&event).then_some(()));
+    within("a notification of a change", event).await.unwrap();
+}
+
+async fn call(client: &Client, tool: &str, arguments: impl serde::Serialize) -> String {
+    let result = client.call_tool(tool, arguments).await.unwrap_or_else(|error| panic!("{tool}: {error:?}"));
+    assert!(!result.failed(), "{tool}: {result:?}");
+    result.text()
+}
+
+async fn read(client: &Client, uri: &str) -> Vec<u8> {
+    let read = client.read_resource(uri).bypass_cache().await.unwrap_or_else(|error| panic!("{uri}: {error:?}"));
+    read.contents[0].bytes().unwrap()
+}
+
+async fn connect(builder: ClientBuilder, connector: impl turms::core::Connector) -> Client {
+    within("a connection", builder.connect_to(connector)).await.unwrap()
+}
+
+async fn start(builder: ClientBuilder, command: ChildCommand) -> Client {
+    within("a connection", builder.connect_command(command)).await.unwrap()
+}
+
+/// A remote server as a program: mcp-remote.
+fn mcp_remote(url: &str, home: &Scratch) -> ChildCommand {
+    // It keeps files of its own, for authorization, and looks for them before each connection.
+    ChildCommand::new(node())
+        .arg(peer_file("node/node_modules/mcp-remote/dist/proxy.js"))
+        .arg(url)
+        .env("MCP_REMOTE_CONFIG_DIR", &home.0)
+}
+
+/// A remote server as a program: supergateway, with the option that names the transport of the server.
+fn supergateway(option: &str, url: &str) -> ChildCommand {
+    ChildCommand::new(node()).arg(peer_file(SUPERGATEWAY)).args([option, url, "--outputTransport", "stdio"])
+}
+
+const SUPERGATEWAY: &str = "node/node_modules/supergateway/dist/index.js";
+
+/// The demo server as a program, served over a network by supergateway until this is dropped.
+struct Gateway {
+    process: Child,
+    /// Address and port.
+    authority: String,
+}
+
+impl Gateway {
+    fn start(transport: &str, options: &[&str]) -> Self {
+        let mut command = Command::new(node());
+        command.arg("--import").arg(peer_file("node/loopback.mjs")).arg(peer_file(SUPERGATEWAY));
+        command.args(["--stdio", &format!("'{TURMS}' demo --stdio"), "--outputTransport", transport, "--port", "0"]);
+        command.args(options).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = command.spawn().unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let address = lines.find_map(|line| line.strip_prefix("http://127.0.0.1:").map(str::to_owned));
+        // A full pipe would stop the gateway.
+        std::thread::spawn(move || lines.for_each(drop));
+        let port = address.unwrap_or_else(|| panic!("{command:?} does not listen"));
+        Self { process, authority: format!("127.0.0.1:{port}") }
+    }
+
+    fn http(&self, path: &str, transport: UrlTransport) -> HttpConnector {
+        HttpConnector::new(format!("http://{}{path}", self.authority)).unwrap().no_proxy().transport(transport)
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// It sends `Mcp-Method` in every revision.
+#[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
+async fn mcp_remote_carries_the_handshake_revisions_over_http() {
+    let (demo, home) = (Demo::listening("--http"), Scratch::new("mcp-remote-handshake"));
+    for version in HANDSHAKE_VERSIONS {
+        converse(start(client(version), mcp_remote(&demo.url, &home)).await, version, &[]).await;
+    }
+}
+
+/// It does not send `Mcp-Name` for tasks.
+#[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
+async fn mcp_remote_carries_the_newest_revision_over_http() {
+    let (demo, home) = (Demo::listening("--http"), Scratch::new("mcp-remote-newest"));
+    converse(start(client(None), mcp_remote(&demo.url, &home)).await, V2026_07_28, &[Lost::Tasks]).await;
+}
+
+#[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
+async fn mcp_remote_carries_http_and_sse() {
+    let (demo, home) = (Demo::listening("--sse"), Scratch::new("mcp-remote-sse"));
+    let remote = mcp_remote(&demo.url, &home).args(["--transport", "sse-only"]);
+    converse(start(client(V2024_11_05), remote).await, V2024_11_05, &[]).await;
+}
+
+#[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
+async fn supergateway_serves_a_program_over_http_with_sessions() {
+    let gateway = Gateway::start("streamableHttp", &["--stateful"]);
+    for version in HANDSHAKE_VERSIONS {
+        let client = connect(client(version), gateway.http("/mcp", UrlTransport::StreamableHttp)).await;
+        converse(client, version, &[]).await;
+    }
+}
+
+/// Each request has a process of its own, to which the gateway introduces itself as a client without capabilities.
+#[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
+async fn supergateway_serves_a_program_over_http_without_sessions() {
+    let gateway = Gateway::start("streamableHttp", &[]);
+    let client = connect(client(V2025_11_25), gateway.http("/mcp", UrlTransport::StreamableHttp)).await;
+    converse(client, V2025_11_25, &[Lost::State, Lost::Questions]).await;
+}
+
+/// Each request has a process of its own; the answers to its questions reach the same one.
+#[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
+async fn supergateway_serves_a_program_over_http_in_the_newest_revision() {
+    let gateway = Gateway::start("streamableHttp", &[]);
+    let client = connect(client(None), gateway.http("/mcp", UrlTransport::StreamableHttp)).await;
+    converse(client, V2026_07_28, &[Lost::State, Lost::Tasks]).await;
+}
+
+/// All clients share one process, which gets an `initialize` from each.
+#[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
+async fn supergateway_serves_a_program_over_http_and_sse_to_one_client_after_another() {
+    let gateway = Gateway::start("sse", &[]);
+    for version in HANDSHAKE_VERSIONS {
+        let client = connect(client(version), gateway.http("/sse", UrlTransport::Sse)).await;
+        converse(client, version, &[]).await;
+    }
+}
+
+/// All clients share one process here, too. The gateway changes the ids of the client's messages, also of its responses, and
+/// does not change them back in `_meta`: neither questions nor subscriptions of 2026-07-28 find their way back.
+#[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
+async fn supergateway_serves_a_program_over_websocket_to_one_client_after_another() {
+    let gateway = Gateway::start("ws", &[]);
+    let connector = || WsConnector::new(format!("ws://{}/message", gateway.authority)).unwrap();
+    for version in HANDSHAKE_VERSIONS {
+        converse(connect(client(version), connector()).await, version, &[Lost::Questions]).await;
+    }
+    converse(connect(client(V2026_07_28), connector()).await, V2026_07_28, &[Lost::Changes]).await;
+}
+
+/// What supergateway drops as a client of a server: all that the server sends beside its answers.
+const ANSWERS_ONLY: [Lost; 3] = [Lost::Progress, Lost::Changes, Lost::Questions];
+
+#[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
+async fn supergateway_makes_a_program_of_a_server_over_http() {
+    let demo = Demo::listening("--http");
+    for version in HANDSHAKE_VERSIONS {
+        let client = start(client(version), supergateway("--streamableHttp", &demo.url)).await;
+        converse(client, version, &ANSWERS_ONLY).await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
+async fn supergateway_makes_a_program_of_a_server_over_http_and_sse() {
+    let demo = Demo::listening("--sse");
+    let client = start(client(V2024_11_05), supergateway("--sse", &demo.url)).await;
+    converse(client, V2024_11_05, &ANSWERS_ONLY).await;
+}
+
+/// The client asks for the newest revision first. The gateway introduces itself to the server because of that, so the
+/// `initialize` of the client is the second one of the session.
+#[tokio::test]
+#[ignore = "needs the peers: run `cargo xtask test`"]
+async fn supergateway_makes_programs_of_servers_for_clients_that_ask_for_the_newest_revision() {
+    for (option, transport, version) in [("--streamableHttp", "--http", V2025_11_25), ("--sse", "--sse", V2024_11_05)] {
+        let demo = Demo::listening(transport);
+        converse(start(client(None), supergateway(option, &demo.url)).await, version, &ANSWERS_ONLY).await;
+    }
+}
