@@ -108,6 +108,16 @@ impl SessionOptions {
         })
     }
 
+    /// Removes events that were stored after those of their session had been removed with it. A session that has only been
+    /// closed in this process keeps them, for others.
+    pub(super) async fn remove_events_of_ended(&self, id: &str) {
+        if let Ok(None) = self.session_store().load(id).await
+            && let Err(error) = self.events.remove_session(id).await
+        {
+            tracing::warn!(%error, "the events of a session that has ended cannot be removed from the store");
+        }
+    }
+
     /// How long a session is kept that nobody uses. An open stream and a running call are uses.
     pub fn idle(mut self, idle: Duration) -> Self {
         self.idle = bounded(idle);

@@ -10,7 +10,7 @@ use turms_core::BoxFuture;
 use turms_core::store::{
     EventStore, MemoryEvents, MemorySessions, SessionRecord, SessionStore, StoreError, StoredEvent,
 };
-use turms_http::SessionOptions;
+use turms_http::{Served as _, SessionOptions};
 
 use crate::dialog::{NEWEST_OLDER, Session, call, progress, request, with_progress};
 use crate::in_process::ask;
@@ -147,12 +147,19 @@ struct HeldEvents {
     begun: Mutex<Vec<u64>>,
     /// Each event takes one.
     gate: Semaphore,
+    /// The number of events that are stored.
+    stored: AtomicUsize,
 }
 
 impl Events {
     fn new() -> Self {
         let kept = MemoryEvents::new(1 << 20, 1 << 24);
-        Self(Arc::new(HeldEvents { kept, begun: Mutex::default(), gate: Semaphore::new(0) }))
+        Self(Arc::new(HeldEvents {
+            kept,
+            begun: Mutex::default(),
+            gate: Semaphore::new(0),
+            stored: AtomicUsize::new(0),
+        }))
     }
 
     fn begun(&self) -> Vec<u64> {
@@ -170,7 +177,9 @@ impl EventStore for Events {
         Box::pin(async move {
             self.0.begun.lock().unwrap().push(event.number);
             self.0.gate.acquire().await.unwrap().forget();
-            self.0.kept.append(session, stream, event).await
+            let kept = self.0.kept.append(session, stream, event).await;
+            self.0.stored.fetch_add(1, Ordering::SeqCst);
+            kept
         })
     }
 
@@ -216,4 +225,42 @@ async fn a_store_that_is_slow_keeps_no_client_waiting_and_gets_events_in_order()
     assert!(events.begun().is_sorted(), "{:?}", events.begun());
     let again = ask(&service, &session.resume(&first)).await;
     assert_eq!(again.messages(), counted.messages());
+}
+
+/// Nothing would ever remove them: the session is not there any more.
+#[tokio::test]
+async fn an_event_that_is_stored_after_its_session_has_ended_does_not_stay() {
+    for is_deleted in [true, false] {
+        let events = Events::new();
+        let service = service(SessionOptions::new().events(events.clone()));
+        let session = begin(&service, None).await;
+        let post = session.post(with_progress(call(7, "count", json!({ "n": 3 })), 7));
+        soon("an answer", ask(&service, &post)).await;
+        eventually("an event for the store", async || events.begun() == [1]).await;
+        if is_deleted {
+            assert_eq!(ask(&service, &session.delete()).await.status(), 204);
+        } else {
+            assert!(service.close_session(&session.id).await);
+        }
+        events.0.gate.add_permits(1);
+        eventually("the event to be stored", async || events.0.stored.load(Ordering::SeqCst) == 1).await;
+        eventually("the event to be removed", async || format!("{:?}", events.0.kept).contains("sessions: 0")).await;
+        assert_eq!(events.begun(), [1], "what was said is not stored any more");
+    }
+}
+
+/// Another process may take the session up.
+#[tokio::test]
+async fn an_event_that_is_stored_after_its_process_has_ended_stays() {
+    let (events, sessions) = (Events::new(), Sessions::new());
+    let service = service(SessionOptions::new().events(events.clone()).store(sessions.clone()));
+    let session = begin(&service, None).await;
+    let post = session.post(with_progress(call(7, "count", json!({ "n": 3 })), 7));
+    soon("an answer", ask(&service, &post)).await;
+    eventually("an event for the store", async || events.begun() == [1]).await;
+    service.close().await;
+    events.0.gate.add_permits(1);
+    eventually("the event to be stored", async || events.0.stored.load(Ordering::SeqCst) == 1).await;
+    tokio::task::yield_now().await;
+    assert!(format!("{:?}", events.0.kept).contains("sessions: 1"), "{:?}", events.0.kept);
 }

@@ -45,20 +45,25 @@ impl HttpSession {
         if !begins {
             return;
         }
-        let (session, events, id) = (self.me.clone(), self.options.events.clone(), self.id.clone());
+        let (session, options, id) = (self.me.clone(), self.options.clone(), self.id.clone());
         let keeping = async move {
             loop {
                 let next = session.upgrade().and_then(|session| {
                     session.state().streams.get_mut(&stream).and_then(|stream| stream.next_unstored())
                 });
                 let Some(event) = next else { return };
-                if let Err(error) = events.append(&id, stream, event).await {
+                if let Err(error) = options.events.append(&id, stream, event).await {
                     tracing::warn!(%error, "an event cannot be kept; a client that loses its connection will miss it");
                 }
-                if let Some(session) = session.upgrade()
-                    && let Some(stream) = session.state().streams.get_mut(&stream)
-                {
-                    stream.stored();
+                let is_open = session.upgrade().is_some_and(|session| {
+                    let mut state = session.state();
+                    if let Some(stream) = state.streams.get_mut(&stream) {
+                        stream.stored();
+                    }
+                    state.is_open
+                });
+                if !is_open {
+                    return options.remove_events_of_ended(&id).await;
                 }
             }
         };
