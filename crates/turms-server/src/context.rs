@@ -67,6 +67,20 @@ impl Context {
         self
     }
 
+    /// Returns `true` if what a caller sees depends on the caller.
+    #[cfg(feature = "skills")]
+    pub(crate) fn is_view_filtered(&self) -> bool {
+        self.server.settings().is_none_or(|settings| settings.visible.is_some())
+    }
+
+    /// Returns `true` if the caller sees the listed resource that has exactly this URI.
+    #[cfg(feature = "skills")]
+    pub(crate) fn sees_listed(&self, uri: &str) -> bool {
+        let Some(settings) = self.server.settings() else { return false };
+        let resource = crate::router::find(&self.server.catalog(), self, |catalog| catalog.resources.get(uri).cloned());
+        resource.is_some_and(|resource| settings.shows(crate::server::Item::Resource(&resource), self))
+    }
+
     pub(crate) fn put<T: Clone + Send + Sync + 'static>(&mut self, value: T) {
         self.call.insert_extension(value);
     }

@@ -3,7 +3,7 @@
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::ArcSwap;
 use serde::Serialize;
@@ -11,9 +11,12 @@ use turms_proto::types::{Log, LogMessage, LoggingLevel};
 use turms_proto::{Notification, RawJson};
 
 use crate::catalog::Catalog;
+use crate::context::Context;
 use crate::hub::{Change, Hub, tell, tell_change};
 use crate::prompt::IntoPrompt;
 use crate::resource::{IntoResource, Resource};
+use crate::router;
+use crate::server::Settings;
 use crate::session::Session;
 use crate::task::TaskWays;
 use crate::tool::{IntoTool, Tool};
@@ -28,6 +31,8 @@ struct Core {
     /// What is done with tasks, if there has ever been a tool that runs as one.
     task_ways: OnceLock<&'static TaskWays>,
     states: ArcSwap<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+    /// Set when the server is built. The router owns the settings, which may hold this handle.
+    settings: OnceLock<Weak<Settings>>,
 }
 
 impl ServerHandle {
@@ -37,6 +42,7 @@ impl ServerHandle {
             hub: Arc::new(Hub::new()),
             task_ways: OnceLock::new(),
             states: ArcSwap::default(),
+            settings: OnceLock::new(),
         }))
     }
 
@@ -124,7 +130,7 @@ impl ServerHandle {
 
     /// Tells whoever listens that something has changed that the server cannot see, such as what stands in a resource.
     pub fn announce(&self, change: &Change) {
-        self.0.hub.announce(change);
+        self.0.hub.announce(change, |session, uri| self.may_tell(session, uri));
     }
 
     /// Tells whoever watches this resource that it has changed.
@@ -189,6 +195,24 @@ impl ServerHandle {
         if let Some(ways) = tool.task_ways() {
             self.0.task_ways.get_or_init(|| ways);
         }
+    }
+
+    pub(crate) fn attach(&self, settings: &Arc<Settings>) {
+        let _ = self.0.settings.set(Arc::downgrade(settings));
+    }
+
+    /// The settings, while the server that was built exists.
+    pub(crate) fn settings(&self) -> Option<Arc<Settings>> {
+        self.0.settings.get()?.upgrade()
+    }
+
+    /// Returns `true` if the one who subscribed to a resource in a session may still see it.
+    fn may_tell(&self, session: &Arc<Session>, uri: &str) -> bool {
+        let Some(subscriber) = session.subscriber(uri) else { return true };
+        let Some(settings) = self.settings() else { return false };
+        let call = turms_core::Context::clone(&subscriber).with_session(session.clone());
+        let context = Context::new(call, self.clone(), Some(session.clone()));
+        !router::hides(&settings, self, &context, uri)
     }
 
     pub(crate) fn hub(&self) -> &Arc<Hub> {

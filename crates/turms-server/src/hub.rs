@@ -152,15 +152,16 @@ impl Hub {
         Listening { key, hub: self.clone(), news }
     }
 
-    /// Tells everybody whom it concerns, without waiting for any of them.
-    pub(crate) fn announce(&self, change: &Change) {
+    /// Tells everybody whom it concerns, without waiting for any of them. Of a resource, only sessions that `may_tell` allows.
+    pub(crate) fn announce(&self, change: &Change, may_tell: impl Fn(&Arc<Session>, &str) -> bool) {
         for listener in lock(&self.members).listeners.values() {
             if change.concerns(&listener.filter) {
                 listener.news.add(change.clone());
             }
         }
         for session in self.sessions() {
-            if change.concerns_session(&session) {
+            let may_tell = || !matches!(change, Change::Resource(uri) if !may_tell(&session, uri));
+            if change.concerns_session(&session) && may_tell() {
                 tell_change(&session, change);
             }
         }

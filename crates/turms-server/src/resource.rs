@@ -15,6 +15,7 @@ use turms_proto::types::{
 use turms_proto::uri_template::{UriTemplate, Value};
 
 use crate::completion::{Completer, completer};
+use crate::context::Context;
 use crate::front::{Front, Run, SharedService};
 use crate::handler::{Call, FromCall, Handler, Rejection, SyncHandler};
 use crate::respond::{IntoCompletion, IntoResourceResult};
@@ -37,6 +38,7 @@ struct Inner {
     run: Run<ReadResourceResult>,
     completers: HashMap<String, Completer>,
     cache: Option<(i64, CacheScope)>,
+    shown_if: Option<ShownIf>,
     /// What is wrong with it; said when the server is built rather than when the resource is read.
     fault: Option<String>,
 }
@@ -47,6 +49,8 @@ pub(crate) enum Spec {
     One(ResourceSpec),
     Family(TemplateSpec, UriTemplate),
 }
+
+type ShownIf = Box<dyn Fn(&str, &Context) -> bool + Send + Sync>;
 
 type Action =
     Box<dyn Fn(&mut Call, &str) -> Result<Ready<Result<ReadResourceResult, ErrorObject>>, Rejection> + Send + Sync>;
@@ -67,7 +71,14 @@ impl Resource {
         } else {
             Spec::One(ResourceSpec::new(uri.clone(), uri))
         };
-        ResourceBuilder { spec, completers: HashMap::new(), cache: None, front: Front::default(), fault }
+        ResourceBuilder {
+            spec,
+            completers: HashMap::new(),
+            cache: None,
+            shown_if: None,
+            front: Front::default(),
+            fault,
+        }
     }
 
     /// Its URI, or the form of its URIs.
@@ -103,6 +114,11 @@ impl Resource {
                 Some(captures.iter().map(|(name, value)| (name.to_owned(), text(value))).collect())
             }
         }
+    }
+
+    /// Returns `true` if the caller may see the member of this family at a URI.
+    pub(crate) fn is_shown(&self, uri: &str, context: &Context) -> bool {
+        self.0.shown_if.as_ref().is_none_or(|shown_if| shown_if(uri, context))
     }
 
     /// Reads at the URI that the call's context names.
@@ -156,6 +172,7 @@ pub struct ResourceBuilder {
     spec: Spec,
     completers: HashMap<String, Completer>,
     cache: Option<(i64, CacheScope)>,
+    shown_if: Option<ShownIf>,
     front: Front<ReadResourceResult>,
     fault: Option<String>,
 }
@@ -212,6 +229,13 @@ impl ResourceBuilder {
         self
     }
 
+    /// Decides about each member of a family whether a caller may see it.
+    #[cfg(feature = "skills")]
+    pub(crate) fn shown_if(mut self, shown_if: impl Fn(&str, &Context) -> bool + Send + Sync + 'static) -> Self {
+        self.shown_if = Some(Box::new(shown_if));
+        self
+    }
+
     /// What could stand in a variable. The handler takes [`Completing`](crate::Completing).
     pub fn completion<H: Handler<X>, X>(mut self, variable: impl Into<String>, handler: H) -> Self
     where
@@ -261,8 +285,8 @@ impl ResourceBuilder {
             }
         };
         let run = self.front.before(ReadResource::NAME, "", Box::new(run));
-        let (spec, completers, cache, fault) = (self.spec, self.completers, self.cache, self.fault);
-        Resource(Arc::new(Inner { spec, run, completers, cache, fault }))
+        let (spec, completers, cache) = (self.spec, self.completers, self.cache);
+        Resource(Arc::new(Inner { spec, run, completers, cache, shown_if: self.shown_if, fault: self.fault }))
     }
 }
 

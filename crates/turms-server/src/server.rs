@@ -278,7 +278,8 @@ impl Server {
         self
     }
 
-    /// What a caller sees and may use; everything unless told otherwise. Where several have a say, all must agree.
+    /// What a caller sees and may use; everything unless told otherwise. Where several have a say, all must agree. Lists are
+    /// then `private` to caches, whatever [`Server::cache`] says, as they may differ from caller to caller.
     pub fn visible(mut self, visible: impl Fn(Item<'_>, &Context) -> bool + Send + Sync + 'static) -> Self {
         let earlier = self.settings.visible.take();
         self.settings.visible = Some(Box::new(move |item, context| {

@@ -1,7 +1,7 @@
 //! What is remembered of a client between its requests, in the older dialect where connections are conversations.
 
 use std::any::{Any, TypeId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -61,7 +61,8 @@ impl Client {
 /// What is kept for a session.
 #[derive(Default)]
 struct Kept {
-    subscriptions: BTreeSet<String>,
+    /// The resources subscribed to, each with the call that did, if visibility depends on the caller.
+    subscriptions: BTreeMap<String, Option<Arc<turms_core::Context>>>,
     /// Few enough to be looked through.
     assigns: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
     /// Changes that the client had no room for when they happened, and whether somebody tells them.
@@ -190,14 +191,19 @@ impl Session {
     }
 
     /// False if there are too many.
-    pub(crate) fn subscribe(&self, uri: String) -> bool {
+    pub(crate) fn subscribe(&self, uri: String, subscriber: Option<Arc<turms_core::Context>>) -> bool {
         self.keep(|Kept { subscriptions, .. }| {
-            let fits = subscriptions.len() < MAX_SUBSCRIPTIONS || subscriptions.contains(&uri);
+            let fits = subscriptions.len() < MAX_SUBSCRIPTIONS || subscriptions.contains_key(&uri);
             if fits {
-                subscriptions.insert(uri);
+                subscriptions.insert(uri, subscriber);
             }
             fits
         })
+    }
+
+    /// The call that subscribed to a resource, if visibility depends on the caller.
+    pub(crate) fn subscriber(&self, uri: &str) -> Option<Arc<turms_core::Context>> {
+        self.look(|kept| kept.subscriptions.get(uri).cloned().flatten())
     }
 
     pub(crate) fn unsubscribe(&self, uri: &str) {
@@ -205,7 +211,7 @@ impl Session {
     }
 
     pub(crate) fn is_subscribed(&self, uri: &str) -> bool {
-        self.look(|kept| kept.subscriptions.contains(uri))
+        self.look(|kept| kept.subscriptions.contains_key(uri))
     }
 }
 

@@ -9,6 +9,8 @@ mod changes;
 mod errors;
 #[path = "behaviour/forms.rs"]
 mod forms;
+#[path = "behaviour/visibility.rs"]
+mod visibility;
 #[path = "behaviour/wire.rs"]
 mod wire;
 

@@ -5,12 +5,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
 use turms_core::skill::digest;
 use turms_proto::types::{
-    GetSkill, GetSkillParams, ListResources, ListSkills, PaginatedParams, ReadDirectory, ReadDirectoryParams,
-    ReadResource, ReadResourceParams, ReadResourceResult, ResourceContents, ResourceListChanged,
+    CacheScope, GetSkill, GetSkillParams, ListResources, ListSkills, PaginatedParams, ReadDirectory,
+    ReadDirectoryParams, ReadResource, ReadResourceParams, ReadResourceResult, ResourceContents, ResourceListChanged,
 };
 use turms_proto::{Ability, ErrorCode, ProtocolVersion};
 use turms_server::testing::TestClient;
@@ -364,4 +365,41 @@ fn a_skill_from_memory_that_cannot_be_served_keeps_the_server_from_being_built()
     let twice = Skills::new().skill(Skill::new("a", "d")).skill(Skill::new("a", "d"));
     let twice = Server::new("s", "1").extension(twice).build().unwrap_err().to_string();
     assert!(twice.contains("there is another skill at skill://a/SKILL.md"), "{twice}");
+}
+
+#[tokio::test]
+async fn a_hidden_skill_is_seen_in_no_list_and_read_by_no_uri() {
+    let skill = |name: &str| Skill::new(name, "Something.").file("notes/more.md", "more");
+    let skills = Skills::new().skill(skill("open")).skill(skill("secret"));
+    let skills = skills.cache(Duration::from_secs(60), CacheScope::Public);
+    let router = Server::new("skills", "1")
+        .extension(skills)
+        .visible(|item, _| !item.name().contains("secret"))
+        .build()
+        .unwrap();
+    for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::LATEST] {
+        let client = TestClient::connect(&router, version).await;
+        let list = client.request::<ListSkills>(&PaginatedParams::new()).await.unwrap();
+        let uris: Vec<_> = list.skills.iter().map(|skill| skill.uri.as_str()).collect();
+        assert_eq!(uris, ["skill://open/SKILL.md"], "{version}");
+        let get = async |uri: &str| client.request::<GetSkill>(&GetSkillParams::new(uri)).await;
+        let found = get("skill://open/SKILL.md").await.unwrap();
+        assert_eq!(get("skill://secret/SKILL.md").await.unwrap_err().server_error().code, ErrorCode::INVALID_PARAMS);
+        let directory = async |uri: &str| client.request::<ReadDirectory>(&ReadDirectoryParams::new(uri)).await;
+        assert_eq!(directory("skill://open/notes").await.unwrap().resources.len(), 1, "{version}");
+        for uri in ["skill://secret", "skill://secret/notes"] {
+            assert_eq!(directory(uri).await.unwrap_err().server_error().code, ErrorCode::INVALID_PARAMS, "{uri}");
+        }
+        let read = async |uri: &str| client.request::<ReadResource>(&ReadResourceParams::new(uri)).await;
+        for file in ["SKILL.md", "notes/more.md"] {
+            assert!(read(&format!("skill://open/{file}")).await.is_ok(), "{version} {file}");
+            let hidden = read(&format!("skill://secret/{file}")).await.unwrap_err();
+            let missing = read(&format!("skill://nothing/{file}")).await.unwrap_err();
+            assert_eq!(hidden.server_error().code, missing.server_error().code, "{version} {file}");
+        }
+        if version.has(Ability::Caching) {
+            assert_eq!(list.cache_scope, Some(CacheScope::Private));
+            assert_eq!(found.cache_scope, Some(CacheScope::Private));
+        }
+    }
 }

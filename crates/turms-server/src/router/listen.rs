@@ -1,5 +1,7 @@
 //! Requests that last: `subscriptions/listen`.
 
+use std::sync::Arc;
+
 use bytestring::ByteString;
 use turms_core::{CallFuture, Outcome as CallOutcome, Payload, Ready};
 use turms_proto::method::{Method as _, Notification as _};
@@ -9,10 +11,11 @@ use turms_proto::types::{
 };
 use turms_proto::{ErrorObject, RawJson};
 
-use super::Bare;
+use super::{Bare, hides};
 use crate::context::Context;
 use crate::handle::ServerHandle;
-use crate::hub::Listening;
+use crate::hub::{Change, Listening};
+use crate::server::Settings;
 use crate::session::MAX_SUBSCRIPTIONS;
 use crate::task::{MOST_WATCHED, TaskChanges};
 
@@ -36,19 +39,26 @@ impl Bare {
         if params.notifications.resource_subscriptions.as_ref().is_some_and(|uris| uris.len() > MAX_SUBSCRIPTIONS) {
             return Err(too_many_subscriptions());
         }
-        let filter = honoured(&params.notifications, &capabilities);
+        let mut filter = honoured(&params.notifications, &capabilities);
+        if let (Some(uris), Some(ways), Some(_)) =
+            (&mut filter.resource_subscriptions, self.resource_ways(&context), &self.settings.visible)
+        {
+            // Also without those that do not exist: the two must not be told apart.
+            let catalog = self.handle.catalog();
+            uris.retain(|uri| (ways.find)(&self.settings, &catalog, &context, uri).is_shown());
+        }
         let listening = self.handle.hub().listen(filter.clone());
         let handle = self.handle.clone();
-        let tasks = self.settings.tasks.clone();
+        let settings = self.settings.clone();
         Ok(Ready::later(async move {
             let mut filter = filter;
             let mut changes = None;
             if let Some(ways) = handle.task_ways() {
-                let (watch, watched) = (ways.watch)(&tasks, &task_ids, &context).await?;
+                let (watch, watched) = (ways.watch)(&settings.tasks, &task_ids, &context).await?;
                 changes = Some(watch);
                 filter.task_ids = Some(watched).filter(|watched| !watched.is_empty());
             }
-            tell_changes(filter, listening, changes, context, handle).await
+            tell_changes(filter, listening, changes, context, handle, settings).await
         }))
     }
 }
@@ -75,6 +85,7 @@ async fn tell_changes(
     mut tasks: Option<Box<dyn TaskChanges>>,
     context: Context,
     handle: ServerHandle,
+    settings: Arc<Settings>,
 ) -> CallOutcome {
     let id = context.request_id().cloned().unwrap_or_else(|| 0.into());
     let gone = |_| ErrorObject::internal("the client has gone");
@@ -89,7 +100,10 @@ async fn tell_changes(
     loop {
         let notification = tokio::select! {
             biased;
-            change = listening.next_change() => change.notification(),
+            change = listening.next_change() => match &change {
+                Change::Resource(uri) if hides(&settings, &handle, &context, uri) => None,
+                change => change.notification(),
+            },
             task = next_of(&mut tasks) => task,
             _ = ending.wait_for(|ending| *ending) => break,
         };

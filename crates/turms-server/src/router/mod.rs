@@ -21,15 +21,16 @@ use turms_proto::method::{Method as _, Notification as _};
 use turms_proto::revision::initialize_of_discover;
 use turms_proto::session::Dialect;
 use turms_proto::types::{
-    CallTool, CallToolParams, Complete, Discover, DiscoverResult, EmptyResult, GetPrompt, Initialize, InitializeParams,
-    InputResponses, Listen, Meta, PaginatedParams, Ping, ReadResource, ResourceParams, ServerCapabilities,
-    ServerTasksCapability, SetLevel, SetLevelParams, Subscribe, TASKS_EXTENSION, ToolResult, Unsubscribe,
+    CacheScope, CallTool, CallToolParams, Complete, Discover, DiscoverResult, EmptyResult, GetPrompt, Initialize,
+    InitializeParams, InputResponses, Listen, Meta, PaginatedParams, Ping, ReadResource, ResourceParams,
+    ServerCapabilities, ServerTasksCapability, SetLevel, SetLevelParams, Subscribe, TASKS_EXTENSION, ToolResult,
+    Unsubscribe,
 };
 use turms_proto::{Ability, ErrorCode, ErrorObject, Object, ProtocolVersion, RawJson};
 
 use self::prompt::PromptWays;
 use self::resource::ResourceWays;
-use crate::catalog::{Catalog, ListKind, meta_for};
+use crate::catalog::{Catalog, ListKind, ListStyle, meta_for};
 use crate::context::Context;
 use crate::extension;
 use crate::forward;
@@ -59,6 +60,7 @@ struct Bare {
 
 impl Router {
     pub(crate) fn new(handle: ServerHandle, settings: Arc<Settings>, layers: &Layers) -> Self {
+        handle.attach(&settings);
         let bare = Bare { handle, settings };
         let front = (!layers.is_empty()).then(|| layers.wrap(Arc::new(bare.clone())));
         Self { bare, front }
@@ -283,7 +285,8 @@ impl Bare {
             return catalog.page(kind, cursor, context.version(), style).map(Payload::fitted);
         }
         let seen = self.settings.visible_to(&catalog, own.as_deref(), context);
-        seen.page(kind, cursor, context.version(), style).map(Payload::fitted)
+        let style = ListStyle { scope: CacheScope::Private, ..style.clone() };
+        seen.page(kind, cursor, context.version(), &style).map(Payload::fitted)
     }
 
     fn initialize(
@@ -384,8 +387,15 @@ fn method_of(kind: ListKind) -> &'static str {
     }
 }
 
+/// Returns `true` if there is a resource at the URI that the caller must not learn of. What is gone may be told of.
+pub(crate) fn hides(settings: &Settings, handle: &ServerHandle, context: &Context, uri: &str) -> bool {
+    let catalog = handle.catalog();
+    let ways = find(&catalog, context, |catalog| catalog.resource_ways);
+    ways.is_some_and(|ways| (ways.find)(settings, &catalog, context, uri).is_hidden())
+}
+
 /// Looks in what the session has to itself first.
-fn find<T>(catalog: &Catalog, context: &Context, look: impl Fn(&Catalog) -> Option<T>) -> Option<T> {
+pub(crate) fn find<T>(catalog: &Catalog, context: &Context, look: impl Fn(&Catalog) -> Option<T>) -> Option<T> {
     let own = context.session().and_then(|session| session.own.load_full());
     own.as_deref().and_then(&look).or_else(|| look(catalog))
 }

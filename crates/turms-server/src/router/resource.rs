@@ -1,6 +1,9 @@
 //! Resources: how they are read, listed and subscribed to.
 
-use turms_core::{CallFuture, Payload};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use turms_core::{CallFuture, Payload, Peer};
 use turms_proto::method::Method as _;
 use turms_proto::types::{
     EmptyResult, ListResourceTemplatesResult, ListResourcesResult, ReadResource, ReadResourceParams,
@@ -14,8 +17,8 @@ use crate::catalog::{Catalog, ListStyle, write_pages};
 use crate::context::Context;
 use crate::handler::{Call, Input};
 use crate::input;
-use crate::resource::{Spec, Uri};
-use crate::server::Item;
+use crate::resource::{Resource, Spec, Uri};
+use crate::server::{Item, Settings};
 
 /// What is done with resources. Only what registers one names it, so that a program without any has none of it in it.
 pub(crate) static WAYS: ResourceWays = ResourceWays {
@@ -23,6 +26,7 @@ pub(crate) static WAYS: ResourceWays = ResourceWays {
     subscribe: Bare::subscribe,
     complete: Bare::complete,
     has: |catalog, uri| catalog.resource_at(uri).is_some(),
+    find: find_resource,
     list,
     list_templates,
 };
@@ -35,10 +39,47 @@ pub(crate) struct ResourceWays {
     pub(super) complete: Way,
     /// Whether there is anything at a URI.
     pub(crate) has: fn(&Catalog, &str) -> bool,
+    /// Finds what a caller sees at a URI.
+    pub(crate) find: fn(&Settings, &Catalog, &Context, &str) -> Found,
     /// Writes the pages of the list.
     pub(crate) list: fn(&Catalog, ProtocolVersion, &ListStyle) -> Vec<RawJson>,
     /// Writes the pages of the list of templates.
     pub(crate) list_templates: fn(&Catalog, ProtocolVersion, &ListStyle) -> Vec<RawJson>,
+}
+
+/// What a caller sees at a URI.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// A resource, with the variables in its URI.
+    Shown(Resource, BTreeMap<String, String>),
+    /// A resource that the caller must not learn of.
+    Hidden,
+    /// Nothing.
+    Absent,
+}
+
+impl Found {
+    pub(crate) fn is_shown(&self) -> bool {
+        matches!(self, Self::Shown(..))
+    }
+
+    pub(crate) fn is_hidden(&self) -> bool {
+        matches!(self, Self::Hidden)
+    }
+}
+
+/// Decides which resource a caller sees at a URI, for everything that takes one.
+fn find_resource(settings: &Settings, catalog: &Catalog, context: &Context, uri: &str) -> Found {
+    let found = find(catalog, context, |catalog| {
+        catalog.resource_at(uri).map(|(resource, variables)| (resource.clone(), variables))
+    });
+    match found {
+        None => Found::Absent,
+        Some((resource, variables)) => {
+            let is_shown = settings.shows(Item::Resource(&resource), context) && resource.is_shown(uri, context);
+            if is_shown { Found::Shown(resource, variables) } else { Found::Hidden }
+        }
+    }
 }
 
 fn list(catalog: &Catalog, version: ProtocolVersion, style: &ListStyle) -> Vec<RawJson> {
@@ -61,16 +102,12 @@ impl Bare {
     fn read_resource(&self, params: Payload, mut context: Context) -> Result<CallFuture, ErrorObject> {
         let params: ReadResourceParams = params.take()?;
         let catalog = self.handle.catalog();
-        let found = find(&catalog, &context, |catalog| {
-            catalog.resource_at(&params.uri).map(|(resource, variables)| (resource.clone(), variables))
-        });
-        let found = found.filter(|(resource, _)| self.settings.shows(Item::Resource(resource), &context));
-        let (resource, variables) = found.ok_or_else(|| {
+        let Found::Shown(resource, variables) = find_resource(&self.settings, &catalog, &context, &params.uri) else {
             if catalog.resources.is_empty() && catalog.templates.is_empty() {
-                return ErrorObject::method_not_found(ReadResource::NAME);
+                return Err(ErrorObject::method_not_found(ReadResource::NAME));
             }
-            ErrorObject::resource_not_found(&params.uri)
-        })?;
+            return Err(ErrorObject::resource_not_found(&params.uri));
+        };
         let meta = self.result_meta(&context);
         let parts = RoundParts {
             method: ReadResource::NAME,
@@ -92,13 +129,14 @@ impl Bare {
     fn subscribe(&self, params: Payload, context: Context) -> Result<CallFuture, ErrorObject> {
         let params: ResourceParams = params.take()?;
         let catalog = self.handle.catalog();
-        let found =
-            find(&catalog, &context, |catalog| catalog.resource_at(&params.uri).map(|(found, _)| found.clone()));
-        if !found.is_some_and(|resource| self.settings.shows(Item::Resource(&resource), &context)) {
+        if !find_resource(&self.settings, &catalog, &context, &params.uri).is_shown() {
             return Err(ErrorObject::resource_not_found(&params.uri));
         }
+        // Without the session, which will hold it, and without the peer of this one request.
+        let subscriber = || context.call().clone().with_peer(Peer::nobody()).with_session(Arc::new(()));
+        let subscriber = self.settings.visible.is_some().then(|| Arc::new(subscriber()));
         match context.session() {
-            Some(session) if !session.subscribe(params.uri) => Err(too_many_subscriptions()),
+            Some(session) if !session.subscribe(params.uri, subscriber) => Err(too_many_subscriptions()),
             _ => Ok(now(EmptyResult::new())),
         }
     }

@@ -240,8 +240,21 @@ impl ServerExtension for Skills {
         }
         let shelf = self.shelf.clone();
         let files = Resource::builder("skill://{+path}").name("skill-files").description("A file of a skill.");
+        let files_shelf = self.shelf.clone();
+        let files = files.shown_if(move |uri, context| is_shown(&files_shelf.load(), uri, context));
         scope.resource(files.handler_sync(move |uri: Uri| shelf.load().contents(&uri.0)))
     }
+}
+
+/// Returns `true` if the caller may see a file or a directory, by what [`Server::visible`](crate::Server::visible) says of the
+/// manifests.
+fn is_shown(shelf: &Shelf, uri: &str, context: &Context) -> bool {
+    !context.is_view_filtered() || shelf.is_shown(uri, &|manifest| context.sees_listed(manifest))
+}
+
+/// The scope of a list: what differs from caller to caller is not public.
+fn scope_for(style: &Style, context: &Context) -> CacheScope {
+    if context.is_view_filtered() { CacheScope::Private } else { style.scope.clone() }
 }
 
 /// The `SKILL.md` of a skill, as a resource that is listed.
@@ -265,10 +278,11 @@ fn list(
     params: &PaginatedParams,
     context: &Context,
 ) -> Result<ListSkillsResult, ErrorObject> {
-    let (skills, next) = page(shelf.manifests(), params.cursor.as_ref(), style.page_size, |skill| &skill.uri)?;
+    let shown = shelf.manifests().filter(|skill| is_shown(shelf, &skill.uri, context));
+    let (skills, next) = page(shown, params.cursor.as_ref(), style.page_size, |skill| &skill.uri)?;
     let mut result = ListSkillsResult::new(skills.into_iter().cloned().collect::<Vec<_>>());
     result.next_cursor = next;
-    (result.ttl_ms, result.cache_scope) = (Some(style.ttl_ms), Some(style.scope.clone()));
+    (result.ttl_ms, result.cache_scope) = (Some(style.ttl_ms), Some(scope_for(style, context)));
     result.lower(context.version());
     Ok(result)
 }
@@ -279,10 +293,10 @@ fn get(
     params: &GetSkillParams,
     context: &Context,
 ) -> Result<GetSkillResult, ErrorObject> {
-    let skill = shelf.skill(&params.uri);
+    let skill = shelf.skill(&params.uri).filter(|skill| is_shown(shelf, &skill.uri, context));
     let skill = skill.ok_or_else(|| ErrorObject::invalid_params(format!("unknown skill: {:?}", params.uri)))?;
     let mut result = GetSkillResult::new(skill.clone());
-    (result.ttl_ms, result.cache_scope) = (Some(style.ttl_ms), Some(style.scope.clone()));
+    (result.ttl_ms, result.cache_scope) = (Some(style.ttl_ms), Some(scope_for(style, context)));
     result.lower(context.version());
     Ok(result)
 }
@@ -293,9 +307,10 @@ fn read_directory(
     params: &ReadDirectoryParams,
     context: &Context,
 ) -> Result<ReadDirectoryResult, ErrorObject> {
-    let children = shelf.directory(&params.uri);
+    let children = shelf.directory(&params.uri).filter(|_| is_shown(shelf, &params.uri, context));
     let children = children.ok_or_else(|| ErrorObject::invalid_params(format!("not a directory: {:?}", params.uri)))?;
-    let (children, next) = page(children.iter(), params.cursor.as_ref(), page_size, |uri| uri)?;
+    let shown = children.iter().filter(|uri| is_shown(shelf, uri, context));
+    let (children, next) = page(shown, params.cursor.as_ref(), page_size, |uri| uri)?;
     let resources: Vec<_> = children.into_iter().map(|uri| shelf.about(uri)).collect();
     let mut result = ReadDirectoryResult::new(resources);
     result.next_cursor = next;

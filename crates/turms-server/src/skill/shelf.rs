@@ -107,6 +107,28 @@ impl Shelf {
         self.directories.get(uri)
     }
 
+    /// Returns `true` if a caller who sees the manifests that `sees` allows may see a file or a directory: a manifest by itself,
+    /// any other file as part of a skill, a directory for something within.
+    pub(super) fn is_shown(&self, uri: &str, sees: &dyn Fn(&str) -> bool) -> bool {
+        if self.directories.contains_key(uri) {
+            let start = format!("{uri}/");
+            let within = self.files.range(start.clone()..).map(|(file, _)| file);
+            return within.take_while(|file| file.starts_with(&start)).any(|file| self.is_shown(file, sees));
+        }
+        if self.skills.contains_key(uri) {
+            return sees(uri);
+        }
+        let mut folder = uri;
+        while let Some((parent, _)) = folder.rsplit_once('/') {
+            let manifest = format!("{parent}/SKILL.md");
+            if self.skills.contains_key(&manifest) && sees(&manifest) {
+                return true;
+            }
+            folder = parent;
+        }
+        false
+    }
+
     /// What stands in a file.
     pub(super) fn contents(&self, uri: &str) -> Option<ResourceContents> {
         let contents = &self.files.get(uri)?.contents;

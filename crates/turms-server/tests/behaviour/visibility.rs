@@ -1,0 +1,124 @@
+//! What a caller must not see stays unseen, whatever is asked for it.
+
+use std::sync::atomic::AtomicBool;
+
+use super::*;
+
+/// A server whose items with "secret" in their names are hidden while `hidden` says so.
+fn hiding(hidden: &Arc<AtomicBool>) -> Router {
+    let hidden = hidden.clone();
+    Server::new("s", "1")
+        .tool(Tool::builder("open").handler_sync(|| ""))
+        .tool(Tool::builder("secret").handler_sync(|| ""))
+        .prompt(
+            Prompt::builder("secret")
+                .completion("name", |_: Completing| async { vec!["completed".to_owned()] })
+                .handler_sync(|Args(greeting): Args<Greeting>| greeting.name),
+        )
+        .resource(Resource::builder("open://x").handler_sync(|| ""))
+        .resource(Resource::builder("secret://x").handler_sync(|| ""))
+        .resource(
+            Resource::builder("secret-users://{id}")
+                .completion("id", |_: Completing| async { vec!["completed".to_owned()] })
+                .handler_sync(|Args(user): Args<UserId>| user.id.to_string()),
+        )
+        .cache(Duration::from_secs(60), CacheScope::Public)
+        .visible(move |item, context| {
+            // A view that depends on the client must be able to ask who it is, whenever it is asked.
+            let is_known = context.client_info().is_some_and(|client| client.name == "test-client");
+            !item.name().contains("secret") || is_known && !hidden.load(Ordering::SeqCst)
+        })
+        .build()
+        .unwrap()
+}
+
+async fn listen(client: &TestClient, uris: &[&str]) -> Vec<String> {
+    let uris: Vec<_> = uris.iter().map(|uri| (*uri).to_owned()).collect();
+    let filter = SubscriptionFilter::new().resource_subscriptions(uris);
+    let listener = client.clone();
+    tokio::spawn(async move { listener.request::<Listen>(&ListenParams::new(filter)).await });
+    client.expect_notification::<Acknowledged>().await.notifications.resource_subscriptions.unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_hidden_resource_can_be_neither_subscribed_to_nor_completed() {
+    let router = hiding(&Arc::new(AtomicBool::new(true)));
+    for version in ProtocolVersion::ALL {
+        let client = TestClient::connect(&router, version).await;
+        if version.has(Ability::ListenStreams) {
+            // What is hidden is told apart from what does not exist by nothing.
+            let asked = ["secret://x", "open://x", "secret-users://1", "nothing://x"];
+            assert_eq!(listen(&client, &asked).await, ["open://x"]);
+        } else {
+            for uri in ["secret://x", "secret-users://1"] {
+                let error = client.request::<Subscribe>(&ResourceParams::new(uri)).await.unwrap_err();
+                let unknown = client.request::<Subscribe>(&ResourceParams::new("nothing://x")).await.unwrap_err();
+                assert_eq!(error.server_error().code, unknown.server_error().code, "{version} {uri}");
+            }
+            client.request::<Subscribe>(&ResourceParams::new("open://x")).await.unwrap();
+        }
+        for uri in ["secret://x", "secret-users://1", "open://x"] {
+            router.handle().resource_updated(uri);
+        }
+        assert_eq!(client.expect_notification::<ResourceUpdated>().await.uri, "open://x", "{version}");
+        for reference in [
+            json!({ "type": "ref/prompt", "name": "secret" }),
+            json!({ "type": "ref/resource", "uri": "secret-users://{id}" }),
+        ] {
+            let params = json!({ "ref": reference, "argument": { "name": "id", "value": "" } });
+            let error = client.request_raw("completion/complete", Object::encode(&params).unwrap()).await.unwrap_err();
+            assert!(matches!(error.server_error().code.0, -32602 | -32002), "{version} {reference}: {error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn updates_of_what_has_become_hidden_are_not_delivered() {
+    for version in ProtocolVersion::ALL {
+        let hidden = Arc::new(AtomicBool::new(false));
+        let router = hiding(&hidden);
+        let client = TestClient::connect(&router, version).await;
+        let uris = ["secret://x", "secret-users://1", "open://x"];
+        if version.has(Ability::ListenStreams) {
+            assert_eq!(listen(&client, &uris).await, uris);
+        } else {
+            for uri in uris {
+                client.request::<Subscribe>(&ResourceParams::new(uri)).await.unwrap();
+            }
+        }
+        router.handle().resource_updated("secret://x");
+        assert_eq!(client.expect_notification::<ResourceUpdated>().await.uri, "secret://x", "{version}");
+        hidden.store(true, Ordering::SeqCst);
+        router.handle().resource_updated("secret://x");
+        router.handle().resource_updated("secret-users://1");
+        router.handle().resource_updated("open://x");
+        assert_eq!(client.expect_notification::<ResourceUpdated>().await.uri, "open://x", "{version}");
+        // What is gone is told of.
+        assert!(router.handle().remove_resource("open://x"));
+        router.handle().resource_updated("open://x");
+        assert_eq!(client.expect_notification::<ResourceUpdated>().await.uri, "open://x", "{version}");
+        assert!(client.heard().iter().all(|method| method != "notifications/resources/updated"), "{version}");
+    }
+}
+
+#[tokio::test]
+async fn lists_that_depend_on_the_caller_are_not_public() {
+    let router = hiding(&Arc::new(AtomicBool::new(true)));
+    let client = TestClient::connect(&router, ProtocolVersion::LATEST).await;
+    let tools = client.request::<ListTools>(&PaginatedParams::new()).await.unwrap();
+    assert_eq!((tools.ttl_ms, tools.cache_scope), (Some(60_000), Some(CacheScope::Private)));
+    let resources = client.request::<ListResources>(&PaginatedParams::new()).await.unwrap();
+    assert_eq!(resources.cache_scope, Some(CacheScope::Private));
+    let templates = client.request::<ListResourceTemplates>(&PaginatedParams::new()).await.unwrap();
+    assert_eq!(templates.cache_scope, Some(CacheScope::Private));
+    let prompts = client.request::<ListPrompts>(&PaginatedParams::new()).await.unwrap();
+    assert_eq!(prompts.cache_scope, Some(CacheScope::Private));
+    let open = Server::new("s", "1")
+        .tool(Tool::builder("open").handler_sync(|| ""))
+        .cache(Duration::from_secs(60), CacheScope::Public)
+        .build()
+        .unwrap();
+    let client = TestClient::connect(&open, ProtocolVersion::LATEST).await;
+    let tools = client.request::<ListTools>(&PaginatedParams::new()).await.unwrap();
+    assert_eq!(tools.cache_scope, Some(CacheScope::Public));
+}
