@@ -1,5 +1,19 @@
 //! Helpers shared by the integration tests of Turms. Not published.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+#![allow(clippy::needless_pass_by_value, reason = "messages are written where they are sent")]
+#![allow(
+    clippy::exhaustive_structs,
+    clippy::must_use_candidate,
+    clippy::return_self_not_must_use,
+    reason = "only tests use them"
+)]
 
+#[cfg(feature = "server")]
+pub mod fixture;
+#[cfg(feature = "server")]
+pub mod messages;
+#[cfg(feature = "server")]
+pub mod raw_http;
 mod schema;
 mod software;
 mod wait;

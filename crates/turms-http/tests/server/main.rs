@@ -5,8 +5,6 @@
 
 mod calls;
 mod chaos;
-mod dialog;
-mod fixture;
 mod framing;
 mod held;
 mod hostile;
@@ -26,27 +24,5 @@ mod stores;
 mod tasks;
 #[cfg(feature = "tls")]
 mod tls;
-mod wire;
 
-use std::time::Duration;
-
-/// How long anything may take that is bound to happen. The machine may be busy with other tests.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Waits for what is bound to happen.
-async fn soon<T>(what: &str, happens: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, happens).await {
-        Ok(happened) => happened,
-        Err(_) => panic!("in vain: {what}"),
-    }
-}
-
-/// Waits until something holds that nobody tells of.
-async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    soon(what, async {
-        while !holds().await {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    })
-    .await;
-}
+use turms_testkit::{TIMEOUT as PATIENCE, eventually, fixture, messages as dialog, raw_http as wire, within as soon};

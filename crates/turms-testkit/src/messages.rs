@@ -3,21 +3,28 @@
 use serde_json::{Map, Value, json};
 
 use crate::fixture::Fixture;
-use crate::wire::{Request, Response, Stream};
+use crate::raw_http::{Request, Response, Stream};
 
 /// The revisions of Streamable HTTP with sessions.
-pub(crate) const SESSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
-pub(crate) const NEWEST_OLDER: &str = "2025-11-25";
-pub(crate) const NEWEST: &str = "2026-07-28";
+pub const SESSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
+/// The newest revision with sessions.
+pub const NEWEST_OLDER: &str = "2025-11-25";
+/// The newest revision.
+pub const NEWEST: &str = "2026-07-28";
 
-pub(crate) const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-pub(crate) const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-pub(crate) const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-pub(crate) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
-pub(crate) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+/// The key of the protocol version in `_meta`.
+pub const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+/// The key of the client capabilities in `_meta`.
+pub const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+/// The key of the log level in `_meta`.
+pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+/// The key of the subscription id in `_meta`.
+pub const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+/// The key of the server info in `_meta`.
+pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
 /// A request as its body is written.
-pub(crate) fn request(id: impl Into<Value>, method: &str, params: impl Into<Option<Value>>) -> Value {
+pub fn request(id: impl Into<Value>, method: &str, params: impl Into<Option<Value>>) -> Value {
     let mut request = json!({ "jsonrpc": "2.0", "id": id.into(), "method": method });
     if let Some(params) = params.into() {
         request["params"] = params;
@@ -25,51 +32,54 @@ pub(crate) fn request(id: impl Into<Value>, method: &str, params: impl Into<Opti
     request
 }
 
-pub(crate) fn notification(method: &str) -> Value {
+/// A notification without parameters.
+pub fn notification(method: &str) -> Value {
     json!({ "jsonrpc": "2.0", "method": method })
 }
 
 /// That an answer is not waited for any more.
-pub(crate) fn cancelled(id: impl Into<Value>) -> Value {
+pub fn cancelled(id: impl Into<Value>) -> Value {
     let mut body = notification("notifications/cancelled");
     body["params"] = json!({ "requestId": id.into(), "reason": "enough" });
     body
 }
 
 /// The first words of a client that can be asked for anything.
-pub(crate) fn initialize(version: &str) -> Value {
+pub fn initialize(version: &str) -> Value {
     let capabilities = json!({ "elicitation": {}, "sampling": {}, "roots": {} });
     let client = json!({ "name": "raw", "version": "1" });
     request(1, "initialize", json!({ "protocolVersion": version, "capabilities": capabilities, "clientInfo": client }))
 }
 
 /// A call of a tool.
-pub(crate) fn call(id: impl Into<Value>, name: &str, arguments: Value) -> Value {
+pub fn call(id: impl Into<Value>, name: &str, arguments: Value) -> Value {
     request(id, "tools/call", json!({ "name": name, "arguments": arguments }))
 }
 
 /// With a wish to hear of progress.
-pub(crate) fn with_progress(mut request: Value, token: impl Into<Value>) -> Value {
+pub fn with_progress(mut request: Value, token: impl Into<Value>) -> Value {
     request["params"]["_meta"]["progressToken"] = token.into();
     request
 }
 
 /// The numbers of the reports of progress among messages.
-pub(crate) fn progress(messages: &[Value]) -> Vec<u64> {
+pub fn progress(messages: &[Value]) -> Vec<u64> {
     let reports = messages.iter().filter(|message| message["method"] == "notifications/progress");
     reports.map(|message| message["params"]["progress"].as_f64().unwrap() as u64).collect()
 }
 
 /// A session of an older revision over Streamable HTTP.
 #[derive(Debug, Clone)]
-pub(crate) struct Session {
-    pub(crate) id: String,
-    pub(crate) version: &'static str,
+pub struct Session {
+    /// The session id.
+    pub id: String,
+    /// The negotiated revision.
+    pub version: &'static str,
 }
 
 impl Session {
     /// Shakes hands.
-    pub(crate) async fn begin(fixture: &Fixture, version: &'static str) -> Self {
+    pub async fn begin(fixture: &Fixture, version: &'static str) -> Self {
         let response = fixture.send(Request::post(initialize(version))).await;
         assert_eq!(response.result()["protocolVersion"], version, "{response}");
         let id = response.header("mcp-session-id").expect("the id of a session").to_owned();
@@ -84,36 +94,40 @@ impl Session {
         if self.version < "2025-06-18" { request } else { request.version(self.version) }
     }
 
-    pub(crate) fn post(&self, body: impl ToString) -> Request {
+    /// A POST in this session.
+    pub fn post(&self, body: impl ToString) -> Request {
         self.known(Request::post(body))
     }
 
-    pub(crate) fn get(&self) -> Request {
+    /// A GET in this session.
+    pub fn get(&self) -> Request {
         self.known(Request::get())
     }
 
-    pub(crate) fn resume(&self, event: &str) -> Request {
+    /// A GET that resumes a stream after an event.
+    pub fn resume(&self, event: &str) -> Request {
         self.get().header("Last-Event-ID", event)
     }
 
-    pub(crate) fn delete(&self) -> Request {
+    /// The request that ends this session.
+    pub fn delete(&self) -> Request {
         self.known(Request::delete())
     }
 
     /// Calls a tool and reads the whole answer.
-    pub(crate) async fn call(&self, fixture: &Fixture, name: &str, arguments: Value) -> Response {
+    pub async fn call(&self, fixture: &Fixture, name: &str, arguments: Value) -> Response {
         fixture.send(self.post(call(7, name, arguments))).await
     }
 
     /// Calls a tool that speaks before it answers.
-    pub(crate) async fn stream(&self, fixture: &Fixture, id: impl Into<Value>, name: &str, arguments: Value) -> Stream {
+    pub async fn stream(&self, fixture: &Fixture, id: impl Into<Value>, name: &str, arguments: Value) -> Stream {
         let id = id.into();
         fixture.stream(self.post(with_progress(call(id.clone(), name, arguments), id))).await
     }
 }
 
 /// What a request of the newest revision says of itself.
-pub(crate) fn meta() -> Value {
+pub fn meta() -> Value {
     let mut meta = Map::new();
     meta.insert(VERSION.to_owned(), NEWEST.into());
     meta.insert(CAPABILITIES.to_owned(), json!({ "elicitation": { "form": {} }, "sampling": {} }));
@@ -121,7 +135,7 @@ pub(crate) fn meta() -> Value {
 }
 
 /// A request of the newest revision as its body is written.
-pub(crate) fn modern_body(id: impl Into<Value>, method: &str, params: Value) -> Value {
+pub fn modern_body(id: impl Into<Value>, method: &str, params: Value) -> Value {
     let mut params = params;
     let own = params["_meta"].take();
     params["_meta"] = meta();
@@ -132,7 +146,7 @@ pub(crate) fn modern_body(id: impl Into<Value>, method: &str, params: Value) -> 
 }
 
 /// With the headers that go with a body.
-pub(crate) fn mirrored(body: &Value) -> Request {
+pub fn mirrored(body: &Value) -> Request {
     let mut request = Request::post(body)
         .version(body["params"]["_meta"][VERSION].as_str().unwrap_or(NEWEST))
         .header("Mcp-Method", body["method"].as_str().unwrap());
@@ -149,17 +163,17 @@ pub(crate) fn mirrored(body: &Value) -> Request {
 }
 
 /// A request of the newest revision, as it should be.
-pub(crate) fn modern(id: impl Into<Value>, method: &str, params: Value) -> Request {
+pub fn modern(id: impl Into<Value>, method: &str, params: Value) -> Request {
     mirrored(&modern_body(id, method, params))
 }
 
 /// A call of a tool in the newest revision.
-pub(crate) fn modern_call(id: impl Into<Value>, name: &str, arguments: Value) -> Request {
+pub fn modern_call(id: impl Into<Value>, name: &str, arguments: Value) -> Request {
     modern(id, "tools/call", json!({ "name": name, "arguments": arguments }))
 }
 
 /// A call in the newest revision of a tool that speaks before it answers.
-pub(crate) fn modern_stream(id: impl Into<Value>, name: &str, arguments: Value) -> Request {
+pub fn modern_stream(id: impl Into<Value>, name: &str, arguments: Value) -> Request {
     let id = id.into();
     mirrored(&with_progress(modern_body(id.clone(), "tools/call", json!({ "name": name, "arguments": arguments })), id))
 }

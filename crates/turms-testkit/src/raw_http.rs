@@ -7,20 +7,24 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::soon;
+use crate::within;
 
 /// A request, as it is written.
 #[derive(Debug, Clone)]
-pub(crate) struct Request {
-    pub(crate) method: &'static str,
-    pub(crate) path: String,
-    pub(crate) headers: Vec<(String, Vec<u8>)>,
-    pub(crate) body: Option<Vec<u8>>,
+pub struct Request {
+    /// The HTTP method.
+    pub method: &'static str,
+    /// The request target.
+    pub path: String,
+    /// The headers, in order.
+    pub headers: Vec<(String, Vec<u8>)>,
+    /// The body, if there is one.
+    pub body: Option<Vec<u8>>,
 }
 
 impl Request {
     /// A POST as every client makes it.
-    pub(crate) fn post(body: impl ToString) -> Self {
+    pub fn post(body: impl ToString) -> Self {
         Self::new("POST")
             .header("Content-Type", "application/json")
             .header("Accept", "application/json, text/event-stream")
@@ -28,54 +32,62 @@ impl Request {
     }
 
     /// A GET for a stream.
-    pub(crate) fn get() -> Self {
+    pub fn get() -> Self {
         Self::new("GET").header("Accept", "text/event-stream")
     }
 
-    pub(crate) fn delete() -> Self {
+    /// A DELETE.
+    pub fn delete() -> Self {
         Self::new("DELETE")
     }
 
-    pub(crate) fn new(method: &'static str) -> Self {
+    /// A request to `/mcp` with nothing but a `Host`.
+    pub fn new(method: &'static str) -> Self {
         let headers = vec![("Host".to_owned(), b"localhost".to_vec())];
         Self { method, path: "/mcp".to_owned(), headers, body: None }
     }
 
-    pub(crate) fn path(mut self, path: impl Into<String>) -> Self {
+    /// Sets the request target.
+    pub fn path(mut self, path: impl Into<String>) -> Self {
         self.path = path.into();
         self
     }
 
-    pub(crate) fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
+    /// Sets the body.
+    pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = Some(body.into());
         self
     }
 
     /// With a header, in the place of any of that name.
-    pub(crate) fn header(self, name: &str, value: impl AsRef<[u8]>) -> Self {
+    pub fn header(self, name: &str, value: impl AsRef<[u8]>) -> Self {
         self.without(name).also(name, value)
     }
 
     /// With a header beside any of that name.
-    pub(crate) fn also(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
+    pub fn also(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         self.headers.push((name.to_owned(), value.as_ref().to_vec()));
         self
     }
 
-    pub(crate) fn without(mut self, name: &str) -> Self {
+    /// Removes all headers of that name.
+    pub fn without(mut self, name: &str) -> Self {
         self.headers.retain(|(own, _)| !own.eq_ignore_ascii_case(name));
         self
     }
 
-    pub(crate) fn version(self, version: &str) -> Self {
+    /// Sets `MCP-Protocol-Version`.
+    pub fn version(self, version: &str) -> Self {
         self.header("MCP-Protocol-Version", version)
     }
 
-    pub(crate) fn session(self, id: &str) -> Self {
+    /// Sets `Mcp-Session-Id`.
+    pub fn session(self, id: &str) -> Self {
         self.header("Mcp-Session-Id", id)
     }
 
-    pub(crate) fn bytes(&self) -> Vec<u8> {
+    /// The request as it goes over the wire.
+    pub fn bytes(&self) -> Vec<u8> {
         let mut out = format!("{} {} HTTP/1.1\r\n", self.method, self.path).into_bytes();
         for (name, value) in &self.headers {
             out.extend_from_slice(name.as_bytes());
@@ -94,13 +106,15 @@ impl Request {
 
 /// The beginning of an answer.
 #[derive(Debug, Clone)]
-pub(crate) struct Head {
-    pub(crate) status: u16,
+pub struct Head {
+    /// The status code.
+    pub status: u16,
     headers: Vec<(String, String)>,
 }
 
 impl Head {
-    pub(crate) fn new(status: u16, headers: Vec<(String, String)>) -> Self {
+    /// A head of these parts.
+    pub fn new(status: u16, headers: Vec<(String, String)>) -> Self {
         Self { status, headers }
     }
 
@@ -117,7 +131,7 @@ impl Head {
     }
 
     /// The value of a header that is there at most once.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    pub fn header(&self, name: &str) -> Option<&str> {
         let mut found = self.headers.iter().filter(|(own, _)| own.eq_ignore_ascii_case(name));
         let value = found.next().map(|(_, value)| value.as_str());
         assert!(found.next().is_none(), "there is more than one {name}: {self:?}");
@@ -125,11 +139,12 @@ impl Head {
     }
 
     /// Without its parameters.
-    pub(crate) fn media_type(&self) -> Option<&str> {
+    pub fn media_type(&self) -> Option<&str> {
         self.header("content-type").map(|value| value.split(';').next().unwrap().trim())
     }
 
-    pub(crate) fn is_stream(&self) -> bool {
+    /// Returns `true` if the body is an event stream.
+    pub fn is_stream(&self) -> bool {
         self.media_type() == Some("text/event-stream")
     }
 
@@ -157,28 +172,32 @@ enum Framing {
 
 /// A whole answer.
 #[derive(Debug, Clone)]
-pub(crate) struct Response {
-    pub(crate) head: Head,
-    pub(crate) body: Vec<u8>,
+pub struct Response {
+    /// Status and headers.
+    pub head: Head,
+    /// The body, without its framing.
+    pub body: Vec<u8>,
 }
 
 impl Response {
-    pub(crate) fn status(&self) -> u16 {
+    /// The status code.
+    pub fn status(&self) -> u16 {
         self.head.status
     }
 
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    /// The value of a header that is there at most once.
+    pub fn header(&self, name: &str) -> Option<&str> {
         self.head.header(name)
     }
 
     /// The one message of an answer that is JSON.
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         assert_eq!(self.head.media_type(), Some("application/json"), "{self}");
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self}"))
     }
 
     /// The events of an answer that is a stream.
-    pub(crate) fn events(&self) -> Vec<Event> {
+    pub fn events(&self) -> Vec<Event> {
         assert!(self.head.is_stream(), "{self}");
         let mut reader = Events::default();
         reader.push(&self.body);
@@ -186,7 +205,7 @@ impl Response {
     }
 
     /// All messages, whatever they came in.
-    pub(crate) fn messages(&self) -> Vec<Value> {
+    pub fn messages(&self) -> Vec<Value> {
         if !self.head.is_stream() {
             return vec![self.json()];
         }
@@ -194,26 +213,27 @@ impl Response {
     }
 
     /// The last message, which must be an answer.
-    pub(crate) fn answer(&self) -> Value {
+    pub fn answer(&self) -> Value {
         assert_eq!(self.status(), 200, "{self}");
         let answer = self.messages().pop().unwrap_or_else(|| panic!("there is no message: {self}"));
         assert!(answer.get("result").or_else(|| answer.get("error")).is_some(), "{answer}");
         answer
     }
 
-    pub(crate) fn result(&self) -> Value {
+    /// The result in the last message.
+    pub fn result(&self) -> Value {
         let answer = self.answer();
         answer.get("result").cloned().unwrap_or_else(|| panic!("{answer}"))
     }
 
     /// The text of a tool's result.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         self.result()["content"][0]["text"].as_str().unwrap().to_owned()
     }
 
     /// Refused with this status and this error, for the request of this id.
     #[track_caller]
-    pub(crate) fn assert_refused(&self, status: u16, code: i64, id: &Value) {
+    pub fn assert_refused(&self, status: u16, code: i64, id: &Value) {
         assert_eq!(self.status(), status, "{self}");
         let error = self.json();
         assert_eq!(error["jsonrpc"], "2.0", "{self}");
@@ -224,7 +244,7 @@ impl Response {
 
     /// Taken, and nothing said.
     #[track_caller]
-    pub(crate) fn assert_accepted(&self) {
+    pub fn assert_accepted(&self) {
         assert_eq!(self.status(), 202, "{self}");
         assert!(self.body.is_empty(), "{self}");
     }
@@ -238,17 +258,22 @@ impl std::fmt::Display for Response {
 
 /// An event of a stream, or a comment in it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Event {
-    pub(crate) kind: Option<String>,
-    pub(crate) id: Option<String>,
-    pub(crate) data: Option<String>,
-    pub(crate) retry: Option<u64>,
-    pub(crate) comment: bool,
+pub struct Event {
+    /// The field `event`.
+    pub kind: Option<String>,
+    /// The field `id`.
+    pub id: Option<String>,
+    /// The fields `data`, joined.
+    pub data: Option<String>,
+    /// The field `retry`.
+    pub retry: Option<u64>,
+    /// Whether it has a comment.
+    pub comment: bool,
 }
 
 impl Event {
     /// The message in it, unless it only carries an id or is a comment.
-    pub(crate) fn message(&self) -> Option<Value> {
+    pub fn message(&self) -> Option<Value> {
         let data = self.data.as_deref().filter(|data| !data.is_empty())?;
         assert!(matches!(self.kind.as_deref(), None | Some("message")), "{self:?}");
         Some(serde_json::from_str(data).unwrap_or_else(|error| panic!("{error}: {data}")))
@@ -305,23 +330,26 @@ impl Events {
 
 /// A socket to the server.
 #[derive(Debug)]
-pub(crate) struct Connection {
-    pub(crate) socket: TcpStream,
+pub struct Connection {
+    /// The socket.
+    pub socket: TcpStream,
     buffer: Vec<u8>,
 }
 
 impl Connection {
-    pub(crate) async fn open(address: SocketAddr) -> Self {
-        Self { socket: soon("a connection", TcpStream::connect(address)).await.unwrap(), buffer: Vec::new() }
+    /// Connects to a server.
+    pub async fn open(address: SocketAddr) -> Self {
+        Self { socket: within("a connection", TcpStream::connect(address)).await.unwrap(), buffer: Vec::new() }
     }
 
     /// A server that refuses a request need not read it all.
-    pub(crate) async fn send(&mut self, request: &Request) {
-        let _ = soon("room to write", self.socket.write_all(&request.bytes())).await;
+    pub async fn send(&mut self, request: &Request) {
+        let _ = within("room to write", self.socket.write_all(&request.bytes())).await;
     }
 
-    pub(crate) async fn write(&mut self, bytes: &[u8]) {
-        soon("room to write", self.socket.write_all(bytes)).await.unwrap();
+    /// Writes bytes, all of which the server has to take.
+    pub async fn write(&mut self, bytes: &[u8]) {
+        within("room to write", self.socket.write_all(bytes)).await.unwrap();
     }
 
     /// Reads some more; false at the end.
@@ -334,7 +362,7 @@ impl Connection {
     }
 
     /// The head of the next answer; none if the connection ends before.
-    pub(crate) async fn try_head(&mut self) -> Option<Head> {
+    pub async fn try_head(&mut self) -> Option<Head> {
         let end = loop {
             match self.buffer.windows(4).position(|four| four == b"\r\n\r\n") {
                 Some(end) => break end,
@@ -346,17 +374,19 @@ impl Connection {
         Some(Head::parse(std::str::from_utf8(&head[..end]).unwrap()))
     }
 
-    pub(crate) async fn head(&mut self) -> Head {
+    /// The head of the next answer.
+    pub async fn head(&mut self) -> Head {
         self.try_head().await.expect("an answer before the end of the connection")
     }
 
     /// The next answer as a whole.
-    pub(crate) async fn response(&mut self) -> Response {
+    pub async fn response(&mut self) -> Response {
         let head = self.head().await;
         self.body_of(head).await
     }
 
-    pub(crate) async fn try_response(&mut self) -> Option<Response> {
+    /// The next answer as a whole; none if the connection ends before.
+    pub async fn try_response(&mut self) -> Option<Response> {
         let head = self.try_head().await?;
         Some(self.body_of(head).await)
     }
@@ -413,7 +443,8 @@ impl Connection {
         (size > 0).then_some(chunk)
     }
 
-    pub(crate) async fn into_stream(mut self) -> Stream {
+    /// Reads the head of an answer that is an event stream.
+    pub async fn into_stream(mut self) -> Stream {
         let head = self.head().await;
         if !head.is_stream() || head.status != 200 {
             panic!("a stream was expected, not {}", self.body_of(head).await);
@@ -425,17 +456,19 @@ impl Connection {
 
 /// An answer that is a stream of events. Dropping it breaks the connection.
 #[derive(Debug)]
-pub(crate) struct Stream {
-    pub(crate) head: Head,
-    pub(crate) connection: Connection,
+pub struct Stream {
+    /// Status and headers.
+    pub head: Head,
+    /// The connection it comes over.
+    pub connection: Connection,
     framing: Framing,
     events: Events,
 }
 
 impl Stream {
     /// The next event or comment; none at the end of the stream.
-    pub(crate) async fn next(&mut self) -> Option<Event> {
-        soon("an event, or the end of a stream", async {
+    pub async fn next(&mut self) -> Option<Event> {
+        within("an event, or the end of a stream", async {
             loop {
                 if let Some(event) = self.events.next() {
                     return Some(event);
@@ -447,7 +480,7 @@ impl Stream {
     }
 
     /// The next event with a message in it.
-    pub(crate) async fn try_message(&mut self) -> Option<Value> {
+    pub async fn try_message(&mut self) -> Option<Value> {
         loop {
             if let Some(message) = self.next().await?.message() {
                 return Some(message);
@@ -455,12 +488,13 @@ impl Stream {
         }
     }
 
-    pub(crate) async fn message(&mut self) -> Value {
+    /// The next message.
+    pub async fn message(&mut self) -> Value {
         self.try_message().await.expect("a message before the end of the stream")
     }
 
     /// The next event that is no comment.
-    pub(crate) async fn event(&mut self) -> Event {
+    pub async fn event(&mut self) -> Event {
         loop {
             let event = self.next().await.expect("an event before the end of the stream");
             if !event.comment {
@@ -470,7 +504,7 @@ impl Stream {
     }
 
     /// All messages up to the end.
-    pub(crate) async fn rest(mut self) -> Vec<Value> {
+    pub async fn rest(mut self) -> Vec<Value> {
         let mut messages = Vec::new();
         while let Some(message) = self.try_message().await {
             messages.push(message);

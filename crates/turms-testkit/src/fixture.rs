@@ -14,25 +14,25 @@ use turms_proto::Object;
 use turms_proto::types::{Content, CreateMessageParams, LoggingLevel, PromptResult, SamplingMessage};
 use turms_server::{Args, AskError, Context, Elicited, Progress, Prompt, Resource, Server, ServerHandle, State, Tool};
 
-use crate::soon;
-use crate::wire::{Connection, Request, Response, Stream};
+use crate::raw_http::{Connection, Request, Response, Stream};
+use crate::within;
 
 /// What handlers leave for tests to look at, and wait for.
 #[derive(Debug)]
-pub(crate) struct Traces {
+pub struct Traces {
     /// How many calls of `wait` and `flood` have begun.
-    pub(crate) begun: AtomicUsize,
+    pub begun: AtomicUsize,
     /// How many calls of `wait` and `flood` have ended, however they did.
-    pub(crate) ended: AtomicUsize,
+    pub ended: AtomicUsize,
     /// How many calls of `steps` have begun.
-    pub(crate) stepping: AtomicUsize,
+    pub stepping: AtomicUsize,
     /// How many calls of `steps` and `count` have returned.
-    pub(crate) returned: AtomicUsize,
+    pub returned: AtomicUsize,
     /// How often `flood` has said something.
-    pub(crate) said: AtomicUsize,
+    pub said: AtomicUsize,
     grown: AtomicUsize,
     /// Each step of `steps` takes one.
-    pub(crate) steps: Semaphore,
+    pub steps: Semaphore,
 }
 
 impl Default for Traces {
@@ -50,38 +50,40 @@ impl Default for Traces {
 }
 
 /// A server of ours that listens.
-pub(crate) struct Fixture {
-    pub(crate) address: SocketAddr,
-    pub(crate) handle: ServerHandle,
-    pub(crate) traces: Arc<Traces>,
+#[derive(Debug)]
+pub struct Fixture {
+    /// The address it listens on.
+    pub address: SocketAddr,
+    /// The handle of the server.
+    pub handle: ServerHandle,
+    /// Counters of the handlers.
+    pub traces: Arc<Traces>,
     serving: JoinHandle<()>,
 }
 
 impl Fixture {
-    pub(crate) async fn start() -> Self {
+    /// Starts the fixture as it is.
+    pub async fn start() -> Self {
         Self::with(|service| service).await
     }
 
     /// A server whose service is set up differently.
-    pub(crate) async fn with(configure: impl FnOnce(HttpService) -> HttpService) -> Self {
+    pub async fn with(configure: impl FnOnce(HttpService) -> HttpService) -> Self {
         Self::of(|server| server, configure).await
     }
 
     /// A server that is different before it is one for HTTP, too.
-    pub(crate) async fn of(
-        change: impl FnOnce(Server) -> Server,
-        configure: impl FnOnce(HttpService) -> HttpService,
-    ) -> Self {
+    pub async fn of(change: impl FnOnce(Server) -> Server, configure: impl FnOnce(HttpService) -> HttpService) -> Self {
         Self::listening(change, configure, |listener| listener).await
     }
 
     /// A server that listens differently.
-    pub(crate) async fn at(listen: impl FnOnce(Listener) -> Listener) -> Self {
+    pub async fn at(listen: impl FnOnce(Listener) -> Listener) -> Self {
         Self::listening(|server| server, |service| service, listen).await
     }
 
     /// A server that is different in every way.
-    pub(crate) async fn listening(
+    pub async fn listening(
         change: impl FnOnce(Server) -> Server,
         configure: impl FnOnce(HttpService) -> HttpService,
         listen: impl FnOnce(Listener) -> Listener,
@@ -96,33 +98,34 @@ impl Fixture {
         Self { address, handle, traces, serving }
     }
 
-    pub(crate) async fn connect(&self) -> Connection {
+    /// Opens a connection.
+    pub async fn connect(&self) -> Connection {
         Connection::open(self.address).await
     }
 
     /// Sends a request over a connection of its own, and reads the whole answer.
-    pub(crate) async fn send(&self, request: Request) -> Response {
+    pub async fn send(&self, request: Request) -> Response {
         let mut connection = self.connect().await;
         connection.send(&request).await;
-        soon("an answer", connection.response()).await
+        within("an answer", connection.response()).await
     }
 
     /// Sends a request whose answer is a stream.
-    pub(crate) async fn stream(&self, request: Request) -> Stream {
+    pub async fn stream(&self, request: Request) -> Stream {
         let mut connection = self.connect().await;
         connection.send(&request).await;
-        soon("a stream", connection.into_stream()).await
+        within("a stream", connection.into_stream()).await
     }
 
     /// Ends the server as its owner would, and waits until it is gone.
-    pub(crate) async fn shut_down(self) {
+    pub async fn shut_down(self) {
         self.handle.shutdown();
         self.gone().await;
     }
 
     /// Waits until the server is gone.
-    pub(crate) async fn gone(self) {
-        soon("the end of the server", self.serving).await.unwrap();
+    pub async fn gone(self) {
+        within("the end of the server", self.serving).await.unwrap();
     }
 }
 
@@ -179,7 +182,8 @@ const HEADED: &str = r#"{"type":"object","properties":{
     "plain":{"type":"string"}
 }}"#;
 
-pub(crate) fn server(traces: &Arc<Traces>) -> Server {
+/// The server of the fixture, before it listens.
+pub fn server(traces: &Arc<Traces>) -> Server {
     let server = Server::new("fixture", "1.0.0").shared_state(traces.clone());
     talking(server)
         .tool(
