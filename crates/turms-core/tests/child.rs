@@ -14,6 +14,7 @@ use tokio::time::{Instant, timeout};
 use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use turms_core::transport::{Child, ChildCommand, ChildExit, ChildProcess, ChildReader, ChildWriter, SpawnError};
+use turms_testkit::process::{assert_gone, children, left_of, open_files, process, watchdog_of};
 
 /// Says "ready", then neither the end of its input nor SIGTERM makes it go.
 const STUBBORN: &str = "trap '' TERM; echo ready; while :; do sleep 1; done";
@@ -61,50 +62,6 @@ async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "in vain: {what}");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-}
-
-#[derive(Debug)]
-struct Process {
-    id: u32,
-    dead: bool,
-    parent: u32,
-    group: u32,
-    command: String,
-}
-
-/// The table of processes.
-fn processes() -> Vec<Process> {
-    let ids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
-    ids.filter_map(process).collect()
-}
-
-fn process(id: u32) -> Option<Process> {
-    // Any of it may be gone by now. The name, in brackets, may hold anything.
-    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    let (state, fields) = stat.rsplit_once(") ")?.1.split_once(' ')?;
-    let mut fields = fields.split(' ').map(|field| field.parse().unwrap_or_default());
-    let (dead, parent, group) = (state == "Z", fields.next()?, fields.next()?);
-    let command = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
-    Some(Process { id, dead, parent, group, command: String::from_utf8_lossy(&command).replace('\0', " ") })
-}
-
-/// Everybody in a group, and whoever watches over it. Of those who have ended, only our own children count: others are
-/// reaped by the first process of the system, whenever it likes.
-fn left_of(group: u32) -> Vec<Process> {
-    let watchdog = format!(" turms-watchdog {group} ");
-    let belongs = |process: &Process| process.group == group || process.command.contains(&watchdog);
-    let counts = |process: &Process| !process.dead || process.parent == std::process::id();
-    processes().into_iter().filter(|process| belongs(process) && counts(process)).collect()
-}
-
-#[track_caller]
-fn assert_gone(group: u32) {
-    let left = left_of(group);
-    assert!(left.is_empty(), "{left:#?}");
-}
-
-fn watchdog_of(group: u32) -> Option<Process> {
-    left_of(group).into_iter().find(|process| process.group != group)
 }
 
 #[tokio::test]
@@ -547,7 +504,7 @@ fn a_handle_may_die_with_the_runtime() {
 }
 
 #[tokio::test]
-async fn whoever_watches_has_nothing_else_open() {
+async fn whoever_watches_has_nothing_else_open_files() {
     let (_reader, _writer, child) = start(&sh("echo ready; cat")).await;
     let mut watchdog = None;
     eventually("somebody watches", || {
@@ -620,8 +577,6 @@ fn part_that_starts_many() {
     if !is_part() {
         return;
     }
-    let open = || fs::read_dir("/proc/self/fd").unwrap().count();
-    let children = || processes().into_iter().filter(|process| process.parent == std::process::id()).count();
     runtime().block_on(async {
         let cycle = async |number: usize| {
             let (_reader, writer, child) = start(&sh("echo ready; cat")).await;
@@ -635,13 +590,13 @@ fn part_that_starts_many() {
         };
         cycle(0).await;
         eventually("nobody is left", || children() == 0).await;
-        eventually("the first has closed all", || open() <= 16).await;
-        let before = open();
+        eventually("the first has closed all", || open_files() <= 16).await;
+        let before = open_files();
         for number in 0..200 {
             cycle(number).await;
         }
         eventually("nobody is left", || children() == 0).await;
-        eventually("nothing is left open", || open() <= before).await;
+        eventually("nothing is left open", || open_files() <= before).await;
     });
 }
 

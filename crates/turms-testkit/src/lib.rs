@@ -12,8 +12,11 @@
 pub mod fixture;
 #[cfg(feature = "server")]
 pub mod messages;
+#[cfg(target_os = "linux")]
+pub mod process;
 #[cfg(feature = "server")]
 pub mod raw_http;
+pub mod raw_ws;
 mod schema;
 mod software;
 mod wait;

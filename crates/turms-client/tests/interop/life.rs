@@ -147,7 +147,9 @@ mod processes {
     use turms_client::{ClientBuilder, ConnectionEvent, Event, Events, Status, Supervision};
 
     use super::*;
-    use crate::process::{child_with, kill, left_of};
+    use turms_testkit::process::left_of;
+
+    use crate::process::{child_with, kill};
     use crate::{eventually, soon};
 
     /// A peer that can be told from those of other tests.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 use turms_client::ChildCommand;
+use turms_testkit::process::left_of;
 
 /// Longer than anything here may take: whoever waits so long waits in vain.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -69,38 +70,4 @@ pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 /// What comes of it within the time that anything may take.
 pub(crate) async fn in_time<F: IntoFuture>(future: F) -> F::Output {
     timeout(PATIENCE, future.into_future()).await.expect("in time")
-}
-
-#[derive(Debug)]
-pub(crate) struct Process {
-    id: u32,
-    dead: bool,
-    pub(crate) parent: u32,
-    group: u32,
-    command: String,
-}
-
-/// The table of processes.
-pub(crate) fn processes() -> Vec<Process> {
-    let ids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
-    ids.filter_map(process).collect()
-}
-
-fn process(id: u32) -> Option<Process> {
-    // Any of it may be gone by now. The name, in brackets, may hold anything.
-    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    let (state, fields) = stat.rsplit_once(") ")?.1.split_once(' ')?;
-    let mut fields = fields.split(' ').map(|field| field.parse().unwrap_or_default());
-    let (dead, parent, group) = (state == "Z", fields.next()?, fields.next()?);
-    let command = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
-    Some(Process { id, dead, parent, group, command: String::from_utf8_lossy(&command).replace('\0', " ") })
-}
-
-/// The process of this number, everybody in its group, and whoever watches over it. Of those who have ended, only our own
-/// children count: others are reaped by the first process of the system, whenever it likes.
-fn left_of(number: u32) -> Vec<Process> {
-    let watchdog = format!(" turms-watchdog {number} ");
-    let belongs = |it: &Process| it.id == number || it.group == number || it.command.contains(&watchdog);
-    let counts = |it: &Process| !it.dead || it.parent == std::process::id();
-    processes().into_iter().filter(|process| belongs(process) && counts(process)).collect()
 }

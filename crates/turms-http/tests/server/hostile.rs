@@ -5,67 +5,17 @@ use std::sync::atomic::Ordering;
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 
-use crate::dialog::{NEWEST_OLDER, Session, modern_body, modern_call, modern_stream, request};
+use crate::dialog::{NEWEST_OLDER, Session, modern_body, modern_call, modern_stream};
 use crate::fixture::Fixture;
-use crate::wire::{Connection, Request, Stream};
+use crate::wire::{Request, Stream};
 use crate::{eventually, soon};
 
 const MEGABYTE: usize = 1024 * 1024;
-
-/// How much memory this process takes, clients included.
-fn memory() -> usize {
-    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
-    pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
-}
-
-/// How many files and sockets this process has open.
-fn files() -> usize {
-    std::fs::read_dir("/proc/self/fd").unwrap().count()
-}
 
 /// Others are served.
 async fn assert_serves(fixture: &Fixture) {
     let response = fixture.send(modern_call(1, "add", json!({ "a": 1, "b": 2 }))).await;
     assert_eq!(response.text(), "3");
-}
-
-/// What somebody says who does not read is either not said or not kept.
-async fn assert_bounded_while(fixture: &Fixture, before: usize) {
-    let said = || fixture.traces.said.load(Ordering::SeqCst);
-    eventually("a flood", async || said() > 100).await;
-    for _ in 0..50 {
-        assert_serves(fixture).await;
-    }
-    let grown = memory().saturating_sub(before);
-    assert!(grown < 96 * MEGABYTE, "{} MB more after {} messages", grown / MEGABYTE, said());
-}
-
-#[cfg(target_os = "linux")]
-#[tokio::test]
-async fn a_client_that_never_reads_its_stream_is_kept_waiting() {
-    let fixture = Fixture::start().await;
-    let before = memory();
-    // Half a gigabyte in all, if nobody stopped it.
-    let flood = json!({ "n": 32 * 1024, "bytes": 16 * 1024 });
-    let mut connection = fixture.connect().await;
-    connection.send(&modern_stream(1, "flood", flood)).await;
-    assert_bounded_while(&fixture, before).await;
-    assert!(fixture.traces.said.load(Ordering::SeqCst) < 32 * 1024);
-}
-
-#[cfg(target_os = "linux")]
-#[tokio::test]
-async fn a_client_that_never_reads_its_stream_is_not_remembered_forever() {
-    let fixture = Fixture::start().await;
-    let session = Session::begin(&fixture, NEWEST_OLDER).await;
-    let before = memory();
-    let flood = crate::dialog::call(1, "flood", json!({ "n": 8 * 1024, "bytes": 16 * 1024 }));
-    let mut connection = fixture.connect().await;
-    connection.send(&session.post(crate::dialog::with_progress(flood, 1))).await;
-    assert_bounded_while(&fixture, before).await;
-    drop(connection);
-    fixture.send(session.delete()).await;
-    assert_serves(&fixture).await;
 }
 
 /// Nobody is waited for who has gone, and to go is not to cancel.
@@ -121,44 +71,6 @@ async fn whoever_has_missed_too_much_can_begin_to_listen_anew() {
         heard = stream.message().await;
     }
     assert_eq!(heard["method"], "notifications/tools/list_changed");
-}
-
-#[cfg(target_os = "linux")]
-#[tokio::test]
-async fn a_client_of_the_first_revision_that_never_reads_costs_little() {
-    let fixture = Fixture::start().await;
-    let before = memory();
-    let mut unread = fixture.stream(Request::get().path("/sse")).await;
-    let endpoint = unread.event().await.data.unwrap();
-    let path = format!("/{}", endpoint.trim_start_matches('/'));
-    let post = |body: serde_json::Value| Request::post(body).path(&path);
-    fixture.send(post(crate::dialog::initialize("2024-11-05"))).await;
-    unread.message().await;
-    fixture.send(post(crate::dialog::notification("notifications/initialized"))).await;
-    let flood = crate::dialog::call(1, "flood", json!({ "n": 32 * 1024, "bytes": 16 * 1024 }));
-    fixture.send(post(crate::dialog::with_progress(flood, 1))).await;
-    assert_bounded_while(&fixture, before).await;
-    drop(unread);
-    eventually("the end of the call", async || fixture.traces.ended.load(Ordering::SeqCst) == 1).await;
-}
-
-#[cfg(target_os = "linux")]
-#[tokio::test]
-async fn a_client_that_never_reads_its_standalone_stream_costs_little() {
-    let fixture = Fixture::start().await;
-    let session = Session::begin(&fixture, NEWEST_OLDER).await;
-    let before = memory();
-    let _unread = fixture.stream(session.get()).await;
-    let much = turms_proto::RawJson::encode(&json!({ "much": "x".repeat(16 * 1024) })).unwrap();
-    let notification = turms_proto::Notification::raw("notifications/test", Some(much));
-    for n in 0..16 * 1024 {
-        fixture.handle.notify(&notification);
-        if n % 64 == 0 {
-            assert_serves(&fixture).await;
-        }
-    }
-    let grown = memory().saturating_sub(before);
-    assert!(grown < 96 * MEGABYTE, "{} MB more", grown / MEGABYTE);
 }
 
 #[tokio::test]
@@ -263,34 +175,6 @@ async fn a_body_that_says_it_is_too_long_is_not_waited_for() {
     assert_serves(&fixture).await;
 }
 
-#[cfg(target_os = "linux")]
-#[tokio::test]
-async fn a_body_without_an_end_is_cut_off() {
-    let fixture = Fixture::with(|service| service.body_limit(LIMIT)).await;
-    let before = memory();
-    let mut connection = fixture.connect().await;
-    connection.write(&head_of(&call_of(1_000), "Transfer-Encoding: chunked")).await;
-    let chunk = format!("{LIMIT:x}\r\n{}\r\n", "x".repeat(LIMIT));
-    // Until the server says something, or is gone.
-    let endless = async {
-        loop {
-            tokio::select! {
-                biased;
-                said = connection.socket.readable() => return said,
-                room = connection.socket.writable() => room?,
-            }
-            // Whether it takes a part, all or nothing, there is more to come.
-            let _ = connection.socket.try_write(chunk.as_bytes());
-        }
-    };
-    let _ = soon("an answer to a body without an end", endless).await;
-    if let Some(response) = soon("an answer, or the end", connection.try_response()).await {
-        assert!(matches!(response.status(), 400 | 413), "{response}");
-    }
-    assert!(memory().saturating_sub(before) < 32 * MEGABYTE);
-    assert_serves(&fixture).await;
-}
-
 #[tokio::test]
 async fn headers_that_are_too_many_or_too_long_are_refused() {
     let fixture = Fixture::start().await;
@@ -367,44 +251,4 @@ async fn two_lengths_of_one_body_are_refused() {
         }
     }
     assert_serves(&fixture).await;
-}
-
-#[cfg(target_os = "linux")]
-#[tokio::test]
-async fn ten_thousand_connections_that_come_and_go_leave_nothing_behind() {
-    let fixture = Fixture::start().await;
-    let session = Session::begin(&fixture, NEWEST_OLDER).await;
-    assert_serves(&fixture).await;
-    let (memory_before, files_before) = (memory(), files());
-    let whole = modern_call(1, "add", json!({ "a": 1, "b": 2 })).bytes();
-    let stream = session.get().bytes();
-    let waiting = modern_stream(1, "wait", json!({})).bytes();
-    for wave in 0..50 {
-        let mut connections = Vec::new();
-        for n in 0..200 {
-            let mut connection = Connection::open(fixture.address).await;
-            match n % 16 {
-                0 => connection.write(&whole).await,
-                1 => connection.write(&stream).await,
-                2 => connection.write(&waiting).await,
-                3..8 => connection.write(&whole[..whole.len() / 2]).await,
-                _ => {}
-            }
-            connections.push(connection);
-        }
-        drop(connections);
-        if wave % 10 == 0 {
-            assert_serves(&fixture).await;
-        }
-    }
-    eventually("sockets that are closed", async || files() <= files_before + 50).await;
-    eventually("calls that have ended", async || {
-        let traces = &fixture.traces;
-        traces.begun.load(Ordering::SeqCst) == traces.ended.load(Ordering::SeqCst)
-    })
-    .await;
-    let grown = memory().saturating_sub(memory_before);
-    assert!(grown < 64 * MEGABYTE, "{} MB more", grown / MEGABYTE);
-    assert_serves(&fixture).await;
-    assert_eq!(fixture.send(session.post(request(2, "ping", None))).await.result(), json!({}));
 }

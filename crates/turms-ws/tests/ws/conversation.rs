@@ -155,7 +155,7 @@ async fn a_connection_that_cannot_be_upgraded_is_refused() {
     use tower_service::Service as _;
     use turms_ws::ServeWs as _;
 
-    let headers = crate::hand::HEADERS.iter().map(|header| header.split_once(": ").unwrap());
+    let headers = turms_testkit::raw_ws::HEADERS.iter().map(|header| header.split_once(": ").unwrap());
     let request = headers.fold(http::Request::get("/"), |request, (name, value)| request.header(name, value));
     let response = server().0.ws().call(request.body(()).unwrap()).await.unwrap();
     assert_eq!(response.status(), 500);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use turms_core::ConnectionOptions;
 
 use crate::fixture::Served;
-use crate::hand::{BINARY, CONTINUE, Frame, Hand, PING, PONG, TEXT, frame, header};
+use turms_testkit::raw_ws::{BINARY, CONTINUE, Frame, PING, PONG, TEXT, WsConnection, frame, header};
 
 /// A call of the newest revision.
 fn call(id: i64, tool: &str, arguments: &Value) -> Value {
@@ -23,21 +23,21 @@ fn add(id: i64) -> Value {
 }
 
 /// The id of the next answer and its text.
-async fn answer(hand: &mut Hand) -> (i64, String) {
+async fn answer(hand: &mut WsConnection) -> (i64, String) {
     let message: Value = serde_json::from_str(&hand.message().await.0).unwrap();
     let text = message["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{message}"));
     (message["id"].as_i64().unwrap(), text.to_owned())
 }
 
-async fn limited(limit: usize) -> Hand {
+async fn limited(limit: usize) -> WsConnection {
     let mut options = ConnectionOptions::default();
     options.line_limit = limit;
-    Hand::open(Served::with(|service| service.options(options)).await.address).await
+    WsConnection::open(Served::with(|service| service.options(options)).await.address).await
 }
 
 #[tokio::test]
 async fn a_ping_is_answered_with_what_it_holds() {
-    let mut hand = Hand::open(Served::new().await.address).await;
+    let mut hand = WsConnection::open(Served::new().await.address).await;
     hand.send(PING, b"are you there?").await;
     assert_eq!(hand.frame().await, Frame { last: true, kind: PONG, payload: b"are you there?".to_vec() });
     hand.send(PONG, b"nobody asked").await;
@@ -47,7 +47,7 @@ async fn a_ping_is_answered_with_what_it_holds() {
 
 #[tokio::test]
 async fn a_message_in_several_frames_is_one() {
-    let mut hand = Hand::open(Served::new().await.address).await;
+    let mut hand = WsConnection::open(Served::new().await.address).await;
     let text = call(1, "echo", &json!({ "text": "\u{1f980}" })).to_string().into_bytes();
     let middle = text.iter().position(|byte| *byte == 0xf0).unwrap() + 2;
     hand.write(&frame(false, TEXT, &text[..middle])).await;
@@ -60,7 +60,7 @@ async fn a_message_in_several_frames_is_one() {
 
 #[tokio::test]
 async fn a_message_may_be_written_over_several_lines() {
-    let mut hand = Hand::open(Served::new().await.address).await;
+    let mut hand = WsConnection::open(Served::new().await.address).await;
     let pretty = serde_json::to_string_pretty(&add(1)).unwrap();
     hand.text(&format!("\r\n{pretty}\n\n")).await;
     hand.text(&pretty.replace('\n', "\r\n")).await;
@@ -70,7 +70,7 @@ async fn a_message_may_be_written_over_several_lines() {
 
 #[tokio::test]
 async fn two_messages_in_one_frame_are_no_message() {
-    let mut hand = Hand::open(Served::new().await.address).await;
+    let mut hand = WsConnection::open(Served::new().await.address).await;
     hand.text(&format!("{}\n{}", add(1), add(2))).await;
     let refusal: Value = serde_json::from_str(&hand.message().await.0).unwrap();
     assert_eq!(refusal["error"]["code"], -32700, "{refusal}");
@@ -78,7 +78,7 @@ async fn two_messages_in_one_frame_are_no_message() {
 
 #[tokio::test]
 async fn what_is_not_json_is_said_to_be_so_and_does_no_harm() {
-    let mut hand = Hand::open(Served::new().await.address).await;
+    let mut hand = WsConnection::open(Served::new().await.address).await;
     hand.text("").await;
     hand.text("{").await;
     let refusal: Value = serde_json::from_str(&hand.message().await.0).unwrap();
@@ -89,7 +89,7 @@ async fn what_is_not_json_is_said_to_be_so_and_does_no_harm() {
 
 #[tokio::test]
 async fn a_long_answer_comes_in_several_frames() {
-    let mut hand = Hand::open(Served::new().await.address).await;
+    let mut hand = WsConnection::open(Served::new().await.address).await;
     hand.text(&call(1, "repeat", &json!({ "tens": 50_000 })).to_string()).await;
     let (message, frames) = hand.message().await;
     assert!(frames > 5, "{frames}");
@@ -99,7 +99,7 @@ async fn a_long_answer_comes_in_several_frames() {
 
 #[tokio::test]
 async fn a_binary_message_ends_the_connection() {
-    let mut hand = Hand::open(Served::new().await.address).await;
+    let mut hand = WsConnection::open(Served::new().await.address).await;
     hand.send(BINARY, b"{}").await;
     assert_eq!(hand.goodbye().await, (1003, "a message must be text, not binary".to_owned()));
     hand.end().await;
@@ -144,7 +144,7 @@ async fn text_that_is_not_utf_8_ends_the_connection() {
     for frames in
         [frame(true, TEXT, b"\"\xff\""), [frame(false, TEXT, b"\xf0\x9f"), frame(true, CONTINUE, b"x")].concat()]
     {
-        let mut hand = Hand::open(Served::new().await.address).await;
+        let mut hand = WsConnection::open(Served::new().await.address).await;
         hand.write(&frames).await;
         assert_eq!(hand.goodbye().await, (1007, "a message is not UTF-8".to_owned()));
         hand.end().await;
@@ -160,7 +160,7 @@ async fn what_breaks_the_rules_of_websocket_ends_the_connection() {
     let ping_in_pieces = frame(false, PING, b"");
     let long_ping = frame(true, PING, &[0; 126]);
     for frames in [unmasked, reserved_bit, reserved_kind, nothing_to_continue, ping_in_pieces, long_ping] {
-        let mut hand = Hand::open(Served::new().await.address).await;
+        let mut hand = WsConnection::open(Served::new().await.address).await;
         hand.write(&frames).await;
         let (code, reason) = hand.goodbye().await;
         assert_eq!(code, 1002, "{reason}");

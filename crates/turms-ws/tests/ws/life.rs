@@ -17,8 +17,8 @@ use turms_proto::ProtocolVersion;
 use turms_ws::WsConnector;
 
 use crate::fixture::{Served, builder, connect};
-use crate::hand::{CLOSE, Hand, PING, PONG};
 use crate::soon;
+use turms_testkit::raw_ws::{CLOSE, PING, PONG, WsConnection};
 
 const MOMENT: Duration = Duration::from_millis(20);
 
@@ -37,7 +37,7 @@ fn lost(client: &Client) -> impl Future<Output = String> + use<> {
 #[tokio::test]
 async fn a_server_that_shuts_down_says_so_and_ends() {
     let served = Served::new().await;
-    let mut hand = Hand::open(served.address).await;
+    let mut hand = WsConnection::open(served.address).await;
     served.router.handle().shutdown();
     assert_eq!(hand.goodbye().await, (1001, "the server is shutting down".to_owned()));
     hand.send(CLOSE, &1001_u16.to_be_bytes()).await;
@@ -64,7 +64,7 @@ async fn a_server_can_be_served_in_one_line() {
 #[tokio::test]
 async fn a_client_that_does_not_answer_a_goodbye_does_not_keep_the_server() {
     let served = Served::new().await;
-    let mut hand = Hand::open(served.address).await;
+    let mut hand = WsConnection::open(served.address).await;
     let _silent = TcpStream::connect(served.address).await.unwrap();
     served.router.handle().shutdown();
     hand.goodbye().await;
@@ -84,7 +84,7 @@ async fn a_client_hears_why_the_server_ended() {
 #[tokio::test]
 async fn a_goodbye_is_answered_and_the_server_closes_first() {
     let served = Served::new().await;
-    let mut hand = Hand::open(served.address).await;
+    let mut hand = WsConnection::open(served.address).await;
     hand.text(SLOW).await;
     served.runs(1).await;
     hand.send(CLOSE, &[&1000_u16.to_be_bytes()[..], b"done"].concat()).await;
@@ -100,7 +100,7 @@ const SLOW: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"n
 async fn what_a_client_that_is_gone_had_asked_for_is_stopped() {
     let served = Served::new().await;
     for _ in 0..3 {
-        let mut hand = Hand::open(served.address).await;
+        let mut hand = WsConnection::open(served.address).await;
         hand.text(SLOW).await;
         served.runs(1).await;
         drop(hand);
@@ -141,7 +141,7 @@ async fn a_connector_connects_as_often_as_it_is_asked_to() {
 #[tokio::test]
 async fn a_quiet_client_is_pinged_and_stays_if_it_answers() {
     let served = Served::with(|service| service.ping_interval(MOMENT)).await;
-    let mut hand = Hand::open(served.address).await;
+    let mut hand = WsConnection::open(served.address).await;
     for _ in 0..3 {
         let ping = hand.frame().await;
         assert_eq!((ping.kind, ping.last), (PING, true));
@@ -154,7 +154,7 @@ async fn a_quiet_client_is_pinged_and_stays_if_it_answers() {
 #[tokio::test]
 async fn a_client_that_answers_no_ping_is_given_up() {
     let served = Served::with(|service| service.ping_interval(MOMENT).ping_timeout(MOMENT)).await;
-    let mut hand = Hand::open(served.address).await;
+    let mut hand = WsConnection::open(served.address).await;
     hand.text(SLOW).await;
     served.runs(1).await;
     assert_eq!(hand.frame().await.kind, PING);
@@ -315,7 +315,7 @@ async fn a_second_initialize_begins_another_session() {
         )
     };
     let served = Served::new().await;
-    let mut hand = Hand::open(served.address).await;
+    let mut hand = WsConnection::open(served.address).await;
     hand.text(&initialize(0)).await;
     assert!(hand.message().await.0.contains(r#""id":0,"result""#));
     hand.text(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;

@@ -6,11 +6,9 @@
 mod conversation;
 mod fixture;
 mod frames;
-mod hand;
 mod life;
 mod peers;
 mod refusal;
-mod stubborn;
 mod tls;
 
 use std::time::Duration;

@@ -9,8 +9,8 @@ use turms_http::AccessPolicy;
 use turms_ws::{WsConnectError, WsConnector, WsUrlError};
 
 use crate::fixture::{Served, builder};
-use crate::hand::{HEADERS, Hand, ask, request};
 use crate::soon;
+use turms_testkit::raw_ws::{HEADERS, WsConnection, ask, request};
 
 /// The headers of a request that is granted, but for one: another in its place, or none.
 fn but(name: &str, other: Option<&'static str>) -> Vec<&'static str> {
@@ -84,10 +84,10 @@ async fn a_policy_lets_others_in() {
 #[tokio::test]
 async fn more_connections_than_there_may_be_are_refused_until_one_ends() {
     let served = Served::with(|service| service.max_connections(1)).await;
-    let mut first = Hand::open(served.address).await;
+    let mut first = WsConnection::open(served.address).await;
     let (status, _, body) = answer(&served, "GET / HTTP/1.1", &HEADERS).await;
     assert_eq!((status, body.as_str()), (503, "there are too many connections already: try again later"));
-    first.send(crate::hand::CLOSE, &1000_u16.to_be_bytes()).await;
+    first.send(turms_testkit::raw_ws::CLOSE, &1000_u16.to_be_bytes()).await;
     first.goodbye().await;
     first.end().await;
     // The place is free a moment after the socket is closed.

@@ -1,21 +1,27 @@
-//! A WebSocket client by hand: it can say what no library says.
+//! A raw WebSocket client, which can send what no library sends.
 
 use std::net::SocketAddr;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::soon;
+use crate::within;
 
-pub(crate) const CONTINUE: u8 = 0;
-pub(crate) const TEXT: u8 = 1;
-pub(crate) const BINARY: u8 = 2;
-pub(crate) const CLOSE: u8 = 8;
-pub(crate) const PING: u8 = 9;
-pub(crate) const PONG: u8 = 10;
+/// Opcode of a continuation frame.
+pub const CONTINUE: u8 = 0;
+/// Opcode of a text frame.
+pub const TEXT: u8 = 1;
+/// Opcode of a binary frame.
+pub const BINARY: u8 = 2;
+/// Opcode of a close frame.
+pub const CLOSE: u8 = 8;
+/// Opcode of a ping.
+pub const PING: u8 = 9;
+/// Opcode of a pong.
+pub const PONG: u8 = 10;
 
 /// The headers of a request that is granted, but for its first line.
-pub(crate) const HEADERS: [&str; 6] = [
+pub const HEADERS: [&str; 6] = [
     "Host: localhost",
     "Connection: Upgrade",
     "Upgrade: websocket",
@@ -24,20 +30,27 @@ pub(crate) const HEADERS: [&str; 6] = [
     "Sec-WebSocket-Protocol: mcp",
 ];
 
-pub(crate) struct Hand {
-    pub(crate) stream: TcpStream,
+/// A connection after the upgrade.
+#[derive(Debug)]
+pub struct WsConnection {
+    /// The socket.
+    pub stream: TcpStream,
 }
 
 /// A frame as it came.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Frame {
-    pub(crate) last: bool,
-    pub(crate) kind: u8,
-    pub(crate) payload: Vec<u8>,
+pub struct Frame {
+    /// Whether it is the last frame of its message.
+    pub last: bool,
+    /// The opcode.
+    pub kind: u8,
+    /// The payload, unmasked.
+    pub payload: Vec<u8>,
 }
 
-impl Hand {
-    pub(crate) async fn open(address: SocketAddr) -> Self {
+impl WsConnection {
+    /// Connects to a server and asks for the upgrade.
+    pub async fn open(address: SocketAddr) -> Self {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let answer = ask(&mut stream, &request("GET / HTTP/1.1", &HEADERS)).await;
         assert!(answer.starts_with("HTTP/1.1 101 "), "{answer}");
@@ -46,20 +59,24 @@ impl Hand {
         Self { stream }
     }
 
-    pub(crate) async fn send(&mut self, kind: u8, payload: &[u8]) {
+    /// Sends a message in one frame.
+    pub async fn send(&mut self, kind: u8, payload: &[u8]) {
         self.write(&frame(true, kind, payload)).await;
     }
 
-    pub(crate) async fn text(&mut self, text: &str) {
+    /// Sends a text message in one frame.
+    pub async fn text(&mut self, text: &str) {
         self.send(TEXT, text.as_bytes()).await;
     }
 
-    pub(crate) async fn write(&mut self, bytes: &[u8]) {
+    /// Writes bytes.
+    pub async fn write(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).await.unwrap();
     }
 
-    pub(crate) async fn frame(&mut self) -> Frame {
-        soon("a frame", async {
+    /// Reads a frame.
+    pub async fn frame(&mut self) -> Frame {
+        within("a frame", async {
             let first = self.stream.read_u8().await.unwrap();
             let length = match self.stream.read_u8().await.unwrap() {
                 126 => u64::from(self.stream.read_u16().await.unwrap()),
@@ -74,7 +91,7 @@ impl Hand {
     }
 
     /// The next message, put together, and in how many frames it came.
-    pub(crate) async fn message(&mut self) -> (String, usize) {
+    pub async fn message(&mut self) -> (String, usize) {
         let (mut whole, mut count) = (Vec::new(), 0);
         loop {
             let frame = self.frame().await;
@@ -88,7 +105,7 @@ impl Hand {
     }
 
     /// Why the server closes the connection; after that nothing comes.
-    pub(crate) async fn goodbye(&mut self) -> (u16, String) {
+    pub async fn goodbye(&mut self) -> (u16, String) {
         let frame = self.frame().await;
         assert_eq!(frame.kind, CLOSE, "{frame:?}");
         let code = u16::from_be_bytes([frame.payload[0], frame.payload[1]]);
@@ -96,15 +113,15 @@ impl Hand {
     }
 
     /// The server has closed the connection.
-    pub(crate) async fn end(&mut self) {
+    pub async fn end(&mut self) {
         let mut rest = Vec::new();
-        soon("the end of the connection", self.stream.read_to_end(&mut rest)).await.unwrap();
+        within("the end of the connection", self.stream.read_to_end(&mut rest)).await.unwrap();
         assert!(rest.is_empty(), "{rest:?}");
     }
 }
 
 /// A frame as a client writes it: masked.
-pub(crate) fn frame(last: bool, kind: u8, payload: &[u8]) -> Vec<u8> {
+pub fn frame(last: bool, kind: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = header(last, kind, payload.len() as u64);
     frame.extend(payload.iter().zip(MASK.iter().cycle()).map(|(byte, mask)| byte ^ mask));
     frame
@@ -113,7 +130,7 @@ pub(crate) fn frame(last: bool, kind: u8, payload: &[u8]) -> Vec<u8> {
 const MASK: [u8; 4] = [1, 2, 3, 4];
 
 /// How a frame begins.
-pub(crate) fn header(last: bool, kind: u8, length: u64) -> Vec<u8> {
+pub fn header(last: bool, kind: u8, length: u64) -> Vec<u8> {
     let mut header = vec![u8::from(last) << 7 | kind];
     match length {
         0..126 => header.push(0x80 | length as u8),
@@ -130,17 +147,18 @@ pub(crate) fn header(last: bool, kind: u8, length: u64) -> Vec<u8> {
     header
 }
 
-pub(crate) fn request(first: &str, headers: &[&str]) -> String {
+/// A request head of a first line and headers.
+pub fn request(first: &str, headers: &[&str]) -> String {
     let mut request = format!("{first}\r\n");
     headers.iter().for_each(|header| request += &format!("{header}\r\n"));
     request + "\r\n"
 }
 
 /// Sends a request; the head of the answer.
-pub(crate) async fn ask(stream: &mut TcpStream, request: &str) -> String {
+pub async fn ask(stream: &mut TcpStream, request: &str) -> String {
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
-    soon("an answer", async {
+    within("an answer", async {
         while !answer.ends_with(b"\r\n\r\n") {
             answer.push(stream.read_u8().await.unwrap());
         }

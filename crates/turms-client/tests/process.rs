@@ -5,8 +5,7 @@
 
 mod odd;
 
-use std::fs;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
@@ -21,8 +20,9 @@ use turms_core::transport::{StreamConnector, memory};
 use turms_proto::ProtocolVersion;
 use turms_proto::types::SubscriptionFilter;
 use turms_server::{Resource, Router, Server, Tool};
+use turms_testkit::process::{alone, children, open_files};
 
-use self::odd::{Odd, eventually, in_time, processes};
+use self::odd::{Odd, eventually, in_time};
 
 const OLD: ProtocolVersion = ProtocolVersion::LATEST_WITH_HANDSHAKE;
 const NEW: ProtocolVersion = ProtocolVersion::LATEST;
@@ -39,23 +39,12 @@ struct Having {
 
 impl Having {
     fn now() -> Self {
-        let ours = processes().into_iter().filter(|process| process.parent == std::process::id());
-        Self {
-            tasks: Handle::current().metrics().num_alive_tasks(),
-            files: fs::read_dir("/proc/self/fd").unwrap().count(),
-            children: ours.count(),
-        }
+        Self { tasks: Handle::current().metrics().num_alive_tasks(), files: open_files(), children: children() }
     }
 
     fn is_only_files(&self) -> bool {
         self.tasks == 0 && self.children == 0
     }
-}
-
-/// What a process has is had by all its tests, so they come one after the other.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Does something many times. What the first time needs for good, such as a place to hear of the end of children, is no leak.
@@ -64,8 +53,8 @@ fn leaves_nothing<F: Future>(times: usize, act: impl FnMut(usize) -> F) {
 }
 
 fn leaves_nothing_in<F: Future>(runtime: &mut Builder, times: usize, mut act: impl FnMut(usize) -> F) {
-    let _alone = alone();
     runtime.enable_all().build().unwrap().block_on(async {
+        let _alone = alone().await;
         for number in 0..2 {
             in_time(act(number)).await;
         }

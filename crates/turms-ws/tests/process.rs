@@ -1,0 +1,105 @@
+//! Memory that clients can cost which do not read. These tests run alone.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::task::JoinHandle;
+use turms_core::{ConnectionOptions, ServeError};
+
+use turms_http::Listener;
+use turms_server::{Args, Server, ServerHandle, Tool};
+use turms_testkit::process::{alone, memory};
+use turms_testkit::raw_ws::{PING, PONG, TEXT, WsConnection, frame};
+use turms_testkit::within;
+use turms_ws::{ServeWs as _, WsService};
+
+const MEGABYTE: usize = 1024 * 1024;
+
+/// A server with one tool, whose result is ten times as many bytes as it is told.
+struct Served {
+    address: SocketAddr,
+    handle: ServerHandle,
+    serving: JoinHandle<Result<(), ServeError>>,
+}
+
+impl Served {
+    async fn with(settings: impl FnOnce(WsService) -> WsService) -> Self {
+        let repeat = Tool::builder("repeat").handler_sync(|Args(wish): Args<Value>| {
+            "0123456789".repeat(wish["tens"].as_u64().unwrap_or_default() as usize)
+        });
+        let router = Server::new("fixture", "1.0.0").tool(repeat).build().unwrap();
+        let handle = router.handle().clone();
+        let listener = Listener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let serving = tokio::spawn(listener.serve(settings(router.ws())));
+        Self { address, handle, serving }
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_never_reads_is_given_up_and_costs_little() {
+    let _alone = alone().await;
+    let mut options = ConnectionOptions::default();
+    options.write_limit = 64 * 1024;
+    options.write_timeout = Duration::from_millis(300);
+    options.drain_timeout = Duration::from_millis(100);
+    let served = Served::with(|service| service.options(options)).await;
+    let mut hand = WsConnection::open(served.address).await;
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "repeat",
+        "arguments": { "tens": 10_000 },
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        },
+    } });
+    let call = frame(true, TEXT, call.to_string().as_bytes());
+    let before = memory();
+    // A gigabyte of answers, if all of these were answered.
+    let outcome = within("the end of the connection", async {
+        for _ in 0..10_000 {
+            hand.stream.write_all(&call).await?;
+        }
+        Ok::<_, std::io::Error>(())
+    })
+    .await;
+    let grown = memory().saturating_sub(before);
+    assert!(grown < 32 * MEGABYTE, "{grown}");
+    if outcome.is_ok() {
+        // All of it fitted into the buffers of the system. The server closes nonetheless.
+        within("the end of the connection", async { while hand.stream.write_all(&call).await.is_ok() {} }).await;
+    }
+    served.handle.shutdown();
+    within("the end of the server", served.serving).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn pings_without_end_whose_answers_nobody_reads_cost_little() {
+    let _alone = alone().await;
+    let served = Served::with(|service| service).await;
+    let mut hand = WsConnection::open(served.address).await;
+    let pings = frame(true, PING, &[7; 125]).repeat(1000);
+    let before = memory();
+    for _ in 0..300 {
+        within("room for more", hand.stream.write_all(&pings)).await.unwrap();
+    }
+    let grown = memory().saturating_sub(before);
+    assert!(grown < 16 * MEGABYTE, "{grown}");
+    // It is still there for a client that mends its ways. Not every ping is answered, as not every one has to be (RFC 6455,
+    // 5.5.3), but the last one is.
+    hand.send(PING, b"last").await;
+    within("the last answer", async {
+        loop {
+            let pong = hand.frame().await;
+            assert_eq!(pong.kind, PONG);
+            if pong.payload == b"last" {
+                break;
+            }
+        }
+    })
+    .await;
+}
