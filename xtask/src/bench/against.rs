@@ -28,7 +28,7 @@ pub(super) fn run(rounds: usize, against: &Against) -> Result<(), BenchError> {
     }
     println!("{}", table(&rows, rounds, &against.commit));
     if against.instructions {
-        println!("{}", instruction_table(&here, &other)?);
+        count_instructions(&here, &other)?;
     }
     Ok(())
 }
@@ -155,14 +155,14 @@ fn table(rows: &[Row], rounds: usize, commit: &str) -> String {
     text
 }
 
-fn instruction_table(here: &Build, other: &Build) -> Result<String, BenchError> {
-    let mut text = "\n| work | instructions per call, here | there | ratio |\n|---|---:|---:|---:|\n".to_owned();
-    for cell in cells().filter(|cell| cell.cost() != "bytes") {
-        eprintln!("instructions: {}", cell.name);
+/// Prints a row for each load as it is counted: it takes long, and what is there is worth having.
+fn count_instructions(here: &Build, other: &Build) -> Result<(), BenchError> {
+    println!("\n| work | instructions per call, here | there | ratio |\n|---|---:|---:|---:|");
+    for cell in cell::BESIDE_OTHERS.into_iter().chain([&cell::BY_EVENTS, &cell::CLIENT, &cell::INSIDE]) {
         let (here, other) = (instructions(cell, here)?, instructions(cell, other)?);
-        let _ = writeln!(text, "| {} | {here:.0} | {other:.0} | {:.3} |", cell.name, here / other.max(1.0));
+        println!("| {} | {here:.0} | {other:.0} | {:.3} |", cell.name, here / other.max(1.0));
     }
-    Ok(text)
+    Ok(())
 }
 
 /// Instructions of one call: the difference of two runs.
