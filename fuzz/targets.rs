@@ -1,4 +1,4 @@
-//! What must hold whatever comes in. Each function takes any bytes; the fuzzer and `tests/fuzz.rs` of `turms-proto` call them.
+//! What must hold whatever comes in. Each function takes any bytes; the fuzzer and `tests/it/fuzz.rs` of `turms-proto` call them.
 
 #![allow(dead_code, unused_imports, reason = "each fuzz binary calls one of the functions")]
 

@@ -1,5 +1,4 @@
 //! Tasks where things happen at the same time, too late, or for somebody who should not know.
-#![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "helpers of tests fail as tests do")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

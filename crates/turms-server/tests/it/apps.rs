@@ -1,5 +1,4 @@
 //! Pages that hosts show, and who sees what of them.
-#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use serde_json::json;
 use turms_proto::types::{

@@ -1,5 +1,4 @@
 //! Two connections back to back, each with a service behind it.
-#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -1,17 +1,10 @@
 //! One suite of behaviour, run for every revision over memory, pipes and sockets.
-#![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "helpers of tests fail as tests do")]
 
-#[path = "behaviour/asking.rs"]
 mod asking;
-#[path = "behaviour/changes.rs"]
 mod changes;
-#[path = "behaviour/errors.rs"]
 mod errors;
-#[path = "behaviour/forms.rs"]
 mod forms;
-#[path = "behaviour/visibility.rs"]
 mod visibility;
-#[path = "behaviour/wire.rs"]
 mod wire;
 
 use std::sync::Arc;

@@ -1,6 +1,4 @@
 //! Real processes: started, talked to, ended, and gone from the table of processes afterwards.
-#![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -532,7 +530,7 @@ const PART: &str = "TURMS_TEST_PART";
 /// Runs one of the tests below in a process of its own.
 fn part(name: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", name, "--ignored", "--nocapture"]).env(PART, name);
+    command.args(["--exact", &format!("child::{name}"), "--ignored", "--nocapture"]).env(PART, name);
     command
 }
 

@@ -1,5 +1,4 @@
 //! The stores of this crate keep the contract, and their own bounds.
-#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use std::sync::Arc;
 use std::time::Duration;

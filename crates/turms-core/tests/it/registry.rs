@@ -1,5 +1,4 @@
 //! Services by name: within one process, and through a registry that somebody else made.
-#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use std::error::Error as _;
 use std::future::pending;

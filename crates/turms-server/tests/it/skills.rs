@@ -1,6 +1,4 @@
 //! Skills of a server, from memory and from directories.
-#![cfg(feature = "skills")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,5 @@
 //! What a server says to lines written by hand, good and bad.
-#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-#[path = "lines/second_initialize.rs"]
 mod second_initialize;
 
 use serde_json::{Value, json};

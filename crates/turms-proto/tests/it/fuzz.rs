@@ -1,6 +1,6 @@
 //! The fuzz targets over their seeds and over mutations of these: what `cargo fuzz` does, but bounded and the same each time.
 
-#[path = "../../../fuzz/targets.rs"]
+#[path = "../../../../fuzz/targets.rs"]
 mod targets;
 
 use std::fs;

@@ -1,5 +1,4 @@
 //! Tools that run as tasks, with clients of 2026-07-28 and of 2025-11-25.
-#![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "helpers of tests fail as tests do")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,5 +1,4 @@
 //! Extensions of the protocol on the side of a server, with clients of every revision.
-#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
