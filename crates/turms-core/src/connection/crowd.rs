@@ -2,10 +2,10 @@ use std::collections::{HashMap, VecDeque};
 use std::task::{Context as TaskContext, Poll};
 
 use tokio::task::{AbortHandle, JoinSet};
-use turms_proto::RawJson;
 use turms_proto::method::Method as _;
 use turms_proto::session::{Call, Ticket};
 use turms_proto::types::Listen;
+use turms_proto::{RawJson, RequestId};
 
 use super::ConnectionOptions;
 
@@ -42,15 +42,17 @@ impl Crowd {
         if listens(call) {
             return if self.listens < options.max_listens { Turn::Now } else { Turn::Never };
         }
-        let room = self.waiting.len() < options.max_waiting && self.waiting_bytes < options.max_waiting_bytes;
-        match (self.is_full(options), room) {
-            (false, _) => Turn::Now,
-            (true, true) => Turn::Later,
-            (true, false) => Turn::Never,
+        if !self.is_full(options) {
+            return Turn::Now;
         }
+        let bytes = self.waiting_bytes.saturating_add(size_of(call));
+        let has_room = self.waiting.len() < options.max_waiting && bytes <= options.max_waiting_bytes;
+        if has_room { Turn::Later } else { Turn::Never }
     }
 
-    pub(super) fn wait(&mut self, call: Call) {
+    pub(super) fn wait(&mut self, mut call: Call) {
+        // It shares the buffer that it was read from, which may be much larger: what waits keeps only what is counted.
+        call.detach();
         self.waiting_bytes += size_of(&call);
         self.waiting.push_back(call);
     }
@@ -140,6 +142,54 @@ fn listens(call: &Call) -> bool {
     &*call.request.method == Listen::NAME
 }
 
+/// The number of bytes that a waiting call keeps in memory.
 fn size_of(call: &Call) -> usize {
-    call.request.params.as_ref().map(RawJson::as_str).map_or(0, str::len)
+    let id = match &call.request.id {
+        RequestId::String(id) => id.len(),
+        RequestId::Number(_) => 0,
+    };
+    id + call.request.method.len() + call.request.params.as_ref().map(RawJson::as_str).map_or(0, str::len)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use turms_proto::session::Session;
+    use turms_proto::{Incoming, ProtocolVersion};
+
+    use super::*;
+
+    /// A buffer that shows whether anything still shares it.
+    struct Buffer(Vec<u8>, #[expect(dead_code, reason = "held")] Arc<()>);
+
+    impl AsRef<[u8]> for Buffer {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+
+    #[test]
+    fn a_waiting_call_keeps_no_more_than_is_counted() {
+        let junk = "x".repeat(256 * 1024);
+        let params = r#"{"name":"t","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}"#;
+        for method in ["tools/call", "own/method"] {
+            let line = format!(r#"{{"jsonrpc":"2.0","id":"a","junk":"{junk}","method":"{method}","params":{params}}}"#);
+            let is_shared = Arc::new(());
+            let line = Bytes::from_owner(Buffer(line.into_bytes(), is_shared.clone()));
+            let mut session = Session::<()>::server(&ProtocolVersion::ALL);
+            let now = tokio::time::Instant::now().into_std();
+            let call = session.receive_call(Incoming::decode(line, 1), now).unwrap();
+            assert_eq!(Arc::strong_count(&is_shared), 2, "a call that does not wait is not copied");
+            let mut crowd = Crowd::default();
+            crowd.wait(call);
+            assert_eq!(Arc::strong_count(&is_shared), 1, "the line is kept");
+            assert_eq!(crowd.waiting_bytes, 1 + method.len() + params.len());
+            let call = crowd.next(&ConnectionOptions::default()).unwrap();
+            assert_eq!(call.request.params.unwrap().as_str(), params);
+            assert!(call.meta.unwrap().iter().count() == 2);
+            assert_eq!(crowd.waiting_bytes, 0);
+        }
+    }
 }

@@ -50,7 +50,7 @@ pub struct ConnectionOptions {
     pub max_in_flight: usize,
     /// How many may wait; more are refused.
     pub max_waiting: usize,
-    /// How many bytes of parameters may wait; beyond that, more are refused.
+    /// Maximum number of bytes that waiting requests keep in memory (ids, methods, parameters; 64 MiB); more requests are refused.
     pub max_waiting_bytes: usize,
     /// How many subscriptions may be open at once; more are refused.
     pub max_listens: usize,

@@ -1,5 +1,8 @@
 //! Two connections back to back, each with a service behind it.
 
+#[path = "connection/bounds.rs"]
+mod bounds;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

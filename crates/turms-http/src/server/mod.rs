@@ -42,7 +42,7 @@ use http::header::HeaderValue;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
 use tokio::sync::watch;
-use turms_core::{BoxFuture, IntoService, ServeError, Service};
+use turms_core::{BoxFuture, ConnectionOptions, IntoService, ServeError, Service};
 use turms_proto::session::unsupported_version;
 use turms_proto::{Ability, ErrorObject, RequestId};
 
@@ -227,6 +227,12 @@ impl HttpService {
     #[must_use]
     pub fn stateless(self) -> Self {
         self.with(|options| options.sessions = None)
+    }
+
+    /// Sets the limits of each connection over the HTTP+SSE transport of 2024-11-05.
+    #[must_use]
+    pub fn sse_transport(self, options: ConnectionOptions) -> Self {
+        self.with(|all| all.pair = Some(options))
     }
 
     /// Does not offer the HTTP+SSE transport of 2024-11-05.

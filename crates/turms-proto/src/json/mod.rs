@@ -202,6 +202,12 @@ impl RawJson {
         Self { text, outline }
     }
 
+    /// A copy that does not share the buffer the value was read from. A part of a message keeps the whole message in memory.
+    #[must_use]
+    pub fn detached(&self) -> Self {
+        Self { text: ByteString::from(&*self.text), outline: self.outline }
+    }
+
     /// The member `_meta`, which is looked for more often than any other.
     #[must_use]
     pub fn meta(&self) -> Option<Self> {

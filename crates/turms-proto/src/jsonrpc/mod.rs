@@ -170,6 +170,11 @@ impl Request {
         decode_params(self.params.as_ref())
     }
 
+    /// Copies method and parameters, so that they do not keep the message in memory that they were read from.
+    pub fn detach(&mut self) {
+        detach(&mut self.method, &mut self.params);
+    }
+
     /// Appends the request to a buffer.
     pub fn encode(&self, out: &mut Vec<u8>) {
         encode::raw_call(out, Some(&self.id), &self.method, self.params.as_ref().map(RawJson::as_str));
@@ -196,6 +201,11 @@ impl Notification {
     /// -32602, naming the member, when they do not fit.
     pub fn params<N: NotificationMethod>(&self) -> Result<N::Params, ErrorObject> {
         decode_params(self.params.as_ref())
+    }
+
+    /// Copies method and parameters, so that they do not keep the message in memory that they were read from.
+    pub fn detach(&mut self) {
+        detach(&mut self.method, &mut self.params);
     }
 
     /// Appends the notification to a buffer.
@@ -226,6 +236,16 @@ impl Response {
                 encode::failure(out, None, &ErrorObject::internal("a result without the id of its request"))
             }
         }
+    }
+}
+
+fn detach(method: &mut ByteString, params: &mut Option<RawJson>) {
+    // The names of known methods are static.
+    if method_info(method).is_none() {
+        *method = ByteString::from(&**method);
+    }
+    if let Some(params) = params {
+        *params = params.detached();
     }
 }
 

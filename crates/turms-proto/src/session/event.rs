@@ -38,6 +38,17 @@ pub struct Call {
     pub meta: Option<Meta>,
 }
 
+impl Call {
+    /// Copies what it holds, so that it does not keep the message in memory that it was read from.
+    pub fn detach(&mut self) {
+        self.request.detach();
+        if self.meta.is_some() {
+            let meta = self.request.params.as_ref().and_then(RawJson::meta);
+            self.meta = meta.and_then(RawJson::into_object).map(Meta::from);
+        }
+    }
+}
+
 /// Something that came of a message or of time passing.
 #[derive(Debug)]
 #[non_exhaustive]

@@ -12,7 +12,7 @@ use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use turms_client::{Client, ConnectionEvent, Event};
-use turms_core::ConnectError;
+use turms_core::{ConnectError, ConnectionOptions};
 use turms_proto::ProtocolVersion;
 use turms_ws::WsConnector;
 
@@ -330,4 +330,28 @@ async fn a_second_initialize_begins_another_session() {
     let (answer, _) = hand.message().await;
     assert!(answer.contains(r#""id":1,"result":{"protocolVersion":"2025-11-25""#), "{answer}");
     served.runs(0).await;
+}
+
+#[tokio::test]
+async fn calls_that_wait_are_counted_by_what_they_keep() {
+    let mut options = ConnectionOptions::default();
+    (options.max_in_flight, options.max_waiting_bytes) = (1, 4 * 1024);
+    let served = Served::with(|service| service.options(options)).await;
+    let mut hand = Hand::open(served.address).await;
+    hand.text(SLOW).await;
+    served.runs(1).await;
+    let add = |id: &str, junk: &str| SLOW.replace("slow", "add").replace(r#""id":1"#, &format!(r#""id":{id}{junk}"#));
+    let junk = format!(r#","junk":"{}""#, "x".repeat(64 * 1024));
+    for id in 2..10 {
+        hand.text(&add(&id.to_string(), &junk)).await;
+    }
+    let long_id = format!(r#""{}""#, "x".repeat(4 * 1024));
+    hand.text(&add(&long_id, "")).await;
+    let (refused, _) = hand.message().await;
+    assert!(refused.contains(&long_id) && refused.contains("too many requests in flight"), "{refused}");
+    hand.text(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#).await;
+    for id in 2..10 {
+        let (answer, _) = hand.message().await;
+        assert!(answer.contains(&format!(r#""id":{id},"result""#)), "{answer}");
+    }
 }

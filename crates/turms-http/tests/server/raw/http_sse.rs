@@ -3,8 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
+use turms_core::ConnectionOptions;
 
-use crate::dialog::{call, initialize, notification, progress, request, with_progress};
+use crate::dialog::{call, cancelled, initialize, notification, progress, request, with_progress};
 use crate::eventually;
 use crate::fixture::Fixture;
 use crate::wire::{Request, Stream};
@@ -208,4 +209,32 @@ async fn a_second_initialize_begins_another_session() {
     old.say(&fixture, notification("notifications/initialized")).await;
     old.say(&fixture, call(2, "add", json!({ "a": 1, "b": 1 }))).await;
     assert_eq!(old.stream.message().await["result"]["content"][0]["text"], "2");
+}
+
+/// The limits of a connection that runs one call at a time and keeps 4 KiB of those that wait.
+fn narrow() -> ConnectionOptions {
+    let mut options = ConnectionOptions::default();
+    (options.max_in_flight, options.max_waiting_bytes) = (1, 4 * 1024);
+    options
+}
+
+#[tokio::test]
+async fn calls_that_wait_are_counted_by_what_they_keep() {
+    let fixture = Fixture::with(|service| service.sse_transport(narrow())).await;
+    let mut old = Old::begin(&fixture).await;
+    old.say(&fixture, call("first", "wait", json!({}))).await;
+    for id in 0..8 {
+        let mut with_junk = call(id, "add", json!({ "a": id, "b": 0 }));
+        with_junk["junk"] = "x".repeat(64 * 1024).into();
+        old.say(&fixture, with_junk).await;
+    }
+    let long_id = "x".repeat(4 * 1024);
+    old.say(&fixture, call(long_id.as_str(), "add", json!({ "a": 0, "b": 0 }))).await;
+    let refused = old.stream.message().await;
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(long_id), &json!(-32603)));
+    old.say(&fixture, cancelled("first")).await;
+    for id in 0..8 {
+        let answer = old.stream.message().await;
+        assert_eq!((&answer["id"], &answer["result"]["content"][0]["text"]), (&json!(id), &json!(id.to_string())));
+    }
 }
