@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
-use turms_core::Principal;
+use turms_core::{NotifyFuture, Principal};
 use turms_http::{HttpService, Listener, ServeHttp as _};
 use turms_proto::Object;
 use turms_proto::types::{Content, CreateMessageParams, LoggingLevel, PromptResult, SamplingMessage};
@@ -215,6 +215,21 @@ pub fn server(traces: &Arc<Traces>) -> Server {
             let style = review.style.unwrap_or_else(|| "brief".to_owned());
             PromptResult::new([]).user(format!("Write a {style} review of this code:\n{}", review.code))
         }))
+}
+
+/// With a handler that asks the client for its roots when they have changed, and counts the answers.
+pub fn asking(server: Server, answered: &Arc<AtomicUsize>) -> Server {
+    let answered = answered.clone();
+    server.on_notification(move |method, _, context| {
+        if method != "notifications/roots/list_changed" {
+            return NotifyFuture::done();
+        }
+        let answered = answered.clone();
+        NotifyFuture::later(async move {
+            context.roots().await.unwrap();
+            answered.fetch_add(1, Ordering::SeqCst);
+        })
+    })
 }
 
 /// With tools that say or ask something.

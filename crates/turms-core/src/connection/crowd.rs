@@ -5,7 +5,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use turms_proto::method::Method as _;
 use turms_proto::session::{Call, Ticket};
 use turms_proto::types::Listen;
-use turms_proto::{RawJson, RequestId};
+use turms_proto::{Notification, RawJson, RequestId};
 
 use super::ConnectionOptions;
 
@@ -17,7 +17,11 @@ pub(super) struct Crowd {
     tasks: HashMap<Ticket, Task>,
     listens: usize,
     waiting: VecDeque<Call>,
+    /// Notifications that wait until the handler of another one has finished.
+    waiting_notifications: VecDeque<Notification>,
     waiting_bytes: usize,
+    /// Whether the last notification that had to wait was dropped.
+    is_dropping: bool,
 }
 
 #[derive(Debug)]
@@ -35,9 +39,6 @@ pub(super) enum Turn {
 }
 
 impl Crowd {
-    /// How many notifications may be at work before no more is read.
-    const MOST_NOTIFICATIONS: usize = 256;
-
     pub(super) fn turn(&self, call: &Call, options: &ConnectionOptions) -> Turn {
         if listens(call) {
             return if self.listens < options.max_listens { Turn::Now } else { Turn::Never };
@@ -45,9 +46,13 @@ impl Crowd {
         if !self.is_full(options) {
             return Turn::Now;
         }
-        let bytes = self.waiting_bytes.saturating_add(size_of(call));
-        let has_room = self.waiting.len() < options.max_waiting && bytes <= options.max_waiting_bytes;
-        if has_room { Turn::Later } else { Turn::Never }
+        if self.has_room(size_of(call), options) { Turn::Later } else { Turn::Never }
+    }
+
+    /// Returns `true` if one more message of this size may wait.
+    fn has_room(&self, size: usize, options: &ConnectionOptions) -> bool {
+        self.waiting.len() + self.waiting_notifications.len() < options.max_waiting
+            && self.waiting_bytes.saturating_add(size) <= options.max_waiting_bytes
     }
 
     pub(super) fn wait(&mut self, mut call: Call) {
@@ -78,13 +83,44 @@ impl Crowd {
         self.notifications.spawn(work);
     }
 
-    /// Stops the notifications that are at work.
-    pub(super) fn stop_hearing(&mut self) {
-        self.notifications.abort_all();
+    /// Returns `true` if the handler of a notification may run now.
+    pub(super) fn can_hear(&self, options: &ConnectionOptions) -> bool {
+        self.notifications.len() < options.max_notifications && self.waiting_notifications.is_empty()
     }
 
-    pub(super) fn can_hear(&self) -> bool {
-        self.notifications.len() < Self::MOST_NOTIFICATIONS
+    /// Keeps a notification until its handler may run. Without room it is dropped: responses behind it must be read, because
+    /// the handlers that run may wait for them.
+    pub(super) fn wait_to_hear(&mut self, mut notification: Notification, options: &ConnectionOptions) {
+        if self.has_room(size_of_notification(&notification), options) {
+            notification.detach();
+            self.waiting_bytes += size_of_notification(&notification);
+            self.waiting_notifications.push_back(notification);
+            self.is_dropping = false;
+        } else if !std::mem::replace(&mut self.is_dropping, true) {
+            tracing::warn!(
+                method = &*notification.method,
+                max_notifications = options.max_notifications,
+                "notifications are dropped: too many handlers of notifications run, and too many messages wait"
+            );
+        }
+    }
+
+    /// The next notification whose handler may run.
+    pub(super) fn next_notification(&mut self, options: &ConnectionOptions) -> Option<Notification> {
+        if self.notifications.len() >= options.max_notifications {
+            return None;
+        }
+        let notification = self.waiting_notifications.pop_front()?;
+        self.waiting_bytes -= size_of_notification(&notification);
+        Some(notification)
+    }
+
+    /// Stops the handlers of notifications, and drops what waits for them.
+    pub(super) fn stop_hearing(&mut self) {
+        self.notifications.abort_all();
+        for notification in self.waiting_notifications.drain(..) {
+            self.waiting_bytes -= size_of_notification(&notification);
+        }
     }
 
     pub(super) fn finished(&mut self, ticket: &Ticket) {
@@ -117,12 +153,13 @@ impl Crowd {
     pub(super) fn stop(&mut self) -> Vec<Ticket> {
         self.calls.abort_all();
         self.listens = 0;
+        self.waiting_notifications.clear();
         self.waiting_bytes = 0;
         let waiting = std::mem::take(&mut self.waiting).into_iter().map(|call| call.ticket);
         self.tasks.drain().map(|(ticket, _)| ticket).chain(waiting).collect()
     }
 
-    /// Forgets what has ended. Ready when a notification has, since more may be read then.
+    /// Forgets what has ended. Ready when the handler of a notification has, since another one may run then.
     pub(super) fn poll(&mut self, task: &mut TaskContext<'_>) -> Poll<()> {
         while let Poll::Ready(Some(_)) = self.calls.poll_join_next(task) {}
         let mut heard = false;
@@ -148,7 +185,16 @@ fn size_of(call: &Call) -> usize {
         RequestId::String(id) => id.len(),
         RequestId::Number(_) => 0,
     };
-    id + call.request.method.len() + call.request.params.as_ref().map(RawJson::as_str).map_or(0, str::len)
+    id + call.request.method.len() + length_of(call.request.params.as_ref())
+}
+
+/// The number of bytes that a waiting notification keeps in memory.
+fn size_of_notification(notification: &Notification) -> usize {
+    notification.method.len() + length_of(notification.params.as_ref())
+}
+
+fn length_of(params: Option<&RawJson>) -> usize {
+    params.map_or(0, |params| params.as_str().len())
 }
 
 #[cfg(test)]

@@ -48,9 +48,12 @@ pub struct ConnectionOptions {
     pub batch_limit: usize,
     /// How many requests of the peer's may run at once; more have to wait.
     pub max_in_flight: usize,
-    /// How many may wait; more are refused.
+    /// Maximum number of notifications whose handlers run at once (256); more have to wait.
+    pub max_notifications: usize,
+    /// Maximum number of requests and notifications that wait; more requests are refused, more notifications dropped.
     pub max_waiting: usize,
-    /// Maximum number of bytes that waiting requests keep in memory (ids, methods, parameters; 64 MiB); more requests are refused.
+    /// Maximum number of bytes that waiting requests and notifications keep in memory (ids, methods, parameters; 64 MiB); more
+    /// requests are refused, more notifications dropped.
     pub max_waiting_bytes: usize,
     /// How many subscriptions may be open at once; more are refused.
     pub max_listens: usize,
@@ -68,6 +71,7 @@ impl Default for ConnectionOptions {
             line_limit: Lines::DEFAULT_LIMIT,
             batch_limit: DEFAULT_BATCH_LIMIT,
             max_in_flight: 1024,
+            max_notifications: 256,
             max_waiting: 16 * 1024,
             max_waiting_bytes: 64 * 1024 * 1024,
             max_listens: 256,
@@ -319,12 +323,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         timer.poll(task).map(|()| Wake::Time)
     }
 
-    /// A peer that does not read its answers has to wait, and so has one that tells more than is heard. One that asks more than
-    /// is answered is still read, or its cancellations and answers would never arrive. So is one that does not read what we
-    /// ask and tell: it may be waiting for us to read its answers first.
+    /// A peer that does not read its answers has to wait. One that asks and tells more than is answered and heard is still read, or
+    /// its cancellations and answers would never arrive: what runs may wait for those. So is one that does not read what we ask
+    /// and tell: it may be waiting for us to read its answers first.
     fn may_read(&self) -> bool {
         let over = matches!(self.stage, Stage::Leaving(_));
-        !over && self.output.answers() < self.options.write_limit && self.crowd.can_hear()
+        !over && self.output.answers() < self.options.write_limit
     }
 
     fn read_lines(&mut self, service: &impl Service) {
@@ -418,6 +422,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             self.call(call, service);
             self.dispatch(service);
         }
+        while let Some(notification) = self.crowd.next_notification(&self.options) {
+            self.begin_hearing(notification, service);
+        }
     }
 
     /// Most calls answer at once and need no task of their own.
@@ -446,6 +453,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 
     fn hear(&mut self, notification: Notification, service: &impl Service) {
+        if self.crowd.can_hear(&self.options) {
+            self.begin_hearing(notification, service);
+        } else {
+            self.crowd.wait_to_hear(notification, &self.options);
+        }
+    }
+
+    fn begin_hearing(&mut self, notification: Notification, service: &impl Service) {
         let dialect = self.session.dialect().unwrap_or(Dialect::Handshake(ProtocolVersion::LATEST_WITH_HANDSHAKE));
         let cx = self.context(dialect, notification.params.as_ref());
         let mut heard = GuardedNotify::new(|| service.notify(notification.method, notification.params, cx));

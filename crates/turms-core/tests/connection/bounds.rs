@@ -1,11 +1,16 @@
 //! What waits on a connection is bounded, and what is bounded does not stop the rest.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytestring::ByteString;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines, ReadHalf, WriteHalf};
 use turms_core::transport::memory;
-use turms_core::{Connection, ConnectionOptions, Service};
-use turms_proto::ProtocolVersion;
-use turms_testkit::within;
+use turms_core::{CallFuture, Connection, ConnectionOptions, Context, NotifyFuture, Request, Service};
+use turms_proto::session::RequestOptions;
+use turms_proto::{ProtocolVersion, RawJson};
+use turms_testkit::{eventually, within};
 
 use super::Fixture;
 
@@ -66,5 +71,103 @@ async fn calls_that_wait_are_counted_by_what_they_keep() {
     wire.say(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params })).await;
     for id in 0..8 {
         assert_eq!(wire.hear().await, json!({ "jsonrpc": "2.0", "id": id, "result": { "id": id } }));
+    }
+}
+
+/// Asks the client something at every notification but `notifications/initialized`, and counts the answers.
+#[derive(Clone, Default)]
+struct Asking {
+    calls: Fixture,
+    answered: Arc<AtomicUsize>,
+}
+
+impl Service for Asking {
+    fn call(&self, request: Request, cx: Context) -> CallFuture {
+        self.calls.call(request, cx)
+    }
+
+    fn notify(&self, method: ByteString, _: Option<RawJson>, cx: Context) -> NotifyFuture {
+        if &*method == "notifications/initialized" {
+            return NotifyFuture::done();
+        }
+        let answered = self.answered.clone();
+        NotifyFuture::later(async move {
+            cx.peer().request_raw("roots/list", None, RequestOptions::default().for_ever()).await.unwrap();
+            answered.fetch_add(1, Ordering::SeqCst);
+        })
+    }
+}
+
+impl Wire {
+    async fn tell(&mut self, count: usize) {
+        for _ in 0..count {
+            self.say(json!({ "jsonrpc": "2.0", "method": "notifications/roots/list_changed" })).await;
+        }
+    }
+
+    /// The ids of the next questions of the server.
+    async fn questions(&mut self, count: usize) -> Vec<Value> {
+        let mut ids = Vec::new();
+        for _ in 0..count {
+            let question = self.hear().await;
+            assert_eq!(question["method"], "roots/list");
+            ids.push(question["id"].clone());
+        }
+        ids
+    }
+
+    async fn answer(&mut self, ids: Vec<Value>) {
+        for id in ids {
+            self.say(json!({ "jsonrpc": "2.0", "id": id, "result": { "roots": [] } })).await;
+        }
+    }
+
+    async fn ping(&mut self) {
+        self.say(json!({ "jsonrpc": "2.0", "id": "ping", "method": "test/echo" })).await;
+        assert_eq!(self.hear().await["id"], "ping");
+    }
+}
+
+#[tokio::test]
+async fn responses_are_read_however_many_notifications_wait_for_them() {
+    let service = Asking::default();
+    let options = ConnectionOptions::default();
+    let at_once = options.max_notifications;
+    let mut wire = Wire::connect(service.clone(), options).await;
+    wire.tell(at_once + 50).await;
+    let asked = wire.questions(at_once).await;
+    wire.ping().await;
+    wire.answer(asked).await;
+    let asked = wire.questions(50).await;
+    wire.answer(asked).await;
+    eventually("all answers", async || service.answered.load(Ordering::SeqCst) == at_once + 50).await;
+}
+
+#[tokio::test]
+async fn notifications_beyond_the_limits_are_dropped_and_cancellations_are_not() {
+    for (max_waiting, max_waiting_bytes) in
+        [(2, usize::MAX), (usize::MAX, 2 * "notifications/roots/list_changed".len())]
+    {
+        let service = Asking::default();
+        let mut options = ConnectionOptions::default();
+        options.max_notifications = 1;
+        (options.max_waiting, options.max_waiting_bytes) = (max_waiting, max_waiting_bytes);
+        let mut wire = Wire::connect(service.clone(), options).await;
+        wire.say(json!({ "jsonrpc": "2.0", "id": "slow", "method": "test/wait" })).await;
+        wire.tell(5).await;
+        let params = json!({ "requestId": "slow" });
+        wire.say(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params })).await;
+        let asked = wire.questions(1).await;
+        within("the cancellation", service.calls.dropped.notified()).await;
+        wire.answer(asked).await;
+        for _ in 0..2 {
+            let asked = wire.questions(1).await;
+            wire.answer(asked).await;
+        }
+        wire.ping().await;
+        eventually("three answers", async || service.answered.load(Ordering::SeqCst) == 3).await;
+        // There is room again.
+        wire.tell(1).await;
+        assert_eq!(wire.questions(1).await.len(), 1);
     }
 }

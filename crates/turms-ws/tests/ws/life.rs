@@ -12,9 +12,11 @@ use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use turms_client::{Client, ConnectionEvent, Event};
-use turms_core::{ConnectError, ConnectionOptions};
+use turms_core::{ConnectError, ConnectionOptions, NotifyFuture};
+use turms_http::Listener;
 use turms_proto::ProtocolVersion;
-use turms_ws::WsConnector;
+use turms_server::Server;
+use turms_ws::{ServeWs as _, WsConnector};
 
 use crate::fixture::{Served, builder, connect};
 use crate::soon;
@@ -337,7 +339,7 @@ async fn calls_that_wait_are_counted_by_what_they_keep() {
     let mut options = ConnectionOptions::default();
     (options.max_in_flight, options.max_waiting_bytes) = (1, 4 * 1024);
     let served = Served::with(|service| service.options(options)).await;
-    let mut hand = Hand::open(served.address).await;
+    let mut hand = WsConnection::open(served.address).await;
     hand.text(SLOW).await;
     served.runs(1).await;
     let add = |id: &str, junk: &str| SLOW.replace("slow", "add").replace(r#""id":1"#, &format!(r#""id":{id}{junk}"#));
@@ -354,4 +356,39 @@ async fn calls_that_wait_are_counted_by_what_they_keep() {
         let (answer, _) = hand.message().await;
         assert!(answer.contains(&format!(r#""id":{id},"result""#)), "{answer}");
     }
+}
+
+#[tokio::test]
+async fn responses_are_read_however_many_notifications_wait_for_them() {
+    let server = Server::new("asking", "1").on_notification(|_, _, context| {
+        NotifyFuture::later(async move {
+            let _ = context.roots().await;
+        })
+    });
+    let at_once = ConnectionOptions::default().max_notifications;
+    let listener = Listener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(listener.serve(server.ws()));
+    let mut hand = WsConnection::open(address).await;
+    hand.text(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}}"#).await;
+    assert!(hand.message().await.0.contains(r#""id":0,"result""#));
+    // The server asks when it hears this one, too.
+    hand.text(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+    for _ in 0..at_once {
+        hand.text(r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#).await;
+    }
+    hand.text(r#"{"jsonrpc":"2.0","id":"ping","method":"ping"}"#).await;
+    let mut asked = Vec::new();
+    let mut pongs = 0;
+    while asked.len() < at_once || pongs == 0 {
+        let message: serde_json::Value = serde_json::from_str(&hand.message().await.0).unwrap();
+        match message["method"].as_str() {
+            Some("roots/list") => asked.push(message["id"].clone()),
+            _ => pongs += usize::from(message["id"] == "ping"),
+        }
+    }
+    for id in asked {
+        hand.text(&json!({ "jsonrpc": "2.0", "id": id, "result": { "roots": [] } }).to_string()).await;
+    }
+    assert!(hand.message().await.0.contains("roots/list"), "the last one is heard once another has been");
 }

@@ -1,13 +1,14 @@
 //! HTTP+SSE of 2024-11-05 (basic/transports, "HTTP with SSE").
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use turms_core::ConnectionOptions;
 
 use crate::dialog::{call, cancelled, initialize, notification, progress, request, with_progress};
 use crate::eventually;
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, asking};
 use crate::wire::{Request, Stream};
 
 /// A client that has heard where to send messages to.
@@ -237,4 +238,35 @@ async fn calls_that_wait_are_counted_by_what_they_keep() {
         let answer = old.stream.message().await;
         assert_eq!((&answer["id"], &answer["result"]["content"][0]["text"]), (&json!(id), &json!(id.to_string())));
     }
+}
+
+#[tokio::test]
+async fn responses_are_read_however_many_notifications_wait_for_them() {
+    let mut options = ConnectionOptions::default();
+    options.max_notifications = 4;
+    let answered = Arc::<AtomicUsize>::default();
+    let fixture = Fixture::of(|server| asking(server, &answered), |service| service.sse_transport(options)).await;
+    let mut old = Old::begin(&fixture).await;
+    for _ in 0..8 {
+        old.say(&fixture, notification("notifications/roots/list_changed")).await;
+    }
+    old.say(&fixture, request("ping", "ping", None)).await;
+    let mut asked = Vec::new();
+    let mut pongs = 0;
+    while asked.len() < 4 || pongs == 0 {
+        let message = old.stream.message().await;
+        if message["method"] == "roots/list" {
+            asked.push(message["id"].clone());
+        } else {
+            assert_eq!(message["id"], "ping");
+            pongs += 1;
+        }
+    }
+    while let Some(id) = asked.pop() {
+        old.say(&fixture, json!({ "jsonrpc": "2.0", "id": id, "result": { "roots": [] } })).await;
+    }
+    for _ in 0..4 {
+        assert_eq!(old.stream.message().await["method"], "roots/list");
+    }
+    assert_eq!(answered.load(Ordering::SeqCst), 4);
 }

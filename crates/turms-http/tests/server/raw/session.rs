@@ -1,10 +1,14 @@
 //! Session ids, GET and DELETE (basic/transports, "Session Management" and "Listening for Messages from the Server").
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use serde_json::{Value, json};
+use turms_http::SessionOptions;
 
 use crate::dialog::{NEWEST_OLDER, SESSIONS, Session, call, initialize, notification, request, with_progress};
 use crate::eventually;
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, asking};
 use crate::wire::Request;
 
 #[tokio::test]
@@ -94,8 +98,7 @@ async fn what_runs_in_a_session_that_is_deleted_ends() {
     let mut stream = session.stream(&fixture, 7, "wait", json!({})).await;
     assert_eq!(stream.message().await["method"], "notifications/progress");
     fixture.send(session.delete()).await;
-    eventually("the end of the call", async || fixture.traces.ended.load(std::sync::atomic::Ordering::SeqCst) == 1)
-        .await;
+    eventually("the end of the call", async || fixture.traces.ended.load(Ordering::SeqCst) == 1).await;
     stream.rest().await;
 }
 
@@ -174,4 +177,26 @@ async fn without_sessions_older_clients_are_served_one_request_at_a_time() {
             assert_eq!(fixture.send(request.version(version)).await.status(), 405);
         }
     }
+}
+
+#[tokio::test]
+async fn responses_are_read_however_many_notifications_wait_for_them() {
+    let narrow = |service: turms_http::HttpService| service.sessions(SessionOptions::new().max_in_flight(4));
+    let answered = Arc::<AtomicUsize>::default();
+    let fixture = Fixture::of(|server| asking(server, &answered), narrow).await;
+    let session = Session::begin(&fixture, "2025-11-25").await;
+    let mut stream = fixture.stream(session.get()).await;
+    for _ in 0..8 {
+        fixture.send(session.post(notification("notifications/roots/list_changed"))).await.assert_accepted();
+    }
+    let mut asked = Vec::new();
+    for _ in 0..4 {
+        asked.push(stream.message().await["id"].clone());
+    }
+    assert_eq!(fixture.send(session.post(request(1, "ping", None))).await.result(), json!({}));
+    while let Some(id) = asked.pop() {
+        let answer = json!({ "jsonrpc": "2.0", "id": id, "result": { "roots": [] } });
+        fixture.send(session.post(answer)).await.assert_accepted();
+    }
+    eventually("all answers", async || answered.load(Ordering::SeqCst) == 4).await;
 }
