@@ -39,6 +39,8 @@ mod progress;
 mod prompts;
 #[path = "behaviour/raw.rs"]
 mod raw;
+#[path = "behaviour/repeat.rs"]
+mod repeat;
 #[path = "behaviour/resources.rs"]
 mod resources;
 #[path = "behaviour/rounds.rs"]

@@ -11,7 +11,7 @@ use turms_proto::method::Method;
 use turms_proto::revision::{method_info, raise_url_elicitation};
 use turms_proto::session::{RequestError, RequestOptions};
 use turms_proto::types::{CallTool, Discover, DiscoverResult, EmptyParams, InputRequests, InputRequired, Ping};
-use turms_proto::{Ability, Notification, Object, RawJson};
+use turms_proto::{Ability, ErrorCode, Notification, Object, RawJson};
 
 use super::connection::{LAST_WORDS, closed};
 use super::local::{Begun, First};
@@ -45,7 +45,7 @@ impl Single {
             budget.earn();
         }
         loop {
-            let (outcome, next) = match self.try_once(job, begun.take()).await {
+            let (outcome, next) = match self.try_once(job, begun.take(), safe).await {
                 Ok(tried) => tried,
                 Err(unsent) => return Err(lost.unwrap_or(unsent)),
             };
@@ -97,6 +97,7 @@ impl Single {
         &self,
         job: &Job,
         begun: Option<Begun>,
+        safe: bool,
     ) -> Result<(Result<Performed, CallError>, Next), CallError> {
         let trial = self.admit(job)?;
         let (live, first) = match begun {
@@ -116,8 +117,13 @@ impl Single {
         };
         let outcome = self.rounds(&live, job, first).await;
         trial.end(outcome.as_ref().err());
-        // It was spoken to in the wrong revision and did not understand. The next connection is not opened by memory.
-        let misunderstood = outcome.as_ref().is_err_and(|error| error.server_error().is_some());
+        // It was spoken to in the wrong revision. The next connection is not opened by memory. A tool may have run all the same,
+        // unless the error proves that the call was not understood.
+        let misunderstood = outcome
+            .as_ref()
+            .err()
+            .and_then(CallError::server_error)
+            .is_some_and(|error| error.code.is_not_understood() || safe || job.is_safe_to_repeat(None));
         let expired = live.ended.get().is_some_and(|ended| ended.renewable);
         let unsent = outcome.as_ref().is_err_and(|error| error.delivery() == Delivery::NotSent);
         let next = match (misunderstood && live.mistaken.load(Ordering::Relaxed), unsent && expired) {
@@ -334,8 +340,10 @@ impl Single {
         let probe = Outgoing::new(ByteString::from_static(Discover::NAME), Payload::new(EmptyParams::new()));
         let probe = probe.meta(lock(&live.meta).clone()).options(options);
         let answer = live.channel.request(probe).await;
-        // Trouble on the way says nothing about what the server speaks. Silence does so on a pipe, but not over HTTP.
+        // Trouble on the way says nothing about what the server speaks, nor does trouble that the server has. Silence does so on
+        // a pipe, but not over HTTP.
         let says_nothing = match &answer {
+            Err(PeerError::Request(RequestError::Peer(error))) => !is_of_older_server(error.code),
             Err(PeerError::Unreachable { .. } | PeerError::Unauthorized(_)) => true,
             Err(PeerError::Request(RequestError::TimedOut(_))) => !live.channel.is_ordered(),
             _ => false,
@@ -448,6 +456,13 @@ impl Single {
             outcome = patiently => outcome,
         }
     }
+}
+
+/// Returns `true` if servers that do not know `server/discover` answer it with this code.
+fn is_of_older_server(code: ErrorCode) -> bool {
+    const SERVER_ERROR: ErrorCode = ErrorCode(-32000);
+    let not_initialized = [ErrorCode::INVALID_PARAMS, ErrorCode::RESOURCE_NOT_FOUND, SERVER_ERROR];
+    code.is_not_understood() || not_initialized.contains(&code)
 }
 
 /// What may become of a call that failed.

@@ -25,7 +25,7 @@ fn to_fixture(name: &str, versions: &[ProtocolVersion]) -> StreamConnector {
 }
 
 /// A way to servers that are played by hand, one for each connection.
-fn by_hand(name: &str) -> (StreamConnector, mpsc::UnboundedReceiver<Peer>) {
+pub(crate) fn by_hand(name: &str) -> (StreamConnector, mpsc::UnboundedReceiver<Peer>) {
     let (starts, started) = mpsc::unbounded_channel();
     let connector = StreamConnector::each(name, move || {
         let (near, far) = memory();
@@ -35,7 +35,7 @@ fn by_hand(name: &str) -> (StreamConnector, mpsc::UnboundedReceiver<Peer>) {
     (connector, started)
 }
 
-fn remembering(memory: &VersionMemory) -> ClientBuilder {
+pub(crate) fn remembering(memory: &VersionMemory) -> ClientBuilder {
     nobody().version_memory(memory.clone())
 }
 
@@ -45,7 +45,7 @@ async fn count(client: &Client, counter: &str) -> i64 {
 }
 
 /// What a server of the newest revision told when it was first met.
-async fn meet_newest(memory: &VersionMemory, name: &str) {
+pub(crate) async fn meet_newest(memory: &VersionMemory, name: &str) {
     let (connector, mut started) = by_hand(name);
     let connecting = tokio::spawn(remembering(memory).connect_to(connector));
     let mut peer = started.recv().await.unwrap();
