@@ -2,13 +2,26 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use turms_proto::session::{Dialect, Opened};
+use std::time::Duration;
 
-/// What was found out about servers: which revision each speaks, so that the next connection need not ask.
+use tokio::time::Instant;
+use turms_proto::session::{Dialect, Opened};
+use turms_proto::types::{CacheScope, DiscoverResult};
+
+/// The revision that each server speaks, so that the next connection need not find out.
 ///
-/// Clients share one for the whole process unless they are given another.
+/// Clients share one for the whole process unless they are given another. They may have different credentials, so nothing else
+/// that a server tells of itself is kept, unless the server allows everyone to reuse it (`cacheScope` public), and only for as
+/// long as it does (`ttlMs`).
 #[derive(Clone, Default)]
-pub struct VersionMemory(Arc<Mutex<HashMap<String, Opened>>>);
+pub struct VersionMemory(Arc<Mutex<HashMap<String, Known>>>);
+
+#[derive(Debug, Clone)]
+struct Known {
+    dialect: Dialect,
+    /// A result of `server/discover` that anyone may reuse, and until when.
+    server: Option<(DiscoverResult, Instant)>,
+}
 
 impl VersionMemory {
     /// More servers than this are not remembered at a time.
@@ -30,7 +43,7 @@ impl VersionMemory {
     /// How a server was last spoken to, by its [identity](turms_core::Connector::identity).
     #[must_use]
     pub fn dialect(&self, server: &str) -> Option<Dialect> {
-        self.known().get(server).map(|opened| opened.dialect)
+        self.known().get(server).map(|known| known.dialect)
     }
 
     /// Forgets a server.
@@ -39,7 +52,9 @@ impl VersionMemory {
     }
 
     pub(crate) fn recall(&self, server: &str) -> Option<Opened> {
-        self.known().get(server).cloned()
+        let known = self.known().get(server).cloned()?;
+        let fresh = known.server.filter(|(_, until)| *until > Instant::now());
+        Some(Opened::new(known.dialect, fresh.map(|(server, _)| server)))
     }
 
     pub(crate) fn remember(&self, server: &str, opened: &Opened) {
@@ -47,10 +62,15 @@ impl VersionMemory {
         if known.len() >= Self::CAPACITY && !known.contains_key(server) {
             known.clear();
         }
-        known.insert(server.to_owned(), opened.clone());
+        let shareable = opened.server.as_ref().filter(|told| told.cache_scope == Some(CacheScope::Public));
+        let reusable = shareable.and_then(|told| {
+            let ttl = Duration::from_millis(u64::try_from(told.ttl_ms?).ok()?);
+            Some((told.clone(), Instant::now().checked_add(ttl)?))
+        });
+        known.insert(server.to_owned(), Known { dialect: opened.dialect, server: reusable });
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Opened>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -28,7 +28,9 @@ fn result(request: &Received, result: &Value) -> Reply {
 /// A server of 2026-07-28 whose tools answer "done".
 fn modern(request: &Received) -> Reply {
     let answer = match request.what() {
-        "server/discover" => json!({ "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} } }),
+        "server/discover" => json!({
+            "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} }, "ttlMs": 60_000, "cacheScope": "public"
+        }),
         _ => json!({ "content": [{ "type": "text", "text": "done" }] }),
     };
     let mut answer = answer;
@@ -159,8 +161,31 @@ async fn what_was_remembered_of_a_server_may_be_wrong() {
     became_older.store(true, Ordering::Relaxed);
     let client = connect(builder().version_memory(memory), &server).await;
     assert_eq!(server.received().len(), 1);
+    // The code does not prove that the tool has not run.
+    let error = client.call_tool("work", ()).await.unwrap_err();
+    assert_eq!(error.server_error().unwrap().code, turms_proto::ErrorCode(-32000));
     assert_eq!(client.call_tool("work", ()).await.unwrap().text(), "done");
-    assert_eq!(client.protocol_version(), Some(ProtocolVersion::V2025_11_25));
+    assert_eq!((client.protocol_version(), calls(&server)), (Some(ProtocolVersion::V2025_11_25), 2));
+}
+
+#[tokio::test]
+async fn what_a_server_tells_one_principal_is_not_shown_to_another() {
+    let server = Played::start(|request| {
+        let instructions = request.header("authorization").unwrap_or_default();
+        let told = json!({
+            "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {},
+            "instructions": instructions, "ttlMs": 60_000, "cacheScope": "private"
+        });
+        result(request, &told)
+    })
+    .await;
+    let memory = VersionMemory::new();
+    for token in ["ann", "bob"] {
+        let connector = HttpConnector::new(server.url()).unwrap().no_proxy();
+        let connector = connector.header("authorization", &format!("Bearer {token}"));
+        let client = builder().version_memory(memory.clone()).connect_to(connector).await.unwrap();
+        assert_eq!(client.instructions(), Some(format!("Bearer {token}")));
+    }
 }
 
 #[tokio::test]

@@ -88,6 +88,8 @@ impl Single {
         let ours = self.settings.choice.versions();
         let known = identity.as_deref().and_then(|server| self.settings.memory.recall(server));
         let known = known.filter(|known| ours.contains(&known.dialect.version()));
+        // What a server tells of itself may differ by caller: without a handshake it is asked, unless everyone may reuse the answer.
+        let known = known.filter(|known| known.server.is_some() || known.dialect.version().has(Ability::Handshake));
         let established = match &known {
             Some(known) => match self.reach(Some(known.dialect)).await {
                 // Who cannot be reached has not shown that it is not as remembered.
@@ -115,7 +117,7 @@ impl Single {
         // Nor does a revision that it speaks only because it started too slowly for the probe.
         let theirs = opened.server.iter().flat_map(|server| &server.supported_versions).map(String::as_str);
         let newest = newest_common(theirs, &ours).is_none_or(|newest| newest == opened.dialect.version());
-        if let Some(server) = identity.filter(|_| unbound && newest) {
+        if let Some(server) = identity.filter(|_| unbound && newest && verified) {
             self.settings.memory.remember(&server, &opened);
         }
         let generation = self.generations.fetch_add(1, Ordering::Relaxed) + 1;

@@ -2,23 +2,87 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use turms_client::{Client, ClientBuilder, ConnectionEvent, Event, VersionMemory};
 use turms_core::transport::{StreamConnector, memory};
 use turms_proto::ProtocolVersion::{self, *};
 use turms_proto::session::{Dialect, VersionChoice};
+use turms_proto::types::CacheScope;
+use turms_testkit::within;
 
 use crate::fixture;
 use crate::peer::{Peer, discovered, said};
 use crate::reach::nobody;
+
+/// The time for which results of `server/discover` may be reused here.
+const TTL: Duration = Duration::from_secs(60);
+
+/// A result of `server/discover`.
+fn told(scope: &str, instructions: &str) -> Value {
+    let mut told = discovered(&[ProtocolVersion::LATEST]);
+    told["cacheScope"] = scope.into();
+    told["ttlMs"] = TTL.as_secs().saturating_mul(1000).into();
+    told["instructions"] = instructions.into();
+    told
+}
+
+/// The instructions that a client has whose `server/discover` is answered.
+async fn asked(memory: &VersionMemory, answer: Value) -> String {
+    let (connector, mut started) = by_hand("a");
+    let connecting = tokio::spawn(remembering(memory).connect_to(connector));
+    let mut peer = started.recv().await.unwrap();
+    let probe = peer.expect("server/discover").await;
+    peer.answer(&probe, answer).await;
+    within("the connection", connecting).await.unwrap().unwrap().instructions().unwrap()
+}
+
+/// The instructions that a client has which does not ask.
+async fn not_asked(memory: &VersionMemory) -> String {
+    let (connector, _started) = by_hand("a");
+    within("the connection", remembering(memory).connect_to(connector)).await.unwrap().instructions().unwrap()
+}
+
+#[tokio::test]
+async fn what_a_server_tells_one_client_is_not_shared_with_another() {
+    let memory = VersionMemory::new();
+    assert_eq!(asked(&memory, told("private", "for Ann")).await, "for Ann");
+    assert_eq!(memory.dialect("a"), Some(Dialect::Stateless(ProtocolVersion::LATEST)));
+    assert_eq!(asked(&memory, told("private", "for Bob")).await, "for Bob");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_server_tells_all_is_reused_until_its_ttl_is_over() {
+    let memory = VersionMemory::new();
+    asked(&memory, told("public", "old")).await;
+    tokio::time::sleep(TTL / 2).await;
+    assert_eq!(not_asked(&memory).await, "old");
+    // Being reused does not make it last longer.
+    tokio::time::sleep(TTL / 2).await;
+    assert_eq!(asked(&memory, told("public", "new")).await, "new");
+    assert_eq!(not_asked(&memory).await, "new");
+}
+
+#[tokio::test]
+async fn what_a_server_tells_without_a_ttl_is_not_reused() {
+    for ttl in [json!(0), json!(-1), Value::Null] {
+        let memory = VersionMemory::new();
+        let mut answer = told("public", "once");
+        answer["ttlMs"] = ttl;
+        if answer["ttlMs"].is_null() {
+            answer.as_object_mut().unwrap().remove("ttlMs");
+        }
+        asked(&memory, answer).await;
+        asked(&memory, told("public", "again")).await;
+    }
+}
 
 /// A way to a fixture of these revisions, a fresh one for each connection.
 fn to_fixture(name: &str, versions: &[ProtocolVersion]) -> StreamConnector {
     let versions = versions.to_vec();
     StreamConnector::each(name, move || {
         let (near, far) = memory();
-        let server = fixture::server().versions(versions.clone());
+        let server = fixture::server().versions(versions.clone()).cache(TTL, CacheScope::Public);
         tokio::spawn(async move { server.serve(far.0, far.1).await });
         std::future::ready(Ok(near))
     })
@@ -41,7 +105,7 @@ pub(crate) fn remembering(memory: &VersionMemory) -> ClientBuilder {
 
 async fn count(client: &Client, counter: &str) -> i64 {
     let counters = client.call_tool("effects", ()).await.unwrap().text();
-    serde_json::from_str::<serde_json::Value>(&counters).unwrap()[counter].as_i64().unwrap_or_default()
+    serde_json::from_str::<Value>(&counters).unwrap()[counter].as_i64().unwrap_or_default()
 }
 
 /// What a server of the newest revision told when it was first met.
@@ -49,7 +113,8 @@ pub(crate) async fn meet_newest(memory: &VersionMemory, name: &str) {
     let (connector, mut started) = by_hand(name);
     let connecting = tokio::spawn(remembering(memory).connect_to(connector));
     let mut peer = started.recv().await.unwrap();
-    peer.open(ProtocolVersion::LATEST).await;
+    let probe = peer.expect("server/discover").await;
+    peer.answer(&probe, told("public", "for all")).await;
     connecting.await.unwrap().unwrap().close().await;
     assert_eq!(memory.dialect(name), Some(Dialect::Stateless(ProtocolVersion::LATEST)));
 }
