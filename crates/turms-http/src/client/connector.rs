@@ -9,7 +9,7 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::Url;
 use reqwest::redirect::Policy;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore};
 use turms_core::{BoxFuture, ConnectError, Connector, Established, Service, UrlTransport};
 use turms_proto::Lines;
 use turms_proto::session::ClientOptions;
@@ -43,6 +43,7 @@ pub struct HttpConnector {
     authorizer: Option<Arc<dyn Authorizer>>,
     transport: UrlTransport,
     limit: usize,
+    max_answers: usize,
     connect_timeout: Duration,
     read_timeout: Option<Duration>,
     proxy: Proxies,
@@ -71,6 +72,9 @@ enum Brought {
 }
 
 impl HttpConnector {
+    /// Default of [`max_answers`](Self::max_answers).
+    pub const DEFAULT_MAX_ANSWERS: usize = 32;
+
     /// To this address.
     ///
     /// # Errors
@@ -87,6 +91,7 @@ impl HttpConnector {
             authorizer: None,
             transport: UrlTransport::Unstated,
             limit: Lines::DEFAULT_LIMIT,
+            max_answers: Self::DEFAULT_MAX_ANSWERS,
             connect_timeout: Duration::from_secs(10),
             read_timeout: None,
             proxy: Proxies::System,
@@ -146,6 +151,14 @@ impl HttpConnector {
     #[must_use]
     pub fn message_limit(mut self, bytes: usize) -> Self {
         self.limit = bytes;
+        self
+    }
+
+    /// Maximum number of answers to requests of the server that are posted at once in a session (default 32). When it is
+    /// reached, no more of what the server says is read until one of them is taken. At least one.
+    #[must_use]
+    pub fn max_answers(mut self, answers: usize) -> Self {
+        self.max_answers = answers.clamp(1, Semaphore::MAX_PERMITS);
         self
     }
 
@@ -217,6 +230,7 @@ impl HttpConnector {
             headers: self.headers.clone(),
             authorizer: self.authorizer.clone(),
             limit: self.limit,
+            max_answers: self.max_answers,
         })
     }
 

@@ -23,6 +23,8 @@ pub(super) struct Endpoint {
     pub(super) authorizer: Option<Arc<dyn Authorizer>>,
     /// How long an answer or an event may be.
     pub(super) limit: usize,
+    /// Maximum number of answers that a session posts at once.
+    pub(super) max_answers: usize,
 }
 
 /// How requests get to a server.

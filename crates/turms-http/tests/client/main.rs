@@ -1,6 +1,7 @@
 //! The client side of HTTP, against servers that are played by hand.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+mod answers;
 mod authorize;
 mod era;
 mod limit;

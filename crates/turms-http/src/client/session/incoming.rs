@@ -10,6 +10,7 @@ use turms_proto::session::{Call, Event, RequestOptions, Session, Ticket};
 use turms_proto::types::{Meta, Progress};
 use turms_proto::{ErrorObject, Incoming, InvalidMessage, Message, Notification, RawJson, RequestId};
 
+use super::outgoing::over;
 use super::shared::{Shared, Task, Waiter, lock, now};
 
 /// How many requests of the server's may be at work at once.
@@ -62,12 +63,25 @@ impl Shared {
         }
     }
 
-    /// Posts something that nobody waits for.
+    /// Posts something that no caller waits for, when there is a permit for it.
     fn send(&self, encode: impl FnOnce(&mut Session<Waiter>, &mut Vec<u8>)) {
         let mut body = Vec::new();
         encode(&mut lock(&self.session), &mut body);
         let (Some(me), Ok(runtime)) = (self.me.upgrade(), tokio::runtime::Handle::try_current()) else { return };
+        let permit = self.posts.clone().try_acquire_owned();
         runtime.spawn(async move {
+            let mut ended = me.ended.subscribe();
+            let permit = async {
+                match permit {
+                    Ok(permit) => Ok(permit),
+                    Err(_) => me.posts.clone().acquire_owned().await,
+                }
+            };
+            let _permit = tokio::select! {
+                biased;
+                permit = permit => permit,
+                () = over(&mut ended) => return,
+            };
             let sent = tokio::time::timeout(RequestOptions::DEFAULT_TIMEOUT, me.post(body.into())).await;
             if let Ok(Err(error)) = sent {
                 tracing::debug!(target: "turms::client", %error, "the server did not take a message");

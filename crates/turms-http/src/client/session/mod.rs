@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue};
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, Semaphore, oneshot, watch};
 use turms_core::{BoxFuture, Channel, Ended, Outgoing, Payload, PeerError, Service, join_all};
 use turms_proto::session::{Dialect, Session, Stats};
 use turms_proto::{Ability, Notification, header};
@@ -33,6 +33,7 @@ impl SessionChannel {
     ) -> Self {
         let shared = Arc::new_cyclic(|me| Shared {
             me: me.clone(),
+            posts: Arc::new(Semaphore::new(endpoint.max_answers)),
             endpoint,
             service,
             dialect,

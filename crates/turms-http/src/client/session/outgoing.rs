@@ -210,7 +210,7 @@ impl Drop for Forget<'_> {
     }
 }
 
-async fn over(ended: &mut watch::Receiver<Option<Ended>>) {
+pub(super) async fn over(ended: &mut watch::Receiver<Option<Ended>>) {
     let _ = ended.wait_for(Option::is_some).await;
 }
 

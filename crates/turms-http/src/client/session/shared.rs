@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use http::HeaderMap;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, Semaphore, oneshot, watch};
 use tokio::task::AbortHandle;
 use turms_core::{Ended, PeerError, Service, Updates};
 use turms_proto::session::{Dialect, Event, Session, Ticket};
@@ -23,6 +23,8 @@ pub(super) struct Shared {
     pub(super) session: Mutex<Session<Waiter>>,
     /// What the server asked and has no answer yet, and the stream that is always open.
     pub(super) tasks: Mutex<HashMap<Task, AbortHandle>>,
+    /// Permits to post what no caller waits for, such as answers to requests of the server.
+    pub(super) posts: Arc<Semaphore>,
     pub(super) ended: watch::Sender<Option<Ended>>,
     /// Why the stream on which the server speaks unasked is not there, while it should be.
     pub(super) unheard: watch::Sender<Option<PeerError>>,
@@ -53,6 +55,12 @@ impl Shared {
     pub(super) fn are_settled(&self, ids: &[RequestId]) -> bool {
         let session = lock(&self.session);
         ids.iter().all(|id| session.owner(id).is_none())
+    }
+
+    /// Waits until an answer could be posted at once. The permits are handed out in order, so those that wait to be posted go
+    /// first.
+    pub(super) async fn wait_for_room(&self) {
+        drop(self.posts.acquire().await);
     }
 
     pub(super) fn count_received(&self, bytes: usize) {

@@ -100,6 +100,7 @@ enum End {
 
 async fn read(shared: &Shared, events: &mut EventStream, trail: &mut Trail, ids: &[RequestId]) -> End {
     loop {
+        shared.wait_for_room().await;
         let event = match events.next().await {
             Ok(Some(event)) => event,
             Ok(None) => return End::Closed,
