@@ -87,7 +87,8 @@ impl WsConnector {
     }
 
     /// Sends headers with the request for a WebSocket, as [`header`](Self::header).
-    pub fn headers(mut self, headers: HeaderMap) -> Self {
+    pub fn headers(mut self, mut headers: HeaderMap) -> Self {
+        headers.values_mut().for_each(|value| value.set_sensitive(true));
         self.headers.extend(headers);
         self
     }
@@ -226,5 +227,20 @@ impl Channel for WsChannel {
             self.channel.closed().await;
             self.farewell.ended()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_header_is_marked_sensitive() {
+        let many = HeaderMap::from_iter([(HeaderName::from_static("x-key"), HeaderValue::from_static("very-secret"))]);
+        let connector = WsConnector::new("wss://example.com/mcp").unwrap();
+        let connector = connector.header("authorization", "Bearer very-secret").headers(many);
+        assert_eq!(connector.headers.len(), 2);
+        assert!(connector.headers.values().all(HeaderValue::is_sensitive), "{:?}", connector.headers);
+        assert!(!format!("{:?}", connector.headers).contains("very-secret"));
     }
 }

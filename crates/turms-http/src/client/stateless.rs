@@ -207,7 +207,8 @@ impl StatelessChannel {
             match messages(event, 1) {
                 None => {}
                 Some(Ok(Incoming::One(Message::Notification(notification)))) => {
-                    let alive = self.hear(notification, asked).await;
+                    // The service may be slow: the request's time goes on meanwhile.
+                    let alive = patience.wait(async { Ok(self.hear(notification, asked).await) }).await?;
                     patience.renew_if(alive);
                 }
                 // Servers of this era do not ask.

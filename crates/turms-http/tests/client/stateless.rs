@@ -80,6 +80,32 @@ async fn a_server_that_never_answers_is_not_waited_for() {
     server.wait_until_left().await;
 }
 
+/// A client that is never done with what it is told.
+struct Slow;
+
+impl Service for Slow {
+    fn call(&self, _: Request, _: Context) -> CallFuture {
+        CallFuture::now(Err(turms_proto::ErrorObject::internal("not asked")))
+    }
+
+    fn notify(&self, _: ByteString, _: Option<RawJson>, _: Context) -> NotifyFuture {
+        NotifyFuture::later(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_is_never_done_with_a_notification_does_not_stop_the_timeout() {
+    let told = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": 1 } });
+    let server = Played::start(move |_| Reply::open_events(&event(&told))).await;
+    let known = options().known(Dialect::Stateless(ProtocolVersion::LATEST));
+    let client = connector(&server).connect(known, Arc::new(Slow)).await.unwrap();
+    let soon = RequestOptions::default().timeout(Duration::from_millis(50));
+    let call = client.channel.request(outgoing("tools/call", &json!({})).options(soon));
+    let error = turms_testkit::within("the timeout", call).await.unwrap_err();
+    assert!(matches!(error, PeerError::Request(RequestError::TimedOut(_))), "{error:?}");
+    server.wait_until_left().await;
+}
+
 #[tokio::test]
 async fn a_request_whose_stream_breaks_is_lost_and_the_next_is_not() {
     let server = Played::start(|request| match request.what() {
