@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use turms::prelude::*;
 use turms::types::{CreateMessageParams, SamplingMessage};
-use turms::{AskError, Call, FromCall, Rejection, ServerHandle};
+use turms::{AskError, Call, FromCall, RegistrationError, Rejection, ServerHandle};
 
 /// Notes by name.
 #[derive(Default)]
@@ -86,9 +86,9 @@ impl Notebook {
 
     /// Lets notes be shouted from now on: a tool that was not there before.
     #[tool]
-    async fn learn_to_shout(&self, #[extract] server: Running) -> &'static str {
-        server.0.add_tool(shout);
-        "There is a new tool: shout."
+    async fn learn_to_shout(&self, #[extract] server: Running) -> Result<&'static str, RegistrationError> {
+        server.0.replace_tool(shout)?;
+        Ok("There is a new tool: shout.")
     }
 
     /// All names.

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use turms::RegistrationError;
 use turms::http::EventStream;
 use turms::prelude::*;
 use turms::types::LoggingLevel;
@@ -63,20 +64,20 @@ static CHANGES: AtomicUsize = AtomicUsize::new(0);
 
 /// Adds a tool.
 #[tool]
-async fn test_trigger_tool_change(context: Context) -> String {
+async fn test_trigger_tool_change(context: Context) -> Result<String, RegistrationError> {
     let name = format!("test_added_tool_{}", CHANGES.fetch_add(1, Ordering::Relaxed));
     let tool = Tool::builder(&name).description("Was added while the server ran.").handler_sync(|| "added");
-    context.server().add_tool(tool);
-    name
+    context.server().add_tool(tool)?;
+    Ok(name)
 }
 
 /// Adds a prompt.
 #[tool]
-async fn test_trigger_prompt_change(context: Context) -> String {
+async fn test_trigger_prompt_change(context: Context) -> Result<String, RegistrationError> {
     let name = format!("test_added_prompt_{}", CHANGES.fetch_add(1, Ordering::Relaxed));
     let prompt = Prompt::builder(&name).description("Was added while the server ran.").handler_sync(|| "added");
-    context.server().add_prompt(prompt);
-    name
+    context.server().add_prompt(prompt)?;
+    Ok(name)
 }
 
 /// A tool whose schema has what JSON Schema 2020-12 has.

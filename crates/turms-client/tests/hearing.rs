@@ -87,7 +87,7 @@ async fn events_that_are_taken_while_there_is_no_connection_come_when_there_is_o
     let changing = tokio::spawn(async move {
         loop {
             tokio::time::sleep(Duration::from_millis(10)).await;
-            router.handle().add_tool(Tool::builder("b").handler_sync(|| ""));
+            router.handle().replace_tool(Tool::builder("b").handler_sync(|| "")).unwrap();
         }
     });
     let changed = events.find(|event| matches!(event, Event::ToolsChanged).then_some(()));

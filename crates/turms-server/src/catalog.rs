@@ -62,6 +62,18 @@ impl<T> Table<T> {
         self.entries.is_empty()
     }
 
+    /// Puts something in; false if there is something of that name already.
+    pub(crate) fn add(&mut self, name: &str, entry: &T) -> bool
+    where
+        T: Clone,
+    {
+        let is_new = !self.places.contains_key(name);
+        if is_new {
+            self.insert(name.to_owned(), entry.clone());
+        }
+        is_new
+    }
+
     /// Puts something in, in the place of what has that name already.
     pub(crate) fn insert(&mut self, name: String, entry: T) {
         match self.places.get(&name) {
@@ -104,6 +116,19 @@ impl Catalog {
     pub(crate) fn insert_resource(&mut self, resource: Resource) {
         self.resource_ways = Some(&router::resource::WAYS);
         self.put_resource(resource);
+    }
+
+    /// Puts in a prompt; false if there is one of that name already.
+    pub(crate) fn add_prompt(&mut self, prompt: &Prompt) -> bool {
+        self.prompt_ways = Some(&router::prompt::WAYS);
+        self.prompts.add(prompt.name(), prompt)
+    }
+
+    /// Puts in a resource or a family; false if there is one of that URI already.
+    pub(crate) fn add_resource(&mut self, resource: &Resource) -> bool {
+        self.resource_ways = Some(&router::resource::WAYS);
+        let table = if resource.is_template() { &mut self.templates } else { &mut self.resources };
+        table.add(resource.uri(), resource)
     }
 
     /// Puts in what another has, too.

@@ -238,18 +238,21 @@ impl ExtensionScope {
     }
 
     /// A tool, for everybody unless it is [hidden](ExtensionScope::visible).
+    #[track_caller]
     pub fn tool(mut self, tool: impl IntoTool) -> Self {
         self.server = self.server.tool(tool);
         self
     }
 
     /// A prompt, for everybody unless it is [hidden](ExtensionScope::visible).
+    #[track_caller]
     pub fn prompt(mut self, prompt: impl IntoPrompt) -> Self {
         self.server = self.server.prompt(prompt);
         self
     }
 
     /// A resource or a family of them, for everybody unless it is [hidden](ExtensionScope::visible).
+    #[track_caller]
     pub fn resource(mut self, resource: impl IntoResource) -> Self {
         self.server = self.server.resource(resource);
         self

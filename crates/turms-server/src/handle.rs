@@ -46,11 +46,24 @@ impl ServerHandle {
         }))
     }
 
-    /// Adds a tool, in the place of one of the same name, and tells whoever listens.
-    pub fn add_tool(&self, tool: impl IntoTool) {
-        let Some(tool) = usable_tool(tool) else { return };
-        self.look_for_tasks(&tool);
+    /// Adds a tool, and tells whoever listens.
+    ///
+    /// # Errors
+    /// If there is a tool of the same name, or the tool cannot be used, such as one with an invalid schema.
+    pub fn add_tool(&self, tool: impl IntoTool) -> Result<(), RegistrationError> {
+        let tool = self.usable_tool(tool)?;
+        let is_new = self.change_if(&Change::Tools, |catalog| catalog.tools.add(tool.name(), &tool));
+        new_or(is_new, "tool", tool.name())
+    }
+
+    /// Adds a tool, in the place of the one of the same name if there is one, and tells whoever listens.
+    ///
+    /// # Errors
+    /// If the tool cannot be used, such as one with an invalid schema.
+    pub fn replace_tool(&self, tool: impl IntoTool) -> Result<(), RegistrationError> {
+        let tool = self.usable_tool(tool)?;
         self.change(&Change::Tools, |catalog| catalog.tools.insert(tool.name().to_owned(), tool.clone()));
+        Ok(())
     }
 
     /// Takes a tool away; false if there is none of that name.
@@ -59,10 +72,24 @@ impl ServerHandle {
         self.change_if(&Change::Tools, |catalog| catalog.tools.remove(name))
     }
 
-    /// Adds a prompt, in the place of one of the same name, and tells whoever listens.
-    pub fn add_prompt(&self, prompt: impl IntoPrompt) {
+    /// Adds a prompt, and tells whoever listens.
+    ///
+    /// # Errors
+    /// If there is a prompt of the same name.
+    pub fn add_prompt(&self, prompt: impl IntoPrompt) -> Result<(), RegistrationError> {
+        let prompt = prompt.into_prompt();
+        let is_new = self.change_if(&Change::Prompts, |catalog| catalog.add_prompt(&prompt));
+        new_or(is_new, "prompt", prompt.name())
+    }
+
+    /// Adds a prompt, in the place of the one of the same name if there is one, and tells whoever listens.
+    ///
+    /// # Errors
+    /// None yet: prompts have nothing that could be invalid.
+    pub fn replace_prompt(&self, prompt: impl IntoPrompt) -> Result<(), RegistrationError> {
         let prompt = prompt.into_prompt();
         self.change(&Change::Prompts, |catalog| catalog.insert_prompt(prompt.clone()));
+        Ok(())
     }
 
     /// Takes a prompt away; false if there is none of that name.
@@ -71,10 +98,24 @@ impl ServerHandle {
         self.change_if(&Change::Prompts, |catalog| catalog.prompts.remove(name))
     }
 
-    /// Adds a resource or a family, in the place of one of the same URI, and tells whoever listens.
-    pub fn add_resource(&self, resource: impl IntoResource) {
-        let Some(resource) = usable_resource(resource) else { return };
+    /// Adds a resource or a family, and tells whoever listens.
+    ///
+    /// # Errors
+    /// If there is one of the same URI, or it cannot be used, such as one with an invalid URI template.
+    pub fn add_resource(&self, resource: impl IntoResource) -> Result<(), RegistrationError> {
+        let resource = usable_resource(resource)?;
+        let is_new = self.change_if(&Change::Resources, |catalog| catalog.add_resource(&resource));
+        new_or(is_new, "resource", resource.uri())
+    }
+
+    /// Adds a resource or a family, in the place of the one of the same URI if there is one, and tells whoever listens.
+    ///
+    /// # Errors
+    /// If it cannot be used, such as one with an invalid URI template.
+    pub fn replace_resource(&self, resource: impl IntoResource) -> Result<(), RegistrationError> {
+        let resource = usable_resource(resource)?;
         self.change(&Change::Resources, |catalog| catalog.insert_resource(resource.clone()));
+        Ok(())
     }
 
     /// Takes a resource or a family away; false if there is none of that URI.
@@ -83,15 +124,27 @@ impl ServerHandle {
         self.change_if(&Change::Resources, |catalog| catalog.remove_resource(uri))
     }
 
-    /// Adds a tool for one session alone.
-    pub fn add_session_tool(&self, session: &Arc<Session>, tool: impl IntoTool) {
-        if let Some(tool) = usable_tool(tool) {
-            self.look_for_tasks(&tool);
-            self.change_session(session, &Change::Tools, |own| {
-                own.tools.insert(tool.name().to_owned(), tool.clone());
-                true
-            });
-        }
+    /// Adds a tool for one session alone, which sees it instead of the server's tool of the same name.
+    ///
+    /// # Errors
+    /// If the session has a tool of the same name to itself, or the tool cannot be used.
+    pub fn add_session_tool(&self, session: &Arc<Session>, tool: impl IntoTool) -> Result<(), RegistrationError> {
+        let tool = self.usable_tool(tool)?;
+        let is_new = self.change_session(session, &Change::Tools, |own| own.tools.add(tool.name(), &tool));
+        new_or(is_new, "tool", tool.name())
+    }
+
+    /// As [`ServerHandle::add_session_tool`], in the place of the one of the same name if the session has one to itself.
+    ///
+    /// # Errors
+    /// If the tool cannot be used.
+    pub fn replace_session_tool(&self, session: &Arc<Session>, tool: impl IntoTool) -> Result<(), RegistrationError> {
+        let tool = self.usable_tool(tool)?;
+        self.change_session(session, &Change::Tools, |own| {
+            own.tools.insert(tool.name().to_owned(), tool.clone());
+            true
+        });
+        Ok(())
     }
 
     /// Takes away a tool that one session has to itself; false if it has none of that name.
@@ -99,13 +152,31 @@ impl ServerHandle {
         self.change_session(session, &Change::Tools, |own| own.tools.remove(name))
     }
 
-    /// Adds a prompt for one session alone.
-    pub fn add_session_prompt(&self, session: &Arc<Session>, prompt: impl IntoPrompt) {
+    /// Adds a prompt for one session alone, which sees it instead of the server's prompt of the same name.
+    ///
+    /// # Errors
+    /// If the session has a prompt of the same name to itself.
+    pub fn add_session_prompt(&self, session: &Arc<Session>, prompt: impl IntoPrompt) -> Result<(), RegistrationError> {
+        let prompt = prompt.into_prompt();
+        let is_new = self.change_session(session, &Change::Prompts, |own| own.add_prompt(&prompt));
+        new_or(is_new, "prompt", prompt.name())
+    }
+
+    /// As [`ServerHandle::add_session_prompt`], in the place of the one of the same name if the session has one to itself.
+    ///
+    /// # Errors
+    /// None yet: prompts have nothing that could be invalid.
+    pub fn replace_session_prompt(
+        &self,
+        session: &Arc<Session>,
+        prompt: impl IntoPrompt,
+    ) -> Result<(), RegistrationError> {
         let prompt = prompt.into_prompt();
         self.change_session(session, &Change::Prompts, |own| {
             own.insert_prompt(prompt.clone());
             true
         });
+        Ok(())
     }
 
     /// Takes away a prompt that one session has to itself; false if it has none of that name.
@@ -113,14 +184,35 @@ impl ServerHandle {
         self.change_session(session, &Change::Prompts, |own| own.prompts.remove(name))
     }
 
-    /// Adds a resource or a family for one session alone.
-    pub fn add_session_resource(&self, session: &Arc<Session>, resource: impl IntoResource) {
-        if let Some(resource) = usable_resource(resource) {
-            self.change_session(session, &Change::Resources, |own| {
-                own.insert_resource(resource.clone());
-                true
-            });
-        }
+    /// Adds a resource or a family for one session alone, which sees it instead of the server's of the same URI.
+    ///
+    /// # Errors
+    /// If the session has one of the same URI to itself, or it cannot be used.
+    pub fn add_session_resource(
+        &self,
+        session: &Arc<Session>,
+        resource: impl IntoResource,
+    ) -> Result<(), RegistrationError> {
+        let resource = usable_resource(resource)?;
+        let is_new = self.change_session(session, &Change::Resources, |own| own.add_resource(&resource));
+        new_or(is_new, "resource", resource.uri())
+    }
+
+    /// As [`ServerHandle::add_session_resource`], in the place of the one of the same URI if the session has one to itself.
+    ///
+    /// # Errors
+    /// If it cannot be used.
+    pub fn replace_session_resource(
+        &self,
+        session: &Arc<Session>,
+        resource: impl IntoResource,
+    ) -> Result<(), RegistrationError> {
+        let resource = usable_resource(resource)?;
+        self.change_session(session, &Change::Resources, |own| {
+            own.insert_resource(resource.clone());
+            true
+        });
+        Ok(())
     }
 
     /// Takes away a resource or a family that one session has to itself; false if it has none of that URI.
@@ -191,10 +283,16 @@ impl ServerHandle {
         self.0.task_ways.get().copied()
     }
 
-    fn look_for_tasks(&self, tool: &Tool) {
+    fn usable_tool(&self, tool: impl IntoTool) -> Result<Tool, RegistrationError> {
+        let tool = tool.into_tool();
+        if let Some(fault) = tool.fault() {
+            let (name, reason) = (tool.name().to_owned(), fault.to_owned());
+            return Err(RegistrationError::Invalid { kind: "tool", name, reason });
+        }
         if let Some(ways) = tool.task_ways() {
             self.0.task_ways.get_or_init(|| ways);
         }
+        Ok(tool)
     }
 
     pub(crate) fn attach(&self, settings: &Arc<Settings>) {
@@ -270,25 +368,43 @@ impl ServerHandle {
     }
 }
 
-/// The tool, unless it cannot be used, which whoever runs the server should know.
-fn usable_tool(tool: impl IntoTool) -> Option<Tool> {
-    let tool = tool.into_tool();
-    match tool.fault() {
-        None => Some(tool),
-        Some(fault) => {
-            tracing::error!(tool = tool.name(), fault, "a tool that cannot be used is not added");
-            None
-        }
-    }
+/// Error for a tool, a prompt or a resource that cannot be added to a server.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegistrationError {
+    /// There is one of the same name or URI.
+    #[error("{kind} {name:?} exists already; use a replace method to replace it")]
+    #[non_exhaustive]
+    Duplicate {
+        /// `tool`, `prompt` or `resource`.
+        kind: &'static str,
+        /// The name, or the URI of a resource.
+        name: String,
+    },
+    /// It cannot be used.
+    #[error("{kind} {name:?}: {reason}")]
+    #[non_exhaustive]
+    Invalid {
+        /// `tool`, `prompt` or `resource`.
+        kind: &'static str,
+        /// The name, or the URI of a resource.
+        name: String,
+        /// The reason, such as an invalid schema.
+        reason: String,
+    },
 }
 
-fn usable_resource(resource: impl IntoResource) -> Option<Resource> {
+fn new_or(is_new: bool, kind: &'static str, name: &str) -> Result<(), RegistrationError> {
+    if is_new { Ok(()) } else { Err(RegistrationError::Duplicate { kind, name: name.to_owned() }) }
+}
+
+fn usable_resource(resource: impl IntoResource) -> Result<Resource, RegistrationError> {
     let resource = resource.into_resource();
     match resource.fault() {
-        None => Some(resource),
+        None => Ok(resource),
         Some(fault) => {
-            tracing::error!(uri = resource.uri(), fault, "a resource that cannot be used is not added");
-            None
+            let (name, reason) = (resource.uri().to_owned(), fault.to_owned());
+            Err(RegistrationError::Invalid { kind: "resource", name, reason })
         }
     }
 }

@@ -57,7 +57,7 @@ pub use self::extension::{ExtensionScope, ServerExtension};
 pub use self::extract::{Args, Cancellation, CancellationToken, ClientInfo, Extension, Headers, Progress, State};
 pub use self::forward::ForwardLogs;
 pub use self::front::SharedService;
-pub use self::handle::ServerHandle;
+pub use self::handle::{RegistrationError, ServerHandle};
 pub use self::handler::{Call, FromCall, Handler, Rejection, SyncHandler};
 pub use self::hub::Change;
 pub use self::prompt::{IntoPrompt, Prompt, PromptBuilder};

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ use crate::catalog::{Catalog, ListStyle};
 use crate::context::Context;
 use crate::extension;
 use crate::front::{Layers, SharedService};
-use crate::handle::ServerHandle;
+use crate::handle::{RegistrationError, ServerHandle};
 use crate::prompt::{IntoPrompt, Prompt};
 use crate::resource::{IntoResource, Resource};
 use crate::router::{self, ConnectedRouter, Router};
@@ -51,6 +52,8 @@ pub struct Server {
     seal_lifetime: Duration,
     layers: Layers,
     pub(crate) faults: Vec<String>,
+    /// Where tools, prompts and resources were registered, by kind and name.
+    places: HashMap<(&'static str, String), &'static Location<'static>>,
 }
 
 /// What a server was told when it was put together.
@@ -157,6 +160,7 @@ impl Server {
             seal_lifetime: Duration::from_secs(60 * 60),
             layers: Layers::default(),
             faults: Vec::new(),
+            places: HashMap::new(),
         }
     }
 
@@ -190,30 +194,55 @@ impl Server {
         self
     }
 
-    /// A tool.
+    /// A tool. Two of one name keep the server from being built.
+    #[track_caller]
     pub fn tool(mut self, tool: impl IntoTool) -> Self {
         let tool = tool.into_tool();
-        if let Some(fault) = tool.fault() {
-            self.faults.push(format!("tool {:?}: {fault}", tool.name()));
-        }
-        self.handle.add_tool(tool);
+        let name = tool.name().to_owned();
+        let added = self.handle.add_tool(tool);
+        self.note("tool", name, added, Location::caller());
         self
     }
 
-    /// A prompt.
-    pub fn prompt(self, prompt: impl IntoPrompt) -> Self {
-        self.handle.add_prompt(prompt);
+    /// A prompt. Two of one name keep the server from being built.
+    #[track_caller]
+    pub fn prompt(mut self, prompt: impl IntoPrompt) -> Self {
+        let prompt = prompt.into_prompt();
+        let name = prompt.name().to_owned();
+        let added = self.handle.add_prompt(prompt);
+        self.note("prompt", name, added, Location::caller());
         self
     }
 
-    /// A resource, or a family of them.
+    /// A resource, or a family of them. Two of one URI keep the server from being built.
+    #[track_caller]
     pub fn resource(mut self, resource: impl IntoResource) -> Self {
         let resource = resource.into_resource();
-        if let Some(fault) = resource.fault() {
-            self.faults.push(format!("resource {:?}: {fault}", resource.uri()));
-        }
-        self.handle.add_resource(resource);
+        let uri = resource.uri().to_owned();
+        let added = self.handle.add_resource(resource);
+        self.note("resource", uri, added, Location::caller());
         self
+    }
+
+    /// Notes where something was registered, and what is wrong with it.
+    fn note(
+        &mut self,
+        kind: &'static str,
+        name: String,
+        added: Result<(), RegistrationError>,
+        place: &'static Location<'static>,
+    ) {
+        match added {
+            Ok(()) => {
+                self.places.insert((kind, name), place);
+            }
+            Err(RegistrationError::Duplicate { .. }) => {
+                let first = self.places.get(&(kind, name.clone()));
+                let first = first.map_or_else(|| "through a handle".to_owned(), |first| format!("at {first}"));
+                self.faults.push(format!("{kind} {name:?} is registered twice: {first} and at {place}"));
+            }
+            Err(error) => self.faults.push(error.to_string()),
+        }
     }
 
     /// Everything that a service object has, as `#[server]` on its `impl` block collects it.
@@ -389,7 +418,7 @@ impl Server {
     /// The finished server as a service, to be called within this process or to be put behind a transport.
     ///
     /// # Errors
-    /// When something that was registered cannot be used, such as a tool whose schema is none.
+    /// When something that was registered cannot be used, such as a tool with an invalid schema, or two of one name.
     pub fn build(mut self) -> Result<Router, ServeError> {
         self.faults.extend(app::faults(&self.handle.catalog()));
         if !self.faults.is_empty() {

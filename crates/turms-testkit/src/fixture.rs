@@ -304,7 +304,7 @@ impl Drop for Running {
 /// Adds a tool.
 async fn grow(context: Context, State(traces): State<Traces>) -> String {
     let name = format!("grown-{}", traces.grown.fetch_add(1, Ordering::SeqCst) + 1);
-    context.server().add_tool(Tool::builder(name.as_str()).handler_sync(|| "grown"));
+    context.server().add_tool(Tool::builder(name.as_str()).handler_sync(|| "grown")).unwrap();
     name
 }
 

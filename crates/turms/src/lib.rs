@@ -71,8 +71,9 @@ pub use turms_server::{
     App, Apps, Args, AskError, Call, Cancellation, CancellationToken, Change, ClientInfo, Completing, Context,
     Elicited, Extension, ExtensionScope, FromCall, Handler, Headers, IntoCompletion, IntoPrompt, IntoPromptResult,
     IntoResource, IntoResourceResult, IntoTool, IntoToolResult, Item, Json, Principal, Progress, Prompt, PromptBuilder,
-    Rejection, Resource, ResourceBuilder, Router, SchemaError, SealKey, Server, ServerExtension, ServerHandle,
-    ServerParts, Session, SharedService, State, SyncHandler, Tasks, Tool, ToolBuilder, ToolError, Uri, testing,
+    RegistrationError, Rejection, Resource, ResourceBuilder, Router, SchemaError, SealKey, Server, ServerExtension,
+    ServerHandle, ServerParts, Session, SharedService, State, SyncHandler, Tasks, Tool, ToolBuilder, ToolError, Uri,
+    testing,
 };
 
 #[cfg(all(feature = "server", feature = "skills"))]

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use turms::RegistrationError;
 use turms::prelude::*;
 use turms::types::LoggingLevel;
 
@@ -60,9 +61,9 @@ impl Notes {
 
     /// Teaches the server a new tool, shout, so that its list of tools changes.
     #[tool(idempotent)]
-    async fn learn(&self, context: Context) -> &'static str {
-        context.server().add_tool(shout);
-        "There is a new tool: shout."
+    async fn learn(&self, context: Context) -> Result<&'static str, RegistrationError> {
+        context.server().replace_tool(shout)?;
+        Ok("There is a new tool: shout.")
     }
 
     /// All notes.

@@ -135,7 +135,7 @@ async fn events_of_all_servers_come_with_their_names() {
     client.unsubscribe("work://index").await.unwrap();
     client.unsubscribe("work://index").await.unwrap();
     work.handle().resource_updated("work://index");
-    work.handle().add_tool(ServerTool::builder("extra").handler_sync(|| ""));
+    work.handle().add_tool(ServerTool::builder("extra").handler_sync(|| "")).unwrap();
     home.handle().resource_updated("home://index");
     let next = named.find(|server, event| match event {
         Event::ResourceUpdated { .. } => Some(server.to_owned()),

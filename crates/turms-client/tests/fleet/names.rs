@@ -150,7 +150,7 @@ async fn without_prefixes_the_first_of_a_name_wins() {
     assert_eq!(told(fleet.collisions()), [collision(CollisionKind::Tool, "read", ["first", "second"])]);
     assert_eq!(fleet.servers()[0].prefix, None);
     // What is not known yet is looked for once more.
-    first.handle().add_tool(ServerTool::builder("new").handler_sync(|| "brand new"));
+    first.handle().add_tool(ServerTool::builder("new").handler_sync(|| "brand new")).unwrap();
     assert_eq!(client.call_tool("new", ()).await.unwrap().text(), "brand new");
     assert!(client.call_tool("never", ()).await.unwrap_err().is_unknown_everywhere());
 }

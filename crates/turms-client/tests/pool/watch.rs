@@ -149,7 +149,7 @@ async fn events_are_those_of_all_members_also_of_later_ones() {
     pool.add(two.remote().await);
     two.asked("subscriptions/listen").await;
     for site in [&one, &two] {
-        site.router.handle().add_tool(Tool::builder("more").handler_sync(|| "more"));
+        site.router.handle().add_tool(Tool::builder("more").handler_sync(|| "more")).unwrap();
         hear(&mut events, |event| matches!(event, Event::ToolsChanged)).await;
     }
     pool.close().await;

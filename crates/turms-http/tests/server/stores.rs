@@ -202,11 +202,11 @@ async fn whoever_comes_too_late_for_what_was_forgotten_hears_what_follows() {
     let fixture = Fixture::with(|service| service.sessions(options)).await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     for n in 0..100 {
-        fixture.handle.add_tool(Tool::builder(format!("early-{n}")).handler_sync(|| "early"));
+        fixture.handle.add_tool(Tool::builder(format!("early-{n}")).handler_sync(|| "early")).unwrap();
     }
     for n in 0..3 {
         let mut stream = fixture.stream(session.get()).await;
-        fixture.handle.add_tool(Tool::builder(format!("late-{n}")).handler_sync(|| "late"));
+        fixture.handle.add_tool(Tool::builder(format!("late-{n}")).handler_sync(|| "late")).unwrap();
         assert_eq!(stream.message().await["method"], "notifications/tools/list_changed");
     }
 }

@@ -169,7 +169,8 @@ impl Skills {
                 server.remove_resource(&gone.uri);
             }
             for skill in next.manifests().filter(|skill| last.skill(&skill.uri) != Some(skill)) {
-                server.add_resource(manifest(&self.shelf, &next, &skill.uri));
+                let manifest = manifest(&self.shelf, &next, &skill.uri);
+                server.replace_resource(manifest).map_err(|error| SkillError::new(&skill.uri, error))?;
             }
             next.changed_since(&last).for_each(|uri| server.resource_updated(uri));
         }

@@ -4,6 +4,7 @@ mod asking;
 mod changes;
 mod errors;
 mod forms;
+mod registration;
 mod visibility;
 mod wire;
 

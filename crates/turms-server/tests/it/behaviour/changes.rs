@@ -33,7 +33,7 @@ async fn changes_are_announced_to_whoever_listens() {
         } else {
             client.request::<Subscribe>(&ResourceParams::new("config://app")).await.unwrap();
         }
-        handle.add_tool(Tool::builder("late").handler_sync(|| "here"));
+        handle.add_tool(Tool::builder("late").handler_sync(|| "here")).unwrap();
         let changed = client.expect_notification::<ToolListChanged>().await;
         assert_eq!(changed.meta.is_some(), stateless);
         assert_eq!(text_of(&client.call_tool("late", json!({})).await.unwrap()), "here");
@@ -44,7 +44,7 @@ async fn changes_are_announced_to_whoever_listens() {
         handle.resource_updated("data://blob");
         handle.resource_updated("config://app");
         assert_eq!(client.expect_notification::<ResourceUpdated>().await.uri, "config://app");
-        handle.add_prompt(Prompt::builder("p").handler_sync(|| "hi"));
+        handle.add_prompt(Prompt::builder("p").handler_sync(|| "hi")).unwrap();
         if stateless {
             handle.resource_updated("config://app");
             client.expect_notification::<ResourceUpdated>().await;
@@ -64,7 +64,7 @@ async fn a_tool_for_one_session_is_seen_by_that_one_alone() {
     let one = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
     let session = router.handle().sessions().remove(0);
     let other = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
-    router.handle().add_session_tool(&session, Tool::builder("mine").handler_sync(|| "yours"));
+    router.handle().add_session_tool(&session, Tool::builder("mine").handler_sync(|| "yours")).unwrap();
     one.expect_notification::<ToolListChanged>().await;
     assert_eq!(text_of(&one.call_tool("mine", json!({})).await.unwrap()), "yours");
     let names = |list: ListToolsResult| list.tools.into_iter().map(|tool| tool.name).collect::<Vec<_>>();

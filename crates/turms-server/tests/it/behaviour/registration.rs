@@ -1,0 +1,104 @@
+//! Registration: names are unique, and what cannot be used is refused.
+
+use turms_server::RegistrationError;
+
+use super::*;
+
+fn tool(name: &str) -> Tool {
+    Tool::builder(name).handler_sync(|| "")
+}
+
+fn prompt(name: &str) -> Prompt {
+    Prompt::builder(name).handler_sync(|| "")
+}
+
+fn resource(uri: &str) -> Resource {
+    Resource::builder(uri).handler_sync(|| "")
+}
+
+/// The start of what is said of something that was registered at two lines of this file.
+fn twice(what: &str, lines: [u32; 2]) -> [String; 2] {
+    let file = file!();
+    [format!("{what} is registered twice: at {file}:{}:", lines[0]), format!(" and at {file}:{}:", lines[1])]
+}
+
+#[test]
+fn two_of_one_name_keep_a_server_from_being_built() {
+    let server = Server::new("s", "1");
+    let first = line!() + 1;
+    let server = server.tool(tool("a")).tool(tool("b")).prompt(prompt("a")).resource(resource("a://b"));
+    let server = server.resource(resource("a://{b}"));
+    let second = line!() + 1;
+    let server = server.tool(tool("a")).prompt(prompt("a")).resource(resource("a://b"));
+    let third = line!() + 1;
+    let server = server.resource(resource("a://{b}"));
+    let error = server.build().unwrap_err().to_string();
+    for (what, lines) in [
+        ("tool \"a\"", [first, second]),
+        ("prompt \"a\"", [first, second]),
+        ("resource \"a://b\"", [first, second]),
+        ("resource \"a://{b}\"", [first + 1, third]),
+    ] {
+        for part in twice(what, lines) {
+            assert!(error.contains(&part), "{part:?} is not in {error:?}");
+        }
+    }
+    assert!(!error.contains("tool \"b\""), "{error}");
+}
+
+#[test]
+fn the_first_may_have_been_added_through_a_handle() {
+    let server = Server::new("s", "1");
+    server.handle().add_tool(tool("a")).unwrap();
+    let error = server.tool(tool("a")).build().unwrap_err().to_string();
+    assert!(error.contains("tool \"a\" is registered twice: through a handle and at "), "{error}");
+}
+
+#[test]
+fn a_tool_a_prompt_and_a_resource_may_have_the_same_name() {
+    let server = Server::new("s", "1").tool(tool("a")).prompt(prompt("a")).resource(resource("a"));
+    assert!(server.build().is_ok());
+}
+
+#[tokio::test]
+async fn adding_refuses_what_is_there_and_replacing_does_not() {
+    let router = Server::new("s", "1").tool(tool("a")).prompt(prompt("a")).resource(resource("a://b")).build().unwrap();
+    let client = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
+    let (handle, session) = (router.handle(), router.handle().sessions().remove(0));
+    let message = |result: Result<(), RegistrationError>| result.unwrap_err().to_string();
+    let exists = |what: &str| format!("{what} exists already; use a replace method to replace it");
+    assert_eq!(message(handle.add_tool(tool("a"))), exists("tool \"a\""));
+    assert_eq!(message(handle.add_prompt(prompt("a"))), exists("prompt \"a\""));
+    assert_eq!(message(handle.add_resource(resource("a://b"))), exists("resource \"a://b\""));
+    // A session sees its own instead of the server's, but has only one of a name to itself.
+    for is_new in [true, false] {
+        assert_eq!(handle.add_session_tool(&session, tool("a")).is_ok(), is_new);
+        assert_eq!(handle.add_session_prompt(&session, prompt("a")).is_ok(), is_new);
+        assert_eq!(handle.add_session_resource(&session, resource("a://b")).is_ok(), is_new);
+    }
+    assert!(handle.replace_session_tool(&session, tool("a")).is_ok());
+    assert!(handle.replace_session_prompt(&session, prompt("a")).is_ok());
+    assert!(handle.replace_session_resource(&session, resource("a://b")).is_ok());
+    assert!(handle.remove_session_tool(&session, "a"));
+
+    handle.replace_tool(Tool::builder("a").handler_sync(|| "replaced")).unwrap();
+    handle.replace_tool(Tool::builder("new").handler_sync(|| "added")).unwrap();
+    handle.replace_prompt(prompt("a")).unwrap();
+    handle.replace_resource(resource("a://b")).unwrap();
+    assert_eq!(client.call_tool("a", json!({})).await.unwrap().text(), "replaced");
+    assert_eq!(client.call_tool("new", json!({})).await.unwrap().text(), "added");
+}
+
+#[test]
+fn what_cannot_be_used_is_not_added() {
+    let router = Server::new("s", "1").build().unwrap();
+    let (handle, message) = (router.handle(), |result: Result<(), RegistrationError>| result.unwrap_err().to_string());
+    let schema = Object::encode(&json!({ "type": "object", "properties": { "a": { "type": 7 } } })).unwrap();
+    let invalid = || Tool::builder("t").input_schema(schema.clone()).handler_sync(|| "");
+    for refused in [message(handle.add_tool(invalid())), message(handle.replace_tool(invalid()))] {
+        assert!(refused.starts_with("tool \"t\": not a usable JSON Schema"), "{refused}");
+    }
+    let refused = message(handle.add_resource(resource("x://{")));
+    assert!(refused.starts_with("resource \"x://{\": "), "{refused}");
+    assert!(matches!(handle.add_tool(invalid()), Err(RegistrationError::Invalid { kind: "tool", .. })));
+}
