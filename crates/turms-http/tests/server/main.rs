@@ -18,6 +18,7 @@ mod malformed;
 mod mounted;
 mod pipelining;
 mod raw;
+mod requests;
 mod resume;
 mod sessions;
 mod stores;
