@@ -1,6 +1,5 @@
 //! Two connections back to back, each with a service behind it.
 
-#[path = "connection/bounds.rs"]
 mod bounds;
 
 use std::pin::Pin;
