@@ -2,6 +2,7 @@
 //! and the scenario in the environment.
 
 mod skills;
+mod tasks;
 
 use std::error::Error;
 
@@ -27,6 +28,7 @@ fn person() -> ClientBuilder {
         .on_elicitation(|question| async move { ElicitResult::accept(defaults(&question)) })
         .on_sampling(|_| async { Ok(CreateMessageResult::new(Role::Assistant, "Paris", "no model")) })
         .roots([Root::new("file:///work")])
+        .tasks()
 }
 
 async fn play(scenario: &str, client: &Client) -> Result<(), Box<dyn Error>> {
@@ -66,6 +68,8 @@ async fn play(scenario: &str, client: &Client) -> Result<(), Box<dyn Error>> {
             arguments.insert_raw("schema", &RawJson::from(tool.input_schema));
             client.call_tool("json_schema_echo", arguments).await?;
         }
+        "tasks-client-lifecycle" => tasks::lifecycle(client).await?,
+        "tasks-client-create-handling" => tasks::create(client).await?,
         "sep-2640-client-no-prefetch" => skills::list(client).await?,
         skill if skill.starts_with("sep-2640-client-verify-") => skills::load(client).await?,
         // The rest is shown by connecting and looking.

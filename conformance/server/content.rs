@@ -1,7 +1,10 @@
 //! Tools that return every kind of content.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use turms::prelude::*;
 
 use crate::{PNG, WAV};
@@ -50,11 +53,45 @@ impl Contents {
         Err("This tool intentionally returns an error for testing".to_owned())
     }
 
+    /// Returns an array as structured content.
+    #[tool(read_only)]
+    fn sep_2106_array_output_tool(&self) -> Json<Vec<Forecast>> {
+        Json(vec![
+            Forecast { day: "Monday".to_owned(), celsius: 21.5 },
+            Forecast { day: "Tuesday".to_owned(), celsius: 19.0 },
+        ])
+    }
+
+    /// Returns a number as structured content.
+    #[tool(read_only)]
+    fn sep_2106_primitive_output_tool(&self) -> Json<f64> {
+        Json(42.0)
+    }
+
+    /// Returns the extensions that the client declares, with their settings.
+    #[tool(read_only)]
+    fn test_extension_echo(&self, context: Context) -> Json<Extensions> {
+        let extensions = context.client_capabilities().extensions.and_then(|extensions| extensions.decode().ok());
+        Json(Extensions { extensions: extensions.unwrap_or_default() })
+    }
+
     /// Takes a value that is repeated in a header.
     #[tool(read_only)]
     fn test_header(&self, Args(place): Args<Place>) -> String {
         format!("region: {}", place.region)
     }
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Forecast {
+    day: String,
+    celsius: f64,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Extensions {
+    /// Settings by the name of the extension.
+    extensions: BTreeMap<String, Value>,
 }
 
 #[derive(Deserialize, JsonSchema)]

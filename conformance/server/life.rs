@@ -6,6 +6,7 @@ use std::time::Duration;
 use turms::RegistrationError;
 use turms::http::EventStream;
 use turms::prelude::*;
+use turms::proto::Notification;
 use turms::types::LoggingLevel;
 
 pub(crate) fn add(server: Server) -> Server {
@@ -13,6 +14,8 @@ pub(crate) fn add(server: Server) -> Server {
         .tool(test_tool_with_logging)
         .tool(test_logging_tool)
         .tool(test_tool_with_progress)
+        .tool(test_tool_slow)
+        .tool(test_tool_fast)
         .tool(test_reconnection)
         .tool(test_trigger_tool_change)
         .tool(test_trigger_prompt_change)
@@ -32,10 +35,12 @@ async fn test_tool_with_logging(context: Context) -> &'static str {
     "Tool with logging executed successfully"
 }
 
-/// Logs once, if it may.
+/// Logs at four levels.
 #[tool]
 async fn test_logging_tool(context: Context) -> &'static str {
-    context.log(LoggingLevel::Info, "a message").await;
+    for level in [LoggingLevel::Debug, LoggingLevel::Info, LoggingLevel::Warning, LoggingLevel::Error] {
+        context.log(level, "a message").await;
+    }
     "logged"
 }
 
@@ -47,6 +52,36 @@ async fn test_tool_with_progress(progress: Progress) -> &'static str {
         tokio::time::sleep(PAUSE).await;
     }
     "done"
+}
+
+/// Takes its time, 5 s by default, and sends a notification every 100 ms: its progress, or one of its own where no progress
+/// is asked for.
+#[tool(read_only)]
+async fn test_tool_slow(
+    /// milliseconds
+    #[serde(rename = "durationMs")]
+    duration_ms: Option<u32>,
+    progress: Progress,
+    context: Context,
+) -> String {
+    const STEP: u32 = 100;
+    let duration = duration_ms.unwrap_or(5000);
+    for elapsed in (0..duration).step_by(STEP as usize) {
+        if context.progress_token().is_some() {
+            progress.report_of(elapsed, f64::from(duration)).await;
+        } else {
+            // It fails when the client is gone, which also ends the call.
+            let _ = context.peer().notify_raw(Notification::raw("notifications/com.example.slow", None)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(STEP.min(duration - elapsed).into())).await;
+    }
+    format!("took {duration} ms")
+}
+
+/// Answers at once.
+#[tool(read_only)]
+fn test_tool_fast() -> &'static str {
+    "fast"
 }
 
 /// Lets go of its connection and answers later.
