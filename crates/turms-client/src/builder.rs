@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
+use turms_core::schema::DEFAULT_MAX_VALIDATION_STEPS;
 use turms_core::transport::{ChildCommand, LocalConnector, StreamConnector};
 use turms_core::{ConnectError, Connector, Service};
 use turms_proto::session::{RequestOptions, VersionChoice};
@@ -20,6 +21,7 @@ use crate::memory::VersionMemory;
 use crate::roots::Roots;
 use crate::single::{Settings, Single};
 use crate::supervision::Supervision;
+use crate::tool::KnownTools;
 
 /// What a client is and does, before it is connected.
 #[derive(Clone)]
@@ -44,6 +46,7 @@ impl ClientBuilder {
             handshake_timeout: Duration::from_secs(30),
             timeout: RequestOptions::DEFAULT_TIMEOUT,
             max_rounds: 10,
+            max_validation_steps: DEFAULT_MAX_VALIDATION_STEPS,
             caching: true,
             log_level: None,
             supervision: None,
@@ -108,6 +111,14 @@ impl ClientBuilder {
     /// How often a server may ask for input before it answers a call, or in the life of a task; 10 times unless said otherwise.
     pub fn max_rounds(mut self, rounds: usize) -> Self {
         self.settings.max_rounds = rounds;
+        self
+    }
+
+    /// Maximum number of steps of one validation of structured content against the output schema of its tool, 25 million by
+    /// default, which are at most about a tenth of a second. A result that takes more fails the call as too expensive to
+    /// validate.
+    pub fn max_validation_steps(mut self, steps: u64) -> Self {
+        self.settings.max_validation_steps = steps;
         self
     }
 
@@ -256,7 +267,7 @@ impl ClientBuilder {
             answers: Arc::new(self.answers),
             events: Arc::default(),
             cache: Arc::default(),
-            tools: Arc::default(),
+            tools: Arc::new(KnownTools::new(settings.max_validation_steps)),
             on_log: self.on_log,
             on_progress: self.on_progress,
             trace_logs: self.trace_logs,

@@ -9,8 +9,12 @@ use turms_proto::types::{TaskSupport, Tool, ToolResult};
 use turms_proto::{Object, RawJson};
 
 /// The tools that were listed last.
-#[derive(Debug, Default)]
-pub(crate) struct KnownTools(Mutex<HashMap<String, Arc<KnownTool>>>);
+#[derive(Debug)]
+pub(crate) struct KnownTools {
+    known: Mutex<HashMap<String, Arc<KnownTool>>>,
+    /// Maximum number of steps of one validation.
+    max_validation_steps: u64,
+}
 
 #[derive(Debug)]
 pub(crate) struct KnownTool {
@@ -20,11 +24,16 @@ pub(crate) struct KnownTool {
     output: Option<Object>,
     /// Made when it is first needed; `None` in it if the schema cannot be used.
     validator: OnceLock<Option<Validator>>,
+    max_steps: u64,
 }
 
 impl KnownTools {
     /// More than this are not remembered; a list may be endless.
     const CAPACITY: usize = 100_000;
+
+    pub(crate) fn new(max_validation_steps: u64) -> Self {
+        Self { known: Mutex::default(), max_validation_steps }
+    }
 
     pub(crate) fn learn(&self, tools: &[Tool]) {
         let mut known = self.known();
@@ -34,7 +43,8 @@ impl KnownTools {
                 let output = tool.output_schema.clone();
                 let tasks = tool.execution.as_ref().and_then(|execution| execution.task_support.clone());
                 let tasks = Some(tasks.unwrap_or(TaskSupport::Forbidden));
-                let known_tool = KnownTool { safe, tasks, output, validator: OnceLock::new() };
+                let (validator, max_steps) = (OnceLock::new(), self.max_validation_steps);
+                let known_tool = KnownTool { safe, tasks, output, validator, max_steps };
                 known.insert(tool.name.clone(), Arc::new(known_tool));
             }
         }
@@ -43,8 +53,8 @@ impl KnownTools {
     /// Takes note that a tool is not in the list, so that it is not looked for again.
     pub(crate) fn learn_missing(&self, name: &str) {
         let unknown = || {
-            let validator = OnceLock::new();
-            Arc::new(KnownTool { safe: false, tasks: None, output: None, validator })
+            let (validator, max_steps) = (OnceLock::new(), self.max_validation_steps);
+            Arc::new(KnownTool { safe: false, tasks: None, output: None, validator, max_steps })
         };
         let mut known = self.known();
         if known.len() < Self::CAPACITY {
@@ -61,7 +71,7 @@ impl KnownTools {
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<String, Arc<KnownTool>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -82,8 +92,8 @@ impl KnownTool {
         let Some(content) = &result.structured_content else {
             return vec!["there is none".to_owned()];
         };
-        let validator = self.validator.get_or_init(|| usable(name, schema));
-        validator.as_ref().map_or_else(Vec::new, |validator| validator.violations(content, "structuredContent"))
+        let Some(validator) = self.validator.get_or_init(|| usable(name, schema)) else { return Vec::new() };
+        validator.violations_within(content, "structuredContent", self.max_steps)
     }
 }
 
@@ -116,6 +126,8 @@ pub(crate) fn leave_out_invalid(tools: &mut Vec<Tool>) {
 
 #[cfg(test)]
 mod tests {
+    use turms_core::schema::DEFAULT_MAX_VALIDATION_STEPS;
+
     use super::*;
 
     fn tool(schema: &'static str) -> Tool {
@@ -124,7 +136,7 @@ mod tests {
 
     #[test]
     fn output_is_held_against_the_schema() {
-        let tools = KnownTools::default();
+        let tools = KnownTools::new(DEFAULT_MAX_VALIDATION_STEPS);
         tools.learn(&[tool(r#"{"type":"object","required":["sum"]}"#)]);
         let known = tools.get("a").unwrap();
         let result = |json: &'static str| ToolResult::new().structured_content(RawJson::parse(json).unwrap());
@@ -136,8 +148,22 @@ mod tests {
     }
 
     #[test]
+    fn work_on_an_output_is_bounded_by_the_setting() {
+        let result = |length| ToolResult::new().structured_content(RawJson::string(&"a".repeat(length)));
+        let violations = |max_steps, length| {
+            let tools = KnownTools::new(max_steps);
+            tools.learn(&[tool(r#"{"pattern":"^[a-z]+$"}"#)]);
+            tools.get("a").unwrap().violations("a", &result(length))
+        };
+        let words = "structuredContent: is too expensive to validate with \"pattern\", see `max_validation_steps`";
+        assert_eq!(violations(DEFAULT_MAX_VALIDATION_STEPS, 4_000_000), [words]);
+        assert!(violations(DEFAULT_MAX_VALIDATION_STEPS, 1000).is_empty());
+        assert_eq!(violations(1000, 1000), [words]);
+    }
+
+    #[test]
     fn a_schema_that_cannot_be_used_does_not_fail_calls() {
-        let tools = KnownTools::default();
+        let tools = KnownTools::new(DEFAULT_MAX_VALIDATION_STEPS);
         tools.learn(&[tool(r#"{"$ref":"https://example.com/x.json"}"#)]);
         let result = ToolResult::new().structured_content(RawJson::NULL);
         assert!(tools.get("a").unwrap().violations("a", &result).is_empty());

@@ -3,10 +3,12 @@
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::ArcSwap;
 use serde::Serialize;
+use turms_core::schema::DEFAULT_MAX_VALIDATION_STEPS;
 use turms_proto::types::{Log, LogMessage, LoggingLevel};
 use turms_proto::{Notification, RawJson};
 
@@ -33,6 +35,7 @@ struct Core {
     states: ArcSwap<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     /// Set when the server is built. The router owns the settings, which may hold this handle.
     settings: OnceLock<Weak<Settings>>,
+    max_validation_steps: AtomicU64,
 }
 
 impl ServerHandle {
@@ -43,7 +46,17 @@ impl ServerHandle {
             task_ways: OnceLock::new(),
             states: ArcSwap::default(),
             settings: OnceLock::new(),
+            max_validation_steps: AtomicU64::new(DEFAULT_MAX_VALIDATION_STEPS),
         }))
+    }
+
+    /// See [`Server::max_validation_steps`](crate::Server::max_validation_steps).
+    pub(crate) fn max_validation_steps(&self) -> u64 {
+        self.0.max_validation_steps.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_max_validation_steps(&self, steps: u64) {
+        self.0.max_validation_steps.store(steps, Ordering::Relaxed);
     }
 
     /// Adds a tool, and tells whoever listens.

@@ -58,11 +58,11 @@ impl Schema {
     }
 
     /// What is wrong with a value, in words that a person or a model can act on; empty if nothing is.
-    pub(crate) fn violations(&self, value: &RawJson, root: &str) -> Vec<String> {
+    pub(crate) fn violations(&self, value: &RawJson, root: &str, max_steps: u64) -> Vec<String> {
         match &self.check {
             Check::ByDecoding => Vec::new(),
             Check::Empty => unexpected_members(value, root),
-            Check::Compiled(validator) => validator.violations(value, root),
+            Check::Compiled(validator) => validator.violations_within(value, root, max_steps),
         }
     }
 }
@@ -139,6 +139,8 @@ fn is_number_format(format: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use turms_core::schema::DEFAULT_MAX_VALIDATION_STEPS;
+
     use super::*;
 
     fn schema(text: &str) -> Schema {
@@ -151,8 +153,15 @@ mod tests {
             r#"{"type":"object","properties":{"items":{"type":"array","items":{"type":"integer","minimum":1}}}}"#,
         );
         let value = RawJson::parse(r#"{"items":[1,0]}"#).unwrap();
-        assert_eq!(schema.violations(&value, "arguments"), ["arguments.items[1]: 0 is less than the minimum of 1"]);
-        assert!(schema.violations(&RawJson::parse(r#"{"items":[1]}"#).unwrap(), "arguments").is_empty());
+        assert_eq!(
+            schema.violations(&value, "arguments", DEFAULT_MAX_VALIDATION_STEPS),
+            ["arguments.items[1]: 0 is less than the minimum of 1"]
+        );
+        assert!(
+            schema
+                .violations(&RawJson::parse(r#"{"items":[1]}"#).unwrap(), "arguments", DEFAULT_MAX_VALIDATION_STEPS)
+                .is_empty()
+        );
     }
 
     #[test]
@@ -189,7 +198,7 @@ mod tests {
             "colour": "red", "inner": { "code": "ab" }, "word": "abc",
             "when": "2026-07-28T10:00:00Z", "day": "2026-07-28", "mail": "a@b.example",
         });
-        assert!(schema.violations(&good.clone().into(), "arguments").is_empty());
+        assert!(schema.violations(&good.clone().into(), "arguments", DEFAULT_MAX_VALIDATION_STEPS).is_empty());
         for (place, wrong, complaint) in [
             ("colour", "blue", "arguments.colour: "),
             ("word", "ABC", "arguments.word: \"ABC\" does not match \"^[a-z]+$\""),
@@ -199,12 +208,12 @@ mod tests {
         ] {
             let mut bad = good.clone();
             bad[place] = wrong.into();
-            let violations = schema.violations(&bad.into(), "arguments");
+            let violations = schema.violations(&bad.into(), "arguments", DEFAULT_MAX_VALIDATION_STEPS);
             assert!(violations.len() == 1 && violations[0].starts_with(complaint), "{violations:?}");
         }
         let mut bad = good;
         bad["inner"]["code"] = "a".into();
-        let violations = schema.violations(&bad.into(), "arguments");
+        let violations = schema.violations(&bad.into(), "arguments", DEFAULT_MAX_VALIDATION_STEPS);
         assert_eq!(violations, ["arguments.inner.code: \"a\" is shorter than 2 characters"]);
     }
 

@@ -307,6 +307,14 @@ impl Server {
         self
     }
 
+    /// Maximum number of steps of one validation of arguments or structured content against a JSON Schema, 25 million by
+    /// default, which are at most about a tenth of a second. A step is a small piece of work, such as following a subschema or
+    /// comparing two values. What takes more is refused as too expensive to validate.
+    pub fn max_validation_steps(self, steps: u64) -> Self {
+        self.handle.set_max_validation_steps(steps);
+        self
+    }
+
     /// What a caller sees and may use; everything unless told otherwise. Where several have a say, all must agree. Lists are
     /// then `private` to caches, whatever [`Server::cache`] says, as they may differ from caller to caller.
     pub fn visible(mut self, visible: impl Fn(Item<'_>, &Context) -> bool + Send + Sync + 'static) -> Self {

@@ -134,10 +134,10 @@ impl Checked {
             (Ok(running), None) if version.has(Ability::Stateless) => running,
             (Ok(running), None) => running.edit(move |result| as_the_revision_has_it(result, version)),
             (Ok(running), Some(output)) => {
-                let output = output.clone();
+                let (output, max_steps) = (output.clone(), call.context.server().max_validation_steps());
                 running.map(move |mut result| {
                     as_the_revision_has_it(&mut result, version);
-                    output.check(result?)
+                    output.check(result?, max_steps)
                 })
             }
         }
@@ -146,7 +146,11 @@ impl Checked {
     fn check_input(&self, call: &Call) -> Result<(), Rejection> {
         let Some(schema) = self.input.as_ref().filter(|schema| !schema.is_kept_by_decoding()) else { return Ok(()) };
         let (arguments, _) = call.input.arguments();
-        let violations = schema.violations(&RawJson::from(arguments.into_owned()), "arguments");
+        let violations = schema.violations(
+            &RawJson::from(arguments.into_owned()),
+            "arguments",
+            call.context.server().max_validation_steps(),
+        );
         if violations.is_empty() { Ok(()) } else { Err(Rejection::Arguments(violations.join("; "))) }
     }
 }
@@ -162,12 +166,12 @@ fn as_the_revision_has_it(result: &mut Result<ToolResult, ErrorObject>, version:
 }
 
 impl Output {
-    fn check(&self, result: ToolResult) -> Result<ToolResult, ErrorObject> {
+    fn check(&self, result: ToolResult, max_steps: u64) -> Result<ToolResult, ErrorObject> {
         if result.failed() {
             return Ok(result);
         }
         let violations = match &result.structured_content {
-            Some(content) => self.schema.violations(content, "structuredContent"),
+            Some(content) => self.schema.violations(content, "structuredContent", max_steps),
             None => vec!["structuredContent is missing".to_owned()],
         };
         if violations.is_empty() {

@@ -2,6 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use turms_core::schema::DEFAULT_MAX_VALIDATION_STEPS;
 use turms_core::{BoxFuture, ConnectError, join_all};
 
 use super::shared::Shared;
@@ -20,12 +21,20 @@ pub struct PoolBuilder {
     size: usize,
     connect: Option<Connect>,
     check: Option<HealthCheck>,
+    max_validation_steps: u64,
 }
 
 impl PoolBuilder {
     pub(super) fn new() -> Self {
         let check = Some(HealthCheck::every(Duration::from_secs(30)));
-        Self { strategy: Strategy::default(), clients: Vec::new(), size: 0, connect: None, check }
+        Self {
+            strategy: Strategy::default(),
+            clients: Vec::new(),
+            size: 0,
+            connect: None,
+            check,
+            max_validation_steps: DEFAULT_MAX_VALIDATION_STEPS,
+        }
     }
 
     /// Who takes the next call; one after the other unless said otherwise.
@@ -84,6 +93,13 @@ impl PoolBuilder {
         self
     }
 
+    /// Maximum number of steps of one validation of structured content, whichever member it comes from; 25 million by default.
+    /// See [`ClientBuilder::max_validation_steps`](crate::ClientBuilder::max_validation_steps).
+    pub fn max_validation_steps(mut self, steps: u64) -> Self {
+        self.max_validation_steps = steps;
+        self
+    }
+
     /// Makes the connections that the pool is to make, all at once, and fills the pool. Those that could not be made are
     /// [counted](super::PoolStats::missing), and tried again as long as there are health checks.
     ///
@@ -97,7 +113,7 @@ impl PoolBuilder {
             None => Vec::new(),
         };
         let tried = made.len();
-        let shared = Shared::new(self.strategy, self.check, self.size);
+        let shared = Shared::new(self.strategy, self.check, self.size, self.max_validation_steps);
         for client in self.clients {
             shared.add(client, false);
         }

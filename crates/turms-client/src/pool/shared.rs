@@ -73,7 +73,7 @@ pub(super) struct Keys {
 }
 
 impl Shared {
-    pub(super) fn new(strategy: Strategy, check: Option<HealthCheck>, size: usize) -> Arc<Self> {
+    pub(super) fn new(strategy: Strategy, check: Option<HealthCheck>, size: usize, max_steps: u64) -> Arc<Self> {
         let table =
             Table { seats: Vec::new(), turn: 0, closed: false, size, maker: None, hopeful: false, last_failure: None };
         Arc::new_cyclic(|me| Self {
@@ -85,7 +85,7 @@ impl Shared {
             changes: watch::Sender::new(()),
             events: EventHub::default(),
             hears_lists: AtomicBool::new(false),
-            tools: KnownTools::default(),
+            tools: KnownTools::new(max_steps),
             roots: OnceLock::new(),
             level: Mutex::default(),
             watched: Mutex::default(),

@@ -50,6 +50,7 @@ pub(crate) struct Settings {
     pub(crate) handshake_timeout: Duration,
     pub(crate) timeout: Duration,
     pub(crate) max_rounds: usize,
+    pub(crate) max_validation_steps: u64,
     pub(crate) caching: bool,
     pub(crate) log_level: Option<LoggingLevel>,
     pub(crate) supervision: Option<Supervision>,

@@ -1,20 +1,24 @@
 //! Whether a value is valid, without words about it.
 
+use super::budget::Budget;
 use super::instance::{Instance, Kind, Part, Place};
 use super::node::{Bound, Contains, Limit, Members, NodeId, Nodes, Rule};
 use super::number::{Number, is_multiple};
-use super::pattern::Work;
 use super::survey::{ResourceId, Survey};
 
 /// Holds one value against a schema.
 #[derive(Debug)]
 pub(super) struct Checker<'s> {
     pub(super) nodes: &'s Nodes,
-    pub(super) work: Work,
+    pub(super) budget: &'s mut Budget,
     depth: usize,
     /// The resources on the way here, which dynamic references depend on.
     way: Vec<ResourceId>,
     is_too_deep: bool,
+    /// The rule that was being checked when the budget ended, and the path from the root to the value.
+    exhausted_at: Option<(&'static str, String)>,
+    /// The last long number that was parsed.
+    last_number: Option<(*const u8, Number)>,
 }
 
 /// A part of a value.
@@ -36,28 +40,35 @@ impl<'i> At<'i> {
     pub(super) fn within(self) -> impl Iterator<Item = (At<'i>, &'i Part<'i>)> {
         self.instance.within(self.place).map(move |(place, part)| (self.go(place), part))
     }
-
-    pub(super) fn has(self, name: &str) -> bool {
-        self.instance.member(self.place, name).is_some()
-    }
 }
 
 /// Deeper than this, nothing is followed: the stack has an end. A value of the deepest nesting needs a fifth.
 const DEEPEST: usize = 640;
 
+/// Steps for each byte of a text that a tree is built from, which takes far more memory than the text.
+pub(super) const PARSE_STEPS: u64 = 100;
+
 impl<'s> Checker<'s> {
-    /// With as much work to do as a value of this size may need.
-    pub(super) fn new(nodes: &'s Nodes, instance: &Instance<'_>, length: usize) -> Self {
-        let work = 1_000_000 + 1000 * instance.size() as u64 + 100 * length as u64;
-        Self { nodes, work: Work::new(work), depth: 0, way: Vec::new(), is_too_deep: false }
+    pub(super) fn new(nodes: &'s Nodes, budget: &'s mut Budget) -> Self {
+        let (depth, way, is_too_deep) = (0, Vec::new(), false);
+        Self { nodes, budget, depth, way, is_too_deep, exhausted_at: None, last_number: None }
     }
 
-    /// Why there was no end to it, if there was none.
-    pub(super) fn failure(&self) -> Option<&'static str> {
+    /// Returns `true` if the check was not finished, so that its verdict means nothing.
+    pub(super) fn has_failed(&self) -> bool {
+        self.is_too_deep || self.budget.is_exhausted()
+    }
+
+    /// Why the check was not finished, if it was not.
+    pub(super) fn failure(&self, root: &str) -> Option<String> {
         if self.is_too_deep {
-            return Some("what the schema refers to is too deep to be checked");
+            return Some(format!("{root}: what the schema refers to is too deep to be checked"));
         }
-        self.work.is_used_up().then_some("it takes too long to hold this against the schema")
+        let (keyword, path) = match &self.exhausted_at {
+            Some((keyword, path)) => (Some(*keyword), path.as_str()),
+            None => (None, ""),
+        };
+        self.budget.is_exhausted().then(|| too_expensive(&format!("{root}{path}"), keyword))
     }
 
     pub(super) fn holds(&mut self, node: NodeId, at: At<'_>) -> bool {
@@ -66,7 +77,7 @@ impl<'s> Checker<'s> {
 
     /// Does something at a node; nothing if it is too deep or too much.
     pub(super) fn visit<T>(&mut self, node: NodeId, act: impl FnOnce(&mut Self, &'s [Rule]) -> T) -> Option<T> {
-        if !self.work.take(1) {
+        if !self.budget.charge(4) {
             return None;
         }
         if self.depth >= DEEPEST {
@@ -90,21 +101,35 @@ impl<'s> Checker<'s> {
 
     /// Whether one of the `rules` of a node holds.
     pub(super) fn rule_holds(&mut self, rule: &Rule, rules: &[Rule], at: At<'_>) -> bool {
-        let part = at.part();
-        if !self.work.take(cost(rule, part)) {
-            return false;
+        let holds = self.budget.charge(1) && self.is_kept(rule, rules, at);
+        if self.budget.is_exhausted() && self.exhausted_at.is_none() {
+            self.exhausted_at = Some((rule.keyword(), at.instance.path(at.place, "")));
         }
+        holds
+    }
+
+    fn is_kept(&mut self, rule: &Rule, rules: &[Rule], at: At<'_>) -> bool {
+        let part = at.part();
         match rule {
             Rule::Never => false,
-            Rule::Type(types) => types.has(part),
-            Rule::Const(value) => at.instance.is(at.place, value),
-            Rule::Enum(values) => values.iter().any(|value| at.instance.is(at.place, value)),
-            Rule::Bound(bound, limit) => part.kind != Kind::Number || is_within(Number::read(part.raw), *bound, *limit),
-            Rule::MultipleOf(divisor) => part.kind != Kind::Number || is_multiple(part.raw, divisor),
-            Rule::Length(limit, length) => part.text().is_none_or(|text| is_long(text, *limit, *length)),
+            Rule::Type(types) => match part.kind {
+                Kind::Number => types.has_number(part.raw, || self.number(part)),
+                kind => types.has(kind),
+            },
+            Rule::Const(value) => self.is_equal(at, value),
+            Rule::Enum(values) => values.iter().any(|value| self.is_equal(at, value)),
+            Rule::Bound(bound, limit) => part.kind != Kind::Number || is_within(self.number(part), *bound, *limit),
+            Rule::MultipleOf(divisor) => {
+                part.kind != Kind::Number
+                    || self.budget.charge_bytes(part.raw.len(), 1) && is_multiple(part.raw, divisor)
+            }
+            Rule::Length(limit, length) => part
+                .text()
+                .is_none_or(|text| self.budget.charge_bytes(text.len(), 16) && is_long(text, *limit, *length)),
             Rule::ItemCount(limit, count) => part.kind != Kind::Array || limit.allows(part.len.into(), *count),
             Rule::MemberCount(limit, count) => {
-                part.kind != Kind::Object || limit.allows(at.instance.member_count(at.place), *count)
+                part.kind != Kind::Object
+                    || self.charge_members(at) && limit.allows(at.instance.member_count(at.place), *count)
             }
             Rule::Required(names) => part.kind != Kind::Object || self.has_all(names, at),
             Rule::DependentRequired(lists) => {
@@ -113,16 +138,19 @@ impl<'s> Checker<'s> {
                         .iter()
                         .all(|(name, names)| !self.has_all(std::slice::from_ref(name), at) || self.has_all(names, at))
             }
-            Rule::Pattern(pattern) => part.text().is_none_or(|text| pattern.matches(text, &mut self.work)),
-            Rule::Format(format) => part.text().is_none_or(|text| format.holds(text)),
-            Rule::Content(content) => part.text().is_none_or(|text| content.holds(text)),
-            Rule::UniqueItems => part.kind != Kind::Array || at.instance.has_no_equals(at.place),
+            Rule::Pattern(pattern) => part.text().is_none_or(|text| pattern.matches(text, self.budget)),
+            Rule::Format(format) => part.text().is_none_or(|text| format.holds(text, self.budget)),
+            Rule::Content(content) => {
+                part.text().is_none_or(|text| self.budget.charge_each(text.len(), 2) && content.holds(text))
+            }
+            Rule::UniqueItems => part.kind != Kind::Array || self.has_no_equals(at),
             Rule::Members(members) => part.kind != Kind::Object || self.members_hold(members, at),
             Rule::MemberNames(node) => {
                 part.kind != Kind::Object || at.within().all(|(_, part)| self.name_holds(*node, &part.name))
             }
             Rule::Items(items) => {
-                let holds = |(index, (at, _))| items.of(index).is_none_or(|node| self.holds(node, at));
+                let holds =
+                    |(index, (at, _))| self.budget.charge(1) && items.of(index).is_none_or(|node| self.holds(node, at));
                 part.kind != Kind::Array || at.within().enumerate().all(holds)
             }
             Rule::Contains(contains) => part.kind != Kind::Array || self.contains(contains, at),
@@ -134,7 +162,7 @@ impl<'s> Checker<'s> {
             Rule::Reference(node) => self.holds(*node, at),
             Rule::Dynamic(_) => self.target(rule).is_none_or(|node| self.holds(node, at)),
             Rule::IsSchema(draft) => {
-                self.work.take(part.raw.len() as u64)
+                self.budget.charge_each(part.raw.len(), PARSE_STEPS)
                     && serde_json::from_str(part.raw).is_ok_and(|value| Survey::is_schema(&value, *draft))
             }
             Rule::UnevaluatedMembers(node) => part.kind != Kind::Object || self.unevaluated_hold(*node, rules, at),
@@ -142,10 +170,34 @@ impl<'s> Checker<'s> {
         }
     }
 
+    /// The value of a number. A long one is parsed once for all the rules that need it; beyond the budget it is no number.
+    pub(super) fn number(&mut self, part: &Part<'_>) -> Number {
+        const LONG: usize = 64;
+        let start = part.raw.as_ptr();
+        match self.last_number {
+            Some((known, number)) if known == start => return number,
+            _ if !self.budget.charge_bytes(part.raw.len(), 1) => return Number::Float(f64::NAN),
+            _ => {}
+        }
+        let number = Number::read(part.raw);
+        if part.raw.len() > LONG {
+            self.last_number = Some((start, number));
+        }
+        number
+    }
+
+    /// Charges for a look at the names of all members, sorted or hashed.
+    pub(super) fn charge_members(&mut self, at: At<'_>) -> bool {
+        self.budget.charge_each(at.part().len as usize, 16) && self.budget.charge_bytes(at.part().raw.len(), 16)
+    }
+
     fn has_all(&mut self, names: &[Box<str>], at: At<'_>) -> bool {
-        // A list of names against a list of members.
-        let members = u64::from(at.part().len);
-        names.iter().all(|name| self.work.take(1 + members / 8) && at.has(name))
+        names.iter().all(|name| self.has(name, at))
+    }
+
+    /// Returns `true` if there is a member of this name.
+    pub(super) fn has(&mut self, name: &str, at: At<'_>) -> bool {
+        self.budget.charge(1 + u64::from(at.part().len)) && at.instance.member(at.place, name).is_some()
     }
 
     fn members_hold(&mut self, members: &Members, at: At<'_>) -> bool {
@@ -154,7 +206,7 @@ impl<'s> Checker<'s> {
             self.each_member_node(members, &part.name, |checker, node, _| {
                 holds = holds && checker.holds(node, at);
             });
-            holds
+            holds && !self.budget.is_exhausted()
         })
     }
 
@@ -167,12 +219,15 @@ impl<'s> Checker<'s> {
         mut show: impl FnMut(&mut Self, NodeId, IsOther),
     ) -> Known {
         let mut known = false;
+        if !self.budget.charge(2 + u64::from(members.named.len().checked_ilog2().unwrap_or_default())) {
+            return known;
+        }
         if let Some(node) = members.named(name) {
             known = true;
             show(self, node, false);
         }
         for (pattern, node) in &members.patterns {
-            if !pattern.matches(name, &mut self.work) {
+            if !pattern.matches(name, self.budget) {
                 continue;
             }
             known = true;
@@ -188,7 +243,9 @@ impl<'s> Checker<'s> {
     }
 
     pub(super) fn name_holds(&mut self, node: NodeId, name: &str) -> bool {
-        self.work.take(name.len() as u64 / 32);
+        if !(self.budget.charge(16) && self.budget.charge_bytes(name.len(), 8)) {
+            return false;
+        }
         let instance = Instance::of_name(name, "");
         self.holds(node, At { instance: &instance, place: super::instance::ROOT })
     }
@@ -197,6 +254,9 @@ impl<'s> Checker<'s> {
         let mut found = 0;
         for (at, _) in at.within() {
             found += u64::from(self.holds(contains.node, at));
+            if self.budget.is_exhausted() {
+                return false;
+            }
             if found >= contains.least && contains.most.is_none() {
                 return true;
             }
@@ -236,8 +296,11 @@ impl<'s> Checker<'s> {
     }
 
     /// Where a dynamic reference leads: by way of the outermost resource that has such a place.
-    pub(super) fn target(&self, rule: &Rule) -> Option<NodeId> {
+    pub(super) fn target(&mut self, rule: &Rule) -> Option<NodeId> {
         let Rule::Dynamic(dynamic) = rule else { return None };
+        if !self.budget.charge_each(self.way.len(), 1 + dynamic.targets.len() as u64 / 4) {
+            return None;
+        }
         let by_way_of = |resource: &ResourceId| {
             let found = dynamic.targets.iter().find(|(other, _)| other == resource);
             found.map(|(_, node)| *node)
@@ -260,19 +323,10 @@ impl Limit {
     }
 }
 
-/// How much of a part a rule looks through by itself, without following anything. Next to nothing for most.
-fn cost(rule: &Rule, part: &Part<'_>) -> u64 {
-    let length = part.text().map_or(part.raw.len(), str::len) as u64;
-    match rule {
-        Rule::UniqueItems | Rule::MemberCount(..) => length / 2,
-        Rule::Enum(values) => length / 4 + values.len() as u64 / 64,
-        Rule::Const(_) => length / 4,
-        Rule::Format(_) | Rule::Content(_) | Rule::Length(..) | Rule::Bound(..) | Rule::MultipleOf(_) => length / 8,
-        Rule::Members(_) | Rule::Items(_) | Rule::UnevaluatedMembers(_) | Rule::UnevaluatedItems(_) => {
-            u64::from(part.len)
-        }
-        _ => 0,
-    }
+/// The words for a value that would take more steps than there are.
+pub(super) fn too_expensive(place: &str, keyword: Option<&str>) -> String {
+    let with = keyword.map_or_else(String::new, |keyword| format!(" with {keyword:?}"));
+    format!("{place}: is too expensive to validate{with}, see `max_validation_steps`")
 }
 
 fn is_within(number: Number, bound: Bound, limit: Number) -> bool {

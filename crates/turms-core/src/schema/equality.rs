@@ -1,112 +1,171 @@
 //! When two values of JSON are the same: `1` and `1.0` are, and the order of members does not matter.
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 
 use serde_json::Value;
 
-use super::instance::{Instance, Kind, Place};
+use super::check::{At, Checker};
+use super::instance::{Kind, Place};
 use super::number::Number;
 
-impl Instance<'_> {
-    /// Whether the part is this value.
-    pub(super) fn is(&self, place: Place, value: &Value) -> bool {
-        let part = self.part(place);
+impl Checker<'_> {
+    /// Whether a part is this value. If it has several members of one name, each of them has to be what the value has there.
+    pub(super) fn is_equal(&mut self, at: At<'_>, value: &Value) -> bool {
+        let part = at.part();
+        if !self.budget.charge(1) {
+            return false;
+        }
         match (part.kind, value) {
             (Kind::Null, Value::Null) => true,
             (Kind::Boolean, Value::Bool(value)) => part.raw.starts_with('t') == *value,
-            (Kind::Number, Value::Number(value)) => Number::read(part.raw) == Number::of(value),
-            (Kind::String, Value::String(value)) => part.text() == Some(value),
+            (Kind::Number, Value::Number(value)) => self.number(part) == Number::of(value),
+            (Kind::String, Value::String(value)) => part.text().is_some_and(|text| self.are_same_texts(text, value)),
             (Kind::Array, Value::Array(items)) => {
                 part.len as usize == items.len()
-                    && self.within(place).zip(items).all(|((place, _), item)| self.is(place, item))
+                    && at.within().zip(items).all(|((at, _), item)| self.is_equal(at, item))
             }
             (Kind::Object, Value::Object(members)) => {
-                part.len as usize == members.len()
-                    && self
-                        .within(place)
-                        .all(|(place, part)| members.get(&*part.name).is_some_and(|value| self.is(place, value)))
+                part.len as usize >= members.len()
+                    && self.charge_members(at)
+                    && at.instance.member_count(at.place) == members.len() as u64
+                    && at.within().all(|(at, part)| {
+                        self.budget.charge(4) && members.get(&*part.name).is_some_and(|value| self.is_equal(at, value))
+                    })
             }
             _ => false,
         }
     }
 
-    fn are_equal(&self, one: Place, other: Place) -> bool {
-        let (first, second) = (self.part(one), self.part(other));
-        if first.kind != second.kind || first.len != second.len {
+    /// Of several members of one name the last one counts.
+    fn are_equal(&mut self, one: At<'_>, other: At<'_>) -> bool {
+        let (first, second) = (one.part(), other.part());
+        if first.kind != second.kind || !self.budget.charge(1) {
             return false;
         }
         match first.kind {
             Kind::Null => true,
             Kind::Boolean => first.raw == second.raw,
-            Kind::Number => Number::read(first.raw) == Number::read(second.raw),
-            Kind::String => first.text() == second.text(),
+            Kind::Number => self.number(first) == self.number(second),
+            Kind::String => match (first.text(), second.text()) {
+                (Some(one), Some(other)) => self.are_same_texts(one, other),
+                _ => false,
+            },
             Kind::Array => {
-                self.within(one).zip(self.within(other)).all(|((one, _), (other, _))| self.are_equal(one, other))
+                first.len == second.len
+                    && one.within().zip(other.within()).all(|((one, _), (other, _))| self.are_equal(one, other))
             }
             Kind::Object => {
-                let members: HashMap<&str, Place> =
-                    self.within(other).map(|(place, part)| (&*part.name, place)).collect();
-                let same = |place| move |other: &Place| self.are_equal(place, *other);
-                self.within(one).all(|(place, part)| members.get(&*part.name).is_some_and(same(place)))
+                if !(self.charge_members(one) && self.charge_members(other)) {
+                    return false;
+                }
+                let (members, others) = (one.instance.members(one.place), other.instance.members(other.place));
+                members.len() == others.len()
+                    && members.iter().zip(&others).all(|((name, place), (other_name, other_place))| {
+                        name == other_name && self.are_equal(one.go(*place), other.go(*other_place))
+                    })
             }
         }
+    }
+
+    fn are_same_texts(&mut self, one: &str, other: &str) -> bool {
+        one.len() == other.len() && self.budget.charge(1 + one.len() as u64 / 16) && one == other
     }
 
     /// Whether no two elements are the same. What is alike is found by hashes, with keys of the process so that nobody can
     /// make a list of values that are all alike.
-    pub(super) fn has_no_equals(&self, place: Place) -> bool {
-        if self.part(place).len < 2 {
+    pub(super) fn has_no_equals(&mut self, at: At<'_>) -> bool {
+        if at.part().len < 2 {
             return true;
         }
         let state = RandomState::new();
-        let mut alike: HashMap<u64, Vec<Place>> = HashMap::new();
-        self.within(place).all(|(place, _)| {
-            let same = alike.entry(self.hash(place, &state)).or_default();
-            let is_new = same.iter().all(|other| !self.are_equal(place, *other));
-            same.push(place);
-            is_new
+        let mut hashes: Vec<(u64, Place)> = Vec::new();
+        for (item, _) in at.within() {
+            let Some(hash) = self.hash(item, &state) else { return false };
+            hashes.push((hash, item.place));
+        }
+        if !self.budget.charge_each(hashes.len(), 16) {
+            return false;
+        }
+        hashes.sort_unstable();
+        let alike = hashes.chunk_by(|(one, _), (other, _)| one == other);
+        alike.filter(|alike| alike.len() > 1).all(|alike| {
+            (1..alike.len()).all(|index| {
+                let is_same = |other: &(u64, Place)| self.are_equal(at.go(alike[index].1), at.go(other.1));
+                !alike[..index].iter().any(is_same)
+            })
         })
     }
 
-    fn hash(&self, place: Place, state: &RandomState) -> u64 {
-        let part = self.part(place);
-        match part.kind {
+    /// The same for parts that are equal; nothing if it takes too many steps.
+    fn hash(&mut self, at: At<'_>, state: &RandomState) -> Option<u64> {
+        let part = at.part();
+        if !self.budget.charge(8) {
+            return None;
+        }
+        Some(match part.kind {
             Kind::Null => 1,
             Kind::Boolean => state.hash_one(part.raw),
-            Kind::Number => state.hash_one(Number::read(part.raw).key()),
-            Kind::String => state.hash_one(part.text()),
+            Kind::Number => state.hash_one(self.number(part).key()),
+            Kind::String => {
+                self.budget.charge_bytes(part.raw.len(), 4).then_some(())?;
+                state.hash_one(part.text())
+            }
             Kind::Array => {
-                let folded = |all: u64, (place, _)| state.hash_one((all, self.hash(place, state)));
-                self.within(place).fold(2, folded)
+                at.within().try_fold(2, |all: u64, (at, _)| Some(state.hash_one((all, self.hash(at, state)?))))?
             }
             Kind::Object => {
-                let member = |(place, part): (Place, &super::instance::Part<'_>)| {
-                    state.hash_one((&*part.name, self.hash(place, state)))
-                };
-                self.within(place).map(member).fold(3, u64::wrapping_add)
+                self.charge_members(at).then_some(())?;
+                at.instance.members(at.place).into_iter().try_fold(3, |all: u64, (name, place)| {
+                    self.budget.charge_bytes(name.len(), 4).then_some(())?;
+                    Some(state.hash_one((all, name, self.hash(at.go(place), state)?)))
+                })?
             }
-        }
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::instance::ROOT;
+    use super::super::budget::Budget;
+    use super::super::instance::{Instance, ROOT};
+    use super::super::node::Nodes;
     use super::*;
+
+    fn with<T>(text: &str, act: impl FnOnce(&mut Checker<'_>, At<'_>) -> T) -> T {
+        let nodes = Nodes { nodes: Box::default(), is_dynamic: false };
+        let mut budget = Budget::new(u64::MAX);
+        let instance = Instance::read(text, "it", &mut budget).unwrap();
+        act(&mut Checker::new(&nodes, &mut budget), At { instance: &instance, place: ROOT })
+    }
+
+    fn is(text: &str, value: &Value) -> bool {
+        with(text, |checker, at| checker.is_equal(at, value))
+    }
 
     #[test]
     fn values_are_equal_by_what_they_say() {
         let text = r#"{"a":[1,2.0,"x\u0079",null,true,{"b":{},"c":1e2}]}"#;
-        let instance = Instance::read(text, "it").unwrap();
         let same = serde_json::json!({ "a": [1.0, 2, "xy", null, true, { "c": 100, "b": {} }] });
-        assert!(instance.is(ROOT, &same));
-        assert!(!instance.is(ROOT, &serde_json::json!({ "a": [1] })));
+        assert!(is(text, &same));
+        assert!(!is(text, &serde_json::json!({ "a": [1] })));
+    }
+
+    #[test]
+    fn members_of_one_name_are_not_others() {
+        let two = serde_json::json!({ "a": 1, "b": 2 });
+        assert!(!is(r#"{"a":1,"a":1}"#, &two));
+        assert!(is(r#"{"a":1,"b":2,"a":1}"#, &two) && is(r#"{"a":1,"a":1}"#, &serde_json::json!({ "a": 1 })));
+        // A reader of the value may take any of them.
+        assert!(!is(r#"{"a":3,"b":2,"a":1}"#, &two) && !is(r#"{"a":1,"b":2,"a":3}"#, &two));
+
+        let unique = |text: &str| with(text, |checker, at| checker.has_no_equals(at));
+        assert!(unique(r#"[{"a":1,"a":1},{"a":1,"b":2}]"#) && unique(r#"[{"a":1,"b":2},{"a":1,"a":1}]"#));
+        assert!(!unique(r#"[{"a":1,"a":2},{"a":2}]"#) && unique(r#"[{"a":1,"a":2},{"a":1}]"#));
     }
 
     #[test]
     fn equals_are_found_among_many() {
-        let unique = |text: &str| Instance::read(text, "it").unwrap().has_no_equals(ROOT);
+        let unique = |text: &str| with(text, |checker, at| checker.has_no_equals(at));
         assert!(unique(r#"[1,true,"1",[1],{"a":1},{"a":2},null,0,false,[],{}]"#));
         for text in
             ["[1,2,1.0]", "[0,-0.0]", r#"[{"a":1,"b":2},{"b":2,"a":1.0}]"#, r#"["a","\u0061"]"#, "[[1,[2]],[1,[2.0]]]"]
@@ -117,9 +176,9 @@ mod tests {
         let large: Vec<String> = (0..20_000).map(|number| format!("{}", 10_i128.pow(30) + number)).collect();
         assert!(unique(&format!("[{}]", large.join(","))));
         let state = RandomState::new();
-        let instance =
-            Instance::read("[1000000000000000000000000000000,1000000000000000000000000000001]", "it").unwrap();
-        assert_ne!(instance.hash(1, &state), instance.hash(2, &state));
+        with("[1000000000000000000000000000000,1000000000000000000000000000001]", |checker, at| {
+            assert_ne!(checker.hash(at.go(1), &state), checker.hash(at.go(2), &state));
+        });
         let many: Vec<String> = (0..100_000).map(|number| format!("[{number}]")).collect();
         assert!(unique(&format!("[{}]", many.join(","))));
     }

@@ -13,6 +13,7 @@ impl Checker<'_> {
 
     /// For each member or element, whether one of the rules of a node is about it.
     pub(super) fn evaluated(&mut self, rules: &[Rule], at: At<'_>) -> Vec<bool> {
+        self.budget.charge_bytes(at.part().len as usize, 16);
         let mut marks = vec![false; at.part().len as usize];
         let others =
             rules.iter().filter(|rule| !matches!(rule, Rule::UnevaluatedMembers(_) | Rule::UnevaluatedItems(_)));
@@ -24,13 +25,12 @@ impl Checker<'_> {
         let kind = at.part().kind;
         match rule {
             Rule::Members(members) if kind == Kind::Object => {
-                self.work.take(u64::from(at.part().len) / 4);
                 for ((_, part), mark) in at.within().zip(marks) {
                     *mark |= self.each_member_node(members, &part.name, |_, _, _| {});
                 }
             }
             Rule::Items(items) if kind == Kind::Array => {
-                self.work.take(u64::from(at.part().len) / 4);
+                self.budget.charge_bytes(marks.len(), 4);
                 for (index, mark) in marks.iter_mut().enumerate() {
                     *mark |= items.of(index).is_some();
                 }
@@ -40,8 +40,8 @@ impl Checker<'_> {
                     *mark |= self.holds(contains.node, at);
                 }
             }
-            Rule::UnevaluatedMembers(_) if kind == Kind::Object => marks.fill(true),
-            Rule::UnevaluatedItems(_) if kind == Kind::Array => marks.fill(true),
+            Rule::UnevaluatedMembers(_) if kind == Kind::Object => self.fill(marks),
+            Rule::UnevaluatedItems(_) if kind == Kind::Array => self.fill(marks),
             Rule::AllOf(nodes) => nodes.iter().for_each(|node| self.mark_node(*node, at, marks)),
             Rule::AnyOf(nodes) | Rule::OneOf(nodes) => {
                 for node in nodes {
@@ -61,6 +61,11 @@ impl Checker<'_> {
             }
             _ => {}
         }
+    }
+
+    fn fill(&mut self, marks: &mut [bool]) {
+        self.budget.charge_bytes(marks.len(), 16);
+        marks.fill(true);
     }
 
     fn mark_then(&mut self, rule: &Rule, at: At<'_>, marks: &mut [bool]) {

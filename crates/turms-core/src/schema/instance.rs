@@ -2,9 +2,10 @@
 //! copied but strings with escapes.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 
 use turms_proto::MAX_DEPTH;
+
+use super::budget::Budget;
 
 /// A value and all that is within, in the order of its text. The parts within a part follow it, up to its `end`.
 #[derive(Debug)]
@@ -52,15 +53,19 @@ impl<'a> Instance<'a> {
     ///
     /// # Errors
     /// Names the place of a string that is no text, because it has half of a surrogate pair, and of what is nested deeper than
-    /// messages may be.
-    pub(super) fn read(text: &'a str, root: &str) -> Result<Self, String> {
-        let mut reader = Reader { text, at: 0, open: NOWHERE, depth: 0, parts: Vec::with_capacity(Self::ROOM) };
+    /// messages may be. Says so if the value has more text or parts than the budget allows.
+    pub(super) fn read(text: &'a str, root: &str, budget: &mut Budget) -> Result<Self, String> {
+        if !budget.charge_bytes(text.len(), 4) {
+            return Err(super::check::too_expensive(root, None));
+        }
+        let mut reader = Reader { text, at: 0, open: NOWHERE, depth: 0, parts: Vec::with_capacity(Self::ROOM), budget };
         let read = reader.read();
         let instance = Self { parts: reader.parts };
         match read {
             Ok(()) => Ok(instance),
             Err(Broken::Text(place)) => Err(format!("{}: a string that is no text", instance.path(place, root))),
             Err(Broken::TooDeep) => Err(format!("{root}: nested deeper than {MAX_DEPTH} levels")),
+            Err(Broken::TooMany) => Err(super::check::too_expensive(root, None)),
         }
     }
 
@@ -81,10 +86,6 @@ impl<'a> Instance<'a> {
     /// A plain object fits in here, so that reading it takes one allocation.
     const ROOM: usize = 12;
 
-    pub(super) fn size(&self) -> usize {
-        self.parts.len()
-    }
-
     pub(super) fn part(&self, place: Place) -> &Part<'a> {
         &self.parts[place as usize]
     }
@@ -104,13 +105,20 @@ impl<'a> Instance<'a> {
         self.within(place).filter(|(_, part)| part.name == name).last().map(|(place, _)| place)
     }
 
-    /// How many members there are; those of the same name are one.
+    /// The number of members; those of the same name are one.
     pub(super) fn member_count(&self, place: Place) -> u64 {
-        let len = self.part(place).len;
-        if len < 2 {
-            return len.into();
+        match self.part(place).len {
+            len @ 0..2 => len.into(),
+            _ => self.members(place).len() as u64,
         }
-        self.within(place).map(|(_, part)| &*part.name).collect::<HashSet<_>>().len() as u64
+    }
+
+    /// The members in the order of their names; of several with one name the last one, as most readers have it.
+    pub(super) fn members(&self, place: Place) -> Vec<(&str, Place)> {
+        let mut members: Vec<_> = self.within(place).map(|(place, part)| (&*part.name, place)).collect();
+        members.sort_unstable_by(|one, other| one.0.cmp(other.0).then(other.1.cmp(&one.1)));
+        members.dedup_by_key(|(name, _)| *name);
+        members
     }
 
     /// The place in words: `arguments.items[1]`.
@@ -151,18 +159,24 @@ enum Broken {
     /// Somewhere is a string that is no text.
     Text(Place),
     TooDeep,
+    /// There are more parts than the budget allows.
+    TooMany,
 }
 
-struct Reader<'a> {
+/// Steps for each part of a value, for its place in memory as well as for the time.
+const PART_STEPS: u64 = 30;
+
+struct Reader<'a, 'b> {
     text: &'a str,
     at: usize,
     /// The container that the cursor is in.
     open: Place,
     depth: usize,
     parts: Vec<Part<'a>>,
+    budget: &'b mut Budget,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> Reader<'a, '_> {
     /// The text was checked when it came in. So what is not where it should be can only mean that the text is over.
     fn read(&mut self) -> Result<(), Broken> {
         loop {
@@ -179,6 +193,9 @@ impl<'a> Reader<'a> {
             }
             if self.depth > MAX_DEPTH {
                 return Err(Broken::TooDeep);
+            }
+            if !self.budget.charge(PART_STEPS) {
+                return Err(Broken::TooMany);
             }
             if !self.step() {
                 return Ok(());
@@ -328,9 +345,13 @@ fn resolve(raw: &str) -> Option<Box<str>> {
 mod tests {
     use super::*;
 
+    fn read(text: &str) -> Result<Instance<'_>, String> {
+        Instance::read(text, "it", &mut Budget::new(u64::MAX))
+    }
+
     fn paths(text: &str) -> Vec<String> {
-        let instance = Instance::read(text, "it").unwrap();
-        (0..instance.size())
+        let instance = read(text).unwrap();
+        (0..instance.parts.len())
             .map(|place| {
                 let place = Place::try_from(place).unwrap();
                 format!("{} = {}", instance.path(place, "it"), instance.part(place).raw)
@@ -354,7 +375,7 @@ mod tests {
                 "it. = {}",
             ]
         );
-        let instance = Instance::read(r#"["a\u0062", "c"]"#, "it").unwrap();
+        let instance = read(r#"["a\u0062", "c"]"#).unwrap();
         let texts: Vec<_> = instance.within(ROOT).map(|(_, part)| part.text().unwrap().to_owned()).collect();
         assert_eq!((texts, instance.part(ROOT).len), (vec!["ab".to_owned(), "c".to_owned()], 2));
     }
@@ -364,7 +385,7 @@ mod tests {
         for (text, place) in
             [(r#""\ud800""#, "it"), (r#"{"a":[1,"\ud800"]}"#, "it.a[1]"), (r#"{"\udc00":1}"#, "it.\\udc00")]
         {
-            let error = Instance::read(text, "it").unwrap_err();
+            let error = read(text).unwrap_err();
             assert_eq!(error, format!("{place}: a string that is no text"));
         }
     }
@@ -372,14 +393,14 @@ mod tests {
     #[test]
     fn a_plain_object_takes_one_allocation() {
         let text = r#"{"a":1,"b":"two","c":true,"d":null,"e":3.5}"#;
-        let counted = allocation_counter::measure(|| drop(Instance::read(text, "it").unwrap()));
+        let counted = allocation_counter::measure(|| drop(read(text).unwrap()));
         assert_eq!(counted.count_total, 1);
     }
 
     proptest::proptest! {
         #[test]
         fn no_text_makes_it_panic(text in r#"[\[\]{}",:\\u0-9a-e \pL]{0,40}"#) {
-            drop(Instance::read(&text, "it"));
+            drop(read(&text));
         }
     }
 }

@@ -45,7 +45,7 @@ impl Checker<'_> {
     pub(super) fn complain(&mut self, node: NodeId, at: At<'_>, complaints: &mut Complaints<'_>) {
         self.visit(node, |checker, rules| {
             for rule in rules {
-                if complaints.is_full() || checker.failure().is_some() {
+                if checker.is_done(complaints) {
                     return;
                 }
                 checker.complain_of(rule, rules, at, complaints);
@@ -57,30 +57,36 @@ impl Checker<'_> {
         let kind = at.part().kind;
         match rule {
             Rule::Members(members) if kind == Kind::Object => {
-                let mut unexpected = Vec::new();
+                let mut unexpected = Unexpected::default();
                 for (at, part) in at.within() {
+                    if self.is_done(complaints) {
+                        break;
+                    }
                     self.each_member_node(members, &part.name, |checker, node, is_other| {
                         if is_other && checker.is_never(node) {
-                            unexpected.push(format!("'{}'", shortened(&part.name)));
+                            unexpected.add(|| format!("'{}'", shortened(&part.name)));
                         } else {
                             checker.complain(node, at, complaints);
                         }
                     });
                 }
-                complain_of_unexpected("Additional properties", &unexpected, at, complaints);
+                unexpected.complain("Additional properties", at, complaints);
             }
             Rule::Items(items) if kind == Kind::Array => {
-                let mut unexpected = Vec::new();
+                let mut unexpected = Unexpected::default();
                 for (index, (at, part)) in at.within().enumerate() {
+                    if self.is_done(complaints) {
+                        break;
+                    }
                     match items.of(index) {
                         Some(node) if index >= items.first.len() && self.is_never(node) => {
-                            unexpected.push(shortened(part.raw).into_owned());
+                            unexpected.add(|| shortened(part.raw).into_owned());
                         }
                         Some(node) => self.complain(node, at, complaints),
                         None => {}
                     }
                 }
-                complain_of_unexpected("Additional items", &unexpected, at, complaints);
+                unexpected.complain("Additional items", at, complaints);
             }
             Rule::UnevaluatedMembers(node) if kind == Kind::Object => {
                 self.complain_of_unevaluated("Unevaluated properties", *node, rules, at, complaints);
@@ -90,6 +96,9 @@ impl Checker<'_> {
             }
             Rule::MemberNames(node) if kind == Kind::Object => {
                 for (_, part) in at.within() {
+                    if self.is_done(complaints) {
+                        break;
+                    }
                     if !self.name_holds(*node, &part.name) {
                         self.complain_of_name(*node, &part.name, at, complaints);
                     }
@@ -101,12 +110,15 @@ impl Checker<'_> {
             Rule::DependentSchemas(_) | Rule::If(_) => {
                 self.each_then(rule, at, |checker, node| checker.complain(node, at, complaints));
             }
-            Rule::Required(names) if kind == Kind::Object => complain_of_missing(names, at, complaints),
+            Rule::Required(names) if kind == Kind::Object => self.complain_of_missing(names, at, complaints),
             Rule::DependentRequired(lists) if kind == Kind::Object => {
-                let there = lists.iter().filter(|(name, _)| at.has(name));
-                there.for_each(|(_, names)| complain_of_missing(names, at, complaints));
+                for (name, names) in lists {
+                    if self.has(name, at) {
+                        self.complain_of_missing(names, at, complaints);
+                    }
+                }
             }
-            rule if !self.rule_holds(rule, rules, at) => {
+            rule if !self.rule_holds(rule, rules, at) && !self.has_failed() => {
                 let words = self.words(rule, at);
                 complaints.add(at, &words);
             }
@@ -122,18 +134,21 @@ impl Checker<'_> {
         at: At<'_>,
         complaints: &mut Complaints<'_>,
     ) {
-        let mut unexpected = Vec::new();
+        let mut unexpected = Unexpected::default();
         for ((at, part), evaluated) in at.within().zip(self.evaluated(rules, at)) {
+            if self.is_done(complaints) {
+                break;
+            }
             if evaluated {
             } else if !self.is_never(node) {
                 self.complain(node, at, complaints);
             } else if part.name.is_empty() {
-                unexpected.push(shortened(part.raw).into_owned());
+                unexpected.add(|| shortened(part.raw).into_owned());
             } else {
-                unexpected.push(format!("'{}'", shortened(&part.name)));
+                unexpected.add(|| format!("'{}'", shortened(&part.name)));
             }
         }
-        complain_of_unexpected(what, &unexpected, at, complaints);
+        unexpected.complain(what, at, complaints);
     }
 
     fn complain_of_name(&mut self, node: NodeId, name: &str, at: At<'_>, complaints: &mut Complaints<'_>) {
@@ -144,6 +159,23 @@ impl Checker<'_> {
         for words in within.found {
             complaints.add(at, words.trim_start_matches(": "));
         }
+    }
+
+    fn complain_of_missing(&mut self, names: &[Box<str>], at: At<'_>, complaints: &mut Complaints<'_>) {
+        for name in names {
+            if self.is_done(complaints) {
+                return;
+            }
+            if !self.has(name, at) && !self.has_failed() {
+                let name = Value::from(&**name).to_string();
+                complaints.add(at, &format!("{} is a required property", shortened(&name)));
+            }
+        }
+    }
+
+    /// Returns `true` if no more violations are wanted or can be found.
+    fn is_done(&self, complaints: &Complaints<'_>) -> bool {
+        complaints.is_full() || self.has_failed()
     }
 
     fn is_never(&self, node: NodeId) -> bool {
@@ -218,21 +250,30 @@ impl Limit {
     }
 }
 
-fn complain_of_missing(names: &[Box<str>], at: At<'_>, complaints: &mut Complaints<'_>) {
-    for name in names.iter().filter(|name| !at.has(name)) {
-        let name = Value::from(&**name).to_string();
-        complaints.add(at, &format!("{} is a required property", shortened(&name)));
-    }
+/// The members or elements that no rule allows: as many of their names as are shown.
+#[derive(Debug, Default)]
+struct Unexpected {
+    count: usize,
+    names: String,
 }
 
-fn complain_of_unexpected(what: &str, unexpected: &[String], at: At<'_>, complaints: &mut Complaints<'_>) {
-    let verb = match unexpected.len() {
-        0 => return,
-        1 => "was",
-        _ => "were",
-    };
-    let names = unexpected.join(", ");
-    complaints.add(at, &format!("{what} are not allowed ({} {verb} unexpected)", shortened(&names)));
+impl Unexpected {
+    fn add(&mut self, name: impl FnOnce() -> String) {
+        if self.names.len() <= LONGEST {
+            self.names.push_str(if self.count == 0 { "" } else { ", " });
+            self.names.push_str(&name());
+        }
+        self.count += 1;
+    }
+
+    fn complain(&self, what: &str, at: At<'_>, complaints: &mut Complaints<'_>) {
+        let verb = match self.count {
+            0 => return,
+            1 => "was",
+            _ => "were",
+        };
+        complaints.add(at, &format!("{what} are not allowed ({} {verb} unexpected)", shortened(&self.names)));
+    }
 }
 
 /// `1, 2 or 3`; of many, only the first.

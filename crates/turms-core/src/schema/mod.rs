@@ -1,5 +1,6 @@
 //! JSON Schemas, compiled once. Nothing is ever fetched: a schema has to be complete in itself.
 
+mod budget;
 mod check;
 mod compile;
 mod equality;
@@ -18,6 +19,8 @@ mod weight;
 use serde_json::Value;
 use turms_proto::{Object, RawJson};
 
+use self::budget::Budget;
+pub use self::budget::DEFAULT_MAX_VALIDATION_STEPS;
 use self::check::{At, Checker};
 use self::instance::{Instance, ROOT};
 use self::message::Complaints;
@@ -59,31 +62,40 @@ impl Validator {
     }
 
     /// What is wrong with a value, in words that a person or a model can act on; empty if nothing is. `root` is what to call
-    /// the value as a whole.
+    /// the value as a whole. As [`Validator::violations_within`] with [`DEFAULT_MAX_VALIDATION_STEPS`].
     #[must_use]
     pub fn violations(&self, value: &RawJson, root: &str) -> Vec<String> {
-        let text = value.as_str();
-        let instance = match Instance::read(text, root) {
+        self.violations_within(value, root, DEFAULT_MAX_VALIDATION_STEPS)
+    }
+
+    /// As [`Validator::violations`], in at most `max_steps` steps. A value that takes more is not valid, and the only violation
+    /// says that it is too expensive to validate, where, and with which keyword.
+    #[must_use]
+    pub fn violations_within(&self, value: &RawJson, root: &str, max_steps: u64) -> Vec<String> {
+        self.violations_of(value.as_str(), root, &mut Budget::new(max_steps))
+    }
+
+    fn violations_of(&self, text: &str, root: &str, budget: &mut Budget) -> Vec<String> {
+        let instance = match Instance::read(text, root, budget) {
             Ok(instance) => instance,
             Err(problem) => return vec![problem],
         };
         let at = At { instance: &instance, place: ROOT };
-        let mut checker = Checker::new(&self.0, &instance, text.len());
+        let mut checker = Checker::new(&self.0, budget);
         let holds = checker.holds(0, at);
-        match checker.failure() {
-            Some(failure) => vec![format!("{root}: {failure}")],
+        match checker.failure(root) {
+            Some(failure) => vec![failure],
             None if holds => Vec::new(),
-            None => self.complaints(at, root),
+            None => Self::complaints(&mut checker, at, root),
         }
     }
 
-    /// Only values that are not valid pay for words.
-    fn complaints(&self, at: At<'_>, root: &str) -> Vec<String> {
-        let mut checker = Checker::new(&self.0, at.instance, at.part().raw.len());
+    /// Only values that are not valid pay for words, out of the steps that are left.
+    fn complaints(checker: &mut Checker<'_>, at: At<'_>, root: &str) -> Vec<String> {
         let mut complaints = Complaints { root, most: Self::MOST_VIOLATIONS, found: Vec::new() };
         checker.complain(0, at, &mut complaints);
         if complaints.found.is_empty() {
-            complaints.found.push(format!("{root}: {}", checker.failure().unwrap_or("not valid")));
+            complaints.found.push(format!("{root}: is not valid, and why is too expensive to find out"));
         }
         complaints.found
     }

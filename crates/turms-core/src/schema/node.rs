@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::format::{Content, Format};
-use super::instance::{Kind, Part};
+use super::instance::Kind;
 use super::keyword::Draft;
 use super::number::Number;
 use super::pattern::Pattern;
@@ -155,15 +155,20 @@ impl Types {
         Self(if draft == Draft::Four { bits | Self::AS_WRITTEN } else { bits })
     }
 
-    pub(super) fn has(self, part: &Part<'_>) -> bool {
-        if self.0 & (1 << (part.kind as u8)) != 0 {
+    pub(super) fn has(self, kind: Kind) -> bool {
+        self.0 & (1 << (kind as u8)) != 0
+    }
+
+    /// As [`Types::has`], of a number, which is asked for its value only where integers are among the types.
+    pub(super) fn has_number(self, raw: &str, number: impl FnOnce() -> Number) -> bool {
+        if self.has(Kind::Number) {
             return true;
         }
-        if part.kind != Kind::Number || self.0 & (1 << Self::INTEGER) == 0 {
+        if self.0 & (1 << Self::INTEGER) == 0 {
             return false;
         }
-        let has_point = part.raw.contains('.');
-        (!has_point || self.0 & Self::AS_WRITTEN == 0) && Number::read(part.raw).is_integer()
+        let number = number();
+        number.is_integer() && (self.0 & Self::AS_WRITTEN == 0 || !raw.contains('.'))
     }
 
     pub(super) fn names(self) -> impl Iterator<Item = &'static str> {
@@ -172,6 +177,49 @@ impl Types {
 }
 
 impl Rule {
+    /// The keyword that it stands for; of several, the first.
+    pub(super) fn keyword(&self) -> &'static str {
+        match self {
+            Self::Never => "false",
+            Self::Type(_) => "type",
+            Self::Const(_) => "const",
+            Self::Enum(_) => "enum",
+            Self::Bound(Bound::Minimum, _) => "minimum",
+            Self::Bound(Bound::Maximum, _) => "maximum",
+            Self::Bound(Bound::ExclusiveMinimum, _) => "exclusiveMinimum",
+            Self::Bound(Bound::ExclusiveMaximum, _) => "exclusiveMaximum",
+            Self::MultipleOf(_) => "multipleOf",
+            Self::Length(Limit::Least, _) => "minLength",
+            Self::Length(Limit::Most, _) => "maxLength",
+            Self::ItemCount(Limit::Least, _) => "minItems",
+            Self::ItemCount(Limit::Most, _) => "maxItems",
+            Self::MemberCount(Limit::Least, _) => "minProperties",
+            Self::MemberCount(Limit::Most, _) => "maxProperties",
+            Self::Required(_) => "required",
+            Self::DependentRequired(_) => "dependentRequired",
+            Self::Pattern(_) => "pattern",
+            Self::Format(_) => "format",
+            Self::Content(_) => "contentMediaType",
+            Self::UniqueItems => "uniqueItems",
+            Self::Members(members) if members.named.is_empty() && !members.patterns.is_empty() => "patternProperties",
+            Self::Members(members) if members.named.is_empty() => "additionalProperties",
+            Self::Members(_) => "properties",
+            Self::MemberNames(_) => "propertyNames",
+            Self::Items(_) => "items",
+            Self::Contains(_) => "contains",
+            Self::DependentSchemas(_) => "dependentSchemas",
+            Self::AllOf(_) => "allOf",
+            Self::AnyOf(_) => "anyOf",
+            Self::OneOf(_) => "oneOf",
+            Self::Not(..) => "not",
+            Self::If(_) => "if",
+            Self::Reference(_) | Self::IsSchema(_) => "$ref",
+            Self::Dynamic(_) => "$dynamicRef",
+            Self::UnevaluatedMembers(_) => "unevaluatedProperties",
+            Self::UnevaluatedItems(_) => "unevaluatedItems",
+        }
+    }
+
     /// Whether it combines nothing at all.
     pub(super) fn is_empty_list(&self) -> bool {
         matches!(self, Self::AllOf(nodes) | Self::AnyOf(nodes) | Self::OneOf(nodes) if nodes.is_empty())

@@ -15,6 +15,8 @@ pub(super) struct Survey<'a> {
     by_uri: HashMap<String, ResourceId>,
     /// Which resource each schema belongs to.
     places: HashMap<*const Value, ResourceId>,
+    /// The length of all identifiers together. A relative one is as long as the one that it is relative to.
+    uri_bytes: usize,
 }
 
 pub(super) type ResourceId = u32;
@@ -43,11 +45,14 @@ pub(super) struct Spot<'a> {
 /// Deeper schemas than these are refused.
 const DEEPEST: usize = 400;
 
+/// Maximum length of all identifiers in a schema together.
+const MAX_URI_BYTES: usize = 4 << 20;
+
 impl<'a> Survey<'a> {
     /// # Errors
     /// When something does not have the shape that it should have.
     pub(super) fn new(document: &'a Value) -> Result<Self, SchemaError> {
-        let mut survey = Self { resources: Vec::new(), by_uri: HashMap::new(), places: HashMap::new() };
+        let mut survey = Self { resources: Vec::new(), by_uri: HashMap::new(), places: HashMap::new(), uri_bytes: 0 };
         let draft = draft_of(document)?.unwrap_or(Draft::Of2020);
         let root = Spot { value: document, resource: 0, pointer: Pointer::default() };
         survey.begin_resource(root.clone(), String::new(), draft);
@@ -57,7 +62,7 @@ impl<'a> Survey<'a> {
 
     /// Whether a value has the shape of a schema of this dialect.
     pub(super) fn is_schema(value: &Value, draft: Draft) -> bool {
-        let mut survey = Survey { resources: Vec::new(), by_uri: HashMap::new(), places: HashMap::new() };
+        let mut survey = Survey { resources: Vec::new(), by_uri: HashMap::new(), places: HashMap::new(), uri_bytes: 0 };
         let root = Spot { value, resource: 0, pointer: Pointer::default() };
         survey.begin_resource(root.clone(), String::new(), draft);
         survey.visit_all(root).is_ok()
@@ -194,6 +199,10 @@ impl<'a> Survey<'a> {
         if let Some(id) = id {
             let (uri, fragment) = resolve(&self.resource(spot.resource).uri, id);
             if spot.pointer.is_root() || !id.starts_with('#') {
+                self.uri_bytes += uri.len();
+                if self.uri_bytes > MAX_URI_BYTES {
+                    return Err(SchemaError::too_heavy());
+                }
                 spot.resource = self.begin_resource(spot.clone(), uri, draft);
             }
             if let Some(anchor) = id.split_once('#').map(|(_, anchor)| anchor).filter(|anchor| !anchor.is_empty()) {

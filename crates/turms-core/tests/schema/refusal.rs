@@ -88,7 +88,8 @@ fn a_value_that_would_take_too_long_is_refused_soon() {
     let schema = json!({ "anyOf": [{ "allOf": [twice, false] }, twice] });
     let value = "{\"a\":".repeat(100) + "1" + &"}".repeat(100);
     let violations = Validator::of_value(&schema).unwrap().violations(&RawJson::parse(value).unwrap(), "it");
-    assert_eq!(violations, ["it: it takes too long to hold this against the schema"]);
+    assert_eq!(violations.len(), 1);
+    assert!(violations[0].contains(": is too expensive to validate with \""), "{violations:?}");
 }
 
 #[test]
@@ -153,9 +154,10 @@ fn rules_that_are_repeated_without_end_are_given_up() {
         }
         let schema = json!({ "$ref": "#/$defs/d14", "$defs": defs });
         let validator = Validator::of_value(&schema).unwrap();
-        let violations = validator.violations(&RawJson::from(value.clone()), "it");
+        let violations = validator.violations_within(&RawJson::from(value.clone()), "it", 5_000_000);
         let rule: String = rule.to_string().chars().take(50).collect();
-        assert_eq!(violations, ["it: it takes too long to hold this against the schema"], "{rule}");
+        assert_eq!(violations.len(), 1, "{rule}: {violations:?}");
+        assert!(violations[0].starts_with("it: is too expensive to validate with \""), "{rule}: {violations:?}");
     }
 }
 

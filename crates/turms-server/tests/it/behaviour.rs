@@ -5,6 +5,7 @@ mod changes;
 mod errors;
 mod forms;
 mod registration;
+mod validation;
 mod visibility;
 mod wire;
 

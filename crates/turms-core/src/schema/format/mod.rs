@@ -6,6 +6,8 @@ mod time;
 mod uri;
 
 pub(super) use self::content::Content;
+use super::budget::Budget;
+use super::check::PARSE_STEPS;
 use super::keyword::Draft;
 use super::pattern::Pattern;
 use super::reference::is_pointer;
@@ -63,7 +65,15 @@ impl Format {
         FORMATS.iter().find(|(_, format, _)| *format == self).map_or("", |(name, ..)| name)
     }
 
-    pub(super) fn holds(self, text: &str) -> bool {
+    pub(super) fn holds(self, text: &str, budget: &mut Budget) -> bool {
+        let steps = match self {
+            Self::Regex => PARSE_STEPS,
+            Self::Email | Self::Iri | Self::IriReference | Self::Uri | Self::UriReference | Self::UriTemplate => 4,
+            _ => 1,
+        };
+        if !budget.charge_each(text.len(), steps) {
+            return false;
+        }
         match self {
             Self::Date => time::is_date(text),
             Self::DateTime => time::is_date_time(text),
@@ -175,8 +185,9 @@ mod tests {
             ("regex", vec!["^[a-z]+$", "(?!a)"], vec!["(", "[", "^(abc]"]),
         ] {
             let format = Format::of_name(format, Draft::Of2020).unwrap();
-            right.iter().for_each(|text| assert!(format.holds(text), "{} {text:?}", format.name()));
-            wrong.iter().for_each(|text| assert!(!format.holds(text), "{} {text:?}", format.name()));
+            let holds = |text: &str| format.holds(text, &mut Budget::new(u64::MAX));
+            right.iter().for_each(|text| assert!(holds(text), "{} {text:?}", format.name()));
+            wrong.iter().for_each(|text| assert!(!holds(text), "{} {text:?}", format.name()));
         }
         assert_eq!(Format::of_name("uuid", Draft::Seven), None);
         assert_eq!(Format::of_name("unheard-of", Draft::Of2020), None);

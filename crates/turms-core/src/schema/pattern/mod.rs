@@ -9,7 +9,7 @@ mod parse;
 mod program;
 
 use self::program::Program;
-pub(super) use self::program::Work;
+use super::budget::Budget;
 
 /// A pattern that was read.
 #[derive(Debug)]
@@ -46,8 +46,8 @@ impl Pattern {
     }
 
     /// Whether it is found somewhere in the text.
-    pub(super) fn matches(&self, text: &str, work: &mut Work) -> bool {
-        self.program.as_ref().is_none_or(|program| program.matches(text, work))
+    pub(super) fn matches(&self, text: &str, budget: &mut Budget) -> bool {
+        self.program.as_ref().is_none_or(|program| program.matches(text, budget))
     }
 }
 
@@ -58,7 +58,7 @@ mod tests {
     fn found(pattern: &str, text: &str) -> bool {
         let pattern = Pattern::new(pattern).unwrap_or_else(|error| panic!("{pattern}: {error:?}"));
         assert!(pattern.is_matchable());
-        pattern.matches(text, &mut Work::new(1_000_000))
+        pattern.matches(text, &mut Budget::new(1_000_000))
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
         {
             let pattern = Pattern::new(pattern).unwrap();
             assert!(!pattern.is_matchable());
-            assert!(pattern.matches("anything", &mut Work::new(10)));
+            assert!(pattern.matches("anything", &mut Budget::new(10)));
         }
     }
 
@@ -157,18 +157,18 @@ mod tests {
     #[test]
     fn large_classes_are_work() {
         let pattern = Pattern::new(&format!("^[{}]*$", "ab".repeat(10_000))).unwrap();
-        let mut work = Work::new(100_000);
-        assert!(!pattern.matches(&"b".repeat(10_000), &mut work) && work.is_used_up());
+        let mut budget = Budget::new(100_000);
+        assert!(!pattern.matches(&"b".repeat(10_000), &mut budget) && budget.is_exhausted());
     }
 
     #[test]
     fn work_is_linear_and_bounded() {
         let text = "a".repeat(50_000);
-        let mut work = Work::new(10_000_000);
-        assert!(!Pattern::new("^(a+)+$").unwrap().matches(&format!("{text}b"), &mut work));
-        assert!(!work.is_used_up());
-        let mut work = Work::new(1000);
-        assert!(!Pattern::new("^(a+)+$").unwrap().matches(&text, &mut work));
-        assert!(work.is_used_up());
+        let mut budget = Budget::new(10_000_000);
+        assert!(!Pattern::new("^(a+)+$").unwrap().matches(&format!("{text}b"), &mut budget));
+        assert!(!budget.is_exhausted());
+        let mut budget = Budget::new(1000);
+        assert!(!Pattern::new("^(a+)+$").unwrap().matches(&text, &mut budget));
+        assert!(budget.is_exhausted());
     }
 }

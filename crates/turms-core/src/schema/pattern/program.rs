@@ -4,26 +4,7 @@ use std::sync::Arc;
 
 use super::class::{Item, is_word};
 use super::parse::{Expression, Negated};
-
-/// How much may be done before something is given up.
-#[derive(Debug)]
-pub(in super::super) struct Work(u64);
-
-impl Work {
-    pub(in super::super) fn new(steps: u64) -> Self {
-        Self(steps)
-    }
-
-    /// Takes some of it; false if there is none left.
-    pub(in super::super) fn take(&mut self, steps: u64) -> bool {
-        self.0 = self.0.saturating_sub(steps);
-        self.0 > 0
-    }
-
-    pub(in super::super) fn is_used_up(&self) -> bool {
-        self.0 == 0
-    }
-}
+use crate::schema::budget::Budget;
 
 #[derive(Debug)]
 pub(super) struct Program {
@@ -48,6 +29,9 @@ enum Step {
 /// Larger programs are not made: nobody writes them, and each step costs time for each character.
 const LARGEST: usize = 5000;
 
+/// Steps for each state that is followed by one character.
+const STATE_STEPS: u64 = 3;
+
 impl Program {
     /// Nothing if it would be too large.
     pub(super) fn new(expression: &Expression) -> Option<Self> {
@@ -61,8 +45,8 @@ impl Program {
         Some(Self { steps: builder.0.into(), anchored })
     }
 
-    pub(super) fn matches(&self, text: &str, work: &mut Work) -> bool {
-        if !work.take(self.steps.len() as u64 / 64) {
+    pub(super) fn matches(&self, text: &str, budget: &mut Budget) -> bool {
+        if !budget.charge(8 + self.steps.len() as u64 / 16) {
             return false;
         }
         let mut now = States::new(self.steps.len());
@@ -75,7 +59,7 @@ impl Program {
                 return true;
             }
             let Some(character) = characters.next() else { return false };
-            if !work.take(1 + now.touched.len() as u64) || now.list.is_empty() && self.anchored {
+            if !budget.charge_each(1 + now.touched.len(), STATE_STEPS) || now.list.is_empty() && self.anchored {
                 return false;
             }
             let following = characters.as_str().chars().next();
@@ -83,7 +67,7 @@ impl Program {
                 let takes = match &self.steps[state as usize] {
                     Step::One(one) => *one == character,
                     Step::Class(items, negated) => {
-                        work.take(items.len() as u64 / 16) && items.iter().any(|item| item.has(character)) != *negated
+                        budget.charge(items.len() as u64) && items.iter().any(|item| item.has(character)) != *negated
                     }
                     _ => false,
                 };
