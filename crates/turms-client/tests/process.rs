@@ -3,8 +3,6 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-mod odd;
-
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -20,9 +18,9 @@ use turms_core::transport::{StreamConnector, memory};
 use turms_proto::ProtocolVersion;
 use turms_proto::types::SubscriptionFilter;
 use turms_server::{Resource, Router, Server, Tool};
+use turms_testkit::misbehaving_server::MisbehavingServer;
 use turms_testkit::process::{alone, children, open_files};
-
-use self::odd::{Odd, eventually, in_time};
+use turms_testkit::{eventually, within};
 
 const OLD: ProtocolVersion = ProtocolVersion::LATEST_WITH_HANDSHAKE;
 const NEW: ProtocolVersion = ProtocolVersion::LATEST;
@@ -56,14 +54,14 @@ fn leaves_nothing_in<F: Future>(runtime: &mut Builder, times: usize, mut act: im
     runtime.enable_all().build().unwrap().block_on(async {
         let _alone = alone().await;
         for number in 0..2 {
-            in_time(act(number)).await;
+            within("one round", act(number)).await;
         }
-        eventually("nothing is left of the first", || Having::now().is_only_files()).await;
+        eventually("nothing is left of the first", async || Having::now().is_only_files()).await;
         let before = Having::now();
         for number in 0..times {
-            in_time(act(number)).await;
+            within("one round", act(number)).await;
         }
-        eventually("all is as before", || {
+        eventually("all is as before", async || {
             let now = Having::now();
             now.is_only_files() && now.files <= before.files
         })
@@ -153,7 +151,7 @@ fn a_thousand_connections_within_the_process_leave_nothing() {
 #[test]
 fn a_hundred_servers_that_are_closed_leave_nothing() {
     leaves_nothing(100, |number| async move {
-        let odd = Odd::new("polite", ["old", "new"][number % 2]);
+        let odd = MisbehavingServer::new("polite", ["old", "new"][number % 2]);
         let client = supervised().connect_command(odd.command.clone()).await.unwrap();
         let echoed = client.call_tool("echo", json!({ "text": "hello" })).await.unwrap();
         assert_eq!(echoed.text(), "hello");
@@ -166,7 +164,7 @@ fn a_hundred_servers_that_are_closed_leave_nothing() {
 fn a_hundred_servers_whose_clients_are_dropped_leave_nothing() {
     leaves_nothing(100, |number| async move {
         let mode = ["polite", "never_answers_calls", "closes_stdout", "leaves_child"][number % 4];
-        let odd = Odd::new(mode, "old").with_time_to_leave(MOMENT);
+        let odd = MisbehavingServer::new(mode, "old").with_time_to_leave(MOMENT);
         let client = some(2 * number).connect_command(odd.command.clone()).await.unwrap();
         let _ = client.call_tool("odd", ()).timeout(MOMENT).await;
         drop(client);
@@ -178,7 +176,7 @@ fn a_hundred_servers_whose_clients_are_dropped_leave_nothing() {
 fn a_hundred_connections_that_are_lost_and_made_again_leave_nothing() {
     leaves_nothing(10, |_| async {
         let modes = format!("{}polite", "exits_mid_call,".repeat(9));
-        let odd = Odd::new(&modes, "old");
+        let odd = MisbehavingServer::new(&modes, "old");
         let client = supervised().connect_command(odd.command.clone()).await.unwrap();
         for _ in 0..9 {
             assert!(client.call_tool("odd", ()).await.unwrap_err().may_have_run());
@@ -309,11 +307,11 @@ fn a_thousand_connects_that_fail_leave_nothing() {
 fn servers_that_cannot_be_connected_to_leave_nothing() {
     leaves_nothing(50, |number| async move {
         let mode = ["exits_at_once", "mute", "leaves_child_at_once", "mute"][number % 4];
-        let odd = Odd::new(mode, "old").with_time_to_leave(MOMENT);
+        let odd = MisbehavingServer::new(mode, "old").with_time_to_leave(MOMENT);
         let connecting = builder().probe_timeout(MOMENT).handshake_timeout(MOMENT).connect_command(odd.command.clone());
         if number % 4 == 3 {
             let connecting = tokio::spawn(connecting);
-            eventually("it is started", || !odd.started().is_empty()).await;
+            eventually("it is started", async || !odd.started().is_empty()).await;
             connecting.abort();
             let _ = connecting.await;
         } else {

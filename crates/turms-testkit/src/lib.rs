@@ -9,9 +9,15 @@
 )]
 
 #[cfg(feature = "server")]
+pub mod behaviour_server;
+#[cfg(feature = "server")]
+pub mod fake_http_server;
+#[cfg(feature = "server")]
 pub mod fixture;
 #[cfg(feature = "server")]
 pub mod messages;
+#[cfg(all(feature = "server", target_os = "linux"))]
+pub mod misbehaving_server;
 #[cfg(target_os = "linux")]
 pub mod process;
 #[cfg(feature = "server")]

@@ -9,7 +9,7 @@ const PINGS: usize = 500;
 
 /// A server that sends pings and then a notification on its stream, and answers what it is posted in answer to them so. Where
 /// `on_call` is set, they come on the stream that answers a call.
-async fn pinging(on_call: bool, answered: fn() -> Reply) -> Played {
+async fn pinging(on_call: bool, answered: fn() -> Reply) -> FakeHttpServer {
     let pings = |request: &Received| {
         let ping = |id| event(&json!({ "jsonrpc": "2.0", "id": format!("ping-{id}"), "method": "ping" }));
         let mut events: String = (0..PINGS).map(ping).collect();
@@ -19,7 +19,7 @@ async fn pinging(on_call: bool, answered: fn() -> Reply) -> Played {
         }
         Reply::open_events(&events)
     };
-    Played::start(move |request| match (request.method.as_str(), request.what()) {
+    FakeHttpServer::start(move |request| match (request.method.as_str(), request.what()) {
         ("GET", _) if !on_call => pings(request),
         (_, "tools/call") if on_call => pings(request),
         _ if is_answer(request) => answered(),
@@ -32,7 +32,7 @@ fn is_answer(request: &Received) -> bool {
     request.body["id"].as_str().is_some_and(|id| id.starts_with("ping-"))
 }
 
-fn answers(server: &Played) -> usize {
+fn answers(server: &FakeHttpServer) -> usize {
     server.received().iter().filter(|request| is_answer(request)).count()
 }
 

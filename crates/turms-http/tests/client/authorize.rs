@@ -33,8 +33,8 @@ impl Authorizer for Renewing {
 }
 
 /// Takes only this token.
-async fn wanting(token: &'static str, status: u16) -> Played {
-    Played::start(move |request| match request.header("authorization") == Some(token) {
+async fn wanting(token: &'static str, status: u16) -> FakeHttpServer {
+    FakeHttpServer::start(move |request| match request.header("authorization") == Some(token) {
         true => modern(request),
         false => Reply::status(status).with("WWW-Authenticate", "Bearer scope=\"a\""),
     })
@@ -70,7 +70,7 @@ async fn nobody_tries_for_ever() {
 
 #[tokio::test]
 async fn a_token_and_headers_go_with_every_request_and_show_nowhere() {
-    let server = Played::start(legacy).await;
+    let server = FakeHttpServer::start(legacy).await;
     let token = BearerToken::new("s3cret").unwrap();
     assert!(!format!("{token:?}").contains("s3cret"));
     let connector = connector(&server)
@@ -96,8 +96,8 @@ async fn whoever_has_no_credentials_is_told_what_is_wanted() {
     assert!(told.contains("status 401 Unauthorized: the server wants authorization"), "{told}");
 }
 
-async fn refusing(reply: Reply) -> Played {
-    Played::start(move |_| reply.clone()).await
+async fn refusing(reply: Reply) -> FakeHttpServer {
+    FakeHttpServer::start(move |_| reply.clone()).await
 }
 
 #[tokio::test]
@@ -128,7 +128,7 @@ async fn no_token_and_a_wrong_one_are_told_apart() {
 
 #[tokio::test]
 async fn a_call_that_is_not_let_in_has_not_run() {
-    let server = Played::start(|request| match request.what() {
+    let server = FakeHttpServer::start(|request| match request.what() {
         "tools/call" => Reply::status(401),
         _ => modern(request),
     })
@@ -141,7 +141,7 @@ async fn a_call_that_is_not_let_in_has_not_run() {
 
 #[tokio::test]
 async fn headers_may_be_text_and_what_cannot_be_one_is_said() {
-    let server = Played::start(modern).await;
+    let server = FakeHttpServer::start(modern).await;
     let client = connector(&server).header("x-key", "abc").connect(options(), Arc::new(Ear::default())).await;
     drop(client.unwrap());
     assert_eq!(server.received()[0].header("x-key"), Some("abc"));
@@ -157,7 +157,7 @@ async fn headers_may_be_text_and_what_cannot_be_one_is_said() {
 
 #[tokio::test]
 async fn a_client_says_who_it_is() {
-    let server = Played::start(modern).await;
+    let server = FakeHttpServer::start(modern).await;
     drop(connect(&server).await);
     let own = concat!("turms/", env!("CARGO_PKG_VERSION"));
     assert_eq!(server.received()[0].header("user-agent"), Some(own));

@@ -9,8 +9,8 @@ const STATELESS: Dialect = Dialect::Stateless(ProtocolVersion::LATEST);
 const HANDSHAKE: Dialect = Dialect::Handshake(ProtocolVersion::LATEST_WITH_HANDSHAKE);
 
 /// Refuses the probe so, and is otherwise a server with sessions.
-async fn refusing(refusal: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Played {
-    Played::start(move |request| match request.what() {
+async fn refusing(refusal: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> FakeHttpServer {
+    FakeHttpServer::start(move |request| match request.what() {
         "server/discover" => refusal(request),
         _ => legacy(request),
     })
@@ -19,7 +19,7 @@ async fn refusing(refusal: impl Fn(&Received) -> Reply + Send + Sync + 'static) 
 
 #[tokio::test]
 async fn a_result_is_that_of_a_modern_server() {
-    let server = Played::start(modern).await;
+    let server = FakeHttpServer::start(modern).await;
     let client = connect(&server).await;
     assert_eq!(client.opened.dialect, STATELESS);
     assert!(client.opened.server.is_some());
@@ -33,7 +33,7 @@ async fn a_result_is_that_of_a_modern_server() {
 
 #[tokio::test]
 async fn a_modern_server_may_answer_in_events() {
-    let server = Played::start(|request| {
+    let server = FakeHttpServer::start(|request| {
         let told = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": {} });
         Reply::events(&format!(": hi\n\n{}{}", event(&told), event(&result(request, &discovered(request)))))
     });
@@ -44,7 +44,7 @@ async fn a_modern_server_may_answer_in_events() {
 async fn modern_refusals_are_mended_and_asked_again() {
     for (code, data) in [(-32022, Some(json!({ "supported": ["2026-07-28"] }))), (-32020, None), (-32021, None)] {
         let first = std::sync::atomic::AtomicBool::new(true);
-        let server = Played::start(move |request| {
+        let server = FakeHttpServer::start(move |request| {
             if first.swap(false, std::sync::atomic::Ordering::Relaxed) {
                 return Reply::json(400, &failure(request, code, data.clone()));
             }
@@ -58,7 +58,7 @@ async fn modern_refusals_are_mended_and_asked_again() {
 
 #[tokio::test]
 async fn modern_refusals_do_not_go_on_for_ever() {
-    let server = Played::start(|request| Reply::json(400, &failure(request, -32020, None))).await;
+    let server = FakeHttpServer::start(|request| Reply::json(400, &failure(request, -32020, None))).await;
     let error = open(&server, options()).await.unwrap_err();
     assert!(matches!(error, ConnectError::Refused(_)), "{error:?}");
     assert!(server.asked().len() <= 4 && !server.asked().contains(&"initialize".to_owned()));
@@ -145,7 +145,7 @@ async fn nobody_there_is_told_as_such() {
 #[tokio::test]
 async fn whoever_does_not_know_the_handshake_either_may_speak_http_and_sse() {
     for status in [400, 404, 405] {
-        let server = Played::start(move |request| match (request.method.as_str(), request.path.as_str()) {
+        let server = FakeHttpServer::start(move |request| match (request.method.as_str(), request.path.as_str()) {
             ("GET", "/mcp") => {
                 assert_eq!(request.header("accept"), Some("text/event-stream"));
                 Reply::open_events("event: endpoint\ndata: /messages?session=1\n\n")
@@ -170,7 +170,7 @@ async fn http_and_sse_carries_both_ways() {
     let answer = json!({ "jsonrpc": "2.0", "id": 1, "result": {
         "protocolVersion": "2024-11-05", "capabilities": {}, "serverInfo": { "name": "played", "version": "1" } } });
     let told = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
-    let server = Played::start(move |request| match request.method.as_str() {
+    let server = FakeHttpServer::start(move |request| match request.method.as_str() {
         "GET" => Reply::open_events(&format!(
             "event: endpoint\ndata: messages\n\nevent: message\n{}{}",
             event(&answer),
@@ -196,7 +196,7 @@ async fn a_server_of_http_and_sse_is_known_the_next_time() {
         event(&json!({ "jsonrpc": "2.0", "id": 1, "result": {
             "protocolVersion": "2024-11-05", "capabilities": {}, "serverInfo": server } }))
     };
-    let server = Played::start(move |request| match (request.method.as_str(), request.path.as_str()) {
+    let server = FakeHttpServer::start(move |request| match (request.method.as_str(), request.path.as_str()) {
         ("GET", _) => Reply::open_events(&format!("event: endpoint\ndata: /messages\n\n{}", answer())),
         (_, "/messages") => Reply::status(202),
         _ => Reply::status(405),
@@ -214,7 +214,8 @@ async fn a_server_of_http_and_sse_is_known_the_next_time() {
 
 #[tokio::test]
 async fn messages_of_http_and_sse_are_not_posted_to_another_origin() {
-    let server = Played::start(|_| Reply::open_events("event: endpoint\ndata: http://example.com/messages\n\n")).await;
+    let server =
+        FakeHttpServer::start(|_| Reply::open_events("event: endpoint\ndata: http://example.com/messages\n\n")).await;
     let connector = connector(&server).transport(UrlTransport::Sse);
     let error = connector.connect(options(), Arc::new(Ear::default())).await.unwrap_err();
     assert!(chain(&error).contains("to http://example.com, another origin"), "{}", chain(&error));
@@ -222,8 +223,10 @@ async fn messages_of_http_and_sse_are_not_posted_to_another_origin() {
 
 #[tokio::test]
 async fn if_nothing_is_understood_all_refusals_are_told() {
-    let server =
-        Played::start(|request| Reply::text(if request.method == "GET" { 404 } else { 405 }, "text/plain", "?")).await;
+    let server = FakeHttpServer::start(|request| {
+        Reply::text(if request.method == "GET" { 404 } else { 405 }, "text/plain", "?")
+    })
+    .await;
     let told = chain(&open(&server, options()).await.unwrap_err());
     for part in ["server/discover: status 405", "initialize: status 405", "HTTP+SSE: status 404"] {
         assert!(told.contains(part), "{told}");
@@ -235,11 +238,11 @@ async fn if_nothing_is_understood_all_refusals_are_told() {
 
 #[tokio::test]
 async fn what_is_known_is_not_asked() {
-    let server = Played::start(modern).await;
+    let server = FakeHttpServer::start(modern).await;
     let client = connect_stateless(&server).await;
     assert_eq!(server.asked(), Vec::<String>::new());
     assert_eq!(client.opened.dialect, STATELESS);
-    let server = Played::start(legacy).await;
+    let server = FakeHttpServer::start(legacy).await;
     let client = connect_in(&server, ProtocolVersion::V2025_03_26).await;
     assert_eq!(client.opened.dialect, Dialect::Handshake(ProtocolVersion::V2025_03_26));
     assert_eq!(server.asked()[..2], ["initialize", "notifications/initialized"]);
@@ -247,7 +250,7 @@ async fn what_is_known_is_not_asked() {
 
 #[tokio::test]
 async fn a_client_of_the_newest_revision_does_not_fall_back() {
-    let server = Played::start(legacy).await;
+    let server = FakeHttpServer::start(legacy).await;
     let error = open(&server, options().choice(VersionChoice::Stateless)).await.unwrap_err();
     assert!(error.to_string().contains("only older revisions"), "{error}");
     assert_eq!(server.asked(), ["server/discover"]);
@@ -255,7 +258,7 @@ async fn a_client_of_the_newest_revision_does_not_fall_back() {
 
 #[tokio::test]
 async fn a_modern_server_without_a_method_says_so() {
-    let server = Played::start(|request| Reply::json(404, &failure(request, -32601, None))).await;
+    let server = FakeHttpServer::start(|request| Reply::json(404, &failure(request, -32601, None))).await;
     let client = connect_stateless(&server).await;
     let error = ask(&client, "tools/list", &json!({})).await.unwrap_err();
     assert!(chain(&error).contains("-32601"), "{}", chain(&error));
@@ -293,7 +296,7 @@ async fn an_address_of_the_wrong_scheme_is_suspected() {
 
 #[tokio::test]
 async fn a_server_that_is_not_ready_in_time_is_named() {
-    let server = Played::start(|_| Reply::never()).await;
+    let server = FakeHttpServer::start(|_| Reply::never()).await;
     let mut impatient = options();
     impatient.handshake_timeout = Duration::from_millis(50);
     let error = open(&server, impatient).await.unwrap_err();

@@ -3,7 +3,7 @@
 use super::*;
 
 async fn told(reply: Reply, limit: usize) -> (String, PeerError) {
-    let server = Played::start(move |_| reply.clone()).await;
+    let server = FakeHttpServer::start(move |_| reply.clone()).await;
     let connector = connector(&server).message_limit(limit);
     let known = options().known(Dialect::Stateless(ProtocolVersion::LATEST));
     let client = connector.connect(known, Arc::new(Ear::default())).await.unwrap();

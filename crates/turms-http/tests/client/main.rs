@@ -6,7 +6,6 @@ mod authorize;
 mod era;
 mod limit;
 mod mirror;
-mod played;
 mod redirect;
 mod session;
 mod stateless;
@@ -26,10 +25,8 @@ use turms_proto::session::{ClientOptions, Dialect, RequestError};
 use turms_proto::types::{ClientCapabilities, Implementation, Meta, RequestMeta};
 use turms_proto::{ProtocolVersion, RawJson};
 
-use crate::played::{Played, Received, Reply};
-
-/// How long anything may take that is bound to happen.
-const PATIENCE: Duration = Duration::from_secs(30);
+use turms_testkit::fake_http_server::{FakeHttpServer, Received, Reply};
+use turms_testkit::within;
 
 const SESSION: &str = "session-1";
 
@@ -53,7 +50,7 @@ impl Ear {
                 more.await;
             }
         };
-        tokio::time::timeout(PATIENCE, told).await.unwrap()
+        within("notifications", told).await
     }
 }
 
@@ -73,24 +70,24 @@ fn options() -> ClientOptions {
     ClientOptions::new(Implementation::new("test", "1"), ClientCapabilities::new())
 }
 
-fn connector(server: &Played) -> HttpConnector {
+fn connector(server: &FakeHttpServer) -> HttpConnector {
     HttpConnector::new(server.url()).unwrap().no_proxy()
 }
 
-async fn connect(server: &Played) -> Established {
+async fn connect(server: &FakeHttpServer) -> Established {
     open(server, options()).await.unwrap()
 }
 
-async fn open(server: &Played, options: ClientOptions) -> Result<Established, ConnectError> {
+async fn open(server: &FakeHttpServer, options: ClientOptions) -> Result<Established, ConnectError> {
     connector(server).connect(options, Arc::new(Ear::default())).await
 }
 
 /// Connects without asking anything, as to a server that is known to speak so.
-async fn connect_stateless(server: &Played) -> Established {
+async fn connect_stateless(server: &FakeHttpServer) -> Established {
     open(server, options().known(Dialect::Stateless(ProtocolVersion::LATEST))).await.unwrap()
 }
 
-async fn connect_in(server: &Played, version: ProtocolVersion) -> Established {
+async fn connect_in(server: &FakeHttpServer, version: ProtocolVersion) -> Established {
     open(server, options().known(Dialect::Handshake(version))).await.unwrap()
 }
 
@@ -110,8 +107,8 @@ fn outgoing(method: &'static str, params: &Value) -> Outgoing {
 }
 
 async fn ask(client: &Established, method: &'static str, params: &Value) -> Result<Value, PeerError> {
-    let answer = tokio::time::timeout(PATIENCE, client.channel.request(outgoing(method, params))).await;
-    answer.expect("an answer").map(|payload| payload.take().unwrap())
+    let answer = within("an answer", client.channel.request(outgoing(method, params))).await;
+    answer.map(|payload| payload.take().unwrap())
 }
 
 /// The answer to a request.

@@ -18,7 +18,7 @@ fn tools(header: &str) -> Value {
 
 #[tokio::test]
 async fn names_and_arguments_are_repeated_as_the_tools_say() {
-    let server = Played::start(|request| match request.what() {
+    let server = FakeHttpServer::start(|request| match request.what() {
         "tools/list" => Reply::json(200, &result(request, &tools("Region"))),
         _ => modern(request),
     })
@@ -49,9 +49,9 @@ async fn names_and_arguments_are_repeated_as_the_tools_say() {
 }
 
 /// A server that wants the region repeated, under a name that it tells only in its second list.
-async fn demanding(lists: &'static [&'static str], wanted: &'static str) -> Played {
+async fn demanding(lists: &'static [&'static str], wanted: &'static str) -> FakeHttpServer {
     let listed = AtomicUsize::new(0);
-    Played::start(move |request| match request.what() {
+    FakeHttpServer::start(move |request| match request.what() {
         "tools/list" if request.body["params"].get("cursor").is_none() => {
             let mut page = tools("Elsewhere");
             page["tools"] = json!([]);

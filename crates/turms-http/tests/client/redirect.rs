@@ -7,7 +7,7 @@ use super::*;
 #[tokio::test]
 async fn a_redirect_within_the_origin_is_followed_with_everything() {
     for status in [301, 302, 307, 308] {
-        let server = Played::start(move |request| match request.path.as_str() {
+        let server = FakeHttpServer::start(move |request| match request.path.as_str() {
             "/mcp" => Reply::status(status).with("location", "/mcp/"),
             _ => modern(request),
         })
@@ -23,9 +23,9 @@ async fn a_redirect_within_the_origin_is_followed_with_everything() {
 
 #[tokio::test]
 async fn credentials_do_not_leave_the_origin() {
-    let other = Played::start(modern).await;
+    let other = FakeHttpServer::start(modern).await;
     let elsewhere = other.url();
-    let server = Played::start(move |_| Reply::status(307).with("location", &elsewhere)).await;
+    let server = FakeHttpServer::start(move |_| Reply::status(307).with("location", &elsewhere)).await;
     let error = open(&server, options()).await.unwrap_err();
     let told = chain(&error);
     assert!(told.contains("another origin: credentials are not sent there"), "{told}");
@@ -36,7 +36,7 @@ async fn credentials_do_not_leave_the_origin() {
 #[tokio::test]
 async fn redirects_do_not_go_on_for_ever() {
     for location in [Some("/mcp"), None] {
-        let server = Played::start(move |_| {
+        let server = FakeHttpServer::start(move |_| {
             let reply = Reply::status(308);
             match location {
                 Some(place) => reply.with("location", place),

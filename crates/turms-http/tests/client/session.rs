@@ -8,7 +8,7 @@ const VERSION: ProtocolVersion = ProtocolVersion::V2025_11_25;
 
 #[tokio::test]
 async fn every_request_names_the_session_and_the_revision() {
-    let server = Played::start(legacy).await;
+    let server = FakeHttpServer::start(legacy).await;
     let client = connect(&server).await;
     ask(&client, "ping", &json!({})).await.unwrap();
     client.channel.close().await;
@@ -23,7 +23,7 @@ async fn every_request_names_the_session_and_the_revision() {
 
 #[tokio::test]
 async fn revisions_before_the_header_do_not_have_it() {
-    let server = Played::start(legacy).await;
+    let server = FakeHttpServer::start(legacy).await;
     let client = connect_in(&server, ProtocolVersion::V2025_03_26).await;
     ask(&client, "ping", &json!({})).await.unwrap();
     assert!(server.received().iter().all(|request| request.header("mcp-protocol-version").is_none()));
@@ -45,7 +45,7 @@ async fn a_session_that_is_not_known_any_more_ends_and_can_be_renewed() {
     ];
     for reply in gone {
         let refusal = reply.clone();
-        let server = Played::start(move |request| match request.what() {
+        let server = FakeHttpServer::start(move |request| match request.what() {
             "tools/call" => refusal.clone(),
             "slow" => Reply::never(),
             _ => legacy(request),
@@ -60,7 +60,7 @@ async fn a_session_that_is_not_known_any_more_ends_and_can_be_renewed() {
         let ended = client.channel.closed().await;
         assert!(ended.renewable && ended.to_string().contains("ended the session"), "{ended}");
         // Nobody knows what became of the other.
-        let lost = tokio::time::timeout(PATIENCE, other).await.unwrap().unwrap().unwrap_err();
+        let lost = within("an answer", other).await.unwrap().unwrap_err();
         assert!(matches!(lost, PeerError::Request(RequestError::Closed)), "{lost:?}");
         assert!(matches!(ask(&client, "ping", &json!({})).await, Err(PeerError::Closed)));
         client.channel.close().await;
@@ -70,7 +70,7 @@ async fn a_session_that_is_not_known_any_more_ends_and_can_be_renewed() {
 
 #[tokio::test]
 async fn a_missing_method_does_not_end_the_session() {
-    let server = Played::start(|request| match request.what() {
+    let server = FakeHttpServer::start(|request| match request.what() {
         "nowhere" => Reply::json(404, &failure(request, -32601, None)),
         _ => legacy(request),
     })
@@ -83,7 +83,7 @@ async fn a_missing_method_does_not_end_the_session() {
 
 #[tokio::test]
 async fn without_a_session_there_is_none_to_end() {
-    let server = Played::start(|request| match request.what() {
+    let server = FakeHttpServer::start(|request| match request.what() {
         "initialize" => Reply::json(200, &result(request, &initialized(request))),
         "tools/call" => Reply::status(404),
         _ => legacy(request),
@@ -102,7 +102,7 @@ async fn the_server_asks_and_tells_on_the_stream_that_is_always_open() {
     let told = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
     let asked = json!({ "jsonrpc": "2.0", "id": "s-1", "method": "roots/list" });
     let stream = format!("{}{}", event(&told), event(&asked));
-    let server = Played::start(move |request| match request.method.as_str() {
+    let server = FakeHttpServer::start(move |request| match request.method.as_str() {
         "GET" => Reply::open_events(&stream),
         _ => legacy(request),
     })
@@ -121,7 +121,7 @@ async fn the_server_asks_and_tells_on_the_stream_that_is_always_open() {
 #[tokio::test]
 async fn a_server_without_that_stream_may_say_so_in_any_way() {
     for status in [400, 404, 405, 406, 501] {
-        let server = Played::start(move |request| match request.method.as_str() {
+        let server = FakeHttpServer::start(move |request| match request.method.as_str() {
             "GET" => Reply::status(status),
             _ => legacy(request),
         })
@@ -133,7 +133,7 @@ async fn a_server_without_that_stream_may_say_so_in_any_way() {
 
 #[tokio::test]
 async fn the_server_asks_before_it_answers() {
-    let server = Played::start(|request| match request.what() {
+    let server = FakeHttpServer::start(|request| match request.what() {
         "tools/call" => {
             let asked = json!({ "jsonrpc": "2.0", "id": 7, "method": "roots/list" });
             let progress = json!({ "jsonrpc": "2.0", "method": "notifications/progress",
@@ -155,7 +155,7 @@ async fn the_server_asks_before_it_answers() {
 
 #[tokio::test]
 async fn what_is_given_up_is_told() {
-    let server = Played::start(|request| match request.what() {
+    let server = FakeHttpServer::start(|request| match request.what() {
         "tools/call" => Reply::open_events(": working\n\n"),
         _ => legacy(request),
     })
@@ -181,7 +181,7 @@ async fn what_is_given_up_is_told() {
 #[tokio::test]
 async fn a_batch_is_one_post_where_the_revision_has_batches() {
     for (version, posts) in [(ProtocolVersion::V2025_03_26, 1), (VERSION, 2)] {
-        let server = Played::start(|request| match request.body.as_array() {
+        let server = FakeHttpServer::start(|request| match request.body.as_array() {
             Some(batch) => {
                 let answers =
                     batch.iter().map(|it| json!({ "jsonrpc": "2.0", "id": it["id"], "result": { "n": it["id"] } }));
@@ -204,25 +204,25 @@ async fn a_batch_is_one_post_where_the_revision_has_batches() {
 
 #[tokio::test]
 async fn a_channel_that_is_dropped_ends_its_session() {
-    let server = Played::start(legacy).await;
+    let server = FakeHttpServer::start(legacy).await;
     drop(connect(&server).await);
     server.wait_for("DELETE", 1).await;
 }
 
 #[tokio::test]
 async fn a_server_that_does_not_let_go_is_not_waited_for() {
-    let server = Played::start(|request| match request.method.as_str() {
+    let server = FakeHttpServer::start(|request| match request.method.as_str() {
         "DELETE" => Reply::never(),
         _ => legacy(request),
     })
     .await;
     let client = connect(&server).await;
-    tokio::time::timeout(PATIENCE, client.channel.close()).await.unwrap();
+    within("the end of the channel", client.channel.close()).await;
 }
 
 #[tokio::test]
 async fn connections_are_used_again() {
-    let server = Played::start(|request| match request.what() {
+    let server = FakeHttpServer::start(|request| match request.what() {
         "tools/call" => Reply::events(&format!("id: 1\ndata:\n\n{}", event(&result(request, &json!({}))))),
         _ => legacy(request),
     })
@@ -237,7 +237,7 @@ async fn connections_are_used_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_calls_at_once_get_each_its_own_answer() {
-    let server = Played::start(|request| match request.what() {
+    let server = FakeHttpServer::start(|request| match request.what() {
         "tools/call" => {
             let answer = result(request, &json!({ "n": request.body["params"]["n"] }));
             if request.body["params"]["n"].as_u64().unwrap().is_multiple_of(2) {

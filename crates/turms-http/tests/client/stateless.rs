@@ -7,7 +7,7 @@ use super::*;
 
 #[tokio::test]
 async fn connections_are_used_again_whatever_the_answer_was() {
-    let server = Played::start(|request| match request.what() {
+    let server = FakeHttpServer::start(|request| match request.what() {
         "tools/list" => Reply::events(&event(&result(request, &json!({ "tools": [] })))),
         "tools/call" => Reply::json(400, &failure(request, -32602, None)),
         _ => modern(request),
@@ -24,7 +24,7 @@ async fn connections_are_used_again_whatever_the_answer_was() {
 
 #[tokio::test]
 async fn what_is_told_about_a_request_is_for_whoever_made_it() {
-    let server = Played::start(|request| {
+    let server = FakeHttpServer::start(|request| {
         let id = &request.body["id"];
         let progress = json!({ "jsonrpc": "2.0", "method": "notifications/progress",
             "params": { "progressToken": request.body["params"]["_meta"]["progressToken"], "progress": 1 } });
@@ -59,7 +59,7 @@ async fn what_is_told_about_a_request_is_for_whoever_made_it() {
 
 #[tokio::test]
 async fn closing_the_stream_is_giving_up() {
-    let server = Played::start(|_| Reply::open_events(": working\n\n")).await;
+    let server = FakeHttpServer::start(|_| Reply::open_events(": working\n\n")).await;
     let client = connect_stateless(&server).await;
     let channel = client.channel.clone();
     let call = tokio::spawn(async move { channel.request(outgoing("tools/call", &json!({}))).await.map(drop) });
@@ -72,7 +72,7 @@ async fn closing_the_stream_is_giving_up() {
 
 #[tokio::test]
 async fn a_server_that_never_answers_is_not_waited_for() {
-    let server = Played::start(|_| Reply::never()).await;
+    let server = FakeHttpServer::start(|_| Reply::never()).await;
     let client = connect_stateless(&server).await;
     let soon = RequestOptions::default().timeout(Duration::from_millis(50));
     let error = client.channel.request(outgoing("tools/call", &json!({})).options(soon)).await.unwrap_err();
@@ -96,19 +96,19 @@ impl Service for Slow {
 #[tokio::test]
 async fn a_service_that_is_never_done_with_a_notification_does_not_stop_the_timeout() {
     let told = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": 1 } });
-    let server = Played::start(move |_| Reply::open_events(&event(&told))).await;
+    let server = FakeHttpServer::start(move |_| Reply::open_events(&event(&told))).await;
     let known = options().known(Dialect::Stateless(ProtocolVersion::LATEST));
     let client = connector(&server).connect(known, Arc::new(Slow)).await.unwrap();
     let soon = RequestOptions::default().timeout(Duration::from_millis(50));
     let call = client.channel.request(outgoing("tools/call", &json!({})).options(soon));
-    let error = turms_testkit::within("the timeout", call).await.unwrap_err();
+    let error = within("the timeout", call).await.unwrap_err();
     assert!(matches!(error, PeerError::Request(RequestError::TimedOut(_))), "{error:?}");
     server.wait_until_left().await;
 }
 
 #[tokio::test]
 async fn a_request_whose_stream_breaks_is_lost_and_the_next_is_not() {
-    let server = Played::start(|request| match request.what() {
+    let server = FakeHttpServer::start(|request| match request.what() {
         "tools/call" => Reply::broken_events("id: 1\n: half\n\n"),
         _ => modern(request),
     })
@@ -122,7 +122,7 @@ async fn a_request_whose_stream_breaks_is_lost_and_the_next_is_not() {
 
 #[tokio::test]
 async fn a_request_that_cannot_be_sent_has_not_run() {
-    let server = Played::start(modern).await;
+    let server = FakeHttpServer::start(modern).await;
     let client = connect(&server).await;
     drop(server);
     // The connection that was there may be found broken only when it is used.
@@ -135,7 +135,7 @@ async fn a_request_that_cannot_be_sent_has_not_run() {
 
 #[tokio::test]
 async fn a_channel_that_is_closed_gives_up_what_it_has_begun() {
-    let server = Played::start(|_| Reply::open_events(": listening\n\n")).await;
+    let server = FakeHttpServer::start(|_| Reply::open_events(": listening\n\n")).await;
     let client = connect_stateless(&server).await;
     let channel = client.channel.clone();
     let listening = tokio::spawn(async move { channel.request(outgoing("subscriptions/listen", &json!({}))).await });
@@ -152,7 +152,7 @@ async fn a_unix_socket_is_as_good() {
     let directory = std::env::temp_dir().join(format!("turms-http-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     let path = directory.join("socket");
-    let server = Played::start_on(&path, modern);
+    let server = FakeHttpServer::start_on(&path, modern);
     let connector = HttpConnector::new(server.url()).unwrap().unix_socket(&path);
     let client = connector.connect(options(), Arc::new(Ear::default())).await.unwrap();
     ask(&client, "tools/list", &json!({})).await.unwrap();
@@ -162,7 +162,7 @@ async fn a_unix_socket_is_as_good() {
 
 #[tokio::test]
 async fn requests_may_go_through_a_proxy() {
-    let proxy = Played::start(modern).await;
+    let proxy = FakeHttpServer::start(modern).await;
     let connector = HttpConnector::new("http://nowhere.invalid/mcp").unwrap();
     let connector = connector.proxy(reqwest::Proxy::http(&proxy.origin).unwrap());
     connector.connect(options(), Arc::new(Ear::default())).await.unwrap();
@@ -171,7 +171,7 @@ async fn requests_may_go_through_a_proxy() {
 
 #[tokio::test]
 async fn an_http_client_may_be_brought_along() {
-    let server = Played::start(modern).await;
+    let server = FakeHttpServer::start(modern).await;
     let client = reqwest::Client::builder().user_agent("mine").no_proxy();
     let shared = connector(&server).http_client(client.tls_backend_preconfigured(no_tls()).build().unwrap());
     shared.connect(options(), Arc::new(Ear::default())).await.unwrap();

@@ -8,9 +8,9 @@ use super::*;
 async fn streaming(
     call: impl Fn(&Received) -> Reply + Send + Sync + 'static,
     resumed: impl Fn(usize, &Received) -> Reply + Send + Sync + 'static,
-) -> Played {
+) -> FakeHttpServer {
     let resumptions = AtomicUsize::new(0);
-    Played::start(move |request| match (request.method.as_str(), request.what()) {
+    FakeHttpServer::start(move |request| match (request.method.as_str(), request.what()) {
         ("GET", _) if request.header("last-event-id").is_some() => {
             resumed(resumptions.fetch_add(1, Ordering::Relaxed), request)
         }
@@ -105,7 +105,7 @@ async fn a_call_that_was_taken_may_have_run_whatever_becomes_of_its_stream() {
 async fn the_stream_that_is_always_open_is_opened_again() {
     let told = event(&json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" }));
     let opened = AtomicUsize::new(0);
-    let server = Played::start(move |request| match request.method.as_str() {
+    let server = FakeHttpServer::start(move |request| match request.method.as_str() {
         "GET" => match opened.fetch_add(1, Ordering::Relaxed) {
             0 => Reply::events(&format!("id: g-1\nretry: 1\n{told}")),
             1 => {

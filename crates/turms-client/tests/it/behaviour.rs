@@ -1,0 +1,28 @@
+//! One suite of behaviour, driven through the client for every revision: in this process, over a pair of pipes, against a
+//! program of its own, and over a WebSocket. What no good server does is played by hand, line by line.
+
+mod peer;
+mod reach;
+
+mod answers;
+mod batch;
+mod cache;
+mod cancellation;
+mod changes;
+mod identity;
+mod lists;
+mod local;
+mod logs;
+mod malformed;
+mod memory;
+mod opening;
+mod progress;
+mod prompts;
+mod raw;
+mod repeat;
+mod resources;
+mod rounds;
+mod slow_start;
+mod state;
+mod tasks;
+mod tools;

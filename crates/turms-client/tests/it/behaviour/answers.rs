@@ -1,0 +1,324 @@
+//! What the server asks of the person, the model and the machine: in every revision, by the same answers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use turms_client::{Answers, CallErrorKind, Client, ClientBuilder, Refusal};
+use turms_proto::types::{CreateMessageResult, ElicitResult, PromptMessage, Role, Root};
+use turms_proto::{Ability, ErrorCode, Object, ProtocolVersion};
+
+use crate::behaviour::reach::{Way, along, everywhere, everywhere_as, nobody, person};
+
+fn asking(answers: Answers) -> ClientBuilder {
+    Client::builder("suite", "1.0.0").answers(answers)
+}
+
+fn filled(content: &Value) -> ElicitResult {
+    ElicitResult::accept(Object::encode(content).unwrap())
+}
+
+fn with_forms() -> Vec<ProtocolVersion> {
+    ProtocolVersion::ALL.into_iter().filter(|version| version.has(Ability::FormElicitation)).collect()
+}
+
+#[tokio::test]
+async fn questions_one_after_the_other_are_answered_and_effects_happen_once() {
+    everywhere(async |client| {
+        let result = client.call_tool("greet", ()).await.unwrap();
+        if client.version.has(Ability::FormElicitation) {
+            assert_eq!(result.text(), "Paris, Ann!");
+            // Two questions make three rounds where the handler is run anew for each.
+            let runs = if client.version.has(Ability::InputRequired) { 3 } else { 1 };
+            assert_eq!((client.count("runs").await, client.count("effects").await), (runs, 1));
+        } else {
+            assert!(result.failed());
+            assert_eq!(result.text(), "the client did not declare the capability elicitation.form");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn questions_at_once_are_answered_together() {
+    along(&Way::ALL, &with_forms(), person, async |client| {
+        assert_eq!(client.text("all_at_once", ()).await, "Paris Ann 1");
+        let calls = if client.version.has(Ability::InputRequired) { 2 } else { 1 };
+        assert_eq!(client.count("tools/call").await, calls + 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_form_takes_its_defaults() {
+    along(&Way::ALL, &with_forms(), person, async |client| {
+        let registered: Value = serde_json::from_str(&client.text("register", ()).await).unwrap();
+        // 2025-06-18 knows defaults of truth values alone.
+        let expected = match client.version.has(Ability::RichElicitation) {
+            true => json!({ "name": "Ann", "colour": "red", "active": true }),
+            false => json!({ "name": "Ann", "active": true }),
+        };
+        assert_eq!(registered, expected);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_the_person_fills_in_comes_before_defaults() {
+    let builder = || {
+        asking(Answers::new().form(|form| async move {
+            assert_eq!(form.message, "Please register");
+            filled(&json!({ "name": "Bob", "colour": "blue", "active": false }))
+        }))
+    };
+    along(&Way::ALL, &with_forms(), builder, async |client| {
+        let registered: Value = serde_json::from_str(&client.text("register", ()).await).unwrap();
+        assert_eq!(registered, json!({ "name": "Bob", "colour": "blue", "active": false }));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_form_that_is_filled_in_wrong_never_leaves() {
+    let builder = || asking(Answers::new().form(|_| async { filled(&json!({ "name": "x" })) }));
+    along(&Way::ALL, &with_forms(), builder, async |client| {
+        let complaint = "the form was not filled in right: content.name: \"x\" is shorter than 2 characters";
+        let answer = client.call_tool("register", ()).await;
+        if client.version.has(Ability::InputRequired) {
+            let error = answer.unwrap_err();
+            let CallErrorKind::Question { method, reason } = error.kind() else { panic!("{error}") };
+            assert_eq!(method, "elicitation/create");
+            assert!(reason.contains(complaint), "{reason}");
+        } else {
+            let result = answer.unwrap();
+            assert!(result.failed());
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_person_who_says_no_or_nothing_is_heard() {
+    for (answer, form, page) in
+        [(ElicitResult::decline(), "nobody", "decline"), (ElicitResult::cancel(), "nobody", "cancel")]
+    {
+        let builder = || {
+            let answer = answer.clone();
+            asking(Answers::new().elicitation(move |_| std::future::ready(answer.clone())))
+        };
+        along(&Way::ALL, &with_forms(), builder, async |client| {
+            assert_eq!(client.text("greet", ()).await, form);
+            if client.version.has(Ability::UrlElicitation) {
+                assert_eq!(client.text("visit", ()).await, page);
+            }
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_page_is_visited_where_the_revision_has_pages() {
+    let visits = Arc::new(AtomicUsize::new(0));
+    let builder = || {
+        let visits = visits.clone();
+        asking(Answers::new().url(move |page| {
+            assert_eq!((page.message.as_str(), page.url.as_str()), ("Please log in", "https://login.example"));
+            visits.fetch_add(1, Ordering::SeqCst);
+            std::future::ready(ElicitResult::accept_url())
+        }))
+    };
+    everywhere_as(builder, async |client| {
+        let result = client.call_tool("visit", ()).await.unwrap();
+        let visited = client.version.has(Ability::UrlElicitation);
+        assert_eq!((result.failed(), visits.swap(0, Ordering::SeqCst)), (!visited, usize::from(visited)));
+        if visited {
+            assert_eq!(result.text(), "accept");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_model_is_asked() {
+    let builder = || {
+        asking(Answers::new().sampling(|question| async move {
+            assert_eq!(question.max_tokens, 50);
+            let asked = question.messages[0].content.as_slice()[0].as_text().unwrap().to_owned();
+            Ok(CreateMessageResult::new(Role::Assistant, format!("{asked} Paris!"), "test-model"))
+        }))
+    };
+    everywhere_as(builder, async |client| {
+        assert_eq!(client.text("think", ()).await, "Capital of France? Paris!");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_model_is_offered_tools_only_if_it_takes_them() {
+    let answer = || CreateMessageResult::new(Role::Assistant, "3", "test-model");
+    let builder = || {
+        asking(Answers::new().sampling_with_tools(move |question| async move {
+            assert_eq!(question.tools.unwrap()[0].name, "add");
+            Ok(answer())
+        }))
+    };
+    everywhere_as(builder, async |client| {
+        let result = client.call_tool("think_with_tools", ()).await.unwrap();
+        assert_eq!(result.failed(), !client.version.has(Ability::SamplingTools));
+        if !result.failed() {
+            assert_eq!(result.text(), "3");
+        }
+    })
+    .await;
+    everywhere(async |client| {
+        let complaint = "the client did not declare the capability sampling.tools";
+        match client.call_tool("think_with_tools", ()).await {
+            Ok(result) => assert_eq!((result.failed(), result.text()), (true, complaint.to_owned())),
+            Err(error) => assert_eq!(error.server_error().unwrap().message, complaint),
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_model_that_refuses_ends_the_call() {
+    let builder = || asking(Answers::new().sampling(|_| async { Err(Refusal::rejected("not today")) }));
+    everywhere_as(builder, async |client| {
+        let answer = client.call_tool("think", ()).await;
+        if client.version.has(Ability::InputRequired) {
+            let error = answer.unwrap_err();
+            let CallErrorKind::Question { method, reason } = error.kind() else { panic!("{error}") };
+            assert_eq!(
+                (method.as_str(), reason.as_str()),
+                ("sampling/createMessage", "the user rejected it: not today")
+            );
+        } else {
+            assert!(answer.unwrap().failed());
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_roots_are_told_as_they_are_now() {
+    everywhere(async |client| {
+        assert_eq!(client.text("roots", ()).await, "file:///home");
+        let roots = client.roots().unwrap();
+        roots.add(Root::new("file:///tmp"));
+        assert_eq!(client.text("roots", ()).await, "file:///home,file:///tmp");
+        assert!(roots.remove("file:///home"));
+        assert_eq!(client.text("roots", ()).await, "file:///tmp");
+        roots.clear();
+        assert_eq!(client.text("roots", ()).await, "");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_server_is_told_when_the_roots_change_where_the_revision_has_it() {
+    everywhere(async |client| {
+        let roots = client.roots().unwrap();
+        if !client.version.has(Ability::RootsListChanged) {
+            roots.add(Root::new("file:///tmp"));
+            roots.clear();
+            client.ping().await.unwrap();
+            assert_eq!(client.count("roots changed").await, 0);
+            return;
+        }
+        roots.add(Root::new("file:///tmp"));
+        client.reaches("roots changed", 1).await;
+        assert!(roots.remove("file:///tmp"));
+        client.reaches("roots changed", 2).await;
+        assert!(!roots.remove("file:///tmp"));
+        roots.clear();
+        client.reaches("roots changed", 3).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_question_is_given_up_with_its_call() {
+    let (asked, stopped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let builder = || {
+        let (asked, stopped) = (asked.clone(), stopped.clone());
+        asking(Answers::new().form(move |_| {
+            let (asked, stopped) = (asked.clone(), NotifyWhenDropped(stopped.clone()));
+            async move {
+                let _stopped = stopped;
+                asked.notify_one();
+                std::future::pending().await
+            }
+        }))
+    };
+    along(&Way::ALL, &with_forms(), builder, async |client| {
+        let call = tokio::spawn(client.call_tool("register", ()).into_future());
+        asked.notified().await;
+        assert_eq!(client.cancel_all(), 1);
+        assert!(call.await.unwrap().unwrap_err().is_cancelled());
+        stopped.notified().await;
+        assert_eq!(client.text("list", ()).await, "[1,2,3]");
+    })
+    .await;
+}
+
+struct NotifyWhenDropped(Arc<Notify>);
+
+impl Drop for NotifyWhenDropped {
+    fn drop(&mut self) {
+        self.0.notify_one();
+    }
+}
+
+#[tokio::test]
+async fn prompts_and_resources_may_ask_too() {
+    along(&Way::ALL, &with_forms(), person, async |client| {
+        let prompt = client.get_prompt("personal", ()).await.unwrap();
+        assert_eq!(prompt.messages, [PromptMessage::user("Ann")]);
+        let contents = client.read_resource("asked://name").await.unwrap().contents;
+        assert_eq!(contents[0].text.as_deref(), Some("Ann"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_client_that_declares_nothing_is_not_asked() {
+    everywhere_as(nobody, async |client| {
+        assert!(client.roots().is_none());
+        for (tool, capability) in
+            [("think", "sampling"), ("roots", "roots"), ("greet", "elicitation.form"), ("visit", "elicitation.url")]
+        {
+            let complaint = format!("the client did not declare the capability {capability}");
+            let answer = client.call_tool(tool, ()).await;
+            if client.version.has(Ability::Stateless) {
+                let error = answer.unwrap_err();
+                let told = error.server_error().unwrap();
+                assert_eq!((told.code, &told.message), (ErrorCode::MISSING_CLIENT_CAPABILITY, &complaint));
+            } else {
+                let result = answer.unwrap();
+                assert_eq!((result.failed(), result.text()), (true, complaint));
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_that_never_stops_asking_is_given_up_and_the_person_is_not_asked_in_vain() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let builder = || {
+        let asked = asked.clone();
+        let person = Answers::new().form(move |_| {
+            asked.fetch_add(1, Ordering::SeqCst);
+            std::future::ready(filled(&json!({ "name": "Ann" })))
+        });
+        asking(person).max_rounds(2)
+    };
+    along(&Way::ALL, &[ProtocolVersion::LATEST], builder, async |client| {
+        let error = client.call_tool("pester", ()).await.unwrap_err();
+        assert!(matches!(error.kind(), CallErrorKind::TooManyRounds(2)), "{error}");
+        assert_eq!(asked.swap(0, Ordering::SeqCst), 2);
+        assert_eq!(client.count("tools/call").await, 4);
+    })
+    .await;
+}

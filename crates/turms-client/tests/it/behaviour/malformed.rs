@@ -1,0 +1,260 @@
+//! Servers that break the rules, or know more than we do.
+
+use serde_json::{Value, json};
+use turms_client::{CallError, CallErrorKind, Client, Delivery, Event};
+use turms_proto::types::{Content, ToolResult};
+use turms_proto::{Ability, ErrorCode, ProtocolVersion};
+
+use crate::behaviour::peer::{Peer, said, tools};
+use crate::behaviour::reach::nobody;
+
+type Answer = Result<ToolResult, CallError>;
+
+async fn newest() -> (Client, Peer) {
+    Peer::connected(ProtocolVersion::LATEST, nobody()).await
+}
+
+/// Calls a tool that gives this.
+async fn call(client: &Client, peer: &mut Peer, result: Value) -> Answer {
+    let call = tokio::spawn(client.call_tool("t", ()).into_future());
+    let request = peer.expect("tools/call").await;
+    peer.answer(&request, result).await;
+    call.await.unwrap()
+}
+
+/// Lists one tool.
+async fn list(client: &Client, peer: &mut Peer, tool: Value) -> Vec<String> {
+    let listing = tokio::spawn(client.list_tools().into_future());
+    let request = peer.expect("tools/list").await;
+    peer.answer(&request, tools(&json!([tool]))).await;
+    listing.await.unwrap().unwrap().into_iter().map(|tool| tool.name).collect()
+}
+
+fn sums() -> Value {
+    let output = json!({ "type": "object", "properties": { "sum": { "type": "number" } }, "required": ["sum"] });
+    json!({ "name": "t", "inputSchema": { "type": "object" }, "outputSchema": output })
+}
+
+fn structured(content: &Value) -> Value {
+    json!({ "resultType": "complete", "content": [], "structuredContent": content })
+}
+
+fn violations(answer: Answer) -> Vec<String> {
+    let error = answer.unwrap_err();
+    assert_eq!((error.delivery(), error.subject()), (Delivery::Answered, "tools/call \"t\""));
+    match error.kind() {
+        CallErrorKind::Output(violations) => violations.clone(),
+        _ => panic!("{error}"),
+    }
+}
+
+#[tokio::test]
+async fn output_that_breaks_its_schema_is_an_error() {
+    for version in ProtocolVersion::ALL.into_iter().filter(|version| version.has(Ability::StructuredOutput)) {
+        let (client, mut peer) = Peer::connected(version, nobody()).await;
+        list(&client, &mut peer, sums()).await;
+        assert!(call(&client, &mut peer, structured(&json!({ "sum": 3 }))).await.is_ok());
+        let broken = violations(call(&client, &mut peer, structured(&json!({ "sum": "3" }))).await);
+        assert_eq!(broken, ["structuredContent.sum: \"3\" is not of type \"number\""]);
+        assert_eq!(violations(call(&client, &mut peer, said("3")).await), ["there is none"]);
+        let failed = json!({ "resultType": "complete", "content": [], "isError": true });
+        assert!(call(&client, &mut peer, failed).await.unwrap().failed(), "a failure needs no output");
+    }
+}
+
+#[tokio::test]
+async fn the_schema_of_a_tool_that_was_never_listed_is_looked_up() {
+    let (client, mut peer) = newest().await;
+    let calling = tokio::spawn(client.call_tool("t", ()).into_future());
+    let request = peer.expect("tools/call").await;
+    peer.answer(&request, structured(&json!({}))).await;
+    let listing = peer.expect("tools/list").await;
+    peer.answer(&listing, tools(&json!([sums()]))).await;
+    assert_eq!(violations(calling.await.unwrap()), ["structuredContent: \"sum\" is a required property"]);
+    // Once is enough.
+    assert!(call(&client, &mut peer, structured(&json!({ "sum": 1 }))).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_schema_that_cannot_be_looked_up_is_no_reason_to_fail() {
+    let (client, mut peer) = newest().await;
+    let calling = tokio::spawn(client.call_tool("t", ()).into_future());
+    let request = peer.expect("tools/call").await;
+    peer.answer(&request, structured(&json!({}))).await;
+    let listing = peer.expect("tools/list").await;
+    peer.refuse(&listing, json!({ "code": -32603, "message": "no" })).await;
+    assert!(calling.await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn a_block_of_an_unknown_kind_is_kept_as_it_came() {
+    for version in ProtocolVersion::ALL {
+        let (client, mut peer) = Peer::connected(version, nobody()).await;
+        let block = json!({ "type": "hologram", "depth": 3 });
+        let result = json!({ "content": [block, { "type": "text", "text": "and text" }], "future": true });
+        let result = call(&client, &mut peer, result).await.unwrap();
+        let Content::Unknown(kept) = &result.content[0] else { panic!("{result:?}") };
+        assert_eq!(kept.decode::<Value>().unwrap(), block);
+        assert_eq!(result.text(), "and text");
+        assert_eq!(result.extra.get("future").unwrap().as_str(), "true");
+    }
+}
+
+#[tokio::test]
+async fn a_result_without_a_type_is_complete() {
+    let (client, mut peer) = newest().await;
+    let result = json!({ "content": [{ "type": "text", "text": "fine" }] });
+    assert_eq!(call(&client, &mut peer, result).await.unwrap().text(), "fine");
+}
+
+#[tokio::test]
+async fn a_result_of_a_type_that_nobody_declared_is_refused() {
+    let (client, mut peer) = newest().await;
+    let strange = |body: Value| {
+        let mut body = body;
+        body["resultType"] = "poem".into();
+        body
+    };
+    let error = call(&client, &mut peer, strange(json!({ "content": [] }))).await.unwrap_err();
+    assert_eq!(error.to_string(), "tools/call \"t\": the server's answer is not valid: unknown resultType \"poem\"");
+    let reading = tokio::spawn(client.read_resource("a://b").into_future());
+    let request = peer.expect("resources/read").await;
+    peer.answer(&request, strange(json!({ "contents": [] }))).await;
+    assert!(matches!(reading.await.unwrap().unwrap_err().kind(), CallErrorKind::Invalid(_)));
+    let getting = tokio::spawn(client.get_prompt("p", ()).into_future());
+    let request = peer.expect("prompts/get").await;
+    peer.answer(&request, strange(json!({ "messages": [] }))).await;
+    assert!(matches!(getting.await.unwrap().unwrap_err().kind(), CallErrorKind::Invalid(_)));
+    let listing = tokio::spawn(client.list_tools().into_future());
+    let request = peer.expect("tools/list").await;
+    peer.answer(&request, strange(json!({ "tools": [] }))).await;
+    assert!(matches!(listing.await.unwrap().unwrap_err().kind(), CallErrorKind::Invalid(_)));
+}
+
+#[tokio::test]
+async fn a_task_that_was_not_asked_for_is_refused() {
+    for (version, result) in [
+        (
+            ProtocolVersion::LATEST,
+            json!({ "resultType": "task", "taskId": "1", "status": "working", "createdAt": "", "lastUpdatedAt": "",
+                    "ttlMs": null }),
+        ),
+        (
+            ProtocolVersion::V2025_11_25,
+            json!({ "task": { "taskId": "1", "status": "working", "createdAt": "", "lastUpdatedAt": "", "ttl": null } }),
+        ),
+    ] {
+        let (client, mut peer) = Peer::connected(version, nobody()).await;
+        let error = call(&client, &mut peer, result).await.unwrap_err();
+        assert!(matches!(error.kind(), CallErrorKind::UnexpectedTask), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_of_the_wrong_shape_is_the_servers_fault() {
+    for version in ProtocolVersion::ALL {
+        let (client, mut peer) = Peer::connected(version, nobody()).await;
+        for result in [json!(null), json!([]), json!("text"), json!({}), json!({ "content": "text" })] {
+            let error = call(&client, &mut peer, result.clone()).await.unwrap_err();
+            assert!(matches!(error.kind(), CallErrorKind::Invalid(_)), "{result}: {error}");
+            assert_eq!(error.delivery(), Delivery::Answered);
+        }
+        let calling = tokio::spawn(client.call_tool("t", ()).into_future());
+        let request = peer.expect("tools/call").await;
+        peer.send(&json!({ "jsonrpc": "2.0", "id": request["id"] })).await;
+        let error = calling.await.unwrap().unwrap_err();
+        assert!(matches!(error.kind(), CallErrorKind::Invalid(_)), "{error}");
+        assert!(call(&client, &mut peer, said("better")).await.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_wants_impossible_headers_is_left_out_where_there_are_headers() {
+    let wants = |header: &str| {
+        let region = json!({ "type": "string", "x-mcp-header": header });
+        json!({ "name": "t", "inputSchema": { "type": "object", "properties": { "region": region } } })
+    };
+    for version in ProtocolVersion::ALL {
+        let (client, mut peer) = Peer::connected(version, nobody()).await;
+        assert_eq!(list(&client, &mut peer, wants("Region")).await, ["t"]);
+        let listed = list(&client, &mut peer, wants("not a token")).await;
+        assert_eq!(listed.is_empty(), version.has(Ability::HeaderMirroring));
+    }
+}
+
+#[tokio::test]
+async fn a_list_whose_pages_go_in_circles_is_given_up() {
+    let (client, mut peer) = newest().await;
+    let listing = tokio::spawn(client.list_tools().into_future());
+    let mut page = tools(&json!([]));
+    page["nextCursor"] = "round".into();
+    let circling = tokio::spawn(async move {
+        while let Some(line) = peer.line().await {
+            let request: Value = serde_json::from_str(&line).unwrap();
+            peer.answer(&request, page.clone()).await;
+        }
+    });
+    let error = listing.await.unwrap().unwrap_err();
+    assert!(matches!(error.kind(), CallErrorKind::EndlessList(_)), "{error}");
+    circling.abort();
+}
+
+#[tokio::test]
+async fn noise_and_answers_to_nobody_are_passed_over() {
+    for version in ProtocolVersion::ALL {
+        let (client, mut peer) = Peer::connected(version, nobody()).await;
+        let calling = tokio::spawn(client.call_tool("t", ()).into_future());
+        let request = peer.expect("tools/call").await;
+        peer.answer(&json!({ "id": 4711 }), said("to nobody")).await;
+        peer.answer(&json!({ "id": request["id"].to_string() }), said("to another")).await;
+        peer.answer(&request, said("to you")).await;
+        peer.answer(&request, said("to you again")).await;
+        assert_eq!(calling.await.unwrap().unwrap().text(), "to you");
+        assert!(call(&client, &mut peer, said("still here")).await.is_ok());
+        assert_eq!(client.stats().ignored, 3);
+    }
+}
+
+#[tokio::test]
+async fn what_the_server_tells_beyond_the_protocol_is_an_event() {
+    for version in ProtocolVersion::ALL {
+        let (client, mut peer) = Peer::connected(version, nobody()).await;
+        let mut events = client.events();
+        peer.tell("example/tick", json!({ "n": 1 })).await;
+        peer.tell("notifications/resources/updated", json!({ "uri": 7 })).await;
+        for method in ["example/tick", "notifications/resources/updated"] {
+            let told = events.find(|event| match event {
+                Event::Other(notification) => Some(notification.method.to_string()),
+                _ => None,
+            });
+            assert_eq!(told.await.unwrap(), method);
+        }
+        let token = json!({ "progressToken": "own", "progress": 0.5 });
+        peer.tell("notifications/progress", token).await;
+        let progress = events.find(|event| match event {
+            Event::Progress(report) => Some(report.progress.as_f64()),
+            _ => None,
+        });
+        assert_eq!(progress.await, Some(0.5), "a token of the caller's own");
+    }
+}
+
+#[tokio::test]
+async fn a_server_may_see_whether_the_client_is_there_and_not_ask_what_nobody_knows() {
+    for version in ProtocolVersion::with_handshake() {
+        let (_client, mut peer) = Peer::connected(version, nobody()).await;
+        peer.ask("a", "ping", json!({})).await;
+        assert_eq!(peer.expect_answer("a").await["result"], json!({}));
+        peer.ask(2, "example/secret", json!({})).await;
+        assert_eq!(peer.expect_answer(2).await["error"]["code"], ErrorCode::METHOD_NOT_FOUND.0);
+    }
+}
+
+#[tokio::test]
+async fn a_server_of_the_newest_revision_gets_no_answers_to_what_it_must_not_ask() {
+    let (client, mut peer) = newest().await;
+    peer.ask(1, "ping", json!({})).await;
+    peer.ask(2, "roots/list", json!({})).await;
+    // The next thing that the client says is its own.
+    assert!(call(&client, &mut peer, said("well")).await.is_ok());
+}

@@ -1,0 +1,260 @@
+//! What is remembered of a server from one connection to the next.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use turms_client::{Client, ClientBuilder, ConnectionEvent, Event, VersionMemory};
+use turms_core::transport::{StreamConnector, memory};
+use turms_proto::ProtocolVersion::{self, *};
+use turms_proto::session::{Dialect, VersionChoice};
+use turms_proto::types::CacheScope;
+use turms_testkit::within;
+
+use crate::behaviour::peer::{Peer, discovered, said};
+use crate::behaviour::reach::nobody;
+use turms_testkit::behaviour_server as fixture;
+
+/// The time for which results of `server/discover` may be reused here.
+const TTL: Duration = Duration::from_secs(60);
+
+/// A result of `server/discover`.
+fn told(scope: &str, instructions: &str) -> Value {
+    let mut told = discovered(&[ProtocolVersion::LATEST]);
+    told["cacheScope"] = scope.into();
+    told["ttlMs"] = TTL.as_secs().saturating_mul(1000).into();
+    told["instructions"] = instructions.into();
+    told
+}
+
+/// The instructions that a client has whose `server/discover` is answered.
+async fn asked(memory: &VersionMemory, answer: Value) -> String {
+    let (connector, mut started) = by_hand("a");
+    let connecting = tokio::spawn(remembering(memory).connect_to(connector));
+    let mut peer = started.recv().await.unwrap();
+    let probe = peer.expect("server/discover").await;
+    peer.answer(&probe, answer).await;
+    within("the connection", connecting).await.unwrap().unwrap().instructions().unwrap()
+}
+
+/// The instructions that a client has which does not ask.
+async fn not_asked(memory: &VersionMemory) -> String {
+    let (connector, _started) = by_hand("a");
+    within("the connection", remembering(memory).connect_to(connector)).await.unwrap().instructions().unwrap()
+}
+
+#[tokio::test]
+async fn what_a_server_tells_one_client_is_not_shared_with_another() {
+    let memory = VersionMemory::new();
+    assert_eq!(asked(&memory, told("private", "for Ann")).await, "for Ann");
+    assert_eq!(memory.dialect("a"), Some(Dialect::Stateless(ProtocolVersion::LATEST)));
+    assert_eq!(asked(&memory, told("private", "for Bob")).await, "for Bob");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_server_tells_all_is_reused_until_its_ttl_is_over() {
+    let memory = VersionMemory::new();
+    asked(&memory, told("public", "old")).await;
+    tokio::time::sleep(TTL / 2).await;
+    assert_eq!(not_asked(&memory).await, "old");
+    // Being reused does not make it last longer.
+    tokio::time::sleep(TTL / 2).await;
+    assert_eq!(asked(&memory, told("public", "new")).await, "new");
+    assert_eq!(not_asked(&memory).await, "new");
+}
+
+#[tokio::test]
+async fn what_a_server_tells_without_a_ttl_is_not_reused() {
+    for ttl in [json!(0), json!(-1), Value::Null] {
+        let memory = VersionMemory::new();
+        let mut answer = told("public", "once");
+        answer["ttlMs"] = ttl;
+        if answer["ttlMs"].is_null() {
+            answer.as_object_mut().unwrap().remove("ttlMs");
+        }
+        asked(&memory, answer).await;
+        asked(&memory, told("public", "again")).await;
+    }
+}
+
+/// A way to a fixture of these revisions, a fresh one for each connection.
+fn to_fixture(name: &str, versions: &[ProtocolVersion]) -> StreamConnector {
+    let versions = versions.to_vec();
+    StreamConnector::each(name, move || {
+        let (near, far) = memory();
+        let server = fixture::server().versions(versions.clone()).cache(TTL, CacheScope::Public);
+        tokio::spawn(async move { server.serve(far.0, far.1).await });
+        std::future::ready(Ok(near))
+    })
+}
+
+/// A way to servers that are played by hand, one for each connection.
+pub(crate) fn by_hand(name: &str) -> (StreamConnector, mpsc::UnboundedReceiver<Peer>) {
+    let (starts, started) = mpsc::unbounded_channel();
+    let connector = StreamConnector::each(name, move || {
+        let (near, far) = memory();
+        starts.send(Peer::new(far)).unwrap();
+        std::future::ready(Ok(near))
+    });
+    (connector, started)
+}
+
+pub(crate) fn remembering(memory: &VersionMemory) -> ClientBuilder {
+    nobody().version_memory(memory.clone())
+}
+
+async fn count(client: &Client, counter: &str) -> i64 {
+    let counters = client.call_tool("effects", ()).await.unwrap().text();
+    serde_json::from_str::<Value>(&counters).unwrap()[counter].as_i64().unwrap_or_default()
+}
+
+/// What a server of the newest revision told when it was first met.
+pub(crate) async fn meet_newest(memory: &VersionMemory, name: &str) {
+    let (connector, mut started) = by_hand(name);
+    let connecting = tokio::spawn(remembering(memory).connect_to(connector));
+    let mut peer = started.recv().await.unwrap();
+    let probe = peer.expect("server/discover").await;
+    peer.answer(&probe, told("public", "for all")).await;
+    connecting.await.unwrap().unwrap().close().await;
+    assert_eq!(memory.dialect(name), Some(Dialect::Stateless(ProtocolVersion::LATEST)));
+}
+
+#[tokio::test]
+async fn a_server_that_was_met_before_is_not_asked_again() {
+    let memory = VersionMemory::new();
+    assert_eq!(memory.dialect("a"), None);
+    let first = remembering(&memory).connect_to(to_fixture("a", &ProtocolVersion::ALL)).await.unwrap();
+    assert_eq!(count(&first, "server/discover").await, 1);
+    assert_eq!(memory.dialect("a"), Some(Dialect::Stateless(ProtocolVersion::LATEST)));
+    let second = remembering(&memory).connect_to(to_fixture("a", &ProtocolVersion::ALL)).await.unwrap();
+    assert_eq!(count(&second, "server/discover").await, 0);
+    assert_eq!(second.protocol_version(), Some(ProtocolVersion::LATEST));
+    assert_eq!(second.server_info().unwrap().name, "fixture");
+    assert_eq!(second.instructions(), first.instructions());
+    assert_eq!(second.server_capabilities(), first.server_capabilities());
+}
+
+#[tokio::test]
+async fn an_older_server_that_was_met_before_is_shaken_hands_with_at_once() {
+    let memory = VersionMemory::new();
+    let (connector, mut started) = by_hand("old");
+    let connecting = tokio::spawn(remembering(&memory).connect_to(connector));
+    let mut peer = started.recv().await.unwrap();
+    let probe = peer.expect("server/discover").await;
+    peer.refuse(&probe, json!({ "code": -32601, "message": "what?" })).await;
+    peer.shake_hands(V2025_03_26).await;
+    let _first = connecting.await.unwrap().unwrap();
+    assert_eq!(memory.dialect("old"), Some(Dialect::Handshake(V2025_03_26)));
+    let (connector, mut started) = by_hand("old");
+    let connecting = tokio::spawn(remembering(&memory).connect_to(connector));
+    let hello = started.recv().await.unwrap().shake_hands(V2025_03_26).await;
+    assert_eq!(hello["params"]["protocolVersion"], "2025-03-26");
+    assert_eq!(connecting.await.unwrap().unwrap().protocol_version(), Some(V2025_03_26));
+}
+
+#[tokio::test]
+async fn servers_are_told_apart_and_can_be_forgotten() {
+    let memory = VersionMemory::new();
+    meet_newest(&memory, "a").await;
+    assert_eq!(memory.dialect("b"), None);
+    let other = remembering(&memory).connect_to(to_fixture("b", &ProtocolVersion::ALL)).await.unwrap();
+    assert_eq!(count(&other, "server/discover").await, 1);
+    memory.forget("a");
+    let again = remembering(&memory).connect_to(to_fixture("a", &ProtocolVersion::ALL)).await.unwrap();
+    assert_eq!(count(&again, "server/discover").await, 1);
+    let stranger = remembering(&VersionMemory::new()).connect_to(to_fixture("a", &ProtocolVersion::ALL)).await.unwrap();
+    assert_eq!(count(&stranger, "server/discover").await, 1);
+}
+
+#[tokio::test]
+async fn what_one_client_was_told_to_speak_does_not_bind_others() {
+    for choice in [VersionChoice::Only(V2024_11_05), VersionChoice::Handshake] {
+        let memory = VersionMemory::new();
+        let connector = || to_fixture("a", &ProtocolVersion::ALL);
+        let pinned = remembering(&memory).versions(choice).connect_to(connector()).await.unwrap();
+        assert_ne!(pinned.protocol_version(), Some(ProtocolVersion::LATEST));
+        let free = remembering(&memory).connect_to(connector()).await.unwrap();
+        assert_eq!(free.protocol_version(), Some(ProtocolVersion::LATEST));
+        let pinned = remembering(&memory).versions(choice).connect_to(connector()).await.unwrap();
+        assert_ne!(pinned.protocol_version(), Some(ProtocolVersion::LATEST));
+    }
+}
+
+#[tokio::test]
+async fn a_memory_of_the_newest_revision_that_is_wrong_is_healed_by_the_first_call() {
+    let memory = VersionMemory::new();
+    meet_newest(&memory, "a").await;
+    let older: Vec<_> = ProtocolVersion::with_handshake().collect();
+    let client = remembering(&memory).connect_to(to_fixture("a", &older)).await.unwrap();
+    let mut events = client.events();
+    assert_eq!(client.call_tool("list", ()).await.unwrap().text(), "[1,2,3]");
+    assert_eq!(client.protocol_version(), Some(V2025_11_25));
+    assert_eq!(memory.dialect("a"), Some(Dialect::Handshake(V2025_11_25)));
+    let again = events.find(|event| match event {
+        Event::Connection(ConnectionEvent::Connected { version, generation }) => Some((version, generation)),
+        _ => None,
+    });
+    assert_eq!(again.await, Some((V2025_11_25, 2)));
+}
+
+#[tokio::test]
+async fn a_first_call_that_fails_for_another_reason_does_not_shake_the_memory() {
+    let memory = VersionMemory::new();
+    meet_newest(&memory, "a").await;
+    let client = remembering(&memory).connect_to(to_fixture("a", &ProtocolVersion::ALL)).await.unwrap();
+    let error = client.call_tool("nothing", ()).await.unwrap_err();
+    assert_eq!(error.server_error().unwrap().message, "unknown tool: \"nothing\"");
+    assert_eq!(client.protocol_version(), Some(ProtocolVersion::LATEST));
+    // Only the first failure raises the question.
+    client.call_tool("nothing", ()).await.unwrap_err();
+    assert_eq!(count(&client, "server/discover").await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_memory_of_a_server_that_keeps_silent_costs_one_call() {
+    let memory = VersionMemory::new();
+    meet_newest(&memory, "a").await;
+    let (connector, mut started) = by_hand("a");
+    let client = remembering(&memory).connect_to(connector).await.unwrap();
+    let mut peer = started.recv().await.unwrap();
+    let error = client.call_tool("hello", ()).timeout(Duration::from_secs(1)).await.unwrap_err();
+    assert!(error.is_timeout(), "{error}");
+    peer.expect("tools/call").await;
+    peer.expect("notifications/cancelled").await;
+    peer.expect("server/discover").await;
+    let call = tokio::spawn(client.call_tool("hello", ()).into_future());
+    let mut peer = started.recv().await.unwrap();
+    let probe = peer.expect("server/discover").await;
+    peer.refuse(&probe, json!({ "code": -32601, "message": "what?" })).await;
+    peer.shake_hands(V2025_06_18).await;
+    let request = peer.expect("tools/call").await;
+    peer.answer(&request, said("Hello!")).await;
+    assert_eq!(call.await.unwrap().unwrap().text(), "Hello!");
+}
+
+#[tokio::test]
+async fn a_memory_of_a_handshake_that_is_wrong_is_healed_when_connecting() {
+    let memory = VersionMemory::new();
+    let older = remembering(&memory).connect_to(to_fixture("a", &[V2025_11_25])).await.unwrap();
+    assert_eq!(memory.dialect("a"), Some(Dialect::Handshake(V2025_11_25)));
+    drop(older);
+    let client = remembering(&memory).connect_to(to_fixture("a", &[ProtocolVersion::LATEST])).await.unwrap();
+    assert_eq!(client.protocol_version(), Some(ProtocolVersion::LATEST));
+    assert_eq!(memory.dialect("a"), Some(Dialect::Stateless(ProtocolVersion::LATEST)));
+}
+
+#[tokio::test]
+async fn a_handshake_that_fails_by_memory_is_tried_without() {
+    let memory = VersionMemory::new();
+    let older = remembering(&memory).connect_to(to_fixture("a", &[V2025_11_25])).await.unwrap();
+    drop(older);
+    let (connector, mut started) = by_hand("a");
+    let connecting = tokio::spawn(remembering(&memory).connect_to(connector));
+    let mut peer = started.recv().await.unwrap();
+    let hello = peer.expect("initialize").await;
+    peer.refuse(&hello, json!({ "code": -32601, "message": "what?" })).await;
+    let mut peer = started.recv().await.unwrap();
+    let probe = peer.expect("server/discover").await;
+    peer.answer(&probe, discovered(&[ProtocolVersion::LATEST])).await;
+    assert_eq!(connecting.await.unwrap().unwrap().protocol_version(), Some(ProtocolVersion::LATEST));
+}

@@ -1,0 +1,128 @@
+//! Calls made in a remembered revision that the server does not speak any more: which of them are made again.
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc::UnboundedReceiver;
+use turms_client::{Client, ClientBuilder, Supervision, VersionMemory};
+use turms_proto::ProtocolVersion::V2025_11_25;
+use turms_testkit::within;
+
+use crate::behaviour::memory::{by_hand, meet_newest, remembering};
+use crate::behaviour::peer::{Peer, discovered, said, tools};
+
+/// Errors that prove that a request was not understood.
+const NOT_UNDERSTOOD: [i64; 4] = [-32700, -32600, -32601, -32022];
+/// Errors that a tool may answer with after it has run.
+const MAY_HAVE_RUN: [i64; 6] = [-32603, -32602, -32000, -32002, 0, 404];
+
+fn error(code: i64) -> Value {
+    json!({ "code": code, "message": "no" })
+}
+
+/// A client that remembers a server of the newest revision, connected without having asked it anything.
+async fn by_memory(settings: impl FnOnce(ClientBuilder) -> ClientBuilder) -> (Client, Peer, UnboundedReceiver<Peer>) {
+    let memory = VersionMemory::new();
+    meet_newest(&memory, "a").await;
+    let (connector, mut started) = by_hand("a");
+    let client = settings(remembering(&memory)).connect_to(connector).await.unwrap();
+    let peer = started.recv().await.unwrap();
+    (client, peer, started)
+}
+
+/// The next connection, to a server that is older by now.
+async fn older(started: &mut UnboundedReceiver<Peer>) -> Peer {
+    let mut peer = within("another connection", started.recv()).await.unwrap();
+    let probe = peer.expect("server/discover").await;
+    peer.refuse(&probe, error(-32601)).await;
+    peer.shake_hands(V2025_11_25).await;
+    peer
+}
+
+#[tokio::test]
+async fn a_tool_that_may_have_run_is_not_called_again() {
+    for code in MAY_HAVE_RUN {
+        for probe_code in [-32601, -32602, -32603, -32000] {
+            let (client, mut peer, mut started) = by_memory(|builder| builder).await;
+            let call = tokio::spawn(client.call_tool("pay", ()).into_future());
+            let request = peer.expect("tools/call").await;
+            peer.refuse(&request, error(code)).await;
+            let probe = peer.expect("server/discover").await;
+            peer.refuse(&probe, error(probe_code)).await;
+            if probe_code == -32601 {
+                // The next call is the first that the next connection sees.
+                peer = older(&mut started).await;
+            }
+            let failed = within("the call", call).await.unwrap().unwrap_err();
+            assert_eq!(failed.server_error().map(|error| error.code.0), Some(code), "{failed}");
+            if probe_code == -32601 {
+                let next = tokio::spawn(client.list_tools().into_future());
+                let request = peer.expect("tools/list").await;
+                peer.answer(&request, tools(&json!([]))).await;
+                within("the next call", next).await.unwrap().unwrap();
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_tool_call_that_was_not_understood_is_made_again() {
+    for code in NOT_UNDERSTOOD {
+        let (client, mut peer, mut started) = by_memory(|builder| builder).await;
+        let call = tokio::spawn(client.call_tool("pay", ()).into_future());
+        let request = peer.expect("tools/call").await;
+        peer.refuse(&request, error(code)).await;
+        let probe = peer.expect("server/discover").await;
+        peer.refuse(&probe, error(-32601)).await;
+        let mut peer = older(&mut started).await;
+        let request = peer.expect("tools/call").await;
+        peer.answer(&request, said("paid")).await;
+        assert_eq!(within("the call", call).await.unwrap().unwrap().text(), "paid", "{code}");
+    }
+}
+
+#[tokio::test]
+async fn what_only_reads_is_asked_again_whatever_the_error() {
+    let (client, mut peer, mut started) = by_memory(|builder| builder).await;
+    let call = tokio::spawn(client.list_tools().into_future());
+    let request = peer.expect("tools/list").await;
+    peer.refuse(&request, error(-32602)).await;
+    let probe = peer.expect("server/discover").await;
+    peer.refuse(&probe, error(-32602)).await;
+    let mut peer = older(&mut started).await;
+    let request = peer.expect("tools/list").await;
+    peer.answer(&request, tools(&json!([]))).await;
+    assert!(within("the list", call).await.unwrap().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_tool_call_that_may_be_repeated_is_made_again_whatever_the_error() {
+    let (client, mut peer, mut started) = by_memory(|builder| builder.supervise(Supervision::new())).await;
+    let call = tokio::spawn(client.call_tool("look", ()).safe_to_repeat(true).into_future());
+    let request = peer.expect("tools/call").await;
+    peer.refuse(&request, error(-32602)).await;
+    let probe = peer.expect("server/discover").await;
+    peer.refuse(&probe, error(-32601)).await;
+    let mut peer = older(&mut started).await;
+    let request = peer.expect("tools/call").await;
+    peer.answer(&request, said("seen")).await;
+    assert_eq!(within("the call", call).await.unwrap().unwrap().text(), "seen");
+}
+
+#[tokio::test]
+async fn trouble_of_the_server_does_not_end_the_connection() {
+    for code in [-32603, -32020, -32021, 7] {
+        let (client, mut peer, _started) = by_memory(|builder| builder).await;
+        let call = tokio::spawn(client.call_tool("pay", ()).into_future());
+        let request = peer.expect("tools/call").await;
+        peer.refuse(&request, error(-32603)).await;
+        let probe = peer.expect("server/discover").await;
+        peer.refuse(&probe, error(code)).await;
+        within("the call", call).await.unwrap().unwrap_err();
+        // The revision is still in doubt, and the next failure raises the question again.
+        let call = tokio::spawn(client.call_tool("pay", ()).into_future());
+        let request = peer.expect("tools/call").await;
+        peer.refuse(&request, error(-32603)).await;
+        let probe = peer.expect("server/discover").await;
+        peer.answer(&probe, discovered(&[turms_proto::ProtocolVersion::LATEST])).await;
+        within("the call", call).await.unwrap().unwrap_err();
+    }
+}

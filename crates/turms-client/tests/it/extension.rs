@@ -1,0 +1,221 @@
+//! Extensions of the protocol on the side of a client, over several transports and in both dialects.
+
+use std::sync::{Arc, Mutex};
+
+use serde::{Deserialize, Serialize};
+use turms_client::{CallErrorKind, Client, ClientBuilder, ClientExtension, Event, VersionMemory};
+use turms_core::transport::memory;
+use turms_core::{BoxFuture, ConnectError};
+use turms_http::{HttpConnector, Listener, ServeHttp as _};
+use turms_proto::method::Method;
+use turms_proto::revision::Translate;
+use turms_proto::session::RequestOptions;
+use turms_proto::{Ability, ErrorCode, ErrorObject, Notification, Object, ProtocolVersion, RawJson};
+use turms_server::{Context, ExtensionScope, Server, ServerExtension};
+use turms_ws::{ServeWs as _, WsConnector};
+
+const ID: &str = "com.example/duet";
+
+/// The server's half: sings what the client begins, and says so.
+struct Singer;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Verse {
+    text: String,
+}
+
+impl Translate for Verse {
+    fn lower(&mut self, _: ProtocolVersion) {}
+    fn raise(&mut self, _: ProtocolVersion) {}
+}
+
+struct Sing;
+
+impl Method for Sing {
+    const NAME: &'static str = "duet/sing";
+    type Params = Verse;
+    type Result = Verse;
+}
+
+impl ServerExtension for Singer {
+    fn id(&self) -> &str {
+        ID
+    }
+
+    fn settings(&self) -> Object {
+        Object::parse(r#"{"voice":"bass"}"#).unwrap()
+    }
+
+    fn add_to(self: Arc<Self>, scope: ExtensionScope) -> ExtensionScope {
+        scope.method(Sing::NAME, |verse: Verse, context: Context| async move {
+            context.peer().notify_raw(Notification::raw("duet/sung", None)).await.unwrap();
+            let mut text = verse.text;
+            // Only a client that has shaken hands can be asked.
+            if context.session().is_some() {
+                let options = RequestOptions::default();
+                let next = context.peer().request_raw("duet/next", Some(RawJson::from(Object::new())), options).await;
+                text.push_str(next.unwrap().member("line").unwrap().as_str());
+            }
+            Ok(Verse { text: format!("{text}!") })
+        })
+    }
+}
+
+/// The client's half.
+#[derive(Default)]
+struct Partner {
+    heard: Mutex<Vec<String>>,
+}
+
+impl ClientExtension for Partner {
+    fn id(&self) -> &str {
+        ID
+    }
+
+    fn settings(&self) -> Object {
+        Object::parse(r#"{"voice":"alto"}"#).unwrap()
+    }
+
+    fn hear(&self, notification: &Notification) {
+        self.heard.lock().unwrap().push(notification.method.to_string());
+    }
+
+    fn answer(&self, method: &str, _: &RawJson) -> Option<BoxFuture<'static, Result<RawJson, ErrorObject>>> {
+        (method == "duet/next")
+            .then(|| Box::pin(async { Ok(RawJson::parse(r#"{"line":1}"#).unwrap()) }) as BoxFuture<'static, _>)
+    }
+}
+
+fn server() -> Server {
+    Server::new("duet", "1.0.0").extension(Singer)
+}
+
+/// The ways to the server, each with a client of its own.
+async fn connect(way: &str, version: ProtocolVersion, builder: ClientBuilder) -> Client {
+    let builder = builder.only_version(version).version_memory(VersionMemory::new());
+    match way {
+        "local" => builder.connect_service(server().build().unwrap()).await.unwrap(),
+        "pair" => {
+            let (near, far) = memory();
+            tokio::spawn(async move { server().serve(far.0, far.1).await });
+            builder.connect_stream(near.0, near.1).await.unwrap()
+        }
+        "ws" => {
+            let listener = Listener::bind("127.0.0.1:0").await.unwrap();
+            let connector = WsConnector::new(format!("ws://{}/", listener.address())).unwrap();
+            tokio::spawn(listener.serve(server().ws()));
+            builder.connect_to(connector).await.unwrap()
+        }
+        _ => {
+            let listener = Listener::bind("127.0.0.1:0").await.unwrap();
+            let connector = HttpConnector::new(format!("http://{}/mcp", listener.address())).unwrap().no_proxy();
+            tokio::spawn(listener.serve(server().http()));
+            builder.connect_to(connector).await.unwrap()
+        }
+    }
+}
+
+async fn everywhere(builder: impl Fn() -> ClientBuilder, test: impl AsyncFn(Client)) {
+    for way in ["local", "pair", "ws", "http"] {
+        for version in [ProtocolVersion::LATEST, ProtocolVersion::LATEST_WITH_HANDSHAKE] {
+            test(connect(way, version, builder()).await).await;
+        }
+    }
+}
+
+fn plain() -> ClientBuilder {
+    Client::builder("partner", "1.0.0")
+}
+
+fn verse() -> Verse {
+    Verse { text: "la".to_owned() }
+}
+
+#[tokio::test]
+async fn a_method_of_an_extension_is_a_type() {
+    everywhere(
+        || plain().with_extension(Partner::default()),
+        async |client| {
+            assert_eq!(client.server_extension(ID).unwrap().as_str(), r#"{"voice":"bass"}"#);
+            assert_eq!(client.server_extension("com.example/other"), None);
+            let asks = !client.protocol_version().unwrap().has(Ability::Stateless);
+            let sung = client.request::<Sing>(verse()).await.unwrap();
+            assert_eq!(sung.text, if asks { "la1!" } else { "la!" });
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn an_extension_hears_what_is_not_for_the_protocol() {
+    for way in ["local", "pair", "ws", "http"] {
+        for version in [ProtocolVersion::LATEST, ProtocolVersion::LATEST_WITH_HANDSHAKE] {
+            let partner = Arc::new(Partner::default());
+            let client = connect(way, version, plain().with_extension(partner.clone())).await;
+            let mut events = client.events();
+            client.request::<Sing>(verse()).await.unwrap();
+            // Whoever reads the events hears it, too, and not before the extension.
+            loop {
+                if let Event::Other(notification) = events.next().await.unwrap() {
+                    assert_eq!(&*notification.method, "duet/sung");
+                    break;
+                }
+            }
+            assert_eq!(*partner.heard.lock().unwrap(), ["duet/sung"], "{way}, {version}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_insists_on_the_declaration() {
+    everywhere(plain, async |client| {
+        let error = client.request::<Sing>(verse()).await.unwrap_err();
+        let stateless = client.protocol_version().unwrap().has(Ability::Stateless);
+        let code = if stateless { ErrorCode::MISSING_CLIENT_CAPABILITY } else { ErrorCode::INVALID_REQUEST };
+        assert_eq!(error.server_error().unwrap().code, code, "{error}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_nobody_answers_is_an_unknown_method() {
+    everywhere(
+        || plain().extension(ID, Object::new()),
+        async |client| {
+            if client.protocol_version().unwrap().has(Ability::Stateless) {
+                return;
+            }
+            // The handler fails because its question does.
+            let error = client.request::<Sing>(verse()).await.unwrap_err();
+            assert_eq!(error.server_error().unwrap().code, ErrorCode::INTERNAL_ERROR);
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn an_answer_of_the_wrong_shape_is_named() {
+    let server = Server::new("wrong", "1").method("duet/sing", |_: Object, _| async { Ok(Object::new()) });
+    let client = plain().connect_service(server.build().unwrap()).await.unwrap();
+    let error = client.request::<Sing>(verse()).await.unwrap_err();
+    assert!(matches!(error.kind(), CallErrorKind::Invalid(_)), "{error}");
+    assert!(error.to_string().contains("missing field \"text\""), "{error}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_declared_keeps_the_client_from_connecting() {
+    struct Nameless;
+    impl ClientExtension for Nameless {
+        fn id(&self) -> &str {
+            "nameless"
+        }
+    }
+    for (builder, wrong) in [
+        (plain().extension("nameless", Object::new()), "nameless"),
+        (plain().with_extension(Nameless), "nameless"),
+        (plain().with_extension(Partner::default()).with_extension(Partner::default()), ID),
+    ] {
+        let error = builder.connect_service(server().build().unwrap()).await.unwrap_err();
+        assert!(matches!(&error, ConnectError::Undeclarable { id, .. } if id == wrong), "{error}");
+    }
+}

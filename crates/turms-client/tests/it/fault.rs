@@ -1,0 +1,744 @@
+//! Real servers that die, fall silent, talk nonsense or do not leave: whoever calls learns what happened in bounded time, a
+//! supervised client recovers, and nothing is left in the table of processes.
+
+use std::error::Error as _;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+use turms_client::{
+    Backoff, CallError, CallErrorKind, ChildCommand, Client, ClientBuilder, ConnectError, ConnectionEvent, Delivery,
+    Event, Events, HealthCheck, Status, Supervision, VersionMemory,
+};
+use turms_proto::ProtocolVersion;
+use turms_testkit::misbehaving_server::MisbehavingServer;
+use turms_testkit::{TIMEOUT, eventually, within};
+
+/// How long a call waits in tests that wait for it.
+const SHORT: Duration = Duration::from_millis(300);
+/// Far less than anything takes that waits for a timeout that was not set here.
+const BOUND: Duration = Duration::from_secs(10);
+
+fn builder() -> ClientBuilder {
+    Client::builder("test", "1").timeout(TIMEOUT).version_memory(VersionMemory::new())
+}
+
+fn supervision() -> Supervision {
+    Supervision::new().backoff(Backoff::new().first(Duration::from_millis(10)))
+}
+
+async fn connect_with(builder: ClientBuilder, odd: &MisbehavingServer) -> Client {
+    within("a connection", builder.connect_command(odd.command.clone())).await.unwrap()
+}
+
+async fn connect(odd: &MisbehavingServer) -> Client {
+    connect_with(builder(), odd).await
+}
+
+async fn refused(builder: ClientBuilder, odd: &MisbehavingServer) -> ConnectError {
+    within("a connection", builder.connect_command(odd.command.clone())).await.unwrap_err()
+}
+
+/// The call that every mode answers in its own way, and that fails.
+async fn fails(client: &Client) -> CallError {
+    let before = Instant::now();
+    let error = within("an answer", client.call_tool("odd", ())).await.unwrap_err();
+    assert!(before.elapsed() < BOUND, "{error} after {:?}", before.elapsed());
+    error
+}
+
+/// As [`fails`], for lack of an answer.
+async fn times_out(client: &Client) -> CallError {
+    let before = Instant::now();
+    let error = within("an answer", client.call_tool("odd", ()).timeout(SHORT)).await.unwrap_err();
+    assert!(before.elapsed() < BOUND, "{error} after {:?}", before.elapsed());
+    assert!(error.is_timeout() && error.may_have_run(), "{error}");
+    error
+}
+
+/// The call that is answered well in every mode.
+async fn echo(client: &Client) -> Result<String, CallError> {
+    within("an answer", client.call_tool("echo", json!({ "text": "hello" }))).await.map(|result| result.text())
+}
+
+#[track_caller]
+fn assert_works(echoed: Result<String, CallError>) {
+    assert_eq!(echoed.unwrap(), "hello");
+}
+
+async fn close(client: Client, odd: &MisbehavingServer) {
+    within("the end of the client", client.close()).await;
+    odd.assert_gone();
+}
+
+async fn next_connection_event(events: &mut Events) -> ConnectionEvent {
+    let found = events.find(|event| match event {
+        Event::Connection(event) => Some(event),
+        _ => None,
+    });
+    within("an event", found).await.unwrap()
+}
+
+async fn connected_again(events: &mut Events) {
+    while !matches!(next_connection_event(events).await, ConnectionEvent::Connected { .. }) {}
+}
+
+#[tokio::test]
+async fn one_that_dies_of_the_probe_is_started_again_and_spoken_to_as_an_older_one() {
+    let odd = MisbehavingServer::new("dies_when_probed", "old");
+    let client = connect(&odd).await;
+
+    assert_eq!(client.protocol_version(), Some(ProtocolVersion::LATEST_WITH_HANDSHAKE));
+    assert_eq!(odd.started().len(), 2);
+    assert_works(echo(&client).await);
+    close(client, &odd).await;
+}
+
+#[tokio::test]
+async fn what_was_learned_from_a_death_is_remembered_for_the_next_start() {
+    let odd = MisbehavingServer::new("dies_when_probed", "old");
+    let memory = VersionMemory::new();
+    for starts in [2, 3, 4] {
+        let client = connect_with(builder().version_memory(memory.clone()), &odd).await;
+        assert_eq!(odd.started().len(), starts);
+        close(client, &odd).await;
+    }
+}
+
+#[tokio::test]
+async fn one_that_exits_at_once_is_reported_with_its_status_and_last_words() {
+    let odd = MisbehavingServer::new("exits_at_once", "old");
+    let error = refused(builder(), &odd).await;
+
+    assert_eq!(
+        error.to_string(),
+        "the server exited with status 78 before the connection was open; the last it wrote was \"no such file: odd.toml\""
+    );
+    let ConnectError::Ended(ended) = error else { panic!("{error:?}") };
+    assert_eq!(ended.stderr, ["reading the configuration", "no such file: odd.toml"]);
+    odd.assert_gone();
+}
+
+#[tokio::test]
+async fn one_that_exits_at_once_is_not_tried_again_and_again_by_a_supervised_client() {
+    let odd = MisbehavingServer::new("exits_at_once", "old");
+    refused(builder().supervise(supervision()), &odd).await;
+
+    // Once as it is, once as one that may have died of the probe.
+    assert_eq!(odd.started().len(), 2);
+    odd.assert_gone();
+}
+
+#[tokio::test]
+async fn a_child_that_an_exit_leaves_behind_does_not_keep_the_connect_waiting() {
+    let odd = MisbehavingServer::new("leaves_child_at_once", "old");
+    let error = refused(builder(), &odd).await;
+
+    assert!(error.to_string().starts_with("the server exited with status 4 "), "{error}");
+    assert_eq!(odd.started().len(), 4);
+    odd.assert_gone();
+}
+
+#[tokio::test]
+async fn a_program_that_does_not_exist_is_named() {
+    let command = ChildCommand::new("/no/such/program");
+    let error = within("a connection", builder().connect_command(command)).await.unwrap_err();
+
+    assert_eq!(error.to_string(), "cannot reach \"/no/such/program\"");
+    assert_eq!(error.source().unwrap().to_string(), "cannot start \"/no/such/program\": there is no such program");
+}
+
+#[tokio::test]
+async fn one_that_never_answers_the_handshake_is_given_up_in_time() {
+    let odd = MisbehavingServer::new("mute", "old");
+    let error = refused(builder().probe_timeout(SHORT).handshake_timeout(SHORT), &odd).await;
+
+    assert!(error.is_timeout(), "{error:?}");
+    assert_eq!(error.to_string(), "the server did not answer within the handshake timeout");
+    odd.assert_gone();
+}
+
+#[tokio::test]
+async fn a_connect_that_is_given_up_leaves_nothing() {
+    let odd = MisbehavingServer::new("mute", "old");
+    let connecting = tokio::spawn(builder().connect_command(odd.command.clone()));
+    eventually("it is started", async || !odd.started().is_empty()).await;
+
+    connecting.abort();
+    assert!(connecting.await.unwrap_err().is_cancelled());
+    odd.all_gone().await;
+}
+
+#[tokio::test]
+async fn one_that_exits_mid_call_is_reported_with_its_status_and_last_words() {
+    let odd = MisbehavingServer::new("exits_mid_call", "old");
+    let client = connect(&odd).await;
+
+    let error = fails(&client).await;
+    assert_eq!(
+        error.to_string(),
+        "tools/call \"odd\": the server exited with status 3 before it answered; the last it wrote was \"out of cheese\"; \
+         it may have run"
+    );
+    let CallErrorKind::Lost(ended) = error.kind() else { panic!("{error:?}") };
+    assert_eq!(ended.how.as_deref(), Some("exited with status 3"));
+    assert_eq!(ended.stderr, ["working", "out of cheese"]);
+    assert!(error.may_have_run() && error.is_disconnected());
+    close(client, &odd).await;
+}
+
+#[tokio::test]
+async fn what_is_called_after_a_loss_is_not_sent_and_says_how_the_server_ended() {
+    let odd = MisbehavingServer::new("exits_mid_call", "new");
+    let client = connect(&odd).await;
+    fails(&client).await;
+
+    let error = echo(&client).await.unwrap_err();
+    assert_eq!(error.to_string(), "tools/call \"echo\": there is no connection to the server");
+    assert_eq!(error.delivery(), Delivery::NotSent);
+    assert_eq!(
+        error.source().unwrap().to_string(),
+        "the connection was lost: the server exited with status 3; the last it wrote was \"out of cheese\""
+    );
+    assert_eq!(client.status(), Status::Closed);
+    assert_eq!(odd.started().len(), 1);
+    close(client, &odd).await;
+}
+
+#[tokio::test]
+async fn one_that_is_killed_mid_call_is_reported_with_the_signal() {
+    let odd = MisbehavingServer::new("never_answers_calls", "old");
+    let client = connect(&odd).await;
+    let calling = tokio::spawn({
+        let client = client.clone();
+        async move { fails(&client).await }
+    });
+    eventually("the call is on its way", async || client.pending().len() == 1).await;
+
+    assert!(Command::new("kill").args(["-KILL", &odd.started()[0].to_string()]).status().unwrap().success());
+    let error = within("an answer", calling).await.unwrap();
+    assert_eq!(
+        error.to_string(),
+        "tools/call \"odd\": the server was killed by signal 9 before it answered; it may have run"
+    );
+    close(client, &odd).await;
+}
+
+#[tokio::test]
+async fn a_supervised_client_works_again_after_a_death_mid_call() {
+    for era in ["old", "new"] {
+        let odd = MisbehavingServer::new("exits_mid_call,polite", era);
+        let client = connect_with(builder().supervise(supervision()), &odd).await;
+        let mut events = client.events();
+
+        let error = fails(&client).await;
+        assert!(error.may_have_run(), "{error}");
+        assert_works(echo(&client).await);
+        let ConnectionEvent::Lost(ended) = next_connection_event(&mut events).await else { panic!() };
+        assert_eq!(ended.how.as_deref(), Some("exited with status 3"));
+        let reconnecting = next_connection_event(&mut events).await;
+        assert!(matches!(reconnecting, ConnectionEvent::Reconnecting { attempt: 1, .. }), "{reconnecting:?}");
+        let connected = next_connection_event(&mut events).await;
+        assert!(matches!(connected, ConnectionEvent::Connected { generation: 2, .. }), "{connected:?}");
+        assert_eq!(odd.started().len(), 2);
+        close(client, &odd).await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_may_be_repeated_survives_a_death() {
+    for era in ["old", "new"] {
+        let odd = MisbehavingServer::new("exits_mid_call,exits_mid_call,polite", era);
+        let client = connect_with(builder().supervise(supervision()), &odd).await;
+
+        let result = within("an answer", client.call_tool("odd", ()).safe_to_repeat(true)).await.unwrap();
+        assert_eq!(result.text(), "odd, but well");
+        assert_eq!(odd.started().len(), 3);
+        close(client, &odd).await;
+    }
+}
+
+#[tokio::test]
+async fn a_supervised_client_survives_a_server_that_sometimes_does_not_start() {
+    let odd = MisbehavingServer::new("exits_mid_call,exits_at_once,exits_at_once,exits_at_once,polite", "old");
+    let client = connect_with(builder().supervise(supervision()), &odd).await;
+    let mut events = client.events();
+
+    fails(&client).await;
+    assert_works(echo(&client).await);
+    let failed = events.find(|event| match event {
+        Event::Connection(ConnectionEvent::ConnectFailed(error)) => Some(error),
+        _ => None,
+    });
+    let failed = within("an answer", failed).await.unwrap();
+    assert!(failed.to_string().contains("exited with status 78"), "{failed}");
+    close(client, &odd).await;
+}
+
+#[tokio::test]
+async fn a_client_that_gives_up_says_why_the_server_does_not_come_back() {
+    let odd = MisbehavingServer::new("exits_mid_call,exits_at_once", "old");
+    let backoff = Backoff::new().first(Duration::from_millis(10)).attempts(2);
+    let client = connect_with(builder().supervise(Supervision::new().backoff(backoff)), &odd).await;
+    let mut events = client.events();
+
+    fails(&client).await;
+    while !matches!(next_connection_event(&mut events).await, ConnectionEvent::GaveUp) {}
+    let error = echo(&client).await.unwrap_err();
+    assert_eq!(error.delivery(), Delivery::NotSent);
+    assert!(error.source().unwrap().to_string().contains("no such file: odd.toml"), "{:?}", error.source());
+    close(client, &odd).await;
+}
+
+#[tokio::test]
+async fn half_a_line_and_an_exit_is_a_loss() {
+    let odd = MisbehavingServer::new("half_line_then_exit,polite", "old");
+    let client = connect_with(builder().supervise(supervision()), &odd).await;
+
+    let error = fails(&client).await;
+    assert_eq!(
+        error.to_string(),
+        "tools/call \"odd\": the server exited with status 0 before it answered; it may have run"
+    );
+    assert_works(echo(&client).await);
+    close(client, &odd).await;
+}
+
+#[tokio::test]
+async fn half_a_line_and_silence_is_a_timeout_and_costs_one_more_answer() {
+    let odd = MisbehavingServer::new("half_line_then_hang", "old");
+    let client = connect(&odd).await;
+
+    let error = times_out(&client).await;
+    assert!(error.to_string().starts_with("tools/call \"odd\": no answer within 3"), "{error}");
+    assert!(error.to_string().ends_with("; it may have run"), "{error}");
+    // The next answer is the rest of the half line.
+    let spoiled = client.call_tool("echo", ()).timeout(SHORT).await.unwrap_err();
+    assert!(spoiled.is_timeout(), "{spoiled}");
+    assert_works(echo(&client).await);
+    close(client, &odd).await;
+}
+
+#[tokio::test]
+async fn lines_that_are_no_messages_are_passed_over() {
+    for era in ["old", "new"] {
+        for mode in ["garbage", "binary"] {
+            let odd = MisbehavingServer::new(mode, era);
+            let client = connect(&odd).await;
+
+            assert_eq!(within("an answer", client.list_tools()).await.unwrap().len(), 2);
+            assert_works(echo(&client).await);
+            assert_eq!(within("an answer", client.call_tool("odd", ())).await.unwrap().text(), "odd, but well");
+            assert!(client.stats().parse_errors >= 3, "{:?}", client.stats());
+            close(client, &odd).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_line_over_the_limit_costs_its_own_call_only() {
+    let odd = MisbehavingServer::new("long_line", "old");
+    let client = connect(&odd).await;
+
+    times_out(&client).await;
+    assert_works(echo(&client).await);
+    close(client, &odd).await;
+}
+
+#[tokio::test]
+async fn a_huge_result_within_the_limit_arrives_whole() {
+    let odd = MisbehavingServer::new("huge_result", "new");
+    let client = connect(&odd).await;
+
+    assert_eq!(within("an answer", client.call_tool("odd", ())).await.unwrap().text().len(), 8 * 1024 * 1024);
+    close(client, &odd).await;
+}
+
+#[tokio::test]
+async fn a_large_question_and_a_large_answer_do_not_block_each_other() {
+    let odd = MisbehavingServer::new("huge_result", "old");
+    let client = connect(&odd).await;
+    let much = "x".repeat(4 * 1024 * 1024);
+    let answered = tokio::spawn(client.call_tool("odd", ()).into_future());
+    let asked = tokio::spawn(client.call_tool("echo", json!({ "text": much })).into_future());
+
+    assert_eq!(within("an answer", answered).await.unwrap().unwrap().text().len(), 8 * 1024 * 1024);
+    assert_eq!(within("an answer", asked).await.unwrap().unwrap().text(), much);
+    close(client, &odd).await;
+}
+
+async fn floods(mode: &str, era: &str) {
+    let odd = MisbehavingServer::new(mode, era);
+    let client = connect(&odd).await;
+
+    times_out(&client).await;
+    for _ in 0..10 {
+        assert_works(echo(&client).await);
+    }
+    let before = Instant::now();
+    close(client, &odd).await;
+    assert!(before.elapsed() < BOUND);
+}
+
+#[tokio::test]
+async fn a_flood_of_notifications_keeps_nobody_waiting() {
+    floods("floods_notifications", "old").await;
+    floods("floods_notifications", "new").await;
+}
+
+#[tokio::test]
+async fn a_flood_of_garbage_keeps_nobody_waiting() {
+    floods("floods_garbage", "old").await;
+    floods("floods_garbage", "new").await;
+}
+
+#[tokio::test]
+async fn a_flood_on_standard_error_keeps_nobody_waiting() {
+    let odd = MisbehavingServer::new("floods_stderr", "old");
+    let client = connect(&odd).await;
+    for _ in 0..10 {
+        assert_works(echo(&client).await);
+    }
+    close(client, &odd).await;
+}
+
+#[tokio::test]
+async fn one_that_never_answers_calls_is_a_timeout_and_no_loss() {
+    let odd = MisbehavingServer::new("never_answers_calls", "old");
+    let client = connect_with(builder().supervise(supervision()), &odd).await;
+
+    let error = times_out(&client).await;
+    assert!(matches!(error.kind(), CallErrorKind::TimedOut(after) if *after >= SHORT), "{error}");
+    assert_eq!(client.status(), Status::Connected);
+    assert_works(echo(&client).await);
+    assert_eq!(odd.started().len(), 1);
+    close(client, &odd).await;
+}
+
+#[tokio::test]
+async fn a_health_check_finds_one_that_hangs_and_another_is_started() {
+    let odd = MisbehavingServer::new("never_answers_calls,polite", "old");
+    let check = HealthCheck::every(Duration::from_millis(50)).timeout(Duration::from_millis(100)).failures(2);
+    let client = connect_with(builder().supervise(supervision().health_check(check)), &odd).await;
+    let mut events = client.events();
+
+    let error = fails(&client).await;
+    assert_eq!(
+        error.to_string(),
+        "tools/call \"odd\": the server did not answer its health checks before it answered; it may have run"
+    );
+    connected_again(&mut events).await;
+    assert_works(echo(&client).await);
+    assert_eq!(odd.started().len(), 2);
+    close(client, &odd).await;
+}
+
+fn stubborn() -> MisbehavingServer {
+    MisbehavingServer::new("stubborn", "old").with_time_to_leave(SHORT)
+}
+
+#[tokio::test]
+async fn one_that_does_not_leave_is_made_to() {
+    let odd = stubborn();
+    let client = connect(&odd).await;
+    assert_works(echo(&client).await);
+
+    let before = Instant::now();
+    close(client, &odd).await;
+    assert!(before.elapsed() >= 2 * SHORT && before.elapsed() < BOUND, "{:?}", before.elapsed());
+}
+
+#[tokio::test]
+async fn everybody_who_closes_a_client_waits_for_the_end() {
+    let odd = stubborn();
+    let client = connect(&odd).await;
+    let closing: Vec<_> = (0..3)
+        .map(|_| client.clone())
+        .map(|client| {
+            tokio::spawn(async move {
+                client.close().await;
+                Instant::now()
+            })
+        })
+        .collect();
+
+    let before = Instant::now();
+    for closing in closing {
+        assert!(within("the end of the client", closing).await.unwrap() >= before + 2 * SHORT);
+        odd.assert_gone();
+    }
+}
+
+#[tokio::test]
+async fn one_that_does_not_leave_is_made_to_when_the_client_is_dropped() {
+    let odd = stubborn();
+    let client = connect(&odd).await;
+    assert_works(echo(&client).await);
+
+    drop(client);
+    odd.all_gone().await;
+}
+
+#[tokio::test]
+async fn one_that_is_given_up_by_a_health_check_is_gone_when_the_client_is_closed() {
+    let odd = MisbehavingServer::new("stubborn_and_mute,polite", "old").with_time_to_leave(SHORT);
+    let check = HealthCheck::every(Duration::from_millis(20)).timeout(Duration::from_millis(50)).failures(1);
+    let client = connect_with(builder().supervise(supervision().health_check(check)), &odd).await;
+    let mut events = client.events();
+
+    connected_again(&mut events).await;
+    close(client, &odd).await;
+}
+
+#[tokio::test]
+async fn a_child_that_an_exit_leaves_behind_does_not_keep_a_call_waiting() {
+    let odd = MisbehavingServer::new("leaves_child,polite", "old");
+    let client = connect_with(builder().supervise(supervision()), &odd).await;
+
+    let error = fails(&client).await;
+    assert_eq!(
+        error.to_string(),
+        "tools/call \"odd\": the server exited with status 5 before it answered; it may have run"
+    );
+    assert_works(echo(&client).await);
+    close(client, &odd).await;
+}
+
+#[tokio::test]
+async fn one_that_closes_its_output_is_lost_and_ended_although_it_lives_on() {
+    let odd = MisbehavingServer::new("closes_stdout,polite", "old").with_time_to_leave(SHORT);
+    let client = connect_with(builder().supervise(supervision()), &odd).await;
+
+    let error = fails(&client).await;
+    assert_eq!(
+        error.to_string(),
+        "tools/call \"odd\": the server closed its standard output before it answered; it may have run"
+    );
+    assert_works(echo(&client).await);
+    close(client, &odd).await;
+}
+
+#[tokio::test]
+async fn whoever_listens_hears_all_that_is_written() {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let ear = heard.clone();
+    let command = ChildCommand::new("sh").args(["-c", "echo Welcome!; exec sleep 1000 >&-"]).exit_timeout(SHORT);
+    let command = command.on_stdout(move |bytes| ear.lock().unwrap().extend_from_slice(bytes));
+
+    let error = within("a connection", builder().connect_command(command)).await.unwrap_err();
+    assert_eq!(error.to_string(), "the server closed its standard output before the connection was open");
+    assert!(heard.lock().unwrap().starts_with(b"Welcome!\n"));
+}
+
+/// More than a pipe holds, after the end of its input.
+#[tokio::test]
+async fn one_that_writes_as_it_leaves_can_finish() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let script = "cat >/dev/null; yes | head -c 1000000 && echo done >&2";
+    let command = ChildCommand::new("sh").args(["-c", script]).exit_timeout(TIMEOUT);
+    let command = command.on_stderr(move |line| tell.send(line.to_owned()).unwrap());
+
+    let builder = builder().probe_timeout(SHORT).handshake_timeout(SHORT);
+    within("a connection", builder.connect_command(command)).await.unwrap_err();
+    assert_eq!(told.recv().unwrap(), "done");
+}
+
+#[tokio::test]
+async fn answers_to_what_was_not_asked_are_passed_over() {
+    let odd = MisbehavingServer::new("wrong_ids", "old");
+    let client = connect(&odd).await;
+
+    assert_eq!(within("an answer", client.call_tool("odd", ())).await.unwrap().text(), "right");
+    assert_works(echo(&client).await);
+    assert!(client.stats().ignored >= 3, "{:?}", client.stats());
+    close(client, &odd).await;
+}
+
+#[tokio::test]
+async fn of_several_answers_the_first_counts() {
+    let odd = MisbehavingServer::new("duplicates", "old");
+    let client = connect(&odd).await;
+
+    assert_eq!(within("an answer", client.call_tool("odd", ())).await.unwrap().text(), "first");
+    assert_works(echo(&client).await);
+    assert_eq!(within("an answer", client.call_tool("odd", ())).await.unwrap().text(), "first");
+    close(client, &odd).await;
+}
+
+#[tokio::test]
+async fn an_error_for_nobody_answers_nothing() {
+    let odd = MisbehavingServer::new("null_id", "old");
+    let client = connect(&odd).await;
+
+    times_out(&client).await;
+    assert_works(echo(&client).await);
+    close(client, &odd).await;
+}
+
+#[tokio::test]
+async fn an_answer_that_is_neither_result_nor_error_is_not_waited_for() {
+    let odd = MisbehavingServer::new("no_outcome", "old");
+    let client = connect(&odd).await;
+
+    let error = fails(&client).await;
+    assert!(matches!(error.kind(), CallErrorKind::Invalid(_)), "{error:?}");
+    assert_works(echo(&client).await);
+    close(client, &odd).await;
+}
+
+#[tokio::test]
+async fn questions_that_the_client_does_not_offer_to_answer_are_refused_by_name() {
+    let odd = MisbehavingServer::new("asks_undeclared", "old");
+    let client = connect(&odd).await;
+
+    let told = within("an answer", client.call_tool("odd", ())).await.unwrap().text();
+    let mut told: Vec<_> = told.lines().collect();
+    told.sort_unstable();
+    let refused = [
+        "\"elicitation/create\" -32601",
+        "\"no/such/method\" -32601",
+        "\"roots/list\" -32601",
+        "\"sampling/createMessage\" -32601",
+        "\"tools/list\" -32601",
+    ];
+    assert_eq!(told, refused);
+    close(client, &odd).await;
+}
+
+#[tokio::test]
+async fn questions_before_the_handshake_do_not_spoil_it() {
+    let odd = MisbehavingServer::new("asks_early", "old");
+    let client = connect(&odd).await;
+
+    let heard = within("an answer", client.call_tool("odd", ())).await.unwrap().text();
+    let heard: Vec<Value> = serde_json::from_str(&heard).unwrap();
+    assert_eq!(heard, [json!({ "jsonrpc": "2.0", "id": "early-ping", "result": {} })]);
+    close(client, &odd).await;
+}
+
+#[tokio::test]
+async fn one_that_does_not_read_keeps_nobody_waiting_longer_than_wanted() {
+    let odd = MisbehavingServer::new("never_reads_again", "old");
+    let client = connect(&odd).await;
+    times_out(&client).await;
+
+    let before = Instant::now();
+    let much = json!({ "text": "x".repeat(3 * 1024 * 1024) });
+    let error = within("an answer", client.call_tool("echo", much).timeout(SHORT)).await.unwrap_err();
+    assert!(error.is_timeout() && error.may_have_run(), "{error}");
+    // There is no room for this one.
+    let error = within("an answer", client.call_tool("echo", ()).timeout(SHORT)).await.unwrap_err();
+    assert!(error.is_timeout(), "{error}");
+    assert!(before.elapsed() < BOUND, "{:?}", before.elapsed());
+    close(client, &odd).await;
+}
+
+/// Every way to misbehave that lets a client connect.
+const MODES: [&str; 24] = [
+    "polite",
+    "dies_when_probed",
+    "exits_mid_call",
+    "half_line_then_exit",
+    "half_line_then_hang",
+    "garbage",
+    "binary",
+    "long_line",
+    "huge_result",
+    "floods_notifications",
+    "floods_garbage",
+    "floods_stderr",
+    "never_answers_calls",
+    "never_reads_again",
+    "stubborn",
+    "stubborn_and_mute",
+    "leaves_child",
+    "closes_stdout",
+    "wrong_ids",
+    "duplicates",
+    "null_id",
+    "no_outcome",
+    "asks_undeclared",
+    "asks_early",
+];
+
+/// A client whose call has got as far as it gets in a moment.
+async fn with_a_call(index: usize, mode: &str) -> (MisbehavingServer, Client, JoinHandle<()>) {
+    let only_old = mode.starts_with("asks") || mode == "dies_when_probed";
+    let era = if only_old || index.is_multiple_of(2) { "old" } else { "new" };
+    let odd = MisbehavingServer::new(mode, era).with_time_to_leave(Duration::from_millis(50));
+    let builder = if index.is_multiple_of(3) { builder().supervise(supervision()) } else { builder() };
+    let client = connect_with(builder, &odd).await;
+    let call = client.call_tool("odd", ());
+    let mut calling = tokio::spawn(async move { drop(call.await) });
+    let _ = timeout(Duration::from_millis(50), &mut calling).await;
+    (odd, client, calling)
+}
+
+#[tokio::test]
+async fn closing_leaves_nothing_of_any_server() {
+    for (index, mode) in MODES.into_iter().enumerate() {
+        let (odd, client, _calling) = with_a_call(index, mode).await;
+
+        let before = Instant::now();
+        within("the end of the client", client.close()).await;
+        assert!(before.elapsed() < BOUND, "{mode} {:?}", before.elapsed());
+        // One that was just being started is killed, and reaped a moment later.
+        odd.all_gone().await;
+    }
+}
+
+#[tokio::test]
+async fn dropping_leaves_nothing_of_any_server() {
+    for (index, mode) in MODES.into_iter().rev().enumerate() {
+        let (odd, client, calling) = with_a_call(index, mode).await;
+        let _events = client.events();
+
+        calling.abort();
+        drop(client);
+        odd.all_gone().await;
+    }
+}
+
+#[tokio::test]
+async fn closing_while_a_server_is_started_again_leaves_nothing() {
+    let odd = MisbehavingServer::new("exits_mid_call,mute", "old");
+    let client = connect_with(builder().supervise(supervision()), &odd).await;
+    fails(&client).await;
+    eventually("another is started", async || odd.started().len() == 2).await;
+
+    within("the end of the client", client.close()).await;
+    odd.all_gone().await;
+    assert_eq!(odd.started().len(), 2);
+}
+
+#[tokio::test]
+async fn dropping_while_a_server_is_started_again_leaves_nothing() {
+    let odd = MisbehavingServer::new("exits_mid_call,mute", "old");
+    let client = connect_with(builder().supervise(supervision()), &odd).await;
+    fails(&client).await;
+    eventually("another is started", async || odd.started().len() == 2).await;
+
+    drop(client);
+    odd.all_gone().await;
+    assert_eq!(odd.started().len(), 2);
+}
+
+#[tokio::test]
+async fn the_end_of_the_runtime_leaves_nothing() {
+    let odd = stubborn();
+    let started = std::thread::scope(|scope| {
+        let running = scope.spawn(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let client = runtime.block_on(connect(&odd));
+            drop(runtime);
+            client
+        });
+        running.join().unwrap()
+    });
+
+    odd.all_gone().await;
+    assert!(within("a failed ping", started.ping()).await.is_err());
+}

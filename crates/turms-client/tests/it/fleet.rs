@@ -1,0 +1,203 @@
+//! Many servers behind one face: real servers in this process and over pipes, servers that lie, and servers that are dead.
+
+mod contents;
+mod names;
+mod reach;
+mod roster;
+
+use std::collections::HashMap;
+use std::error::Error as _;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::task::AbortHandle;
+use turms_client::{
+    Backoff, CallErrorKind, Cancel, Change, Client, ClientBuilder, Collision, CollisionKind, Config, ConnectionEvent,
+    Event, Fleet, MemberError, Status, Supervision, Target, VersionMemory,
+};
+use turms_core::transport::{LocalConnector, MemoryEnd, StreamConnector, memory};
+use turms_core::{CallFuture, ConnectError, Connector, Context as CallContext, Payload, Request, Service};
+use turms_proto::types::*;
+use turms_proto::{ErrorObject, Object, ProtocolVersion, RawJson};
+use turms_server::{
+    Args, AskError, Completing, Context, Elicited, Json, Prompt as ServerPrompt, Resource as ServerResource, Router,
+    Server, Tool as ServerTool,
+};
+
+const OLDEST: ProtocolVersion = ProtocolVersion::V2024_11_05;
+const NEWEST: ProtocolVersion = ProtocolVersion::LATEST;
+
+#[derive(Deserialize, JsonSchema)]
+struct Add {
+    a: f64,
+    b: f64,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema, Debug, PartialEq)]
+struct Sum {
+    sum: f64,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Name {
+    name: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Id {
+    id: String,
+}
+
+fn math() -> Server {
+    Server::new("math", "1")
+        .instructions("Add with add.\n")
+        .tool(ServerTool::builder("add").handler_sync(|Args(add): Args<Add>| Json(Sum { sum: add.a + add.b })))
+        .tool(ServerTool::builder("wait").handler(|| async {
+            std::future::pending::<()>().await;
+            "never"
+        }))
+}
+
+fn notes(of: &'static str) -> Server {
+    Server::new("notes", "1")
+        .instructions(format!("The notes of {of}."))
+        .tool(ServerTool::builder("read").handler_sync(move || format!("notes of {of}")))
+        .tool(ServerTool::builder("greet").handler(|context: Context| async move {
+            match context.elicit::<Name>("Who are you?").await? {
+                Elicited::Accepted(name) => Ok::<_, AskError>(format!("Hello, {}!", name.name)),
+                _ => Ok("Hello, stranger!".to_owned()),
+            }
+        }))
+        .resource(ServerResource::builder(format!("{of}://index")).handler_sync(move || format!("index of {of}")))
+        .resource(
+            ServerResource::builder(format!("{of}://note/{{id}}"))
+                .completion(
+                    "id",
+                    move |completing: Completing| async move { vec![format!("{}-{of}", completing.value)] },
+                )
+                .handler_sync(move |Args(note): Args<Id>| format!("note {} of {of}", note.id)),
+        )
+        .prompt(
+            ServerPrompt::builder("summary")
+                .completion("name", move |completing: Completing| async move {
+                    vec![format!("{}-for-{of}", completing.value)]
+                })
+                .handler_sync(move |Args(who): Args<Name>| format!("Summarise the notes of {of} for {}.", who.name)),
+        )
+}
+
+fn local(server: Server) -> LocalConnector {
+    LocalConnector::new(server.build().unwrap())
+}
+
+/// A client of its own memory, so that what one test finds out about a server is not known to another.
+fn app() -> ClientBuilder {
+    Client::builder("app", "1").version_memory(VersionMemory::new())
+}
+
+/// A server over pipes that can be pulled out and put back.
+#[derive(Clone, Default)]
+struct Plug {
+    pulled: Arc<AtomicBool>,
+    serving: Arc<Mutex<Vec<AbortHandle>>>,
+}
+
+impl Plug {
+    fn connector(&self, name: &str, router: Router) -> StreamConnector {
+        let plug = self.clone();
+        StreamConnector::each(name, move || {
+            let (near, far): (MemoryEnd, MemoryEnd) = memory();
+            let pulled = plug.pulled.load(Ordering::SeqCst);
+            if !pulled {
+                let router = router.clone();
+                let serving = tokio::spawn(async move { drop(router.serve(far.0, far.1).await) });
+                plug.serving.lock().unwrap().push(serving.abort_handle());
+            }
+            async move { if pulled { Err(std::io::ErrorKind::ConnectionRefused.into()) } else { Ok(near) } }
+        })
+    }
+
+    fn pull(&self) {
+        self.pulled.store(true, Ordering::SeqCst);
+        self.serving.lock().unwrap().drain(..).for_each(|serving| serving.abort());
+    }
+
+    fn put_back(&self) {
+        self.pulled.store(false, Ordering::SeqCst);
+    }
+
+    fn is_in_use(&self) -> bool {
+        self.serving.lock().unwrap().iter().any(|serving| !serving.is_finished())
+    }
+}
+
+fn over_pipes(name: &str, server: Server) -> StreamConnector {
+    Plug::default().connector(name, server.build().unwrap())
+}
+
+fn dead(name: &str) -> StreamConnector {
+    let plug = Plug::default();
+    plug.pull();
+    plug.connector(name, math().build().unwrap())
+}
+
+/// A service that answers from a table; what is not in it is a method that it does not have.
+struct Table(HashMap<&'static str, serde_json::Value>);
+
+impl Service for Table {
+    fn call(&self, request: Request, _: CallContext) -> CallFuture {
+        let uri = request.params.into_raw().ok().and_then(|params| params.member("uri"));
+        let key = match uri {
+            Some(uri) => format!("{} {}", request.method, uri.as_str().trim_matches('"')),
+            None => request.method.to_string(),
+        };
+        CallFuture::now(match self.0.get(key.as_str()) {
+            Some(answer) => Ok(Payload::raw(RawJson::encode(answer).unwrap())),
+            None if key.contains(' ') => Err(ErrorObject::resource_not_found(key.split_once(' ').unwrap().1)),
+            None => Err(ErrorObject::method_not_found(&key)),
+        })
+    }
+}
+
+fn table(capabilities: &serde_json::Value, answers: &[(&'static str, serde_json::Value)]) -> LocalConnector {
+    let discovered = json!({ "supportedVersions": [NEWEST.as_str()], "capabilities": capabilities });
+    let answers = answers.iter().cloned().chain([("server/discover", discovered)]);
+    LocalConnector::new(Table(answers.collect()))
+}
+
+async fn tools_of(client: &Client) -> Vec<String> {
+    client.list_tools().await.unwrap().into_iter().map(|tool| tool.name).collect()
+}
+
+async fn soon<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(10), what).await.expect("it happens soon")
+}
+
+async fn until(mut condition: impl FnMut() -> bool) {
+    soon(async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+}
+
+fn failure_names(fleet: &Fleet) -> Vec<String> {
+    fleet.failures().into_iter().map(|(name, _)| name).collect()
+}
+
+fn collision(kind: CollisionKind, name: &str, servers: [&str; 2]) -> (CollisionKind, String, Vec<String>) {
+    (kind, name.to_owned(), servers.map(str::to_owned).to_vec())
+}
+
+fn told(collisions: Vec<Collision>) -> Vec<(CollisionKind, String, Vec<String>)> {
+    collisions.into_iter().map(|it| (it.kind, it.name, it.servers)).collect()
+}
+
+fn text(result: &ReadResourceResult) -> &str {
+    result.contents[0].text.as_deref().unwrap()
+}

@@ -1,0 +1,112 @@
+//! What a client hears, also when servers do not do their part.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+use turms_client::{Backoff, Client, Event, Events, Status, Supervision, VersionMemory};
+use turms_core::transport::{MemoryEnd, StreamConnector, memory};
+use turms_core::{CallFuture, Context, Payload, Request, Service};
+use turms_proto::RawJson;
+use turms_server::{Server, Tool};
+
+/// A server that never says what it will tell.
+struct Mute;
+
+impl Service for Mute {
+    fn call(&self, request: Request, _: Context) -> CallFuture {
+        let discovered = r#"{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}}}"#;
+        match &*request.method {
+            "server/discover" => CallFuture::now(Ok(Payload::raw(RawJson::parse(discovered).unwrap()))),
+            _ => CallFuture::later(std::future::pending()),
+        }
+    }
+}
+
+async fn ended(events: &mut Events) -> bool {
+    let ended = async { while events.next().await.is_some() {} };
+    tokio::time::timeout(Duration::from_secs(600), ended).await.is_ok()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_acknowledges_does_not_keep_a_dropped_client_alive() {
+    let client = Client::builder("app", "1").connect_service(Mute).await.unwrap();
+    let mut events = client.events();
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    drop(client);
+    assert!(ended(&mut events).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn watching_is_given_up_when_it_is_never_acknowledged() {
+    let client = Client::builder("app", "1").connect_service(Mute).await.unwrap();
+    assert!(client.subscribe("a://b").await.unwrap_err().is_timeout());
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_of_a_closed_client_end_at_once() {
+    let client = Client::builder("app", "1").connect_service(Mute).await.unwrap();
+    client.close().await;
+    assert!(ended(&mut client.events()).await);
+}
+
+#[tokio::test]
+async fn events_that_are_taken_while_there_is_no_connection_come_when_there_is_one() {
+    let router = Server::new("s", "1").tool(Tool::builder("a").handler_sync(|| "")).build().unwrap();
+    let down = Arc::new(AtomicBool::new(false));
+    let serving: Arc<Mutex<Vec<AbortHandle>>> = Arc::default();
+    let connector = StreamConnector::each("a server that comes back", {
+        let (router, down, serving) = (router.clone(), down.clone(), serving.clone());
+        move || {
+            let (near, far): (MemoryEnd, MemoryEnd) = memory();
+            let refused = down.load(Ordering::SeqCst);
+            if !refused {
+                let router = router.clone();
+                let task = tokio::spawn(async move { drop(router.serve(far.0, far.1).await) });
+                serving.lock().unwrap().push(task.abort_handle());
+            }
+            async move { if refused { Err(std::io::ErrorKind::ConnectionRefused.into()) } else { Ok(near) } }
+        }
+    });
+    let client = Client::builder("app", "1")
+        .version_memory(VersionMemory::new())
+        .supervise(Supervision::new().backoff(Backoff::new().first(Duration::from_millis(2))))
+        .connect_to(connector)
+        .await
+        .unwrap();
+    down.store(true, Ordering::SeqCst);
+    serving.lock().unwrap().drain(..).for_each(|task| task.abort());
+    while client.status() != Status::Reconnecting {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let mut events = client.events();
+    down.store(false, Ordering::SeqCst);
+    // Until the server is listened to, a change may go unheard.
+    let changing = tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            router.handle().replace_tool(Tool::builder("b").handler_sync(|| "")).unwrap();
+        }
+    });
+    let changed = events.find(|event| matches!(event, Event::ToolsChanged).then_some(()));
+    tokio::time::timeout(Duration::from_secs(10), changed).await.expect("the change is heard").unwrap();
+    changing.abort();
+}
+
+/// A service need not be a server that tells of itself, and an error of its is an answer.
+#[tokio::test]
+async fn a_service_that_knows_one_method_goes_on_after_an_error() {
+    struct Own;
+    impl Service for Own {
+        fn call(&self, request: Request, _: Context) -> CallFuture {
+            CallFuture::now(match &*request.method {
+                "tools/call" => Ok(Payload::new(turms_proto::types::ToolResult::of_text("ran"))),
+                method => Err(turms_proto::ErrorObject::method_not_found(method)),
+            })
+        }
+    }
+    let client = Client::builder("c", "1").connect_service(Own).await.unwrap();
+    assert!(client.list_prompts().await.unwrap_err().server_error().is_some());
+    assert_eq!(client.call_tool("x", ()).await.unwrap().text(), "ran");
+}

@@ -1,0 +1,362 @@
+//! What a client makes of servers over HTTP that lose requests and sessions, or change their mind.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use turms_client::{
+    Backoff, Client, ClientBuilder, ConnectionEvent, Event, Events, Retry, Status, Supervision, VersionMemory,
+};
+use turms_http::HttpConnector;
+use turms_proto::ProtocolVersion;
+use turms_proto::types::SubscriptionFilter;
+
+use turms_testkit::fake_http_server::{FakeHttpServer, Received, Reply};
+use turms_testkit::within;
+
+fn result(request: &Received, result: &Value) -> Reply {
+    Reply::json(200, &json!({ "jsonrpc": "2.0", "id": request.body["id"], "result": result }))
+}
+
+/// A server of 2026-07-28 whose tools answer "done".
+fn modern(request: &Received) -> Reply {
+    let answer = match request.what() {
+        "server/discover" => json!({
+            "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} }, "ttlMs": 60_000, "cacheScope": "public"
+        }),
+        _ => json!({ "content": [{ "type": "text", "text": "done" }] }),
+    };
+    let mut answer = answer;
+    answer["resultType"] = json!("complete");
+    result(request, &answer)
+}
+
+/// A server with sessions whose tools answer "done". Each session has another name.
+fn legacy(request: &Received, sessions: &AtomicUsize) -> Reply {
+    match (request.method.as_str(), request.what()) {
+        ("GET", _) => Reply::status(405),
+        ("DELETE", _) => Reply::status(200),
+        (_, "initialize") => {
+            let number = sessions.fetch_add(1, Ordering::Relaxed) + 1;
+            let server = json!({ "name": "played", "version": "1" });
+            let answer = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": server });
+            result(request, &answer).with("Mcp-Session-Id", &format!("session-{number}"))
+        }
+        (_, "tools/call") if request.header("mcp-session-id").is_some() => {
+            result(request, &json!({ "content": [{ "type": "text", "text": "done" }] }))
+        }
+        _ if request.body.get("id").is_none() => Reply::status(202),
+        _ => {
+            let error = json!({ "code": -32000, "message": "Bad Request: Server not initialized" });
+            Reply::json(400, &json!({ "jsonrpc": "2.0", "id": null, "error": error }))
+        }
+    }
+}
+
+fn builder() -> ClientBuilder {
+    Client::builder("test", "1").version_memory(VersionMemory::new())
+}
+
+fn supervised() -> ClientBuilder {
+    let quick = Backoff::new().first(Duration::from_millis(1));
+    builder().supervise(Supervision::new().backoff(quick).retry(Retry::new()))
+}
+
+async fn connect(builder: ClientBuilder, server: &FakeHttpServer) -> Client {
+    builder.connect_to(HttpConnector::new(server.url()).unwrap().no_proxy()).await.unwrap()
+}
+
+fn calls(server: &FakeHttpServer) -> usize {
+    server.asked().iter().filter(|what| *what == "tools/call").count()
+}
+
+/// Answers the first call so, and is a server of 2026-07-28 otherwise.
+async fn failing_once(failure: Reply) -> FakeHttpServer {
+    let first = AtomicBool::new(true);
+    FakeHttpServer::start(move |request| match request.what() {
+        "tools/call" if first.swap(false, Ordering::Relaxed) => failure.clone(),
+        _ => modern(request),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_call_that_is_lost_on_the_way_does_not_end_the_client() {
+    for failure in [Reply::status(503), Reply::broken_events(": half\n\n")] {
+        let server = failing_once(failure).await;
+        let client = connect(builder(), &server).await;
+        let error = client.call_tool("work", ()).await.unwrap_err();
+        assert!(error.is_disconnected() && error.may_have_run(), "{error}");
+        assert_eq!(client.status(), Status::Connected);
+        assert_eq!(client.call_tool("work", ()).await.unwrap().text(), "done");
+    }
+}
+
+#[tokio::test]
+async fn a_supervised_client_repeats_what_is_safe() {
+    let server = failing_once(Reply::status(503)).await;
+    let client = connect(supervised(), &server).await;
+    assert_eq!(client.call_tool("work", ()).safe_to_repeat(true).await.unwrap().text(), "done");
+    assert_eq!(calls(&server), 2);
+
+    let server = failing_once(Reply::status(503)).await;
+    let client = connect(supervised(), &server).await;
+    assert!(client.call_tool("work", ()).await.unwrap_err().may_have_run());
+    assert_eq!(calls(&server), 1);
+}
+
+#[tokio::test]
+async fn a_call_that_meets_the_end_of_its_session_is_made_in_another() {
+    for builder in [builder(), supervised()] {
+        let sessions = AtomicUsize::new(0);
+        let server = FakeHttpServer::start(move |request| match (request.what(), request.header("mcp-session-id")) {
+            ("tools/call", Some("session-1")) => Reply::status(404),
+            _ => legacy(request, &sessions),
+        })
+        .await;
+        let client = connect(builder, &server).await;
+        assert_eq!(client.call_tool("work", ()).await.unwrap().text(), "done");
+        let called: Vec<_> = server.received().into_iter().filter(|request| request.what() == "tools/call").collect();
+        let sessions: Vec<_> = called.iter().map(|call| call.header("mcp-session-id").unwrap()).collect();
+        assert_eq!(sessions, ["session-1", "session-2"]);
+        // A new session begins without the old one's name.
+        assert_eq!(server.wait_for("initialize", 2).await.header("mcp-session-id"), None);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_forgets_every_session_is_not_asked_for_ever() {
+    let sessions = AtomicUsize::new(0);
+    let server = FakeHttpServer::start(move |request| match request.what() {
+        "tools/call" => Reply::status(404),
+        _ => legacy(request, &sessions),
+    })
+    .await;
+    let client = connect(builder(), &server).await;
+    let error = client.call_tool("work", ()).await.unwrap_err();
+    assert!(error.is_disconnected() && !error.may_have_run(), "{error}");
+    assert_eq!(calls(&server), 2);
+}
+
+#[tokio::test]
+async fn what_was_remembered_of_a_server_may_be_wrong() {
+    let memory = VersionMemory::new();
+    let (older, sessions) = (std::sync::Arc::new(AtomicBool::new(false)), AtomicUsize::new(0));
+    let became_older = older.clone();
+    let server = FakeHttpServer::start(move |request| match older.load(Ordering::Relaxed) {
+        true => legacy(request, &sessions),
+        false => modern(request),
+    })
+    .await;
+    let client = connect(builder().version_memory(memory.clone()), &server).await;
+    assert_eq!(client.protocol_version(), Some(ProtocolVersion::V2026_07_28));
+    client.close().await;
+    became_older.store(true, Ordering::Relaxed);
+    let client = connect(builder().version_memory(memory), &server).await;
+    assert_eq!(server.received().len(), 1);
+    // The code does not prove that the tool has not run.
+    let error = client.call_tool("work", ()).await.unwrap_err();
+    assert_eq!(error.server_error().unwrap().code, turms_proto::ErrorCode(-32000));
+    assert_eq!(client.call_tool("work", ()).await.unwrap().text(), "done");
+    assert_eq!((client.protocol_version(), calls(&server)), (Some(ProtocolVersion::V2025_11_25), 2));
+}
+
+#[tokio::test]
+async fn what_a_server_tells_one_principal_is_not_shown_to_another() {
+    let server = FakeHttpServer::start(|request| {
+        let instructions = request.header("authorization").unwrap_or_default();
+        let told = json!({
+            "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {},
+            "instructions": instructions, "ttlMs": 60_000, "cacheScope": "private"
+        });
+        result(request, &told)
+    })
+    .await;
+    let memory = VersionMemory::new();
+    for token in ["ann", "bob"] {
+        let connector = HttpConnector::new(server.url()).unwrap().no_proxy();
+        let connector = connector.header("authorization", &format!("Bearer {token}"));
+        let client = builder().version_memory(memory.clone()).connect_to(connector).await.unwrap();
+        assert_eq!(client.instructions(), Some(format!("Bearer {token}")));
+    }
+}
+
+#[tokio::test]
+async fn tools_that_cannot_be_called_over_http_are_left_out() {
+    let server = FakeHttpServer::start(|request| match request.what() {
+        "tools/list" => {
+            let tool = |name: &str, header: &str| {
+                let region = json!({ "type": "string", "x-mcp-header": header });
+                json!({ "name": name, "inputSchema": { "type": "object", "properties": { "region": region } } })
+            };
+            let tools = json!([tool("good", "Region"), tool("bad", "no token")]);
+            result(request, &json!({ "resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private" }))
+        }
+        _ => modern(request),
+    })
+    .await;
+    let client = connect(builder(), &server).await;
+    let names: Vec<_> = client.list_tools().await.unwrap().into_iter().map(|tool| tool.name).collect();
+    assert_eq!(names, ["good"]);
+    client.call_tool("good", json!({ "region": "eu" })).await.unwrap();
+    assert_eq!(server.wait_for("tools/call", 1).await.header("mcp-param-region"), Some("eu"));
+}
+
+/// A server of 2026-07-28 that tells of changes of its tools: to each who listens, of one at once.
+fn telling(request: &Received) -> Reply {
+    match request.what() {
+        "server/discover" => {
+            let capabilities = json!({ "tools": { "listChanged": true } });
+            let versions = json!(["2026-07-28"]);
+            let answer =
+                json!({ "resultType": "complete", "supportedVersions": versions, "capabilities": capabilities });
+            result(request, &answer)
+        }
+        "subscriptions/listen" => {
+            let told = |method: &str, mut params: Value| {
+                params["_meta"] = json!({ "io.modelcontextprotocol/subscriptionId": request.body["id"] });
+                format!("data: {}\n\n", json!({ "jsonrpc": "2.0", "method": method, "params": params }))
+            };
+            let honoured = json!({ "notifications": { "toolsListChanged": true } });
+            let acknowledged = told("notifications/subscriptions/acknowledged", honoured);
+            Reply::open_events(&(acknowledged + &told("notifications/tools/list_changed", json!({}))))
+        }
+        _ => modern(request),
+    }
+}
+
+/// A server with sessions that keeps a stream open on which it could speak.
+fn speaking(request: &Received, sessions: &AtomicUsize) -> Reply {
+    match request.method.as_str() {
+        "GET" => Reply::open_events(": here\n\n"),
+        _ => legacy(request, sessions),
+    }
+}
+
+async fn next_connection(events: &mut Events) -> ConnectionEvent {
+    let connection = events.find(|event| match event {
+        Event::Connection(event) => Some(event),
+        _ => None,
+    });
+    within("an answer", connection).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_call_that_succeeds_ends_the_pause_before_listening_is_tried_again() {
+    let down = std::sync::Arc::new(AtomicBool::new(false));
+    let (is_down, listens) = (down.clone(), AtomicUsize::new(0));
+    let server = FakeHttpServer::start(move |request| match request.what() {
+        "subscriptions/listen" if listens.fetch_add(1, Ordering::Relaxed) == 0 => {
+            is_down.store(true, Ordering::Relaxed);
+            telling(request).breaking()
+        }
+        "subscriptions/listen" if is_down.load(Ordering::Relaxed) => Reply::status(503),
+        _ => telling(request),
+    })
+    .await;
+    let client = connect(builder().supervise(Supervision::new()), &server).await;
+    let mut changes = client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
+    // The next pause would take 0.8 s or more.
+    server.wait_for("subscriptions/listen", 6).await;
+    down.store(false, Ordering::Relaxed);
+    client.call_tool("work", ()).await.unwrap();
+    let call = server.wait_for("tools/call", 1).await;
+    let listened = server.wait_for("subscriptions/listen", 7).await;
+    assert!(listened.at - call.at < Duration::from_millis(400), "{:?}", listened.at - call.at);
+    for _ in 0..2 {
+        assert!(within("a change", changes.next()).await.is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_be_heard_any_more_is_told_as_lost_and_then_as_back() {
+    let server = FakeHttpServer::start(telling).await;
+    let client = connect(supervised(), &server).await;
+    let mut changes = client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
+    assert!(changes.next().await.is_some());
+    let mut events = client.events();
+    server.wait_for("subscriptions/listen", 2).await;
+    let _server = server
+        .restart(
+            async {
+                let ConnectionEvent::Lost(ended) = next_connection(&mut events).await else { panic!("not lost") };
+                let told = ended.to_string();
+                assert!(told.starts_with("the server cannot be heard any more: cannot connect to http://"), "{told}");
+                assert_eq!(client.status(), Status::Reconnecting);
+            },
+            telling,
+        )
+        .await;
+    let event = next_connection(&mut events).await;
+    assert!(matches!(event, ConnectionEvent::Connected { generation: 1, .. }), "{event:?}");
+    assert_eq!(client.status(), Status::Connected);
+    assert!(within("a change", changes.next()).await.is_some());
+}
+
+#[tokio::test]
+async fn a_session_whose_stream_breaks_is_told_as_lost_and_then_as_back() {
+    for builder in [builder(), supervised()] {
+        let sessions = AtomicUsize::new(0);
+        let server = FakeHttpServer::start(move |request| speaking(request, &sessions)).await;
+        let client = connect(builder, &server).await;
+        let mut events = client.events();
+        server.wait_for("GET", 1).await;
+        let sessions = AtomicUsize::new(1);
+        let _server = server
+            .restart(
+                async {
+                    let event = next_connection(&mut events).await;
+                    assert!(matches!(event, ConnectionEvent::Lost(_)), "{event:?}");
+                    assert_eq!(client.status(), Status::Reconnecting);
+                },
+                move |request| speaking(request, &sessions),
+            )
+            .await;
+        // It still knows the session.
+        let event = next_connection(&mut events).await;
+        assert!(matches!(event, ConnectionEvent::Connected { generation: 1, .. }), "{event:?}");
+        assert_eq!(client.status(), Status::Connected);
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_was_not_sent_waits_for_the_server_to_come_back() {
+    let server = FakeHttpServer::start(modern).await;
+    let client = connect(supervised(), &server).await;
+    let mut events = client.events();
+    let calling = client.clone();
+    let (begin, begun) = tokio::sync::oneshot::channel();
+    let call = tokio::spawn(async move {
+        begun.await.unwrap();
+        // A connection that is kept may break under it first.
+        calling.call_tool("work", ()).safe_to_repeat(true).await
+    });
+    let server = server
+        .restart(
+            async {
+                begin.send(()).unwrap();
+                // More often than a call is repeated that was lost.
+                let often = events.find(|event| matches!(event, Event::Retrying { attempt: 5, .. }).then_some(()));
+                within("an answer", often).await.unwrap();
+            },
+            modern,
+        )
+        .await;
+    assert_eq!(within("an answer", call).await.unwrap().unwrap().text(), "done");
+    assert_eq!(calls(&server), 1);
+}
+
+#[tokio::test]
+async fn a_call_that_nobody_comes_back_for_says_that_it_was_not_sent() {
+    let server = FakeHttpServer::start(modern).await;
+    let client = connect(supervised(), &server).await;
+    drop(server);
+    let call = || async { client.call_tool("work", ()).timeout(Duration::from_millis(200)).await.unwrap_err() };
+    // A connection that is kept may break under the first.
+    let mut error = call().await;
+    if error.may_have_run() {
+        error = call().await;
+    }
+    assert!(error.is_disconnected() && !error.may_have_run(), "{error}");
+    assert_eq!(error.to_string(), "tools/call \"work\": the request could not be sent");
+}

@@ -1,0 +1,17 @@
+//! The public API of the client: against servers of ours over every transport, and against fake ones.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+mod apps;
+mod batch;
+mod behaviour;
+mod extension;
+#[cfg(target_os = "linux")]
+mod fault;
+mod fleet;
+mod hearing;
+mod http;
+mod pool;
+#[cfg(feature = "skills")]
+mod skills;
+mod supervision;
+mod task;

@@ -1,0 +1,245 @@
+//! Pools, by where calls land: every server answers with its own name.
+
+mod choice;
+mod upkeep;
+mod watch;
+mod whole;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytestring::ByteString;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinHandle;
+use turms_client::{
+    Breaker, CallErrorKind, Change, Client, ClientBuilder, ConnectionEvent, Event, Events, HealthCheck, MemberId, Pool,
+    Status, Strategy, Supervision,
+};
+use turms_core::transport::{StreamConnector, memory};
+use turms_core::{
+    CallFuture, ConnectError, Connection, ConnectionOptions, Context, NotifyFuture, Peer, Request, Service,
+};
+use turms_proto::types::{LoggingLevel, SubscriptionFilter};
+use turms_proto::{ProtocolVersion, RawJson};
+use turms_server::{Resource, Router, Server, Tool};
+
+const SECOND: Duration = Duration::from_secs(1);
+/// What has not happened by then will not happen.
+const LIMIT: Duration = Duration::from_secs(60);
+const URI: &str = "memo://notes";
+
+/// A server that says who it is, and that can be looked at and disturbed.
+struct Site {
+    name: &'static str,
+    router: Router,
+    front: Front,
+    /// The methods that it was asked.
+    asked: mpsc::UnboundedReceiver<String>,
+    /// Lets calls of "wait" go on.
+    gate: Arc<Semaphore>,
+    connections: Vec<JoinHandle<()>>,
+}
+
+/// Stands in front of a router: takes note of what is asked, and does not answer if it is told so.
+#[derive(Clone)]
+struct Front {
+    service: Arc<dyn Service>,
+    asked: mpsc::UnboundedSender<String>,
+    silent: Arc<AtomicBool>,
+}
+
+impl Service for Front {
+    fn call(&self, request: Request, cx: Context) -> CallFuture {
+        let _ = self.asked.send(request.method.to_string());
+        if self.silent.load(Ordering::SeqCst) {
+            return CallFuture::later(std::future::pending());
+        }
+        self.service.call(request, cx)
+    }
+
+    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: Context) -> NotifyFuture {
+        let _ = self.asked.send(method.to_string());
+        self.service.notify(method, params, cx)
+    }
+
+    fn for_connection(&self, peer: &Peer) -> Option<Arc<dyn Service>> {
+        let service = self.service.for_connection(peer)?;
+        Some(Arc::new(Self { service, ..self.clone() }))
+    }
+}
+
+impl Site {
+    fn new(name: &'static str) -> Self {
+        Self::with(name, |server| server)
+    }
+
+    fn with(name: &'static str, more: impl FnOnce(Server) -> Server) -> Self {
+        let gate = Arc::new(Semaphore::new(0));
+        let passing = gate.clone();
+        let server = Server::new(name, "1")
+            .tool(Tool::builder("whoami").handler_sync(move || name))
+            .tool(Tool::builder("wait").handler(move || {
+                let passing = passing.clone();
+                async move {
+                    passing.acquire().await.unwrap().forget();
+                    name
+                }
+            }))
+            .resource(Resource::builder(URI).handler_sync(move || name));
+        let router = more(server).build().unwrap();
+        let (sender, asked) = mpsc::unbounded_channel();
+        let front = Front { service: Arc::new(router.clone()), asked: sender, silent: Arc::default() };
+        Self { name, router, front, asked, gate, connections: Vec::new() }
+    }
+
+    /// A client in this process.
+    async fn local(&self) -> Client {
+        app().connect_service(self.front.clone()).await.unwrap()
+    }
+
+    /// A client over a pair of pipes.
+    async fn remote(&mut self) -> Client {
+        self.remote_with(app()).await
+    }
+
+    async fn remote_with(&mut self, builder: ClientBuilder) -> Client {
+        let (near, far) = memory();
+        self.connections.push(serve(self.front.clone(), far));
+        builder.connect_stream(near.0, near.1).await.unwrap()
+    }
+
+    /// Breaks all connections.
+    async fn hang_up(&mut self) {
+        for connection in self.connections.drain(..) {
+            connection.abort();
+            let _ = connection.await;
+        }
+    }
+
+    /// Waits until all connections have ended.
+    async fn deserted(&mut self) {
+        for connection in self.connections.drain(..) {
+            tokio::time::timeout(LIMIT, connection).await.expect("it ends in time").unwrap();
+        }
+    }
+
+    /// Waits until something is asked.
+    async fn asked(&mut self, method: &str) {
+        let asked = async { while self.asked.recv().await.unwrap() != method {} };
+        tokio::time::timeout(LIMIT, asked).await.unwrap_or_else(|_| panic!("{} is not asked {method}", self.name));
+    }
+
+    /// Takes no note of what was asked so far.
+    fn overlook(&mut self) {
+        while self.asked.try_recv().is_ok() {}
+    }
+
+    fn set_silent(&self, silent: bool) {
+        self.front.silent.store(silent, Ordering::SeqCst);
+    }
+}
+
+fn serve(front: Front, (reader, writer): turms_core::transport::MemoryEnd) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        let options = ConnectionOptions::default();
+        let (connection, handle) = Connection::server(reader, writer, &ProtocolVersion::ALL, options);
+        let service = front.for_connection(&handle.peer()).unwrap();
+        drop(handle);
+        let _ = connection.run(service).await;
+    })
+}
+
+fn app() -> ClientBuilder {
+    Client::builder("app", "1")
+}
+
+async fn pool_of(strategy: Strategy, clients: impl IntoIterator<Item = Client>) -> Pool {
+    Pool::builder().strategy(strategy).clients(clients).build().await.unwrap()
+}
+
+async fn whoami(client: &Client) -> String {
+    client.call_tool("whoami", ()).await.unwrap().text()
+}
+
+/// Where so many calls land, one after the other.
+async fn landings(pool: &Pool, calls: usize) -> Vec<String> {
+    let client = pool.client();
+    let mut names = Vec::new();
+    for _ in 0..calls {
+        names.push(whoami(&client).await);
+    }
+    names
+}
+
+fn wait_call(client: &Client) -> JoinHandle<Result<String, turms_client::CallError>> {
+    let client = client.clone();
+    tokio::spawn(async move { client.call_tool("wait", ()).await.map(|result| result.text()) })
+}
+
+async fn hear(events: &mut Events, wanted: impl Fn(&Event) -> bool) -> Event {
+    let heard = events.find(|event| wanted(&event).then_some(event));
+    tokio::time::timeout(LIMIT, heard).await.expect("it is told in time").expect("the stream goes on")
+}
+
+fn connected(event: &Event) -> bool {
+    matches!(event, Event::Connection(ConnectionEvent::Connected { .. }))
+}
+
+/// What a server of a revision is asked when a resource is to be watched.
+fn asks(version: ProtocolVersion) -> &'static str {
+    if version == ProtocolVersion::LATEST { "subscriptions/listen" } else { "resources/subscribe" }
+}
+
+fn ids(pool: &Pool) -> Vec<MemberId> {
+    pool.stats().members.iter().map(|member| member.id).collect()
+}
+
+/// Connects to a site anew each time it is asked to, or fails.
+#[derive(Clone)]
+struct Factory {
+    front: Front,
+    connections: Arc<Mutex<Vec<JoinHandle<()>>>>,
+    /// How many attempts are to fail before one succeeds.
+    failures: Arc<AtomicUsize>,
+    attempts: Arc<AtomicUsize>,
+}
+
+impl Factory {
+    fn new(site: &Site) -> Self {
+        Self {
+            front: site.front.clone(),
+            connections: Arc::default(),
+            failures: Arc::default(),
+            attempts: Arc::default(),
+        }
+    }
+
+    async fn connect(self) -> Result<Client, ConnectError> {
+        self.attempts.fetch_add(1, Ordering::SeqCst);
+        let fails = |left: usize| left.checked_sub(1);
+        if self.failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fails).is_ok() {
+            return Err(ConnectError::unreachable("the site", "no answer"));
+        }
+        let (near, far) = memory();
+        self.connections.lock().unwrap().push(serve(self.front, far));
+        app().connect_stream(near.0, near.1).await
+    }
+
+    /// Breaks the connections that there are.
+    async fn hang_up(&self) {
+        let connections = std::mem::take(&mut *self.connections.lock().unwrap());
+        for connection in connections {
+            connection.abort();
+            let _ = connection.await;
+        }
+    }
+
+    async fn deserted(&self) {
+        let connections = std::mem::take(&mut *self.connections.lock().unwrap());
+        for connection in connections {
+            tokio::time::timeout(LIMIT, connection).await.expect("it ends in time").unwrap();
+        }
+    }
+}

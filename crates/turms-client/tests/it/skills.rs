@@ -1,0 +1,314 @@
+//! Skills as a client sees them: those of a good server over several transports, and those of servers that are not.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use turms_client::{CallError, CallErrorKind, Client, ClientBuilder, Delivery, Fleet, VersionMemory};
+use turms_core::skill::digest;
+use turms_core::transport::LocalConnector;
+use turms_http::{HttpConnector, Listener, ServeHttp as _};
+use turms_proto::types::{ResourceContents, SKILLS_EXTENSION, SkillResources};
+use turms_proto::{ErrorCode, Object, ProtocolVersion};
+use turms_server::{ExtensionScope, Resource, Server, ServerExtension, Skill, Skills, Uri};
+
+const TEXT: &str = "---\nname: pdf\ndescription: About PDFs\nmetadata:\n  version: 2.0\n---\nBody.\n";
+const MANIFEST: &str = "skill://pdf/SKILL.md";
+
+fn builder() -> ClientBuilder {
+    Client::builder("suite", "1.0.0").version_memory(VersionMemory::new())
+}
+
+async fn over_http(server: Server, version: ProtocolVersion) -> Client {
+    let listener = Listener::bind("127.0.0.1:0").await.unwrap();
+    let connector = HttpConnector::new(format!("http://{}/mcp", listener.address())).unwrap().no_proxy();
+    tokio::spawn(listener.serve(server.http()));
+    builder().only_version(version).connect_to(connector).await.unwrap()
+}
+
+fn good() -> Server {
+    let pdf = Skill::new("pdf", "About PDFs")
+        .field("metadata", json!({ "version": 2.0, "list": [1, "a"] }))
+        .instructions("Body.\n")
+        .file("references/FORMS.md", "forms")
+        .file("logo.bin", vec![0xff, 0, 1]);
+    let word = Skill::new("word", "About words");
+    Server::new("skills", "1.0.0").extension(Skills::new().page_size(1).skill(pdf).skill(word))
+}
+
+#[tokio::test]
+async fn the_skills_of_a_server_are_listed_got_and_read() {
+    for version in [ProtocolVersion::LATEST, ProtocolVersion::LATEST_WITH_HANDSHAKE] {
+        let local = builder().only_version(version).connect_service(good().build().unwrap()).await.unwrap();
+        for client in [local, over_http(good(), version).await] {
+            let skills = client.list_skills().await.unwrap();
+            let uris: Vec<_> = skills.iter().map(|skill| skill.uri.as_str()).collect();
+            assert_eq!(uris, [MANIFEST, "skill://word/SKILL.md"]);
+            assert_eq!(client.list_skills_page(None).await.unwrap().skills.len(), 1);
+            let mut streamed = client.stream_skills();
+            assert_eq!(streamed.next().await.unwrap().unwrap(), skills[0]);
+            let pdf = client.get_skill(MANIFEST).await.unwrap();
+            assert_eq!(pdf, skills[0]);
+            assert!(client.read_skill(&pdf).await.unwrap().text.unwrap().ends_with("Body.\n"));
+            let logo = client.read_skill_file(&pdf, "skill://pdf/logo.bin").await.unwrap();
+            assert_eq!(logo.bytes().unwrap(), [0xff, 0, 1]);
+            let children = client.read_directory("skill://pdf").await.unwrap();
+            assert_eq!(children.len(), 3);
+            let error = client.get_skill("skill://none/SKILL.md").await.unwrap_err();
+            assert_eq!(error.server_error().unwrap().code, ErrorCode::INVALID_PARAMS);
+        }
+    }
+}
+
+type Given = dyn Fn(&str) -> Vec<ResourceContents> + Send + Sync;
+
+/// A server that lists what it is told to and gives what it is told to, and remembers what was read.
+struct Liar {
+    entry: Value,
+    given: Box<Given>,
+    read: Arc<Mutex<Vec<String>>>,
+}
+
+impl ServerExtension for Liar {
+    fn id(&self) -> &str {
+        SKILLS_EXTENSION
+    }
+
+    fn add_to(self: Arc<Self>, scope: ExtensionScope) -> ExtensionScope {
+        let (list, one) = (json!({ "skills": [self.entry] }), json!({ "skill": self.entry }));
+        scope
+            .method_for_all("skills/list", move |_: Object, _| std::future::ready(Ok(list.clone())))
+            .method_for_all("skills/get", move |_: Object, _| std::future::ready(Ok(one.clone())))
+            .resource(Resource::builder("skill://{+path}").handler_sync(move |uri: Uri| {
+                self.read.lock().unwrap().push(uri.0.clone());
+                (self.given)(&uri.0)
+            }))
+    }
+}
+
+fn entry() -> Value {
+    let file = |uri: &str, text: &str| json!({ "uri": uri, "digest": digest(text.as_bytes()), "size": text.len() });
+    json!({
+        "uri": MANIFEST,
+        // A number may be written in more than one way.
+        "frontmatter": { "name": "pdf", "description": "About PDFs", "metadata": { "version": 2 } },
+        "resources": [file(MANIFEST, TEXT), file("skill://pdf/a.md", "aaa")],
+    })
+}
+
+struct Played {
+    client: Client,
+    read: Arc<Mutex<Vec<String>>>,
+}
+
+async fn play(entry: Value, given: impl Fn(&str) -> Vec<ResourceContents> + Send + Sync + 'static) -> Played {
+    let read = Arc::<Mutex<Vec<String>>>::default();
+    let liar = Liar { entry, given: Box::new(given), read: read.clone() };
+    let server = Server::new("liar", "1").extension(liar).build().unwrap();
+    Played { client: builder().connect_service(server).await.unwrap(), read }
+}
+
+fn honest(uri: &str) -> Vec<ResourceContents> {
+    vec![ResourceContents::of_text(uri, if uri == MANIFEST { TEXT } else { "aaa" })]
+}
+
+fn problem(error: &CallError) -> &str {
+    match error.kind() {
+        CallErrorKind::Unverified(problem) => problem,
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn what_does_not_fit_the_entry_is_not_handed_out() {
+    let evil = TEXT.replace("Body", "Evil");
+    let longer = format!("{TEXT}more");
+    for (text, expected) in [(evil, "its digest is sha256:"), (longer, "bytes, and")] {
+        let played = play(entry(), move |uri| vec![ResourceContents::of_text(uri, text.clone())]).await;
+        let skill = played.client.list_skills().await.unwrap().remove(0);
+        let error = played.client.read_skill(&skill).await.unwrap_err();
+        assert!(problem(&error).contains(expected), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_header_that_is_not_as_listed_is_not_handed_out() {
+    let played = play(entry(), honest).await;
+    let skill = played.client.list_skills().await.unwrap().remove(0);
+    assert_eq!(played.client.read_skill(&skill).await.unwrap().text.as_deref(), Some(TEXT));
+    for (change, member) in [
+        (json!({ "name": "pdf", "description": "Safe", "metadata": { "version": 2 } }), "description"),
+        (json!({ "name": "pdf", "description": "About PDFs" }), "metadata"),
+        (json!({ "name": "pdf", "description": "About PDFs", "metadata": { "version": 3 } }), "metadata"),
+        (json!({ "name": "pdf", "description": "About PDFs", "metadata": { "version": 2 }, "x": 1 }), "x"),
+    ] {
+        let mut other = skill.clone();
+        other.frontmatter = Object::encode(&change).unwrap();
+        let error = played.client.read_skill(&other).await.unwrap_err();
+        assert_eq!(problem(&error), format!("{member:?} of its header is not as listed"));
+        other.resources = Some(SkillResources::Dynamic);
+        let error = played.client.read_skill(&other).await.unwrap_err();
+        assert_eq!(problem(&error), format!("{member:?} of its header is not as listed"), "dynamic");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_listed_is_not_read() {
+    let played = play(entry(), honest).await;
+    let skill = played.client.get_skill(MANIFEST).await.unwrap();
+    for uri in ["skill://pdf/b.md", "skill://other/SKILL.md", "file:///etc/passwd", "skill://pdf", ""] {
+        let error = played.client.read_skill_file(&skill, uri).await.unwrap_err();
+        assert!(problem(&error).contains("not a file of the skill"), "{error}");
+        assert_eq!(error.delivery(), Delivery::NotSent);
+    }
+    let mut dynamic = skill.clone();
+    dynamic.resources = Some(SkillResources::Dynamic);
+    for uri in ["skill://pdf/../other", "skill://pdf/%2e%2e/other", "skill://other/x", "skill://pdfs/x"] {
+        assert!(played.client.read_skill_file(&dynamic, uri).await.is_err(), "{uri}");
+    }
+    assert!(played.read.lock().unwrap().is_empty());
+    played.client.read_skill_file(&dynamic, "skill://pdf/a.md").await.unwrap();
+}
+
+#[tokio::test]
+async fn nothing_is_read_ahead() {
+    let played = play(entry(), honest).await;
+    let skills = played.client.list_skills().await.unwrap();
+    played.client.get_skill(MANIFEST).await.unwrap();
+    assert!(played.read.lock().unwrap().is_empty());
+    played.client.read_skill_file(&skills[0], "skill://pdf/a.md").await.unwrap();
+    assert_eq!(*played.read.lock().unwrap(), ["skill://pdf/a.md"]);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_the_file_is_refused() {
+    for given in [0, 2, 3] {
+        let played = play(entry(), move |uri| match given {
+            3 => vec![ResourceContents::of_text("skill://pdf/a.md", TEXT)],
+            count => (0..count).map(|_| ResourceContents::of_text(uri, TEXT)).collect(),
+        })
+        .await;
+        let skill = played.client.list_skills().await.unwrap().remove(0);
+        let error = played.client.read_skill(&skill).await.unwrap_err();
+        let expected = match given {
+            0 => "0 contents",
+            2 => "2 contents",
+            _ => "answered with \"skill://pdf/a.md\"",
+        };
+        assert!(problem(&error).contains(expected), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_entry_that_breaks_the_rules_is_not_used() {
+    let mut wrong = entry();
+    wrong["resources"][1]["uri"] = json!("skill://elsewhere/a.md");
+    let played = play(wrong, honest).await;
+    let skill = played.client.list_skills().await.unwrap().remove(0);
+    let error = played.client.read_skill(&skill).await.unwrap_err();
+    assert!(problem(&error).contains("not within its directory"), "{error}");
+    let error = played.client.get_skill("skill://other/SKILL.md").await.unwrap_err();
+    assert!(problem(&error).contains("answered with the skill at"), "{error}");
+    assert!(played.read.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn directories_are_read_only_where_that_is_declared() {
+    let played = play(entry(), honest).await;
+    let error = played.client.read_directory("skill://pdf").await.unwrap_err();
+    assert!(matches!(error.kind(), CallErrorKind::NoDirectories), "{error}");
+    assert_eq!(error.delivery(), Delivery::NotSent);
+}
+
+#[tokio::test]
+async fn an_entry_that_does_not_say_which_files_it_has_is_not_used() {
+    let mut unsaid = entry();
+    unsaid.as_object_mut().unwrap().remove("resources");
+    let played = play(unsaid, honest).await;
+    let skill = played.client.list_skills().await.unwrap().remove(0);
+    let error = played.client.read_skill(&skill).await.unwrap_err();
+    assert!(problem(&error).contains("it does not say which files it has"), "{error}");
+    assert!(played.read.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn nothing_is_handed_out_beside_what_was_verified() {
+    for text in [Some("aaa"), None] {
+        let played = play(entry(), move |uri| {
+            let mut contents = ResourceContents::of_bytes(uri, b"evil");
+            contents.text = text.map(str::to_owned);
+            contents.blob = contents.blob.filter(|_| text.is_some());
+            vec![contents]
+        })
+        .await;
+        let skill = played.client.list_skills().await.unwrap().remove(0);
+        let error = played.client.read_skill_file(&skill, "skill://pdf/a.md").await.unwrap_err();
+        assert_eq!(problem(&error), "a file has either text or a blob");
+    }
+}
+
+#[tokio::test]
+async fn a_blob_is_verified_by_its_bytes() {
+    for (blob, expected) in [
+        ("YWFh", None),
+        ("YWFi", Some("its digest is sha256:")),
+        ("YWE=", Some("it has 2 bytes, and 3 are listed")),
+        ("YWF", Some("not base64")),
+        ("YWFh\n", Some("not base64")),
+    ] {
+        let played = play(entry(), move |uri| {
+            let mut contents = ResourceContents::of_bytes(uri, b"");
+            contents.blob = Some(blob.to_owned());
+            vec![contents]
+        })
+        .await;
+        let skill = played.client.list_skills().await.unwrap().remove(0);
+        match (played.client.read_skill_file(&skill, "skill://pdf/a.md").await, expected) {
+            (Ok(contents), None) => assert_eq!(contents.bytes().unwrap(), b"aaa"),
+            (Err(error), Some(expected)) => assert!(problem(&error).contains(expected), "{error}"),
+            (other, _) => panic!("{blob:?}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_made_when_it_is_read_may_not_be_larger_than_a_skill() {
+    let mut dynamic = entry();
+    dynamic["resources"] = json!("dynamic");
+    let played = play(dynamic, |uri| {
+        let size = if uri.ends_with("large") { 16 * 1024 * 1024 + 1 } else { 16 * 1024 * 1024 };
+        vec![ResourceContents::of_text(uri, "x".repeat(size))]
+    })
+    .await;
+    let skill = played.client.list_skills().await.unwrap().remove(0);
+    assert!(played.client.read_skill_file(&skill, "skill://pdf/most").await.is_ok());
+    let error = played.client.read_skill_file(&skill, "skill://pdf/large").await.unwrap_err();
+    assert_eq!(problem(&error), "it has 16777217 bytes; a skill may have 16777216");
+}
+
+/// Two servers may have skills of the same URI, and only the server that a skill comes from may be asked for its files.
+#[tokio::test]
+async fn of_many_servers_a_skill_is_read_at_its_own() {
+    let server = |text: &str| {
+        let skill = Skill::new("pdf", "About PDFs").instructions(text);
+        LocalConnector::new(Server::new("skills", "1").extension(Skills::new().skill(skill)).build().unwrap())
+    };
+    let fleet = Fleet::builder(builder()).server("one", server("one")).server("other", server("other")).connect().await;
+    for name in ["one", "other"] {
+        let client = fleet.get(name).unwrap();
+        let skill = client.list_skills().await.unwrap().remove(0);
+        assert!(client.read_skill(&skill).await.unwrap().text.unwrap().ends_with(name));
+
+        let whole = fleet.client();
+        assert!(whole.server_extension(SKILLS_EXTENSION).is_none());
+        let refused = [
+            whole.list_skills().await.unwrap_err(),
+            whole.get_skill(MANIFEST).await.unwrap_err(),
+            whole.read_skill(&skill).await.unwrap_err(),
+            whole.read_directory("skill://pdf").await.unwrap_err(),
+        ];
+        for error in refused {
+            assert!(matches!(error.kind(), CallErrorKind::NeedsOneServer), "{error}");
+            assert_eq!(error.delivery(), Delivery::NotSent);
+        }
+    }
+}

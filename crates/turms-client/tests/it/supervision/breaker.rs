@@ -1,0 +1,131 @@
+//! The breaker.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use turms_client::{Breaker, CallErrorKind, Delivery, Retry, Status, Supervision};
+
+use crate::supervision::world::Reply::*;
+use crate::supervision::world::*;
+
+/// Calls of tools are not answered while the connection is the first one and `healed` is not set.
+fn mute_tools(healed: &Arc<AtomicUsize>) -> World {
+    let healed = Arc::clone(healed);
+    World::new(OLD, move |_, method| match method {
+        "tools/call" if healed.load(Ordering::Relaxed) == 0 => Never,
+        _ => Well,
+    })
+}
+
+fn breaker() -> Supervision {
+    supervision().breaker(Breaker::new().failures(3).rest(10 * SECOND))
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_breaker_opens_after_failures_in_a_row_tries_and_closes_again() {
+    let healed = Arc::default();
+    let world = mute_tools(&healed);
+    let client = world.connect_with(builder().timeout(SECOND).supervise(breaker())).await;
+    let mut events = client.events();
+
+    for _ in 0..3 {
+        assert!(client.call_tool("look", ()).await.unwrap_err().is_timeout());
+    }
+    assert_eq!(so_far(&mut events).await, ["Open"]);
+    // Nothing reaches the server, and nobody waits.
+    let before = Instant::now();
+    let error = client.list_tools().await.unwrap_err();
+    assert!(matches!(error.kind(), CallErrorKind::BreakerOpen(rest) if *rest == 10 * SECOND), "{error:?}");
+    assert_eq!(error.to_string(), "tools/list: not tried: the server has failed too often, and is left alone for 10s");
+    assert_eq!((error.delivery(), before.elapsed()), (Delivery::NotSent, Duration::ZERO));
+    assert!(world.heard("tools/list").is_empty());
+
+    // One may try, and it fails.
+    tokio::time::advance(10 * SECOND).await;
+    let trial = spawn_call(&client, "look");
+    settle().await;
+    assert_eq!(so_far(&mut events).await, ["HalfOpen"]);
+    assert!(matches!(client.ping().await.unwrap_err().kind(), CallErrorKind::BreakerOpen(_)));
+    assert!(trial.await.unwrap().unwrap_err().is_timeout());
+    assert_eq!(so_far(&mut events).await, ["Open"]);
+    assert!(matches!(client.ping().await.unwrap_err().kind(), CallErrorKind::BreakerOpen(_)));
+
+    // Another may try, and it works.
+    tokio::time::advance(10 * SECOND).await;
+    healed.store(1, Ordering::Relaxed);
+    client.call_tool("look", ()).await.unwrap();
+    assert_eq!(so_far(&mut events).await, ["HalfOpen", "Closed"]);
+    client.ping().await.unwrap();
+    assert_eq!(client.status(), Status::Connected);
+    assert_eq!(world.opened(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_answers_with_errors_does_not_open_the_breaker() {
+    let world = World::new(OLD, |_, method| if method == "tools/call" { Error } else { Well });
+    let client = world.connect(breaker()).await;
+    for _ in 0..10 {
+        let error = client.call_tool("look", ()).await.unwrap_err();
+        assert_eq!(error.delivery(), Delivery::Answered);
+    }
+    client.ping().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_success_between_failures_keeps_the_breaker_closed() {
+    let world = mute_tools(&Arc::default());
+    let client = world.connect_with(builder().timeout(SECOND).supervise(breaker())).await;
+    let mut events = client.events();
+    for _ in 0..5 {
+        for _ in 0..2 {
+            client.call_tool("look", ()).await.unwrap_err();
+        }
+        client.ping().await.unwrap();
+    }
+    assert_eq!(so_far(&mut events).await, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trial_that_is_given_up_leaves_the_try_to_another() {
+    let world = mute_tools(&Arc::default());
+    let client = world.connect_with(builder().timeout(SECOND).supervise(breaker())).await;
+    for _ in 0..3 {
+        client.call_tool("look", ()).await.unwrap_err();
+    }
+    tokio::time::advance(10 * SECOND).await;
+    let trial = spawn_call(&client, "look");
+    settle().await;
+    assert!(matches!(client.ping().await.unwrap_err().kind(), CallErrorKind::BreakerOpen(_)));
+    trial.abort();
+    settle().await;
+    client.ping().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_breaker_opens_for_a_server_that_cannot_be_reached() {
+    let world = World::well(OLD);
+    let client = world.connect_with(builder().timeout(SECOND).supervise(breaker())).await;
+    let mut events = client.events();
+    world.refuse(usize::MAX);
+    world.kill();
+    until(&mut events, "lost").await;
+    for _ in 0..3 {
+        assert_eq!(client.ping().await.unwrap_err().delivery(), Delivery::NotSent);
+    }
+    until(&mut events, "Open").await;
+    let before = Instant::now();
+    assert!(matches!(client.ping().await.unwrap_err().kind(), CallErrorKind::BreakerOpen(_)));
+    assert_eq!(before.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_breaker_that_opens_between_repetitions_does_not_hide_that_a_call_may_have_run() {
+    let world = loses_calls(usize::MAX);
+    let supervision = supervision().breaker(Breaker::new().failures(1)).retry(Retry::new().attempts(3));
+    let client = world.connect(supervision).await;
+    let error = client.call_tool("pay", ()).safe_to_repeat(true).await.unwrap_err();
+    assert!(error.may_have_run(), "{error}");
+    assert_eq!(world.heard("tools/call").len(), 1);
+}

@@ -1,0 +1,283 @@
+//! Calls that the server makes tasks of, in the extension of 2026-07-28.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use turms_client::{Answers, Backoff, CallError, CallErrorKind, Cancel, Client, Delivery, Supervision};
+use turms_core::transport::{StreamConnector, memory};
+use turms_proto::types::ToolResult;
+
+use crate::task::peer::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn call(client: &Client) -> JoinHandle<Result<ToolResult, CallError>> {
+    tokio::spawn(client.call_tool("work", ()).into_future())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_becomes_a_task_is_waited_for_as_often_as_the_server_says() {
+    let (client, mut peer) = Peer::extended(nobody()).await;
+    let calling = call(&client);
+    let request = peer.expect("tools/call").await;
+    assert!(declares(&request) && request["params"].get("task").is_none(), "{request}");
+    let mut created = task("working");
+    created["resultType"] = "task".into();
+    created["pollIntervalMs"] = 2000.into();
+    peer.answer(&request, created).await;
+    for (interval, millis) in [(json!(0), 2000), (json!(1_000_000), 50), (json!(null), 60_000), (json!(1500), 1000)] {
+        let answered = Instant::now();
+        let asked = peer.expect("tasks/get").await;
+        assert!(declares(&asked) && asked["params"]["taskId"] == "t", "{asked}");
+        assert_eq!(answered.elapsed().as_millis() / 10 * 10, millis);
+        let mut task = task("working");
+        match interval.is_null() {
+            true => drop(task.as_object_mut().unwrap().remove("pollIntervalMs")),
+            false => task["pollIntervalMs"] = interval,
+        }
+        peer.answer(&asked, task).await;
+    }
+    peer.told(completed(said("done"))).await;
+    assert_eq!(calling.await.unwrap().unwrap().text(), "done");
+    peer.expect_nothing(client).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_was_not_offered_is_an_error() {
+    let (client, mut peer) = Peer::with(NEW, extended(), nobody()).await;
+    let calling = call(&client);
+    assert!(!declares(&peer.make_task().await));
+    let error = calling.await.unwrap().unwrap_err();
+    assert!(matches!(error.kind(), CallErrorKind::UnexpectedTask), "{error}");
+    peer.expect_nothing(client).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_question_of_a_task_is_answered_once() {
+    let (client, mut peer) = Peer::extended(person()).await;
+    let calling = call(&client);
+    peer.make_task().await;
+    peer.told(asking(&["a", "b"])).await;
+    assert_eq!(peer.updated().await, json!({ "a": accepted("a"), "b": accepted("b") }));
+    peer.told(asking(&["a", "b"])).await;
+    peer.told(asking(&["b", "c"])).await;
+    assert_eq!(peer.updated().await, json!({ "c": accepted("c") }));
+    peer.told(task("working")).await;
+    peer.told(completed(said("done"))).await;
+    assert_eq!(calling.await.unwrap().unwrap().text(), "done");
+    peer.expect_nothing(client).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_asks_at_once_is_looked_at_at_once() {
+    let (client, mut peer) = Peer::extended(person()).await;
+    let calling = call(&client);
+    let request = peer.expect("tools/call").await;
+    let mut created = task("input_required");
+    created["resultType"] = "task".into();
+    let begun = Instant::now();
+    peer.answer(&request, created).await;
+    peer.told(asking(&["a"])).await;
+    peer.updated().await;
+    assert!(begun.elapsed() < SECOND);
+    peer.told(completed(said("done"))).await;
+    assert!(calling.await.unwrap().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_may_end_while_the_person_still_thinks() {
+    let answers = Answers::new().form(|_| std::future::pending());
+    let (client, mut peer) = Peer::extended(nobody().answers(answers)).await;
+    let calling = call(&client);
+    peer.make_task().await;
+    peer.told(asking(&["a"])).await;
+    peer.told(asking(&["a"])).await;
+    peer.told(completed(said("without you"))).await;
+    assert_eq!(calling.await.unwrap().unwrap().text(), "without you");
+    peer.expect_nothing(client).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_asks_what_nobody_answers_is_given_up() {
+    let (client, mut peer) = Peer::extended(nobody()).await;
+    let calling = call(&client);
+    peer.make_task().await;
+    peer.told(asking(&["a"])).await;
+    let error = calling.await.unwrap().unwrap_err();
+    assert!(matches!(error.kind(), CallErrorKind::Question { .. }), "{error}");
+    assert_eq!(error.subject(), "tools/call \"work\"");
+    assert_eq!(peer.expect("tasks/cancel").await["params"]["taskId"], "t");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_asks_again_and_again_is_given_up() {
+    let (client, mut peer) = Peer::extended(person().max_rounds(2)).await;
+    let calling = call(&client);
+    peer.make_task().await;
+    for key in ["a", "b"] {
+        peer.told(asking(&[key])).await;
+        peer.updated().await;
+    }
+    peer.told(asking(&["c"])).await;
+    let error = calling.await.unwrap().unwrap_err();
+    assert!(matches!(error.kind(), CallErrorKind::TooManyRounds(2)), "{error}");
+    peer.expect("tasks/cancel").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_end_of_a_task_is_told_apart() {
+    let mut failed = task("failed");
+    failed["error"] = json!({ "code": -32000, "message": "broke" });
+    let mut cancelled = task("cancelled");
+    cancelled["statusMessage"] = "enough".into();
+    let mut tool_failed = said("no");
+    tool_failed["isError"] = true.into();
+    for (end, expected) in [
+        (failed, "tools/call \"work\": the server answered: broke (-32000)"),
+        (cancelled, "tools/call \"work\": the task \"t\" was cancelled: enough"),
+        (
+            task("completed"),
+            "tools/call \"work\": the server's answer is not valid: \
+             the task is over and has neither a result nor an error",
+        ),
+        (
+            completed(json!({ "content": 5 })),
+            "tools/call \"work\": the server's answer is not valid: \
+             result.content: invalid type: integer \"5\", expected a sequence",
+        ),
+        (completed(tool_failed), ""),
+    ] {
+        let (client, mut peer) = Peer::extended(nobody()).await;
+        let calling = call(&client);
+        peer.make_task().await;
+        peer.told(end).await;
+        match calling.await.unwrap() {
+            Err(error) => {
+                assert_eq!(error.to_string(), expected);
+                assert!(!error.may_have_run());
+            }
+            Ok(result) => assert!(result.failed() && expected.is_empty()),
+        }
+        peer.expect_nothing(client).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_gone_is_said_to_be_gone_and_not_cancelled() {
+    let (client, mut peer) = Peer::extended(nobody()).await;
+    let calling = call(&client);
+    peer.make_task().await;
+    let request = peer.expect("tasks/get").await;
+    peer.refuse(&request, -32602, "no such task").await;
+    let error = calling.await.unwrap().unwrap_err();
+    assert!(matches!(error.kind(), CallErrorKind::TaskGone { id } if id == "t"), "{error}");
+    assert_eq!(error.delivery(), Delivery::Unknown);
+    peer.expect_nothing(client).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_result_of_a_task_is_held_against_the_schema_of_its_tool() {
+    let (client, mut peer) = Peer::extended(nobody()).await;
+    let schema = json!({ "type": "object", "required": ["sum"] });
+    let tool = json!({ "name": "work", "inputSchema": { "type": "object" }, "outputSchema": schema });
+    let (listed, ()) = tokio::join!(client.list_tools().into_future(), peer.list(json!([tool])));
+    assert_eq!(listed.unwrap().len(), 1);
+    let calling = call(&client);
+    peer.make_task().await;
+    let mut result = said("{}");
+    result["structuredContent"] = json!({});
+    peer.told(completed(result.clone())).await;
+    let error = calling.await.unwrap().unwrap_err();
+    assert!(matches!(error.kind(), CallErrorKind::Output(_)), "{error}");
+
+    let calling = client.call_tool_as_task("work", ()).into_future();
+    let (handle, _) = tokio::join!(calling, peer.make_task());
+    let handle = handle.unwrap();
+    let (waited, _) = tokio::join!(handle.wait(), peer.told(completed(result)));
+    assert!(matches!(waited.unwrap_err().kind(), CallErrorKind::Output(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_timeout_counts_for_each_exchange_and_not_for_the_task() {
+    let (client, mut peer) = Peer::extended(nobody()).await;
+    let calling = tokio::spawn(client.call_tool("work", ()).timeout(2 * SECOND).into_future());
+    peer.make_task().await;
+    for _ in 0..10 {
+        peer.told(task("working")).await;
+    }
+    peer.expect("tasks/get").await;
+    let asked = Instant::now();
+    let error = calling.await.unwrap().unwrap_err();
+    assert!(error.is_timeout() && error.may_have_run(), "{error}");
+    assert_eq!(asked.elapsed().as_secs(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_given_up_gives_up_its_task() {
+    for how in 0..3 {
+        let (client, mut peer) = Peer::extended(nobody()).await;
+        let cancel = Cancel::new();
+        let calling = tokio::spawn(client.call_tool("work", ()).cancel_with(&cancel).into_future());
+        peer.make_task().await;
+        peer.told(task("working")).await;
+        let pending = client.pending();
+        assert_eq!(pending[0].subject, "tools/call \"work\"");
+        match how {
+            0 => calling.abort(),
+            1 => cancel.cancel(),
+            _ => assert!(client.cancel(pending[0].key)),
+        }
+        let request = peer.expect("tasks/cancel").await;
+        assert!(declares(&request) && request["params"]["taskId"] == "t", "{request}");
+        peer.answer(&request, json!({ "resultType": "complete" })).await;
+        match calling.await {
+            Ok(outcome) => assert!(outcome.unwrap_err().is_cancelled()),
+            Err(aborted) => assert!(aborted.is_cancelled()),
+        }
+        peer.expect_nothing(client).await;
+    }
+}
+
+/// A way to servers that are played by hand: every connection leads to another.
+fn each() -> (StreamConnector, mpsc::UnboundedReceiver<Peer>) {
+    let (sender, peers) = mpsc::unbounded_channel();
+    let connector = StreamConnector::each("by hand", move || {
+        let (near, far) = memory();
+        sender.send(Peer::new(far)).unwrap();
+        std::future::ready(Ok(near))
+    });
+    (connector, peers)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_connection_is_no_end_of_a_task() {
+    let (connector, mut peers) = each();
+    // Without retries: it is not the calls that are made again here, but the questions after the task.
+    let supervision = Supervision::new().backoff(Backoff::new().first(SECOND)).without_retry();
+    let builder = nobody().tasks().only_version(NEW).supervise(supervision);
+    let connecting = tokio::spawn(builder.connect_to(connector));
+    let mut peer = peers.recv().await.unwrap();
+    peer.open(NEW, extended()).await;
+    let client = connecting.await.unwrap().unwrap();
+    let calling = call(&client);
+    peer.make_task().await;
+    peer.expect("tasks/get").await;
+    drop(peer);
+    let mut peer = peers.recv().await.unwrap();
+    let asked = peer.opened_and_asked("tasks/get").await;
+    peer.answer(&asked, completed(said("still here"))).await;
+    assert_eq!(calling.await.unwrap().unwrap().text(), "still here");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_task_is_not_called_again() {
+    let (client, mut peer) = Peer::extended(nobody()).await;
+    let calling = call(&client);
+    peer.make_task().await;
+    drop(peer);
+    let error = calling.await.unwrap().unwrap_err();
+    assert!(error.is_disconnected() && error.may_have_run(), "{error}");
+}

@@ -1,0 +1,407 @@
+//! The server that the suite of behaviour is driven against: in this process, over a pair of pipes, as a program of its own.
+//!
+//! What a test of a server looks up in the server's memory this one tells through its tools, so that the same tests can be
+//! run against a program.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use turms_core::layer::Layer;
+use turms_core::{CallFuture, Request, Service};
+use turms_proto::types::*;
+use turms_proto::{ErrorObject, RawJson};
+use turms_server::{
+    Args, AskError, Completing, Context, Elicited, Json, Progress, Prompt, Resource, Server, Session, SharedService,
+    State, Tasks, Tool,
+};
+
+/// The arguments of `add` and `sum`.
+#[derive(Serialize, Deserialize, JsonSchema, Debug)]
+pub struct Add {
+    /// the first number
+    pub a: f64,
+    /// the second number
+    pub b: f64,
+}
+
+/// The structured result of `sum`.
+#[derive(Serialize, Deserialize, JsonSchema, Debug, PartialEq)]
+pub struct Sum {
+    /// The sum.
+    pub sum: f64,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Rated {
+    #[schemars(range(min = 1, max = 5))]
+    stars: u8,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct UserId {
+    id: u32,
+}
+
+/// The arguments of the prompt `greeting`.
+#[derive(Serialize, Deserialize, JsonSchema, Debug)]
+pub struct Greeting {
+    /// whom to greet
+    pub name: String,
+    /// how often
+    pub times: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Name {
+    name: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Reading {
+    counter: String,
+    count: i64,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Uri {
+    uri: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Saying {
+    level: String,
+    text: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Walk {
+    steps: u32,
+    pause_ms: u64,
+}
+
+/// What has happened in the server, counted by name: every method under its own, and what handlers count themselves.
+#[derive(Default)]
+struct Ledger(watch::Sender<BTreeMap<String, i64>>);
+
+impl Ledger {
+    fn add(&self, counter: &str, by: i64) {
+        self.0.send_modify(|counters| *counters.entry(counter.to_owned()).or_default() += by);
+    }
+
+    /// Counts something now, and something else when what comes back is dropped.
+    fn until_dropped(self: &Arc<Self>, now: (&str, i64), then: (&'static str, i64)) -> Counted {
+        self.add(now.0, now.1);
+        Counted { ledger: self.clone(), then }
+    }
+
+    async fn reaches(&self, counter: &str, count: i64) {
+        let there = |counters: &BTreeMap<String, i64>| counters.get(counter).copied().unwrap_or_default() == count;
+        // The sender cannot go while it is borrowed.
+        let _ = self.0.subscribe().wait_for(there).await;
+    }
+}
+
+struct Counted {
+    ledger: Arc<Ledger>,
+    then: (&'static str, i64),
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.ledger.add(self.then.0, self.then.1);
+    }
+}
+
+/// Counts requests, and how many clients are listening.
+struct Counting(Arc<Ledger>);
+
+struct CountingService(SharedService, Arc<Ledger>);
+
+impl Layer<SharedService> for Counting {
+    type Service = CountingService;
+
+    fn layer(&self, inner: SharedService) -> CountingService {
+        CountingService(inner, self.0.clone())
+    }
+}
+
+impl Service for CountingService {
+    fn call(&self, request: Request, cx: turms_core::Context) -> CallFuture {
+        self.1.add(&request.method, 1);
+        if request.method != "subscriptions/listen" {
+            return self.0.call(request, cx);
+        }
+        let listening = self.1.until_dropped(("listening", 1), ("listening", -1));
+        let answer = self.0.call(request, cx);
+        CallFuture::later(async move {
+            let _listening = listening;
+            answer.await
+        })
+    }
+}
+
+/// The fixture. Its lists come in pages of three and may be reused for a minute.
+pub fn server() -> Server {
+    let ledger = Arc::new(Ledger::default());
+    let (rung, changed) = (ledger.clone(), ledger.clone());
+    let server = Server::new("fixture", "1.0.0")
+        .title("Fixture")
+        .instructions("Be gentle.")
+        .shared_state(ledger.clone())
+        .page_size(3)
+        .cache(Duration::from_secs(60), CacheScope::Private)
+        .method("fixture/twice", |n: Twice, _: Context| async move { Ok(json!({ "n": 2 * n.n })) })
+        .notification("fixture/ring", move |_: Value, _: Context| {
+            rung.add("rung", 1);
+            std::future::ready(())
+        })
+        .notification("notifications/roots/list_changed", move |_: Value, _: Context| {
+            changed.add("roots changed", 1);
+            std::future::ready(())
+        })
+        .layer(Counting(ledger));
+    let server = with_tasks(with_levers(with_questions(with_tools(server))));
+    with_prompts(with_resources(server))
+}
+
+#[derive(Deserialize)]
+struct Twice {
+    n: i64,
+}
+
+/// Tools that do something.
+fn with_tools(server: Server) -> Server {
+    server
+        .tool(
+            Tool::builder("add")
+                .description("Adds two numbers.")
+                .read_only()
+                .handler(|Args(add): Args<Add>| async move { add.a + add.b }),
+        )
+        .tool(Tool::builder("sum").handler_sync(|Args(add): Args<Add>| Json(Sum { sum: add.a + add.b })))
+        .tool(Tool::builder("list").handler_sync(|| Json(vec![1, 2, 3])))
+        .tool(Tool::builder("rate").handler_sync(|Args(rated): Args<Rated>| rated.stars.to_string()))
+        .tool(Tool::builder("fail").handler_sync(|| Err::<String, _>("it broke".to_owned())))
+        .tool(Tool::builder("refuse").handler_sync(|| Err::<String, _>(ErrorObject::invalid_params("never"))))
+        .tool(Tool::builder("panic").handler_sync(|| -> String { panic!("as asked") }))
+        .tool(Tool::builder("content").handler_sync(|| {
+            ToolResult::new()
+                .with("text")
+                .with(Content::image([1, 2], "image/png"))
+                .with(Content::audio([3], "audio/wav"))
+                .with(Content::resource_link(ResourceLink::new("config://app", "config")))
+        }))
+        .tool(Tool::builder("slow").handler(|State(ledger): State<Ledger>| async move {
+            let _stopped = ledger.until_dropped(("started", 1), ("stopped", 1));
+            std::future::pending::<()>().await;
+            ""
+        }))
+        .tool(Tool::builder("steps").handler(|progress: Progress, context: Context| async move {
+            for step in 1..=3 {
+                progress.say(step, Some(3.0), "on it").await;
+                context.log(LoggingLevel::Info, json!({ "step": step })).await;
+                context.log(LoggingLevel::Debug, "detail").await;
+            }
+            "done"
+        }))
+        .tool(Tool::builder("walk").handler(|Args(walk): Args<Walk>, progress: Progress| async move {
+            for step in 1..=walk.steps {
+                tokio::time::sleep(Duration::from_millis(walk.pause_ms)).await;
+                progress.report(step).await;
+            }
+            "there"
+        }))
+        .tool(Tool::builder("who").handler(|context: Context| async move {
+            context.client_info().map(|client| client.name).unwrap_or_default()
+        }))
+        .tool(Tool::builder("meta").handler_sync(|meta: Meta| {
+            let progress = meta.contains(key::PROGRESS_TOKEN);
+            let mine = meta.get("example.com/mine").unwrap_or_default();
+            format!("{mine} {progress}")
+        }))
+        .tool(Tool::builder("counter").handler(|session: Arc<Session>| async move {
+            let count = session.assigned::<usize>().map_or(1, |count| *count + 1);
+            session.assign(count);
+            count as u64
+        }))
+}
+
+/// Tools that ask the client.
+fn with_questions(server: Server) -> Server {
+    server
+        .tool(Tool::builder("greet").handler(greet))
+        .tool(Tool::builder("register").handler(register))
+        .tool(Tool::builder("visit").handler(|context: Context| async move {
+            let action = context.elicit_url("Please log in", "https://login.example").await?;
+            Ok::<_, AskError>(action.to_string())
+        }))
+        .tool(Tool::builder("think").handler(|context: Context| async move {
+            let question = CreateMessageParams::new([SamplingMessage::user("Capital of France?")], 50);
+            Ok::<_, AskError>(text_of(&context.sample(question).await?))
+        }))
+        .tool(Tool::builder("think_with_tools").handler(|context: Context| async move {
+            let question = CreateMessageParams::new([SamplingMessage::user("What is 1 + 2?")], 50);
+            let question = question.tools([turms_proto::types::Tool::new("add")]);
+            Ok::<_, AskError>(text_of(&context.sample(question).await?))
+        }))
+        .tool(Tool::builder("roots").handler(|context: Context| async move {
+            let roots = context.roots().await?;
+            Ok::<_, AskError>(roots.into_iter().map(|root| root.uri).collect::<Vec<_>>().join(","))
+        }))
+        .tool(Tool::builder("all_at_once").handler(|context: Context| async move {
+            let name = context.elicit::<Name>("Your name?");
+            let model = context.sample(CreateMessageParams::new([SamplingMessage::user("a greeting")], 10));
+            let roots = context.roots_as("places");
+            let (name, model, roots) = tokio::join!(name, model, roots);
+            let name = name?.accepted().map(|name| name.name).unwrap_or_default();
+            Ok::<_, AskError>(format!("{} {name} {}", text_of(&model?), roots?.len()))
+        }))
+        .tool(Tool::builder("pester").handler(pester))
+}
+
+/// Tools that run as tasks.
+fn with_tasks(server: Server) -> Server {
+    server
+        .tool(Tool::builder("greet_job").task().handler(greet))
+        .tool(Tool::builder("slow_job").task().handler(|State(ledger): State<Ledger>| async move {
+            let _stopped = ledger.until_dropped(("job started", 1), ("job stopped", 1));
+            std::future::pending::<()>().await;
+            ""
+        }))
+        .tool(Tool::builder("sum_job").task_required().handler(|Args(add): Args<Add>| async move {
+            tokio::task::yield_now().await;
+            Json(Sum { sum: add.a + add.b })
+        }))
+        .tool(Tool::builder("asking_job").task_later().handler(|context: Context| async move {
+            let name = context.elicit::<Name>("What is your name?").await?.accepted();
+            context.go_on_as_task().await;
+            tokio::task::yield_now().await;
+            Ok::<_, AskError>(format!("{} {}", name.expect("the person says who").name, context.task_id().is_some()))
+        }))
+        .tasks(Tasks::new().poll_interval(Duration::from_millis(20)))
+}
+
+async fn greet(context: Context, State(ledger): State<Ledger>) -> Result<String, AskError> {
+    ledger.add("runs", 1);
+    context.once("effect", async { ledger.add("effects", 1) }).await?;
+    let name = match context.elicit::<Name>("What is your name?").await? {
+        Elicited::Accepted(name) => name.name,
+        _ => return Ok("nobody".to_owned()),
+    };
+    let model = context.sample(CreateMessageParams::new([SamplingMessage::user("a greeting")], 10)).await?;
+    Ok(format!("{}, {name}!", text_of(&model)))
+}
+
+async fn register(context: Context) -> Result<String, AskError> {
+    let form = FormSchema::new()
+        .required_field("name", StringField::new().min_length(2))
+        .field("colour", StringField::new().default("red"))
+        .field("active", BooleanField::new().default(true));
+    let answer = context.elicit_with(ElicitParams::form("Please register", form)).await?;
+    Ok(answer.content.map(|content| content.to_string()).unwrap_or_default())
+}
+
+async fn pester(context: Context) -> Result<String, AskError> {
+    loop {
+        context.elicit::<Name>("And your name?").await?;
+    }
+}
+
+fn text_of(answer: &CreateMessageResult) -> String {
+    answer.content.as_slice().iter().filter_map(Content::as_text).collect::<Vec<_>>().join(" ")
+}
+
+/// Tools that show and change what a test cannot reach from outside.
+fn with_levers(server: Server) -> Server {
+    server
+        .tool(Tool::builder("effects").handler_sync(|State(ledger): State<Ledger>| {
+            let counters = ledger.0.borrow().clone();
+            ToolResult::of_text(json!(counters).to_string())
+        }))
+        .tool(Tool::builder("reached").handler(
+            |Args(reading): Args<Reading>, State(ledger): State<Ledger>| async move {
+                ledger.reaches(&reading.counter, reading.count).await;
+            },
+        ))
+        .tool(Tool::builder("add_late_tool").handler_sync(|context: Context| {
+            context.server().replace_tool(Tool::builder("late").handler_sync(|| "here"))
+        }))
+        .tool(Tool::builder("remove_late_tool").handler_sync(|context: Context| context.server().remove_tool("late")))
+        .tool(Tool::builder("add_late_prompt").handler_sync(|context: Context| {
+            context.server().replace_prompt(Prompt::builder("late").handler_sync(|| "here"))
+        }))
+        .tool(Tool::builder("add_late_resource").handler_sync(|context: Context| {
+            context.server().replace_resource(Resource::builder("late://here").handler_sync(|| "here"))
+        }))
+        .tool(Tool::builder("touch").handler_sync(|Args(touched): Args<Uri>, context: Context| {
+            context.server().resource_updated(touched.uri);
+        }))
+        .tool(Tool::builder("emit_log").handler(|Args(saying): Args<Saying>, context: Context| async move {
+            let level: LoggingLevel = RawJson::string(&saying.level).decode().map_err(|error| error.to_string())?;
+            context.log_as(level, Some("fixture"), saying.text).await;
+            Ok::<_, String>(())
+        }))
+        .tool(Tool::builder("end").handler_sync(|context: Context| context.server().shutdown()))
+}
+
+fn with_resources(server: Server) -> Server {
+    let minute = Duration::from_secs(60);
+    server
+        .resource(Resource::builder("config://app").mime_type("text/plain").handler_sync(|| "debug = true"))
+        .resource(Resource::builder("data://blob").handler_sync(|| vec![0_u8, 255]))
+        .resource(Resource::builder("reads://kept").cache(minute, CacheScope::Private).handler_sync(count_read))
+        .resource(Resource::builder("reads://fresh").handler_sync(count_read))
+        .resource(Resource::builder("asked://name").cache(minute, CacheScope::Private).handler(ask_name))
+        .resource(
+            Resource::builder("users://{id}/profile")
+                .name("profile")
+                .completion("id", |completing: Completing| async move { vec![format!("{}1", completing.value)] })
+                .handler(
+                    |Args(user): Args<UserId>| async move { (user.id == 7).then(|| Json(json!({ "id": user.id }))) },
+                ),
+        )
+        .resource(Resource::builder("notes://{id}").handler_sync(|| "a note"))
+        .resource(Resource::builder("files://{name}").handler_sync(|| "a file"))
+        .resource(Resource::builder("days://{day}").handler_sync(|| "a day"))
+}
+
+fn count_read(State(ledger): State<Ledger>) -> String {
+    ledger.add("reads", 1);
+    ledger.0.borrow().get("reads").copied().unwrap_or_default().to_string()
+}
+
+async fn ask_name(context: Context) -> Result<String, AskError> {
+    let answer = context.elicit::<Name>("Whose?").await?;
+    Ok(answer.accepted().map_or_else(|| "nobody".to_owned(), |name| name.name))
+}
+
+fn with_prompts(server: Server) -> Server {
+    server
+        .prompt(
+            Prompt::builder("greeting")
+                .description("Greets somebody.")
+                .completion("name", |completing: Completing| async move {
+                    let known = completing.known.get("times").cloned().unwrap_or_default();
+                    vec![format!("{}nn{known}", completing.value)]
+                })
+                .handler_sync(|Args(greeting): Args<Greeting>| {
+                    let times = greeting.times.as_deref().unwrap_or("1").parse::<usize>();
+                    times
+                        .map(|times| format!("Hello {}", greeting.name).repeat(times))
+                        .map_err(|error| ErrorObject::invalid_params(error.to_string()))
+                }),
+        )
+        .prompt(Prompt::builder("conversation").handler_sync(|| {
+            PromptResult::new(Vec::new())
+                .user("Look at this:")
+                .user(Content::image([1, 2], "image/png"))
+                .assistant("I see.")
+        }))
+        .prompt(Prompt::builder("personal").handler(ask_name))
+        .prompt(Prompt::builder("plain").handler_sync(|| "plain"))
+}
