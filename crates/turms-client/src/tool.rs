@@ -93,12 +93,18 @@ impl KnownTool {
             return vec!["there is none".to_owned()];
         };
         let Some(validator) = self.validator.get_or_init(|| usable(name, schema)) else { return Vec::new() };
-        validator.violations_within(content, "structuredContent", self.max_steps)
+        let validation = validator.validate(content, "structuredContent", self.max_steps);
+        if !validation.warnings.is_empty() {
+            let formats = validation.warnings.join("; ");
+            tracing::warn!(target: "turms::client", tool = ?name, %formats, "the tool's output has other formats than declared");
+        }
+        validation.violations
     }
 }
 
 fn usable(name: &str, schema: &Object) -> Option<Validator> {
     Validator::new(schema)
+        .map(Validator::formats_as_annotations)
         .inspect_err(|error| {
             tracing::warn!(target: "turms::client", tool = ?name, %error, "the tool's output cannot be validated");
         })
@@ -145,6 +151,59 @@ mod tests {
         assert_eq!(known.violations("a", &result("{}")), [complaint]);
         assert_eq!(known.violations("a", &ToolResult::of_text("1")), ["there is none"]);
         assert!(known.violations("a", &ToolResult::error("no")).is_empty());
+    }
+
+    /// The warnings that are logged while something is done.
+    #[derive(Debug, Default, Clone)]
+    struct Warnings(Arc<Mutex<Vec<String>>>);
+
+    impl tracing::Subscriber for Warnings {
+        fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+            *metadata.level() == tracing::Level::WARN
+        }
+
+        fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+            tracing::span::Id::from_u64(1)
+        }
+
+        fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+        fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+        fn event(&self, event: &tracing::Event<'_>) {
+            let mut fields = String::new();
+            event.record(&mut |field: &tracing::field::Field, value: &dyn std::fmt::Debug| {
+                fields.push_str(&format!("{field}={value:?} "));
+            });
+            self.0.lock().unwrap().push(fields);
+        }
+
+        fn enter(&self, _: &tracing::span::Id) {}
+
+        fn exit(&self, _: &tracing::span::Id) {}
+    }
+
+    #[test]
+    fn another_format_is_a_warning_where_formats_are_annotations() {
+        let result = ToolResult::new().structured_content(RawJson::parse(r#"{"day":"today"}"#).unwrap());
+        let checked = |dialect: &str| {
+            let schema = format!(r#"{{{dialect}"type":"object","properties":{{"day":{{"format":"date"}}}}}}"#);
+            let tools = KnownTools::new(DEFAULT_MAX_VALIDATION_STEPS);
+            tools.learn(&[Tool::new("a").output_schema(Object::parse(schema).unwrap())]);
+            let warnings = Warnings::default();
+            let known = tools.get("a").unwrap();
+            let violations = tracing::subscriber::with_default(warnings.clone(), || known.violations("a", &result));
+            let warnings = warnings.0.lock().unwrap().join("; ");
+            (violations, warnings)
+        };
+        let words = "structuredContent.day: \"today\" is not a \"date\"";
+        for dialect in ["", r#""$schema":"https://json-schema.org/draft/2019-09/schema","#] {
+            let (violations, warnings) = checked(dialect);
+            assert_eq!(violations, [""; 0]);
+            assert!(warnings.contains(words) && warnings.contains("tool=\"a\""), "{warnings}");
+        }
+        let (violations, warnings) = checked(r#""$schema":"http://json-schema.org/draft-07/schema#","#);
+        assert_eq!((violations, warnings.as_str()), (vec![words.to_owned()], ""));
     }
 
     #[test]

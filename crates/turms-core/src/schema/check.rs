@@ -1,7 +1,10 @@
 //! Whether a value is valid, without words about it.
 
+use super::Validator;
 use super::budget::Budget;
+use super::format::Format;
 use super::instance::{Instance, Kind, Part, Place};
+use super::message::not_of_format;
 use super::node::{Bound, Contains, Limit, Members, NodeId, Nodes, Rule};
 use super::number::{Number, is_multiple};
 use super::survey::{ResourceId, Survey};
@@ -15,6 +18,10 @@ pub(super) struct Checker<'s> {
     /// The resources on the way here, which dynamic references depend on.
     way: Vec<ResourceId>,
     is_too_deep: bool,
+    /// Whether formats are annotations where the dialect says so.
+    pub(super) formats_are_annotations: bool,
+    /// The formats that texts do not have which have them as annotations, in words.
+    pub(super) warnings: Vec<String>,
     /// The rule that was being checked when the budget ended, and the path from the root to the value.
     exhausted_at: Option<(&'static str, String)>,
     /// The last long number that was parsed.
@@ -50,8 +57,17 @@ pub(super) const PARSE_STEPS: u64 = 100;
 
 impl<'s> Checker<'s> {
     pub(super) fn new(nodes: &'s Nodes, budget: &'s mut Budget) -> Self {
-        let (depth, way, is_too_deep) = (0, Vec::new(), false);
-        Self { nodes, budget, depth, way, is_too_deep, exhausted_at: None, last_number: None }
+        Self {
+            nodes,
+            budget,
+            depth: 0,
+            way: Vec::new(),
+            is_too_deep: false,
+            formats_are_annotations: false,
+            warnings: Vec::new(),
+            exhausted_at: None,
+            last_number: None,
+        }
     }
 
     /// Returns `true` if the check was not finished, so that its verdict means nothing.
@@ -72,7 +88,14 @@ impl<'s> Checker<'s> {
     }
 
     pub(super) fn holds(&mut self, node: NodeId, at: At<'_>) -> bool {
-        self.visit(node, |checker, rules| rules.iter().all(|rule| checker.rule_holds(rule, rules, at))).unwrap_or(false)
+        let warnings = self.warnings.len();
+        let all = |checker: &mut Self, rules: &'s [Rule]| rules.iter().all(|rule| checker.rule_holds(rule, rules, at));
+        let holds = self.visit(node, all).unwrap_or(false);
+        if !holds {
+            // The annotations of a schema that does not hold are none.
+            self.warnings.truncate(warnings);
+        }
+        holds
     }
 
     /// Does something at a node; nothing if it is too deep or too much.
@@ -139,7 +162,10 @@ impl<'s> Checker<'s> {
                         .all(|(name, names)| !self.has_all(std::slice::from_ref(name), at) || self.has_all(names, at))
             }
             Rule::Pattern(pattern) => part.text().is_none_or(|text| pattern.matches(text, self.budget)),
-            Rule::Format(format) => part.text().is_none_or(|text| format.holds(text, self.budget)),
+            Rule::Format(format, is_annotation) => {
+                part.text().is_none_or(|text| format.holds(text, self.budget))
+                    || *is_annotation && self.formats_are_annotations && self.warn(*format, at)
+            }
             Rule::Content(content) => {
                 part.text().is_none_or(|text| self.budget.charge_each(text.len(), 2) && content.holds(text))
             }
@@ -168,6 +194,15 @@ impl<'s> Checker<'s> {
             Rule::UnevaluatedMembers(node) => part.kind != Kind::Object || self.unevaluated_hold(*node, rules, at),
             Rule::UnevaluatedItems(node) => part.kind != Kind::Array || self.unevaluated_hold(*node, rules, at),
         }
+    }
+
+    /// Takes down that a text does not have the format that it has as an annotation, which is no violation.
+    fn warn(&mut self, format: Format, at: At<'_>) -> bool {
+        if self.warnings.len() < Validator::MOST_VIOLATIONS {
+            let path = at.instance.path(at.place, "");
+            self.warnings.push(format!("{path}: {}", not_of_format(at.part().raw, format)));
+        }
+        true
     }
 
     /// The value of a number. A long one is parsed once for all the rules that need it; beyond the budget it is no number.

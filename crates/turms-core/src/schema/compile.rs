@@ -306,7 +306,7 @@ fn text_rules(words: &Words<'_>, spot: &Spot<'_>, rules: &mut Vec<Rule>) {
         rules.push(Rule::Pattern(Box::new(pattern)));
     }
     if let Some(format) = words.text("format").and_then(|name| Format::of_name(name, words.draft)) {
-        rules.push(Rule::Format(format));
+        rules.push(Rule::Format(format, words.draft >= Draft::Of2019));
     }
     let is_base64 = words.text("contentEncoding") == Some("base64");
     let is_json = words.text("contentMediaType") == Some("application/json");

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::check::{At, Checker};
+use super::format::Format;
 use super::instance::{Instance, Kind, ROOT};
 use super::node::{Bound, Limit, NodeId, Rule};
 
@@ -214,7 +215,7 @@ impl Checker<'_> {
                 format!("{shown} has {} than {count} propert{}", limit.words(), plural(*count, "y", "ies"))
             }
             Rule::Pattern(pattern) => format!("{shown} does not match \"{}\"", shortened(pattern.source())),
-            Rule::Format(format) => format!("{shown} is not a \"{}\"", format.name()),
+            Rule::Format(format, _) => not_of_format(part.raw, *format),
             Rule::Content(content) => format!("{shown} is not {}", content.words()),
             Rule::UniqueItems => format!("{shown} has non-unique elements"),
             Rule::Contains(contains) => {
@@ -248,6 +249,10 @@ impl Limit {
             Self::Most => "more",
         }
     }
+}
+
+pub(super) fn not_of_format(raw: &str, format: Format) -> String {
+    format!("{} is not a \"{}\"", shortened(raw), format.name())
 }
 
 /// The members or elements that no rule allows: as many of their names as are shown.

@@ -33,7 +33,20 @@ use self::node::Nodes;
 ///   and logged, and nothing is held against it.
 /// - If a value has several members of one name, each of them has to be valid.
 #[derive(Debug)]
-pub struct Validator(Nodes);
+pub struct Validator {
+    nodes: Nodes,
+    formats_are_annotations: bool,
+}
+
+/// The outcome of a validation.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Validation {
+    /// What is wrong with the value; empty if it is valid.
+    pub violations: Vec<String>,
+    /// The formats that the value does not have, where formats are annotations.
+    pub warnings: Vec<String>,
+}
 
 /// A schema that no validator can be made of.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -58,7 +71,15 @@ impl Validator {
     /// # Errors
     /// When it is not a schema, or refers to something outside itself.
     pub fn of_value(schema: &Value) -> Result<Self, SchemaError> {
-        compile::compile(schema).map(Self)
+        Ok(Self { nodes: compile::compile(schema)?, formats_are_annotations: false })
+    }
+
+    /// Takes `format` for the annotation that it is in 2019-09 and 2020-12 unless a schema says otherwise: a text of another
+    /// format is a [warning](Validation::warnings) and no violation. In earlier drafts it is a violation all the same.
+    #[must_use]
+    pub fn formats_as_annotations(mut self) -> Self {
+        self.formats_are_annotations = true;
+        self
     }
 
     /// What is wrong with a value, in words that a person or a model can act on; empty if nothing is. `root` is what to call
@@ -72,21 +93,29 @@ impl Validator {
     /// says that it is too expensive to validate, where, and with which keyword.
     #[must_use]
     pub fn violations_within(&self, value: &RawJson, root: &str, max_steps: u64) -> Vec<String> {
-        self.violations_of(value.as_str(), root, &mut Budget::new(max_steps))
+        self.validate(value, root, max_steps).violations
     }
 
-    fn violations_of(&self, text: &str, root: &str, budget: &mut Budget) -> Vec<String> {
-        let instance = match Instance::read(text, root, budget) {
+    /// As [`Validator::violations_within`], with what is no violation but worth a warning.
+    #[must_use]
+    pub fn validate(&self, value: &RawJson, root: &str, max_steps: u64) -> Validation {
+        let budget = &mut Budget::new(max_steps);
+        let invalid = |violations| Validation { violations, warnings: Vec::new() };
+        let instance = match Instance::read(value.as_str(), root, budget) {
             Ok(instance) => instance,
-            Err(problem) => return vec![problem],
+            Err(problem) => return invalid(vec![problem]),
         };
         let at = At { instance: &instance, place: ROOT };
-        let mut checker = Checker::new(&self.0, budget);
+        let mut checker = Checker::new(&self.nodes, budget);
+        checker.formats_are_annotations = self.formats_are_annotations;
         let holds = checker.holds(0, at);
         match checker.failure(root) {
-            Some(failure) => vec![failure],
-            None if holds => Vec::new(),
-            None => Self::complaints(&mut checker, at, root),
+            Some(failure) => invalid(vec![failure]),
+            None if holds => {
+                let warnings = checker.warnings.iter().map(|warning| format!("{root}{warning}")).collect();
+                Validation { violations: Vec::new(), warnings }
+            }
+            None => invalid(Self::complaints(&mut checker, at, root)),
         }
     }
 

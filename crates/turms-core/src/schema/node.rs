@@ -45,7 +45,8 @@ pub(super) enum Rule {
     /// What is required if a member is there.
     DependentRequired(Box<[(Box<str>, Names)]>),
     Pattern(Box<Pattern>),
-    Format(Format),
+    /// A format, and whether its dialect has it as an annotation unless told otherwise.
+    Format(Format, bool),
     Content(Content),
     UniqueItems,
     Members(Box<Members>),
@@ -198,7 +199,7 @@ impl Rule {
             Self::Required(_) => "required",
             Self::DependentRequired(_) => "dependentRequired",
             Self::Pattern(_) => "pattern",
-            Self::Format(_) => "format",
+            Self::Format(..) => "format",
             Self::Content(_) => "contentMediaType",
             Self::UniqueItems => "uniqueItems",
             Self::Members(members) if members.named.is_empty() && !members.patterns.is_empty() => "patternProperties",

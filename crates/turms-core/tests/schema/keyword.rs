@@ -1,7 +1,7 @@
 //! Every keyword in every dialect that has it: what is valid, and what is said of what is not.
 
 use serde_json::{Value, json};
-use turms_core::schema::Validator;
+use turms_core::schema::{DEFAULT_MAX_VALIDATION_STEPS, Validator};
 use turms_proto::RawJson;
 
 const DRAFT_4: &str = "http://json-schema.org/draft-04/schema#";
@@ -363,4 +363,31 @@ fn each_of_several_members_of_one_name_counts() {
     let schema = json!({ "properties": { "a": { "type": "null" } } });
     assert_eq!(violations(&schema, "{\"a\":1,\"a\":null}"), ["it.a: 1 is not of type \"null\""]);
     assert_eq!(violations(&schema, "{\"a\":null,\"a\":1}"), ["it.a: 1 is not of type \"null\""]);
+}
+
+#[test]
+fn formats_may_be_annotations() {
+    let check = |schema: &Value, value: &Value| {
+        let validator = Validator::of_value(schema).expect("a schema").formats_as_annotations();
+        validator.validate(&RawJson::from(value.clone()), "it", DEFAULT_MAX_VALIDATION_STEPS)
+    };
+    let date = json!({ "format": "date" });
+    let words = "it: \"x\" is not a \"date\"";
+    for schema in [&date, &json!({ "anyOf": [{ "type": "null", "allOf": [date] }, date] })] {
+        let validation = check(schema, &json!("x"));
+        assert_eq!((validation.violations, validation.warnings), (Vec::new(), vec![words.to_owned()]));
+    }
+    // Nothing is said of schemas that do not hold, and of values that are not valid for another reason.
+    for (schema, is_valid) in [
+        (json!({ "anyOf": [{ "allOf": [date, false] }, true] }), true),
+        (json!({ "not": { "allOf": [date, false] } }), true),
+        (json!({ "allOf": [date, { "type": "null" }] }), false),
+    ] {
+        let validation = check(&schema, &json!("x"));
+        assert_eq!((validation.violations.is_empty(), validation.warnings), (is_valid, Vec::new()), "{schema}");
+    }
+    let mut draft_7 = date.clone();
+    draft_7["$schema"] = json!("http://json-schema.org/draft-07/schema#");
+    assert_eq!(check(&draft_7, &json!("x")).violations, [words]);
+    assert_eq!(violations(&date, "\"x\""), [words]);
 }
