@@ -356,6 +356,14 @@ mod tests {
         assert_eq!(error.to_string(), "tools/call \"add\": there is no connection to the server");
         assert!(error.is_disconnected() && !error.may_have_run());
 
+        let error = CallError::of_peer("ping", PeerError::Request(RequestError::TooLong { limit: 1000 }));
+        assert_eq!(
+            error.to_string(),
+            "ping: the server's answer is not valid: the response is longer than the limit of 1000 bytes: raise message_limit of \
+             the connector, or line_limit of the connection; it may have run"
+        );
+        assert!(error.may_have_run());
+
         let error = CallError::server("resources/read \"a://b\"", ErrorObject::invalid_params("no such resource"));
         assert_eq!(
             error.to_string(),

@@ -42,7 +42,8 @@ use crate::service::{Guarded, GuardedNotify, Request, Service};
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ConnectionOptions {
-    /// How long a message may be, in bytes.
+    /// Maximum length of a message in bytes (16 MiB). A longer one is not read: the request that it answers fails with
+    /// [`RequestError::TooLong`](turms_proto::session::RequestError::TooLong), the request that it is is refused.
     pub line_limit: usize,
     /// How many messages a batch may hold.
     pub batch_limit: usize,
@@ -349,7 +350,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     fn read_line(&mut self, line: Result<Bytes, LineTooLong>) -> Option<Call> {
         let incoming = match line {
             Ok(line) => Incoming::decode(line, self.options.batch_limit),
-            Err(too_long) => Err(too_long.into()),
+            Err(too_long) => {
+                tracing::warn!(limit = too_long.limit, "a message is longer than line_limit and is not read");
+                self.session.receive_too_long(too_long, now());
+                return None;
+            }
         };
         self.session.receive_call(incoming, now())
     }

@@ -6,3 +6,4 @@ mod child;
 mod connection;
 mod registry;
 mod store;
+mod too_long;

@@ -4,7 +4,7 @@ use crate::json::outline::Outline;
 use crate::json::scan::{Layout, Scanner};
 use crate::json::text::{is_plain, unescape};
 use crate::json::{Problem, SyntaxError, decode};
-use crate::jsonrpc::{ErrorCode, ErrorObject, LineTooLong, RequestId};
+use crate::jsonrpc::{ErrorCode, ErrorObject, RequestId};
 
 /// One message as it stands in the text it came in: classified, with `params` and `result` left as they are.
 #[derive(Debug, Clone, PartialEq)]
@@ -94,12 +94,6 @@ impl InvalidMessage {
 impl From<SyntaxError> for InvalidMessage {
     fn from(error: SyntaxError) -> Self {
         Self::unreadable(ErrorObject::parse_error(format!("not valid JSON: {error}")))
-    }
-}
-
-impl From<LineTooLong> for InvalidMessage {
-    fn from(error: LineTooLong) -> Self {
-        Self::unreadable(ErrorObject::invalid_request(error.to_string()))
     }
 }
 

@@ -1,9 +1,13 @@
 use bytes::{Buf, Bytes, BytesMut};
 
+use crate::json::scan::Scanner;
+use crate::jsonrpc::{InvalidKind, RequestId};
+
 /// Cuts a byte stream into messages, one per line (basic/transports, "stdio").
 ///
 /// Blank lines and carriage returns are tolerated. A line over the limit is refused without being kept: its bytes are
-/// thrown away as they come, and the next line is served.
+/// thrown away as they come, and the next line is served. The id of such a message is looked for at its beginning and at its end;
+/// [`LineTooLong`] says what was found.
 ///
 /// ```
 /// use turms_proto::Lines;
@@ -22,17 +26,110 @@ pub struct Lines {
     /// Up to here there is no line break in the buffer.
     searched: usize,
     limit: usize,
-    /// The rest of a line that was refused is still to come.
-    refusing: bool,
+    /// A line over the limit whose rest is still to come.
+    refused: Option<Refused>,
 }
 
 /// A line over the limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a message is longer than the limit of {limit} bytes")]
 #[non_exhaustive]
 pub struct LineTooLong {
     /// The limit.
     pub limit: usize,
+    /// The id of the message, if it stands before or after what is long.
+    pub id: Option<RequestId>,
+    /// The kind of message, as far as one can tell. What is JSON and names no method counts as a response.
+    pub kind: InvalidKind,
+}
+
+/// What is known of a line over the limit while its rest is thrown away.
+#[derive(Debug)]
+struct Refused {
+    limit: usize,
+    is_json: bool,
+    has_method: bool,
+    id: Option<RequestId>,
+    /// The last bytes, unless the line was refused already.
+    tail: Option<Vec<u8>>,
+}
+
+impl Refused {
+    /// Number of bytes at the end of a line in which the id is looked for.
+    const TAIL: usize = 128;
+
+    /// Reads the members that stand whole in the first `limit` bytes.
+    fn new(line: &[u8], limit: usize) -> Self {
+        let head = &line[..limit.min(line.len())];
+        let text = match std::str::from_utf8(head) {
+            Ok(text) => text,
+            Err(error) => std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default(),
+        };
+        let mut scanner = Scanner::new(text);
+        scanner.skip_space();
+        let is_json = matches!(scanner.peek(), Some(b'{' | b'['));
+        let mut refused = Self { limit, is_json, has_method: false, id: None, tail: Some(Vec::new()) };
+        if scanner.peek() == Some(b'{') {
+            let end = text.as_bytes().as_ptr_range().end;
+            // It fails where the text ends, and has told of all members before.
+            let _ = scanner.each_member(0, |key, value| match &*key.name() {
+                "method" => refused.has_method = true,
+                // A number at the very end may go on.
+                "id" if value.as_bytes().as_ptr_range().end != end => refused.id = RequestId::from_json(value),
+                _ => {}
+            });
+        }
+        refused.keep(line);
+        refused
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        if let Some(tail) = &mut self.tail {
+            tail.extend_from_slice(&bytes[bytes.len().saturating_sub(Self::TAIL)..]);
+            tail.drain(..tail.len().saturating_sub(Self::TAIL));
+        }
+    }
+
+    /// The error, once: at the beginning of the line if the id stands there, at its end otherwise.
+    fn error(&mut self, at_end: bool) -> Option<LineTooLong> {
+        if self.id.is_none() && !at_end {
+            return None;
+        }
+        let tail = self.tail.take()?;
+        let id = self.id.take().or_else(|| id_at_end(&tail).filter(|_| self.is_json));
+        let kind = match (self.is_json, self.has_method, &id) {
+            (false, ..) => InvalidKind::Unreadable,
+            (true, true, Some(_)) => InvalidKind::Request,
+            (true, true, None) => InvalidKind::Notification,
+            (true, false, _) => InvalidKind::Response,
+        };
+        Some(LineTooLong { limit: self.limit, id, kind })
+    }
+}
+
+/// The id of a message that ends like this, if it is the last member or only `jsonrpc` follows it. The last brace of a message
+/// closes the message itself, so this is its own member and no one's inside it.
+fn id_at_end(tail: &[u8]) -> Option<RequestId> {
+    fn strip<'a>(text: &'a [u8], suffix: &[u8]) -> Option<&'a [u8]> {
+        text.trim_ascii_end().strip_suffix(suffix)
+    }
+    let mut text = strip(tail, b"}")?;
+    if let Some(rest) = strip(text, b"\"2.0\"")
+        && let Some(rest) = strip(strip(rest, b":")?, b"\"jsonrpc\"")
+    {
+        text = strip(rest, b",")?;
+    }
+    let text = text.trim_ascii_end();
+    let start = match text.strip_suffix(b"\"") {
+        Some(inside) => inside.iter().rposition(|byte| *byte == b'"')?,
+        None => text.iter().rposition(|byte| !byte.is_ascii_digit() && *byte != b'-')? + 1,
+    };
+    let (before, id) = text.split_at(start);
+    let before = strip(strip(before, b":")?, b"\"id\"")?.trim_ascii_end();
+    if !before.ends_with(b",") && !before.ends_with(b"{") {
+        return None;
+    }
+    RequestId::from_json(std::str::from_utf8(id).ok()?)
 }
 
 impl Lines {
@@ -42,7 +139,7 @@ impl Lines {
     /// With lines of at most `limit` bytes, their end not counted.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Self { buffer: BytesMut::new(), searched: 0, limit, refusing: false }
+        Self { buffer: BytesMut::new(), searched: 0, limit, refused: None }
     }
 
     /// Where to put what was read. Only ever add at the end.
@@ -75,8 +172,12 @@ impl Lines {
             let line = self.buffer.split_to(self.searched + end);
             self.buffer.advance(1);
             self.searched = 0;
-            if std::mem::take(&mut self.refusing) {
-                continue;
+            if let Some(mut refused) = self.refused.take() {
+                refused.keep(&line);
+                match refused.error(true) {
+                    Some(error) => return Some(Err(error)),
+                    None => continue,
+                }
             }
             if let Some(line) = self.accept(line) {
                 return Some(line);
@@ -88,15 +189,17 @@ impl Lines {
     pub fn finish(&mut self) -> Option<Result<Bytes, LineTooLong>> {
         let rest = self.buffer.split();
         self.searched = 0;
-        if std::mem::take(&mut self.refusing) {
-            return None;
+        if let Some(mut refused) = self.refused.take() {
+            refused.keep(&rest);
+            return refused.error(true).map(Err);
         }
         self.accept(rest)
     }
 
     /// No line break yet: remember how far we looked, and keep no more than a line may hold.
     fn wait_for_more(&mut self) -> Option<Result<Bytes, LineTooLong>> {
-        if self.refusing {
+        if let Some(refused) = &mut self.refused {
+            refused.keep(&self.buffer);
             self.buffer.clear();
             self.searched = 0;
             return None;
@@ -104,10 +207,10 @@ impl Lines {
         self.searched = self.buffer.len();
         // One more byte may be a carriage return.
         if self.buffer.len() > self.limit.saturating_add(1) {
-            self.refusing = true;
+            let refused = self.refused.insert(Refused::new(&self.buffer, self.limit));
             self.buffer = BytesMut::new();
             self.searched = 0;
-            return Some(Err(LineTooLong { limit: self.limit }));
+            return refused.error(false).map(Err);
         }
         None
     }
@@ -118,7 +221,7 @@ impl Lines {
             line.truncate(line.len() - 1);
         }
         if line.len() > self.limit {
-            return Some(Err(LineTooLong { limit: self.limit }));
+            return Refused::new(&line, self.limit).error(true).map(Err);
         }
         let blank = line.iter().all(|byte| byte.is_ascii_whitespace());
         if blank { None } else { Some(Ok(line.freeze())) }
@@ -144,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_line_over_the_limit_is_refused_and_the_next_is_served() {
-        let refused = || Err(LineTooLong { limit: 4 });
+        let refused = || Err(LineTooLong { limit: 4, id: None, kind: InvalidKind::Unreadable });
         assert_eq!(read(&[b"12345\nab\n"], 4), [refused(), Ok(Bytes::from("ab"))]);
         assert_eq!(read(&[b"123456", b"7", b"8\nab"], 4), [refused(), Ok(Bytes::from("ab"))]);
         assert_eq!(read(&[b"1234\r\n"], 4), [Ok(Bytes::from("1234"))]);
@@ -178,6 +281,54 @@ mod tests {
             rest = unread;
         }
         assert_eq!(found, 100);
+    }
+
+    #[test]
+    fn the_id_of_a_long_line_is_found_before_and_after_what_is_long() {
+        use InvalidKind::*;
+        let long = "x".repeat(500);
+        let nested = r#"{"id":9}"#;
+        for (line, id, kind) in [
+            (format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"a":"{long}"}}}}"#), Some(7), Response),
+            (format!(r#"{{"result":{{"a":"{long}"}},"jsonrpc":"2.0","id":7}}"#), Some(7), Response),
+            (format!(r#"{{ "error" : {{"a":"{long}"}} , "id" : -7 , "jsonrpc" : "2.0" }} "#), Some(-7), Response),
+            (format!(r#"{{"jsonrpc":"2.0","result":{{"a":"{long}","b":{nested}}}}}"#), None, Response),
+            (format!(r#"{{"id":7.5,"result":{{"a":"{long}"}}}}"#), None, Response),
+            (format!(r#"{{"result":["{long}"],"xid":7}}"#), None, Response),
+            (format!(r#"{{"result":"{long}","id":"7"}}"#), None, Response),
+            (format!(r#"[{{"id":7,"result":"{long}"}}]"#), None, Response),
+            (format!(r#"{{"id":7,"method":"m","params":{{"a":"{long}"}}}}"#), Some(7), Request),
+            (format!(r#"{{"method":"m","params":{{"a":"{long}"}},"id":7}}"#), Some(7), Request),
+            (format!(r#"{{"method":"m","params":{{"a":"{long}","id":7}}}}"#), None, Notification),
+            (format!(r#"{long},"id":7}}"#), None, Unreadable),
+        ] {
+            let found = read(&[line.as_bytes(), b"\nnext\n"], 100);
+            let [Err(error), Ok(next)] = found.as_slice() else { panic!("{line}: {found:?}") };
+            assert_eq!((error.limit, error.kind), (100, kind), "{line}");
+            if line.contains(r#""id":"7""#) {
+                assert_eq!(error.id, Some("7".into()));
+            } else {
+                assert_eq!(error.id, id.map(RequestId::Number), "{line}");
+            }
+            assert_eq!(next, "next");
+            let bytes: Vec<_> = line.as_bytes().chunks(1).collect();
+            assert_eq!(read(&bytes, 100), [Err(error.clone())]);
+        }
+    }
+
+    #[test]
+    fn a_long_line_is_refused_before_it_ends_if_it_begins_with_its_id() {
+        let mut lines = Lines::new(20);
+        lines.buffer().extend_from_slice(br#"{"id":7,"result":{"text":"xxxxxxxxx"#);
+        assert_eq!(lines.next_line().unwrap().unwrap_err().id, Some(7.into()));
+        lines.buffer().extend_from_slice(b"\nnext\n");
+        assert_eq!(lines.next_line().unwrap().unwrap(), "next");
+        // An id that the limit cuts may be another one.
+        let mut lines = Lines::new(8);
+        lines.buffer().extend_from_slice(br#"{"id":12345,"result":{}"#);
+        assert!(lines.next_line().is_none());
+        lines.buffer().extend_from_slice(b"}\n");
+        assert_eq!(lines.next_line().unwrap().unwrap_err().id, None);
     }
 
     proptest! {

@@ -128,6 +128,14 @@ pub enum RequestError {
     /// The peer's answer is not one.
     #[error("the peer's answer is not valid: {0}")]
     Invalid(String),
+    /// The response was longer than the limit, so it was not read. The request may have run.
+    #[error(
+        "the response is longer than the limit of {limit} bytes: raise message_limit of the connector, or line_limit of the connection"
+    )]
+    TooLong {
+        /// The limit.
+        limit: usize,
+    },
     /// The peer did not answer in time.
     #[error("no answer within {0:?}")]
     TimedOut(Duration),

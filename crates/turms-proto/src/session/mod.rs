@@ -53,7 +53,8 @@ use self::running::{Kind, Running};
 pub use self::running::{Reply, Ticket};
 pub use self::stats::Stats;
 use crate::jsonrpc::{
-    ErrorObject, Incoming, InvalidKind, InvalidMessage, Message, Notification, Request, RequestId, Response, encode,
+    ErrorObject, Incoming, InvalidKind, InvalidMessage, LineTooLong, Message, Notification, Request, RequestId,
+    Response, encode,
 };
 use crate::method::{Method as _, Notification as _};
 use crate::types::{
@@ -330,6 +331,36 @@ impl<T> Session<T> {
                 self.receive(incoming, now);
                 None
             }
+        }
+    }
+
+    /// Takes note of a message that was longer than the limit.
+    ///
+    /// A request of ours fails at once with [`RequestError::TooLong`] if the message has its id. A message that may be a response
+    /// but whose id is not known fails all requests that a client has made, but for subscriptions: one of them has got its
+    /// response, and it cannot be said which. A request of the peer's is refused, a notification is lost.
+    pub fn receive_too_long(&mut self, too_long: LineTooLong, now: Instant) {
+        if self.status == Status::Closed {
+            self.stats.ignored += 1;
+            return;
+        }
+        self.stats.parse_errors += 1;
+        let (is_client, limit) = (matches!(self.side, Side::Client(_)), too_long.limit);
+        let error = ErrorObject::invalid_request(too_long.to_string());
+        match (too_long.kind, too_long.id) {
+            (InvalidKind::Response, Some(id)) if is_client || self.pending.get(&id).is_some() => {
+                self.settle(&id, Err(RequestError::TooLong { limit }), now);
+            }
+            (InvalidKind::Response, None) if is_client => {
+                let ids: Vec<_> = self.pending.ids().collect();
+                for id in ids {
+                    if self.pending.get(&id).is_some_and(|entry| !entry.lasting) {
+                        self.settle(&id, Err(RequestError::TooLong { limit }), now);
+                    }
+                }
+            }
+            (InvalidKind::Notification, _) => self.stats.ignored += 1,
+            (_, id) => self.refuse(Response { id, outcome: Err(error) }, None),
         }
     }
 

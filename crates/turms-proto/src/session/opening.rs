@@ -372,6 +372,7 @@ impl Opening {
             Ok(result) => result,
             Err(RequestError::Peer(error)) => return self.refused(proposed, error),
             Err(RequestError::Invalid(problem)) => return Step::Fail(OpenError::Invalid(problem)),
+            Err(error @ RequestError::TooLong { .. }) => return Step::Fail(OpenError::Invalid(error.to_string())),
             Err(RequestError::Closed) => return Step::Fail(OpenError::Closed),
             Err(_) => return Step::Fail(OpenError::TimedOut),
         };

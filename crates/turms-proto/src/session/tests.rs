@@ -858,3 +858,42 @@ fn an_initialize_that_is_refused_ends_nothing() {
     pair.answer_all();
     assert_eq!(pair.answers, [("kept", Ok(RawJson::NULL))]);
 }
+
+#[test]
+fn a_message_over_the_limit_fails_the_requests_that_it_may_answer() {
+    let too_long = |line: &str| {
+        let mut lines = crate::Lines::new(40);
+        lines.buffer().extend_from_slice(line.as_bytes());
+        lines.buffer().extend_from_slice(b"\n");
+        lines.next_line().unwrap().unwrap_err()
+    };
+    let long = "x".repeat(100);
+    let mut pair = Pair::ready(V2025_11_25);
+    let first = pair.call("first", RequestOptions::default().for_ever());
+    pair.call("second", RequestOptions::default().for_ever());
+    pair.call("third", RequestOptions::default().for_ever());
+    let failed = || Err(RequestError::TooLong { limit: 40 });
+
+    let notification = format!(r#"{{"method":"notifications/message","params":"{long}"}}"#);
+    pair.client.receive_too_long(too_long(&notification), pair.now);
+    pair.client.receive_too_long(too_long(&long), pair.now);
+    pair.settle();
+    assert_eq!(pair.answers, []);
+
+    let attributed = format!(r#"{{"jsonrpc":"2.0","result":"{long}","id":{first}}}"#);
+    pair.client.receive_too_long(too_long(&attributed), pair.now);
+    pair.settle();
+    assert_eq!(pair.answers, [("first", failed())]);
+    pair.client.receive_too_long(too_long(&format!(r#"{{"result":"{long}","x":1}}"#)), pair.now);
+    pair.settle();
+    pair.answers.sort_by_key(|(owner, _)| *owner);
+    assert_eq!(pair.answers, [("first", failed()), ("second", failed()), ("third", failed())]);
+    assert_eq!(pair.client.status(), Status::Ready);
+
+    // The server refuses a request by its id.
+    let request = format!(r#"{{"method":"tools/call","params":{{"a":"{long}"}},"id":"q"}}"#);
+    pair.server.receive_too_long(too_long(&request), pair.now);
+    let Some(Event::Send(Message::Response(refused))) = pair.server.next_event() else { panic!() };
+    assert_eq!(refused.id, Some("q".into()));
+    assert!(refused.outcome.unwrap_err().message.contains("longer than the limit of 40 bytes"));
+}

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::process::Command;
 use tokio::sync::Notify;
+use turms_proto::Lines;
 
 use super::environment::{Environment, Inherited};
 use super::group::Group;
@@ -55,6 +56,7 @@ pub struct ChildCommand {
     cwd: Option<PathBuf>,
     sink: Option<StderrSink>,
     pub(super) overhear: Option<StdoutSink>,
+    pub(super) message_limit: usize,
     exit_timeout: Duration,
     term_timeout: Duration,
 }
@@ -69,6 +71,7 @@ impl ChildCommand {
             cwd: None,
             sink: None,
             overhear: None,
+            message_limit: Lines::DEFAULT_LIMIT,
             exit_timeout: Duration::from_secs(2),
             term_timeout: Duration::from_secs(2),
         }
@@ -132,6 +135,13 @@ impl ChildCommand {
     /// is why many servers do not work. For connections that are made of this command.
     pub fn on_stdout(mut self, hear: impl Fn(&[u8]) + Send + Sync + 'static) -> Self {
         self.overhear = Some(Arc::new(hear));
+        self
+    }
+
+    /// Sets the maximum length of a message from the program in bytes (16 MiB). A longer one is not read, and the call that it
+    /// answers fails. For connections that are made of this command.
+    pub fn message_limit(mut self, bytes: usize) -> Self {
+        self.message_limit = bytes;
         self
     }
 

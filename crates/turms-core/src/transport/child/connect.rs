@@ -24,7 +24,8 @@ impl Connector for ChildCommand {
                 self.spawn().map_err(|error| ConnectError::unreachable(format!("{:?}", self.program_name()), error))?;
             let (reader, writer, child) = started.into_parts();
             let reader = Overheard::new(reader, self.overhear.clone());
-            let stream = StreamChannel::open(reader, writer, client, ConnectionOptions::default(), service);
+            let options = ConnectionOptions { line_limit: self.message_limit, ..ConnectionOptions::default() };
+            let stream = StreamChannel::open(reader, writer, client, options, service);
             let channel = ChildChannel { stream, child };
             match channel.stream.connection.opened().await {
                 Ok(opened) => Ok(Established::new(Arc::new(channel), opened)),
