@@ -6,6 +6,7 @@ mod reach;
 
 mod answers;
 mod batch;
+mod beside;
 mod cache;
 mod cancellation;
 mod changes;

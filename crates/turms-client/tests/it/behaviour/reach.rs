@@ -42,7 +42,7 @@ impl Way {
     /// Those on which time can be turned by hand.
     pub(crate) const IN_PROCESS: [Self; 2] = [Self::Local, Self::Pair];
 
-    fn carries(self, version: ProtocolVersion) -> bool {
+    pub(crate) fn carries(self, version: ProtocolVersion) -> bool {
         let transport = match self {
             Self::Local => Transport::Memory,
             Self::Pair | Self::Child => Transport::Stdio,

@@ -1,0 +1,205 @@
+//! Several clients of one server: what one of them does is no matter of the others.
+
+use std::sync::{Arc, Mutex};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::Notify;
+use tracing_subscriber::layer::{Layer, SubscriberExt as _};
+use turms_client::{Client, ClientBuilder, VersionMemory};
+use turms_core::UrlTransport;
+use turms_core::transport::memory;
+use turms_http::{HttpConnector, Listener, ServeHttp as _};
+use turms_proto::types::LoggingLevel;
+use turms_proto::{Ability, ProtocolVersion, RawJson, RequestId};
+use turms_server::{Args, Context, ForwardLogs, Router, Server, Tool};
+use turms_testkit::within;
+use turms_ws::{ServeWs as _, WsConnector};
+
+use super::reach::{PATIENCE, Way, nobody};
+
+/// A server that any number of clients can connect to, all of one way.
+struct Shared {
+    way: Way,
+    router: Router,
+    address: String,
+}
+
+impl Shared {
+    const WAYS: [Way; 4] = [Way::Pair, Way::Ws, Way::Http, Way::Sse];
+
+    async fn new(way: Way, router: Router) -> Self {
+        let mut address = String::new();
+        if way != Way::Pair {
+            let listener = Listener::bind("127.0.0.1:0").await.unwrap();
+            address = listener.address().to_owned();
+            match way {
+                Way::Ws => drop(tokio::spawn(listener.serve(router.clone().ws()))),
+                _ => drop(tokio::spawn(listener.serve(router.clone().http()))),
+            }
+        }
+        Self { way, router, address }
+    }
+
+    async fn connect(&self, version: ProtocolVersion, builder: ClientBuilder) -> Client {
+        let builder = builder.only_version(version).probe_timeout(PATIENCE).version_memory(VersionMemory::new());
+        let http = |path, transport| {
+            let connector = HttpConnector::new(format!("http://{}/{path}", self.address)).unwrap();
+            connector.transport(transport).no_proxy()
+        };
+        let connected = match self.way {
+            Way::Ws => builder.connect_to(WsConnector::new(format!("ws://{}/", self.address)).unwrap()).await,
+            Way::Http => builder.connect_to(http("mcp", UrlTransport::StreamableHttp)).await,
+            Way::Sse => builder.connect_to(http("sse", UrlTransport::Sse)).await,
+            _ => {
+                let (near, far) = memory();
+                let router = self.router.clone();
+                tokio::spawn(async move { router.serve(far.0, far.1).await });
+                builder.connect_stream(near.0, near.1).await
+            }
+        };
+        connected.unwrap()
+    }
+}
+
+/// Runs a test for every revision, with a server of its own over every transport.
+async fn everywhere_shared(server: impl Fn() -> Router, test: impl AsyncFn(&Shared, ProtocolVersion)) {
+    for way in Shared::WAYS {
+        for version in ProtocolVersion::ALL.into_iter().filter(|version| way.carries(*version)) {
+            let shared = Shared::new(way, server()).await;
+            within(&format!("{way:?} {version}"), test(&shared, version)).await;
+        }
+    }
+}
+
+/// What a tool that waits tells a test, and the other way around.
+#[derive(Default)]
+struct Gate {
+    id: Mutex<Option<RequestId>>,
+    started: Notify,
+    open: Notify,
+    stopped: Notify,
+}
+
+impl Gate {
+    /// The parameters of a notification that cancels the call that is about to start.
+    async fn cancellation(&self) -> RawJson {
+        self.started.notified().await;
+        let id = self.id.lock().unwrap().take().unwrap();
+        RawJson::from(json!({ "requestId": id, "reason": "mischief" }))
+    }
+}
+
+struct Stopped(Arc<Gate>);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        self.0.stopped.notify_one();
+    }
+}
+
+#[tokio::test]
+async fn a_call_of_another_client_cannot_be_cancelled() {
+    let gates = Mutex::new(Arc::new(Gate::default()));
+    let server = || {
+        let gate = Arc::new(Gate::default());
+        *gates.lock().unwrap() = gate.clone();
+        let wait = Tool::builder("wait").handler(move |context: Context| {
+            let gate = gate.clone();
+            async move {
+                let stopped = Stopped(gate.clone());
+                *gate.id.lock().unwrap() = context.request_id().cloned();
+                gate.started.notify_one();
+                gate.open.notified().await;
+                std::mem::forget(stopped);
+                "finished"
+            }
+        });
+        Server::new("s", "1").tool(wait).build().unwrap()
+    };
+    everywhere_shared(server, async |shared, version| {
+        let gate = gates.lock().unwrap().clone();
+        let place = format!("{:?} {version}", shared.way);
+        let victim = shared.connect(version, nobody()).await;
+        let stranger = shared.connect(version, nobody()).await;
+        let call = || {
+            let victim = victim.clone();
+            tokio::spawn(async move { victim.call_tool("wait", ()).await })
+        };
+        let cancelled = call();
+        let params = gate.cancellation().await;
+        stranger.notify_raw("notifications/cancelled", params).await.unwrap();
+        // What was sent before is handled when this is answered.
+        stranger.list_tools().await.unwrap();
+        gate.open.notify_one();
+        assert_eq!(cancelled.await.unwrap().unwrap().text(), "finished", "{place}");
+        // Over HTTP, clients of 2026-07-28 cancel by closing the stream.
+        if !(shared.way == Way::Http && version.has(Ability::Stateless)) {
+            let cancelled = call();
+            let params = gate.cancellation().await;
+            victim.notify_raw("notifications/cancelled", params).await.unwrap();
+            gate.stopped.notified().await;
+            cancelled.abort();
+        }
+    })
+    .await;
+}
+
+/// Counts the events that a host's own logger gets.
+#[derive(Clone, Default)]
+struct HostLog(Arc<Mutex<Vec<String>>>);
+
+impl<S: tracing::Subscriber> Layer<S> for HostLog {
+    fn on_event(&self, event: &tracing::Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
+        if event.metadata().target() == "host" {
+            self.0.lock().unwrap().push(event.metadata().level().to_string());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_log_level_is_that_of_one_client_alone() {
+    #[derive(Deserialize, JsonSchema)]
+    struct Work {
+        step: String,
+    }
+    let host = HostLog::default();
+    let filter = tracing_subscriber::filter::LevelFilter::INFO;
+    let subscriber = tracing_subscriber::registry().with(ForwardLogs::new()).with(host.clone().with_filter(filter));
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let server = || {
+        let work = Tool::builder("work").handler(|Args(work): Args<Work>, context: Context| async move {
+            context.log(LoggingLevel::Debug, format!("{} debug", work.step)).await;
+            context.log(LoggingLevel::Error, format!("{} error", work.step)).await;
+            tracing::debug!(target: "host", "debug");
+            tracing::error!(target: "host", "error");
+        });
+        Server::new("s", "1").tool(work).build().unwrap()
+    };
+    everywhere_shared(server, async |shared, version| {
+        let heard = || {
+            let texts = Arc::new(Mutex::new(Vec::new()));
+            let log = texts.clone();
+            let builder = nobody().without_log_tracing().log_level(LoggingLevel::Warning);
+            let builder = builder.on_log(move |message| {
+                let text: String = message.data.decode().unwrap();
+                log.lock().unwrap().push(text);
+            });
+            (builder, texts)
+        };
+        let ((one_builder, one_log), (other_builder, other_log)) = (heard(), heard());
+        let one = shared.connect(version, one_builder).await;
+        let other = shared.connect(version, other_builder).await;
+        let _ = one.call_tool("work", json!({ "step": "before" })).await.unwrap();
+        one.set_log_level(LoggingLevel::Debug).await.unwrap();
+        host.0.lock().unwrap().clear();
+        let _ = one.call_tool("work", json!({ "step": "one" })).await.unwrap();
+        let _ = other.call_tool("work", json!({ "step": "other" })).await.unwrap();
+        let place = format!("{:?} {version}", shared.way);
+        assert_eq!(*one_log.lock().unwrap(), ["before error", "one debug", "one error"], "{place}");
+        assert_eq!(*other_log.lock().unwrap(), ["other error"], "{place}");
+        assert_eq!(*host.0.lock().unwrap(), ["ERROR", "ERROR"], "{place}");
+    })
+    .await;
+}
