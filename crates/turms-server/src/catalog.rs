@@ -39,13 +39,15 @@ pub(crate) struct Catalog {
 /// Things by name, in the order in which they were registered.
 #[derive(Debug, Clone)]
 pub(crate) struct Table<T> {
+    /// Whether the kind is declared: something of it is there or was, or may be added. Clients were told, so it stays.
+    offered: bool,
     entries: Vec<T>,
     places: HashMap<String, usize, NameHash>,
 }
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Self { entries: Vec::new(), places: HashMap::default() }
+        Self { offered: false, entries: Vec::new(), places: HashMap::default() }
     }
 }
 
@@ -56,10 +58,6 @@ impl<T> Table<T> {
 
     pub(crate) fn iter(&self) -> std::slice::Iter<'_, T> {
         self.entries.iter()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
     }
 
     /// Puts something in; false if there is something of that name already.
@@ -76,6 +74,7 @@ impl<T> Table<T> {
 
     /// Puts something in, in the place of what has that name already.
     pub(crate) fn insert(&mut self, name: String, entry: T) {
+        self.offered = true;
         match self.places.get(&name) {
             Some(place) => self.entries[*place] = entry,
             None => {
@@ -168,13 +167,13 @@ impl Catalog {
     /// What follows from what is registered.
     pub(crate) fn capabilities(&self) -> ServerCapabilities {
         let mut capabilities = ServerCapabilities::new().logging(Object::new());
-        if !self.tools.is_empty() {
+        if self.offers(ListKind::Tools) {
             capabilities.tools = Some(ListCapability::new().list_changed(true));
         }
-        if !self.prompts.is_empty() {
+        if self.offers(ListKind::Prompts) {
             capabilities.prompts = Some(ListCapability::new().list_changed(true));
         }
-        if !self.resources.is_empty() || !self.templates.is_empty() {
+        if self.offers(ListKind::Resources) {
             capabilities.resources = Some(ResourcesCapability::new().list_changed(true).subscribe(true));
         }
         let completes = self.prompts.iter().any(Prompt::completes)
@@ -185,13 +184,24 @@ impl Catalog {
         capabilities
     }
 
-    /// Whether a list may be asked for: a server without any of a kind does not know the method.
+    /// Returns `true` if a kind is declared. A server does not know the methods of other kinds.
     pub(crate) fn offers(&self, kind: ListKind) -> bool {
         match kind {
-            ListKind::Tools => !self.tools.is_empty(),
-            ListKind::Prompts => !self.prompts.is_empty(),
-            ListKind::Resources | ListKind::Templates => !self.resources.is_empty() || !self.templates.is_empty(),
+            ListKind::Tools => self.tools.offered,
+            ListKind::Prompts => self.prompts.offered,
+            ListKind::Resources | ListKind::Templates => self.resources.offered || self.templates.offered,
         }
+    }
+
+    pub(crate) fn offers_all(&self) -> bool {
+        self.tools.offered && self.prompts.offered && self.resources.offered
+    }
+
+    /// Declares every kind, as something of it may be added.
+    pub(crate) fn offer_all(&mut self) {
+        self.prompt_ways = Some(&router::prompt::WAYS);
+        self.resource_ways = Some(&router::resource::WAYS);
+        (self.tools.offered, self.prompts.offered, self.resources.offered) = (true, true, true);
     }
 
     /// A page of a list, written once for each revision and kept until the catalog changes.

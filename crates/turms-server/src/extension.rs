@@ -168,6 +168,12 @@ impl ExtensionScope {
         self.server.handle()
     }
 
+    /// As [`ExtensionScope::handle`], for what adds nothing of a kind that it does not register now.
+    #[cfg(feature = "skills")]
+    pub(crate) fn own_handle(&self) -> ServerHandle {
+        self.server.own_handle()
+    }
+
     /// Keeps the server from being built, because of something that cannot be used.
     pub fn fault(mut self, problem: impl fmt::Display) -> Self {
         self.server.faults.push(format!("extension {:?}: {problem}", self.id));

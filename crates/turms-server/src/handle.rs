@@ -308,6 +308,17 @@ impl ServerHandle {
         Ok(tool)
     }
 
+    /// Declares tools, prompts and resources to clients that connect from now on.
+    pub(crate) fn offer_all(&self) {
+        if !self.catalog().offers_all() {
+            self.0.catalog.rcu(|catalog| {
+                let mut next = catalog.changed();
+                next.offer_all();
+                next
+            });
+        }
+    }
+
     pub(crate) fn attach(&self, settings: &Arc<Settings>) {
         let _ = self.0.settings.set(Arc::downgrade(settings));
     }

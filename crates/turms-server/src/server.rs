@@ -418,8 +418,18 @@ impl Server {
     }
 
     /// The server while it runs. May be taken before it does.
+    ///
+    /// Tools, prompts and resources can be added through it at any time, so a server whose handle was taken declares all
+    /// three, and that their lists may change, even if it has none of a kind yet. Other servers declare what they have.
     #[must_use]
     pub fn handle(&self) -> ServerHandle {
+        self.handle.offer_all();
+        self.handle.clone()
+    }
+
+    /// As [`Server::handle`], without declaring anything.
+    #[cfg(feature = "skills")]
+    pub(crate) fn own_handle(&self) -> ServerHandle {
         self.handle.clone()
     }
 
@@ -531,7 +541,7 @@ impl Router {
         handle: ConnectionHandle,
     ) -> Result<(), ServeError> {
         let mut running = std::pin::pin!(running);
-        let mut ending = std::pin::pin!(self.handle().ending());
+        let mut ending = std::pin::pin!(self.own_handle().ending());
         let mut told = false;
         std::future::poll_fn(|task| {
             if !told && ending.as_mut().poll(task).is_ready() {

@@ -70,10 +70,11 @@ pub(super) fn too_many_subscriptions() -> ErrorObject {
 /// What of a filter the server can honour.
 fn honoured(wanted: &SubscriptionFilter, capabilities: &ServerCapabilities) -> SubscriptionFilter {
     let mut filter = SubscriptionFilter::new();
-    filter.tools_list_changed = wanted.tools_list_changed.filter(|_| capabilities.tools.is_some());
-    filter.prompts_list_changed = wanted.prompts_list_changed.filter(|_| capabilities.prompts.is_some());
+    // The first of a kind may be added at any time.
+    filter.tools_list_changed = wanted.tools_list_changed;
+    filter.prompts_list_changed = wanted.prompts_list_changed;
+    filter.resources_list_changed = wanted.resources_list_changed;
     if capabilities.resources.is_some() {
-        filter.resources_list_changed = wanted.resources_list_changed;
         filter.resource_subscriptions.clone_from(&wanted.resource_subscriptions);
     }
     filter

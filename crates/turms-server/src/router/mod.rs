@@ -66,9 +66,16 @@ impl Router {
         Self { bare, front }
     }
 
-    /// The server while it runs.
+    /// The server while it runs. As with [`Server::handle`](crate::Server::handle), clients that connect from now on are told
+    /// that tools, prompts and resources may be added.
     #[must_use]
     pub fn handle(&self) -> &ServerHandle {
+        self.bare.handle.offer_all();
+        &self.bare.handle
+    }
+
+    /// As [`Router::handle`], without declaring anything.
+    pub(crate) fn own_handle(&self) -> &ServerHandle {
         &self.bare.handle
     }
 
@@ -105,7 +112,7 @@ impl Service for Router {
             return NotifyFuture::done();
         };
         let session = cx.session();
-        heard(&method, params, Context::new(cx, self.handle().clone(), session))
+        heard(&method, params, Context::new(cx, self.bare.handle.clone(), session))
     }
 
     fn for_connection(&self, peer: &Peer) -> Option<Arc<dyn Service>> {
@@ -117,7 +124,7 @@ impl Service for Router {
     }
 
     fn ending(&self) -> BoxFuture<'static, ()> {
-        let handle = self.handle().clone();
+        let handle = self.bare.handle.clone();
         Box::pin(async move { handle.ending().await })
     }
 }
@@ -237,7 +244,7 @@ impl Bare {
         let catalog = self.handle.catalog();
         let tool = find(&catalog, &context, |catalog| catalog.tools.get(name).cloned());
         let tool = tool.filter(|tool| self.settings.shows(Item::Tool(tool), &context)).ok_or_else(|| {
-            if catalog.tools.is_empty() {
+            if !catalog.offers(ListKind::Tools) {
                 return ErrorObject::method_not_found(CallTool::NAME);
             }
             ErrorObject::invalid_params(format!("unknown tool: {name:?}"))
@@ -491,7 +498,7 @@ pub(crate) struct ConnectedRouter {
 impl ConnectedRouter {
     pub(crate) fn new(router: Router, session: Session) -> Self {
         let session = Arc::new(session);
-        router.handle().hub().join(&session);
+        router.bare.handle.hub().join(&session);
         Self { router, session: ArcSwap::new(session) }
     }
 
@@ -508,13 +515,13 @@ impl ConnectedRouter {
     fn begin_session(&self, peer: &Peer) {
         let session = Arc::new(Session::new(peer.clone()));
         session.begin();
-        self.router.handle().hub().join(&session);
+        self.router.bare.handle.hub().join(&session);
         let ended = self.session.swap(session);
         self.end_session(&ended);
     }
 
     fn end_session(&self, session: &Arc<Session>) {
-        self.router.handle().hub().leave(session);
+        self.router.bare.handle.hub().leave(session);
         if session.is_open()
             && let Some(closed) = &self.router.bare.settings.on_close
         {

@@ -6,7 +6,7 @@ use turms_proto::types::{GetPrompt, GetPromptParams, ListPromptsResult, PromptRe
 use turms_proto::{ErrorObject, Object, ProtocolVersion, RawJson};
 
 use super::{Bare, RoundParts, Way, answer, find};
-use crate::catalog::{Catalog, ListStyle, write_pages};
+use crate::catalog::{Catalog, ListKind, ListStyle, write_pages};
 use crate::context::Context;
 use crate::handler::{Call, Input};
 use crate::input;
@@ -35,7 +35,7 @@ impl Bare {
         let params: GetPromptParams = params.take()?;
         let catalog = self.handle.catalog();
         let prompt = self.prompt(&catalog, &context, &params.name).ok_or_else(|| {
-            if catalog.prompts.is_empty() {
+            if !catalog.offers(ListKind::Prompts) {
                 return ErrorObject::method_not_found(GetPrompt::NAME);
             }
             ErrorObject::invalid_params(format!("unknown prompt: {:?}", params.name))

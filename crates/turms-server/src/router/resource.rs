@@ -13,7 +13,7 @@ use turms_proto::{ErrorObject, ProtocolVersion, RawJson};
 
 use super::listen::too_many_subscriptions;
 use super::{Bare, RoundParts, Way, answer, find, now};
-use crate::catalog::{Catalog, ListStyle, write_pages};
+use crate::catalog::{Catalog, ListKind, ListStyle, write_pages};
 use crate::context::Context;
 use crate::handler::{Call, Input};
 use crate::input;
@@ -103,7 +103,7 @@ impl Bare {
         let params: ReadResourceParams = params.take()?;
         let catalog = self.handle.catalog();
         let Found::Shown(resource, variables) = find_resource(&self.settings, &catalog, &context, &params.uri) else {
-            if catalog.resources.is_empty() && catalog.templates.is_empty() {
+            if !catalog.offers(ListKind::Resources) {
                 return Err(ErrorObject::method_not_found(ReadResource::NAME));
             }
             return Err(ErrorObject::resource_not_found(&params.uri));

@@ -217,7 +217,7 @@ impl ServerExtension for Skills {
     fn add_to(self: Arc<Self>, mut scope: ExtensionScope) -> ExtensionScope {
         // Held to the end, so that nothing is read anew before the server has what there is now.
         let mut servers = lock(&self.servers);
-        servers.push(scope.handle());
+        servers.push(scope.own_handle());
         for fault in &self.faults {
             scope = scope.fault(fault);
         }

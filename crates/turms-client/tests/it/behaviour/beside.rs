@@ -7,11 +7,11 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Notify;
 use tracing_subscriber::layer::{Layer, SubscriberExt as _};
-use turms_client::{Client, ClientBuilder, VersionMemory};
+use turms_client::{Change, Client, ClientBuilder, VersionMemory};
 use turms_core::UrlTransport;
 use turms_core::transport::memory;
 use turms_http::{HttpConnector, Listener, ServeHttp as _};
-use turms_proto::types::LoggingLevel;
+use turms_proto::types::{LoggingLevel, SubscriptionFilter};
 use turms_proto::{Ability, ProtocolVersion, RawJson, RequestId};
 use turms_server::{Args, Context, ForwardLogs, Router, Server, Tool};
 use turms_testkit::within;
@@ -71,6 +71,33 @@ async fn everywhere_shared(server: impl Fn() -> Router, test: impl AsyncFn(&Shar
             within(&format!("{way:?} {version}"), test(&shared, version)).await;
         }
     }
+}
+
+#[tokio::test]
+async fn the_first_tool_reaches_clients_that_connected_before_it() {
+    let empty = || {
+        let server = Server::new("s", "1");
+        // A program that takes the handle may add things later.
+        let _ = server.handle();
+        server.build().unwrap()
+    };
+    everywhere_shared(empty, async |shared, version| {
+        let client = shared.connect(version, nobody()).await;
+        assert!(client.list_tools().await.unwrap().is_empty());
+        assert!(client.list_prompts().await.unwrap().is_empty());
+        assert!(client.list_resources().await.unwrap().is_empty());
+        let filter = SubscriptionFilter::new().tools_list_changed(true).prompts_list_changed(true);
+        let mut changes = client.listen(filter).await.unwrap();
+        shared.router.handle().add_tool(Tool::builder("first").handler_sync(|| "here")).unwrap();
+        assert_eq!(changes.next().await, Some(Change::Tools), "{:?} {version}", shared.way);
+        assert_eq!(client.list_tools().await.unwrap()[0].name, "first");
+        assert_eq!(client.call_tool("first", ()).await.unwrap().text(), "here");
+        // What has been declared stays declared.
+        assert!(shared.router.handle().remove_tool("first"));
+        assert_eq!(changes.next().await, Some(Change::Tools), "{:?} {version}", shared.way);
+        assert!(client.list_tools().await.unwrap().is_empty());
+    })
+    .await;
 }
 
 /// What a tool that waits tells a test, and the other way around.

@@ -102,3 +102,42 @@ fn what_cannot_be_used_is_not_added() {
     assert!(refused.starts_with("resource \"x://{\": "), "{refused}");
     assert!(matches!(handle.add_tool(invalid()), Err(RegistrationError::Invalid { kind: "tool", .. })));
 }
+
+#[tokio::test]
+async fn the_first_of_a_kind_that_a_handler_adds_reaches_whoever_listens() {
+    for version in ProtocolVersion::ALL {
+        let learn = Tool::builder("learn").handler_sync(|context: Context| context.server().add_prompt(prompt("new")));
+        let router = Server::new("s", "1").tool(learn).build().unwrap();
+        let client = TestClient::connect(&router, version).await;
+        let unknown = client.request::<ListPrompts>(&PaginatedParams::new()).await.unwrap_err();
+        assert_eq!(unknown.server_error().code.0, -32601, "{version}");
+        if version.has(Ability::ListenStreams) {
+            let filter = SubscriptionFilter::new().prompts_list_changed(true);
+            let listener = client.clone();
+            tokio::spawn(async move { listener.request::<Listen>(&ListenParams::new(filter)).await });
+            let acknowledged = client.expect_notification::<Acknowledged>().await;
+            assert_eq!(acknowledged.notifications.prompts_list_changed, Some(true));
+        }
+        client.call_tool("learn", json!({})).await.unwrap();
+        client.expect_notification::<PromptListChanged>().await;
+        assert_eq!(client.request::<ListPrompts>(&PaginatedParams::new()).await.unwrap().prompts.len(), 1, "{version}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_whose_handle_is_taken_declares_that_anything_may_be_added() {
+    for version in ProtocolVersion::ALL {
+        let router = Server::new("s", "1").build().unwrap();
+        let client = TestClient::connect(&router, version).await;
+        let before = client.opened().server.clone().unwrap().capabilities;
+        assert!(before.tools.is_none() && before.prompts.is_none() && before.resources.is_none(), "{version}");
+        let _ = router.handle();
+        let client = TestClient::connect(&router, version).await;
+        let capabilities = client.opened().server.clone().unwrap().capabilities;
+        assert!(capabilities.supports(ServerCapability::ToolsListChanged), "{version}");
+        assert!(capabilities.supports(ServerCapability::Prompts), "{version}");
+        assert!(capabilities.supports(ServerCapability::Resources), "{version}");
+        let error = client.call_tool("none", json!({})).await.unwrap_err();
+        assert_eq!(error.server_error().code.0, -32602, "{version}");
+    }
+}
