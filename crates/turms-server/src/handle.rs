@@ -15,7 +15,7 @@ use turms_proto::{Notification, RawJson};
 use crate::catalog::Catalog;
 use crate::context::Context;
 use crate::hub::{Change, Hub, tell, tell_change};
-use crate::prompt::IntoPrompt;
+use crate::prompt::{IntoPrompt, Prompt};
 use crate::resource::{IntoResource, Resource};
 use crate::router;
 use crate::server::Settings;
@@ -88,9 +88,9 @@ impl ServerHandle {
     /// Adds a prompt, and tells whoever listens.
     ///
     /// # Errors
-    /// If there is a prompt of the same name.
+    /// If there is a prompt of the same name, or the prompt cannot be used, such as one with an invalid schema.
     pub fn add_prompt(&self, prompt: impl IntoPrompt) -> Result<(), RegistrationError> {
-        let prompt = prompt.into_prompt();
+        let prompt = usable_prompt(prompt)?;
         let is_new = self.change_if(&Change::Prompts, |catalog| catalog.add_prompt(&prompt));
         new_or(is_new, "prompt", prompt.name())
     }
@@ -98,9 +98,9 @@ impl ServerHandle {
     /// Adds a prompt, in the place of the one of the same name if there is one, and tells whoever listens.
     ///
     /// # Errors
-    /// None yet: prompts have nothing that could be invalid.
+    /// If the prompt cannot be used, such as one with an invalid schema.
     pub fn replace_prompt(&self, prompt: impl IntoPrompt) -> Result<(), RegistrationError> {
-        let prompt = prompt.into_prompt();
+        let prompt = usable_prompt(prompt)?;
         self.change(&Change::Prompts, |catalog| catalog.insert_prompt(prompt.clone()));
         Ok(())
     }
@@ -168,9 +168,9 @@ impl ServerHandle {
     /// Adds a prompt for one session alone, which sees it instead of the server's prompt of the same name.
     ///
     /// # Errors
-    /// If the session has a prompt of the same name to itself.
+    /// If the session has a prompt of the same name to itself, or the prompt cannot be used.
     pub fn add_session_prompt(&self, session: &Arc<Session>, prompt: impl IntoPrompt) -> Result<(), RegistrationError> {
-        let prompt = prompt.into_prompt();
+        let prompt = usable_prompt(prompt)?;
         let is_new = self.change_session(session, &Change::Prompts, |own| own.add_prompt(&prompt));
         new_or(is_new, "prompt", prompt.name())
     }
@@ -178,13 +178,13 @@ impl ServerHandle {
     /// As [`ServerHandle::add_session_prompt`], in the place of the one of the same name if the session has one to itself.
     ///
     /// # Errors
-    /// None yet: prompts have nothing that could be invalid.
+    /// If the prompt cannot be used, such as one with an invalid schema.
     pub fn replace_session_prompt(
         &self,
         session: &Arc<Session>,
         prompt: impl IntoPrompt,
     ) -> Result<(), RegistrationError> {
-        let prompt = prompt.into_prompt();
+        let prompt = usable_prompt(prompt)?;
         self.change_session(session, &Change::Prompts, |own| {
             own.insert_prompt(prompt.clone());
             true
@@ -420,6 +420,17 @@ pub enum RegistrationError {
 
 fn new_or(is_new: bool, kind: &'static str, name: &str) -> Result<(), RegistrationError> {
     if is_new { Ok(()) } else { Err(RegistrationError::Duplicate { kind, name: name.to_owned() }) }
+}
+
+fn usable_prompt(prompt: impl IntoPrompt) -> Result<Prompt, RegistrationError> {
+    let prompt = prompt.into_prompt();
+    match prompt.fault() {
+        None => Ok(prompt),
+        Some(fault) => {
+            let (name, reason) = (prompt.name().to_owned(), fault.to_owned());
+            Err(RegistrationError::Invalid { kind: "prompt", name, reason })
+        }
+    }
 }
 
 fn usable_resource(resource: impl IntoResource) -> Result<Resource, RegistrationError> {

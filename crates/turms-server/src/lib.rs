@@ -47,6 +47,7 @@ mod session;
 mod skill;
 mod task;
 pub mod testing;
+mod text_arguments;
 mod tool;
 mod tool_error;
 

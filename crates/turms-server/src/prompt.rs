@@ -15,6 +15,7 @@ use crate::completion::{Completer, completer};
 use crate::front::{Front, Run, SharedService};
 use crate::handler::{Call, Handler, Rejection, SyncHandler};
 use crate::respond::{IntoCompletion, IntoPromptResult};
+use crate::text_arguments::TextArguments;
 
 /// Messages prepared for a model: what they are, and the function that makes them.
 #[derive(Clone)]
@@ -24,6 +25,8 @@ struct Inner {
     spec: PromptSpec,
     run: Run<PromptResult>,
     completers: HashMap<String, Completer>,
+    /// The reason why it cannot be used; said when the server is built rather than when the prompt is called.
+    fault: Option<String>,
 }
 
 type Action = Box<dyn Fn(&mut Call) -> Result<Ready<Result<PromptResult, ErrorObject>>, Rejection> + Send + Sync>;
@@ -44,6 +47,10 @@ impl Prompt {
     #[must_use]
     pub fn spec(&self) -> &PromptSpec {
         &self.0.spec
+    }
+
+    pub(crate) fn fault(&self) -> Option<&str> {
+        self.0.fault.as_deref()
     }
 
     pub(crate) fn call(&self, call: Call) -> Ready<Result<PromptResult, ErrorObject>> {
@@ -145,17 +152,24 @@ impl PromptBuilder {
     }
 
     fn finish(mut self, action: Action, schema: Option<Value>) -> Prompt {
+        let (constraints, fault) = match schema.as_ref().map(TextArguments::of_type).transpose() {
+            Ok(constraints) => (constraints.flatten(), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
         if self.spec.arguments.is_none()
             && let Some(schema) = schema
         {
             self.spec.arguments = Some(arguments_of(&schema)).filter(|arguments| !arguments.is_empty());
         }
-        let run = move |mut call: Call| match action(&mut call) {
-            Ok(running) => running,
-            Err(rejection) => Ready::now(Err(rejection.into_error(&call.context))),
+        let run = move |mut call: Call| {
+            let checked = constraints.as_ref().map_or(Ok(()), |constraints| constraints.check(&call));
+            match checked.and_then(|()| action(&mut call)) {
+                Ok(running) => running,
+                Err(rejection) => Ready::now(Err(rejection.into_error(&call.context))),
+            }
         };
         let run = self.front.before(GetPrompt::NAME, &self.spec.name, Box::new(run));
-        Prompt(Arc::new(Inner { spec: self.spec, run, completers: self.completers }))
+        Prompt(Arc::new(Inner { spec: self.spec, run, completers: self.completers, fault }))
     }
 }
 

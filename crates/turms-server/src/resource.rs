@@ -19,6 +19,7 @@ use crate::context::Context;
 use crate::front::{Front, Run, SharedService};
 use crate::handler::{Call, FromCall, Handler, Rejection, SyncHandler};
 use crate::respond::{IntoCompletion, IntoResourceResult};
+use crate::text_arguments::TextArguments;
 
 /// Something that can be read, or a family of such: what it is, and the function that reads it.
 ///
@@ -264,7 +265,7 @@ impl ResourceBuilder {
             let uri = uri.to_owned();
             Ok(handler.call(call)?.map(move |value| value.into_resource_result(&uri)))
         });
-        self.finish(action)
+        self.finish(action, H::input_schema().as_ref())
     }
 
     /// The function behind it, if it answers at once.
@@ -273,20 +274,25 @@ impl ResourceBuilder {
         H::Output: IntoResourceResult,
     {
         let action: Action = Box::new(move |call, uri| Ok(Ready::now(handler.call(call)?.into_resource_result(uri))));
-        self.finish(action)
+        self.finish(action, H::input_schema().as_ref())
     }
 
-    fn finish(self, action: Action) -> Resource {
+    fn finish(self, action: Action, schema: Option<&serde_json::Value>) -> Resource {
+        let (constraints, fault) = match schema.map(TextArguments::of_type).transpose() {
+            Ok(constraints) => (constraints.flatten(), self.fault),
+            Err(error) => (None, self.fault.or_else(|| Some(error.to_string()))),
+        };
         let run = move |mut call: Call| {
+            let checked = constraints.as_ref().map_or(Ok(()), |constraints| constraints.check(&call));
             let uri = call.context.extension::<Uri>().map(|uri| uri.0.clone()).unwrap_or_default();
-            match action(&mut call, &uri) {
+            match checked.and_then(|()| action(&mut call, &uri)) {
                 Ok(running) => running,
                 Err(rejection) => Ready::now(Err(rejection.into_error(&call.context))),
             }
         };
         let run = self.front.before(ReadResource::NAME, "", Box::new(run));
         let (spec, completers, cache) = (self.spec, self.completers, self.cache);
-        Resource(Arc::new(Inner { spec, run, completers, cache, shown_if: self.shown_if, fault: self.fault }))
+        Resource(Arc::new(Inner { spec, run, completers, cache, shown_if: self.shown_if, fault }))
     }
 }
 

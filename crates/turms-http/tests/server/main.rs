@@ -23,6 +23,7 @@ mod resume;
 mod sessions;
 mod stores;
 mod tasks;
+mod text_arguments;
 #[cfg(feature = "tls")]
 mod tls;
 

@@ -5,6 +5,7 @@ mod changes;
 mod errors;
 mod forms;
 mod registration;
+mod text_arguments;
 mod validation;
 mod visibility;
 mod wire;
