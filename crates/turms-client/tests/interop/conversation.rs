@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use turms_client::{Cancel, Change, Client, Event, Events};
 use turms_proto::types::{LoggingLevel, Reference, Root, SubscriptionFilter};
 use turms_proto::{Ability, ErrorCode, ProtocolVersion};
+use turms_testkit::{eventually, within};
 
 use crate::peer::{self, NODE_STATELESS, PYTHON_STATELESS, Peer};
-use crate::{eventually, soon};
 
 const COUNTER: &str = "memo://counter";
 
@@ -40,7 +40,7 @@ impl Conversation {
         self.tells_of_changes().await;
         self.takes_several_at_once().await;
         self.client.ping().await.unwrap();
-        soon("the end of the server", self.client.close()).await;
+        within("the end of the server", self.client.close()).await;
     }
 
     fn has(&self, ability: Ability) -> bool {
@@ -145,10 +145,10 @@ impl Conversation {
         let (cancel, cancelled) = (Cancel::new(), self.client.stats().cancelled);
         let slow = self.client.call_tool("slow", json!({ "pause": 3_600_000 })).cancel_with(&cancel).into_future();
         let slow = tokio::spawn(slow);
-        eventually("a call that waits", || !self.client.pending().is_empty()).await;
+        eventually("a call that waits", async || !self.client.pending().is_empty()).await;
         assert_eq!(self.say("echo", json!({ "text": "at work" })).await, "at work");
         cancel.cancel();
-        let error = soon("the end of the call", slow).await.unwrap().unwrap_err();
+        let error = within("the end of the call", slow).await.unwrap().unwrap_err();
         assert!(error.is_cancelled(), "{error}");
         assert_eq!(self.say("echo", json!({ "text": "still here" })).await, "still here");
         assert_eq!(self.client.stats().cancelled, cancelled + 1);
@@ -228,8 +228,8 @@ impl Conversation {
         let mut subscription = self.client.listen(filter.clone()).await.unwrap();
         assert_eq!(*subscription.acknowledged(), filter);
         assert_eq!(self.say("touch", ()).await, "3");
-        assert_eq!(soon("a change", subscription.next()).await, Some(counter()));
-        assert_eq!(soon("a change", subscription.next()).await, Some(Change::Tools));
+        assert_eq!(within("a change", subscription.next()).await, Some(counter()));
+        assert_eq!(within("a change", subscription.next()).await, Some(Change::Tools));
     }
 
     /// The newer SDKs have no subscriptions after a handshake, and one of them tells nothing at all.
@@ -251,7 +251,7 @@ impl Conversation {
         let echo = batch.call_tool("echo", json!({ "text": "here" }));
         let nowhere = batch.read_resource("memo://nowhere");
         let tools = batch.list_tools();
-        let mut outcomes = soon("all the answers", batch.send()).await;
+        let mut outcomes = within("all the answers", batch.send()).await;
         assert_eq!(outcomes.take(slow).unwrap().text(), "done");
         assert_eq!(outcomes.take(echo).unwrap().text(), "here");
         assert!(outcomes.take(nowhere).unwrap_err().server_error().is_some());
@@ -277,7 +277,7 @@ async fn next_log(events: &mut Events) -> (String, String, Value) {
         Event::Log(message) => Some(message),
         _ => None,
     });
-    let message = soon("a log message", log).await.unwrap();
+    let message = within("a log message", log).await.unwrap();
     (message.level.as_str().to_owned(), message.logger.clone().unwrap_or_default(), message.data.decode().unwrap())
 }
 
@@ -290,7 +290,7 @@ async fn next_changes(events: &mut Events) -> Vec<Change> {
             Event::ResourceUpdated { uri } => Some(Change::Resource { uri }),
             _ => None,
         });
-        changes.push(soon("a change", change).await.unwrap());
+        changes.push(within("a change", change).await.unwrap());
     }
     changes
 }

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use turms_client::{Answers, Client, Event};
 use turms_proto::types::{Content, ElicitParams, ElicitResult, LoggingLevel, Reference, Role, Root, TaskSupport};
 use turms_proto::{Ability, ErrorCode, ProtocolVersion};
+use turms_testkit::within;
 
-use crate::{peer, soon};
+use crate::peer;
 
 async fn connect(answers: Answers) -> Client {
     peer::connect(peer::client().answers(answers), peer::everything()).await
@@ -20,7 +21,7 @@ async fn offers(client: &Client, tool: &str) {
     let mut events = client.events();
     while !client.list_tools().await.unwrap().iter().any(|offered| offered.name == tool) {
         let changed = events.find(|event| matches!(event, Event::ToolsChanged).then_some(()));
-        soon("a change of the tools", changed).await.unwrap();
+        within("a change of the tools", changed).await.unwrap();
     }
 }
 
@@ -135,7 +136,7 @@ async fn its_resources_are_read_and_watched() {
         Event::ResourceUpdated { uri } => Some(uri),
         _ => None,
     });
-    assert_eq!(soon("an update", updated).await.unwrap(), uri);
+    assert_eq!(within("an update", updated).await.unwrap(), uri);
     client.unsubscribe(uri).await.unwrap();
     client.close().await;
 }
@@ -177,7 +178,7 @@ async fn it_logs_from_the_level_that_it_was_given() {
             Event::Log(message) => Some(message.data.decode::<String>().unwrap()),
             _ => None,
         });
-        soon("a log message", log).await.unwrap()
+        within("a log message", log).await.unwrap()
     };
     let said = next().await;
     assert!(said.trim_end().ends_with("Subscribe Resource request for URI: demo://resource/dynamic/text/2"), "{said}");
@@ -200,7 +201,7 @@ async fn it_asks_for_the_roots_again_when_they_change() {
         Event::Log(message) if message.data.as_str().contains("Roots updated: 2 root(s)") => Some(()),
         _ => None,
     });
-    soon("an update of the roots", told).await.unwrap();
+    within("an update of the roots", told).await.unwrap();
     let roots = say(&client, "get-roots-list", json!({})).await;
     assert!(roots.contains("(2 total)") && roots.contains("URI: file:///srv/other"), "{roots}");
     client.close().await;

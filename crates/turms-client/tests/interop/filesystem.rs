@@ -8,8 +8,9 @@ use tokio::sync::mpsc;
 use turms_client::{CallError, Client, ConnectError};
 use turms_proto::ErrorCode;
 use turms_proto::types::{Root, ToolResult};
+use turms_testkit::within;
 
-use crate::{peer, soon};
+use crate::peer;
 
 /// An empty directory of one test.
 fn directory(name: &str) -> PathBuf {
@@ -77,7 +78,7 @@ async fn roots_take_the_place_of_the_directories_on_the_command_line() {
     let client = peer::connect(peer::client().roots([root(&one)]), command).await;
     let mut updated = async |count: usize| {
         let line = format!("Updated allowed directories from MCP roots: {count} valid directories");
-        soon(&line, async { while stderr.recv().await.unwrap() != line {} }).await;
+        within(&line, async { while stderr.recv().await.unwrap() != line {} }).await;
     };
     let allowed = async || call(&client, "list_allowed_directories", json!({})).await.text();
 
@@ -94,7 +95,7 @@ async fn roots_take_the_place_of_the_directories_on_the_command_line() {
 async fn a_server_that_ends_at_once_says_why() {
     let nowhere = directory("nowhere").join("none");
     let connected = peer::client().connect_command(peer::filesystem(&nowhere));
-    let error = soon("a failure", connected).await.map(|client| client.server_info()).unwrap_err();
+    let error = within("a failure", connected).await.map(|client| client.server_info()).unwrap_err();
     let ConnectError::Ended(ended) = &error else { panic!("{error:?}") };
     assert_eq!(ended.how.as_deref(), Some("exited with status 1"));
     let warning = format!("Warning: Cannot access directory {}, skipping", nowhere.display());

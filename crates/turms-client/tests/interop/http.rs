@@ -10,10 +10,10 @@ use turms_client::{Answers, Client, ClientBuilder, Config, Event, Fleet, Supervi
 use turms_http::{HttpConnector, HttpTransport};
 use turms_proto::ProtocolVersion::{self, *};
 use turms_proto::types::{CreateMessageResult, Role};
+use turms_testkit::within;
 
 use crate::conversation::Conversation;
 use crate::peer::{self, NODE_HANDSHAKE, NODE_STATELESS, PYTHON_HANDSHAKE, PYTHON_STATELESS, Peer};
-use crate::soon;
 
 /// A server that listens, until this is dropped.
 struct Listening {
@@ -50,7 +50,7 @@ impl Listening {
     }
 
     async fn connect(&self, builder: ClientBuilder, path: &str) -> Client {
-        let connected = soon("a connection", builder.connect_to(self.connector(path))).await;
+        let connected = within("a connection", builder.connect_to(self.connector(path))).await;
         connected.unwrap_or_else(|error| panic!("{}{path}: {error:?}", self.origin))
     }
 }
@@ -121,7 +121,7 @@ async fn a_server_that_speaks_only_the_newest_revision_says_so() {
     assert_eq!(client.protocol_version(), Some(V2026_07_28));
     client.close().await;
     let older = peer::client().only_version(V2025_11_25).connect_to(server.connector("/mcp"));
-    let error = soon("a refusal", older).await.map(drop).unwrap_err();
+    let error = within("a refusal", older).await.map(drop).unwrap_err();
     assert!(error.to_string().contains("no common protocol version"), "{error}");
 }
 
@@ -160,7 +160,7 @@ async fn a_session_that_expired_is_begun_anew_with_all_it_had() {
         // The call that meets the end of the session has not run, and is made again.
         let count = client.call_tool("touch", ()).await.unwrap().text();
         let updated = events.find(|event| matches!(event, Event::ResourceUpdated { .. }).then_some(()));
-        soon("a change of what is watched", updated).await.unwrap();
+        within("a change of what is watched", updated).await.unwrap();
         let read = client.read_resource("memo://counter").bypass_cache().await.unwrap();
         assert_eq!(read.contents[0].bytes().unwrap(), count.as_bytes());
         client.close().await;
@@ -186,11 +186,11 @@ async fn everything_is_understood_over_both_transports() {
         let mut events = client.events();
         while !client.list_tools().await.unwrap().iter().any(|tool| tool.name == "trigger-sampling-request") {
             let changed = events.find(|event| matches!(event, Event::ToolsChanged).then_some(()));
-            soon("a change of the tools", changed).await.unwrap();
+            within("a change of the tools", changed).await.unwrap();
         }
         let thought = client.call_tool("trigger-sampling-request", json!({ "prompt": "Where?" })).await.unwrap();
         assert!(thought.text().contains("Paris."), "{transport}: {thought:?}");
-        soon("the end", client.close()).await;
+        within("the end", client.close()).await;
     }
 }
 
@@ -220,7 +220,7 @@ async fn a_fleet_reaches_the_addresses_of_its_configuration() {
     let config = Config::parse(&config.to_string()).unwrap();
     let fleet =
         Fleet::builder(peer::client()).config(&config).transport(HttpTransport::configured(HttpConnector::no_proxy));
-    let fleet = soon("all servers", fleet.connect()).await;
+    let fleet = within("all servers", fleet.connect()).await;
     assert!(fleet.failures().is_empty(), "{:?}", fleet.failures());
     for server in ["modern", "older", "unstated"] {
         let text = fleet.client().call_tool(format!("{server}_echo"), json!({ "text": server })).await.unwrap().text();

@@ -8,6 +8,7 @@ use turms_core::Connector as _;
 use turms_proto::session::Dialect;
 use turms_proto::types::LoggingLevel;
 use turms_proto::{ErrorCode, ProtocolVersion};
+use turms_testkit::{eventually, within};
 
 use crate::peer::{self, NODE_HANDSHAKE, NODE_STATELESS, PYTHON_HANDSHAKE, PYTHON_STATELESS, Peer};
 
@@ -150,7 +151,6 @@ mod processes {
     use turms_testkit::process::left_of;
 
     use crate::process::{child_with, kill};
-    use crate::{eventually, soon};
 
     /// A peer that can be told from those of other tests.
     fn marked(peer: &Peer, test: &str) -> (ChildCommand, String) {
@@ -161,7 +161,7 @@ mod processes {
     async fn closes(builder: ClientBuilder, command: ChildCommand, mark: &str) {
         let client = peer::connect(builder, command).await;
         let id = child_with(mark);
-        soon("the end of the server", client.close()).await;
+        within("the end of the server", client.close()).await;
         let left = left_of(id);
         assert!(left.is_empty(), "{left:#?}");
         assert_eq!(client.status(), Status::Closed);
@@ -188,12 +188,12 @@ mod processes {
             let client = peer::connect(peer::client(), command.exit_timeout(Duration::from_millis(100))).await;
             let id = child_with(&mark);
             let slow = tokio::spawn(client.call_tool("slow", json!({ "pause": 3_600_000 })).into_future());
-            eventually("a call that waits", || !client.pending().is_empty()).await;
+            eventually("a call that waits", async || !client.pending().is_empty()).await;
             echo(&client, "between").await;
-            soon("the end of the server", client.close()).await;
+            within("the end of the server", client.close()).await;
             let left = left_of(id);
             assert!(left.is_empty(), "{left:#?}");
-            let error = soon("the end of the call", slow).await.unwrap().unwrap_err();
+            let error = within("the end of the call", slow).await.unwrap().unwrap_err();
             assert!(error.is_disconnected() && error.may_have_run(), "{error}");
         }
     }
@@ -208,7 +208,7 @@ mod processes {
         drop(client);
         echo(&other, "not yet").await;
         drop(other);
-        eventually("the end of every process", || left_of(id).is_empty()).await;
+        eventually("the end of every process", async || left_of(id).is_empty()).await;
     }
 
     #[tokio::test]
@@ -217,15 +217,15 @@ mod processes {
         let (command, mark) = marked(&NODE_HANDSHAKE, "unsupervised");
         let client = peer::connect(peer::client(), command).await;
         let slow = tokio::spawn(client.call_tool("slow", json!({ "pause": 3_600_000 })).into_future());
-        eventually("a call that waits", || !client.pending().is_empty()).await;
+        eventually("a call that waits", async || !client.pending().is_empty()).await;
         echo(&client, "between").await;
         kill(child_with(&mark));
-        let error = soon("the end of the call", slow).await.unwrap().unwrap_err();
+        let error = within("the end of the call", slow).await.unwrap().unwrap_err();
         assert_eq!(
             error.to_string(),
             "tools/call \"slow\": the server was killed by signal 9 before it answered; it may have run"
         );
-        eventually("the end of the client", || client.status() == Status::Closed).await;
+        eventually("the end of the client", async || client.status() == Status::Closed).await;
         let error = client.ping().await.unwrap_err();
         assert!(error.is_disconnected() && !error.may_have_run(), "{error}");
     }
@@ -240,7 +240,7 @@ mod processes {
             Event::Connection(ConnectionEvent::Connected { generation, .. }) => Some(generation),
             _ => None,
         });
-        let generation = soon("another connection", reconnected).await.unwrap();
+        let generation = within("another connection", reconnected).await.unwrap();
         (how.unwrap_or_default(), generation)
     }
 
@@ -259,7 +259,7 @@ mod processes {
                 }
             }
         };
-        soon("a change of the counter", told).await;
+        within("a change of the counter", told).await;
     }
 
     #[tokio::test]
@@ -291,7 +291,7 @@ mod processes {
         for _ in 0..3 {
             kill(child_with(&mark));
             // It may or may not be known by now that the connection is lost; a read is repeated either way.
-            let read = soon("an answer", client.read_resource("memo://hello").into_future()).await.unwrap();
+            let read = within("an answer", client.read_resource("memo://hello").into_future()).await.unwrap();
             assert_eq!(read.contents[0].text.as_deref(), Some("Hello from a peer."));
         }
         client.close().await;

@@ -14,26 +14,3 @@ mod peer;
 #[cfg(target_os = "linux")]
 mod process;
 mod revision;
-
-use std::time::Duration;
-
-/// How long anything may take that is bound to happen. The machine may be busy with other tests.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Waits for what is bound to happen.
-async fn soon<T>(what: &str, happens: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, happens).await {
-        Ok(happened) => happened,
-        Err(_) => panic!("in vain: {what}"),
-    }
-}
-
-/// Waits until something holds that nobody tells of.
-async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    soon(what, async {
-        while !holds() {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    })
-    .await;
-}

@@ -7,9 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use turms_client::{Answers, ChildCommand, Client, ClientBuilder, Refusal, VersionMemory};
 use turms_proto::types::{CreateMessageResult, ElicitResult, Role, Root};
 use turms_proto::{Ability, Object, ProtocolVersion};
-use turms_testkit::{node, peer_file, python};
-
-use crate::{PATIENCE, soon};
+use turms_testkit::{TIMEOUT, node, peer_file, python, within};
 
 /// A server of ours on one of the official SDKs.
 #[derive(Debug, PartialEq, Eq)]
@@ -108,9 +106,9 @@ fn published(name: &str) -> String {
 pub(crate) fn client() -> ClientBuilder {
     Client::builder("turms-interop", "1.0.0")
         .version_memory(VersionMemory::new())
-        .probe_timeout(PATIENCE)
-        .handshake_timeout(PATIENCE)
-        .timeout(PATIENCE)
+        .probe_timeout(TIMEOUT)
+        .handshake_timeout(TIMEOUT)
+        .timeout(TIMEOUT)
 }
 
 /// Who answers in most tests: a person called Ann who accepts, declines and cancels in turn, a model that knows Paris and
@@ -141,6 +139,6 @@ pub(crate) fn object(json: &'static str) -> Object {
 
 pub(crate) async fn connect(builder: ClientBuilder, command: ChildCommand) -> Client {
     let shown = command.to_string();
-    let connected = soon("a connection", builder.connect_command(command)).await;
+    let connected = within("a connection", builder.connect_command(command)).await;
     connected.unwrap_or_else(|error| panic!("{shown}: {error}"))
 }

@@ -2,10 +2,10 @@
 
 use turms_client::VersionChoice;
 use turms_proto::ProtocolVersion::{self, *};
+use turms_testkit::within;
 
 use crate::conversation::{in_revision, in_whatever_it_speaks};
 use crate::peer::{self, NODE_HANDSHAKE, NODE_STATELESS, PYTHON_HANDSHAKE, PYTHON_STATELESS, Peer};
-use crate::soon;
 
 macro_rules! conversations {
     ($($peer:ident: $Peer:ident in $($test:ident: $version:ident),+;)+) => {
@@ -54,7 +54,7 @@ conversations! {
 /// What a client is told that cannot speak to a server.
 async fn refusal(choice: VersionChoice, peer: &Peer, arg: Option<&str>) -> String {
     let command = peer.command().args(arg);
-    let connected = soon("a refusal", peer::client().versions(choice).connect_command(command)).await;
+    let connected = within("a refusal", peer::client().versions(choice).connect_command(command)).await;
     connected.map(|client| client.protocol_version()).unwrap_err().to_string()
 }
 

@@ -27,6 +27,7 @@ use turms_server::{
     Args, AskError, Completing, Context, Elicited, Json, Prompt as ServerPrompt, Resource as ServerResource, Router,
     Server, Tool as ServerTool,
 };
+use turms_testkit::{eventually, within};
 
 const OLDEST: ProtocolVersion = ProtocolVersion::V2024_11_05;
 const NEWEST: ProtocolVersion = ProtocolVersion::LATEST;
@@ -171,19 +172,6 @@ fn table(capabilities: &serde_json::Value, answers: &[(&'static str, serde_json:
 
 async fn tools_of(client: &Client) -> Vec<String> {
     client.list_tools().await.unwrap().into_iter().map(|tool| tool.name).collect()
-}
-
-async fn soon<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(10), what).await.expect("it happens soon")
-}
-
-async fn until(mut condition: impl FnMut() -> bool) {
-    soon(async {
-        while !condition() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    })
-    .await;
 }
 
 fn failure_names(fleet: &Fleet) -> Vec<String> {

@@ -10,6 +10,7 @@ use turms_core::transport::{MemoryEnd, StreamConnector, memory};
 use turms_core::{CallFuture, Context, Payload, Request, Service};
 use turms_proto::RawJson;
 use turms_server::{Server, Tool};
+use turms_testkit::within;
 
 /// A server that never says what it will tell.
 struct Mute;
@@ -90,7 +91,7 @@ async fn events_that_are_taken_while_there_is_no_connection_come_when_there_is_o
         }
     });
     let changed = events.find(|event| matches!(event, Event::ToolsChanged).then_some(()));
-    tokio::time::timeout(Duration::from_secs(10), changed).await.expect("the change is heard").unwrap();
+    within("a change", changed).await.unwrap();
     changing.abort();
 }
 

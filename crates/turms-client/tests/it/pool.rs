@@ -24,10 +24,9 @@ use turms_core::{
 use turms_proto::types::{LoggingLevel, SubscriptionFilter};
 use turms_proto::{ProtocolVersion, RawJson};
 use turms_server::{Resource, Router, Server, Tool};
+use turms_testkit::within;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// What has not happened by then will not happen.
-const LIMIT: Duration = Duration::from_secs(60);
 const URI: &str = "memo://notes";
 
 /// A server that says who it is, and that can be looked at and disturbed.
@@ -121,14 +120,14 @@ impl Site {
     /// Waits until all connections have ended.
     async fn deserted(&mut self) {
         for connection in self.connections.drain(..) {
-            tokio::time::timeout(LIMIT, connection).await.expect("it ends in time").unwrap();
+            within("the end of a connection", connection).await.unwrap();
         }
     }
 
     /// Waits until something is asked.
     async fn asked(&mut self, method: &str) {
         let asked = async { while self.asked.recv().await.unwrap() != method {} };
-        tokio::time::timeout(LIMIT, asked).await.unwrap_or_else(|_| panic!("{} is not asked {method}", self.name));
+        within(&format!("{method} at {}", self.name), asked).await;
     }
 
     /// Takes no note of what was asked so far.
@@ -180,7 +179,7 @@ fn wait_call(client: &Client) -> JoinHandle<Result<String, turms_client::CallErr
 
 async fn hear(events: &mut Events, wanted: impl Fn(&Event) -> bool) -> Event {
     let heard = events.find(|event| wanted(&event).then_some(event));
-    tokio::time::timeout(LIMIT, heard).await.expect("it is told in time").expect("the stream goes on")
+    within("an event", heard).await.expect("the stream goes on")
 }
 
 fn connected(event: &Event) -> bool {
@@ -239,7 +238,7 @@ impl Factory {
     async fn deserted(&self) {
         let connections = std::mem::take(&mut *self.connections.lock().unwrap());
         for connection in connections {
-            tokio::time::timeout(LIMIT, connection).await.expect("it ends in time").unwrap();
+            within("the end of a connection", connection).await.unwrap();
         }
     }
 }

@@ -8,18 +8,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use turms_core::transport::{Child, ChildCommand, ChildExit, ChildProcess, ChildReader, ChildWriter, SpawnError};
 use turms_testkit::process::{assert_gone, children, left_of, open_files, process, watchdog_of};
+use turms_testkit::{eventually, within};
 
 /// Says "ready", then neither the end of its input nor SIGTERM makes it go.
 const STUBBORN: &str = "trap '' TERM; echo ready; while :; do sleep 1; done";
 const MOMENT: Duration = Duration::from_millis(50);
 /// Longer than any test may take.
 const FOREVER: Duration = Duration::from_secs(3600);
-const PATIENCE: Duration = Duration::from_secs(30);
 
 fn sh(script: &str) -> ChildCommand {
     ChildCommand::new("sh").args(["-c", script]).exit_timeout(FOREVER).term_timeout(FOREVER)
@@ -35,31 +35,23 @@ async fn start(command: &ChildCommand) -> (BufReader<ChildReader>, ChildWriter, 
 
 async fn line(reader: &mut BufReader<ChildReader>) -> String {
     let mut line = String::new();
-    timeout(PATIENCE, reader.read_line(&mut line)).await.expect("a line in time").unwrap();
+    within("a line", reader.read_line(&mut line)).await.unwrap();
     line.trim_end().to_owned()
 }
 
 async fn end(child: &Child) -> ChildExit {
-    timeout(PATIENCE, child.end()).await.expect("an end in time")
+    within("the end of a child", child.end()).await
 }
 
 async fn exited(child: &Child) -> ChildExit {
-    timeout(PATIENCE, child.exited()).await.expect("an exit in time")
+    within("the exit of a child", child.exited()).await
 }
 
 /// Everything that the process writes, and then the end.
 async fn output(mut reader: impl tokio::io::AsyncRead + Unpin) -> String {
     let mut output = String::new();
-    timeout(PATIENCE, reader.read_to_string(&mut output)).await.expect("the end in time").unwrap();
+    within("the end of the output", reader.read_to_string(&mut output)).await.unwrap();
     output
-}
-
-async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "in vain: {what}");
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
 }
 
 #[tokio::test]
@@ -85,7 +77,7 @@ async fn much_can_be_written_and_read_at_once() {
 
     let writing = tokio::spawn(async move { writer.write_all(&vec![b'x'; MUCH]).await });
     let mut read = Vec::new();
-    timeout(PATIENCE, reader.read_to_end(&mut read)).await.unwrap().unwrap();
+    within("the end of the output", reader.read_to_end(&mut read)).await.unwrap();
 
     writing.await.unwrap().unwrap();
     assert_eq!(read.len(), MUCH);
@@ -182,7 +174,7 @@ async fn a_flood_on_standard_error_neither_blocks_nor_grows() {
     });
     let (mut reader, mut writer, child) = start(&command).await;
 
-    eventually("many lines are heard", || *count.lock().unwrap() > 20_000).await;
+    eventually("many lines are heard", async || *count.lock().unwrap() > 20_000).await;
     writer.write_all(b"still-there\n").await.unwrap();
     assert_eq!(line(&mut reader).await, "still-there");
     assert_eq!(exited(&child).await, ChildExit::Code(0));
@@ -242,7 +234,7 @@ async fn standard_error_goes_to_tracing_otherwise() {
 #[tokio::test]
 async fn one_that_exits_with_its_input_is_not_signalled() {
     let (_reader, writer, child) = start(&sh("echo ready; cat; exit 5")).await;
-    eventually("somebody watches", || watchdog_of(child.id()).is_some()).await;
+    eventually("somebody watches", async || watchdog_of(child.id()).is_some()).await;
 
     drop(writer);
     assert_eq!(end(&child).await, ChildExit::Code(5));
@@ -265,7 +257,7 @@ async fn a_write_that_waits_is_told_of_the_end() {
     let writing = tokio::spawn(async move { writer.write_all(&vec![b'x'; 1024 * 1024]).await });
 
     end(&child).await;
-    let written = timeout(PATIENCE, writing).await.unwrap().unwrap();
+    let written = within("the end of a write", writing).await.unwrap();
     assert!(written.is_err_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe));
 }
 
@@ -383,7 +375,7 @@ async fn what_is_left_behind_by_an_exit_is_ended_unasked() {
     writer.write_all(b"go\n").await.unwrap();
     assert_eq!(exited(&child).await, ChildExit::Code(7));
     assert_eq!(output(reader).await, "");
-    eventually("nothing is left", || left_of(child.id()).is_empty()).await;
+    eventually("nothing is left", async || left_of(child.id()).is_empty()).await;
 }
 
 #[tokio::test]
@@ -391,8 +383,10 @@ async fn the_output_ends_even_if_somebody_out_of_reach_holds_it() {
     let daemon = "setsid sh -c 'echo ready; echo $$; exec sleep 1000' & cat; echo last";
     let (mut reader, _writer, child) = start(&sh(daemon)).await;
     let escaped = line(&mut reader).await.parse().unwrap();
-    eventually("it has become what it wants to be", || process(escaped).is_some_and(|it| it.command.contains("sleep")))
-        .await;
+    eventually("it has become what it wants to be", async || {
+        process(escaped).is_some_and(|it| it.command.contains("sleep"))
+    })
+    .await;
 
     assert_eq!(end(&child).await, ChildExit::Code(0));
     assert_eq!(output(reader).await, "last\n");
@@ -420,7 +414,7 @@ async fn an_end_that_is_no_longer_waited_for_comes_all_the_same() {
     let (_reader, _writer, child) = start(&sh(STUBBORN).exit_timeout(MOMENT).term_timeout(MOMENT)).await;
 
     assert!(timeout(Duration::from_millis(1), child.end()).await.is_err());
-    eventually("nothing is left", || left_of(child.id()).is_empty()).await;
+    eventually("nothing is left", async || left_of(child.id()).is_empty()).await;
     assert_eq!(child.exit_status(), Some(ChildExit::Signal(9)));
 }
 
@@ -431,7 +425,7 @@ async fn dropping_the_last_handle_during_an_end_kills() {
 
     assert!(timeout(MOMENT, child.end()).await.is_err());
     drop(child);
-    eventually("nothing is left", || left_of(id).is_empty()).await;
+    eventually("nothing is left", async || left_of(id).is_empty()).await;
 }
 
 #[tokio::test]
@@ -442,7 +436,7 @@ async fn dropping_the_last_handle_kills_everything_at_once() {
     drop(child);
     assert_eq!(other.exit_status(), None);
     drop(other);
-    eventually("nothing is left", || left_of(id).is_empty()).await;
+    eventually("nothing is left", async || left_of(id).is_empty()).await;
 }
 
 #[tokio::test]
@@ -451,7 +445,7 @@ async fn a_process_that_is_not_taken_apart_is_killed_with_its_handle() {
     let id = process.child().id();
 
     drop(process);
-    eventually("nothing is left", || left_of(id).is_empty()).await;
+    eventually("nothing is left", async || left_of(id).is_empty()).await;
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -465,7 +459,7 @@ fn dropping_the_last_handle_kills_without_a_running_runtime() {
     let id = child.id();
 
     drop(child);
-    other.block_on(eventually("nothing is left", || left_of(id).is_empty()));
+    other.block_on(eventually("nothing is left", async || left_of(id).is_empty()));
     drop(idle);
 }
 
@@ -498,14 +492,14 @@ fn a_handle_may_die_with_the_runtime() {
     });
 
     drop(short);
-    runtime().block_on(eventually("nothing is left", || left_of(id).is_empty()));
+    runtime().block_on(eventually("nothing is left", async || left_of(id).is_empty()));
 }
 
 #[tokio::test]
 async fn whoever_watches_has_nothing_else_open_files() {
     let (_reader, _writer, child) = start(&sh("echo ready; cat")).await;
     let mut watchdog = None;
-    eventually("somebody watches", || {
+    eventually("somebody watches", async || {
         watchdog = watchdog_of(child.id());
         watchdog.is_some()
     })
@@ -543,11 +537,11 @@ async fn nothing_outlives_us_when_we_are_killed() {
     let mut host = part("part_that_is_killed").stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = StdBufReader::new(host.stdout.take().unwrap()).lines().map_while(Result::ok);
     let group = lines.find_map(|line| line.split_once("group=")?.1.parse().ok()).expect("the number of a group");
-    eventually("somebody watches", || watchdog_of(group).is_some()).await;
+    eventually("somebody watches", async || watchdog_of(group).is_some()).await;
 
     host.kill().unwrap();
     host.wait().unwrap();
-    eventually("nothing is left", || left_of(group).is_empty()).await;
+    eventually("nothing is left", async || left_of(group).is_empty()).await;
 }
 
 #[test]
@@ -587,14 +581,14 @@ fn part_that_starts_many() {
             assert_gone(child.id());
         };
         cycle(0).await;
-        eventually("nobody is left", || children() == 0).await;
-        eventually("the first has closed all", || open_files() <= 16).await;
+        eventually("nobody is left", async || children() == 0).await;
+        eventually("the first has closed all", async || open_files() <= 16).await;
         let before = open_files();
         for number in 0..200 {
             cycle(number).await;
         }
-        eventually("nobody is left", || children() == 0).await;
-        eventually("nothing is left open", || open_files() <= before).await;
+        eventually("nobody is left", async || children() == 0).await;
+        eventually("nothing is left open", async || open_files() <= before).await;
     });
 }
 

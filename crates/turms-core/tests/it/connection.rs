@@ -21,6 +21,7 @@ use turms_proto::types::{
     ClientCapabilities, DiscoverResult, Implementation, InitializeResult, ServerCapabilities, key,
 };
 use turms_proto::{Ability, ErrorObject, Object, ProtocolVersion, RawJson};
+use turms_testkit::within;
 
 /// Answers a handful of methods, each showing one thing.
 #[derive(Clone, Default)]
@@ -443,7 +444,7 @@ async fn whoever_asks_as_the_connection_ends_does_not_wait_for_ever() {
         let asking: Vec<_> = asking.collect();
         drop(far);
         for asked in asking {
-            let answer = tokio::time::timeout(Duration::from_secs(10), asked).await.expect("an answer").unwrap();
+            let answer = within("an answer", asked).await.unwrap();
             assert!(answer.is_err(), "{answer:?}");
         }
     }
@@ -459,7 +460,7 @@ async fn a_peer_that_never_stops_talking_does_not_stop_time() {
     });
     let options = RequestOptions::default().timeout(Duration::from_millis(50));
     let asked = handle.ask(Outgoing::new("test/echo", Payload::default()).options(options));
-    let answer = tokio::time::timeout(Duration::from_secs(10), asked).await.expect("an answer");
+    let answer = within("an answer", asked).await;
     assert!(matches!(answer, Err(PeerError::Request(RequestError::TimedOut(_)))), "{answer:?}");
     talking.abort();
 }

@@ -11,9 +11,9 @@ use tokio::sync::Semaphore;
 use turms_http::EventStream;
 use turms_proto::types::LoggingLevel;
 use turms_server::{Args, Context, Extension, Progress, State, Tool};
+use turms_testkit::eventually;
 
 use crate::dialog::{NEWEST, NEWEST_OLDER, SESSIONS, Session, call, cancelled, modern_stream, progress};
-use crate::eventually;
 use crate::fixture::{Fixture, Traces};
 use crate::wire::{Event, Stream};
 

@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
+use turms_testkit::eventually;
 
 use crate::dialog::{
     SESSIONS, Session, call, modern_call, modern_stream, notification, progress, request, with_progress,
 };
-use crate::eventually;
 use crate::fixture::Fixture;
 
 /// What one client does next.

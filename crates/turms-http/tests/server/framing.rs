@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use turms_testkit::{eventually, within};
 
 use crate::dialog::{modern_body, modern_call, modern_stream};
 use crate::fixture::Fixture;
 use crate::wire::{Connection, Request, Response};
-use crate::{eventually, soon};
 
 fn add(a: i64) -> Request {
     modern_call(a, "add", json!({ "a": a, "b": 1 }))
@@ -33,9 +33,9 @@ fn call() -> String {
 async fn refused(fixture: &Fixture, bytes: &[u8]) -> Response {
     let mut connection = fixture.connect().await;
     connection.write(bytes).await;
-    let response = soon("an answer", connection.response()).await;
+    let response = within("an answer", connection.response()).await;
     assert_eq!(response.header("connection"), Some("close"), "{response}");
-    assert!(soon("the end", connection.try_head()).await.is_none(), "something follows {response}");
+    assert!(within("the end", connection.try_head()).await.is_none(), "something follows {response}");
     response
 }
 
@@ -109,7 +109,7 @@ async fn chunks_are_put_together() {
     let mut connection = fixture.connect().await;
     for _ in 0..3 {
         connection.write(&framed("Transfer-Encoding: Chunked\r\n", &chunked)).await;
-        assert_eq!(soon("an answer", connection.response()).await.text(), "2");
+        assert_eq!(within("an answer", connection.response()).await.text(), "2");
     }
 }
 
@@ -156,7 +156,7 @@ async fn requests_that_come_at_once_are_answered_in_their_order() {
     let all: Vec<u8> = (1..=50).flat_map(|n| add(n).bytes()).collect();
     connection.write(&all).await;
     for n in 1..=50 {
-        assert_eq!(soon("an answer", connection.response()).await.text(), (n + 1).to_string());
+        assert_eq!(within("an answer", connection.response()).await.text(), (n + 1).to_string());
     }
 }
 
@@ -169,9 +169,9 @@ async fn requests_that_come_too_early_wait() {
     eventually("a call", async || fixture.traces.stepping.load(Ordering::SeqCst) == 1).await;
     connection.write(&[add(1).bytes(), add(2).bytes()].concat()).await;
     fixture.traces.steps.add_permits(1);
-    assert_eq!(soon("an answer", connection.response()).await.text(), "counted to 1");
-    assert_eq!(soon("an answer", connection.response()).await.text(), "2");
-    assert_eq!(soon("an answer", connection.response()).await.text(), "3");
+    assert_eq!(within("an answer", connection.response()).await.text(), "counted to 1");
+    assert_eq!(within("an answer", connection.response()).await.text(), "2");
+    assert_eq!(within("an answer", connection.response()).await.text(), "3");
 }
 
 #[tokio::test]
@@ -183,7 +183,7 @@ async fn a_request_may_come_byte_by_byte() {
         connection.write(&[byte]).await;
         tokio::task::yield_now().await;
     }
-    assert_eq!(soon("an answer", connection.response()).await.text(), "2");
+    assert_eq!(within("an answer", connection.response()).await.text(), "2");
 }
 
 /// Some clients end a body with a line break that is no part of it.
@@ -194,7 +194,7 @@ async fn empty_lines_before_a_request_are_nothing() {
     for _ in 0..2 {
         connection.write(b"\r\n\r\n").await;
         connection.send(&add(1)).await;
-        assert_eq!(soon("an answer", connection.response()).await.text(), "2");
+        assert_eq!(within("an answer", connection.response()).await.text(), "2");
     }
 }
 
@@ -206,14 +206,14 @@ async fn who_waits_to_be_told_to_send_a_body_is_told() {
     for _ in 0..2 {
         let head = format!("Content-Length: {}\r\nExpect: 100-continue\r\n", body.len());
         connection.write(&framed(&head, "")).await;
-        assert_eq!(soon("to be told", connection.head()).await.status, 100);
+        assert_eq!(within("to be told", connection.head()).await.status, 100);
         connection.write(body.as_bytes()).await;
-        assert_eq!(soon("an answer", connection.response()).await.text(), "2");
+        assert_eq!(within("an answer", connection.response()).await.text(), "2");
     }
     // Who does not wait is not told.
     let head = format!("Content-Length: {}\r\nExpect: 100-continue\r\n", body.len());
     connection.write(&framed(&head, &body)).await;
-    assert_eq!(soon("an answer", connection.response()).await.text(), "2");
+    assert_eq!(within("an answer", connection.response()).await.text(), "2");
 }
 
 #[tokio::test]
@@ -232,7 +232,7 @@ async fn who_is_refused_can_read_why_before_all_is_sent() {
     for _ in 0..20 {
         let mut connection = fixture.connect().await;
         connection.write(&framed("Content-Length: 500000\r\n", &"x".repeat(500_000))).await;
-        assert_eq!(soon("an answer", connection.response()).await.status(), 413);
+        assert_eq!(within("an answer", connection.response()).await.status(), 413);
     }
 }
 
@@ -241,9 +241,9 @@ async fn a_body_that_nobody_wants_is_passed_over() {
     let fixture = Fixture::start().await;
     let mut connection = fixture.connect().await;
     connection.send(&Request::new("PATCH").body("nobody wants this")).await;
-    assert_eq!(soon("an answer", connection.response()).await.status(), 405);
+    assert_eq!(within("an answer", connection.response()).await.status(), 405);
     connection.send(&add(1)).await;
-    assert_eq!(soon("an answer", connection.response()).await.text(), "2");
+    assert_eq!(within("an answer", connection.response()).await.text(), "2");
 }
 
 #[tokio::test]
@@ -255,19 +255,19 @@ async fn http_1_0_is_spoken() {
     };
     let mut connection = fixture.connect().await;
     connection.write(old(&add(1).header("Connection", "keep-alive")).as_bytes()).await;
-    let answer = soon("an answer", connection.response()).await;
+    let answer = within("an answer", connection.response()).await;
     assert_eq!((answer.text().as_str(), answer.header("connection")), ("2", Some("keep-alive")));
     // No host is needed, and a stream lasts as long as the connection.
     let count = modern_stream(1, "count", json!({ "n": 2 })).without("Host").header("Connection", "keep-alive");
     connection.write(old(&count).as_bytes()).await;
-    let answer = soon("an answer", connection.response()).await;
+    let answer = within("an answer", connection.response()).await;
     assert_eq!(answer.header("transfer-encoding"), None);
     assert_eq!(answer.header("connection"), Some("close"));
     assert!(answer.messages().len() > 1, "{answer}");
     let mut connection = fixture.connect().await;
     connection.write(old(&add(1)).as_bytes()).await;
     let mut all = String::new();
-    soon("the end", connection.socket.read_to_string(&mut all)).await.unwrap();
+    within("the end", connection.socket.read_to_string(&mut all)).await.unwrap();
     assert!(all.ends_with('}'), "{all}");
 }
 
@@ -277,9 +277,9 @@ async fn a_connection_ends_when_the_client_says_so() {
     for close in ["close", "Close", "keep-alive, close", "x,close"] {
         let mut connection = fixture.connect().await;
         connection.send(&add(1).header("Connection", close)).await;
-        let answer = soon("an answer", connection.response()).await;
+        let answer = within("an answer", connection.response()).await;
         assert_eq!((answer.text().as_str(), answer.header("connection")), ("2", Some("close")));
-        assert!(soon("the end", connection.try_head()).await.is_none());
+        assert!(within("the end", connection.try_head()).await.is_none());
     }
 }
 
@@ -288,11 +288,11 @@ async fn the_answer_to_head_has_no_body() {
     let fixture = Fixture::start().await;
     let mut connection = fixture.connect().await;
     connection.send(&Request::new("HEAD")).await;
-    let head = soon("an answer", connection.head()).await;
+    let head = within("an answer", connection.head()).await;
     assert_eq!(head.status, 405);
     assert!(head.header("content-length").is_some_and(|length| length != "0"), "{head:?}");
     connection.send(&add(1)).await;
-    assert_eq!(soon("an answer", connection.response()).await.text(), "2");
+    assert_eq!(within("an answer", connection.response()).await.text(), "2");
 }
 
 #[tokio::test]
@@ -311,7 +311,7 @@ async fn who_only_listens_any_more_is_answered_at_once() {
         let mut connection = fixture.connect().await;
         connection.send(&add(1)).await;
         connection.socket.shutdown().await.unwrap();
-        assert_eq!(soon("an answer", connection.response()).await.text(), "2");
+        assert_eq!(within("an answer", connection.response()).await.text(), "2");
     }
 }
 
@@ -333,9 +333,9 @@ async fn the_last_answer_says_that_it_is() {
     let traces = fixture.traces.clone();
     fixture.handle.shutdown();
     traces.steps.add_permits(1);
-    let answer = soon("an answer", connection.response()).await;
+    let answer = within("an answer", connection.response()).await;
     assert_eq!(answer.messages().last().unwrap()["id"], 1, "{answer}");
-    assert!(soon("the end", connection.try_head()).await.is_none());
+    assert!(within("the end", connection.try_head()).await.is_none());
     fixture.gone().await;
 }
 
@@ -351,7 +351,7 @@ async fn a_head_that_drips_is_not_waited_for() {
             drops.tick().await;
         }
     };
-    soon("the end of a connection that drips", ended).await;
+    within("the end of a connection that drips", ended).await;
     assert_eq!(fixture.send(add(1)).await.text(), "2");
 }
 

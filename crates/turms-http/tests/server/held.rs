@@ -11,11 +11,11 @@ use turms_core::store::{
     EventStore, MemoryEvents, MemorySessions, SessionRecord, SessionStore, StoreError, StoredEvent,
 };
 use turms_http::{Served as _, SessionOptions};
+use turms_testkit::{eventually, within};
 
 use crate::dialog::{NEWEST_OLDER, Session, call, progress, request, with_progress};
 use crate::in_process::ask;
 use crate::sessions::{begin, ping, service};
-use crate::{eventually, soon};
 
 #[derive(Clone)]
 struct Sessions(Arc<HeldSessions>);
@@ -111,7 +111,7 @@ async fn a_request_whose_session_ends_while_it_is_looked_up_is_refused() {
             assert!(service.close_session(&session.id).await);
         }
         sessions.let_go();
-        let answer = soon("an answer", asking).await.unwrap();
+        let answer = within("an answer", asking).await.unwrap();
         answer.assert_refused(404, -32600, &json!(2));
     }
 }
@@ -208,12 +208,12 @@ async fn a_store_that_is_slow_keeps_no_client_waiting_and_gets_events_in_order()
     let service = service(SessionOptions::new().events(events.clone()));
     let session = begin(&service, None).await;
     let post = session.post(with_progress(call(7, "count", json!({ "n": 3 })), 7));
-    let counted = soon("an answer", ask(&service, &post)).await;
+    let counted = within("an answer", ask(&service, &post)).await;
     assert_eq!(progress(&counted.messages()), [1, 2, 3]);
     assert_eq!(counted.text(), "counted to 3");
     // Nor whoever lost the connection.
     let first = counted.events()[0].id.clone().unwrap();
-    let again = soon("an answer", ask(&service, &session.resume(&first))).await;
+    let again = within("an answer", ask(&service, &session.resume(&first))).await;
     assert_eq!(again.messages(), counted.messages());
     let all = counted.messages().len();
     for stored in 1..=all {
@@ -235,7 +235,7 @@ async fn an_event_that_is_stored_after_its_session_has_ended_does_not_stay() {
         let service = service(SessionOptions::new().events(events.clone()));
         let session = begin(&service, None).await;
         let post = session.post(with_progress(call(7, "count", json!({ "n": 3 })), 7));
-        soon("an answer", ask(&service, &post)).await;
+        within("an answer", ask(&service, &post)).await;
         eventually("an event for the store", async || events.begun() == [1]).await;
         if is_deleted {
             assert_eq!(ask(&service, &session.delete()).await.status(), 204);
@@ -256,7 +256,7 @@ async fn an_event_that_is_stored_after_its_process_has_ended_stays() {
     let service = service(SessionOptions::new().events(events.clone()).store(sessions.clone()));
     let session = begin(&service, None).await;
     let post = session.post(with_progress(call(7, "count", json!({ "n": 3 })), 7));
-    soon("an answer", ask(&service, &post)).await;
+    within("an answer", ask(&service, &post)).await;
     eventually("an event for the store", async || events.begun() == [1]).await;
     service.close().await;
     events.0.gate.add_permits(1);

@@ -4,11 +4,11 @@ use std::sync::atomic::Ordering;
 
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
+use turms_testkit::{eventually, within};
 
 use crate::dialog::{NEWEST_OLDER, Session, modern_body, modern_call, modern_stream};
 use crate::fixture::Fixture;
 use crate::wire::{Request, Stream};
-use crate::{eventually, soon};
 
 const MEGABYTE: usize = 1024 * 1024;
 
@@ -111,7 +111,7 @@ async fn headers_that_never_end_keep_nobody_waiting() {
     for round in 0..5 {
         for connection in &mut slow {
             let line = format!("X-Slow-{round}: x\r\n");
-            soon("room to write", connection.socket.write_all(line.as_bytes())).await.unwrap();
+            within("room to write", connection.socket.write_all(line.as_bytes())).await.unwrap();
         }
         assert_serves(&fixture).await;
     }
@@ -132,7 +132,7 @@ async fn bodies_that_never_end_keep_nobody_waiting() {
     let whole = modern_call(1, "add", json!({ "a": 1, "b": 2 })).bytes();
     for connection in &mut slow {
         connection.write(&whole[whole.len() - 10..]).await;
-        assert_eq!(soon("an answer", connection.response()).await.text(), "3");
+        assert_eq!(within("an answer", connection.response()).await.text(), "3");
     }
 }
 
@@ -171,7 +171,7 @@ async fn a_body_that_says_it_is_too_long_is_not_waited_for() {
     let fixture = Fixture::with(|service| service.body_limit(LIMIT)).await;
     let mut connection = fixture.connect().await;
     connection.write(&head_of(&call_of(1_000), "Content-Length: 1099511627776")).await;
-    assert_eq!(soon("an answer", connection.response()).await.status(), 413);
+    assert_eq!(within("an answer", connection.response()).await.status(), 413);
     assert_serves(&fixture).await;
 }
 
@@ -185,8 +185,8 @@ async fn headers_that_are_too_many_or_too_long_are_refused() {
         let mut connection = fixture.connect().await;
         let bytes = request.bytes();
         // The server need not read it all.
-        let _ = soon("an end of it", connection.socket.write_all(&bytes)).await;
-        if let Some(response) = soon("an answer, or the end", connection.try_response()).await {
+        let _ = within("an end of it", connection.socket.write_all(&bytes)).await;
+        if let Some(response) = within("an answer, or the end", connection.try_response()).await {
             assert!((400..500).contains(&response.status()), "{response}");
         }
         assert_serves(&fixture).await;
@@ -231,9 +231,9 @@ async fn nonsense_on_a_socket_harms_nobody() {
                 bytes[at] = random.u8(..);
             }
         }
-        let _ = soon("an end of it", connection.socket.write_all(&bytes)).await;
+        let _ = within("an end of it", connection.socket.write_all(&bytes)).await;
         let _ = connection.socket.shutdown().await;
-        if let Some(response) = soon("an answer, or the end", connection.try_response()).await {
+        if let Some(response) = within("an answer, or the end", connection.try_response()).await {
             assert!(response.status() < 500, "{response}");
         }
     }
@@ -246,7 +246,7 @@ async fn two_lengths_of_one_body_are_refused() {
     for framing in ["Content-Length: 5\r\nContent-Length: 6", "Content-Length: x", "Content-Length: -1"] {
         let mut connection = fixture.connect().await;
         connection.write(&head_of(&call_of(1_000), framing)).await;
-        if let Some(response) = soon("an answer, or the end", connection.try_response()).await {
+        if let Some(response) = within("an answer, or the end", connection.try_response()).await {
             assert_eq!(response.status(), 400, "{response}");
         }
     }

@@ -8,11 +8,11 @@ use h2::client::SendRequest;
 use http::Response;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
+use turms_testkit::{eventually, within};
 
 use crate::dialog::{NEWEST_OLDER, Session, modern_call, modern_stream, progress, request};
 use crate::fixture::Fixture;
 use crate::wire::Request;
-use crate::{eventually, soon};
 
 /// A connection with many requests.
 #[derive(Clone)]
@@ -33,12 +33,12 @@ impl Client {
     }
 
     async fn send_to(&self, host: &str, request: &Request) -> Result<Response<RecvStream>, h2::Error> {
-        let mut sender = soon("room for a request", self.sender.clone().ready()).await?;
+        let mut sender = within("room for a request", self.sender.clone().ready()).await?;
         let (answer, mut sending) = sender.send_request(head_of(host, request), request.body.is_none())?;
         if let Some(body) = &request.body {
             sending.send_data(Bytes::copy_from_slice(body), true)?;
         }
-        soon("an answer", answer).await
+        within("an answer", answer).await
     }
 
     async fn text(&self, request: &Request) -> String {
@@ -60,7 +60,7 @@ fn head_of(host: &str, request: &Request) -> http::Request<()> {
 async fn text_of(answer: Response<RecvStream>) -> String {
     let mut body = answer.into_body();
     let mut bytes = Vec::new();
-    while let Some(piece) = soon("more of an answer", body.data()).await {
+    while let Some(piece) = within("more of an answer", body.data()).await {
         let piece = piece.unwrap();
         body.flow_control().release_capacity(piece.len()).unwrap();
         bytes.extend_from_slice(&piece);
@@ -112,7 +112,7 @@ async fn sessions_are_known_over_any_connection() {
     session.call(&fixture, "grow", json!({})).await;
     let mut heard = String::new();
     while !heard.contains("notifications/tools/list_changed") {
-        let piece = soon("word of a change", standalone.data()).await.expect("a stream that goes on").unwrap();
+        let piece = within("word of a change", standalone.data()).await.expect("a stream that goes on").unwrap();
         heard.push_str(std::str::from_utf8(&piece).unwrap());
     }
 }
@@ -148,7 +148,7 @@ async fn streams_that_are_opened_and_reset_again_and_again_leave_nothing_behind(
     for _ in 0..10 {
         let client = Client::connect(&fixture).await;
         for n in 0..300 {
-            let Ok(mut sender) = soon("room for a request", client.sender.clone().ready()).await else { break };
+            let Ok(mut sender) = within("room for a request", client.sender.clone().ready()).await else { break };
             let call = modern_stream(n, "wait", json!({}));
             let head = head_of("localhost", &call);
             let Ok((answer, mut sending)) = sender.send_request(head, false) else { break };

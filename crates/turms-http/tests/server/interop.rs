@@ -10,11 +10,10 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 use tokio::process::Command;
-use turms_testkit::peer_file;
+use turms_testkit::{peer_file, within};
 
 use crate::dialog::{NEWEST, NEWEST_OLDER};
 use crate::fixture::Fixture;
-use crate::soon;
 
 /// A client on one of the official SDKs.
 struct Script {
@@ -47,7 +46,7 @@ impl Script {
         let mut command = Command::new(&self.program);
         command.arg(&self.script).arg(format!("http://{}{path}", fixture.address)).arg(mode);
         command.stdin(Stdio::null()).kill_on_drop(true);
-        let output = soon("the end of the client", command.output()).await.unwrap();
+        let output = within("the end of the client", command.output()).await.unwrap();
         let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{mode}: {}\n{said}\n{complained}", output.status);
         let steps = said.lines().map(|line| {

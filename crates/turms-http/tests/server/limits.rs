@@ -8,6 +8,7 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use turms_core::NotifyFuture;
 use turms_http::SessionOptions;
+use turms_testkit::{eventually, within};
 
 use crate::dialog::{
     NEWEST_OLDER, Session, call, cancelled, initialize, modern, modern_call, modern_stream, notification, progress,
@@ -17,7 +18,6 @@ use crate::fixture::Fixture;
 use crate::in_process::ask;
 use crate::sessions::{MINUTE, begin, pass, ping, service};
 use crate::wire::Request;
-use crate::{eventually, soon};
 
 #[tokio::test]
 async fn a_session_has_only_so_many_streams() {
@@ -74,7 +74,7 @@ async fn streams_that_have_ended_take_no_room() {
     eventually("room for as many as before", async || {
         let mut connection = fixture.connect().await;
         connection.send(&session.get()).await;
-        if soon("an answer", connection.head()).await.status == 200 {
+        if within("an answer", connection.head()).await.status == 200 {
             open.push(connection);
         }
         open.len() == MAX
@@ -87,7 +87,7 @@ async fn streams_that_have_ended_take_no_room() {
 async fn is_open(fixture: &Fixture, request: Request) -> bool {
     let mut connection = fixture.connect().await;
     connection.send(&request).await;
-    soon("an answer", connection.head()).await.status == 200
+    within("an answer", connection.head()).await.status == 200
 }
 
 #[tokio::test]
@@ -139,7 +139,7 @@ async fn a_body_must_come_in_time() {
     let whole = modern_call(1, "add", json!({ "a": 1, "b": 2 })).bytes();
     let mut connection = fixture.connect().await;
     connection.write(&whole[..whole.len() - 10]).await;
-    if let Some(response) = soon("an answer, or the end", connection.try_response()).await {
+    if let Some(response) = within("an answer, or the end", connection.try_response()).await {
         assert_eq!(response.status(), 408, "{response}");
     }
     assert_eq!(fixture.send(modern_call(1, "add", json!({ "a": 1, "b": 2 }))).await.text(), "3");
@@ -258,7 +258,7 @@ async fn a_listener_may_wait_for_ever() {
     // The times of HTTP/2 are its own.
     let mut second = fixture.connect().await;
     second.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await;
-    soon("an answer", second.socket.readable()).await.unwrap();
+    within("an answer", second.socket.readable()).await.unwrap();
     assert!(second.socket.try_read(&mut [0; 9]).is_ok_and(|read| read > 0));
     drop((standalone, old, second));
     fixture.shut_down().await;

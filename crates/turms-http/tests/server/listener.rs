@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use turms_http::{Listener, ServeHttp as _};
+use turms_testkit::{eventually, within};
 
 use crate::dialog::{NEWEST_OLDER, Session, modern, modern_call, modern_stream};
 use crate::fixture::{Fixture, server};
 use crate::wire::{Connection, Request};
-use crate::{eventually, soon};
 
 const SHORT: Duration = Duration::from_millis(50);
 
@@ -22,7 +22,7 @@ fn add() -> Request {
 async fn assert_ends(connection: &mut Connection) {
     let mut said = Vec::new();
     // It may be reset.
-    let _ = soon("the end of a connection", connection.socket.read_to_end(&mut said)).await;
+    let _ = within("the end of a connection", connection.socket.read_to_end(&mut said)).await;
     let said = String::from_utf8_lossy(&said);
     assert!(!said.starts_with("HTTP/1.1 2"), "{said}");
 }
@@ -82,7 +82,7 @@ async fn an_answer_may_take_its_time() {
     late.write(b"POST /mcp HTTP/1.1\r\n").await;
     assert_ends(&mut late).await;
     fixture.traces.steps.add_permits(1);
-    assert_eq!(soon("an answer", slow.response()).await.text(), "counted to 1");
+    assert_eq!(within("an answer", slow.response()).await.text(), "counted to 1");
 }
 
 #[tokio::test]
@@ -117,7 +117,7 @@ async fn more_connections_than_there_may_be_have_to_wait() {
     }
     assert!(third.socket.try_read(&mut [0; 1]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock));
     drop(second);
-    assert_eq!(soon("an answer", third.response()).await.text(), "3");
+    assert_eq!(within("an answer", third.response()).await.text(), "3");
 }
 
 #[tokio::test]
@@ -134,7 +134,7 @@ async fn what_runs_when_the_listener_is_told_to_end_is_answered() {
     let mut stream = fixture.stream(modern_stream(1, "steps", json!({ "n": 2 }))).await;
     stream.message().await;
     end.send(()).unwrap();
-    assert!(soon("the end of a connection that says nothing", idle.try_head()).await.is_none());
+    assert!(within("the end of a connection that says nothing", idle.try_head()).await.is_none());
     fixture.traces.steps.add_permits(1);
     let rest = stream.rest().await;
     assert_eq!(rest.last().expect("an answer")["id"], 1);
@@ -181,13 +181,13 @@ async fn a_server_may_listen_at_a_path() {
     let handle = server.handle();
     let listener = Listener::bind_unix(&path).unwrap();
     let serving = tokio::spawn(listener.serve(server.http()));
-    let mut socket = soon("a connection", tokio::net::UnixStream::connect(&path)).await.unwrap();
+    let mut socket = within("a connection", tokio::net::UnixStream::connect(&path)).await.unwrap();
     socket.write_all(&add().header("Connection", "close").bytes()).await.unwrap();
     let mut answer = String::new();
-    soon("an answer", socket.read_to_string(&mut answer)).await.unwrap();
+    within("an answer", socket.read_to_string(&mut answer)).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     assert!(answer.contains(r#""text":"3""#), "{answer}");
     handle.shutdown();
-    soon("the end of the server", serving).await.unwrap().unwrap();
+    within("the end of the server", serving).await.unwrap().unwrap();
     let _ = std::fs::remove_file(path);
 }

@@ -27,4 +27,4 @@ mod text_arguments;
 #[cfg(feature = "tls")]
 mod tls;
 
-use turms_testkit::{TIMEOUT as PATIENCE, eventually, fixture, messages as dialog, raw_http as wire, within as soon};
+use turms_testkit::{fixture, messages as dialog, raw_http as wire};

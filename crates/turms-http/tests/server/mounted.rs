@@ -14,10 +14,10 @@ use tokio::task::JoinHandle;
 use turms_core::Principal;
 use turms_http::{Listener, PeerAddress, ServeHttp as _};
 use turms_server::{Extension, Headers, Server, ServerHandle, Tool};
+use turms_testkit::within;
 
 use crate::dialog::{NEWEST_OLDER, SESSIONS, Session, call, initialize, modern_call, notification, with_progress};
 use crate::fixture::server;
-use crate::soon;
 use crate::wire::{Connection, Request, Response, Stream};
 
 /// An application that has the server below `/mcp`.
@@ -74,11 +74,11 @@ impl Application {
     }
 
     async fn send(&self, request: Request) -> Response {
-        soon("an answer", self.connect(&request).await.response()).await
+        within("an answer", self.connect(&request).await.response()).await
     }
 
     async fn stream(&self, request: Request) -> Stream {
-        soon("a stream", self.connect(&request).await.into_stream()).await
+        within("a stream", self.connect(&request).await.into_stream()).await
     }
 
     async fn begin(&self, who: &str, version: &'static str) -> Session {
@@ -131,7 +131,7 @@ async fn handlers_see_the_request_in_every_revision() {
     let ask = async |request: Request| {
         let mut connection = application.connect(&by("ann", request)).await;
         let peer = connection.socket.local_addr().unwrap();
-        assert_seen(&soon("an answer", connection.response()).await.text(), peer);
+        assert_seen(&within("an answer", connection.response()).await.text(), peer);
     };
     for path in ["/mcp", "/mcp/"] {
         ask(modern_call(1, "seen", json!({})).path(path)).await;
@@ -175,7 +175,7 @@ async fn the_first_revision_is_served_below_the_same_address() {
     let open = by("ann", Request::get().path("/mcp/sse"));
     let connection = application.connect(&open).await;
     let peer = connection.socket.local_addr().unwrap();
-    let mut stream = soon("a stream", connection.into_stream()).await;
+    let mut stream = within("a stream", connection.into_stream()).await;
     let endpoint = stream.event().await;
     assert_eq!(endpoint.kind.as_deref(), Some("endpoint"));
     let endpoint = endpoint.data.unwrap();
@@ -200,11 +200,11 @@ async fn an_application_ends_with_its_listener() {
     let old = application.stream(by("ann", Request::get().path("/mcp/sse"))).await;
     application.handle.shutdown();
     standalone.rest().await;
-    soon("the end of a stream", async {
+    within("the end of a stream", async {
         let mut old = old;
         while old.next().await.is_some() {}
     })
     .await;
     application.end.send(()).unwrap();
-    soon("the end of the application", application.serving).await.unwrap();
+    within("the end of the application", application.serving).await.unwrap();
 }

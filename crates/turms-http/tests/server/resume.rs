@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 use turms_proto::{Notification, RawJson};
+use turms_testkit::eventually;
 
 use crate::dialog::{NEWEST_OLDER, SESSIONS, Session, call, progress, with_progress};
-use crate::eventually;
 use crate::fixture::Fixture;
 use crate::wire::{Request, Stream};
 

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use turms_core::Principal;
 use turms_core::store::MemorySessions;
 use turms_http::{HttpService, ServeHttp as _, SessionOptions};
+use turms_testkit::{eventually, within};
 
 use crate::dialog::{
     NEWEST_OLDER, Session, call, cancelled, initialize, modern, modern_call, notification, request, with_progress,
@@ -17,7 +18,6 @@ use crate::fixture::{Fixture, server};
 use crate::in_process::{ask, ask_as, ask_by, open, open_by};
 use crate::stores::Shared;
 use crate::wire::Request;
-use crate::{eventually, soon};
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
@@ -350,8 +350,8 @@ async fn a_server_that_ends_ends_its_sessions_and_streams() {
     let mut waiting = session.stream(&fixture, 7, "wait", json!({})).await;
     waiting.message().await;
     fixture.handle.shutdown();
-    soon("the end of a stream", standalone.rest()).await;
-    soon("the end of a call", waiting.rest()).await;
+    within("the end of a stream", standalone.rest()).await;
+    within("the end of a call", waiting.rest()).await;
     fixture.shut_down().await;
 }
 

@@ -12,13 +12,13 @@ use turms_core::store::{
 };
 use turms_http::{HttpService, ServeHttp as _, SessionOptions};
 use turms_server::{ForwardLogs, Tool};
+use turms_testkit::{TIMEOUT, within};
 
 use crate::dialog::{NEWEST_OLDER, Session, call, initialize, progress, request, with_progress};
 use crate::fixture::{Fixture, Traces, server};
 use crate::in_process::{ask, open};
 use crate::sessions::{MINUTE, begin, pass, ping, service};
 use crate::wire::{Request, Response};
-use crate::{PATIENCE, soon};
 
 fn memory() -> (Arc<MemorySessions>, Arc<MemoryEvents>) {
     (Arc::new(MemorySessions::new(10)), Arc::new(MemoryEvents::new(1 << 20, 1 << 24)))
@@ -111,7 +111,7 @@ async fn a_call_that_still_runs_is_followed_from_another_place() {
             traces.steps.add_permits(1);
         }
     };
-    let (messages, ()) = soon("the answer", async { tokio::join!(following, going_on) }).await;
+    let (messages, ()) = within("the answer", async { tokio::join!(following, going_on) }).await;
     assert_eq!(progress(&messages), [1, 2, 3, 4]);
     assert_eq!(messages[4]["id"], 7);
 }
@@ -228,7 +228,7 @@ fn a_store_that_logs_does_not_stop_the_session_it_logs_about() {
         });
         done.send(counted).unwrap();
     });
-    let counted = is_done.recv_timeout(PATIENCE).expect("an answer");
+    let counted = is_done.recv_timeout(TIMEOUT).expect("an answer");
     assert_eq!(progress(&counted.messages()), [1, 2, 3]);
     assert_eq!(counted.text(), "counted to 3");
 }

@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 use turms_proto::types::TASKS_EXTENSION;
 use turms_server::{AskError, Context, Server, Tasks, Tool};
+use turms_testkit::{eventually, within};
 
 use crate::dialog::{CAPABILITIES, NEWEST, modern, modern_body};
 use crate::fixture::Fixture;
 use crate::wire::{Request, Response};
-use crate::{eventually, soon};
 
 #[derive(Deserialize, JsonSchema)]
 struct Name {
@@ -93,7 +93,7 @@ async fn the_first_typescript_sdk_runs_tools_as_tasks() {
     let mut command = Command::new(turms_testkit::node());
     command.arg(turms_testkit::peer_file("node/client-tasks.mjs")).arg(format!("http://{}/mcp", fixture.address));
     command.stdin(Stdio::null()).kill_on_drop(true);
-    let output = soon("the end of the client", command.output()).await.unwrap();
+    let output = within("the end of the client", command.output()).await.unwrap();
     let complained = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}\n{complained}", output.status);
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -14,6 +14,7 @@ use turms_proto::types::*;
 use turms_proto::{ErrorCode, ErrorObject, Object, ProtocolVersion, RawJson};
 use turms_server::testing::{Script, TestClient};
 use turms_server::{Cancellation, Context, Principal, Router, Server, State, Tasks, Tool};
+use turms_testkit::within;
 
 const E: ProtocolVersion = ProtocolVersion::V2026_07_28;
 const D: ProtocolVersion = ProtocolVersion::V2025_11_25;
@@ -245,7 +246,7 @@ async fn cancelling_ends_the_task_and_drops_its_handler() {
     let done = client.request_raw("tasks/cancel", object(json!({"taskId": task.task_id}))).await.unwrap();
     assert_eq!(done.member("resultType").unwrap().as_str(), "\"complete\"");
     assert_eq!(get(&client, &task.task_id).await.status, TaskStatus::Cancelled);
-    tokio::time::timeout(Duration::from_secs(10), stage.dropped.notified()).await.expect("the handler is dropped");
+    within("the handler to be dropped", stage.dropped.notified()).await;
     // Once more does no harm, and changes nothing.
     client.request::<CancelTask>(&TaskParams::new(&*task.task_id)).await.unwrap();
     assert_eq!(get(&client, &task.task_id).await.status, TaskStatus::Cancelled);
@@ -396,7 +397,7 @@ async fn a_task_that_has_expired_is_unknown_and_runs_no_more() {
     let client = connect(&router, E).await;
     let task = begin(&client, "slow").await;
     assert_eq!(task.ttl_ms, Some(5_000));
-    tokio::time::timeout(Duration::from_secs(10), stage.dropped.notified()).await.expect("the handler is dropped");
+    within("the handler to be dropped", stage.dropped.notified()).await;
     let error = client.request::<GetTask>(&TaskParams::new(&*task.task_id)).await.unwrap_err();
     assert_eq!(error.server_error().code, ErrorCode::INVALID_PARAMS);
 }

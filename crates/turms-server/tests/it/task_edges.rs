@@ -13,6 +13,7 @@ use turms_proto::types::*;
 use turms_proto::{ErrorCode, Notification, Object, ProtocolVersion, RawJson};
 use turms_server::testing::{Script, TestClient};
 use turms_server::{AskError, Context, Router, Server, Tasks, Tool};
+use turms_testkit::within;
 
 const E: ProtocolVersion = ProtocolVersion::V2026_07_28;
 const D: ProtocolVersion = ProtocolVersion::V2025_11_25;
@@ -71,10 +72,6 @@ async fn begin(client: &TestClient, tool: &str) -> String {
     }
 }
 
-async fn soon<T>(what: &str, happens: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(10), happens).await.unwrap_or_else(|_| panic!("{what}"))
-}
-
 /// A client of 2025-11-25 in this process, which answers what it is asked or lets it lie.
 #[derive(Default)]
 struct Asked {
@@ -124,7 +121,7 @@ async fn an_older_client_is_asked_each_question_once() {
     let client = TestClient::connect_with(&router, D, script).await;
     let id = begin(&client, "asking").await;
     let wait = async || client.request_raw("tasks/result", object(json!({"taskId": id}))).await.unwrap();
-    soon("the result comes", async { tokio::join!(wait(), wait()) }).await;
+    within("the result comes", async { tokio::join!(wait(), wait()) }).await;
     assert_eq!(asked.load(Ordering::SeqCst), QUESTIONS);
 }
 
@@ -134,11 +131,11 @@ async fn a_question_is_put_to_another_who_waits_when_the_one_who_was_asked_has_g
     let id = begin(&connect(&router, D).await, "asking").await;
     let (silent, person) = (Arc::new(Asked::default()), Arc::new(Asked { answers: true, ..Asked::default() }));
     let first = tokio::spawn(call(&router, silent.clone(), "tasks/result", json!({"taskId": id})));
-    soon("the first is asked", silent.asked.notified()).await;
+    within("the first is asked", silent.asked.notified()).await;
     let mut second = Box::pin(call(&router, person, "tasks/result", json!({"taskId": id})));
     assert!(tokio::time::timeout(Duration::from_secs(1), &mut second).await.is_err(), "only one is asked");
     first.abort();
-    let result = soon("the second is asked", second).await.unwrap().into_raw().unwrap();
+    let result = within("the second is asked", second).await.unwrap().into_raw().unwrap();
     assert_eq!(result.decode::<ToolResult>().unwrap().text(), "asked");
 }
 
@@ -158,7 +155,7 @@ async fn an_answer_is_not_kept_for_longer_than_it_takes_to_hear_it() {
                 break;
             }
             revision = record.revision.max(revision);
-            soon("the next question is asked", store.changed(&id, revision)).await.unwrap();
+            within("the next question is asked", store.changed(&id, revision)).await.unwrap();
         }
         let answers = object(json!({ key.as_str(): accepted() }));
         client.request::<UpdateTask>(&UpdateTaskParams::new(&*id, answers)).await.unwrap();
@@ -318,5 +315,5 @@ async fn all_who_want_to_go_on_as_a_task_do() {
             record = store.changed(&id, record.revision).await.unwrap().unwrap();
         }
     };
-    soon("the task ends", ended).await;
+    within("the task ends", ended).await;
 }

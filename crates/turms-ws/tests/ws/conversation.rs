@@ -6,16 +6,16 @@ use http::header::{HeaderName, HeaderValue};
 use serde_json::json;
 use turms_client::{Client, Event};
 use turms_proto::ProtocolVersion;
+use turms_testkit::within;
 
 use crate::fixture::{Badge, Served, builder, connect, server};
-use crate::soon;
 
 /// Runs a test in every revision, against a server of its own.
 async fn everywhere(test: impl AsyncFn(&Served, Client)) {
     for version in ProtocolVersion::ALL {
         let served = Served::new().await;
         let client = connect(served.connector(), builder().only_version(version)).await;
-        soon(version.as_str(), test(&served, client)).await;
+        within(version.as_str(), test(&served, client)).await;
     }
 }
 
@@ -47,7 +47,7 @@ async fn the_client_is_asked() {
     for version in ProtocolVersion::ALL.into_iter().filter(|version| *version >= ProtocolVersion::V2025_06_18) {
         let served = Served::new().await;
         let client = connect(served.connector(), builder().only_version(version)).await;
-        let greeting = soon("a greeting", client.call_tool("greet", ()).into_future()).await.unwrap();
+        let greeting = within("a greeting", client.call_tool("greet", ()).into_future()).await.unwrap();
         assert_eq!(greeting.text(), "Hello Ann", "{version}");
     }
 }

@@ -12,9 +12,8 @@ use turms_http::Listener;
 use turms_proto::Object;
 use turms_proto::types::ElicitResult;
 use turms_server::{Args, AskError, Context, Elicited, Extension, Headers, Progress, Resource, Router, Server, Tool};
+use turms_testkit::{TIMEOUT, within};
 use turms_ws::{ServeWs as _, WsConnector, WsService};
-
-use crate::{PATIENCE, soon};
 
 /// How many calls of `slow` run.
 pub(crate) type Running = Arc<watch::Sender<usize>>;
@@ -120,7 +119,7 @@ impl Served {
     /// Waits until so many calls of `slow` run.
     pub(crate) async fn runs(&self, count: usize) {
         let mut running = self.running.subscribe();
-        soon("calls begin or end", running.wait_for(|running| *running == count)).await.unwrap();
+        within("calls begin or end", running.wait_for(|running| *running == count)).await.unwrap();
     }
 }
 
@@ -128,10 +127,10 @@ impl Served {
 pub(crate) fn builder() -> ClientBuilder {
     Client::builder("test", "1.0.0")
         .version_memory(VersionMemory::new())
-        .probe_timeout(PATIENCE)
+        .probe_timeout(TIMEOUT)
         .on_elicitation(|_| async { ElicitResult::accept(Object::encode(&json!({ "name": "Ann" })).unwrap()) })
 }
 
 pub(crate) async fn connect(connector: WsConnector, builder: ClientBuilder) -> Client {
-    soon("a connection", builder.connect_to(connector)).await.unwrap()
+    within("a connection", builder.connect_to(connector)).await.unwrap()
 }

@@ -16,10 +16,10 @@ use turms_core::{ConnectError, ConnectionOptions, NotifyFuture};
 use turms_http::Listener;
 use turms_proto::ProtocolVersion;
 use turms_server::Server;
+use turms_testkit::within;
 use turms_ws::{ServeWs as _, WsConnector};
 
 use crate::fixture::{Served, builder, connect};
-use crate::soon;
 use turms_testkit::raw_ws::{CLOSE, PING, PONG, WsConnection};
 
 const MOMENT: Duration = Duration::from_millis(20);
@@ -32,7 +32,7 @@ fn lost(client: &Client) -> impl Future<Output = String> + use<> {
             Event::Connection(ConnectionEvent::Lost(why)) => Some(why.to_string()),
             _ => None,
         });
-        soon("the end of the connection", lost).await.unwrap()
+        within("the end of the connection", lost).await.unwrap()
     }
 }
 
@@ -44,7 +44,7 @@ async fn a_server_that_shuts_down_says_so_and_ends() {
     assert_eq!(hand.goodbye().await, (1001, "the server is shutting down".to_owned()));
     hand.send(CLOSE, &1001_u16.to_be_bytes()).await;
     hand.end().await;
-    soon("the end of the server", served.ended).await.unwrap().unwrap();
+    within("the end of the server", served.ended).await.unwrap().unwrap();
     assert!(TcpStream::connect(served.address).await.is_err());
 }
 
@@ -60,7 +60,7 @@ async fn a_server_can_be_served_in_one_line() {
     let handle = router.handle().clone();
     let serving = tokio::spawn(router.serve_ws("127.0.0.1:0"));
     handle.shutdown();
-    soon("the end of the server", serving).await.unwrap().unwrap();
+    within("the end of the server", serving).await.unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -70,7 +70,7 @@ async fn a_client_that_does_not_answer_a_goodbye_does_not_keep_the_server() {
     let _silent = TcpStream::connect(served.address).await.unwrap();
     served.router.handle().shutdown();
     hand.goodbye().await;
-    soon("the end of the server", served.ended).await.unwrap().unwrap();
+    within("the end of the server", served.ended).await.unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -109,14 +109,14 @@ async fn what_a_client_that_is_gone_had_asked_for_is_stopped() {
         served.runs(0).await;
     }
     served.router.handle().shutdown();
-    soon("the end of the server", served.ended).await.unwrap().unwrap();
+    within("the end of the server", served.ended).await.unwrap().unwrap();
 }
 
 #[tokio::test]
 async fn a_client_that_is_dropped_closes_the_connection() {
     let served = Served::with(|service| service.max_connections(1)).await;
     for version in ProtocolVersion::ALL {
-        let client = soon("a place", async {
+        let client = within("a place", async {
             loop {
                 match builder().only_version(version).connect_to(served.connector()).await {
                     Ok(client) => break client,
@@ -136,7 +136,7 @@ async fn a_connector_connects_as_often_as_it_is_asked_to() {
     for _ in 0..2 {
         let client = builder().connect_to(connector.clone()).await.unwrap();
         client.call_tool("add", ()).await.unwrap();
-        soon("the goodbye", client.close()).await;
+        within("the goodbye", client.close()).await;
     }
 }
 
@@ -214,7 +214,7 @@ async fn welcome(web: &mut WebSocketStream<TcpStream>) {
 #[tokio::test]
 async fn a_server_that_refuses_at_once_is_quoted() {
     let connector = server(async |mut web| send(&mut web, goodbye(4001, "not today")).await).await;
-    let error = soon("an error", builder().connect_to(connector)).await.unwrap_err();
+    let error = within("an error", builder().connect_to(connector)).await.unwrap_err();
     assert!(matches!(error, ConnectError::Ended(_)), "{error:?}");
     let expected = "the server closed the connection (4001: not today) before the connection was open";
     assert_eq!(error.to_string(), expected);
@@ -289,8 +289,8 @@ async fn a_client_that_closes_says_goodbye() {
     })
     .await;
     let client = connect(connector, builder()).await;
-    soon("the goodbye", client.close()).await;
-    assert_eq!(soon("the goodbye", hearing.recv()).await.unwrap(), Some(1000));
+    within("the goodbye", client.close()).await;
+    assert_eq!(within("the goodbye", hearing.recv()).await.unwrap(), Some(1000));
 }
 
 #[tokio::test]

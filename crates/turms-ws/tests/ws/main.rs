@@ -10,16 +10,3 @@ mod life;
 mod peers;
 mod refusal;
 mod tls;
-
-use std::time::Duration;
-
-/// How long anything may take that is bound to happen. The machine may be busy with other tests.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Waits for what is bound to happen.
-async fn soon<T>(what: &str, happens: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, happens).await {
-        Ok(happened) => happened,
-        Err(_) => panic!("in vain: {what}"),
-    }
-}

@@ -9,11 +9,10 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 use turms_client::{CallErrorKind, Client};
-use turms_testkit::peer_file;
+use turms_testkit::{peer_file, within};
 use turms_ws::WsConnector;
 
 use crate::fixture::{Served, builder, connect};
-use crate::soon;
 
 fn node(script: &str) -> Command {
     let mut command = Command::new(turms_testkit::node());
@@ -31,11 +30,11 @@ fn python(script: &str) -> Command {
 async fn told(mut client: Command) -> Value {
     let served = Served::new().await;
     let client = client.arg(format!("ws://{}/", served.address)).kill_on_drop(true);
-    let output = soon("the end of the client", client.output()).await.unwrap();
+    let output = within("the end of the client", client.output()).await.unwrap();
     let told = serde_json::from_slice(&output.stdout);
     let told = told.unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
     served.router.handle().shutdown();
-    soon("the end of the server", served.ended).await.unwrap().unwrap();
+    within("the end of the server", served.ended).await.unwrap().unwrap();
     told
 }
 
@@ -81,14 +80,14 @@ async fn the_client_of_the_python_sdk_is_served() {
 async fn reach(mut command: Command) -> (Client, Child) {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let port = soon("a port", lines.next_line()).await.unwrap().expect("the server says where it listens");
+    let port = within("a port", lines.next_line()).await.unwrap().expect("the server says where it listens");
     let connector = WsConnector::new(format!("ws://127.0.0.1:{port}/")).unwrap();
     (connect(connector, builder()).await, child)
 }
 
 async fn converse(client: &Client) {
     let call = async |tool: &'static str, arguments: Value| {
-        soon(tool, client.call_tool(tool, arguments).into_future()).await.unwrap().text()
+        within(tool, client.call_tool(tool, arguments).into_future()).await.unwrap().text()
     };
     let sum: Value = serde_json::from_str(&call("add", json!({ "a": 1, "b": 2 })).await).unwrap();
     assert_eq!(sum["sum"].as_f64(), Some(3.0));
@@ -100,7 +99,7 @@ async fn converse(client: &Client) {
         let _ = write.send(report.progress.as_f64());
     };
     let slow = client.call_tool("slow", json!({ "pause": 1 })).on_progress(report).into_future();
-    assert_eq!(soon("slow", slow).await.unwrap().text(), "done");
+    assert_eq!(within("slow", slow).await.unwrap().text(), "done");
     assert_eq!(heard.try_iter().collect::<Vec<_>>(), [1.0, 2.0, 3.0]);
 }
 
@@ -109,11 +108,11 @@ async fn converse(client: &Client) {
 async fn a_server_on_the_ws_package_is_spoken_to() {
     let (client, mut server) = reach(node("ws-server.mjs")).await;
     converse(&client).await;
-    let error = soon("an error", client.call_tool("leave", ()).into_future()).await.unwrap_err();
+    let error = within("an error", client.call_tool("leave", ()).into_future()).await.unwrap_err();
     assert!(matches!(error.kind(), CallErrorKind::Lost(_)), "{error:?}");
     assert!(error.to_string().contains("closed the connection (4000: as asked)"), "{error}");
     drop(server.stdin.take());
-    soon("the end of the server", server.wait()).await.unwrap();
+    within("the end of the server", server.wait()).await.unwrap();
 }
 
 #[tokio::test]
@@ -121,7 +120,7 @@ async fn a_server_on_the_ws_package_is_spoken_to() {
 async fn the_server_of_the_python_sdk_is_spoken_to() {
     let (client, mut server) = reach(python("ws_server.py")).await;
     converse(&client).await;
-    soon("the goodbye", client.close()).await;
+    within("the goodbye", client.close()).await;
     drop(server.stdin.take());
-    soon("the end of the server", server.wait()).await.unwrap();
+    within("the end of the server", server.wait()).await.unwrap();
 }

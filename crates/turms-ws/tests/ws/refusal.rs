@@ -6,10 +6,10 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 use turms_core::ConnectError;
 use turms_http::AccessPolicy;
+use turms_testkit::within;
 use turms_ws::{WsConnectError, WsConnector, WsUrlError};
 
 use crate::fixture::{Served, builder};
-use crate::soon;
 use turms_testkit::raw_ws::{HEADERS, WsConnection, ask, request};
 
 /// The headers of a request that is granted, but for one: another in its place, or none.
@@ -26,7 +26,7 @@ async fn answer(served: &Served, first: &str, headers: &[&str]) -> (u16, String,
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     let mut body = String::new();
     if status != 101 {
-        soon("the end of the answer", stream.read_to_string(&mut body)).await.unwrap();
+        within("the end of the answer", stream.read_to_string(&mut body)).await.unwrap();
         assert!(head.contains("content-type: text/plain; charset=utf-8\r\n"), "{head}");
     }
     (status, head.to_ascii_lowercase(), body)
@@ -91,7 +91,7 @@ async fn more_connections_than_there_may_be_are_refused_until_one_ends() {
     first.goodbye().await;
     first.end().await;
     // The place is free a moment after the socket is closed.
-    soon("a place for another", async {
+    within("a place for another", async {
         while answer(&served, "GET / HTTP/1.1", &HEADERS).await.0 != 101 {
             tokio::task::yield_now().await;
         }
@@ -174,7 +174,7 @@ async fn a_client_takes_no_answer_for_a_websocket_that_is_none() {
     ];
     for (words, reason) in cases {
         let connector = answering(words).await;
-        let error = soon("an error", builder().connect_to(connector)).await.unwrap_err();
+        let error = within("an error", builder().connect_to(connector)).await.unwrap_err();
         let text = source(&error).to_string();
         assert!(text.contains(reason), "{text}");
     }

@@ -12,10 +12,10 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
 use turms_core::ConnectError;
+use turms_testkit::within;
 use turms_ws::{ServeWs as _, WsConnectError, WsConnector};
 
 use crate::fixture::{builder, connect, server};
-use crate::soon;
 
 /// A server with a certificate; its port.
 async fn secure() -> u16 {
@@ -63,7 +63,7 @@ async fn a_server_whose_authority_is_trusted_is_spoken_to() {
         let text = "\u{e4}".repeat(200_000);
         let echo = client.call_tool("echo", json!({ "text": text })).await.unwrap();
         assert!(echo.text() == text);
-        soon("the goodbye", client.close()).await;
+        within("the goodbye", client.close()).await;
     }
 }
 
@@ -71,7 +71,7 @@ async fn a_server_whose_authority_is_trusted_is_spoken_to() {
 async fn a_server_whose_authority_this_machine_does_not_trust_is_not() {
     let port = secure().await;
     let connector = WsConnector::new(format!("wss://localhost:{port}/")).unwrap();
-    let error = soon("an error", builder().connect_to(connector)).await.unwrap_err();
+    let error = within("an error", builder().connect_to(connector)).await.unwrap_err();
     let ConnectError::Unreachable { source, .. } = &error else { panic!("{error:?}") };
     // A machine that trusts nobody at all says so instead.
     let source: &WsConnectError = source.downcast_ref().unwrap();

@@ -5,8 +5,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStrea
 use turms_client::{Client, ClientBuilder};
 use turms_core::transport::{MemoryEnd, memory};
 use turms_proto::{Ability, ProtocolVersion};
-
-use crate::behaviour::reach::PATIENCE;
+use turms_testkit::within;
 
 /// The server's end of a connection.
 pub(crate) struct Peer {
@@ -47,7 +46,7 @@ impl Peer {
 
     /// The next line, whatever it is; `None` when the client has gone.
     pub(crate) async fn line(&mut self) -> Option<String> {
-        let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await.expect("the client says something");
+        let line = within("a line of the client", self.lines.next_line()).await;
         line.unwrap()
     }
 

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::ops::Deref;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use serde_json::json;
 use turms_client::{ChildCommand, Client, ClientBuilder, Refusal, VersionMemory};
@@ -13,12 +12,10 @@ use turms_http::{HttpConnector, Listener, ServeHttp as _};
 use turms_proto::revision::{Fit, Transport};
 use turms_proto::types::{CreateMessageResult, ElicitParams, ElicitResult, Role, Root};
 use turms_proto::{Object, ProtocolVersion};
+use turms_testkit::{TIMEOUT, within};
 use turms_ws::{ServeWs as _, WsConnector};
 
 use turms_testkit::behaviour_server as fixture;
-
-/// How long something may take that should happen at once.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A way to the fixture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +61,7 @@ pub(crate) struct Reached {
 impl Reached {
     pub(crate) async fn new(way: Way, version: ProtocolVersion, builder: ClientBuilder) -> Self {
         // A program may take its time to start on a machine that has much to do.
-        let builder = builder.only_version(version).probe_timeout(PATIENCE);
+        let builder = builder.only_version(version).probe_timeout(TIMEOUT);
         let client = match way {
             Way::Local => builder.connect_service(fixture::server().build().unwrap()).await.unwrap(),
             Way::Pair => {
@@ -174,7 +171,7 @@ pub(crate) async fn along(
         for version in versions.iter().filter(|version| way.carries(**version)) {
             let place = Place(*way, *version);
             let run = async { test(Reached::new(*way, *version, builder()).await).await };
-            tokio::time::timeout(PATIENCE, run).await.unwrap_or_else(|_| panic!("it hangs: {place}"));
+            within(&format!("the end of the test {place}"), run).await;
         }
     }
 }

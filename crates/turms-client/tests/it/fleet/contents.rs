@@ -119,12 +119,12 @@ async fn events_of_all_servers_come_with_their_names() {
             Event::ResourceUpdated { uri } => Some((server.to_owned(), uri)),
             _ => None,
         });
-        heard.push(soon(updated).await.unwrap());
+        heard.push(within("an event", updated).await.unwrap());
         let updated = events.find(|event| match event {
             Event::ResourceUpdated { uri } => Some(uri),
             _ => None,
         });
-        uris.push(soon(updated).await.unwrap());
+        uris.push(within("an event", updated).await.unwrap());
     }
     heard.sort();
     uris.sort();
@@ -141,7 +141,7 @@ async fn events_of_all_servers_come_with_their_names() {
         Event::ResourceUpdated { .. } => Some(server.to_owned()),
         _ => None,
     });
-    assert_eq!(soon(next).await.unwrap(), "home");
+    assert_eq!(within("an event", next).await.unwrap(), "home");
 }
 
 #[tokio::test]
@@ -158,28 +158,28 @@ async fn listening_reaches_every_server() {
         "work://note/1".to_owned(),
         "nowhere://x".to_owned(),
     ]);
-    let mut listening = soon(fleet.client().listen(filter).into_future()).await.unwrap();
+    let mut listening = within("a change", fleet.client().listen(filter).into_future()).await.unwrap();
     let mut acknowledged = listening.acknowledged().clone();
     acknowledged.resource_subscriptions.as_mut().unwrap().sort();
     // A server of the newest revision agrees to tell even of what it does not have.
     let uris = ["home://index", "nowhere://x", "work://note/1"].map(str::to_owned);
     assert_eq!(acknowledged, SubscriptionFilter::new().tools_list_changed(true).resource_subscriptions(uris));
     home.handle().resource_updated("nowhere://x");
-    assert_eq!(soon(listening.next()).await, Some(Change::Resource { uri: "nowhere://x".to_owned() }));
+    assert_eq!(within("a change", listening.next()).await, Some(Change::Resource { uri: "nowhere://x".to_owned() }));
     work.handle().resource_updated("work://note/1");
-    assert_eq!(soon(listening.next()).await, Some(Change::Resource { uri: "work://note/1".to_owned() }));
+    assert_eq!(within("a change", listening.next()).await, Some(Change::Resource { uri: "work://note/1".to_owned() }));
     home.handle().resource_updated("home://index");
-    assert_eq!(soon(listening.next()).await, Some(Change::Resource { uri: "home://index".to_owned() }));
+    assert_eq!(within("a change", listening.next()).await, Some(Change::Resource { uri: "home://index".to_owned() }));
     work.handle().remove_tool("read");
-    assert_eq!(soon(listening.next()).await, Some(Change::Tools));
+    assert_eq!(within("a change", listening.next()).await, Some(Change::Tools));
     home.handle().remove_tool("read");
-    assert_eq!(soon(listening.next()).await, Some(Change::Tools));
+    assert_eq!(within("a change", listening.next()).await, Some(Change::Tools));
     fleet.add("math", local(math())).await.unwrap();
-    assert_eq!(soon(listening.next()).await, Some(Change::Tools));
+    assert_eq!(within("a change", listening.next()).await, Some(Change::Tools));
     fleet.remove("math").unwrap();
-    assert_eq!(soon(listening.next()).await, Some(Change::Tools));
+    assert_eq!(within("a change", listening.next()).await, Some(Change::Tools));
     drop(fleet);
-    assert_eq!(soon(listening.next()).await, None);
+    assert_eq!(within("a change", listening.next()).await, None);
 }
 
 #[tokio::test]
@@ -210,7 +210,7 @@ async fn a_log_level_reaches_those_who_log_and_those_who_come_later() {
             Event::Log(message) => Some((server.to_owned(), message.level)),
             _ => None,
         });
-        assert_eq!(soon(logged).await.unwrap(), (server.to_owned(), LoggingLevel::Error));
+        assert_eq!(within("an event", logged).await.unwrap(), (server.to_owned(), LoggingLevel::Error));
     }
 }
 

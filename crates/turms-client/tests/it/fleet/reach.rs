@@ -43,10 +43,10 @@ async fn a_dead_server_does_not_stop_the_others_and_can_be_reached_later() {
         Event::Connection(ConnectionEvent::Connected { version, .. }) => Some((server.to_owned(), version)),
         _ => None,
     });
-    assert_eq!(soon(joined).await.unwrap(), ("home".to_owned(), NEWEST));
+    assert_eq!(within("an event", joined).await.unwrap(), ("home".to_owned(), NEWEST));
     let changed = |event| matches!(event, Event::ToolsChanged).then_some(());
-    soon(events.find(changed)).await.unwrap();
-    assert_eq!(soon(listening.next()).await, Some(Change::Tools));
+    within("an event", events.find(changed)).await.unwrap();
+    assert_eq!(within("a change", listening.next()).await, Some(Change::Tools));
     assert!(matches!(fleet.reconnect("nobody").await, Err(MemberError::Unknown)));
 }
 
@@ -104,7 +104,7 @@ async fn a_server_that_dies_later_is_left_out_and_gets_back_what_it_had() {
         assert_eq!(tools_of(&client).await.len(), 4);
         client.subscribe("home://index").await.unwrap();
         plug.pull();
-        until(|| fleet.servers()[1].status == Status::Closed).await;
+        eventually("a status", async || fleet.servers()[1].status == Status::Closed).await;
         assert!(matches!(fleet.failures().as_slice(), [(name, MemberError::Ended)] if name == "home"));
         assert_eq!(tools_of(&client).await, ["math_add", "math_wait"]);
         let error = client.call_tool("home_read", ()).await.unwrap_err();
@@ -121,7 +121,7 @@ async fn a_server_that_dies_later_is_left_out_and_gets_back_what_it_had() {
             _ => None,
         };
         router.handle().resource_updated("home://index");
-        let updated = soon(events.find(updated)).await.unwrap();
+        let updated = within("an event", events.find(updated)).await.unwrap();
         assert_eq!(updated, ("home".to_owned(), "home://index".to_owned()), "{version}");
     }
 }
@@ -138,8 +138,8 @@ async fn a_server_that_is_being_reconnected_is_not_waited_for_unless_it_is_calle
     let client = fleet.client();
     assert_eq!(client.list_resources().await.unwrap().len(), 1);
     plug.pull();
-    until(|| fleet.servers()[1].status == Status::Reconnecting).await;
-    assert_eq!(soon(tools_of(&client)).await, ["math_add", "math_wait"]);
+    eventually("a status", async || fleet.servers()[1].status == Status::Reconnecting).await;
+    assert_eq!(within("an answer", tools_of(&client)).await, ["math_add", "math_wait"]);
     assert!(matches!(fleet.failures().as_slice(), [(_, MemberError::Lost)]));
     let calling = tokio::spawn({
         let client = client.clone();
@@ -149,10 +149,10 @@ async fn a_server_that_is_being_reconnected_is_not_waited_for_unless_it_is_calle
         let client = client.clone();
         async move { client.read_resource("home://index").await }
     });
-    until(|| client.pending().len() == 2).await;
+    eventually("pending calls", async || client.pending().len() == 2).await;
     assert!(!calling.is_finished() && !reading.is_finished());
     plug.put_back();
-    assert_eq!(soon(calling).await.unwrap().unwrap().text(), "notes of home");
-    assert!(soon(reading).await.unwrap().is_ok());
+    assert_eq!(within("an answer", calling).await.unwrap().unwrap().text(), "notes of home");
+    assert!(within("an answer", reading).await.unwrap().is_ok());
     assert!(fleet.failures().is_empty());
 }

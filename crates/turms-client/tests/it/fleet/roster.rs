@@ -91,7 +91,7 @@ async fn servers_come_and_go() {
     assert!(client.call_tool("home_read", ()).await.is_err());
     assert_eq!(home.call_tool("read", ()).await.unwrap().text(), "notes of home");
     let changed = |server: &str, event| matches!(event, Event::ToolsChanged).then(|| server.to_owned());
-    assert_eq!(soon(events.find(changed)).await.unwrap(), "home");
+    assert_eq!(within("an event", events.find(changed)).await.unwrap(), "home");
     home.close().await;
 
     let closed = app().connect_service(math().build().unwrap()).await.unwrap();
@@ -123,11 +123,14 @@ async fn batches_go_side_by_side_and_calls_can_be_given_up() {
         let client = client.clone();
         async move { client.call_tool("math_wait", ()).without_timeout().await }
     });
-    until(|| client.pending().len() == 1).await;
+    eventually("pending calls", async || client.pending().len() == 1).await;
     assert_eq!(client.pending()[0].subject, "tools/call \"math_wait\"");
     assert!(client.cancel(client.pending()[0].key));
-    assert!(soon(waiting).await.unwrap().unwrap_err().is_cancelled());
-    until(|| client.pending().is_empty() && fleet.get("math").unwrap().pending().is_empty()).await;
+    assert!(within("an answer", waiting).await.unwrap().unwrap_err().is_cancelled());
+    eventually("pending calls", async || {
+        client.pending().is_empty() && fleet.get("math").unwrap().pending().is_empty()
+    })
+    .await;
     assert!(!client.cancel(1));
 
     let cancel = Cancel::new();
@@ -175,20 +178,20 @@ async fn closing_ends_all_and_for_good() {
     let client = fleet.client();
     let (mut events, mut named) = (client.events(), fleet.events());
     fleet.close().await;
-    until(|| !plug.is_in_use()).await;
+    eventually("the end of a connection", async || !plug.is_in_use()).await;
     assert_eq!(client.status(), Status::Closed);
     assert!(client.list_tools().await.unwrap_err().is_disconnected());
     assert!(client.ping().await.unwrap_err().is_disconnected());
     let mut closed = Vec::new();
-    while let Some((server, event)) = soon(named.next()).await {
+    while let Some((server, event)) = within("an event", named.next()).await {
         if matches!(event, Event::Connection(ConnectionEvent::Closed)) {
             closed.push(server.to_string());
         }
     }
     closed.sort();
     assert_eq!(closed, ["home", "math"]);
-    while soon(events.next()).await.is_some() {}
-    assert!(soon(fleet.events().next()).await.is_none());
+    while within("an event", events.next()).await.is_some() {}
+    assert!(within("an event", fleet.events().next()).await.is_none());
     assert!(matches!(fleet.add("new", local(math())).await, Err(MemberError::FleetClosed)));
     assert!(matches!(fleet.reconnect("home").await, Err(MemberError::FleetClosed)));
 }
@@ -208,10 +211,10 @@ async fn dropping_the_last_handle_ends_everything() {
     assert_eq!(client.call_tool("home_read", ()).await.unwrap().text(), "notes of home");
     assert!(plug.is_in_use());
     drop(client);
-    until(|| !plug.is_in_use()).await;
-    while soon(events.next()).await.is_some() {}
-    while soon(named.next()).await.is_some() {}
-    assert_eq!(soon(listening.next()).await, None);
+    eventually("the end of a connection", async || !plug.is_in_use()).await;
+    while within("an event", events.next()).await.is_some() {}
+    while within("an event", named.next()).await.is_some() {}
+    assert_eq!(within("a change", listening.next()).await, None);
 }
 
 #[test]

@@ -13,8 +13,8 @@ pub(crate) const NEW: ProtocolVersion = ProtocolVersion::LATEST;
 pub(crate) const CORE: ProtocolVersion = ProtocolVersion::V2025_11_25;
 pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-/// What has not happened by then will not happen.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// Timeout for a message of the client. Long: the clock is paused and moves on while everything waits.
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The server's end of a connection.
 pub(crate) struct Peer {
@@ -71,7 +71,8 @@ impl Peer {
 
     /// The next message; `None` when the client has gone.
     pub(crate) async fn next(&mut self) -> Option<Value> {
-        let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await.expect("the client says something");
+        let line =
+            tokio::time::timeout(MESSAGE_TIMEOUT, self.lines.next_line()).await.expect("the client says something");
         line.unwrap().map(|line| serde_json::from_str(&line).unwrap())
     }
 
@@ -84,7 +85,7 @@ impl Peer {
 
     /// Nothing comes any more but what the end of the connection brings.
     pub(crate) async fn expect_nothing(&mut self, client: Client) {
-        tokio::time::sleep(PATIENCE / 2).await;
+        tokio::time::sleep(MESSAGE_TIMEOUT / 2).await;
         client.close().await;
         assert_eq!(self.next().await, None);
     }

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use turms_core::ConnectionOptions;
+use turms_testkit::eventually;
 
 use crate::dialog::{call, cancelled, initialize, notification, progress, request, with_progress};
-use crate::eventually;
 use crate::fixture::{Fixture, asking};
 use crate::wire::{Request, Stream};
 

@@ -4,9 +4,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::json;
+use turms_testkit::eventually;
 
 use crate::dialog::{NEWEST_OLDER, SESSIONS, Session, cancelled, modern, modern_call, modern_stream, progress};
-use crate::eventually;
 use crate::fixture::Fixture;
 use crate::wire::{Head, Request, Stream};
 

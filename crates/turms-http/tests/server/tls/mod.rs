@@ -14,11 +14,11 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use turms_http::Listener;
+use turms_testkit::{eventually, within};
 
 use crate::dialog::{modern_call, modern_stream};
 use crate::fixture::Fixture;
 use crate::wire::Request;
-use crate::{eventually, soon};
 
 const CERTIFICATE: &[u8] = include_bytes!("certificate.pem");
 const KEY: &[u8] = include_bytes!("key.pem");
@@ -39,7 +39,7 @@ async fn connect(fixture: &Fixture, protocols: &[&str]) -> TlsStream<TcpStream> 
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
     let socket = TcpStream::connect(fixture.address).await.unwrap();
     let name = ServerName::try_from("localhost").unwrap();
-    soon("a secure connection", TlsConnector::from(Arc::new(config)).connect(name, socket)).await.unwrap()
+    within("a secure connection", TlsConnector::from(Arc::new(config)).connect(name, socket)).await.unwrap()
 }
 
 fn add() -> Request {
@@ -50,7 +50,7 @@ async fn assert_serves(fixture: &Fixture) {
     let mut socket = connect(fixture, &["http/1.1"]).await;
     socket.write_all(&add().bytes()).await.unwrap();
     let mut answer = String::new();
-    soon("an answer", socket.read_to_string(&mut answer)).await.unwrap();
+    within("an answer", socket.read_to_string(&mut answer)).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains(r#""text":"3""#), "{answer}");
 }
 
@@ -79,7 +79,7 @@ async fn both_versions_of_http_are_offered() {
     }
     let (answer, mut sending) = sender.send_request(head.body(()).unwrap(), false).unwrap();
     sending.send_data(call.body.unwrap().into(), true).unwrap();
-    assert_eq!(soon("an answer", answer).await.unwrap().status(), 200);
+    assert_eq!(within("an answer", answer).await.unwrap().status(), 200);
 }
 
 #[tokio::test]
@@ -106,7 +106,7 @@ async fn a_handshake_must_come_in_time() {
     for mut connection in connections {
         let mut said = Vec::new();
         // It may be reset.
-        let _ = soon("the end of a connection", connection.socket.read_to_end(&mut said)).await;
+        let _ = within("the end of a connection", connection.socket.read_to_end(&mut said)).await;
         assert!(!said.starts_with(b"HTTP/1.1 2"), "{said:?}");
     }
     assert_serves(&fixture).await;
