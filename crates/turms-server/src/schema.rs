@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 pub use turms_core::schema::SchemaError;
-use turms_core::schema::Validator;
+use turms_core::schema::{Validator, shortened};
 use turms_proto::{Object, RawJson};
 
 /// A schema that was compiled when its tool was registered.
@@ -69,7 +69,8 @@ impl Schema {
 
 fn unexpected_members(value: &RawJson, root: &str) -> Vec<String> {
     let members = value.as_object().unwrap_or_default();
-    members.iter().map(|(name, _)| format!("{root}: unexpected field {name:?}, nothing is taken here")).collect()
+    let complaint = |name: &str| format!("{root}: unexpected field {:?}, nothing is taken here", shortened(name));
+    members.iter().take(Validator::MAX_VIOLATIONS).map(|(name, _)| complaint(&name)).collect()
 }
 
 /// The schema of a type, without what only documents would want.

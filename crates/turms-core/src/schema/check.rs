@@ -198,7 +198,7 @@ impl<'s> Checker<'s> {
 
     /// Takes down that a text does not have the format that it has as an annotation, which is no violation.
     fn warn(&mut self, format: Format, at: At<'_>) -> bool {
-        if self.warnings.len() < Validator::MOST_VIOLATIONS {
+        if self.warnings.len() < Validator::MAX_VIOLATIONS {
             let path = at.instance.path(at.place, "");
             self.warnings.push(format!("{path}: {}", not_of_format(at.part().raw, format)));
         }

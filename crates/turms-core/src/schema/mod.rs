@@ -24,6 +24,8 @@ pub use self::budget::DEFAULT_MAX_VALIDATION_STEPS;
 use self::check::{At, Checker};
 use self::instance::{Instance, ROOT};
 use self::message::Complaints;
+#[doc(hidden)]
+pub use self::message::shortened;
 use self::node::Nodes;
 
 /// A JSON Schema that values can be held against. The dialect is what `$schema` says, 2020-12 without.
@@ -54,8 +56,8 @@ pub struct Validation {
 pub struct SchemaError(String);
 
 impl Validator {
-    /// Nobody mends more than a few faults at once.
-    const MOST_VIOLATIONS: usize = 8;
+    /// Maximum number of violations that are reported (8).
+    pub const MAX_VIOLATIONS: usize = 8;
 
     /// Compiles a schema.
     ///
@@ -121,7 +123,7 @@ impl Validator {
 
     /// Only values that are not valid pay for words, out of the steps that are left.
     fn complaints(checker: &mut Checker<'_>, at: At<'_>, root: &str) -> Vec<String> {
-        let mut complaints = Complaints { root, most: Self::MOST_VIOLATIONS, found: Vec::new() };
+        let mut complaints = Complaints { root, most: Self::MAX_VIOLATIONS, found: Vec::new() };
         checker.complain(0, at, &mut complaints);
         if complaints.found.is_empty() {
             complaints.found.push(format!("{root}: is not valid, and why is too expensive to find out"));

@@ -1,5 +1,6 @@
 //! One suite of behaviour, run for every revision over memory, pipes and sockets.
 
+mod arguments;
 mod asking;
 mod changes;
 mod errors;

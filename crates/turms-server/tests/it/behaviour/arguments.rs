@@ -1,0 +1,23 @@
+//! Arguments that a tool does not take.
+
+use super::wire::Wire;
+use super::*;
+
+#[tokio::test]
+async fn what_is_said_of_unexpected_arguments_is_bounded() {
+    let router = server(&Arc::new(Traces::default())).build().unwrap();
+    let long = "x".repeat(1_000_000);
+    let mut arguments: Vec<String> = (0..100_000).map(|number| format!("\"a{number}\":1")).collect();
+    arguments.insert(0, format!("\"{long}\":1"));
+    let params = format!(r#"{{"name":"list","arguments":{{{}}}}}"#, arguments.join(","));
+    for version in ProtocolVersion::ALL {
+        let mut wire = Wire::open(&router, version, json!({})).await;
+        wire.start(1, "tools/call", &params).await;
+        let answer = wire.receive().await;
+        let text = answer["error"]["message"].as_str().or(answer["result"]["content"][0]["text"].as_str()).unwrap();
+        assert!(text.starts_with("arguments: unexpected field \"xxx"), "{version}");
+        assert_eq!(text.matches("unexpected field").count(), 8, "{version}");
+        assert!(text.contains("unexpected field \"a6\", nothing is taken here"), "{version}: {text}");
+        assert!(text.len() < 1_000, "{version}: {}", text.len());
+    }
+}
