@@ -45,6 +45,9 @@ mod sse;
 pub use self::client::{
     Authorizable, AuthorizeError, Authorizer, BearerToken, Challenge, Decision, HttpConnector, HttpError, HttpTransport,
 };
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub use self::server::fuzzing;
 #[cfg(feature = "server")]
 pub use self::server::{
     AccessDenied, AccessPolicy, BodyProblem, EventStream, HttpBody, HttpService, Listener, PeerAddress, RequestHead,

@@ -6,6 +6,8 @@ mod answer;
 mod body;
 mod cors;
 mod few;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod gauge;
 mod head;
 mod hyper;

@@ -6,6 +6,8 @@
 mod calls;
 mod chaos;
 mod framing;
+#[cfg(feature = "fuzzing")]
+mod fuzz;
 mod held;
 mod hostile;
 #[cfg(feature = "http2")]
