@@ -13,6 +13,7 @@ use super::node::{Bound, Limit, NodeId, Rule};
 const LONGEST: usize = 200;
 
 /// A text, or the beginning of a long one.
+#[must_use]
 pub fn shortened(text: &str) -> Cow<'_, str> {
     if text.len() <= LONGEST {
         return Cow::Borrowed(text);
