@@ -14,10 +14,10 @@ use turms_http::{HttpConnector, Listener, ServeHttp as _};
 use turms_proto::types::{LoggingLevel, SubscriptionFilter};
 use turms_proto::{Ability, ProtocolVersion, RawJson, RequestId};
 use turms_server::{Args, Context, ForwardLogs, Router, Server, Tool};
-use turms_testkit::within;
+use turms_testkit::{TIMEOUT, within};
 use turms_ws::{ServeWs as _, WsConnector};
 
-use super::reach::{PATIENCE, Way, nobody};
+use super::reach::{Way, nobody};
 
 /// A server that any number of clients can connect to, all of one way.
 struct Shared {
@@ -43,7 +43,7 @@ impl Shared {
     }
 
     async fn connect(&self, version: ProtocolVersion, builder: ClientBuilder) -> Client {
-        let builder = builder.only_version(version).probe_timeout(PATIENCE).version_memory(VersionMemory::new());
+        let builder = builder.only_version(version).probe_timeout(TIMEOUT).version_memory(VersionMemory::new());
         let http = |path, transport| {
             let connector = HttpConnector::new(format!("http://{}/{path}", self.address)).unwrap();
             connector.transport(transport).no_proxy()
