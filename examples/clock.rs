@@ -27,5 +27,6 @@ async fn wait(
 
 #[tokio::main]
 async fn main() -> turms::Result<()> {
-    Server::new("clock", "1.0.0").tool(now).tool(wait).serve_http("127.0.0.1:8080").await
+    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8080".to_owned());
+    Server::new("clock", "1.0.0").tool(now).tool(wait).serve_http(address).await
 }

@@ -1,5 +1,6 @@
-//! The client of `explore.rs`, run against the other examples.
+//! The client of `explore.rs`, run against the other examples, and what a person reads when an example fails.
 
+use std::net::TcpListener;
 use std::process::Command;
 
 fn explore(arguments: &[&str]) -> (String, String, bool) {
@@ -27,4 +28,15 @@ fn it_says_why_a_server_cannot_be_reached() {
     let expected =
         "error: the server exited with status 3 before the connection was open; the last it wrote was \"broken\"\n";
     assert!(complaint.ends_with(expected), "{complaint}");
+}
+
+#[test]
+fn a_server_whose_port_is_taken_says_so_in_a_sentence() {
+    let held = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
+    let address = held.local_addr().expect("it is bound").to_string();
+    let output = Command::new(env!("CARGO_BIN_EXE_clock")).arg(&address).output().expect("clock runs");
+    assert!(!output.status.success());
+    let reason = TcpListener::bind(&address).expect_err("the port is taken");
+    let expected = format!("Error: cannot listen on {address}: {reason}\n");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
 }

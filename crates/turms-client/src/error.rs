@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use turms_core::{ConnectError, Ended, PeerError};
+use turms_core::{ConnectError, Ended, PeerError, error_chain};
 use turms_proto::session::{RequestError, SessionError};
 use turms_proto::{DecodeError, ErrorCode, ErrorObject, ProtocolVersion};
 
@@ -10,8 +10,15 @@ use turms_proto::{DecodeError, ErrorCode, ErrorObject, ProtocolVersion};
 ///
 /// A tool that failed is not an error: that is a result, and says so
 /// ([`ToolResult::failed`](turms_proto::types::ToolResult::failed)).
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct CallError(Box<Inner>);
+
+/// The message with its causes, so that an error that leaves `main` reads as a sentence.
+impl fmt::Debug for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&error_chain(self))
+    }
+}
 
 #[derive(Debug, Clone)]
 struct Inner {
@@ -383,6 +390,10 @@ mod tests {
             "ping: server \"files\": there is no connection to the server: cannot reach files: no such program"
         );
         assert!(error.is_disconnected() && !error.may_have_run() && !error.is_timeout());
+        assert_eq!(
+            format!("{:?}", dead("no such program")),
+            "ping: there is no connection to the server: cannot reach files: no such program"
+        );
         let slow = CallError::of_peer("ping", PeerError::Request(RequestError::TimedOut(Duration::from_secs(1))));
         let error = CallError::of_servers("ping", vec![("a".into(), dead("gone")), ("b".into(), slow)]);
         assert!(!error.is_disconnected() && !error.is_timeout() && error.may_have_run());

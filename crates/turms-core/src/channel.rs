@@ -13,6 +13,7 @@ use crate::connection::OpenFailure;
 use crate::payload::Payload;
 use crate::peer::{BoxFuture, PeerError};
 use crate::service::Service;
+use crate::text::error_chain;
 use crate::transport::LocalChannel;
 
 /// A request on its way to a server, in the words of the server's revision.
@@ -315,7 +316,7 @@ impl<C: Connector + ?Sized> Connector for Arc<C> {
 }
 
 /// Why a server could not be reached.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
     /// There is no way to it: the program does not start, the address does not answer.
@@ -368,6 +369,13 @@ pub enum ConnectError {
     /// The byte stream was used by an earlier connection, and there is only one.
     #[error("the byte stream has been used already, and there is no other")]
     Spent,
+}
+
+/// The message with its causes, so that an error that leaves `main` reads as a sentence.
+impl fmt::Debug for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&error_chain(self))
+    }
 }
 
 impl ConnectError {

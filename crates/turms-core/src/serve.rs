@@ -1,8 +1,10 @@
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 
 use crate::connection::ConnectionError;
 use crate::service::Service;
+use crate::text::error_chain;
 
 /// What can become a service: one that is, or a server that is yet to be finished.
 pub trait IntoService {
@@ -20,7 +22,7 @@ impl<S: Service> IntoService for S {
 }
 
 /// Why a server does not serve.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
     /// Something that was registered cannot be used.
@@ -32,8 +34,8 @@ pub enum ServeError {
     /// The connection broke.
     #[error(transparent)]
     Connection(#[from] ConnectionError),
-    /// The address cannot be listened at.
-    #[error("cannot listen at {address}")]
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}")]
     Listen {
         /// The address.
         address: String,
@@ -44,4 +46,23 @@ pub enum ServeError {
     /// A certificate or its key cannot be used.
     #[error("the certificate cannot be used: {0}")]
     Certificate(String),
+}
+
+/// The message with its causes, so that an error that leaves `main` reads as a sentence.
+impl fmt::Debug for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&error_chain(self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_output_is_the_message_with_its_causes() {
+        let source = io::Error::other("address in use");
+        let error = ServeError::Listen { address: "127.0.0.1:80".into(), source };
+        assert_eq!(format!("{error:?}"), "cannot listen on 127.0.0.1:80: address in use");
+    }
 }

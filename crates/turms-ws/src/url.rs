@@ -12,7 +12,7 @@ pub(crate) struct WsUrl {
 }
 
 /// Why a URL is not one of a WebSocket server.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum WsUrlError {
     /// It is no URL.
@@ -27,6 +27,13 @@ pub enum WsUrlError {
     /// It holds a name or a password, which would end up in logs.
     #[error("the URL holds credentials before an `@`: put them into an `Authorization` header instead")]
     Credentials,
+}
+
+/// The message with its causes, so that an error that leaves `main` reads as a sentence.
+impl fmt::Debug for WsUrlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&turms_core::error_chain(self))
+    }
 }
 
 impl WsUrl {

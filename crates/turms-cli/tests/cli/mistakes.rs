@@ -328,7 +328,7 @@ fn an_address_that_is_taken() {
     let address = taken.local_addr().unwrap().to_string();
     let port = address.rsplit(':').next().unwrap();
     for address in [&address, port, &format!(":{port}")] {
-        let told = format!("cannot listen at 127.0.0.1:{port}");
+        let told = format!("cannot listen on 127.0.0.1:{port}");
         turms(["demo", "--http", address]).run().fails(1, &[&told, "hint: another program listens there"]);
     }
     turms(["demo", "--http", "nowhere"]).run().fails(2, &["hint: an address is written HOST:PORT"]);

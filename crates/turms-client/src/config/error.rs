@@ -3,6 +3,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use turms_core::error_chain;
 use turms_proto::{Problem, RawJson};
 
 use super::entry::Fault;
@@ -10,10 +11,16 @@ use super::env_file::EnvFileError;
 use super::file::ReadError;
 
 /// A configuration as a whole is of no use.
-#[derive(Debug)]
 pub struct ConfigError {
     file: Option<PathBuf>,
     problem: ConfigProblem,
+}
+
+/// The message with its causes, so that an error that leaves `main` reads as a sentence.
+impl fmt::Debug for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&error_chain(self))
+    }
 }
 
 impl ConfigError {

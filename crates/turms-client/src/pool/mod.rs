@@ -13,7 +13,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use bytestring::ByteString;
-use turms_core::{CallFuture, ConnectError, Context, NotifyFuture, Request, Service};
+use turms_core::{CallFuture, ConnectError, Context, NotifyFuture, Request, Service, error_chain};
 use turms_proto::RawJson;
 
 pub use self::builder::PoolBuilder;
@@ -226,7 +226,7 @@ pub struct PoolStats {
 }
 
 /// Why a pool cannot be used.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum PoolError {
     /// The pool was to make connections, and could make none.
@@ -244,6 +244,13 @@ pub enum PoolError {
     /// The pool was closed.
     #[error("the pool is closed")]
     Closed,
+}
+
+/// The message with its causes, so that an error that leaves `main` reads as a sentence.
+impl fmt::Debug for PoolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&error_chain(self))
+    }
 }
 
 impl PoolError {

@@ -1,17 +1,18 @@
 //! What can go wrong between a client and an HTTP server.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use turms_core::PeerError;
+use turms_core::{PeerError, error_chain};
 use turms_proto::session::RequestError;
 
 use super::authorize::AuthorizeError;
 use crate::sse::EventTooLong;
 
 /// Why an HTTP exchange came to nothing. It stands below the errors of clients and channels, as their source.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum HttpError {
     /// There is no connection, so nothing was sent.
@@ -123,6 +124,13 @@ pub enum HttpError {
     /// The server understands none of what it was asked; what it said to each.
     #[error("the server understands none of the transports: {}", each(.0))]
     NothingUnderstood(Vec<(&'static str, Self)>),
+}
+
+/// The message with its causes, so that an error that leaves `main` reads as a sentence.
+impl fmt::Debug for HttpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&error_chain(self))
+    }
 }
 
 impl HttpError {

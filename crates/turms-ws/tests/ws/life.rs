@@ -56,7 +56,7 @@ async fn a_server_can_be_served_in_one_line() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let error = router.clone().serve_ws(&address).await.unwrap_err();
-    assert_eq!(error.to_string(), format!("cannot listen at {address}"));
+    assert_eq!(error.to_string(), format!("cannot listen on {address}"));
     let handle = router.handle().clone();
     let serving = tokio::spawn(router.serve_ws("127.0.0.1:0"));
     handle.shutdown();
