@@ -7,7 +7,7 @@ use quote::{ToTokens as _, format_ident, quote};
 use syn::ext::IdentExt as _;
 use syn::{Attribute, Generics, Ident, LitStr, Type, WherePredicate, parse_quote};
 
-use crate::generics;
+use crate::generics::{self, mentions};
 use crate::parameter::option_of;
 
 /// A parameter that the caller gives by name.
@@ -21,6 +21,12 @@ pub(crate) struct Argument {
 }
 
 impl Argument {
+    /// Returns `true` if another type or a function decodes or describes it.
+    fn is_customized(&self) -> bool {
+        const WORDS: [&str; 5] = ["with", "deserialize_with", "schema_with", "skip", "skip_deserializing"];
+        self.attributes.iter().any(|attribute| WORDS.iter().any(|word| mentions(&attribute.meta, word)))
+    }
+
     fn field(&self) -> TokenStream {
         let Self { ident, ty, attributes, .. } = self;
         let header = self.header.as_ref().map(|name| header(name, ty));
@@ -72,7 +78,9 @@ impl ArgumentStruct {
             }
         });
         let fields = arguments.iter().map(|argument| argument.field());
-        let (declared, used, predicates) = own.split_for_impl();
+        let mut checked = own.clone();
+        generics::bind(&mut checked, argument_bounds(arguments, &own));
+        let (declared, used, predicates) = checked.split_for_impl();
         let definition = quote! {
             #[derive(::turms::__private::serde::Deserialize, ::turms::__private::schemars::JsonSchema)]
             #[serde(crate = "::turms::__private::serde")]
@@ -98,6 +106,12 @@ fn decoding_bounds(types: &[&Type], own: &Generics) -> Vec<WherePredicate> {
         }
     };
     unknown.into_values().map(bound).collect()
+}
+
+/// That the other types can be, so that a compile error names the type and what to do.
+fn argument_bounds(arguments: &[&Argument], own: &Generics) -> Vec<WherePredicate> {
+    let known = arguments.iter().filter(|it| !it.is_customized() && !generics::are_mentioned(own, &it.ty));
+    known.map(|Argument { ty, .. }| parse_quote!(for<'any> #ty: ::turms::Argument<'any>)).collect()
 }
 
 fn camel_case(name: &str) -> String {
@@ -129,7 +143,8 @@ mod tests {
         let made = arguments(&parse_quote!(<T: Store, U>), &[parse_quote!(T), parse_quote!(T), parse_quote!(u8)]);
         assert_eq!(made.ty.to_string(), "ShowAllArguments < T >");
         let definition = made.definition.to_string();
-        assert!(definition.contains("struct ShowAllArguments < T : Store > {"), "{definition}");
+        let checked = "where for < 'any > u8 : :: turms :: Argument < 'any >";
+        assert!(definition.contains(&format!("struct ShowAllArguments < T : Store > {checked} {{")), "{definition}");
         let bounds: Vec<String> = made.bounds.iter().map(|bound| bound.to_token_stream().to_string()).collect();
         let [decoded, sendable] = bounds.as_slice() else { panic!("{bounds:?}") };
         assert!(decoded.starts_with("T : ") && decoded.ends_with("JsonSchema"), "{decoded}");

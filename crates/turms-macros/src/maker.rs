@@ -3,7 +3,7 @@
 use proc_macro2::{Group, Span, TokenStream, TokenTree};
 use quote::quote;
 use syn::spanned::Spanned as _;
-use syn::{Attribute, Error, Generics, Ident, Result, ReturnType, Safety, Signature, WherePredicate};
+use syn::{Attribute, Error, Generics, Ident, Result, ReturnType, Safety, Signature, Type, WherePredicate};
 
 use crate::argument::{Argument, ArgumentStruct};
 use crate::description;
@@ -15,7 +15,7 @@ pub(crate) struct Maker {
     builder: TokenStream,
     arguments: Option<ArgumentStruct>,
     parameters: Vec<Parameter>,
-    /// Where an error about an extractor points.
+    /// Where an error about the type of a parameter points.
     input: Span,
     /// Where an error about the return type points.
     output: Span,
@@ -37,17 +37,14 @@ impl Maker {
             let problem = "clients can promise nothing: the function must be safe to call";
             return Err(Error::new(token.span, problem));
         }
-        let extractor = parameters.iter().find_map(|parameter| match parameter {
-            Parameter::Extractor(ty) => Some(ty.span()),
-            Parameter::Argument(_) => None,
-        });
         let arguments: Vec<&Argument> = parameters.iter().filter_map(Parameter::as_argument).collect();
         let arguments = ArgumentStruct::new(&signature.ident, &arguments, generics);
+        let input = where_types_may_be_wrong(signature, &parameters);
         Ok(Self {
             builder: mark.builder(&name, description::of(attributes).as_deref()),
             arguments,
             parameters,
-            input: extractor.unwrap_or_else(|| signature.ident.span()),
+            input,
             output: match &signature.output {
                 ReturnType::Type(_, ty) => ty.span(),
                 ReturnType::Default => signature.ident.span(),
@@ -69,10 +66,10 @@ impl Maker {
     /// The expression, for a function to be called by this path.
     pub(crate) fn of_function(&self, path: &TokenStream) -> TokenStream {
         if self.arguments.is_none() {
-            return self.handled_by(path.clone());
+            return self.handled_by(&moved(path.clone(), self.output));
         }
         let (bindings, values) = self.bindings();
-        self.handled_by(quote!(|#(#bindings),*| #path(#(#values),*)))
+        self.handled_by(&self.closure(None, &bindings, &quote!(#path(#(#values),*))))
     }
 
     /// The expression, for a method to be called by this path on the object that the variable `this` shares.
@@ -90,23 +87,31 @@ impl Maker {
             (false, Sharing::Counted) => quote!({ #share #call }),
             (false, Sharing::Borrowed) => call,
         };
-        self.handled_by(quote!(move |#(#bindings),*| #body))
+        self.handled_by(&self.closure(Some(&quote!(move)), &bindings, &body))
     }
 
-    fn handled_by(&self, handler: TokenStream) -> TokenStream {
+    /// A closure: errors about what it takes point at the parameters, others at what the function returns.
+    fn closure(&self, captures: Option<&TokenStream>, bindings: &[TokenStream], body: &TokenStream) -> TokenStream {
+        let start = moved(quote!(#captures |), self.output);
+        let bindings = moved(quote!(#(#bindings),*), self.input);
+        let end = moved(quote!(| #body), self.output);
+        quote!(#start #bindings #end)
+    }
+
+    fn handled_by(&self, handler: &TokenStream) -> TokenStream {
         let builder = &self.builder;
         let types = self.types();
+        let types = moved(quote!(::<_, (#(#types,)*)>), self.input);
         // Errors about what cannot be taken point at the method, those about what cannot be returned at the handler.
         let span = Span::call_site().located_at(self.input);
         let method = Ident::new(if self.is_async { "handler" } else { "handler_sync" }, span);
-        let handler = moved(handler, self.output);
         // With the types said, an error is about the one that cannot be taken rather than about the whole function.
-        quote!(#builder.#method::<_, (#(#types,)*)>(#handler))
+        quote!(#builder.#method #types (#handler))
     }
 
     /// What the handler takes.
     fn types(&self) -> Vec<TokenStream> {
-        let arguments = self.arguments.iter().map(|ArgumentStruct { ty, .. }| quote!(::turms::Args<#ty>));
+        let arguments = self.arguments.iter().map(|ArgumentStruct { ty, .. }| quote!(::turms::Arguments<#ty>));
         let extractors = self.parameters.iter().filter_map(|parameter| match parameter {
             Parameter::Argument(_) => None,
             Parameter::Extractor(ty) => Some(quote!(#ty)),
@@ -119,7 +124,7 @@ impl Maker {
         let arguments = Ident::new("arguments", Span::mixed_site());
         let mut patterns = Vec::new();
         if self.arguments.is_some() {
-            patterns.push(quote!(::turms::Args(#arguments)));
+            patterns.push(quote!(::turms::Arguments(#arguments)));
         }
         let mut values = Vec::new();
         for parameter in &self.parameters {
@@ -135,6 +140,17 @@ impl Maker {
         let types = self.types();
         let bindings = patterns.iter().zip(&types).map(|(pattern, ty)| quote!(#pattern: #ty));
         (bindings.collect(), values)
+    }
+}
+
+/// Where an error about the type of a parameter points: at the type if there is only one that may be wrong, or else at all of them.
+fn where_types_may_be_wrong(signature: &Signature, parameters: &[Parameter]) -> Span {
+    let suspects: Vec<&Type> = parameters.iter().filter(|it| it.may_be_wrong()).map(Parameter::ty).collect();
+    match (suspects.as_slice(), parameters) {
+        ([only], _) => only.span(),
+        ([], [Parameter::Extractor(first), ..]) => first.span(),
+        ([], _) => signature.ident.span(),
+        _ => signature.paren_token.span.join(),
     }
 }
 

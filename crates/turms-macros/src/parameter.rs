@@ -71,6 +71,21 @@ impl Parameter {
         }
     }
 
+    pub(crate) fn ty(&self) -> &Type {
+        match self {
+            Self::Argument(argument) => &argument.ty,
+            Self::Extractor(ty) => ty,
+        }
+    }
+
+    /// Returns `true` if the compiler may find that this cannot be a parameter.
+    pub(crate) fn may_be_wrong(&self) -> bool {
+        match self {
+            Self::Argument(argument) => !is_plain(&argument.ty),
+            Self::Extractor(ty) => !is_extractor(ty) || self.as_all_arguments().is_some(),
+        }
+    }
+
     /// Its type, if it is the caller's arguments as a whole.
     fn as_all_arguments(&self) -> Option<&Type> {
         match self {
@@ -159,6 +174,18 @@ fn is_extractor(ty: &Type) -> bool {
         PathArguments::AngleBracketed(_) => is_one_of(&GENERIC_EXTRACTORS),
         PathArguments::Parenthesized(_) => false,
     }
+}
+
+/// Types that can be arguments for sure.
+const PLAIN: [&str; 17] = [
+    "String", "bool", "char", "f32", "f64", "i128", "i16", "i32", "i64", "i8", "isize", "u128", "u16", "u32", "u64",
+    "u8", "usize",
+];
+
+fn is_plain(ty: &Type) -> bool {
+    let Some(segment) = outer(ty) else { return false };
+    let contained = inner(segment).filter(|_| segment.ident == "Option" || segment.ident == "Vec");
+    contained.map_or_else(|| PLAIN.iter().any(|name| segment.ident == name), is_plain)
 }
 
 fn is_args(ty: &Type) -> bool {

@@ -245,21 +245,21 @@ impl ExtensionScope {
 
     /// A tool, for everybody unless it is [hidden](ExtensionScope::visible).
     #[track_caller]
-    pub fn tool(mut self, tool: impl IntoTool) -> Self {
+    pub fn tool<M>(mut self, tool: impl IntoTool<M>) -> Self {
         self.server = self.server.tool(tool);
         self
     }
 
     /// A prompt, for everybody unless it is [hidden](ExtensionScope::visible).
     #[track_caller]
-    pub fn prompt(mut self, prompt: impl IntoPrompt) -> Self {
+    pub fn prompt<M>(mut self, prompt: impl IntoPrompt<M>) -> Self {
         self.server = self.server.prompt(prompt);
         self
     }
 
     /// A resource or a family of them, for everybody unless it is [hidden](ExtensionScope::visible).
     #[track_caller]
-    pub fn resource(mut self, resource: impl IntoResource) -> Self {
+    pub fn resource<M>(mut self, resource: impl IntoResource<M>) -> Self {
         self.server = self.server.resource(resource);
         self
     }

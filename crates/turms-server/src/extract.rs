@@ -21,15 +21,51 @@ use turms_core::Principal;
 #[expect(clippy::exhaustive_structs, reason = "a wrapper and nothing else")]
 pub struct Args<T>(pub T);
 
+#[diagnostic::do_not_recommend]
 impl<T: DeserializeOwned + JsonSchema> FromCall for Args<T> {
     fn from_call(call: &mut Call) -> Result<Self, Rejection> {
-        let (arguments, are_texts) = call.input.arguments();
-        arguments.decode_arguments(are_texts).map(Self).map_err(misfit)
+        decoded(call).map(Self)
     }
 
     fn input_schema() -> Option<Value> {
         schema_of::<T>()
     }
+}
+
+/// The arguments of a function with `#[tool]`, `#[prompt]` or `#[resource]`, in the struct that the attribute writes. Apart from
+/// [`Args`], so that a compile error names the type of one argument rather than that struct.
+#[doc(hidden)]
+#[derive(Debug)]
+#[expect(clippy::exhaustive_structs, reason = "a wrapper and nothing else")]
+pub struct Arguments<T>(pub T);
+
+impl<T: DeserializeOwned + JsonSchema> FromCall for Arguments<T> {
+    fn from_call(call: &mut Call) -> Result<Self, Rejection> {
+        decoded(call).map(Self)
+    }
+
+    fn input_schema() -> Option<Value> {
+        schema_of::<T>()
+    }
+}
+
+/// The type of one argument of such a function. The lifetime has no meaning: a bound for every lifetime is checked where the struct
+/// of the arguments is used, rather than in each implementation that a derive writes for it.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be an argument",
+    label = "not a type that arguments can be decoded into",
+    note = "for an argument of the caller, add `#[derive(serde::Deserialize, schemars::JsonSchema)]` to the type",
+    note = "for something taken from the call (a type that implements `FromCall`), put `#[extract]` on the parameter"
+)]
+pub trait Argument<'a>: DeserializeOwned + JsonSchema {}
+
+#[diagnostic::do_not_recommend]
+impl<T: DeserializeOwned + JsonSchema> Argument<'_> for T {}
+
+fn decoded<T: DeserializeOwned>(call: &Call) -> Result<T, Rejection> {
+    let (arguments, are_texts) = call.input.arguments();
+    arguments.decode_arguments(are_texts).map_err(misfit)
 }
 
 #[cold]

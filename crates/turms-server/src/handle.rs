@@ -63,7 +63,7 @@ impl ServerHandle {
     ///
     /// # Errors
     /// If there is a tool of the same name, or the tool cannot be used, such as one with an invalid schema.
-    pub fn add_tool(&self, tool: impl IntoTool) -> Result<(), RegistrationError> {
+    pub fn add_tool<M>(&self, tool: impl IntoTool<M>) -> Result<(), RegistrationError> {
         let tool = self.usable_tool(tool)?;
         let is_new = self.change_if(&Change::Tools, |catalog| catalog.tools.add(tool.name(), &tool));
         new_or(is_new, "tool", tool.name())
@@ -73,7 +73,7 @@ impl ServerHandle {
     ///
     /// # Errors
     /// If the tool cannot be used, such as one with an invalid schema.
-    pub fn replace_tool(&self, tool: impl IntoTool) -> Result<(), RegistrationError> {
+    pub fn replace_tool<M>(&self, tool: impl IntoTool<M>) -> Result<(), RegistrationError> {
         let tool = self.usable_tool(tool)?;
         self.change(&Change::Tools, |catalog| catalog.tools.insert(tool.name().to_owned(), tool.clone()));
         Ok(())
@@ -89,7 +89,7 @@ impl ServerHandle {
     ///
     /// # Errors
     /// If there is a prompt of the same name, or the prompt cannot be used, such as one with an invalid schema.
-    pub fn add_prompt(&self, prompt: impl IntoPrompt) -> Result<(), RegistrationError> {
+    pub fn add_prompt<M>(&self, prompt: impl IntoPrompt<M>) -> Result<(), RegistrationError> {
         let prompt = usable_prompt(prompt)?;
         let is_new = self.change_if(&Change::Prompts, |catalog| catalog.add_prompt(&prompt));
         new_or(is_new, "prompt", prompt.name())
@@ -99,7 +99,7 @@ impl ServerHandle {
     ///
     /// # Errors
     /// If the prompt cannot be used, such as one with an invalid schema.
-    pub fn replace_prompt(&self, prompt: impl IntoPrompt) -> Result<(), RegistrationError> {
+    pub fn replace_prompt<M>(&self, prompt: impl IntoPrompt<M>) -> Result<(), RegistrationError> {
         let prompt = usable_prompt(prompt)?;
         self.change(&Change::Prompts, |catalog| catalog.insert_prompt(prompt.clone()));
         Ok(())
@@ -115,7 +115,7 @@ impl ServerHandle {
     ///
     /// # Errors
     /// If there is one of the same URI, or it cannot be used, such as one with an invalid URI template.
-    pub fn add_resource(&self, resource: impl IntoResource) -> Result<(), RegistrationError> {
+    pub fn add_resource<M>(&self, resource: impl IntoResource<M>) -> Result<(), RegistrationError> {
         let resource = usable_resource(resource)?;
         let is_new = self.change_if(&Change::Resources, |catalog| catalog.add_resource(&resource));
         new_or(is_new, "resource", resource.uri())
@@ -125,7 +125,7 @@ impl ServerHandle {
     ///
     /// # Errors
     /// If it cannot be used, such as one with an invalid URI template.
-    pub fn replace_resource(&self, resource: impl IntoResource) -> Result<(), RegistrationError> {
+    pub fn replace_resource<M>(&self, resource: impl IntoResource<M>) -> Result<(), RegistrationError> {
         let resource = usable_resource(resource)?;
         self.change(&Change::Resources, |catalog| catalog.insert_resource(resource.clone()));
         Ok(())
@@ -141,7 +141,7 @@ impl ServerHandle {
     ///
     /// # Errors
     /// If the session has a tool of the same name to itself, or the tool cannot be used.
-    pub fn add_session_tool(&self, session: &Arc<Session>, tool: impl IntoTool) -> Result<(), RegistrationError> {
+    pub fn add_session_tool<M>(&self, session: &Arc<Session>, tool: impl IntoTool<M>) -> Result<(), RegistrationError> {
         let tool = self.usable_tool(tool)?;
         let is_new = self.change_session(session, &Change::Tools, |own| own.tools.add(tool.name(), &tool));
         new_or(is_new, "tool", tool.name())
@@ -151,7 +151,11 @@ impl ServerHandle {
     ///
     /// # Errors
     /// If the tool cannot be used.
-    pub fn replace_session_tool(&self, session: &Arc<Session>, tool: impl IntoTool) -> Result<(), RegistrationError> {
+    pub fn replace_session_tool<M>(
+        &self,
+        session: &Arc<Session>,
+        tool: impl IntoTool<M>,
+    ) -> Result<(), RegistrationError> {
         let tool = self.usable_tool(tool)?;
         self.change_session(session, &Change::Tools, |own| {
             own.tools.insert(tool.name().to_owned(), tool.clone());
@@ -169,7 +173,11 @@ impl ServerHandle {
     ///
     /// # Errors
     /// If the session has a prompt of the same name to itself, or the prompt cannot be used.
-    pub fn add_session_prompt(&self, session: &Arc<Session>, prompt: impl IntoPrompt) -> Result<(), RegistrationError> {
+    pub fn add_session_prompt<M>(
+        &self,
+        session: &Arc<Session>,
+        prompt: impl IntoPrompt<M>,
+    ) -> Result<(), RegistrationError> {
         let prompt = usable_prompt(prompt)?;
         let is_new = self.change_session(session, &Change::Prompts, |own| own.add_prompt(&prompt));
         new_or(is_new, "prompt", prompt.name())
@@ -179,10 +187,10 @@ impl ServerHandle {
     ///
     /// # Errors
     /// If the prompt cannot be used, such as one with an invalid schema.
-    pub fn replace_session_prompt(
+    pub fn replace_session_prompt<M>(
         &self,
         session: &Arc<Session>,
-        prompt: impl IntoPrompt,
+        prompt: impl IntoPrompt<M>,
     ) -> Result<(), RegistrationError> {
         let prompt = usable_prompt(prompt)?;
         self.change_session(session, &Change::Prompts, |own| {
@@ -201,10 +209,10 @@ impl ServerHandle {
     ///
     /// # Errors
     /// If the session has one of the same URI to itself, or it cannot be used.
-    pub fn add_session_resource(
+    pub fn add_session_resource<M>(
         &self,
         session: &Arc<Session>,
-        resource: impl IntoResource,
+        resource: impl IntoResource<M>,
     ) -> Result<(), RegistrationError> {
         let resource = usable_resource(resource)?;
         let is_new = self.change_session(session, &Change::Resources, |own| own.add_resource(&resource));
@@ -215,10 +223,10 @@ impl ServerHandle {
     ///
     /// # Errors
     /// If it cannot be used.
-    pub fn replace_session_resource(
+    pub fn replace_session_resource<M>(
         &self,
         session: &Arc<Session>,
-        resource: impl IntoResource,
+        resource: impl IntoResource<M>,
     ) -> Result<(), RegistrationError> {
         let resource = usable_resource(resource)?;
         self.change_session(session, &Change::Resources, |own| {
@@ -296,7 +304,7 @@ impl ServerHandle {
         self.0.task_ways.get().copied()
     }
 
-    fn usable_tool(&self, tool: impl IntoTool) -> Result<Tool, RegistrationError> {
+    fn usable_tool<M>(&self, tool: impl IntoTool<M>) -> Result<Tool, RegistrationError> {
         let tool = tool.into_tool();
         if let Some(fault) = tool.fault() {
             let (name, reason) = (tool.name().to_owned(), fault.to_owned());
@@ -422,7 +430,7 @@ fn new_or(is_new: bool, kind: &'static str, name: &str) -> Result<(), Registrati
     if is_new { Ok(()) } else { Err(RegistrationError::Duplicate { kind, name: name.to_owned() }) }
 }
 
-fn usable_prompt(prompt: impl IntoPrompt) -> Result<Prompt, RegistrationError> {
+fn usable_prompt<M>(prompt: impl IntoPrompt<M>) -> Result<Prompt, RegistrationError> {
     let prompt = prompt.into_prompt();
     match prompt.fault() {
         None => Ok(prompt),
@@ -433,7 +441,7 @@ fn usable_prompt(prompt: impl IntoPrompt) -> Result<Prompt, RegistrationError> {
     }
 }
 
-fn usable_resource(resource: impl IntoResource) -> Result<Resource, RegistrationError> {
+fn usable_resource<M>(resource: impl IntoResource<M>) -> Result<Resource, RegistrationError> {
     let resource = resource.into_resource();
     match resource.fault() {
         None => Ok(resource),

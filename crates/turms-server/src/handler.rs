@@ -112,7 +112,7 @@ impl From<ErrorObject> for Rejection {
 #[diagnostic::on_unimplemented(
     message = "a handler cannot take `{Self}`",
     label = "not something a call can be asked for",
-    note = "take `Args<T>` for the arguments (`T: Deserialize + JsonSchema`), `State<T>`, `Context`, `Progress`, \
+    note = "take `Args<T>` for the arguments, where `T` derives `serde::Deserialize` and `schemars::JsonSchema`, `State<T>`, `Context`, `Progress`, \
             `Cancellation`, `ClientInfo`, `Headers`, `Principal`, `Arc<Session>`, `Extension<T>`, `Meta`, `Uri`, or an \
             `Option` of one of these"
 )]
@@ -135,7 +135,8 @@ pub trait FromCall: Sized {
     message = "`{Self}` is not a handler",
     label = "not a handler",
     note = "a handler is an `async` function or closure, of at most eight arguments that each implement `FromCall`; \
-            for functions that are not `async` there is `handler_sync`"
+            for functions that are not `async` there is `handler_sync`",
+    note = "`Args<T>` implements `FromCall` if `T` derives `serde::Deserialize` and `schemars::JsonSchema`"
 )]
 pub trait Handler<X>: Clone + Send + Sync + 'static {
     /// What it returns.
@@ -155,7 +156,8 @@ pub trait Handler<X>: Clone + Send + Sync + 'static {
 /// As [`Handler`], for functions that answer at once.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler",
-    note = "a handler takes at most eight arguments that each implement `FromCall`"
+    note = "a handler takes at most eight arguments that each implement `FromCall`",
+    note = "`Args<T>` implements `FromCall` if `T` derives `serde::Deserialize` and `schemars::JsonSchema`"
 )]
 pub trait SyncHandler<X>: Clone + Send + Sync + 'static {
     /// What it returns.

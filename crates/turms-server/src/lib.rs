@@ -56,6 +56,8 @@ pub use self::completion::Completing;
 pub use self::context::{AskError, Context, Elicited};
 pub use self::extension::{ExtensionScope, ServerExtension};
 pub use self::extract::{Args, Cancellation, CancellationToken, ClientInfo, Extension, Headers, Progress, State};
+#[doc(hidden)]
+pub use self::extract::{Argument, Arguments};
 pub use self::forward::ForwardLogs;
 pub use self::front::SharedService;
 pub use self::handle::{RegistrationError, ServerHandle};

@@ -1,6 +1,7 @@
 //! A prompt: what it is, and the function behind it.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 
@@ -194,23 +195,34 @@ fn arguments_of(schema: &Value) -> Vec<PromptArgument> {
 }
 
 /// What [`Server::prompt`](crate::Server::prompt) takes: a [`Prompt`], or a function that makes one, as `#[prompt]` writes it.
+/// `M` only tells the two apart.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a prompt",
+    label = "not a prompt",
     note = "put `#[prompt]` on the function, or build one with `Prompt::builder(\"name\").handler(..)`"
 )]
-pub trait IntoPrompt {
+pub trait IntoPrompt<M> {
     /// Makes the prompt.
     fn into_prompt(self) -> Prompt;
 }
 
-impl IntoPrompt for Prompt {
+impl IntoPrompt<()> for Prompt {
     fn into_prompt(self) -> Prompt {
         self
     }
 }
 
-impl<F: FnOnce() -> Prompt> IntoPrompt for F {
+impl<F: FnOnce() -> Prompt> IntoPrompt<fn() -> Prompt> for F {
     fn into_prompt(self) -> Prompt {
         self()
+    }
+}
+
+/// For no type at all. With a second implementation to consider, the compiler says that a function is not a prompt rather than that
+/// it takes too many arguments.
+#[doc(hidden)]
+impl<T: Into<Infallible>> IntoPrompt<Infallible> for T {
+    fn into_prompt(self) -> Prompt {
+        unreachable!("no value becomes `Infallible`")
     }
 }

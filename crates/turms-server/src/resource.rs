@@ -1,6 +1,7 @@
 //! A resource or a family of them: what it is, and the function behind it.
 
 use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 
@@ -316,23 +317,34 @@ impl FromCall for Uri {
 
 /// What [`Server::resource`](crate::Server::resource) takes: a [`Resource`], or a function that makes one, as `#[resource]`
 /// writes it.
+/// `M` only tells the two apart.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a resource",
+    label = "not a resource",
     note = "put `#[resource(\"uri\")]` on the function, or build one with `Resource::builder(\"uri\").handler(..)`"
 )]
-pub trait IntoResource {
+pub trait IntoResource<M> {
     /// Makes the resource.
     fn into_resource(self) -> Resource;
 }
 
-impl IntoResource for Resource {
+impl IntoResource<()> for Resource {
     fn into_resource(self) -> Resource {
         self
     }
 }
 
-impl<F: FnOnce() -> Resource> IntoResource for F {
+impl<F: FnOnce() -> Resource> IntoResource<fn() -> Resource> for F {
     fn into_resource(self) -> Resource {
         self()
+    }
+}
+
+/// For no type at all. With a second implementation to consider, the compiler says that a function is not a resource rather than that
+/// it takes too many arguments.
+#[doc(hidden)]
+impl<T: Into<Infallible>> IntoResource<Infallible> for T {
+    fn into_resource(self) -> Resource {
+        unreachable!("no value becomes `Infallible`")
     }
 }

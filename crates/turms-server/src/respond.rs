@@ -20,7 +20,7 @@ pub struct Json<T>(pub T);
 #[diagnostic::on_unimplemented(
     message = "a tool cannot return `{Self}`",
     label = "not something a client can be shown",
-    note = "return text, a number, a bool, `Json<T>` with `T: Serialize + JsonSchema`, `Content`, `Vec<Content>`, \
+    note = "return text, a number, a bool, `Json<T>` where `T` derives `serde::Serialize` and `schemars::JsonSchema`, `Content`, `Vec<Content>`, \
             `ToolResult`, or a `Result` of one of these whose error implements `std::error::Error` or is text"
 )]
 pub trait IntoToolResult {
@@ -79,6 +79,7 @@ impl IntoToolResult for String {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Serialize + JsonSchema> IntoToolResult for Json<T> {
     fn into_tool_result(self) -> Result<ToolResult, ErrorObject> {
         ToolResult::structured(&self.0).map_err(|error| unwritable(&error))

@@ -196,7 +196,7 @@ impl Server {
 
     /// A tool. Two of one name keep the server from being built.
     #[track_caller]
-    pub fn tool(mut self, tool: impl IntoTool) -> Self {
+    pub fn tool<M>(mut self, tool: impl IntoTool<M>) -> Self {
         let tool = tool.into_tool();
         let name = tool.name().to_owned();
         let added = self.handle.add_tool(tool);
@@ -206,7 +206,7 @@ impl Server {
 
     /// A prompt. Two of one name keep the server from being built.
     #[track_caller]
-    pub fn prompt(mut self, prompt: impl IntoPrompt) -> Self {
+    pub fn prompt<M>(mut self, prompt: impl IntoPrompt<M>) -> Self {
         let prompt = prompt.into_prompt();
         let name = prompt.name().to_owned();
         let added = self.handle.add_prompt(prompt);
@@ -216,7 +216,7 @@ impl Server {
 
     /// A resource, or a family of them. Two of one URI keep the server from being built.
     #[track_caller]
-    pub fn resource(mut self, resource: impl IntoResource) -> Self {
+    pub fn resource<M>(mut self, resource: impl IntoResource<M>) -> Self {
         let resource = resource.into_resource();
         let uri = resource.uri().to_owned();
         let added = self.handle.add_resource(resource);

@@ -1,5 +1,6 @@
 //! A tool: what it is, and the function behind it.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -403,23 +404,34 @@ fn param_headers(schema: &Object) -> Result<Option<ParamHeaders>, String> {
 }
 
 /// What [`Server::tool`](crate::Server::tool) takes: a [`Tool`], or a function that makes one, as `#[tool]` writes it.
+/// `M` only tells the two apart.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tool",
+    label = "not a tool",
     note = "put `#[tool]` on the function, or build one with `Tool::builder(\"name\").handler(..)`"
 )]
-pub trait IntoTool {
+pub trait IntoTool<M> {
     /// Makes the tool.
     fn into_tool(self) -> Tool;
 }
 
-impl IntoTool for Tool {
+impl IntoTool<()> for Tool {
     fn into_tool(self) -> Tool {
         self
     }
 }
 
-impl<F: FnOnce() -> Tool> IntoTool for F {
+impl<F: FnOnce() -> Tool> IntoTool<fn() -> Tool> for F {
     fn into_tool(self) -> Tool {
         self()
+    }
+}
+
+/// For no type at all. With a second implementation to consider, the compiler says that a function is not a tool rather than that
+/// it takes too many arguments.
+#[doc(hidden)]
+impl<T: Into<Infallible>> IntoTool<Infallible> for T {
+    fn into_tool(self) -> Tool {
+        unreachable!("no value becomes `Infallible`")
     }
 }

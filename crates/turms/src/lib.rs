@@ -75,6 +75,10 @@ pub use turms_server::{
     ServerHandle, ServerParts, Session, SharedService, State, SyncHandler, Tasks, Tool, ToolBuilder, ToolError, Uri,
     testing,
 };
+// What the attributes write refers to, and compile errors name.
+#[cfg(feature = "server")]
+#[doc(hidden)]
+pub use turms_server::{Argument, Arguments};
 
 #[cfg(all(feature = "server", feature = "skills"))]
 pub use turms_server::{Skill, SkillError, Skills};

@@ -48,7 +48,7 @@ fn server() -> Server {
     Server::new("test", "1.0.0")
 }
 
-fn only_tool(tool: impl turms::IntoTool) -> (ToolSpec, Value) {
+fn only_tool<M>(tool: impl turms::IntoTool<M>) -> (ToolSpec, Value) {
     let spec = tool.into_tool().spec().clone();
     let schema = spec.input_schema.decode().unwrap();
     (spec, schema)
@@ -108,6 +108,27 @@ mod tools {
         let result = call(&build(server().tool(add)), "add", json!({ "a": 1 })).await;
         assert!(result.failed());
         assert!(result.text().contains("\"b\""), "{}", result.text());
+    }
+
+    /// A type that neither serde nor schemars knows.
+    struct Letters(usize);
+
+    fn count_letters<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Letters, D::Error> {
+        String::deserialize(deserializer).map(|text| Letters(text.len()))
+    }
+
+    #[tool]
+    fn letters(
+        #[serde(deserialize_with = "count_letters")]
+        #[schemars(with = "String")]
+        word: Letters,
+    ) -> usize {
+        word.0
+    }
+
+    #[tokio::test]
+    async fn an_argument_may_be_decoded_by_a_function() {
+        assert_eq!(text(&build(server().tool(letters)), "letters", json!({ "word": "four" })).await, "4");
     }
 
     #[tool(name = "files.read-v2", description = "Reads.", idempotent, destructive)]
