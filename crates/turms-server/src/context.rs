@@ -103,7 +103,7 @@ impl Context {
         self.call.meta()
     }
 
-    /// The session, with a client that has shaken hands.
+    /// The client session after `initialize`; `None` in 2026-07-28.
     #[must_use]
     pub fn session(&self) -> Option<&Arc<Session>> {
         self.session.as_ref()

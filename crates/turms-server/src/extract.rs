@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::watch;
 use turms_proto::types::{Implementation, Meta};
-use turms_proto::{DecodeError, ErrorObject, Number};
+use turms_proto::{DecodeError, ErrorObject, Number, Object, RawJson};
 
 use crate::context::Context;
 use crate::handler::{Call, FromCall, Rejection, schema_of};
@@ -17,6 +17,9 @@ use crate::session::Session;
 use turms_core::Principal;
 
 /// The caller's arguments: of a tool, of a prompt, or the variables in a URI.
+///
+/// Arguments of prompts and variables are texts on the wire. Numbers and truth values are read out of them, and a list, a map or
+/// another value that is never a text is read from JSON: `["a", "b"]` for a `Vec<String>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "a wrapper and nothing else")]
 pub struct Args<T>(pub T);
@@ -64,8 +67,25 @@ pub trait Argument<'a>: DeserializeOwned + JsonSchema {}
 impl<T: DeserializeOwned + JsonSchema> Argument<'_> for T {}
 
 fn decoded<T: DeserializeOwned>(call: &Call) -> Result<T, Rejection> {
-    let (arguments, are_texts) = call.input.arguments();
-    arguments.decode_arguments(are_texts).map_err(misfit)
+    let (mut arguments, are_texts) = call.input.arguments();
+    loop {
+        match arguments.decode_arguments(are_texts) {
+            Ok(value) => return Ok(value),
+            Err(error) if are_texts && take_as_json(arguments.to_mut(), error.path()) => {}
+            Err(error) => return Err(misfit(error)),
+        }
+    }
+}
+
+/// Takes an argument that does not fit as a text for the JSON of a list or an object. Returns `false` if it is not.
+#[cold]
+fn take_as_json(arguments: &mut Object, name: &str) -> bool {
+    let Some(Ok(text)) = arguments.get_as::<String>(name) else { return false };
+    let json = text.trim_start().starts_with(['[', '{']).then(|| RawJson::parse(text).ok()).flatten();
+    json.is_some_and(|json| {
+        arguments.insert_raw(name, &json);
+        true
+    })
 }
 
 #[cold]
@@ -219,10 +239,17 @@ impl FromCall for Meta {
     }
 }
 
+/// Fails for requests of 2026-07-28, which belong to no session: take `Option<Arc<Session>>` to serve these, too.
 impl FromCall for Arc<Session> {
     fn from_call(call: &mut Call) -> Result<Self, Rejection> {
-        let session = call.context.session().cloned();
-        session.ok_or_else(|| ErrorObject::internal("requests of this revision belong to no session").into())
+        let missing = || {
+            let version = call.context.version();
+            ErrorObject::internal(format!(
+                "the handler takes `Arc<Session>`, and requests of {version} belong to no session: take \
+                 `Option<Arc<Session>>`, or what every request has (`Context`, `ClientInfo`, `State<T>`)"
+            ))
+        };
+        Ok(call.context.session().cloned().ok_or_else(missing)?)
     }
 }
 

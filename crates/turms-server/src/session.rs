@@ -15,6 +15,10 @@ use crate::hub::Change;
 
 /// A client session after `initialize`. There is none in 2026-07-28.
 ///
+/// A handler that takes `Arc<Session>` fails for requests of 2026-07-28; take `Option<Arc<Session>>` to serve all clients. Values that
+/// have to last between requests of every revision belong into [`State`](crate::State), by [`Principal`](crate::Principal) if they
+/// differ by caller.
+///
 /// On a connection (stdio, a byte stream, WebSocket, HTTP+SSE), a second `initialize` ends the session and begins another
 /// one: running calls are cancelled and answered with an error, subscriptions, log level and assigned values are gone, and the
 /// peer of the earlier session reaches nothing any more.

@@ -380,9 +380,43 @@ mod prompts {
         vec![PromptMessage::user(format!("{}", client.is_none()))]
     }
 
+    #[derive(Deserialize, schemars::JsonSchema)]
+    #[serde(tag = "kind", rename_all = "lowercase")]
+    enum Shape {
+        Square { side: u8 },
+    }
+
+    #[prompt]
+    fn draw(title: String, words: Vec<String>, shape: Option<Shape>) -> String {
+        let side = shape.map(|Shape::Square { side }| side);
+        format!("{title} {words:?} {side:?}")
+    }
+
     async fn get(router: &Router, params: GetPromptParams) -> Result<String, ErrorObject> {
         let result = ask::<GetPrompt>(router, params).await?;
         Ok(result["messages"][0]["content"]["text"].as_str().unwrap().to_owned())
+    }
+
+    #[tokio::test]
+    async fn arguments_that_are_never_texts_are_read_from_json() {
+        let router = build(server().prompt(draw));
+        let given = |title: &str, words: &str, shape: Option<&str>| {
+            let pairs = [("title", Some(title)), ("words", Some(words)), ("shape", shape)];
+            let pairs = pairs.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
+            GetPromptParams::new("draw").arguments(pairs.collect::<std::collections::BTreeMap<_, _>>())
+        };
+        let all = given("[1]", r#" ["a", "b \"c\""]"#, Some(r#"{"kind":"square","side":2}"#));
+        let drawn = get(&router, all).await.unwrap();
+        assert_eq!(drawn, r#"[1] ["a", "b \"c\""] Some(2)"#);
+        assert_eq!(get(&router, given("", "[]", None)).await.unwrap(), " [] None");
+        for (words, complaint) in [
+            ("a, b", r#"arguments.words: "a, b" is not of type "array""#),
+            ("[1]", r#"arguments.words[0]: 1 is not of type "string""#),
+            ("[", r#"arguments.words: "[" is not of type "array""#),
+        ] {
+            let error = get(&router, given("", words, None)).await.unwrap_err();
+            assert_eq!((error.code.0, error.message.as_str()), (-32602, complaint));
+        }
     }
 
     #[tokio::test]

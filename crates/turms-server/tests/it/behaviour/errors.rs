@@ -2,12 +2,13 @@
 
 use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::json;
 use turms_proto::types::*;
 use turms_proto::{Ability, ErrorCode, ErrorObject, ProtocolVersion};
 use turms_server::testing::TestClient;
-use turms_server::{AskError, Context, Prompt, Resource, Router, Server, Tool, ToolError};
+use turms_server::{AskError, Context, Prompt, Resource, Router, Server, Session, Tool, ToolError};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -162,5 +163,27 @@ async fn errors_of_anyhow_are_looked_into() {
             assert_eq!(error.server_error(), &ErrorObject::invalid_params("never"), "{tool}");
         }
         assert_eq!(client.call_tool("failed", json!({})).await.unwrap().text(), FAILING);
+    }
+}
+
+#[tokio::test]
+async fn a_handler_that_takes_a_session_says_what_to_take_instead() {
+    let router = Server::new("fixture", "1")
+        .tool(Tool::builder("needs").handler_sync(|_: Arc<Session>| "here"))
+        .tool(Tool::builder("wants").handler_sync(|session: Option<Arc<Session>>| session.is_some().to_string()))
+        .build()
+        .unwrap();
+    for client in clients(&router).await {
+        let has_session = !client.version().has(Ability::Stateless);
+        assert_eq!(client.call_tool("wants", json!({})).await.unwrap().text(), has_session.to_string());
+        let answer = client.call_tool("needs", json!({})).await;
+        if has_session {
+            assert_eq!(answer.unwrap().text(), "here");
+        } else {
+            let error = answer.unwrap_err();
+            let message = &error.server_error().message;
+            assert!(message.contains("requests of 2026-07-28 belong to no session"), "{message}");
+            assert!(message.contains("take `Option<Arc<Session>>`"), "{message}");
+        }
     }
 }
