@@ -232,6 +232,47 @@ impl Context {
     /// vectors of those enums. A field of type `Option` may be left empty; an answer that leaves it out, or says `null`,
     /// is `None`.
     ///
+    /// In 2026-07-28 the call ends with the question, and the handler **runs again from its beginning** when the client calls again with
+    /// the answer. Side effects before the question happen each time: put them into [`Context::once`].
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    ///
+    /// use schemars::JsonSchema;
+    /// use serde::Deserialize;
+    /// use turms_proto::types::ElicitResult;
+    /// use turms_proto::{Object, ProtocolVersion};
+    /// use turms_server::testing::{Script, TestClient};
+    /// use turms_server::{AskError, Context, Server, Tool};
+    ///
+    /// #[derive(Deserialize, JsonSchema)]
+    /// struct Size {
+    ///     size: u32,
+    /// }
+    ///
+    /// static COUNTED: AtomicUsize = AtomicUsize::new(0);
+    /// static RESERVED: AtomicUsize = AtomicUsize::new(0);
+    ///
+    /// async fn order(context: Context) -> Result<String, AskError> {
+    ///     COUNTED.fetch_add(1, Ordering::Relaxed);
+    ///     context.once("reserve", async { RESERVED.fetch_add(1, Ordering::Relaxed) }).await?;
+    ///     let answer = context.elicit::<Size>("Which size?").await?;
+    ///     Ok(answer.accepted().map_or_else(|| "nothing".to_owned(), |answer| format!("size {}", answer.size)))
+    /// }
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let server = Server::new("shop", "1.0.0").tool(Tool::builder("order").handler(order)).build()?;
+    /// let size = Object::encode(&serde_json::json!({ "size": 42 }))?;
+    /// let person = Script::new().elicit(move |_| ElicitResult::accept(size.clone()));
+    /// let client = TestClient::connect_with(&server, ProtocolVersion::V2026_07_28, person).await;
+    /// assert_eq!(client.call_tool("order", serde_json::json!({})).await?.text(), "size 42");
+    /// assert_eq!(COUNTED.load(Ordering::Relaxed), 2, "the handler ran twice");
+    /// assert_eq!(RESERVED.load(Ordering::Relaxed), 1, "the side effect happened once");
+    /// # Ok(())
+    /// # }
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+    /// ```
+    ///
     /// # Errors
     /// When a field of `T` is not of these types, or the client cannot show the form, or does not answer.
     pub async fn elicit<T: JsonSchema + DeserializeOwned>(
@@ -252,6 +293,9 @@ impl Context {
 
     /// Asks the person to visit a page. That they accept says only that they agreed to.
     ///
+    /// In 2026-07-28 the call ends with the question, and the handler **runs again from its beginning** when the client calls again with
+    /// the answer. Side effects before the question happen each time: put them into [`Context::once`].
+    ///
     /// # Errors
     /// When the client cannot show it, or does not answer.
     pub async fn elicit_url(
@@ -263,6 +307,9 @@ impl Context {
     }
 
     /// Asks the person, with a form of your own making.
+    ///
+    /// In 2026-07-28 the call ends with the question, and the handler **runs again from its beginning** when the client calls again with
+    /// the answer. Side effects before the question happen each time: put them into [`Context::once`].
     ///
     /// # Errors
     /// When the client cannot show it, or does not answer.
@@ -296,6 +343,9 @@ impl Context {
 
     /// Asks the client's model.
     ///
+    /// In 2026-07-28 the call ends with the question, and the handler **runs again from its beginning** when the client calls again with
+    /// the answer. Side effects before the question happen each time: put them into [`Context::once`].
+    ///
     /// # Errors
     /// When the client has none to ask, or does not answer.
     pub async fn sample(&self, params: CreateMessageParams) -> Result<CreateMessageResult, AskError> {
@@ -320,6 +370,9 @@ impl Context {
 
     /// Asks the client for its roots.
     ///
+    /// In 2026-07-28 the call ends with the question, and the handler **runs again from its beginning** when the client calls again with
+    /// the answer. Side effects before the question happen each time: put them into [`Context::once`].
+    ///
     /// # Errors
     /// When the client has none, or does not answer.
     pub async fn roots(&self) -> Result<Vec<Root>, AskError> {
@@ -338,7 +391,7 @@ impl Context {
     }
 
     /// Does something once, however often the handler is run again because it asked something: the outcome is kept and
-    /// handed back. Use it for side effects before or between questions.
+    /// handed back. Use it for side effects before or between questions, as in the example at [`Context::elicit`].
     ///
     /// # Errors
     /// When the outcome cannot be written as JSON and read again.
