@@ -177,13 +177,15 @@ impl Hub {
 }
 
 /// Tells a session of a change without waiting. If it has no room, the change waits for it: each once, however often it
-/// happened, so that a client that does not read cannot fill our memory.
+/// happened, so that a client that does not read cannot fill our memory. If it cannot be told even so, or there is no runtime to
+/// wait in, it is told with the next change.
 pub(crate) fn tell_change(session: &Arc<Session>, change: &Change) {
     let told = |notification| session.peer().try_notify_raw(notification);
     if !session.has_backlog() && change.notification().is_some_and(told) {
         return;
     }
-    if session.keep_for_later(change.clone()) && tokio::runtime::Handle::try_current().is_ok() {
+    let can_wait = tokio::runtime::Handle::try_current().is_ok();
+    if session.keep_for_later(change.clone(), can_wait) {
         let session = Arc::downgrade(session);
         turms_core::spawn(Box::pin(tell_backlog(session)));
     }
@@ -194,6 +196,7 @@ async fn tell_backlog(session: Weak<Session>) {
         let Some(change) = session.take_kept() else { return };
         let Some(notification) = change.notification() else { continue };
         if session.peer().notify_raw(notification).await.is_err() {
+            session.put_back(change);
             return;
         }
     }

@@ -174,15 +174,23 @@ impl Session {
     }
 
     pub(crate) fn has_backlog(&self) -> bool {
-        self.look(|kept| kept.are_changes_told)
+        self.look(|kept| kept.are_changes_told || !kept.changes.is_empty())
     }
 
-    /// Keeps a change; true if somebody has to begin telling.
-    pub(crate) fn keep_for_later(&self, change: Change) -> bool {
+    /// Keeps a change; true if the caller has to begin telling, which it can if `can_tell`.
+    pub(crate) fn keep_for_later(&self, change: Change, can_tell: bool) -> bool {
         self.keep(|kept| {
             kept.changes.insert(change);
-            !std::mem::replace(&mut kept.are_changes_told, true)
+            can_tell && !std::mem::replace(&mut kept.are_changes_told, true)
         })
+    }
+
+    /// Keeps a change that could not be told, and ends telling.
+    pub(crate) fn put_back(&self, change: Change) {
+        self.keep(|kept| {
+            kept.changes.insert(change);
+            kept.are_changes_told = false;
+        });
     }
 
     /// The next change that was kept; after `None` somebody has to begin anew.

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod asking;
+mod backlog;
 mod changes;
 mod errors;
 mod forms;

@@ -1,0 +1,96 @@
+//! Changes that a session has no room for when they happen.
+
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+
+use turms_core::{BoxFuture, Link, Payload, Peer, PeerError, Request, Service as _};
+use turms_proto::Notification;
+use turms_proto::session::{Dialect, RequestOptions};
+use turms_testkit::eventually;
+
+use super::*;
+
+/// A client that takes no notifications while it is blocked.
+#[derive(Default)]
+struct Slow {
+    is_blocked: AtomicBool,
+    failures: AtomicUsize,
+    heard: Mutex<Vec<String>>,
+}
+
+impl Slow {
+    fn take(&self, notification: &Notification) -> bool {
+        let takes = !self.is_blocked.load(Ordering::SeqCst);
+        if takes {
+            self.heard.lock().unwrap().push(notification.method.to_string());
+        }
+        takes
+    }
+}
+
+impl Link for Slow {
+    fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
+        let outcome = if self.take(&notification) { Ok(()) } else { Err(PeerError::Closed) };
+        self.failures.fetch_add(usize::from(outcome.is_err()), Ordering::SeqCst);
+        Box::pin(std::future::ready(outcome))
+    }
+
+    fn try_notify(&self, notification: Notification) -> bool {
+        self.take(&notification)
+    }
+
+    fn request(
+        &self,
+        _: bytestring::ByteString,
+        _: Option<RawJson>,
+        _: RequestOptions,
+    ) -> BoxFuture<'_, Result<RawJson, PeerError>> {
+        Box::pin(std::future::ready(Err(PeerError::Closed)))
+    }
+}
+
+/// Opens a session of a client; it lasts as long as what is returned.
+async fn open(router: &Router, client: &Arc<Slow>) -> Arc<dyn turms_core::Service> {
+    let peer = Peer::shared(client.clone());
+    let connected = router.for_connection(&peer).unwrap();
+    let cx = turms_core::Context::new(Dialect::Handshake(ProtocolVersion::V2025_06_18), peer);
+    let params = json!({
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "slow", "version": "1" }
+    });
+    let request = Request::raw("initialize", Payload::raw(RawJson::from(params)));
+    connected.call(request, cx).await.unwrap();
+    connected
+}
+
+const TOOLS: &str = "notifications/tools/list_changed";
+const PROMPTS: &str = "notifications/prompts/list_changed";
+
+#[tokio::test]
+async fn a_change_that_could_not_be_told_is_told_with_the_next_one() {
+    let router = server(&Arc::new(Traces::default())).build().unwrap();
+    let client = Arc::new(Slow::default());
+    let _session = open(&router, &client).await;
+    client.is_blocked.store(true, Ordering::SeqCst);
+    router.handle().announce(&turms_server::Change::Tools);
+    eventually("the server has tried", async || client.failures.load(Ordering::SeqCst) > 0).await;
+    client.is_blocked.store(false, Ordering::SeqCst);
+    router.handle().announce(&turms_server::Change::Prompts);
+    eventually("both changes are told", async || client.heard.lock().unwrap().len() == 2).await;
+    router.handle().announce(&turms_server::Change::Tools);
+    eventually("later ones are told as well", async || client.heard.lock().unwrap().len() == 3).await;
+    assert_eq!(*client.heard.lock().unwrap(), [TOOLS, PROMPTS, TOOLS]);
+}
+
+#[tokio::test]
+async fn a_change_outside_of_a_runtime_is_told_with_the_next_one() {
+    let router = server(&Arc::new(Traces::default())).build().unwrap();
+    let client = Arc::new(Slow::default());
+    let _session = open(&router, &client).await;
+    client.is_blocked.store(true, Ordering::SeqCst);
+    let handle = router.handle().clone();
+    std::thread::spawn(move || handle.announce(&turms_server::Change::Tools)).join().unwrap();
+    client.is_blocked.store(false, Ordering::SeqCst);
+    router.handle().announce(&turms_server::Change::Prompts);
+    eventually("both changes are told", async || client.heard.lock().unwrap().len() == 2).await;
+    assert_eq!(*client.heard.lock().unwrap(), [TOOLS, PROMPTS]);
+}
