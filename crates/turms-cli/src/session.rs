@@ -45,6 +45,8 @@ pub(crate) struct Session {
     /// What the server said in its own words, for those who want to see exactly that.
     record: Record,
     timeout: Option<Duration>,
+    /// Timeout that progress does not renew.
+    max_time: Option<Duration>,
     /// The time that was typed, if one was.
     limit: Option<Duration>,
     /// Ids of the tasks that were begun here: not every server lists them.
@@ -99,6 +101,7 @@ impl Session {
             stay,
             record,
             timeout,
+            max_time: options.max_time,
             limit: options.timeout,
             person,
             tasks: Mutex::default(),
@@ -115,6 +118,10 @@ impl Session {
         let operation = match self.timeout {
             Some(timeout) => operation.timeout(timeout),
             None => operation.without_timeout(),
+        };
+        let operation = match self.max_time {
+            Some(max_time) => operation.max_duration(max_time),
+            None => operation,
         };
         let outcome = operation.await;
         self.printer.clear_progress();

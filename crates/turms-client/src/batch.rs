@@ -36,6 +36,7 @@ pub struct Batch {
     client: Client,
     jobs: Vec<Result<Job, CallError>>,
     timeout: Timeout,
+    max_duration: Option<Duration>,
 }
 
 /// The place of one call in a batch.
@@ -46,12 +47,18 @@ pub struct Slot<T> {
 
 impl Batch {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, jobs: Vec::new(), timeout: Timeout::Usual }
+        Self { client, jobs: Vec::new(), timeout: Timeout::Usual, max_duration: None }
     }
 
-    /// Waits so long for each answer.
+    /// Timeout for each answer, renewed by progress.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Timeout::After(timeout);
+        self
+    }
+
+    /// Timeout for each answer that progress does not renew.
+    pub fn max_duration(mut self, duration: Duration) -> Self {
+        self.max_duration = Some(duration);
         self
     }
 
@@ -128,6 +135,9 @@ impl Batch {
         for job in &mut jobs {
             if self.timeout != Timeout::Usual {
                 job.options.timeout = self.timeout;
+            }
+            if self.max_duration.is_some() {
+                job.options.max_duration = self.max_duration;
             }
         }
         let mut answers = self.client.engine().perform_all(jobs).await.into_iter();

@@ -45,6 +45,7 @@ impl ClientBuilder {
             probe_timeout: Duration::from_secs(3),
             handshake_timeout: Duration::from_secs(30),
             timeout: RequestOptions::DEFAULT_TIMEOUT,
+            max_duration: None,
             max_rounds: 10,
             max_validation_steps: DEFAULT_MAX_VALIDATION_STEPS,
             caching: true,
@@ -102,9 +103,16 @@ impl ClientBuilder {
         self
     }
 
-    /// How long calls wait for their answers; 30 s unless said otherwise.
+    /// Timeout for the answer to a call, renewed by each report of progress (default 30 s).
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.settings.timeout = timeout;
+        self
+    }
+
+    /// Timeout for the answer to a call that progress does not renew (default 60 minutes, or the timeout of the call if that is
+    /// longer). It does not apply to subscriptions, nor to how long a task takes.
+    pub fn max_duration(mut self, duration: Duration) -> Self {
+        self.settings.max_duration = Some(duration);
         self
     }
 

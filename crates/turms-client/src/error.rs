@@ -34,9 +34,12 @@ pub enum CallErrorKind {
     /// The server answered with an error.
     #[error("the server answered: {0}")]
     Server(ErrorObject),
-    /// The server did not answer in time.
-    #[error("no answer within {0:?}")]
+    /// The server did not answer in time, nor report progress.
+    #[error("no answer within {0:?} (timeout)")]
     TimedOut(Duration),
+    /// The server did not answer within the time that progress does not renew.
+    #[error("no answer within {0:?} (max_duration)")]
+    MaxDuration(Duration),
     /// The call was cancelled here.
     #[error("cancelled")]
     Cancelled,
@@ -164,6 +167,9 @@ impl CallError {
             PeerError::Session(error) => (CallErrorKind::Unwritable(error.to_string()), Delivery::NotSent),
             PeerError::Request(RequestError::Peer(error)) => (CallErrorKind::Server(*error), Delivery::Answered),
             PeerError::Request(RequestError::TimedOut(after)) => (CallErrorKind::TimedOut(after), Delivery::Unknown),
+            PeerError::Request(RequestError::MaxDuration(after)) => {
+                (CallErrorKind::MaxDuration(after), Delivery::Unknown)
+            }
             PeerError::Request(RequestError::Closed) => (CallErrorKind::Lost(Ended::new()), Delivery::Unknown),
             PeerError::Request(RequestError::Invalid(problem)) => {
                 (CallErrorKind::Invalid(DecodeError::custom(problem)), Delivery::Answered)
@@ -226,7 +232,7 @@ impl CallError {
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         match &self.0.kind {
-            CallErrorKind::TimedOut(_) => true,
+            CallErrorKind::TimedOut(_) | CallErrorKind::MaxDuration(_) => true,
             CallErrorKind::Servers(failures) => failures.iter().all(|(_, error)| error.is_timeout()),
             _ => false,
         }
@@ -356,7 +362,7 @@ mod tests {
     fn an_error_says_what_failed_on_what_and_whether_it_may_have_run() {
         let timeout = PeerError::Request(RequestError::TimedOut(Duration::from_secs(30)));
         let error = CallError::of_peer("tools/call \"add\"", timeout);
-        assert_eq!(error.to_string(), "tools/call \"add\": no answer within 30s; it may have run");
+        assert_eq!(error.to_string(), "tools/call \"add\": no answer within 30s (timeout); it may have run");
         assert!(error.is_timeout() && error.may_have_run());
 
         let error = CallError::of_peer("tools/call \"add\"", PeerError::Closed);

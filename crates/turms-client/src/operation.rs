@@ -68,14 +68,23 @@ impl<T: 'static> Operation<T> {
         &mut self.options
     }
 
-    /// Waits so long for the answer, or since the last report of progress. Waiting for a connection that is being made anew,
-    /// each repetition, each round of questions, each page of a list and each question after a task count for themselves.
+    /// Timeout for the answer, renewed by each report of progress. Waiting for a connection that is being made anew, each
+    /// repetition, each round of questions, each page of a list and each question after a task count for themselves.
+    /// [`max_duration`](Self::max_duration) limits what progress can add to it.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = Timeout::After(timeout);
         self
     }
 
-    /// Waits for ever.
+    /// Timeout for the answer that progress does not renew, rather than that of the client
+    /// ([`ClientBuilder::max_duration`](crate::ClientBuilder::max_duration)). What counts for itself with
+    /// [`timeout`](Self::timeout) does so here. It does not apply to a subscription, nor to how long a task takes.
+    pub fn max_duration(mut self, duration: Duration) -> Self {
+        self.options.max_duration = Some(duration);
+        self
+    }
+
+    /// Waits for ever, unless this call has a [`max_duration`](Self::max_duration).
     pub fn without_timeout(mut self) -> Self {
         self.options.timeout = Timeout::Never;
         self

@@ -51,6 +51,7 @@ impl DerefMut for CallOptions {
 #[derive(Clone)]
 pub(crate) struct Choices {
     pub(crate) timeout: Timeout,
+    pub(crate) max_duration: Option<Duration>,
     pub(crate) on_progress: Option<Callback<ProgressParams>>,
     pub(crate) meta: Option<Meta>,
     pub(crate) cancel: Option<Cancel>,
@@ -63,6 +64,7 @@ pub(crate) struct Choices {
 impl Choices {
     const USUAL: Self = Self {
         timeout: Timeout::Usual,
+        max_duration: None,
         on_progress: None,
         meta: None,
         cancel: None,
@@ -114,15 +116,17 @@ pub(crate) enum Timeout {
     Never,
 }
 
-impl Timeout {
-    pub(crate) fn options(self, usual: Duration) -> RequestOptions {
-        match self {
-            Self::Usual => RequestOptions::default().timeout(usual),
-            Self::After(timeout) => {
-                let longest = timeout.max(RequestOptions::DEFAULT_MAX_TIMEOUT);
-                RequestOptions::default().timeout(timeout).max_timeout(longest)
-            }
-            Self::Never => RequestOptions::default().for_ever(),
-        }
+impl Choices {
+    /// The timeouts of one request, where these are those of the client.
+    pub(crate) fn request_options(&self, usual: Duration, max_duration: Option<Duration>) -> RequestOptions {
+        let options = RequestOptions::default();
+        let timeout = match self.timeout {
+            Timeout::Usual => usual,
+            Timeout::After(timeout) => timeout,
+            Timeout::Never => return options.timeout(None).max_timeout(self.max_duration),
+        };
+        // Only a limit that was set cuts a longer timeout short.
+        let set = self.max_duration.or(max_duration);
+        options.timeout(timeout).max_timeout(set.unwrap_or_else(|| timeout.max(RequestOptions::DEFAULT_MAX_TIMEOUT)))
     }
 }

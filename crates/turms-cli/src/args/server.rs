@@ -70,9 +70,12 @@ pub(crate) struct ServerOptions {
     /// The folder to start the program in
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
-    /// How long to wait for an answer, or for what is listened to, in seconds
+    /// How long to wait for an answer, or for what is listened to, in seconds; progress renews it
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, allow_negative_numbers = true)]
     pub(crate) timeout: Option<Duration>,
+    /// How long to wait for an answer in all, whatever progress is reported, in seconds [default: 3600]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, allow_negative_numbers = true)]
+    pub(crate) max_time: Option<Duration>,
     /// The revision to speak: auto, modern, legacy, or one such as 2025-11-25
     #[arg(long, value_name = "REVISION", default_value = "auto", value_parser = parse_protocol)]
     pub(crate) protocol: ProtocolChoice,

@@ -32,6 +32,9 @@ fn message(error: &CallError) -> String {
     let ran = if error.may_have_run() && subject.starts_with("tools/call") { "; it may have run" } else { "" };
     match error.kind() {
         CallErrorKind::TimedOut(limit) => format!("{subject}: no answer within {}{ran}", show::seconds(*limit)),
+        CallErrorKind::MaxDuration(limit) => {
+            format!("{subject}: no answer within {} in all{ran}", show::seconds(*limit))
+        }
         CallErrorKind::Lost(ended) => format!("{subject}: {}{ran}", ending(ended, "before it answered")),
         CallErrorKind::Server(ErrorObject { data: Some(data), .. }) => {
             format!("{subject}: {}\n  with the data {}", error.kind(), show::beginning(data.as_str(), 1000))
@@ -47,6 +50,7 @@ fn hint(error: &CallError) -> Option<&'static str> {
     }
     match error.kind() {
         CallErrorKind::TimedOut(_) => Some("--timeout SECONDS waits longer"),
+        CallErrorKind::MaxDuration(_) => Some("--max-time SECONDS waits longer in all"),
         CallErrorKind::Server(error) => hint_for_code(error),
         CallErrorKind::Question { reason, .. } if reason.contains("not filled in right") => {
             Some("the form in the file of answers does not fit what the server asks for")

@@ -244,6 +244,19 @@ fn a_server_that_is_too_slow() {
 }
 
 #[test]
+fn a_server_that_reports_progress_without_end() {
+    let ran = turms(["call", "demo", "countdown", "steps=1000", "pause=10", "--max-time", "0.2"]).run();
+    ran.fails(
+        7,
+        &[
+            "tools/call \"countdown\": no answer within 20",
+            "ms in all; it may have run\n",
+            "hint: --max-time SECONDS waits longer in all",
+        ],
+    );
+}
+
+#[test]
 fn an_error_of_the_server_is_told_with_its_data() {
     let server = acting(&[(
         "tools/list",

@@ -71,7 +71,7 @@ impl Shared {
             }
         };
         let coming = async {
-            match job.options.timeout.options(RequestOptions::DEFAULT_TIMEOUT).timeout {
+            match job.options.request_options(RequestOptions::DEFAULT_TIMEOUT, None).timeout {
                 Some(patience) => tokio::time::timeout(patience, coming).await.unwrap_or_default(),
                 None => coming.await,
             }

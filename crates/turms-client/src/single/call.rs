@@ -382,7 +382,7 @@ impl Single {
         if let Some(own) = &job.options.meta {
             meta.get_or_insert_default().extend(own);
         }
-        let mut options = job.options.timeout.options(self.settings.timeout);
+        let mut options = self.request_options(&job.options);
         let wanted = self.ear.on_progress.is_some() && &*job.method == CallTool::NAME;
         let updates = (job.options.on_progress.is_some() || wanted).then(|| self.progress_updates(job));
         options.progress = updates.is_some();
@@ -441,7 +441,7 @@ impl Single {
             return Err(CallError::not_sent(subject, CallErrorKind::Cancelled));
         }
         let given_up = |kind| Err(CallError::new(subject, kind, Delivery::Unknown));
-        let patience = options.timeout.options(self.settings.timeout).timeout;
+        let patience = self.request_options(options).timeout;
         let patiently = async {
             match patience {
                 Some(patience) => tokio::time::timeout(patience, work)

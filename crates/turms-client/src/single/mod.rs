@@ -15,7 +15,7 @@ use tokio::sync::{Notify, OnceCell, watch};
 use tokio::time::Instant;
 use turms_core::{BoxFuture, Channel, ConnectError, Connector, Ended, PeerError, Ready, join_all};
 use turms_proto::method::Method;
-use turms_proto::session::{Opened, Stats, VersionChoice};
+use turms_proto::session::{Opened, RequestOptions, Stats, VersionChoice};
 use turms_proto::types::{
     ClientCapabilities, Discover, DiscoverResult, EmptyParams, Implementation, Listen, LoggingLevel, Meta, Ping,
     ResourceParams, SetLevel, SetLevelParams, Subscribe, SubscriptionFilter, Unsubscribe,
@@ -47,6 +47,7 @@ pub(crate) struct Settings {
     pub(crate) capabilities: ClientCapabilities,
     pub(crate) choice: VersionChoice,
     pub(crate) probe_timeout: Duration,
+    pub(crate) max_duration: Option<Duration>,
     pub(crate) handshake_timeout: Duration,
     pub(crate) timeout: Duration,
     pub(crate) max_rounds: usize,
@@ -157,7 +158,13 @@ impl Single {
 
     /// How long a call waits.
     pub(crate) fn patience(&self, options: &CallOptions) -> Option<Duration> {
-        options.timeout.options(self.settings.timeout).timeout
+        let options = self.request_options(options);
+        [options.timeout, options.max_timeout].into_iter().flatten().min()
+    }
+
+    /// The timeouts of one request.
+    pub(super) fn request_options(&self, options: &CallOptions) -> RequestOptions {
+        options.request_options(self.settings.timeout, self.settings.max_duration)
     }
 
     pub(crate) fn weak(&self) -> Weak<Self> {

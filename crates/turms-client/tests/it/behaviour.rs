@@ -15,6 +15,7 @@ mod lists;
 mod local;
 mod logs;
 mod malformed;
+mod max_duration;
 mod memory;
 mod opening;
 mod progress;

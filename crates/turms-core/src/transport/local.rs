@@ -214,7 +214,7 @@ impl State {
     fn count(&self, outcome: Result<Payload, PeerError>) -> Result<Payload, PeerError> {
         let counter = match &outcome {
             Ok(_) => &self.counters.completed,
-            Err(PeerError::Request(RequestError::TimedOut(_))) => &self.counters.timed_out,
+            Err(PeerError::Request(error)) if error.is_timeout() => &self.counters.timed_out,
             Err(_) => &self.counters.failed,
         };
         counter.fetch_add(1, Ordering::Relaxed);
@@ -236,14 +236,17 @@ impl State {
         let last = options.max_timeout.and_then(|limit| started.checked_add(limit));
         loop {
             let timeout = options.timeout.filter(|_| !lasts).and_then(|timeout| Instant::now().checked_add(timeout));
+            let is_last = last.is_some_and(|last| timeout.is_none_or(|timeout| last < timeout));
             tokio::select! {
                 biased;
                 outcome = &mut call => return Ok(outcome),
                 _ = open.wait_for(|open| !open) => return Err(PeerError::Request(RequestError::Closed)),
                 // Whoever reports progress is waited for anew.
                 () = beat(&mut beats) => {}
-                () = reached([timeout, last].into_iter().flatten().min()) => {
-                    return Err(PeerError::Request(RequestError::TimedOut(started.elapsed())));
+                () = reached(if is_last { last } else { timeout }) => {
+                    let after = started.elapsed();
+                    let limit = if is_last { RequestError::MaxDuration } else { RequestError::TimedOut };
+                    return Err(PeerError::Request(limit(after)));
                 }
             }
         }

@@ -137,12 +137,13 @@ impl Drop for StreamChannel {
 impl Channel for StreamChannel {
     fn request(&self, request: Outgoing) -> BoxFuture<'_, Result<Payload, PeerError>> {
         Box::pin(async move {
-            let limit = limit(request.options);
+            let (limit, is_last) = limit(request.options);
             let answer = self.connection.ask(request);
+            let timed_out = if is_last { RequestError::MaxDuration } else { RequestError::TimedOut };
             let answer = match limit {
                 Some(limit) => tokio::time::timeout(limit, answer)
                     .await
-                    .unwrap_or(Err(PeerError::Request(RequestError::TimedOut(limit)))),
+                    .unwrap_or_else(|_| Err(PeerError::Request(timed_out(limit)))),
                 None => answer.await,
             };
             answer.map(Payload::raw)
@@ -180,10 +181,11 @@ impl Channel for StreamChannel {
 }
 
 /// A connection counts the time of what it has taken on. As long as the peer does not read, that may be nothing more, and
-/// whoever waits for it must not wait for ever.
-fn limit(options: RequestOptions) -> Option<Duration> {
+/// whoever waits for it must not wait for ever. Says whether the limit is the one that progress does not renew.
+fn limit(options: RequestOptions) -> (Option<Duration>, bool) {
     const GRACE: Duration = Duration::from_secs(1);
-    let renewed = options.progress;
-    let limits = [options.timeout.filter(|_| !renewed), options.max_timeout];
-    limits.into_iter().flatten().min()?.checked_add(GRACE)
+    let (timeout, last) = (options.timeout.filter(|_| !options.progress), options.max_timeout);
+    let is_last = last.is_some_and(|last| timeout.is_none_or(|timeout| last < timeout));
+    let limit = if is_last { last } else { timeout };
+    (limit.and_then(|limit| limit.checked_add(GRACE)), is_last)
 }

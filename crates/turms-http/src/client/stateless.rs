@@ -116,7 +116,7 @@ impl StatelessChannel {
             given_up.0 = None;
             let counter = match &outcome {
                 Ok(_) => &self.counters.completed,
-                Err(PeerError::Request(RequestError::TimedOut(_))) => &self.counters.timed_out,
+                Err(PeerError::Request(error)) if error.is_timeout() => &self.counters.timed_out,
                 Err(_) => &self.counters.failed,
             };
             counter.fetch_add(1, Ordering::Relaxed);
@@ -342,20 +342,23 @@ struct Patience {
     begun: Instant,
     last: Option<Instant>,
     deadline: Option<Instant>,
+    /// Whether the deadline is the one that no progress can move.
+    is_last: bool,
 }
 
 impl Patience {
     fn new(options: RequestOptions) -> Self {
         let begun = Instant::now();
         let last = options.max_timeout.and_then(|limit| begun.checked_add(limit));
-        let mut patience = Self { timeout: options.timeout, begun, last, deadline: None };
+        let mut patience = Self { timeout: options.timeout, begun, last, deadline: None, is_last: false };
         patience.renew_at(begun);
         patience
     }
 
     fn renew_at(&mut self, now: Instant) {
         let next = self.timeout.and_then(|timeout| now.checked_add(timeout));
-        self.deadline = [next, self.last].into_iter().flatten().min();
+        self.is_last = self.last.is_some_and(|last| next.is_none_or(|next| last < next));
+        self.deadline = if self.is_last { self.last } else { next };
     }
 
     /// Progress is a sign of life; all else could be told for ever.
@@ -365,13 +368,20 @@ impl Patience {
         }
     }
 
+    fn timed_out(&self) -> RequestError {
+        match self.is_last {
+            true => RequestError::MaxDuration(self.begun.elapsed()),
+            false => RequestError::TimedOut(self.begun.elapsed()),
+        }
+    }
+
     async fn wait<T>(&self, work: impl Future<Output = Result<T, HttpError>>) -> Result<T, PeerError> {
         // Pinned here, so that there is room for it only once.
         let mut work = pin!(work);
         let Some(deadline) = self.deadline else { return work.await.map_err(PeerError::from) };
         match tokio::time::timeout_at(deadline, &mut work).await {
             Ok(done) => done.map_err(PeerError::from),
-            Err(_) => Err(PeerError::Request(RequestError::TimedOut(self.begun.elapsed()))),
+            Err(_) => Err(PeerError::Request(self.timed_out())),
         }
     }
 }

@@ -136,9 +136,12 @@ pub enum RequestError {
         /// The limit.
         limit: usize,
     },
-    /// The peer did not answer in time.
-    #[error("no answer within {0:?}")]
+    /// The peer did not answer in time, nor report progress.
+    #[error("no answer within {0:?} (timeout)")]
     TimedOut(Duration),
+    /// The peer did not answer within the time that progress does not renew.
+    #[error("no answer within {0:?} (max_duration)")]
+    MaxDuration(Duration),
     /// The connection is closed.
     #[error("the connection was closed before the answer came")]
     Closed,
@@ -148,7 +151,7 @@ impl RequestError {
     /// Whether the peer did not answer in time.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
-        matches!(self, Self::TimedOut(_))
+        matches!(self, Self::TimedOut(_) | Self::MaxDuration(_))
     }
 
     /// Whether the connection was closed first.

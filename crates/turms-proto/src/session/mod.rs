@@ -408,12 +408,13 @@ impl<T> Session<T> {
         while let Some((id, entry)) = self.pending.expired(now) {
             match entry.owner {
                 Owner::Opening(question) => self.opening_timed_out(&id, question, now),
-                Owner::Caller(owner, since) => {
+                Owner::Caller(_, since) => {
                     self.stats.timed_out += 1;
                     if entry.cancellable {
                         self.tell_cancelled(&id, Some("timed out"));
                     }
-                    let outcome = Err(RequestError::TimedOut(now.saturating_duration_since(since)));
+                    let outcome = Err(entry.timed_out(now.saturating_duration_since(since)));
+                    let Owner::Caller(owner, _) = entry.owner else { continue };
                     self.events.push_back(Event::Answered { owner, id, outcome });
                 }
             }

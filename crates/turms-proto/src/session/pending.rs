@@ -1,6 +1,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
+use super::RequestError;
 use super::running::Kind;
 use crate::RequestId;
 
@@ -42,6 +43,8 @@ pub(super) struct Entry<T> {
 #[derive(Debug, Clone, Copy)]
 struct Patience {
     deadline: Instant,
+    /// Whether the deadline is the one that no progress can move.
+    is_last: bool,
     /// What every report of progress grants anew; nothing if only all waiting is limited.
     timeout: Option<Duration>,
     /// What no progress can move, if there is such a moment.
@@ -53,14 +56,32 @@ impl Patience {
     fn new(options: RequestOptions, now: Instant) -> Option<Self> {
         let until = |time: Option<Duration>| time.and_then(|time| now.checked_add(time));
         let (first, last) = (until(options.timeout), until(options.max_timeout));
-        let deadline = [first, last].into_iter().flatten().min()?;
-        Some(Self { deadline, timeout: options.timeout, last })
+        let (deadline, is_last) = earlier(first, last)?;
+        Some(Self { deadline, is_last, timeout: options.timeout, last })
     }
 
     /// Waits the timeout anew, but not beyond the last moment.
     fn renew(&mut self, now: Instant) {
         let granted = self.timeout.and_then(|timeout| now.checked_add(timeout));
-        self.deadline = [granted, self.last].into_iter().flatten().min().unwrap_or(self.deadline);
+        (self.deadline, self.is_last) = earlier(granted, self.last).unwrap_or((self.deadline, self.is_last));
+    }
+}
+
+/// The earlier of the two, and whether it is the second.
+fn earlier(first: Option<Instant>, last: Option<Instant>) -> Option<(Instant, bool)> {
+    match (first, last) {
+        (Some(first), Some(last)) => Some((first.min(last), last < first)),
+        (first, last) => Some((first.or(last)?, first.is_none())),
+    }
+}
+
+impl<T> Entry<T> {
+    /// The error of a request whose deadline has passed after this time.
+    pub(super) fn timed_out(&self, after: Duration) -> RequestError {
+        match self.patience {
+            Some(Patience { is_last: true, .. }) => RequestError::MaxDuration(after),
+            _ => RequestError::TimedOut(after),
+        }
     }
 }
 
@@ -68,9 +89,9 @@ impl Patience {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct RequestOptions {
-    /// How long to wait for the answer, or since the last report of progress. `None` waits for ever.
+    /// Timeout for the answer, renewed by each report of progress. `None` waits for ever.
     pub timeout: Option<Duration>,
-    /// How long to wait in all, whatever progress is reported. `None` sets no limit.
+    /// Timeout for the answer that progress does not renew. `None` sets no limit.
     pub max_timeout: Option<Duration>,
     /// Whether to ask for reports of progress.
     pub progress: bool,

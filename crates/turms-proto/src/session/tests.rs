@@ -530,7 +530,7 @@ fn progress_buys_time_but_not_for_ever() {
         pair.settle();
     }
     assert_eq!(pair.progress, [1.0, 2.0]);
-    assert_eq!(pair.answers, [("a", Err(RequestError::TimedOut(12 * SECOND)))]);
+    assert_eq!(pair.answers, [("a", Err(RequestError::MaxDuration(12 * SECOND)))]);
 }
 
 #[test]
@@ -540,7 +540,8 @@ fn the_limit_for_all_waiting_holds_without_progress_too() {
     pair.call("b", RequestOptions::default().timeout(None).max_timeout(6 * SECOND));
     assert_eq!(pair.client.next_deadline(), Some(pair.now + 5 * SECOND));
     pair.pass(6 * SECOND);
-    assert_eq!(pair.answers.len(), 2);
+    let over = |owner| (owner, Err(RequestError::MaxDuration(6 * SECOND)));
+    assert_eq!(pair.answers, [over("a"), over("b")]);
 }
 
 #[test]

@@ -46,6 +46,23 @@ async fn a_call_that_becomes_a_task_is_waited_for_as_often_as_the_server_says() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_task_may_take_longer_than_the_max_duration() {
+    let (client, mut peer) = Peer::extended(nobody().max_duration(SECOND)).await;
+    let calling = call(&client);
+    let request = peer.expect("tools/call").await;
+    let mut created = task("working");
+    created["resultType"] = "task".into();
+    created["pollIntervalMs"] = 2000.into();
+    peer.answer(&request, created).await;
+    let asked = peer.expect("tasks/get").await;
+    let mut working = task("working");
+    working["pollIntervalMs"] = 2000.into();
+    peer.answer(&asked, working).await;
+    peer.told(completed(said("done"))).await;
+    assert_eq!(calling.await.unwrap().unwrap().text(), "done");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_task_that_was_not_offered_is_an_error() {
     let (client, mut peer) = Peer::with(NEW, extended(), nobody()).await;
     let calling = call(&client);
