@@ -471,13 +471,24 @@ async fn listen_once(
     tell: &Tell,
     waiting: Arc<Mutex<Waiting>>,
 ) -> Result<(), CallError> {
-    let tell = tell.clone();
+    let (tell, wanted) = (tell.clone(), filter.clone());
+    let (refuse, mut refused) = mpsc::channel(1);
     let updates = Arc::new(move |update: Update| {
         let Update::Told(notification) = update else { return };
         if &*notification.method != Acknowledged::NAME {
-            return tell(notification);
+            if is_wanted(&wanted, &notification) {
+                tell(notification);
+            } else {
+                let method = &*notification.method;
+                tracing::debug!(target: "turms::client", method, "a notification outside the filter is dropped");
+            }
+            return;
         }
         if let Ok(params) = notification.params::<Acknowledged>() {
+            if let Some(excess) = excess(&params.notifications, &wanted) {
+                let _ = refuse.try_send(excess);
+                return;
+            }
             // What follows is not done under the lock.
             let waiting = std::mem::replace(&mut *lock(&waiting), Waiting { acknowledged: true, ..Waiting::default() });
             waiting.end(params.notifications);
@@ -492,8 +503,50 @@ async fn listen_once(
         .meta(meta)
         .options(RequestOptions::default().for_ever())
         .updates(updates as turms_core::Updates);
-    let ended = live.channel().request(request).await;
-    ended.map(drop).map_err(|error| CallError::of_peer(Listen::NAME, error))
+    tokio::select! {
+        biased;
+        Some(excess) = refused.recv() => {
+            let problem = format!("it acknowledges {excess}, which the filter does not ask for");
+            Err(CallError::answered(Listen::NAME, CallErrorKind::Invalid(turms_proto::DecodeError::custom(problem))))
+        }
+        ended = live.channel().request(request) => {
+            ended.map(drop).map_err(|error| CallError::of_peer(Listen::NAME, error))
+        }
+    }
+}
+
+/// Returns `true` if the filter asks for this notification. Those that no filter is about are not judged.
+fn is_wanted(filter: &SubscriptionFilter, notification: &Notification) -> bool {
+    match &*notification.method {
+        ToolListChanged::NAME => filter.tools_list_changed == Some(true),
+        PromptListChanged::NAME => filter.prompts_list_changed == Some(true),
+        ResourceListChanged::NAME => filter.resources_list_changed == Some(true),
+        ResourceUpdated::NAME => notification.params::<ResourceUpdated>().is_ok_and(|told| {
+            filter.resource_subscriptions.iter().flatten().any(|wanted| is_within(&told.uri, wanted))
+        }),
+        TaskChanged::NAME => task_of(notification)
+            .is_some_and(|task| filter.task_ids.iter().flatten().any(|wanted| *wanted == task.task_id)),
+        _ => true,
+    }
+}
+
+/// A part of an acknowledgement that the filter does not ask for.
+fn excess(acknowledged: &SubscriptionFilter, filter: &SubscriptionFilter) -> Option<String> {
+    let lists = [
+        ("toolsListChanged", acknowledged.tools_list_changed, filter.tools_list_changed),
+        ("promptsListChanged", acknowledged.prompts_list_changed, filter.prompts_list_changed),
+        ("resourcesListChanged", acknowledged.resources_list_changed, filter.resources_list_changed),
+    ];
+    if let Some((name, ..)) = lists.iter().find(|(_, told, wanted)| *told == Some(true) && *wanted != Some(true)) {
+        return Some((*name).to_owned());
+    }
+    let asked = |uri: &str| filter.resource_subscriptions.iter().flatten().any(|wanted| is_within(uri, wanted));
+    if let Some(uri) = acknowledged.resource_subscriptions.iter().flatten().find(|uri| !asked(uri)) {
+        return Some(format!("the resource {uri:?}"));
+    }
+    let tasks = filter.task_ids.as_deref().unwrap_or_default();
+    let task = acknowledged.task_ids.iter().flatten().find(|id| !tasks.contains(id));
+    task.map(|id| format!("the task {id:?}"))
 }
 
 fn change_of(notification: &Notification) -> Option<Change> {

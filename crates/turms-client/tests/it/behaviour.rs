@@ -11,6 +11,7 @@ mod cache;
 mod cancellation;
 mod changes;
 mod identity;
+mod listen_filter;
 mod lists;
 mod local;
 mod logs;

@@ -1,0 +1,88 @@
+//! Servers that tell more than a subscription asks for.
+
+use serde_json::{Value, json};
+use turms_client::{CallErrorKind, Change};
+use turms_proto::ProtocolVersion;
+use turms_proto::types::SubscriptionFilter;
+use turms_testkit::within;
+
+use crate::behaviour::peer::Peer;
+use crate::behaviour::reach::nobody;
+
+const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// Tools, one resource and one task.
+fn filter() -> SubscriptionFilter {
+    SubscriptionFilter::new()
+        .tools_list_changed(true)
+        .resource_subscriptions(["file:///a".to_owned()])
+        .task_ids(["t".to_owned()])
+}
+
+async fn acknowledge(peer: &mut Peer, request: &Value, notifications: &Value) {
+    tell(peer, request, "notifications/subscriptions/acknowledged", json!({ "notifications": notifications })).await;
+}
+
+async fn tell(peer: &mut Peer, request: &Value, method: &str, mut params: Value) {
+    params["_meta"] = json!({ SUBSCRIPTION_ID: request["id"] });
+    peer.tell(method, params).await;
+}
+
+#[tokio::test]
+async fn an_acknowledgement_wider_than_the_filter_is_refused() {
+    for (wider, named) in [
+        (json!({ "toolsListChanged": true, "promptsListChanged": true }), "promptsListChanged"),
+        (json!({ "resourcesListChanged": true }), "resourcesListChanged"),
+        (json!({ "resourceSubscriptions": ["file:///a", "file:///b"] }), "the resource \"file:///b\""),
+        (json!({ "resourceSubscriptions": ["file:///"] }), "the resource \"file:///\""),
+        (json!({ "taskIds": ["t", "u"] }), "the task \"u\""),
+    ] {
+        let (client, mut peer) = Peer::connected(ProtocolVersion::LATEST, nobody()).await;
+        let listening = tokio::spawn(client.listen(filter()).into_future());
+        let request = peer.expect("subscriptions/listen").await;
+        acknowledge(&mut peer, &request, &wider).await;
+        let error = within("the refusal", listening).await.unwrap().unwrap_err();
+        assert!(matches!(error.kind(), CallErrorKind::Invalid(_)), "{error}");
+        assert!(error.to_string().contains(named), "{error}");
+        let cancelled = peer.expect("notifications/cancelled").await;
+        assert_eq!(cancelled["params"]["requestId"], request["id"]);
+    }
+}
+
+#[tokio::test]
+async fn an_acknowledgement_as_wide_as_the_filter_or_narrower_is_taken() {
+    for honoured in [
+        json!({ "toolsListChanged": true, "resourceSubscriptions": ["file:///a"], "taskIds": ["t"] }),
+        json!({ "toolsListChanged": true, "promptsListChanged": false }),
+        json!({ "resourceSubscriptions": ["file:///a/b"] }),
+        json!({}),
+    ] {
+        let (client, mut peer) = Peer::connected(ProtocolVersion::LATEST, nobody()).await;
+        let listening = tokio::spawn(client.listen(filter()).into_future());
+        let request = peer.expect("subscriptions/listen").await;
+        acknowledge(&mut peer, &request, &honoured).await;
+        within("the subscription", listening).await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn events_outside_the_filter_are_dropped() {
+    let (client, mut peer) = Peer::connected(ProtocolVersion::LATEST, nobody()).await;
+    let listening = tokio::spawn(client.listen(filter()).into_future());
+    let request = peer.expect("subscriptions/listen").await;
+    acknowledge(&mut peer, &request, &json!({ "toolsListChanged": true, "resourceSubscriptions": ["file:///a"] }))
+        .await;
+    let mut changes = within("the subscription", listening).await.unwrap().unwrap();
+    tell(&mut peer, &request, "notifications/prompts/list_changed", json!({})).await;
+    tell(&mut peer, &request, "notifications/resources/list_changed", json!({})).await;
+    for uri in ["file:///b", "file:///ab", "file:///"] {
+        tell(&mut peer, &request, "notifications/resources/updated", json!({ "uri": uri })).await;
+    }
+    tell(&mut peer, &request, "notifications/resources/updated", json!({})).await;
+    let other = json!({ "taskId": "u", "status": "working", "createdAt": "2026-07-28T00:00:00Z", "lastUpdatedAt": "2026-07-28T00:00:00Z", "ttlMs": 1 });
+    tell(&mut peer, &request, "notifications/tasks", other).await;
+    tell(&mut peer, &request, "notifications/resources/updated", json!({ "uri": "file:///a/b" })).await;
+    tell(&mut peer, &request, "notifications/tools/list_changed", json!({})).await;
+    assert_eq!(within("a change", changes.next()).await, Some(Change::Resource { uri: "file:///a/b".to_owned() }));
+    assert_eq!(within("a change", changes.next()).await, Some(Change::Tools));
+}
