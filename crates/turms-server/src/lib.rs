@@ -20,8 +20,15 @@
 //! Server::new("calculator", "1.0.0").tool(add).serve_stdio().await
 //! # }
 //! ```
+//!
+//! # Logging
+//!
+//! Calls that fail are `tracing` events of the target `turms::server`: a handler that panics of level error, a handler that fails of
+//! level info, a request that is refused of level debug. They name `method`, `tool` (or `prompt`, `resource`), `session`, `id` of the
+//! request and the `code` of the error, and nothing of what was sent or returned. Without a subscriber they cost nothing.
 
 mod app;
+mod call_log;
 mod catalog;
 mod completion;
 mod context;

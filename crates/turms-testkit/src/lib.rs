@@ -25,8 +25,10 @@ pub mod raw_http;
 pub mod raw_ws;
 mod schema;
 mod software;
+mod trace;
 mod wait;
 
 pub use schema::official_schema;
 pub use software::{node, peer_file, program, python};
+pub use trace::{TraceEvent, TraceEvents};
 pub use wait::{TIMEOUT, eventually, within};

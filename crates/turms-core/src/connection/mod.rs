@@ -363,7 +363,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     fn dispatch(&mut self, service: &impl Service) {
         while let Some(event) = self.session.next_event() {
             match event {
-                Event::Send(message) => self.output.message(&mut self.session, &message),
+                Event::Send(message) => {
+                    if let Message::Response(Response { id, outcome: Err(error), .. }) = &message {
+                        let id = id.as_ref().map(tracing::field::display);
+                        tracing::debug!(id, code = error.code.0, "a request is refused");
+                    }
+                    self.output.message(&mut self.session, &message);
+                }
                 Event::SendBatch(responses) => self.output.batch(&mut self.session, &responses),
                 Event::Request(call) => self.admit(*call, service),
                 Event::Notification(notification) => self.hear(notification, service),

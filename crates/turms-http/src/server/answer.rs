@@ -28,7 +28,14 @@ pub(super) fn empty(status: StatusCode) -> Answer {
 /// A refusal, with the id of what it refuses if that could be read.
 pub(super) fn error(status: StatusCode, id: Option<&RequestId>, error: &ErrorObject) -> Answer {
     if status.is_client_error() || status.is_server_error() {
-        tracing::debug!(status = status.as_u16(), reason = error.message, "a request is refused");
+        let id = id.map(tracing::field::display);
+        tracing::debug!(
+            status = status.as_u16(),
+            id,
+            code = error.code.0,
+            reason = error.message,
+            "a request is refused"
+        );
     }
     let mut body = Vec::new();
     encode::failure(&mut body, id, error);

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 #![allow(clippy::needless_pass_by_value, reason = "messages are written where they are sent")]
 
+mod call_log;
 mod calls;
 mod chaos;
 mod framing;

@@ -30,6 +30,7 @@ use turms_proto::{Ability, ErrorCode, ErrorObject, Object, ProtocolVersion, RawJ
 
 use self::prompt::PromptWays;
 use self::resource::ResourceWays;
+use crate::call_log::CallLog;
 use crate::catalog::{Catalog, ListKind, ListStyle, meta_for};
 use crate::context::Context;
 use crate::extension;
@@ -98,11 +99,21 @@ impl fmt::Debug for Router {
     }
 }
 
-impl Service for Router {
-    fn call(&self, request: Request, cx: turms_core::Context) -> CallFuture {
+impl Router {
+    #[inline(always)]
+    fn dispatch(&self, request: Request, cx: turms_core::Context) -> CallFuture {
         match &self.front {
             Some(front) => front.call(request, cx),
             None => self.bare.call(request, cx),
+        }
+    }
+}
+
+impl Service for Router {
+    fn call(&self, request: Request, cx: turms_core::Context) -> CallFuture {
+        match CallLog::of_request(&request, &cx) {
+            None => self.dispatch(request, cx),
+            Some(log) => log.watch(|| self.dispatch(request, cx)),
         }
     }
 
@@ -111,8 +122,12 @@ impl Service for Router {
         let Some(heard) = settings.notifications.get(&*method).or(settings.on_notification.as_ref()) else {
             return NotifyFuture::done();
         };
-        let session = cx.session();
-        heard(&method, params, Context::new(cx, self.bare.handle.clone(), session))
+        let (session, log) = (cx.session(), CallLog::of_notification(&method, &cx));
+        let notify = || heard(&method, params, Context::new(cx, self.bare.handle.clone(), session));
+        match log {
+            None => notify(),
+            Some(log) => log.watch(notify),
+        }
     }
 
     fn for_connection(&self, peer: &Peer) -> Option<Arc<dyn Service>> {

@@ -6,6 +6,7 @@ use turms_proto::{Ability, ErrorObject};
 
 use super::watch::{TaskChanges, TaskWatch};
 use super::{Door, Keeper, Running, Until, declared, until_answered};
+use crate::call_log::CallLog;
 use crate::context::Context;
 use crate::handler::{Call, Input};
 use crate::input::Rounds;
@@ -64,9 +65,10 @@ fn run(
         running.rest();
         return Ok(handler.map(move |result| answer(result, server, |result: &mut ToolResult| &mut result.meta)));
     }
+    let log = CallLog::of_tool(tool.name(), context.call());
     Ok(Ready::later(async move {
         running.keep().await?;
-        Ok(begin(running, handler, server))
+        Ok(begin(running, handler, server, log))
     }))
 }
 
@@ -89,14 +91,24 @@ fn run_later(
                 let running = Arc::new(tasks.create(&context, tool.keeps_task_for(), None)?);
                 running.keep().await?;
                 door.open(running.clone());
-                Ok(begin(running, handler, server))
+                let log = CallLog::of_tool(tool.name(), context.call());
+                Ok(begin(running, handler, server, log))
             }
         }
     })
 }
 
 /// Lets a handler go on by itself; what its caller is told of it.
-fn begin(running: Arc<Running>, handler: Ready<Result<ToolResult, ErrorObject>>, server: Option<Meta>) -> Payload {
+fn begin(
+    running: Arc<Running>,
+    handler: Ready<Result<ToolResult, ErrorObject>>,
+    server: Option<Meta>,
+    log: Option<CallLog>,
+) -> Payload {
+    let handler = match log {
+        Some(log) => log.watch(|| handler),
+        None => handler,
+    };
     let mut task = running.begun().result_type(ResultType::Task);
     if let Some(server) = &server {
         say_who(&mut task.meta, server.clone());

@@ -1,5 +1,6 @@
 //! What a server says to lines written by hand, good and bad.
 
+mod call_log;
 mod second_initialize;
 
 use serde_json::{Value, json};

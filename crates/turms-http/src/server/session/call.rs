@@ -189,6 +189,10 @@ impl HttpSession {
         {
             post.status = StatusCode::BAD_REQUEST;
         }
+        if let Err(error) = &response.outcome {
+            let id = response.id.as_ref().map(tracing::field::display);
+            tracing::debug!(id, code = error.code.0, "a request is refused");
+        }
         let mut message = Vec::new();
         self.state().protocol.encode(&Message::Response(response), &mut message);
         post.answers.push(message);

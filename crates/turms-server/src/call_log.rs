@@ -1,0 +1,202 @@
+//! `tracing` events for calls that fail, in one place for all transports.
+//!
+//! The target is `turms::server`. A handler that panics is an event of level error, a handler that fails (by an error or by a tool
+//! result with `isError`) of level info, a request that is refused (unknown, invalid, not allowed) of level debug. The fields are
+//! `method`, the name of the item (`tool`, `prompt` or `resource`), `session` ([`Session::serial`]), `id` of the request and `code`.
+//! What callers send and handlers return is not logged.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
+use std::task::{Context as TaskContext, Poll};
+
+use bytestring::ByteString;
+use tracing::Level;
+use turms_core::{Outcome, Ready, Request};
+use turms_proto::method::Method as _;
+use turms_proto::types::{CallTool, CallToolParams, GetPrompt, ReadResource, ToolResult};
+use turms_proto::{ErrorCode, ErrorObject, RawJson, RequestId};
+
+use crate::session::Session;
+
+/// What the events about a call name.
+#[derive(Debug)]
+pub(crate) struct CallLog {
+    method: ByteString,
+    item: Item,
+    session: Option<u64>,
+    id: Option<RequestId>,
+}
+
+/// Where the name of a tool, prompt or resource stands. It is looked up only for an event.
+#[derive(Debug)]
+enum Item {
+    Unknown,
+    Params(RawJson),
+    Name(String),
+}
+
+/// How a call failed, as far as it is logged.
+pub(crate) trait Failure {
+    /// The code of the error, `None` for a tool result that is one; `None` altogether if the call succeeded.
+    fn failure(&self) -> Option<Option<ErrorCode>>;
+}
+
+impl Failure for Outcome {
+    fn failure(&self) -> Option<Option<ErrorCode>> {
+        match self {
+            Ok(payload) => payload.get::<ToolResult>().is_some_and(ToolResult::failed).then_some(None),
+            Err(error) => Some(Some(error.code)),
+        }
+    }
+}
+
+impl Failure for Result<ToolResult, ErrorObject> {
+    fn failure(&self) -> Option<Option<ErrorCode>> {
+        match self {
+            Ok(result) => result.failed().then_some(None),
+            Err(error) => Some(Some(error.code)),
+        }
+    }
+}
+
+/// The handler of a notification does not fail other than by a panic.
+impl Failure for () {
+    fn failure(&self) -> Option<Option<ErrorCode>> {
+        None
+    }
+}
+
+macro_rules! event {
+    ($log:expr, $level:expr, $code:expr, $message:literal) => {
+        $log.with_item(|tool, prompt, resource| {
+            tracing::event!(
+                target: "turms::server",
+                $level,
+                method = &*$log.method,
+                tool,
+                prompt,
+                resource,
+                session = $log.session,
+                id = $log.id.as_ref().map(tracing::field::display),
+                code = $code,
+                $message
+            );
+        })
+    };
+}
+
+impl CallLog {
+    /// `None` if no subscriber wants any of the events.
+    #[inline]
+    pub(crate) fn of_request(request: &Request, cx: &turms_core::Context) -> Option<Self> {
+        is_wanted().then(|| Self::read(request, cx))
+    }
+
+    /// As [`CallLog::of_request`], for a notification.
+    pub(crate) fn of_notification(method: &ByteString, cx: &turms_core::Context) -> Option<Self> {
+        is_wanted().then(|| Self::new(method.clone(), Item::Unknown, cx))
+    }
+
+    /// As [`CallLog::of_request`], for the call of a tool.
+    pub(crate) fn of_tool(name: &str, cx: &turms_core::Context) -> Option<Self> {
+        is_wanted().then(|| Self::new(ByteString::from_static(CallTool::NAME), Item::Name(name.to_owned()), cx))
+    }
+
+    fn new(method: ByteString, item: Item, cx: &turms_core::Context) -> Self {
+        let session = cx.session::<Session>().map(|session| session.serial());
+        Self { method, item, session, id: cx.id().cloned() }
+    }
+
+    fn read(request: &Request, cx: &turms_core::Context) -> Self {
+        let item = match (request.params.as_raw(), request.params.get::<CallToolParams>()) {
+            (Some(params), _) => Item::Params(params.clone()),
+            (None, Some(params)) => Item::Name(params.name.clone()),
+            (None, None) => Item::Unknown,
+        };
+        Self::new(request.method.clone(), item, cx)
+    }
+
+    /// Logs how a call fails. A panic goes on after it was logged.
+    pub(crate) fn watch<T: Failure + Send + Unpin + 'static>(self, call: impl FnOnce() -> Ready<T>) -> Ready<T> {
+        let future = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+            self.panicked();
+            resume_unwind(panic)
+        });
+        match future.try_now() {
+            Ok(outcome) => {
+                self.ended(&outcome);
+                Ready::now(outcome)
+            }
+            Err(future) => Ready::later(Watched { future, log: self }),
+        }
+    }
+
+    fn panicked(&self) {
+        event!(self, Level::ERROR, Some(ErrorCode::INTERNAL_ERROR.0), "a handler panicked");
+    }
+
+    fn ended(&self, outcome: &impl Failure) {
+        let Some(code) = outcome.failure() else { return };
+        if code.is_some_and(is_refusal) {
+            event!(self, Level::DEBUG, code.map(|code| code.0), "a request is refused");
+        } else {
+            event!(self, Level::INFO, code.map(|code| code.0), "a handler failed");
+        }
+    }
+
+    /// Calls `log` with the names of the tool, the prompt and the resource, of which there is one at most.
+    fn with_item(&self, log: impl FnOnce(Option<&str>, Option<&str>, Option<&str>)) {
+        let member = |name: &str| match &self.item {
+            Item::Params(params) => params.member(name)?.decode::<String>().ok(),
+            Item::Name(name) => Some(name.clone()),
+            Item::Unknown => None,
+        };
+        match &*self.method {
+            CallTool::NAME => log(member("name").as_deref(), None, None),
+            GetPrompt::NAME => log(None, member("name").as_deref(), None),
+            ReadResource::NAME => log(None, None, member("uri").as_deref()),
+            _ => log(None, None, None),
+        }
+    }
+}
+
+fn is_wanted() -> bool {
+    tracing::enabled!(target: "turms::server", Level::ERROR)
+}
+
+/// Returns `true` if the code says that the request could not be served as it is, so that no handler has failed.
+fn is_refusal(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::PARSE_ERROR
+            | ErrorCode::INVALID_REQUEST
+            | ErrorCode::METHOD_NOT_FOUND
+            | ErrorCode::INVALID_PARAMS
+            | ErrorCode::RESOURCE_NOT_FOUND
+    ) || code.is_modern()
+}
+
+/// A call that goes on.
+struct Watched<T> {
+    future: Ready<T>,
+    log: CallLog,
+}
+
+impl<T: Failure> Future for Watched<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<T> {
+        let this = &mut *self;
+        let poll = catch_unwind(AssertUnwindSafe(|| Pin::new(&mut this.future).poll(task)));
+        match poll.unwrap_or_else(|panic| {
+            this.log.panicked();
+            resume_unwind(panic)
+        }) {
+            Poll::Ready(outcome) => {
+                this.log.ended(&outcome);
+                Poll::Ready(outcome)
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! A recorder of `tracing` events.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tracing::field::{Field, Visit};
+use tracing::subscriber::DefaultGuard;
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+
+/// A recorded event.
+#[derive(Debug, Clone)]
+pub struct TraceEvent {
+    /// The level.
+    pub level: Level,
+    /// The fields as text, the message among them.
+    pub fields: BTreeMap<String, String>,
+}
+
+impl TraceEvent {
+    /// The field of this name.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.fields.get(name).map(String::as_str)
+    }
+}
+
+/// The events of one target, on this thread.
+#[derive(Debug, Clone)]
+pub struct TraceEvents {
+    target: &'static str,
+    events: Arc<Mutex<Vec<TraceEvent>>>,
+}
+
+impl TraceEvents {
+    /// Records until the guard is dropped.
+    pub fn record(target: &'static str) -> (Self, DefaultGuard) {
+        let events = Self { target, events: Arc::default() };
+        let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(events.clone()));
+        (events, guard)
+    }
+
+    /// Takes the events that were recorded since the last time.
+    pub fn take(&self) -> Vec<TraceEvent> {
+        std::mem::take(&mut self.events.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl<S: Subscriber> Layer<S> for TraceEvents {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        if event.metadata().target() != self.target {
+            return;
+        }
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        let event = TraceEvent { level: *event.metadata().level(), fields: fields.0 };
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+    }
+}
+
+#[derive(Default)]
+struct Fields(BTreeMap<String, String>);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.0.insert(field.name().to_owned(), format!("{value:?}").trim_matches('"').to_owned());
+    }
+}
