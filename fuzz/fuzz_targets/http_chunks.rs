@@ -1,7 +1,3 @@
 #![no_main]
-#![allow(dead_code, reason = "each fuzz binary calls one of the functions")]
 
-#[path = "../targets/http.rs"]
-mod http;
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| http::http_chunks(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| turms_testkit::fuzz::http_chunks(data));

@@ -1,6 +1,3 @@
 #![no_main]
 
-#[path = "../targets/sse.rs"]
-mod sse;
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| sse::sse(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| turms_testkit::fuzz::sse(data));

@@ -14,6 +14,8 @@ pub mod behaviour_server;
 pub mod fake_http_server;
 #[cfg(feature = "server")]
 pub mod fixture;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 #[cfg(feature = "server")]
 pub mod messages;
 #[cfg(all(feature = "server", target_os = "linux"))]

@@ -1,10 +1,6 @@
 //! The fuzz targets over their seeds and over mutations of these: what `cargo fuzz` does, but bounded and the same each time.
 
-#[path = "../../../../fuzz/targets.rs"]
-mod targets;
-
-use std::fs;
-use std::path::{Path, PathBuf};
+use turms_testkit::fuzz::{self, seeds, try_input};
 
 /// How many mutations of its seeds each target gets.
 const MUTATIONS: usize = 6000;
@@ -14,22 +10,22 @@ const LONGEST: usize = 4096;
 
 #[test]
 fn any_bytes_may_be_a_message() {
-    run("envelope", targets::envelope);
+    run("envelope", fuzz::envelope);
 }
 
 #[test]
 fn any_messages_may_come_in_a_session() {
-    run("session", targets::session);
+    run("session", fuzz::session);
 }
 
 #[test]
 fn any_template_and_uri_may_meet() {
-    run("uri_template", targets::uri_template);
+    run("uri_template", fuzz::uri_template);
 }
 
 #[test]
 fn any_text_may_be_in_a_header() {
-    run("header_value", targets::header_value);
+    run("header_value", fuzz::header_value);
 }
 
 fn run(name: &str, target: fn(&[u8])) {
@@ -41,22 +37,6 @@ fn run(name: &str, target: fn(&[u8])) {
     for _ in 0..MUTATIONS {
         try_input(target, &mutation(&seeds, &mut random));
     }
-}
-
-fn try_input(target: fn(&[u8]), input: &[u8]) {
-    let shown = ShownOnPanic(input);
-    target(shown.0);
-}
-
-/// The seeds of a target, in the order of their names. What `cargo fuzz` has added beside them differs from place to place.
-fn seeds(name: &str) -> Vec<Vec<u8>> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(name);
-    let entries = fs::read_dir(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
-    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "seed"));
-    paths.sort();
-    assert!(!paths.is_empty(), "{} has no seeds", directory.display());
-    paths.iter().map(|path| fs::read(path).expect("a seed can be read")).collect()
 }
 
 /// A seed after one to four changes.
@@ -143,17 +123,5 @@ impl Random {
     fn range(&mut self, length: usize) -> (usize, usize) {
         let (one, other) = (self.below(length + 1), self.below(length + 1));
         (one.min(other), one.max(other))
-    }
-}
-
-/// Tells which input it was; the panic itself says only what went wrong.
-struct ShownOnPanic<'a>(&'a [u8]);
-
-impl Drop for ShownOnPanic<'_> {
-    #[expect(clippy::print_stderr, reason = "a test that fails says why")]
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("the input was: b\"{}\"", self.0.escape_ascii());
-        }
     }
 }

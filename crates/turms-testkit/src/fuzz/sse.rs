@@ -6,7 +6,7 @@ use turms_http::{SseDecoder, SseEvent};
 const LIMIT: usize = 256;
 
 /// The first byte says how long the pieces are into which the rest is cut.
-pub(crate) fn sse(data: &[u8]) {
+pub fn sse(data: &[u8]) {
     let Some((size, stream)) = data.split_first() else { return };
     let whole = read(stream, stream.len().max(1));
     let cut = read(stream, usize::from(*size).max(1));

@@ -4,7 +4,7 @@ use turms_proto::header::{
 };
 
 /// Any text survives in a header; what a client extracts from arguments, a server accepts.
-pub(crate) fn header_value(data: &[u8]) {
+pub fn header_value(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     assert_survives(&text);
     if let Ok(decoded) = decode_value(&text) {

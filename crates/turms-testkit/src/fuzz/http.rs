@@ -22,13 +22,13 @@ use turms_http::{BodyProblem, HttpBody, RequestHead, Served, WantedBody, fuzzing
 const MAX_BODY: usize = 1 << 20;
 
 /// The first byte says how long the pieces are in which the rest, any number of requests, arrives.
-pub(crate) fn http_request(data: &[u8]) {
+pub fn http_request(data: &[u8]) {
     let Some((size, input)) = data.split_first() else { return };
     check(input, usize::from(*size).max(1));
 }
 
 /// The first byte says how long the pieces are in which the rest, a body in chunks and what follows it, arrives.
-pub(crate) fn http_chunks(data: &[u8]) {
+pub fn http_chunks(data: &[u8]) {
     const HEAD: &[u8] = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
     let Some((size, chunks)) = data.split_first() else { return };
     check(&[HEAD, chunks].concat(), usize::from(*size).max(1));

@@ -1,7 +1,7 @@
 use turms_proto::uri_template::{UriTemplate, Value};
 
 /// A template and a URI: neither panics, and what expands matches and expands to the same again.
-pub(crate) fn uri_template(data: &[u8]) {
+pub fn uri_template(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (template, uri) = text.split_once('\n').unwrap_or((&text, ""));
     let Ok(template) = UriTemplate::parse(template) else {

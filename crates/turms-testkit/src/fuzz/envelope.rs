@@ -13,7 +13,7 @@ const BATCH_LIMIT: usize = 8;
 
 /// One transmission: borrowed and owned reading agree, with each other and with `serde_json` on what is JSON; what was read
 /// can be written and read again; and its parts can be fitted to every revision.
-pub(crate) fn envelope(data: &[u8]) {
+pub fn envelope(data: &[u8]) {
     let borrowed = Envelopes::decode(data, BATCH_LIMIT);
     assert_agrees_with_serde_json(data, &borrowed);
     assert_values_agree_with_serde_json(data);

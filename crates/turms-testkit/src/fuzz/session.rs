@@ -32,7 +32,7 @@ use turms_proto::{ErrorObject, Incoming, Message, Notification, ProtocolVersion,
 const MOST_LINES: usize = 200;
 
 /// Nobody panics; every request comes back to its owner once; and nothing is left when all is answered, given up or late.
-pub(crate) fn session(data: &[u8]) {
+pub fn session(data: &[u8]) {
     let mut lines = data.split(|byte| *byte == b'\n');
     let mut pair = Pair::new(lines.next().unwrap_or_default());
     for line in lines.take(MOST_LINES) {
