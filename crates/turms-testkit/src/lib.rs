@@ -30,7 +30,7 @@ mod software;
 mod trace;
 mod wait;
 
-pub use schema::official_schema;
+pub use schema::{official_schema, public_suite};
 pub use software::{node, peer_file, program, python};
 pub use trace::{TraceEvent, TraceEvents};
 pub use wait::{TIMEOUT, eventually, within};

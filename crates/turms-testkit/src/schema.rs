@@ -1,4 +1,4 @@
-//! The official schemas of the protocol, which are not part of this repository.
+//! The official schemas of the protocol and public test suites, which are not part of this repository.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,32 @@ pub fn official_schema(revision: &str) -> Option<String> {
     if let Ok(text) = fs::read_to_string(&file) {
         return Some(text);
     }
-    let message = format!("!! NOTHING WAS CHECKED: the official schema is not at {}\n", file.display());
+    absent(&format!("the official schema is not at {}", file.display()));
+    None
+}
+
+/// Returns the folder of a public test suite, such as `json-schema`, below `TURMS_SUITES_DIR` if that is set, else below
+/// `../shared/suites` beside the workspace. Without the suite it prints that nothing is checked and returns `None`.
+///
+/// # Panics
+/// If the suite is not there and `TURMS_REQUIRE_SCHEMA` or `CI` is set.
+#[must_use]
+pub fn public_suite(name: &str) -> Option<PathBuf> {
+    let shared = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/suites");
+    let named = env::var_os("TURMS_SUITES_DIR").filter(|directory| !directory.is_empty());
+    let directory = named.map_or_else(shared, PathBuf::from).join(name);
+    if directory.is_dir() {
+        return Some(directory);
+    }
+    absent(&format!("the public test suite {name} is not at {}", directory.display()));
+    None
+}
+
+/// Prints that a test checks nothing.
+fn absent(what: &str) {
+    let message = format!("!! NOTHING WAS CHECKED: {what}\n");
     let is_set = |name| env::var(name).is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"));
     assert!(!is_set("TURMS_REQUIRE_SCHEMA") && !is_set("CI"), "{message}");
     // Not `eprintln!`: the test harness captures that, and the test passes.
     let _ = io::stderr().lock().write_all(message.as_bytes());
-    None
 }
