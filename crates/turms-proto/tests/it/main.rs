@@ -5,4 +5,5 @@ mod decode;
 mod envelope;
 mod fuzz;
 mod header;
+mod json_suite;
 mod uri_template;
