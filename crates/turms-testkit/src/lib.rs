@@ -13,6 +13,8 @@ pub mod behaviour_server;
 #[cfg(feature = "server")]
 pub mod fake_http_server;
 #[cfg(feature = "server")]
+pub mod fake_server;
+#[cfg(feature = "server")]
 pub mod fixture;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;

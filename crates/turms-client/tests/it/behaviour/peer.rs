@@ -1,21 +1,33 @@
 //! A server that is played by hand, line by line.
 
+use std::ops::{Deref, DerefMut};
+
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf};
 use turms_client::{Client, ClientBuilder};
 use turms_core::transport::{MemoryEnd, memory};
 use turms_proto::{Ability, ProtocolVersion};
-use turms_testkit::within;
+use turms_testkit::fake_server::FakeServer;
 
 /// The server's end of a connection.
-pub(crate) struct Peer {
-    lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
-    writer: WriteHalf<DuplexStream>,
+pub(crate) struct Peer(FakeServer);
+
+impl Deref for Peer {
+    type Target = FakeServer;
+
+    fn deref(&self) -> &FakeServer {
+        &self.0
+    }
+}
+
+impl DerefMut for Peer {
+    fn deref_mut(&mut self) -> &mut FakeServer {
+        &mut self.0
+    }
 }
 
 impl Peer {
     pub(crate) fn new(end: MemoryEnd) -> Self {
-        Self { lines: BufReader::new(end.0).lines(), writer: end.1 }
+        Self(FakeServer::new(end))
     }
 
     /// A client of a revision that is connected to a server which is played by hand and says that it has everything.
@@ -42,57 +54,6 @@ impl Peer {
         self.answer(&hello, initialized(version)).await;
         self.expect("notifications/initialized").await;
         hello
-    }
-
-    /// The next line, whatever it is; `None` when the client has gone.
-    pub(crate) async fn line(&mut self) -> Option<String> {
-        let line = within("a line of the client", self.lines.next_line()).await;
-        line.unwrap()
-    }
-
-    /// The next message.
-    pub(crate) async fn next(&mut self) -> Value {
-        let line = self.line().await.expect("the client is still there");
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
-    }
-
-    /// The next message, which is of this method.
-    pub(crate) async fn expect(&mut self, method: &str) -> Value {
-        let message = self.next().await;
-        assert_eq!(message["method"], method, "{message}");
-        message
-    }
-
-    /// The next message, which answers the request of this id.
-    pub(crate) async fn expect_answer(&mut self, id: impl Into<Value>) -> Value {
-        let message = self.next().await;
-        assert_eq!(message["id"], id.into(), "{message}");
-        assert!(message.get("method").is_none(), "{message}");
-        message
-    }
-
-    pub(crate) async fn answer(&mut self, request: &Value, result: Value) {
-        self.send(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": result })).await;
-    }
-
-    pub(crate) async fn refuse(&mut self, request: &Value, error: Value) {
-        self.send(&json!({ "jsonrpc": "2.0", "id": request["id"], "error": error })).await;
-    }
-
-    pub(crate) async fn tell(&mut self, method: &str, params: Value) {
-        self.send(&json!({ "jsonrpc": "2.0", "method": method, "params": params })).await;
-    }
-
-    pub(crate) async fn ask(&mut self, id: impl Into<Value>, method: &str, params: Value) {
-        self.send(&json!({ "jsonrpc": "2.0", "id": id.into(), "method": method, "params": params })).await;
-    }
-
-    pub(crate) async fn send(&mut self, message: &Value) {
-        self.write(&message.to_string()).await;
-    }
-
-    pub(crate) async fn write(&mut self, line: &str) {
-        self.writer.write_all(format!("{line}\n").as_bytes()).await.unwrap();
     }
 }
 

@@ -1,13 +1,14 @@
 //! A server that is played by hand, line by line.
 
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf};
 use turms_client::{Answers, Client, ClientBuilder, VersionMemory};
 use turms_core::transport::{MemoryEnd, memory};
 use turms_proto::types::ElicitResult;
 use turms_proto::{Ability, Object, ProtocolVersion};
+use turms_testkit::fake_server::FakeServer;
 
 pub(crate) const NEW: ProtocolVersion = ProtocolVersion::LATEST;
 pub(crate) const CORE: ProtocolVersion = ProtocolVersion::V2025_11_25;
@@ -17,14 +18,25 @@ pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The server's end of a connection.
-pub(crate) struct Peer {
-    lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
-    writer: WriteHalf<DuplexStream>,
+pub(crate) struct Peer(FakeServer);
+
+impl Deref for Peer {
+    type Target = FakeServer;
+
+    fn deref(&self) -> &FakeServer {
+        &self.0
+    }
+}
+
+impl DerefMut for Peer {
+    fn deref_mut(&mut self) -> &mut FakeServer {
+        &mut self.0
+    }
 }
 
 impl Peer {
     pub(crate) fn new(end: MemoryEnd) -> Self {
-        Self { lines: BufReader::new(end.0).lines(), writer: end.1 }
+        Self(FakeServer::new(end).timeout(MESSAGE_TIMEOUT))
     }
 
     /// A client that is connected to a server with these capabilities.
@@ -71,16 +83,7 @@ impl Peer {
 
     /// The next message; `None` when the client has gone.
     pub(crate) async fn next(&mut self) -> Option<Value> {
-        let line =
-            tokio::time::timeout(MESSAGE_TIMEOUT, self.lines.next_line()).await.expect("the client says something");
-        line.unwrap().map(|line| serde_json::from_str(&line).unwrap())
-    }
-
-    /// The next message, which is of this method.
-    pub(crate) async fn expect(&mut self, method: &str) -> Value {
-        let message = self.next().await.expect("the client is still there");
-        assert_eq!(message["method"], method, "{message}");
-        message
+        self.try_next().await
     }
 
     /// Nothing comes any more but what the end of the connection brings.
@@ -90,21 +93,8 @@ impl Peer {
         assert_eq!(self.next().await, None);
     }
 
-    pub(crate) async fn answer(&mut self, request: &Value, result: Value) {
-        self.send(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": result })).await;
-    }
-
     pub(crate) async fn refuse(&mut self, request: &Value, code: i64, message: &str) {
-        let error = json!({ "code": code, "message": message });
-        self.send(&json!({ "jsonrpc": "2.0", "id": request["id"], "error": error })).await;
-    }
-
-    pub(crate) async fn tell(&mut self, method: &str, params: Value) {
-        self.send(&json!({ "jsonrpc": "2.0", "method": method, "params": params })).await;
-    }
-
-    pub(crate) async fn send(&mut self, message: &Value) {
-        self.writer.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+        self.0.refuse(request, json!({ "code": code, "message": message })).await;
     }
 
     /// Waits to be asked how the task stands, and tells.
