@@ -166,6 +166,9 @@ enum Broken {
 /// Steps for each part of a value, for its place in memory as well as for the time.
 const PART_STEPS: u64 = 30;
 
+/// Steps for each string with escapes, which is copied.
+const RESOLVE_STEPS: u64 = 20;
+
 struct Reader<'a, 'b> {
     text: &'a str,
     at: usize,
@@ -248,7 +251,7 @@ impl<'a> Reader<'a, '_> {
         let inside = raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default();
         match memchr::memchr(b'\\', raw.as_bytes()) {
             None => (Cow::Borrowed(inside), true),
-            Some(_) => resolve(raw).map_or((Cow::Borrowed(inside), false), |text| (Cow::Owned(text.into()), true)),
+            Some(_) => self.resolve(raw).map_or((Cow::Borrowed(inside), false), |text| (Cow::Owned(text.into()), true)),
         }
     }
 
@@ -273,7 +276,7 @@ impl<'a> Reader<'a, '_> {
             Kind::String => {
                 let raw = self.string();
                 if memchr::memchr(b'\\', raw.as_bytes()).is_some() {
-                    resolved = Some(resolve(raw));
+                    resolved = Some(self.resolve(raw));
                 }
                 raw
             }
@@ -297,6 +300,12 @@ impl<'a> Reader<'a, '_> {
             self.depth += 1;
         }
         Some(place)
+    }
+
+    /// What a string with escapes says. Beyond the budget, reading ends with the part that it belongs to.
+    fn resolve(&mut self, raw: &str) -> Option<Box<str>> {
+        self.budget.charge(RESOLVE_STEPS + raw.len() as u64 / 4);
+        serde_json::from_str(raw).ok()
     }
 
     fn skip_space(&mut self) -> Option<u8> {
@@ -334,11 +343,6 @@ impl<'a> Reader<'a, '_> {
         self.at += rest.iter().position(is_over).unwrap_or(rest.len()).max(1);
         self.text.get(start..self.at).unwrap_or_default()
     }
-}
-
-/// What a string with escapes says.
-fn resolve(raw: &str) -> Option<Box<str>> {
-    serde_json::from_str(raw).ok()
 }
 
 #[cfg(test)]
@@ -387,6 +391,18 @@ mod tests {
         {
             let error = read(text).unwrap_err();
             assert_eq!(error, format!("{place}: a string that is no text"));
+        }
+    }
+
+    #[test]
+    fn strings_with_escapes_take_more_steps() {
+        let is_read = |text: &str, steps| Instance::read(text, "it", &mut Budget::new(steps)).is_ok();
+        for (plain, escaped) in [(r#"["nn"]"#, r#"["\n"]"#), (r#"{"nn":1}"#, r#"{"\n":1}"#)] {
+            let steps = 2 * PART_STEPS + 3;
+            assert!(
+                is_read(plain, steps) && !is_read(escaped, steps) && is_read(escaped, steps + RESOLVE_STEPS + 1),
+                "{plain}"
+            );
         }
     }
 
