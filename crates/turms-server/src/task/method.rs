@@ -223,8 +223,8 @@ impl Claim {
         let answer = match ask(&peer, question, &self.id).await {
             Ok(answer) => TaskAnswer::Given(answer),
             Err(PeerError::Request(RequestError::Peer(error))) => TaskAnswer::Refused(*error),
-            Err(error @ PeerError::Request(RequestError::TimedOut(_))) => {
-                TaskAnswer::Refused(ErrorObject::internal(error.to_string()))
+            Err(PeerError::Request(error)) if error.is_timeout() => {
+                TaskAnswer::Refused(ErrorObject::internal(PeerError::Request(error).to_string()))
             }
             // Somebody who listens better may be asked later.
             Err(error) => return Err(ErrorObject::internal(format!("the client could not be asked: {error}"))),
