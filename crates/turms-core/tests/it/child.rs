@@ -496,7 +496,7 @@ fn a_handle_may_die_with_the_runtime() {
 }
 
 #[tokio::test]
-async fn whoever_watches_has_nothing_else_open_files() {
+async fn whoever_watches_has_nothing_else_open() {
     let (_reader, _writer, child) = start(&sh("echo ready; cat")).await;
     let mut watchdog = None;
     eventually("somebody watches", async || {
