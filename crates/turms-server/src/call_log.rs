@@ -2,7 +2,8 @@
 //!
 //! The target is `turms::server`. A handler that panics is an event of level error, a handler that fails (by an error or by a tool
 //! result with `isError`) of level info, a request that is refused (unknown, invalid, not allowed) of level debug. The fields are
-//! `method`, the name of the item (`tool`, `prompt` or `resource`), `session` ([`Session::serial`]), `id` of the request and `code`.
+//! `method`, the name of the item (`tool`, `prompt` or `resource`), `session` ([`Session::serial`]), `id` of the request and `code`;
+//! long names are shortened.
 //! What callers send and handlers return is not logged.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -11,6 +12,7 @@ use std::task::{Context as TaskContext, Poll};
 
 use bytestring::ByteString;
 use tracing::Level;
+use turms_core::schema::shortened;
 use turms_core::{Outcome, Ready, Request};
 use turms_proto::method::Method as _;
 use turms_proto::types::{CallTool, CallToolParams, GetPrompt, ReadResource, ToolResult};
@@ -147,8 +149,8 @@ impl CallLog {
     /// Calls `log` with the names of the tool, the prompt and the resource, of which there is one at most.
     fn with_item(&self, log: impl FnOnce(Option<&str>, Option<&str>, Option<&str>)) {
         let member = |name: &str| match &self.item {
-            Item::Params(params) => params.member(name)?.decode::<String>().ok(),
-            Item::Name(name) => Some(name.clone()),
+            Item::Params(params) => Some(shortened(&params.member(name)?.decode::<String>().ok()?).into_owned()),
+            Item::Name(name) => Some(shortened(name).into_owned()),
             Item::Unknown => None,
         };
         match &*self.method {

@@ -1,5 +1,6 @@
 //! Completion of arguments of prompts and of variables of resources.
 
+use turms_core::schema::shortened;
 use turms_core::{CallFuture, Payload};
 use turms_proto::ErrorObject;
 use turms_proto::method::Method as _;
@@ -26,7 +27,8 @@ impl Bare {
             Reference::Prompt(reference) => match self.prompt(&catalog, &call.context, &reference.name) {
                 Some(prompt) => prompt.complete(&params.argument.name, call),
                 None => {
-                    return Err(ErrorObject::invalid_params(format!("unknown prompt: {:?}", reference.name)));
+                    let name = shortened(&reference.name);
+                    return Err(ErrorObject::invalid_params(format!("unknown prompt: {name:?}")));
                 }
             },
             Reference::Resource(reference) => {

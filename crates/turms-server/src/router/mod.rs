@@ -12,6 +12,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use bytestring::ByteString;
 use http::HeaderMap;
+use turms_core::schema::shortened;
 use turms_core::{
     BoxFuture, CallFuture, ConnectionOptions, HeadersRepeatBody, NotifyFuture, Outcome as CallOutcome, Payload, Peer,
     Ready, Request, Service,
@@ -262,7 +263,7 @@ impl Bare {
             if !catalog.offers(ListKind::Tools) {
                 return ErrorObject::method_not_found(CallTool::NAME);
             }
-            ErrorObject::invalid_params(format!("unknown tool: {name:?}"))
+            ErrorObject::invalid_params(format!("unknown tool: {:?}", shortened(name)))
         })?;
         check_param_headers(&tool, given, &context)?;
         let wish = more.and_then(|more| more.task.as_ref());

@@ -1,5 +1,6 @@
 //! Prompts: how they are got and listed.
 
+use turms_core::schema::shortened;
 use turms_core::{CallFuture, Payload};
 use turms_proto::method::Method as _;
 use turms_proto::types::{GetPrompt, GetPromptParams, ListPromptsResult, PromptResult};
@@ -38,7 +39,7 @@ impl Bare {
             if !catalog.offers(ListKind::Prompts) {
                 return ErrorObject::method_not_found(GetPrompt::NAME);
             }
-            ErrorObject::invalid_params(format!("unknown prompt: {:?}", params.name))
+            ErrorObject::invalid_params(format!("unknown prompt: {:?}", shortened(&params.name)))
         })?;
         let arguments = params.arguments.unwrap_or_default();
         for argument in prompt.spec().arguments.iter().flatten() {

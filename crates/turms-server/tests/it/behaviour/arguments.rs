@@ -22,3 +22,25 @@ async fn what_is_said_of_unexpected_arguments_is_bounded() {
         assert!(text.len() < 1_000, "{version}: {}", text.len());
     }
 }
+
+#[tokio::test]
+async fn what_is_said_of_unknown_names_is_bounded() {
+    let router = server(&Arc::new(Traces::default())).build().unwrap();
+    let long = "\u{7f}".repeat(100_000);
+    for version in ProtocolVersion::ALL {
+        let mut wire = Wire::open(&router, version, json!({})).await;
+        let reference =
+            json!({ "ref": { "type": "ref/prompt", "name": long }, "argument": { "name": "a", "value": "" } });
+        for (id, method, params) in [
+            (1, "tools/call", json!({ "name": long })),
+            (2, "prompts/get", json!({ "name": long })),
+            (3, "completion/complete", reference),
+        ] {
+            wire.start(id, method, &params.to_string()).await;
+            let answer = wire.receive().await;
+            let text = answer["error"]["message"].as_str().unwrap();
+            assert!(text.starts_with("unknown "), "{version} {method}: {:.100}", text);
+            assert!(text.len() < 2_000, "{version} {method}: {}", text.len());
+        }
+    }
+}
