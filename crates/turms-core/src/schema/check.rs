@@ -4,7 +4,6 @@ use super::Validator;
 use super::budget::Budget;
 use super::format::Format;
 use super::instance::{Instance, Kind, Part, Place};
-use super::message::not_of_format;
 use super::node::{Bound, Contains, Limit, Members, NodeId, Nodes, Rule};
 use super::number::{Number, is_multiple};
 use super::survey::{ResourceId, Survey};
@@ -20,8 +19,9 @@ pub(super) struct Checker<'s> {
     is_too_deep: bool,
     /// Whether formats are annotations where the dialect says so.
     pub(super) formats_are_annotations: bool,
-    /// The formats that texts do not have which have them as annotations, in words.
-    pub(super) warnings: Vec<String>,
+    /// The formats that texts do not have which have them as annotations. Their paths, which take work to find, are only found
+    /// for those that are left in the end.
+    pub(super) warnings: Vec<(Format, Place)>,
     /// The rule that was being checked when the budget ended, and the path from the root to the value.
     exhausted_at: Option<(&'static str, String)>,
     /// The last long number that was parsed.
@@ -199,8 +199,7 @@ impl<'s> Checker<'s> {
     /// Takes down that a text does not have the format that it has as an annotation, which is no violation.
     fn warn(&mut self, format: Format, at: At<'_>) -> bool {
         if self.warnings.len() < Validator::MAX_VIOLATIONS {
-            let path = at.instance.path(at.place, "");
-            self.warnings.push(format!("{path}: {}", not_of_format(at.part().raw, format)));
+            self.warnings.push((format, at.place));
         }
         true
     }
@@ -232,7 +231,9 @@ impl<'s> Checker<'s> {
 
     /// Returns `true` if there is a member of this name.
     pub(super) fn has(&mut self, name: &str, at: At<'_>) -> bool {
-        self.budget.charge(1 + u64::from(at.part().len)) && at.instance.member(at.place, name).is_some()
+        let comparisons = u64::from(at.part().len);
+        self.budget.charge(1 + comparisons.saturating_mul(name_steps(name)))
+            && at.instance.member(at.place, name).is_some()
     }
 
     fn members_hold(&mut self, members: &Members, at: At<'_>) -> bool {
@@ -254,7 +255,8 @@ impl<'s> Checker<'s> {
         mut show: impl FnMut(&mut Self, NodeId, IsOther),
     ) -> Known {
         let mut known = false;
-        if !self.budget.charge(2 + u64::from(members.named.len().checked_ilog2().unwrap_or_default())) {
+        let comparisons = 1 + u64::from(members.named.len().checked_ilog2().unwrap_or_default());
+        if !self.budget.charge(1 + comparisons.saturating_mul(name_steps(name))) {
             return known;
         }
         if let Some(node) = members.named(name) {
@@ -362,6 +364,11 @@ impl Limit {
 pub(super) fn too_expensive(place: &str, keyword: Option<&str>) -> String {
     let with = keyword.map_or_else(String::new, |keyword| format!(" with {keyword:?}"));
     format!("{place}: is too expensive to validate{with}, see `max_validation_steps`")
+}
+
+/// Steps of one comparison with a name.
+fn name_steps(name: &str) -> u64 {
+    1 + name.len() as u64 / 16
 }
 
 fn is_within(number: Number, bound: Bound, limit: Number) -> bool {

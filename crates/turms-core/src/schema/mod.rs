@@ -23,9 +23,9 @@ use self::budget::Budget;
 pub use self::budget::DEFAULT_MAX_VALIDATION_STEPS;
 use self::check::{At, Checker};
 use self::instance::{Instance, ROOT};
-use self::message::Complaints;
 #[doc(hidden)]
 pub use self::message::shortened;
+use self::message::{Complaints, not_of_format};
 use self::node::Nodes;
 
 /// A JSON Schema that values can be held against. The dialect is what `$schema` says, 2020-12 without.
@@ -114,7 +114,10 @@ impl Validator {
         match checker.failure(root) {
             Some(failure) => invalid(vec![failure]),
             None if holds => {
-                let warnings = checker.warnings.iter().map(|warning| format!("{root}{warning}")).collect();
+                let warnings = checker.warnings.iter().map(|(format, place)| {
+                    format!("{}: {}", instance.path(*place, root), not_of_format(instance.part(*place).raw, *format))
+                });
+                let warnings = warnings.collect();
                 Validation { violations: Vec::new(), warnings }
             }
             None => invalid(Self::complaints(&mut checker, at, root)),

@@ -203,3 +203,32 @@ fn complaints_are_bounded() {
     let words = ["it: is not valid, and why is too expensive to find out"];
     assert_eq!(violations(&json!({ "pattern": "b" }), &string("a", 1000), 7000), words);
 }
+
+/// The path to a value is only found for the warnings that are left in the end.
+#[test]
+fn formats_that_do_not_count_are_not_put_into_words() {
+    let schema = json!({ "items": { "not": { "allOf": [{ "format": "ipv4" }, false] } } });
+    let validator = Validator::of_value(&schema).unwrap().formats_as_annotations();
+    let value = RawJson::parse(format!("[{}\"x\"]", "\"x\",".repeat(20_000))).unwrap();
+    let counted = allocation_counter::measure(|| {
+        let validation = validator.validate(&value, "it", DEFAULT_MAX_VALIDATION_STEPS);
+        assert!(validation.violations.is_empty() && validation.warnings.is_empty());
+    });
+    assert!(counted.count_total < 1_000, "{} allocations", counted.count_total);
+}
+
+#[test]
+fn long_names_take_more_steps_to_compare() {
+    let (name, other) = ("a".repeat(1_000_000), format!("{}b", "a".repeat(999_999)));
+    let value = RawJson::parse(format!("{{\"{other}\":1}}")).unwrap();
+    let checked = |keyword: &str, rule: Value| {
+        let schema = json!({ "$defs": { "a": { keyword: rule } }, "allOf": vec![json!({ "not": { "not": { "$ref": "#/$defs/a" } } }); 500] });
+        violations(&schema, &value, DEFAULT_MAX_VALIDATION_STEPS)
+    };
+    let mut properties = Map::new();
+    properties.insert(name.clone(), json!(false));
+    for (keyword, rule) in [("required", json!([other])), ("properties", Value::Object(properties))] {
+        let words = format!("it: is too expensive to validate with {keyword:?}, see `max_validation_steps`");
+        assert_eq!(checked(keyword, rule), [words]);
+    }
+}
