@@ -65,11 +65,11 @@ impl Refused {
             Ok(text) => text,
             Err(error) => std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default(),
         };
+        let is_json = begins_message(text);
+        let mut refused = Self { limit, is_json, has_method: false, id: None, tail: Some(Vec::new()) };
         let mut scanner = Scanner::new(text);
         scanner.skip_space();
-        let is_json = matches!(scanner.peek(), Some(b'{' | b'['));
-        let mut refused = Self { limit, is_json, has_method: false, id: None, tail: Some(Vec::new()) };
-        if scanner.peek() == Some(b'{') {
+        if is_json && scanner.peek() == Some(b'{') {
             let end = text.as_bytes().as_ptr_range().end;
             // It fails where the text ends, and has told of all members before.
             let _ = scanner.each_member(0, |key, value| match &*key.name() {
@@ -96,8 +96,9 @@ impl Refused {
             return None;
         }
         let tail = self.tail.take()?;
-        let id = self.id.take().or_else(|| id_at_end(&tail).filter(|_| self.is_json));
-        let kind = match (self.is_json, self.has_method, &id) {
+        let last = if self.is_json { LastMembers::read(&tail) } else { LastMembers::default() };
+        let id = self.id.take().or(last.id);
+        let kind = match (self.is_json, self.has_method || last.has_method, &id) {
             (false, ..) => InvalidKind::Unreadable,
             (true, true, Some(_)) => InvalidKind::Request,
             (true, true, None) => InvalidKind::Notification,
@@ -107,29 +108,54 @@ impl Refused {
     }
 }
 
-/// The id of a message that ends like this, if it is the last member or only `jsonrpc` follows it. The last brace of a message
-/// closes the message itself, so this is its own member and no one's inside it.
-fn id_at_end(tail: &[u8]) -> Option<RequestId> {
-    fn strip<'a>(text: &'a [u8], suffix: &[u8]) -> Option<&'a [u8]> {
-        text.trim_ascii_end().strip_suffix(suffix)
+/// Returns `true` if a text may be the beginning of a message or of a batch, which a line in a log is not.
+fn begins_message(text: &str) -> bool {
+    let text = text.trim_ascii_start();
+    let object = text.strip_prefix('[').map_or(text, str::trim_ascii_start);
+    object.strip_prefix('{').is_some_and(|members| members.trim_ascii_start().starts_with('"'))
+}
+
+/// The members that stand at the end of a message.
+#[derive(Default)]
+struct LastMembers {
+    id: Option<RequestId>,
+    has_method: bool,
+}
+
+impl LastMembers {
+    /// Reads texts and whole numbers backwards until another value stands in the way. The last brace of a message closes the
+    /// message itself, so these are its own members and no one's inside it.
+    fn read(tail: &[u8]) -> Self {
+        let mut found = Self::default();
+        let mut rest = strip(tail, b"}");
+        while let Some((before, name, value)) = rest.and_then(last_member) {
+            match name {
+                b"id" => found.id = std::str::from_utf8(value).ok().and_then(RequestId::from_json),
+                b"method" => found.has_method = true,
+                _ => {}
+            }
+            rest = strip(before, b",");
+        }
+        found
     }
-    let mut text = strip(tail, b"}")?;
-    if let Some(rest) = strip(text, b"\"2.0\"")
-        && let Some(rest) = strip(strip(rest, b":")?, b"\"jsonrpc\"")
-    {
-        text = strip(rest, b",")?;
-    }
+}
+
+/// What stands before the last member, its name and its value, which is a text or a whole number.
+fn last_member(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let text = text.trim_ascii_end();
     let start = match text.strip_suffix(b"\"") {
         Some(inside) => inside.iter().rposition(|byte| *byte == b'"')?,
         None => text.iter().rposition(|byte| !byte.is_ascii_digit() && *byte != b'-')? + 1,
     };
-    let (before, id) = text.split_at(start);
-    let before = strip(strip(before, b":")?, b"\"id\"")?.trim_ascii_end();
-    if !before.ends_with(b",") && !before.ends_with(b"{") {
-        return None;
-    }
-    RequestId::from_json(std::str::from_utf8(id).ok()?)
+    let (before, value) = text.split_at(start);
+    let before = strip(strip(before, b":")?, b"\"")?;
+    let start = before.iter().rposition(|byte| *byte == b'"')?;
+    let (before, name) = (before[..start].trim_ascii_end(), &before[start + 1..]);
+    (before.ends_with(b",") || before.ends_with(b"{")).then_some((before, name, value))
+}
+
+fn strip<'a>(text: &'a [u8], suffix: &[u8]) -> Option<&'a [u8]> {
+    text.trim_ascii_end().strip_suffix(suffix)
 }
 
 impl Lines {
@@ -300,7 +326,12 @@ mod tests {
             (format!(r#"{{"id":7,"method":"m","params":{{"a":"{long}"}}}}"#), Some(7), Request),
             (format!(r#"{{"method":"m","params":{{"a":"{long}"}},"id":7}}"#), Some(7), Request),
             (format!(r#"{{"method":"m","params":{{"a":"{long}","id":7}}}}"#), None, Notification),
+            (format!(r#"{{"params":{{"a":"{long}","id":7}},"jsonrpc":"2.0","method":"m"}}"#), None, Notification),
+            (format!(r#"{{"params":{{"a":"{long}"}},"id":7,"method":"m","jsonrpc":"2.0"}}"#), Some(7), Request),
+            (format!(r#"[{{"params":{{"a":"{long}"}},"method":"m"}}]"#), None, Response),
             (format!(r#"{long},"id":7}}"#), None, Unreadable),
+            (format!(r#"[INFO] {long} {{"id":7}}"#), None, Unreadable),
+            (format!("{{{long}}}"), None, Unreadable),
         ] {
             let found = read(&[line.as_bytes(), b"\nnext\n"], 100);
             let [Err(error), Ok(next)] = found.as_slice() else { panic!("{line}: {found:?}") };
