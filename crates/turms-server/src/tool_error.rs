@@ -29,7 +29,7 @@ type BoxError = Box<dyn Error + Send + Sync>;
 /// use turms_server::{Context, Tool, ToolError};
 ///
 /// async fn count(context: Context) -> Result<String, ToolError> {
-///     let client = context.client_info().ok_or_else(|| ErrorObject::invalid_request("who are you?"))?;
+///     let client = context.client_info().ok_or_else(|| ErrorObject::invalid_params("the client does not say its name"))?;
 ///     let files = std::fs::read_to_string("files.txt")?;
 ///     let limit: usize = files.lines().next().unwrap_or("0").parse()?;
 ///     if limit == 0 {
@@ -51,7 +51,7 @@ impl ToolError {
     /// The error of the protocol among the error and its causes.
     fn protocol_error(&self) -> Option<ErrorObject> {
         let first: &(dyn Error + 'static) = &*self.0;
-        for error in std::iter::successors(Some(first), |&error| error.source()) {
+        for error in std::iter::successors(Some(first), |&error| next(error)) {
             if let Some(error) = unboxed::<ErrorObject>(error) {
                 return Some(error.clone());
             }
@@ -77,6 +77,14 @@ impl ToolError {
     /// The error of a request that cannot have a result without success.
     pub(crate) fn into_error_object(self) -> ErrorObject {
         self.protocol_error().unwrap_or_else(|| ErrorObject::internal(self.to_string()))
+    }
+}
+
+/// The cause of an error. An I/O error names the cause of the error inside it, and not that error.
+fn next<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+    match error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
+        Some(inner) => Some(inner),
+        None => error.source(),
     }
 }
 

@@ -59,7 +59,7 @@ async fn a_tool_that_fails_names_all_causes() {
         .build()
         .unwrap();
     for client in clients(&router).await {
-        for tool in ["typed", "boxed", "mixed"] {
+        for tool in ["typed", "boxed", "mixed", "io"] {
             let result = client.call_tool(tool, json!({})).await.unwrap();
             assert!(result.failed());
             assert_eq!(result.text(), FAILING, "{tool}");
@@ -97,11 +97,12 @@ async fn an_error_object_among_the_causes_is_the_error_of_the_request() {
                 .handler_sync(|| Err::<String, BoxError>(ErrorObject::invalid_params("never").into())),
         )
         .tool(Tool::builder("mixed").handler(mixed))
+        .tool(Tool::builder("io").handler_sync(|| Err::<String, _>(std::io::Error::other(refusing()))))
         .prompt(Prompt::builder("typed").handler_sync(|| Err::<String, _>(refusing())))
         .build()
         .unwrap();
     for client in clients(&router).await {
-        for tool in ["typed", "boxed", "mixed"] {
+        for tool in ["typed", "boxed", "mixed", "io"] {
             let error = client.call_tool(tool, json!({})).await.unwrap_err();
             assert_eq!(error.server_error(), &ErrorObject::invalid_params("never"), "{tool}");
         }
