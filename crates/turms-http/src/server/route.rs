@@ -131,6 +131,11 @@ impl HttpService {
         // The id of a session and the name of an older revision decide first, whatever other headers say: some clients send
         // `Mcp-Method` in older revisions, too.
         let has_session = request_head.lookup(Name::Session) != HeaderLookup::Absent;
+        if let (true, HeaderLookup::One(name)) = (has_session && named == Named::Newest, head.version)
+            && name.trim().parse::<ProtocolVersion>().is_err()
+        {
+            return Way::Answered(self.refuse_version(id, name.trim()));
+        }
         let is_older = matches!(named, Named::Older(Some(_))) || (has_session && self.speaks_with(Ability::Handshake));
         match (&incoming, named) {
             _ if is_older => {}

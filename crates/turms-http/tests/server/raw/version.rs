@@ -111,8 +111,10 @@ async fn a_session_or_an_older_revision_decides_whatever_other_headers_say() {
         assert_eq!(fixture.send(called("add", add.clone())).await.text(), "3", "{version}");
         let unnamed = called("add", add.clone()).without("MCP-Protocol-Version");
         assert_eq!(fixture.send(unnamed).await.text(), "3", "{version}");
-        let newest = called("add", add).version(NEWEST);
+        let newest = called("add", add.clone()).version(NEWEST);
         assert_eq!(fixture.send(newest).await.text(), "3", "{version}");
+        let unknown = called("add", add).version("2099-01-01");
+        fixture.send(unknown).await.assert_refused(400, -32022, &json!(3));
         // Headers are not compared with the body in these revisions.
         let list = session.post(request(4, "tools/list", None)).header("Mcp-Method", "tools/call");
         assert!(fixture.send(list).await.result()["tools"].is_array(), "{version}");
