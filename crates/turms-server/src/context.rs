@@ -495,11 +495,11 @@ const MOST_ATTEMPTS: usize = 3;
 /// How long a person or a model may take.
 pub(crate) const ASK_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10 * 60);
 
+/// An id that cannot be guessed, in hexadecimal: no program takes it for an option.
 pub(crate) fn random_id() -> String {
-    use base64::Engine as _;
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).expect("the operating system gives random numbers");
-    base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes)
+    format!("{:032x}", u128::from_ne_bytes(bytes))
 }
 
 /// What a person did with a form.
@@ -570,5 +570,16 @@ impl From<AskError> for ErrorObject {
             AskError::Unsupported(error) => *error,
             error => Self::internal(error.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_hexadecimal() {
+        let id = random_id();
+        assert!(id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
     }
 }
