@@ -226,7 +226,7 @@ fn long_names_take_more_steps_to_compare() {
         violations(&schema, &value, DEFAULT_MAX_VALIDATION_STEPS)
     };
     let mut properties = Map::new();
-    properties.insert(name.clone(), json!(false));
+    properties.insert(name, json!(false));
     for (keyword, rule) in [("required", json!([other])), ("properties", Value::Object(properties))] {
         let words = format!("it: is too expensive to validate with {keyword:?}, see `max_validation_steps`");
         assert_eq!(checked(keyword, rule), [words]);

@@ -39,7 +39,7 @@ async fn what_is_said_of_unknown_names_is_bounded() {
             wire.start(id, method, &params.to_string()).await;
             let answer = wire.receive().await;
             let text = answer["error"]["message"].as_str().unwrap();
-            assert!(text.starts_with("unknown "), "{version} {method}: {:.100}", text);
+            assert!(text.starts_with("unknown "), "{version} {method}: {text:.100}");
             assert!(text.len() < 2_000, "{version} {method}: {}", text.len());
         }
     }

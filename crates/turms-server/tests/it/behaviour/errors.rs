@@ -59,7 +59,7 @@ async fn a_tool_that_fails_names_all_causes() {
         .build()
         .unwrap();
     for client in clients(&router).await {
-        for tool in ["typed", "boxed", "mixed", "io"] {
+        for tool in ["typed", "boxed", "mixed"] {
             let result = client.call_tool(tool, json!({})).await.unwrap();
             assert!(result.failed());
             assert_eq!(result.text(), FAILING, "{tool}");
