@@ -1,107 +1,128 @@
-//! How every object of the protocol is written down once: its members, their names on the wire, how it is read, written,
-//! built and fitted to a revision.
+//! [`object!`]: an object type of the protocol, declared once with its members, their names on the wire and their defaults.
 //!
-//! Serde's derive would need `flatten` to keep unknown members, which buffers values and loses their text; and it cannot
-//! tell a revision's members from another's. [`object!`] does both, with one loop over members for all types
-//! ([`crate::json::read`]).
+//! The derives of serde would need `flatten` to keep unknown members, which decodes them (so that long numbers are rounded and
+//! repeated members are lost), and know no protocol revisions.
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
-use serde::de::{DeserializeSeed, Deserializer, Error, Visitor};
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Error, MapAccess, Visitor};
 
-use crate::json::decoder::Decoder;
-use crate::json::fault::Fault;
-use crate::json::read::Read;
-use crate::json::{Object, ObjectBuilder};
+use crate::RawJson;
+use crate::json::{DecodeError, Object, ObjectBuilder, StringSeed, scan};
 
-/// A type that is read member by member.
-#[expect(unnameable_types, reason = "sealed: only this crate writes types of the protocol")]
-pub trait Members: Sized {
-    /// What has been read so far.
+/// An object type of the protocol, as it is decoded member by member.
+#[expect(unnameable_types, reason = "sealed: only this crate declares types of the protocol")]
+pub trait DecodeObject: Sized {
+    /// The members decoded so far.
     type Partial: Default;
 
-    /// What to call the type when something else stands in its place.
+    /// The description of the type in errors.
     const EXPECTED: &'static str;
 
-    /// Takes the value of the member `name`.
-    fn accept(partial: &mut Self::Partial, name: &str, decoder: &mut Decoder<'_>) -> Result<(), Fault>;
+    /// Decodes the value of the member `name`.
+    fn decode_member<'de, A: MapAccess<'de>>(
+        partial: &mut Self::Partial,
+        name: &str,
+        map: &mut A,
+    ) -> Result<(), A::Error>;
 
-    /// Makes the value, if nothing is missing.
-    fn finish(partial: Self::Partial) -> Result<Self, Fault>;
+    /// Creates the value, unless a required member is missing.
+    fn finish<E: Error>(partial: Self::Partial) -> Result<Self, E>;
 }
 
-/// Reads what has been read when an object is over.
-pub(crate) fn read_members<T: Members>(decoder: &mut Decoder<'_>) -> Result<T::Partial, Fault> {
-    let mut partial = T::Partial::default();
-    decoder.members(T::EXPECTED, &mut |decoder, name| T::accept(&mut partial, name, decoder))?;
-    Ok(partial)
+/// Decodes the remaining members of an object.
+pub(crate) fn decode_members<'de, T: DecodeObject, A: MapAccess<'de>>(
+    partial: &mut T::Partial,
+    map: &mut A,
+) -> Result<(), A::Error> {
+    while let Some(name) = map.next_key_seed(StringSeed)? {
+        T::decode_member(partial, &name, map)?;
+    }
+    Ok(())
 }
 
-/// Borrows a key from the text where it can.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Name;
+/// A member that is kept as text until the type of its object is known.
+pub(crate) type KeptMember<'de> = (Cow<'de, str>, RawJson);
 
-impl<'de> DeserializeSeed<'de> for Name {
-    type Value = Cow<'de, str>;
+pub(crate) fn decode_kept_members<T: DecodeObject, E: Error>(
+    partial: &mut T::Partial,
+    members: Vec<KeptMember<'_>>,
+) -> Result<(), E> {
+    for (name, value) in members {
+        T::decode_member(partial, &name, &mut KeptValue(value.as_str()))
+            .map_err(|error| E::custom(DecodeError::shape(name.into_owned(), &error)))?;
+    }
+    Ok(())
+}
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_str(self)
+struct KeptValue<'a>(&'a str);
+
+impl<'de> MapAccess<'de> for KeptValue<'de> {
+    type Error = serde_json::Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, _: K) -> Result<Option<K::Value>, Self::Error> {
+        Ok(None)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Self::Error> {
+        // Another deserializer counts the depth from zero, so a chain of such members needs a limit of its own.
+        scan::check(self.0).map_err(Self::Error::custom)?;
+        seed.deserialize(&mut serde_json::Deserializer::from_str(self.0))
     }
 }
 
-impl<'de> Visitor<'de> for Name {
-    type Value = Cow<'de, str>;
+/// Decodes an object of type `T`.
+pub(crate) struct ObjectVisitor<T>(pub(crate) PhantomData<T>);
+
+impl<'de, T: DecodeObject> Visitor<'de> for ObjectVisitor<T> {
+    type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string")
+        f.write_str(T::EXPECTED)
     }
 
-    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Cow::Borrowed(text))
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Cow::Owned(text.to_owned()))
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
+        let mut partial = T::Partial::default();
+        decode_members::<T, A>(&mut partial, &mut map)?;
+        T::finish(partial)
     }
 }
 
-/// Reads a member's value to its place; a second one is an error, because two readers could see two values.
-#[inline(never)]
-pub(crate) fn fill<T: Read>(slot: &mut Option<T>, name: &'static str, decoder: &mut Decoder<'_>) -> Result<(), Fault> {
-    let value = T::read(decoder).map_err(|fault| fault.within(name))?;
-    match slot.replace(value) {
+/// Decodes the value of a known member; a second one is an error, because two readers could see two values.
+pub(crate) fn fill<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
+    slot: &mut Option<T>,
+    name: &'static str,
+    map: &mut A,
+) -> Result<(), A::Error> {
+    match slot.replace(map.next_value()?) {
         None => Ok(()),
-        Some(_) => Err(duplicate(name)),
+        Some(_) => Err(A::Error::duplicate_field(name)),
     }
 }
 
-/// A member is there twice.
-#[cold]
-#[inline(never)]
-pub(crate) fn duplicate(name: &'static str) -> Fault {
-    Fault::duplicate_field(name)
-}
-
-/// One of these members is not there.
-#[cold]
-#[inline(never)]
-pub(crate) fn missing(members: &[(&'static str, bool)]) -> Fault {
-    Fault::missing_field(members.iter().find(|(_, is_there)| !is_there).map_or("", |(name, _)| name))
+/// Checks the member that tells the types of objects apart.
+pub(crate) fn expect_tag<'de, A: MapAccess<'de>>(
+    name: &'static str,
+    expected: &'static str,
+    map: &mut A,
+) -> Result<(), A::Error> {
+    let found = map.next_value_seed(StringSeed)?;
+    if found == expected {
+        return Ok(());
+    }
+    Err(A::Error::custom(format_args!("\"{name}\" is \"{found}\", expected \"{expected}\"")))
 }
 
 /// Members that a type does not know, kept as they came.
 #[derive(Debug, Default)]
-pub(crate) struct Unknown(ObjectBuilder);
+pub(crate) struct UnknownMembers(ObjectBuilder);
 
-impl Unknown {
-    #[inline(never)]
-    pub(crate) fn keep(&mut self, name: &str, decoder: &mut Decoder<'_>) -> Result<(), Fault> {
-        let value = decoder.skip()?;
-        match value.contains(['\n', '\r']) {
-            true => self.0.push(name, &value.replace(['\n', '\r'], " ")),
-            false => self.0.push(name, value),
-        }
+impl UnknownMembers {
+    pub(crate) fn keep<'de, A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
+        self.0.push(name, map.next_value::<RawJson>()?.as_str());
         Ok(())
     }
 
@@ -132,7 +153,7 @@ macro_rules! object {
         }
     ) => {
         $(#[$meta])*
-        #[derive(Debug, PartialEq)]
+        #[derive(Debug, Clone, PartialEq)]
         #[non_exhaustive]
         pub struct $Name {
             $($( $(#[$rmeta])* pub $r: $R, )*)?
@@ -183,7 +204,6 @@ macro_rules! object {
             )*)?
 
             /// Leaves only the members that `to` defines, in this object and in those within.
-            #[inline(never)]
             #[allow(unused_variables, dead_code, reason = "not every object has members that come and go")]
             pub(crate) fn lower_members(&mut self, to: $crate::ProtocolVersion) {
                 $($( $crate::revision::Translate::lower(&mut self.$r, to); )*)?
@@ -203,7 +223,6 @@ macro_rules! object {
             }
 
             /// Raises the members, then leaves this object to whoever knows more.
-            #[inline(never)]
             #[allow(unused_variables, dead_code, reason = "not every object has members")]
             pub(crate) fn raise_members(&mut self, from: $crate::ProtocolVersion) {
                 $($( $crate::revision::Translate::raise(&mut self.$r, from); )*)?
@@ -212,98 +231,59 @@ macro_rules! object {
             }
         }
 
-        // What derive makes is copied into whoever clones.
-        impl Clone for $Name {
-            #[inline(never)]
-            fn clone(&self) -> Self {
-                Self {
-                    $($( $r: self.$r.clone(), )*)?
-                    $($( $p: self.$p.clone(), )*)?
-                    $($( $o: self.$o.clone(), )*)?
-                    $($( $a: self.$a.clone(), )*)?
-                    extra: self.extra.clone(),
-                }
-            }
-        }
-
         $crate::object::object!(@default $Name $($($r)*)?);
         $crate::object::object!(@translate $Name $($custom)?);
 
         const _: () = {
             #[derive(Debug, Default)]
-            #[allow(unnameable_types, reason = "seen through `Members::Partial` alone")]
+            #[allow(unnameable_types, reason = "seen through `DecodeObject::Partial` alone")]
             pub struct Partial {
                 $($( $r: Option<$R>, )*)?
                 $($( $p: Option<$P>, )*)?
                 $($( $o: Option<Option<$O>>, )*)?
                 $($( $a: Option<$crate::RawJson>, )*)?
-                unknown: $crate::object::Unknown,
+                unknown: $crate::object::UnknownMembers,
             }
 
-            impl $crate::object::Members for $Name {
+            impl $crate::object::DecodeObject for $Name {
                 type Partial = Partial;
 
                 const EXPECTED: &'static str = concat!("an object (", stringify!($Name), ")");
 
-                fn accept(
+                fn decode_member<'de, A: ::serde::de::MapAccess<'de>>(
                     partial: &mut Partial,
                     name: &str,
-                    decoder: &mut $crate::json::decoder::Decoder<'_>,
-                ) -> Result<(), $crate::json::fault::Fault> {
+                    map: &mut A,
+                ) -> Result<(), A::Error> {
                     match name {
-                        $($tag => $crate::object::expect_tag($tag, $tag_value, decoder),)?
-                        $($( $rw => $crate::object::fill(&mut partial.$r, $rw, decoder), )*)?
-                        $($( $pw => $crate::object::fill(&mut partial.$p, $pw, decoder), )*)?
-                        $($( $ow => $crate::object::fill(&mut partial.$o, $ow, decoder), )*)?
-                        $($( $aw => $crate::object::fill(&mut partial.$a, $aw, decoder), )*)?
-                        _ => partial.unknown.keep(name, decoder),
+                        $($tag => $crate::object::expect_tag($tag, $tag_value, map),)?
+                        $($( $rw => $crate::object::fill(&mut partial.$r, $rw, map), )*)?
+                        $($( $pw => $crate::object::fill(&mut partial.$p, $pw, map), )*)?
+                        $($( $ow => $crate::object::fill(&mut partial.$o, $ow, map), )*)?
+                        $($( $aw => $crate::object::fill(&mut partial.$a, $aw, map), )*)?
+                        _ => partial.unknown.keep(name, map),
                     }
                 }
 
-                fn finish(partial: Partial) -> Result<Self, $crate::json::fault::Fault> {
-                    #[allow(irrefutable_let_patterns, reason = "not every object has members that it needs")]
-                    let Partial {
-                        $($( $r: Some($r), )*)?
-                        $($( $p: Some($p), )*)?
-                        $($( $o, )*)?
-                        $($( $a, )*)?
-                        unknown,
-                    } = partial
-                    else {
-                        return Err($crate::object::missing(&[
-                            $($( ($rw, partial.$r.is_some()), )*)?
-                            $($( ($pw, partial.$p.is_some()), )*)?
-                        ]));
-                    };
+                fn finish<E: ::serde::de::Error>(partial: Partial) -> Result<Self, E> {
                     Ok(Self {
-                        $($( $r, )*)?
-                        $($( $p, )*)?
-                        $($( $o: $o.flatten(), )*)?
-                        $($( $a, )*)?
-                        extra: unknown.into_object(),
+                        $($( $r: partial.$r.ok_or_else(|| E::missing_field($rw))?, )*)?
+                        $($( $p: partial.$p.ok_or_else(|| E::missing_field($pw))?, )*)?
+                        $($( $o: partial.$o.flatten(), )*)?
+                        $($( $a: partial.$a, )*)?
+                        extra: partial.unknown.into_object(),
                     })
                 }
             }
         };
 
-        impl $crate::json::read::Read for $Name {
-            #[inline(never)]
-            fn read(
-                decoder: &mut $crate::json::decoder::Decoder<'_>,
-            ) -> Result<Self, $crate::json::fault::Fault> {
-                let partial = $crate::object::read_members::<Self>(decoder)?;
-                $crate::object::Members::finish(partial)
-            }
-        }
-
         impl<'de> ::serde::Deserialize<'de> for $Name {
             fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                $crate::json::read::deserialize(deserializer)
+                deserializer.deserialize_map($crate::object::ObjectVisitor(::std::marker::PhantomData))
             }
         }
 
         impl ::serde::Serialize for $Name {
-            #[inline(never)]
             fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 use ::serde::ser::SerializeMap as _;
                 let mut map = serializer.serialize_map(None)?;
@@ -348,15 +328,6 @@ macro_rules! object {
     };
 }
 pub(crate) use object;
-
-/// The member that says what an object is must say this.
-pub(crate) fn expect_tag(name: &'static str, expected: &'static str, decoder: &mut Decoder<'_>) -> Result<(), Fault> {
-    let found = decoder.string().map_err(|fault| fault.within(name))?;
-    if found == expected {
-        return Ok(());
-    }
-    Err(Fault::custom(format_args!("\"{name}\" is \"{found}\", expected \"{expected}\"")))
-}
 
 /// Writes down an enumeration of strings: `closed` ones refuse other values, `open` ones keep them in `Other`.
 macro_rules! string_enum {
@@ -438,7 +409,6 @@ macro_rules! string_enum {
         }
 
         impl ::serde::Serialize for $Name {
-            #[inline(never)]
             fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_str(self.as_str())
             }
@@ -447,17 +417,8 @@ macro_rules! string_enum {
         impl<'de> ::serde::Deserialize<'de> for $Name {
             fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 use ::serde::de::DeserializeSeed as _;
-                let text = $crate::object::Name.deserialize(deserializer)?;
+                let text = $crate::json::StringSeed.deserialize(deserializer)?;
                 text.parse().map_err(::serde::de::Error::custom)
-            }
-        }
-
-        impl $crate::json::read::Read for $Name {
-            #[inline(never)]
-            fn read(
-                decoder: &mut $crate::json::decoder::Decoder<'_>,
-            ) -> Result<Self, $crate::json::fault::Fault> {
-                ::serde::Deserialize::deserialize(decoder)
             }
         }
 

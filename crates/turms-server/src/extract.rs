@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::watch;
 use turms_proto::types::{Implementation, Meta};
-use turms_proto::{DecodeError, ErrorObject, Number, Object, RawJson};
+use turms_proto::{DecodeError, ErrorObject, Number};
 
 use crate::context::Context;
 use crate::handler::{Call, FromCall, Rejection, schema_of};
@@ -67,25 +67,7 @@ pub trait Argument<'a>: DeserializeOwned + JsonSchema {}
 impl<T: DeserializeOwned + JsonSchema> Argument<'_> for T {}
 
 fn decoded<T: DeserializeOwned>(call: &Call) -> Result<T, Rejection> {
-    let (mut arguments, are_texts) = call.input.arguments();
-    loop {
-        match arguments.decode_arguments(are_texts) {
-            Ok(value) => return Ok(value),
-            Err(error) if are_texts && take_as_json(arguments.to_mut(), error.path()) => {}
-            Err(error) => return Err(misfit(error)),
-        }
-    }
-}
-
-/// Takes an argument that does not fit as a text for the JSON of a list or an object. Returns `false` if it is not.
-#[cold]
-fn take_as_json(arguments: &mut Object, name: &str) -> bool {
-    let Some(Ok(text)) = arguments.get_as::<String>(name) else { return false };
-    let json = text.trim_start().starts_with(['[', '{']).then(|| RawJson::parse(text).ok()).flatten();
-    json.is_some_and(|json| {
-        arguments.insert_raw(name, &json);
-        true
-    })
+    call.input.decode().map_err(misfit)
 }
 
 #[cold]

@@ -129,7 +129,7 @@ impl<R> Layered<R> {
         params.insert_raw(member, &RawJson::string(subject));
         let arguments = match &call.input {
             Input::Texts(_) if member == "uri" => None,
-            input => Some(input.arguments().0.into_owned()),
+            input => Some(input.arguments().into_owned()),
         };
         if let Some(arguments) = arguments {
             params.insert_raw("arguments", &arguments.into());

@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use turms_core::Ready;
 use turms_proto::revision::Translate as _;
 use turms_proto::types::{CallToolParams, ToolResult};
-use turms_proto::{Ability, ErrorObject, Object};
+use turms_proto::{Ability, DecodeError, ErrorObject, Object, decode_strings};
 
 use crate::context::Context;
 use crate::schema;
@@ -40,13 +41,21 @@ impl Input {
         }
     }
 
-    /// The arguments as an object, and whether all of them are texts.
-    pub(crate) fn arguments(&self) -> (Cow<'_, Object>, bool) {
+    /// The arguments as an object.
+    pub(crate) fn arguments(&self) -> Cow<'_, Object> {
         static NONE: Object = Object::new();
         match self {
-            Self::Json(arguments) => (Cow::Borrowed(arguments), false),
-            Self::Shared(params) => (Cow::Borrowed(params.arguments.as_ref().unwrap_or(&NONE)), false),
-            Self::Texts(texts) => (Cow::Owned(Object::encode(texts).unwrap_or_default()), true),
+            Self::Json(arguments) => Cow::Borrowed(arguments),
+            Self::Shared(params) => Cow::Borrowed(params.arguments.as_ref().unwrap_or(&NONE)),
+            Self::Texts(texts) => Cow::Owned(Object::encode(texts).unwrap_or_default()),
+        }
+    }
+
+    /// Decodes the arguments into the type that a handler takes.
+    pub(crate) fn decode<T: DeserializeOwned>(&self) -> Result<T, DecodeError> {
+        match self {
+            Self::Texts(texts) => decode_strings(texts),
+            json => json.arguments().decode(),
         }
     }
 }

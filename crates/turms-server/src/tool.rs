@@ -146,7 +146,7 @@ impl Checked {
 
     fn check_input(&self, call: &Call) -> Result<(), Rejection> {
         let Some(schema) = self.input.as_ref().filter(|schema| !schema.is_kept_by_decoding()) else { return Ok(()) };
-        let (arguments, _) = call.input.arguments();
+        let arguments = call.input.arguments();
         let violations = schema.violations(
             &RawJson::from(arguments.into_owned()),
             "arguments",

@@ -4,10 +4,9 @@ use std::fmt;
 
 use bytestring::ByteString;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::value::RawValue;
 
 use super::{
-    DecodeError, EncodeError, RawJson, RawMembers, SyntaxError, decode, decoder, find_member, object_members, write,
+    DecodeError, EncodeError, RawJson, RawMembers, SyntaxError, decode_checked, find_member, object_members, write,
 };
 
 /// A JSON object kept as text: schemas, arguments, metadata and every member nobody here knows.
@@ -57,16 +56,7 @@ impl Object {
     /// # Errors
     /// When it does not fit.
     pub fn decode<'de, T: Deserialize<'de>>(&'de self) -> Result<T, DecodeError> {
-        decode(self.as_str())
-    }
-
-    /// As [`Object::decode`], of arguments that may be texts all of them, as those of prompts and in URIs are: then numbers
-    /// and truth values are read out of the texts where the type wants them.
-    ///
-    /// # Errors
-    /// When they do not fit.
-    pub fn decode_arguments<'de, T: Deserialize<'de>>(&'de self, are_texts: bool) -> Result<T, DecodeError> {
-        decoder::decode(self.as_str(), are_texts).map_err(DecodeError::from)
+        decode_checked(self.as_str())
     }
 
     /// The text.
@@ -90,7 +80,7 @@ impl Object {
     /// The member `name` decoded into a type; an error names `name`.
     #[must_use]
     pub fn get_as<'de, T: Deserialize<'de>>(&'de self, name: &str) -> Option<Result<T, DecodeError>> {
-        find_member(self.as_str(), name).map(|value| decode(value).map_err(|error| error.within(name)))
+        find_member(self.as_str(), name).map(|value| decode_checked(value).map_err(|error| error.within(name)))
     }
 
     /// Whether there is a member `name`.
@@ -245,8 +235,9 @@ impl Serialize for Object {
 
 impl<'de> Deserialize<'de> for Object {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = RawJson::from(Box::<RawValue>::deserialize(deserializer)?);
-        value.into_object().ok_or_else(|| serde::de::Error::custom("invalid type: expected an object"))
+        RawJson::deserialize(deserializer)?
+            .into_object()
+            .ok_or_else(|| serde::de::Error::custom("invalid type: expected an object"))
     }
 }
 
@@ -298,43 +289,6 @@ impl ObjectBuilder {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[derive(Debug, PartialEq, Deserialize)]
-    #[serde(rename_all = "lowercase")]
-    enum Colour {
-        Red,
-    }
-
-    #[derive(Debug, PartialEq, Deserialize)]
-    struct Wanted {
-        id: u32,
-        name: String,
-        colour: Option<Colour>,
-        share: Option<f64>,
-        sure: Option<bool>,
-    }
-
-    #[test]
-    fn texts_become_what_is_wanted() {
-        let texts = r#"{"id":" 7","name":"8","colour":"red","share":"-0.5","sure":"true"}"#;
-        let object = Object::parse(texts).unwrap();
-        let wanted = Wanted { id: 7, name: "8".into(), colour: Some(Colour::Red), share: Some(-0.5), sure: Some(true) };
-        assert_eq!(object.decode_arguments(true), Ok(wanted));
-        assert!(object.decode_arguments::<Wanted>(false).is_err());
-    }
-
-    #[test]
-    fn a_text_that_does_not_fit_is_named() {
-        for (texts, problem) in [
-            (r#"{"id":"x","name":""}"#, r#"id: invalid type: string "x", expected u32"#),
-            (r#"{"id":"-1","name":""}"#, r#"id: invalid value: integer "-1", expected u32"#),
-            (r#"{"id":"1"}"#, r#"missing field "name""#),
-            (r#"{"id":"1","name":"","sure":"yes"}"#, r#"sure: invalid type: string "yes", expected a boolean"#),
-        ] {
-            let error = Object::parse(texts).unwrap().decode_arguments::<Wanted>(true).unwrap_err();
-            assert_eq!(error.to_string(), problem);
-        }
-    }
 
     #[test]
     fn replacing_keeps_the_place_and_removing_the_rest() {

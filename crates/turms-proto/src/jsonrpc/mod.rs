@@ -252,7 +252,7 @@ fn detach(method: &mut ByteString, params: &mut Option<RawJson>) {
 /// Absent parameters are an empty object, so that what they lack is named.
 fn decode_params<T: for<'de> Deserialize<'de>>(params: Option<&RawJson>) -> Result<T, ErrorObject> {
     let text = params.map_or("{}", RawJson::as_str);
-    Ok(crate::json::decode(text)?)
+    Ok(crate::json::decode_checked(text)?)
 }
 
 impl Serialize for Message {

@@ -92,7 +92,7 @@ impl Serialize for ProtocolVersion {
 impl<'de> Deserialize<'de> for ProtocolVersion {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         use serde::de::DeserializeSeed as _;
-        let text = crate::object::Name.deserialize(deserializer)?;
+        let text = crate::json::StringSeed.deserialize(deserializer)?;
         text.parse().map_err(serde::de::Error::custom)
     }
 }

@@ -6,9 +6,6 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::RawJson;
-use crate::json::decoder::Decoder;
-use crate::json::fault::Fault;
-use crate::json::read::{self, Read};
 use crate::method::method;
 use crate::object::object;
 use crate::types::{Meta, ResultType};
@@ -72,18 +69,12 @@ impl Serialize for Reference {
 
 impl<'de> Deserialize<'de> for Reference {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        read::deserialize(deserializer)
-    }
-}
-
-impl Read for Reference {
-    fn read(decoder: &mut Decoder<'_>) -> Result<Self, Fault> {
-        let value = RawJson::read(decoder)?;
-        let kind = value.member("type").and_then(|kind| kind.decode::<String>().ok());
+        let value = RawJson::deserialize(deserializer)?;
+        let kind = value.member("type").and_then(|kind| kind.text());
         match kind.as_deref() {
-            Some("ref/prompt") => value.decode().map(Self::Prompt).map_err(Fault::custom),
-            Some("ref/resource") => value.decode().map(Self::Resource).map_err(Fault::custom),
-            _ => Err(Fault::custom("\"type\" must be \"ref/prompt\" or \"ref/resource\"")),
+            Some("ref/prompt") => value.decode().map(Self::Prompt).map_err(D::Error::custom),
+            Some("ref/resource") => value.decode().map(Self::Resource).map_err(D::Error::custom),
+            _ => Err(D::Error::custom("\"type\" must be \"ref/prompt\" or \"ref/resource\"")),
         }
     }
 }

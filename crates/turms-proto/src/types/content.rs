@@ -1,13 +1,13 @@
 //! Blocks of content, in tool results, prompts and sampling (server/tools, server/prompts, client/sampling).
 
+use std::fmt;
+
+use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Number;
-use crate::json::Object;
-use crate::json::decoder::Decoder;
-use crate::json::fault::Fault;
-use crate::json::read::{self, Read};
-use crate::object::{duplicate, object, string_enum};
+use crate::json::{Object, RawJson, StringSeed};
+use crate::object::{DecodeObject, KeptMember, decode_kept_members, decode_members, object, string_enum};
 use crate::types::{Icon, Meta, Resource, ResourceContents};
 
 string_enum! {
@@ -361,33 +361,68 @@ impl Serialize for Content {
 
 impl<'de> Deserialize<'de> for Content {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        read::deserialize(deserializer)
+        deserializer.deserialize_map(ContentVisitor)
     }
 }
 
-/// The member that says what a block is comes first with nearly everybody; else it is looked for.
-impl Read for Content {
-    #[inline(never)]
-    fn read(decoder: &mut Decoder<'_>) -> Result<Self, Fault> {
-        let kind = decoder.look_for("type", "a content block")?;
-        Ok(match kind.as_deref() {
-            Some("text") => Self::Text(Read::read(decoder)?),
-            Some("image") => Self::Image(Read::read(decoder)?),
-            Some("audio") => Self::Audio(Read::read(decoder)?),
-            Some("resource") => Self::Resource(Read::read(decoder)?),
-            Some("resource_link") => Self::ResourceLink(Read::read(decoder)?),
-            Some("tool_use") => Self::ToolUse(Read::read(decoder)?),
-            Some("tool_result") => Self::ToolResult(Read::read(decoder)?),
-            _ => {
-                let object = Object::read(decoder)?;
-                // A second kind would make it another block to the next reader.
-                if object.iter().filter(|(name, _)| name == "type").count() > 1 {
-                    return Err(duplicate("type"));
-                }
-                Self::Unknown(object)
-            }
-        })
+struct ContentVisitor;
+
+/// `type` says what a block is. It is the first member in nearly every message; members before it are kept as text.
+impl<'de> Visitor<'de> for ContentVisitor {
+    type Value = Content;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a content block")
     }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Content, A::Error> {
+        let mut before = Vec::new();
+        while let Some(name) = map.next_key_seed(StringSeed)? {
+            if name != "type" {
+                before.push((name, map.next_value()?));
+                continue;
+            }
+            let kind = map.next_value_seed(StringSeed)?;
+            return match &*kind {
+                "text" => decode_block(before, map).map(Content::Text),
+                "image" => decode_block(before, map).map(Content::Image),
+                "audio" => decode_block(before, map).map(Content::Audio),
+                "resource" => decode_block(before, map).map(|block| Content::Resource(Box::new(block))),
+                "resource_link" => decode_block(before, map).map(|block| Content::ResourceLink(Box::new(block))),
+                "tool_use" => decode_block(before, map).map(|block| Content::ToolUse(Box::new(block))),
+                "tool_result" => decode_block(before, map).map(|block| Content::ToolResult(Box::new(block))),
+                kind => unknown_block(before, kind, map).map(Content::Unknown),
+            };
+        }
+        Ok(Content::Unknown(before.into_iter().collect()))
+    }
+}
+
+/// Decodes a block from the members before and after its `type`.
+fn decode_block<'de, T: DecodeObject, A: MapAccess<'de>>(
+    before: Vec<KeptMember<'de>>,
+    mut map: A,
+) -> Result<T, A::Error> {
+    let mut partial = T::Partial::default();
+    decode_kept_members::<T, A::Error>(&mut partial, before)?;
+    decode_members::<T, A>(&mut partial, &mut map)?;
+    T::finish(partial)
+}
+
+/// Keeps a block of an unknown type. A second type would make it another block to the next reader.
+fn unknown_block<'de, A: MapAccess<'de>>(
+    mut members: Vec<KeptMember<'de>>,
+    kind: &str,
+    mut map: A,
+) -> Result<Object, A::Error> {
+    members.push(("type".into(), RawJson::string(kind)));
+    while let Some(name) = map.next_key_seed(StringSeed)? {
+        if name == "type" {
+            return Err(A::Error::duplicate_field("type"));
+        }
+        members.push((name, map.next_value()?));
+    }
+    Ok(members.into_iter().collect())
 }
 
 #[cfg(test)]

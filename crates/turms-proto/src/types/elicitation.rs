@@ -3,9 +3,6 @@
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::json::decoder::Decoder;
-use crate::json::fault::Fault;
-use crate::json::read::{self, Read};
 use crate::json::{Object, RawJson};
 use crate::method::{method, notification};
 use crate::object::{object, string_enum};
@@ -114,21 +111,15 @@ impl Serialize for ElicitParams {
 
 impl<'de> Deserialize<'de> for ElicitParams {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        read::deserialize(deserializer)
-    }
-}
-
-impl Read for ElicitParams {
-    fn read(decoder: &mut Decoder<'_>) -> Result<Self, Fault> {
-        let value = RawJson::read(decoder)?;
+        let value = RawJson::deserialize(deserializer)?;
         let mode: Option<String> = match value.member("mode") {
-            Some(mode) => mode.decode().map_err(|error| Fault::custom(error.within("mode")))?,
+            Some(mode) => mode.decode().map_err(|error| D::Error::custom(error.within("mode")))?,
             None => None,
         };
         match mode.as_deref() {
-            None | Some("form") => value.decode().map(Self::Form).map_err(Fault::custom),
-            Some("url") => value.decode().map(Self::Url).map_err(Fault::custom),
-            Some(mode) => Err(Fault::custom(format_args!("unknown elicitation mode {mode:?}"))),
+            None | Some("form") => value.decode().map(Self::Form).map_err(D::Error::custom),
+            Some("url") => value.decode().map(Self::Url).map_err(D::Error::custom),
+            Some(mode) => Err(D::Error::custom(format_args!("unknown elicitation mode {mode:?}"))),
         }
     }
 }

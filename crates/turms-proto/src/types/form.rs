@@ -5,9 +5,6 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Number;
-use crate::json::decoder::Decoder;
-use crate::json::fault::Fault;
-use crate::json::read::{self, Read};
 use crate::json::{Object, RawJson};
 use crate::object::{object, string_enum};
 
@@ -331,14 +328,8 @@ fields!(
 
 impl<'de> Deserialize<'de> for Field {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        read::deserialize(deserializer)
-    }
-}
-
-impl Read for Field {
-    fn read(decoder: &mut Decoder<'_>) -> Result<Self, Fault> {
-        let object = Object::read(decoder)?;
-        let kind = object.get_as::<String>("type").and_then(Result::ok);
+        let object = Object::deserialize(deserializer)?;
+        let kind = object.get("type").and_then(|kind| kind.text());
         let has = |name| object.contains(name);
         let field = match kind.as_deref() {
             Some("boolean") => object.decode().map(Self::Boolean),
@@ -353,7 +344,7 @@ impl Read for Field {
             },
             _ => Ok(Self::Unknown(object.clone())),
         };
-        field.map_err(Fault::custom)
+        field.map_err(D::Error::custom)
     }
 }
 

@@ -5,9 +5,6 @@ use serde::de::Error as _;
 use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::json::decoder::Decoder;
-use crate::json::fault::Fault;
-use crate::json::read::{self, Read};
 use crate::json::{Object, RawJson};
 use crate::method::Method;
 use crate::object::object;
@@ -67,25 +64,19 @@ impl Serialize for InputRequest {
 
 impl<'de> Deserialize<'de> for InputRequest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        read::deserialize(deserializer)
-    }
-}
-
-impl Read for InputRequest {
-    fn read(decoder: &mut Decoder<'_>) -> Result<Self, Fault> {
-        let value = Object::read(decoder)?;
+        let value = Object::deserialize(deserializer)?;
         let method: String = match value.get_as("method") {
-            Some(method) => method.map_err(Fault::custom)?,
-            None => return Err(Fault::missing_field("method")),
+            Some(method) => method.map_err(D::Error::custom)?,
+            None => return Err(D::Error::missing_field("method")),
         };
         let params = value.get("params").unwrap_or_else(|| RawJson::from(Object::new()));
         let request = match method.as_str() {
             Elicit::NAME => params.decode().map(|params| Self::Elicit(Box::new(params))),
             CreateMessage::NAME => params.decode().map(|params| Self::Sample(Box::new(params))),
             ListRoots::NAME => params.decode().map(Self::Roots),
-            _ => return Err(Fault::custom(format_args!("a client cannot be asked {method:?}"))),
+            _ => return Err(D::Error::custom(format_args!("a client cannot be asked {method:?}"))),
         };
-        request.map_err(|error| Fault::custom(error.within("params")))
+        request.map_err(|error| D::Error::custom(error.within("params")))
     }
 }
 

@@ -5,9 +5,6 @@ use std::ops::{Deref, DerefMut};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::json::decoder::Decoder;
-use crate::json::fault::Fault;
-use crate::json::read::Read;
 use crate::json::{DecodeError, EncodeError, Object, RawJson};
 use crate::object::object;
 use crate::types::{ClientCapabilities, Implementation, LoggingLevel};
@@ -208,12 +205,6 @@ impl Serialize for Meta {
 impl<'de> Deserialize<'de> for Meta {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Object::deserialize(deserializer).map(Self::from)
-    }
-}
-
-impl Read for Meta {
-    fn read(decoder: &mut Decoder<'_>) -> Result<Self, Fault> {
-        Object::read(decoder).map(Self::from)
     }
 }
 

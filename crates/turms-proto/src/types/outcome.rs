@@ -1,13 +1,13 @@
 //! How a request that may need several rounds ends (basic/index, "Result types", since 2026-07-28).
 
-use serde::de::Error as _;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Object;
-use crate::json::decoder::Decoder;
-use crate::json::fault::Fault;
-use crate::json::read::{self, Read};
-use crate::object::{Members, read_members, string_enum};
+use crate::object::{DecodeObject, decode_members, string_enum};
 use crate::types::{CreateTaskResult, InputRequired, Task};
 
 string_enum! {
@@ -64,7 +64,7 @@ impl<T: Serialize> Serialize for Outcome<T> {
 }
 
 /// A result whose place questions or a task may take.
-pub trait MultiRound: Members {
+pub trait MultiRound: DecodeObject {
     /// What kind of result the members read so far say it is.
     fn kind(partial: &Self::Partial) -> Option<&ResultType>;
 
@@ -108,14 +108,23 @@ pub(crate) use multi_round;
 
 impl<'de, T: MultiRound> Deserialize<'de> for Outcome<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        read::deserialize(deserializer)
+        deserializer.deserialize_map(OutcomeVisitor(PhantomData))
     }
 }
 
-/// Reads into `T` until it knows better: nearly every result is complete, and `resultType` often comes last.
-impl<T: MultiRound> Read for Outcome<T> {
-    fn read(decoder: &mut Decoder<'_>) -> Result<Self, Fault> {
-        let partial = read_members::<T>(decoder)?;
+struct OutcomeVisitor<T>(PhantomData<T>);
+
+/// Decodes into `T` until the members say otherwise: nearly every result is complete, and `resultType` often comes last.
+impl<'de, T: MultiRound> Visitor<'de> for OutcomeVisitor<T> {
+    type Value = Outcome<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(T::EXPECTED)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Outcome<T>, A::Error> {
+        let mut partial = T::Partial::default();
+        decode_members::<T, A>(&mut partial, &mut map)?;
         let outcome = match T::kind(&partial) {
             // 2025-11-25 says that it made a task by giving one and nothing else.
             None if T::MAY_BE_TASK && T::is_other(&partial) => match T::into_other(partial) {
@@ -125,9 +134,9 @@ impl<T: MultiRound> Read for Outcome<T> {
             None | Some(ResultType::Complete) => return T::finish(partial).map(Outcome::Complete),
             Some(ResultType::InputRequired) => T::into_other(partial).decode().map(Outcome::InputRequired),
             Some(ResultType::Task) if T::MAY_BE_TASK => T::into_other(partial).decode().map(Outcome::Task),
-            Some(kind) => return Err(Fault::custom(format_args!("unknown resultType {:?}", kind.as_str()))),
+            Some(kind) => return Err(A::Error::custom(format_args!("unknown resultType {:?}", kind.as_str()))),
         };
-        outcome.map_err(Fault::custom)
+        outcome.map_err(A::Error::custom)
     }
 }
 

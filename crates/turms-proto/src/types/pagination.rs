@@ -2,9 +2,6 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::json::decoder::Decoder;
-use crate::json::fault::Fault;
-use crate::json::read::Read;
 use crate::object::{object, string_enum};
 use crate::types::Meta;
 
@@ -35,12 +32,6 @@ impl Serialize for Cursor {
 impl<'de> Deserialize<'de> for Cursor {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer).map(Self)
-    }
-}
-
-impl Read for Cursor {
-    fn read(decoder: &mut Decoder<'_>) -> Result<Self, Fault> {
-        String::read(decoder).map(Self)
     }
 }
 

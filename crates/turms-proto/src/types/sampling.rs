@@ -1,10 +1,11 @@
 //! Asking the client's model (client/sampling).
 
+use std::fmt;
+
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::json::decoder::Decoder;
-use crate::json::fault::Fault;
-use crate::json::read::{self, Read};
 use crate::json::{Number, Object};
 use crate::method::method;
 use crate::object::{object, string_enum};
@@ -66,17 +67,25 @@ impl Serialize for Blocks {
 
 impl<'de> Deserialize<'de> for Blocks {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        read::deserialize(deserializer)
-    }
-}
+        struct BlocksVisitor;
 
-impl Read for Blocks {
-    fn read(decoder: &mut Decoder<'_>) -> Result<Self, Fault> {
-        match decoder.first_byte() {
-            Some(b'{') => Content::read(decoder).map(Self::One),
-            Some(b'[') => Vec::read(decoder).map(Self::Many),
-            _ => Err(decoder.mismatch(&"a content block or a list of them")),
+        impl<'de> Visitor<'de> for BlocksVisitor {
+            type Value = Blocks;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a content block or a list of them")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, block: A) -> Result<Blocks, A::Error> {
+                Content::deserialize(MapAccessDeserializer::new(block)).map(Blocks::One)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, blocks: A) -> Result<Blocks, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(blocks)).map(Blocks::Many)
+            }
         }
+
+        deserializer.deserialize_any(BlocksVisitor)
     }
 }
 

@@ -1,13 +1,13 @@
 //! Instructions for a model, with the files that belong to them (the extension `io.modelcontextprotocol/skills`, SEP-2640).
 
 use std::collections::HashSet;
+use std::fmt;
 
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{Error, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::json::Object;
-use crate::json::decoder::Decoder;
-use crate::json::fault::Fault;
-use crate::json::read::{self, Read};
 use crate::method::method;
 use crate::object::object;
 use crate::types::{CacheScope, Cursor, Meta, PaginatedParams, Resource, ResultType};
@@ -202,21 +202,28 @@ impl Serialize for SkillResources {
 
 impl<'de> Deserialize<'de> for SkillResources {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        read::deserialize(deserializer)
-    }
-}
+        struct SkillResourcesVisitor;
 
-impl Read for SkillResources {
-    fn read(decoder: &mut Decoder<'_>) -> Result<Self, Fault> {
-        const EXPECTED: &str = "a list of files or \"dynamic\"";
-        match decoder.first_byte() {
-            Some(b'[') => Vec::read(decoder).map(Self::Files),
-            Some(b'"') => match &*decoder.string()? {
-                "dynamic" => Ok(Self::Dynamic),
-                other => Err(Decoder::unexpected_text(other, EXPECTED)),
-            },
-            _ => Err(decoder.mismatch(&EXPECTED)),
+        impl<'de> Visitor<'de> for SkillResourcesVisitor {
+            type Value = SkillResources;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of files or \"dynamic\"")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<SkillResources, E> {
+                match text {
+                    "dynamic" => Ok(SkillResources::Dynamic),
+                    other => Err(E::invalid_value(Unexpected::Str(other), &self)),
+                }
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, files: A) -> Result<SkillResources, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(files)).map(SkillResources::Files)
+            }
         }
+
+        deserializer.deserialize_any(SkillResourcesVisitor)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Decoding accepts what `serde_json` accepts, and names the place that `serde_path_to_error` names.
+//! Decoding accepts what `serde_json` accepts, and names the path that `serde_path_to_error` names.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use proptest::sample::select;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use turms_proto::RawJson;
+use turms_proto::types::{Content, EmptyParams, Tool, ToolResult};
+use turms_proto::{DecodeErrorKind, RawJson};
 
 #[derive(Debug, PartialEq, Deserialize)]
 struct Plain {
@@ -239,4 +240,60 @@ fn what_is_no_json_is_an_error() {
     }
     let deep = "[".repeat(130) + &"]".repeat(130);
     assert!(turms_proto::decode::<Value>(&deep).unwrap_err().problem().contains("recursion limit"));
+}
+
+const TOOL: &str = r#"{"name":"a","inputSchema":{"type":"object"},"later":1e400}"#;
+
+#[derive(Debug, Deserialize)]
+struct Holder {
+    tools: Vec<Tool>,
+    other: Option<Content>,
+}
+
+#[test]
+fn a_protocol_type_inside_another_type_keeps_unknown_members_as_they_came() {
+    let text = format!(r#"{{"tools":[{TOOL}, {TOOL} ],"other":null}}"#);
+    let holders: [Holder; 2] = [turms_proto::decode(&text).unwrap(), serde_json::from_str(&text).unwrap()];
+    for holder in holders {
+        assert_eq!(holder.tools.len(), 2);
+        assert!(holder.other.is_none());
+        assert_eq!(holder.tools[1].extra.as_str(), r#"{"later":1e400}"#);
+    }
+}
+
+#[test]
+fn a_protocol_type_may_be_flattened_or_decoded_from_a_value() {
+    #[derive(Deserialize)]
+    struct Flat {
+        #[serde(flatten)]
+        block: Content,
+    }
+    for text in [r#"{"text":"a","type":"text"}"#, r#"{"type":"text","text":"a","_meta":{"b":1},"c":[2]}"#] {
+        let flat: Flat = serde_json::from_str(text).unwrap();
+        assert_eq!(flat.block.as_text(), Some("a"));
+        let Content::Text(block) = flat.block else { panic!("{text}") };
+        assert_eq!(block.meta.is_some(), block.extra.contains("c"));
+    }
+    let value = json!({ "content": [{ "type": "text", "text": "a" }] });
+    assert_eq!(serde_json::from_value::<ToolResult>(value).unwrap().text(), "a");
+}
+
+#[test]
+fn the_path_leads_through_protocol_types() {
+    let text = r#"{"tools":[{"name":"a","inputSchema":{},"icons":[{"src":1}]}],"other":null}"#;
+    let error = turms_proto::decode::<Holder>(text).unwrap_err();
+    assert_eq!(error.path(), "tools[0].icons[0].src");
+    assert_eq!(error.problem(), "invalid type: integer \"1\", expected a string");
+    assert_eq!(error.kind(), DecodeErrorKind::Shape);
+    let error = turms_proto::decode::<Vec<Content>>(r#"[{"text":1,"type":"text"}]"#).unwrap_err();
+    assert_eq!(error.to_string(), "[0]: text: invalid type: integer \"1\", expected a string");
+}
+
+#[test]
+fn depth_is_limited_where_values_are_skipped_and_where_a_type_comes_late() {
+    let deep = format!(r#"{{"later":{}{}}}"#, "[".repeat(200), "]".repeat(200));
+    let error = turms_proto::decode::<EmptyParams>(&deep).unwrap_err();
+    assert_eq!((error.kind(), error.problem()), (DecodeErrorKind::Depth, "recursion limit exceeded"));
+    let late = r#"{"content":["#.repeat(100_000) + &r#"],"toolUseId":"","type":"tool_result"}"#.repeat(100_000);
+    assert!(serde_json::from_str::<Content>(&late).is_err());
 }

@@ -1,0 +1,55 @@
+//! Decoding of JSON text into types, with the path of what does not fit.
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::scan::{self, Problem, SyntaxError};
+use super::{DecodeError, DecodeErrorKind, RawJson};
+
+/// Decodes JSON text.
+///
+/// # Errors
+/// If the text is not valid JSON, is nested too deeply or does not have the shape of `T`. The error names the path.
+pub fn decode<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, DecodeError> {
+    // `serde_json` has no limit for the depth of values that it skips.
+    match scan::check(text) {
+        Ok(_) => decode_checked(text),
+        Err(SyntaxError { problem: Problem::TooDeep, .. }) => {
+            Err(explain::<T>(DecodeErrorKind::Depth, text, &serde::de::Error::custom("recursion limit exceeded")))
+        }
+        Err(_) => serde_json::from_str(text).map_err(|error| explain::<T>(DecodeErrorKind::Syntax, text, &error)),
+    }
+}
+
+/// Decodes JSON text that has passed the scanner.
+pub(crate) fn decode_checked<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, DecodeError> {
+    serde_json::from_str(text).map_err(|error| explain::<T>(DecodeErrorKind::Shape, text, &error))
+}
+
+/// Decodes a `serde_json::Value`.
+///
+/// # Errors
+/// If the value does not have the shape of `T`.
+pub fn decode_value<T: DeserializeOwned>(value: serde_json::Value) -> Result<T, DecodeError> {
+    RawJson::from(value).decode()
+}
+
+/// Finds the path of an error by decoding once more: following the path while decoding would slow down every message.
+#[cold]
+fn explain<'de, T: Deserialize<'de>>(kind: DecodeErrorKind, text: &'de str, error: &serde_json::Error) -> DecodeError {
+    let path = match kind {
+        DecodeErrorKind::Syntax | DecodeErrorKind::Depth => String::new(),
+        DecodeErrorKind::Shape => {
+            let mut deserializer = serde_json::Deserializer::from_str(text);
+            serde_path_to_error::deserialize::<_, T>(&mut deserializer)
+                .err()
+                .map_or_else(String::new, |found| path_of(found.path()))
+        }
+    };
+    DecodeError::new(kind, path, error)
+}
+
+/// The path as text; `serde_path_to_error` writes `.` for the value itself.
+pub(super) fn path_of(path: &serde_path_to_error::Path) -> String {
+    if path.iter().len() == 0 { String::new() } else { path.to_string() }
+}

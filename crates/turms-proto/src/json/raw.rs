@@ -1,0 +1,470 @@
+//! [`RawJson`]: one JSON value as text.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+use bytestring::ByteString;
+use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use super::decode::decode_checked;
+use super::outline::Outline;
+use super::scan::{self, Layout, Scanner, SyntaxError};
+use super::{DecodeError, EncodeError, Object, scratch, text, write};
+
+/// One JSON value as text.
+///
+/// The text is valid JSON, has no white space around it and no line breaks in it (so it may be put on a line of its own).
+/// Numbers, key order and unknown members stay exactly as they came. Cloning and slicing share the text.
+///
+/// Two values are equal when their text is.
+///
+/// ```
+/// use turms_proto::RawJson;
+///
+/// let value = RawJson::parse(r#" {"a": 1e400} "#)?;
+/// assert_eq!(value.as_str(), r#"{"a": 1e400}"#);
+/// assert_eq!(value.member("a").unwrap().as_str(), "1e400");
+/// # Ok::<(), turms_proto::SyntaxError>(())
+/// ```
+#[derive(Clone)]
+pub struct RawJson {
+    text: ByteString,
+    outline: Outline,
+}
+
+impl RawJson {
+    /// The value `null`.
+    pub const NULL: Self = Self { text: ByteString::from_static("null"), outline: Outline::NONE };
+
+    /// Takes text that should be one JSON value.
+    ///
+    /// # Errors
+    /// When it is not, with the place of the problem.
+    pub fn parse(text: impl Into<ByteString>) -> Result<Self, SyntaxError> {
+        let text = text.into();
+        let layout = scan::check(&text)?;
+        let trimmed = text.slice_ref(text.trim_matches([' ', '\t', '\n', '\r']));
+        Ok(Self::trusted(on_one_line(trimmed, layout)))
+    }
+
+    /// Serializes a value.
+    ///
+    /// # Errors
+    /// When the value's own serializer fails, or it has a map whose keys are not strings.
+    pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, EncodeError> {
+        let mut out = scratch::take();
+        let written = write::write(&mut out, value);
+        let text = scratch::keep(out);
+        written.map_err(EncodeError)?;
+        text.map(Self::trusted)
+    }
+
+    /// A JSON string.
+    #[must_use]
+    pub fn string(text: &str) -> Self {
+        Self::from(serde_json::Value::from(text))
+    }
+
+    /// A JSON number.
+    #[must_use]
+    pub fn number(number: i64) -> Self {
+        Self::trusted(number.to_string().into())
+    }
+
+    /// Decodes into the type that is expected here.
+    ///
+    /// # Errors
+    /// When the value is of another shape; the error names the place.
+    pub fn decode<'de, T: Deserialize<'de>>(&'de self) -> Result<T, DecodeError> {
+        decode_checked(self.as_str())
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether this is an object.
+    #[must_use]
+    pub fn is_object(&self) -> bool {
+        self.text.starts_with('{')
+    }
+
+    /// Whether this is `null`.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        &*self.text == "null"
+    }
+
+    /// This value as an object, if it is one.
+    #[must_use]
+    pub fn as_object(&self) -> Option<Object> {
+        self.is_object().then(|| Object::trusted(self.text.clone()))
+    }
+
+    /// As [`RawJson::as_object`], of a value that nobody else wants.
+    #[must_use]
+    pub fn into_object(self) -> Option<Object> {
+        self.is_object().then(|| Object::trusted(self.text))
+    }
+
+    /// The member `name`, if this is an object that has it. Nothing is copied.
+    #[must_use]
+    pub fn member(&self, name: &str) -> Option<Self> {
+        let [member] = self.members([name]);
+        member
+    }
+
+    /// As [`RawJson::member`], of several members in one pass.
+    #[must_use]
+    pub fn members<const N: usize>(&self, names: [&str; N]) -> [Option<Self>; N] {
+        self.member_texts(names).map(|found| found.map(|value| self.part(value)))
+    }
+
+    /// As [`RawJson::members`], as text.
+    pub(crate) fn member_texts<const N: usize>(&self, names: [&str; N]) -> [Option<&str>; N] {
+        let mut found = [None; N];
+        for (place, name) in names.iter().enumerate() {
+            match self.outline.member(self.as_str(), name) {
+                Some(known) => found[place] = known,
+                // Either all are known or none is.
+                None => {
+                    look_for(self.as_str(), self.outline, &names, &mut found);
+                    break;
+                }
+            }
+        }
+        found
+    }
+
+    /// The values of `name`, `arguments` and `_meta`, if there is nothing else, none of them twice and no key with escapes.
+    pub(crate) fn call_members(&self) -> Option<[Option<&str>; 3]> {
+        let known = |name| self.outline.member(self.as_str(), name);
+        if let (Some(name), Some(arguments), Some(meta)) = (known("name"), known("arguments"), known("_meta")) {
+            return Some([name, arguments, meta]);
+        }
+        let mut found = [None; 3];
+        for (key, value) in self.object_members() {
+            let place = ["name", "arguments", "_meta"].iter().position(|name| *name == key.raw())?;
+            if found[place].replace(value).is_some() {
+                return None;
+            }
+        }
+        Some(found)
+    }
+
+    /// The text that this value is, if it is a string. Nothing is copied unless it has escapes.
+    #[must_use]
+    pub fn text(&self) -> Option<ByteString> {
+        let inside = self.text.strip_prefix('"')?.strip_suffix('"')?;
+        if memchr::memchr(b'\\', inside.as_bytes()).is_some() {
+            return self.decode::<String>().ok().map(Into::into);
+        }
+        Some(self.text.slice_ref(inside))
+    }
+
+    /// The text that a value inside this one is, if it is a string.
+    pub(crate) fn text_of(&self, value: &str) -> Option<ByteString> {
+        let inside = value.strip_prefix('"')?.strip_suffix('"')?;
+        if text::is_plain(inside.as_bytes()) {
+            return Some(self.text.slice_ref(inside));
+        }
+        self.part(value).text()
+    }
+
+    /// A value whose text is known to be one JSON value on one line.
+    pub(crate) fn trusted(text: ByteString) -> Self {
+        Self { text, outline: Outline::NONE }
+    }
+
+    /// Copies text that `serde_json` has checked.
+    fn from_raw_value(text: &str) -> Self {
+        let layout = match memchr::memchr2(b'\n', b'\r', text.as_bytes()) {
+            Some(_) => Layout::ManyLines,
+            None => Layout::OneLine,
+        };
+        Self::trusted(on_one_line(text.into(), layout))
+    }
+
+    /// As [`RawJson::trusted`], of an object of which this is known.
+    pub(crate) fn outlined(text: ByteString, outline: Outline) -> Self {
+        Self { text, outline }
+    }
+
+    /// A copy that does not share the buffer the value was read from. A part of a message keeps the whole message in memory.
+    #[must_use]
+    pub fn detached(&self) -> Self {
+        Self { text: ByteString::from(&*self.text), outline: self.outline }
+    }
+
+    /// The member `_meta`, which is looked for more often than any other.
+    #[must_use]
+    pub fn meta(&self) -> Option<Self> {
+        match self.outline.meta(self.as_str()) {
+            Some(known) => known.map(|meta| self.part(meta)),
+            None => self.member("_meta"),
+        }
+    }
+
+    /// The members of the object that this is, none if it is none.
+    pub(crate) fn object_members(&self) -> RawMembers<'_> {
+        RawMembers::new(self.as_str(), self.outline)
+    }
+
+    /// A value inside this one, sharing its text.
+    pub(crate) fn part(&self, value: &str) -> Self {
+        Self::trusted(self.text.slice_ref(value))
+    }
+}
+
+/// The text of the member `name` of valid JSON text; the last one if the key is repeated, as most parsers have it.
+pub(crate) fn find_member<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let [member] = find_members(text, [name]);
+    member
+}
+
+/// As [`find_member`], of several members in one pass.
+pub(crate) fn find_members<'a, const N: usize>(text: &'a str, names: [&str; N]) -> [Option<&'a str>; N] {
+    let mut found = [None; N];
+    look_for(text, Outline::NONE, &names, &mut found);
+    found
+}
+
+fn look_for<'a>(text: &'a str, outline: Outline, names: &[&str], found: &mut [Option<&'a str>]) {
+    if !text.starts_with('{') {
+        return;
+    }
+    // The text was checked when it came in, so there is no error here.
+    let _ = Scanner::new(text).knowing(outline).each_member(0, |key, value| {
+        let place = match key.plain() {
+            Some(plain) => names.iter().position(|name| *name == plain),
+            None => names.iter().position(|name| *name == key.name()),
+        };
+        if let Some(place) = place {
+            found[place] = Some(value);
+        }
+    });
+}
+
+/// The members of valid JSON text, none if it is no object.
+pub(crate) fn object_members(text: &str) -> RawMembers<'_> {
+    RawMembers::new(text, Outline::NONE)
+}
+
+/// See [`object_members`].
+#[derive(Debug, Clone)]
+pub(crate) struct RawMembers<'a> {
+    scanner: Option<Scanner<'a>>,
+    first: bool,
+}
+
+impl<'a> RawMembers<'a> {
+    fn new(text: &'a str, outline: Outline) -> Self {
+        let is_object = text.starts_with('{');
+        let mut scanner = Scanner::new(text).knowing(outline);
+        if is_object {
+            scanner.enter_object();
+        }
+        Self { scanner: is_object.then_some(scanner), first: true }
+    }
+}
+
+impl<'a> Iterator for RawMembers<'a> {
+    type Item = (scan::Key<'a>, &'a str);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        // The text was checked when it came in, so an error here can only mean that the object is over.
+        self.scanner.as_mut()?.next_member(std::mem::take(&mut self.first), 1).ok().flatten()
+    }
+}
+
+/// Line breaks stand only between tokens of JSON, so a space says the same.
+pub(crate) fn on_one_line(text: ByteString, layout: Layout) -> ByteString {
+    match layout {
+        Layout::OneLine => text,
+        Layout::ManyLines => text.replace(['\n', '\r'], " ").into(),
+    }
+}
+
+impl PartialEq for RawJson {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for RawJson {}
+
+impl Hash for RawJson {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
+
+impl fmt::Debug for RawJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Display for RawJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Default for RawJson {
+    fn default() -> Self {
+        Self::NULL
+    }
+}
+
+impl From<serde_json::Value> for RawJson {
+    fn from(value: serde_json::Value) -> Self {
+        Self::trusted(value.to_string().into())
+    }
+}
+
+impl From<Object> for RawJson {
+    fn from(object: Object) -> Self {
+        Self::trusted(object.into_text())
+    }
+}
+
+impl From<Box<RawValue>> for RawJson {
+    fn from(value: Box<RawValue>) -> Self {
+        Self::from_raw_value(value.get())
+    }
+}
+
+impl Serialize for RawJson {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        write::splice(self.as_str(), serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for RawJson {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_newtype_struct(RAW_VALUE_TOKEN, RawJsonVisitor)
+    }
+}
+
+/// The name by which `serde_json` recognises `RawValue`, both when reading and when writing. Reading `RawValue` itself would copy
+/// the text into a box first, and a flattened field cannot hold one.
+pub(super) const RAW_VALUE_TOKEN: &str = "$serde_json::private::RawValue";
+
+/// The beginning of that name, and of the one for numbers when `serde_json` keeps them as text (`arbitrary_precision`).
+pub(super) const SERDE_JSON_PREFIX: &str = "$serde_json::private::";
+
+struct RawJsonVisitor;
+
+impl<'de> Visitor<'de> for RawJsonVisitor {
+    type Value = RawJson;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any valid JSON value")
+    }
+
+    /// From `serde_json`: an object with one member, which has the text.
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawJson, A::Error> {
+        map.next_key::<IgnoredAny>()?;
+        map.next_value_seed(StringSeed).map(|text| RawJson::from_raw_value(&text))
+    }
+
+    /// From another deserializer, such as that of a flattened field.
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<RawJson, D::Error> {
+        serde_json::Value::deserialize(deserializer).map(RawJson::from)
+    }
+}
+
+/// Reads a string, borrowed from the text where that is possible.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StringSeed;
+
+impl<'de> DeserializeSeed<'de> for StringSeed {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for StringSeed {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(text))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(text.to_owned()))
+    }
+
+    fn visit_string<E: Error>(self, text: String) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::decode;
+    use super::*;
+
+    #[test]
+    fn text_stays_as_it_came_but_on_one_line() {
+        let value = RawJson::parse("\n{\"b\": 1.10,\r\n\"a\": [ ]}\n").unwrap();
+        assert_eq!(value.as_str(), "{\"b\": 1.10,  \"a\": [ ]}");
+        let nested: Vec<RawJson> = serde_json::from_str("[{\"a\":\n1}]").unwrap();
+        assert_eq!(nested[0].as_str(), "{\"a\": 1}");
+        assert_eq!(serde_json::to_string(&nested).unwrap(), "[{\"a\": 1}]");
+    }
+
+    /// The name is private to `serde_json`: this fails if another version changes it.
+    #[test]
+    fn raw_values_and_their_text_are_interchangeable() {
+        let text = r#"{"a": 1e400,"b":"\u0061"}"#;
+        // Reading: another name would make `serde_json` decode the value, and `1e400` is out of range.
+        let raw: RawJson = serde_json::from_str(text).unwrap();
+        assert_eq!(raw.as_str(), text);
+        // Writing: another name would write an object with one member.
+        let value: Box<RawValue> = serde_json::from_str(text).unwrap();
+        assert_eq!(RawJson::encode(&value).unwrap().as_str(), text);
+        assert_eq!(serde_json::to_string(&raw).unwrap(), text);
+        assert!(RAW_VALUE_TOKEN.starts_with(SERDE_JSON_PREFIX));
+    }
+
+    #[test]
+    fn members_are_found_under_escaped_keys_and_the_last_one_counts() {
+        let value = RawJson::parse(r#"{"a":1,"\u0061":2}"#).unwrap();
+        assert_eq!(value.member("a").unwrap().as_str(), "2");
+        assert!(value.member("b").is_none());
+        assert!(RawJson::parse("[1]").unwrap().member("a").is_none());
+        let [b, a] = value.members(["b", "a"]);
+        assert!(b.is_none() && a.unwrap().as_str() == "2");
+    }
+
+    #[test]
+    fn a_string_is_the_text_between_its_quotes() {
+        let text = |json: &str| RawJson::parse(json.to_owned()).unwrap().text();
+        assert_eq!(text(r#""add""#).as_deref(), Some("add"));
+        assert_eq!(text(r#""""#).as_deref(), Some(""));
+        assert_eq!(text(r#""a\u0062\"""#).as_deref(), Some("ab\""));
+        assert_eq!(text(r#""\ud800""#), None);
+        assert_eq!((text("1"), text("{}"), text("null")), (None, None, None));
+    }
+
+    #[test]
+    fn decoding_names_the_place() {
+        let error = decode::<std::collections::BTreeMap<String, Vec<u8>>>(r#"{"a":[1,"x"]}"#).unwrap_err();
+        assert_eq!(error.path(), "a[1]");
+        assert_eq!(error.to_string(), "a[1]: invalid type: string \"x\", expected u8");
+        assert_eq!(error.within("params").path(), "params.a[1]");
+    }
+}
