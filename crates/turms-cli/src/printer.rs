@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
+use parking_lot::RwLock;
 use serde::Serialize;
 
 use crate::exit::{Done, Exit, Failure};
@@ -89,12 +90,12 @@ impl Printer {
 
     /// Says from now on through `print` what is not data, so that a line that is being edited stays whole.
     pub(crate) fn print_beside(&self, print: impl Fn(String) + Send + Sync + 'static) {
-        *self.0.beside.write().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(print));
+        *self.0.beside.write() = Some(Box::new(print));
     }
 
     /// Says it by itself again: the terminal through which it was said is about to be given back.
     pub(crate) fn print_alone(&self) {
-        *self.0.beside.write().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.0.beside.write() = None;
     }
 
     /// Data for people: a line, or several.
@@ -202,7 +203,7 @@ impl Printer {
         self.clear_progress();
         let mut rendered = text.render(self.0.colour_err);
         rendered.push('\n');
-        match &*self.0.beside.read().unwrap_or_else(PoisonError::into_inner) {
+        match &*self.0.beside.read() {
             Some(print) => print(rendered),
             None => drop(io::stderr().lock().write_all(rendered.as_bytes())),
         }

@@ -2,9 +2,9 @@
 
 use std::io::{self, IsTerminal as _};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde::Serialize;
 use turms::Client;
 use turms::client::{ClientBuilder, Operation, Supervision, VersionChoice};
@@ -215,11 +215,11 @@ impl Session {
     }
 
     pub(crate) fn remember_task(&self, id: &str) {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(id.to_owned());
+        self.tasks.lock().push(id.to_owned());
     }
 
     pub(crate) fn remembered_tasks(&self) -> Vec<String> {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.tasks.lock().clone()
     }
 
     /// How the server is spoken to.

@@ -2,10 +2,11 @@
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use turms_proto::method::Method;
 use turms_proto::types::{ListPrompts, ListResourceTemplates, ListResources, ListSkills, ListTools, ReadResource};
@@ -77,7 +78,7 @@ impl Cache {
     const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
     pub(crate) fn get<T: Clone + 'static>(&self, key: &Key) -> Option<T> {
-        let entries = self.entries();
+        let entries = self.entries.lock();
         let entry = entries.get(key).filter(|entry| entry.until > Instant::now())?;
         entry.value.downcast_ref().cloned()
     }
@@ -90,7 +91,7 @@ impl Cache {
     pub(crate) fn put<T: Send + Sync + 'static>(&self, key: Key, value: T, ttl_ms: i64, asked: Moment) {
         let Some(ttl) = u64::try_from(ttl_ms).ok().filter(|ttl| *ttl > 0) else { return };
         let now = Instant::now();
-        let mut entries = self.entries();
+        let mut entries = self.entries.lock();
         if self.moment() != asked {
             return;
         }
@@ -107,13 +108,9 @@ impl Cache {
     }
 
     pub(crate) fn invalidate(&self, changed: Changed<'_>) {
-        let mut entries = self.entries();
+        let mut entries = self.entries.lock();
         self.changes.fetch_add(1, Ordering::Release);
         entries.retain(|key, _| !changed.affects(key));
-    }
-
-    fn entries(&self) -> MutexGuard<'_, HashMap<Key, Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -158,7 +155,7 @@ mod tests {
         for number in 0..2 * Cache::CAPACITY {
             cache.put(key(&number.to_string()), number, 60_000 + number as i64, cache.moment());
         }
-        assert_eq!(cache.entries().len(), Cache::CAPACITY);
+        assert_eq!(cache.entries.lock().len(), Cache::CAPACITY);
         assert_eq!(cache.get::<usize>(&key(&(2 * Cache::CAPACITY - 1).to_string())), Some(2 * Cache::CAPACITY - 1));
     }
 }

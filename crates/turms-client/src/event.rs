@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_core::Stream;
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use turms_core::{ConnectError, Ended};
 use turms_proto::types::{LogMessage, ProgressParams, Task};
@@ -129,7 +130,7 @@ impl EventHub {
     pub(crate) fn subscribe(&self) -> Events {
         let (sender, receiver) = mpsc::channel(Self::CAPACITY);
         let missed = Arc::new(AtomicU64::new(0));
-        let mut subscribers = lock(&self.subscribers);
+        let mut subscribers = self.subscribers.lock();
         // Where nothing happens, publishing does not see who has gone.
         subscribers.all.retain(|subscriber| !subscriber.sender.is_closed());
         if !subscribers.closed {
@@ -139,7 +140,7 @@ impl EventHub {
     }
 
     pub(crate) fn publish(&self, event: &Event) {
-        let mut subscribers = lock(&self.subscribers);
+        let mut subscribers = self.subscribers.lock();
         subscribers.all.retain(|subscriber| {
             match subscriber.sender.try_send(event.clone()) {
                 Ok(()) => {}
@@ -158,13 +159,13 @@ impl EventHub {
 
     /// Ends all streams, also those that are taken later.
     pub(crate) fn close(&self) {
-        *lock(&self.subscribers) = Subscribers { all: Vec::new(), closed: true };
+        *self.subscribers.lock() = Subscribers { all: Vec::new(), closed: true };
     }
 }
 
 impl fmt::Debug for EventHub {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EventHub").field("subscribers", &lock(&self.subscribers).all.len()).finish()
+        f.debug_struct("EventHub").field("subscribers", &self.subscribers.lock().all.len()).finish()
     }
 }
 
@@ -226,10 +227,6 @@ impl fmt::Debug for Events {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -257,7 +254,7 @@ mod tests {
         for _ in 0..10 {
             drop(hub.subscribe());
         }
-        assert_eq!(lock(&hub.subscribers).all.len(), 1);
+        assert_eq!(hub.subscribers.lock().all.len(), 1);
         hub.close();
         assert!(hub.subscribe().next().await.is_none());
     }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytestring::ByteString;
 use futures_core::Stream;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -28,7 +29,7 @@ use crate::event::{Event, Events};
 use crate::hearing::Deaf;
 use crate::job::Engine as _;
 use crate::options::CallOptions;
-use crate::single::{LASTING, Live, Single, declaring_tasks, lock};
+use crate::single::{LASTING, Live, Single, declaring_tasks};
 use crate::supervision::Backoff;
 
 /// Something that has changed at the server.
@@ -263,12 +264,12 @@ impl Managed {
 
     /// The resources that are watched.
     pub(crate) fn watched(&self) -> Vec<String> {
-        lock(&self.watched).keys().cloned().collect()
+        self.watched.lock().keys().cloned().collect()
     }
 
     /// Counts one more who watches a resource, until what comes back is dropped without being kept.
     pub(crate) fn watch<'a>(&'a self, uri: &'a str) -> Watching<'a> {
-        let mut watched = lock(&self.watched);
+        let mut watched = self.watched.lock();
         let count = watched.entry(uri.to_owned()).or_default();
         *count += 1;
         Watching { managed: self, uri, first: *count == 1, kept: false }
@@ -276,7 +277,7 @@ impl Managed {
 
     /// Counts one less; whether it was the last.
     pub(crate) fn unwatch(&self, uri: &str) -> bool {
-        let mut watched = lock(&self.watched);
+        let mut watched = self.watched.lock();
         match watched.get_mut(uri) {
             Some(count) if *count > 1 => {
                 *count -= 1;
@@ -423,7 +424,7 @@ async fn keep_listening(single: Weak<Single>, filter: SubscriptionFilter, tell: 
         let shared = Arc::new(Mutex::new(waiting));
         let since = Instant::now();
         let ended = listen_once(&live, &filter, &tell, shared.clone()).await;
-        let Waiting { acknowledge, deaf, acknowledged, .. } = std::mem::take(&mut *lock(&shared));
+        let Waiting { acknowledge, deaf, acknowledged, .. } = std::mem::take(&mut *shared.lock());
         if let Some(acknowledge) = acknowledge {
             let unanswered = || CallErrorKind::Invalid(turms_proto::DecodeError::custom("it was never acknowledged"));
             let error = ended.err().unwrap_or_else(|| CallError::answered(Listen::NAME, unanswered()));
@@ -490,7 +491,7 @@ async fn listen_once(
                 return;
             }
             // What follows is not done under the lock.
-            let waiting = std::mem::replace(&mut *lock(&waiting), Waiting { acknowledged: true, ..Waiting::default() });
+            let waiting = std::mem::replace(&mut *waiting.lock(), Waiting { acknowledged: true, ..Waiting::default() });
             waiting.end(params.notifications);
         }
     });

@@ -1,9 +1,10 @@
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use turms_proto::session::{Dialect, Opened};
 use turms_proto::types::{CacheScope, DiscoverResult};
@@ -43,22 +44,22 @@ impl VersionMemory {
     /// How a server was last spoken to, by its [identity](turms_core::Connector::identity).
     #[must_use]
     pub fn dialect(&self, server: &str) -> Option<Dialect> {
-        self.known().get(server).map(|known| known.dialect)
+        self.0.lock().get(server).map(|known| known.dialect)
     }
 
     /// Forgets a server.
     pub fn forget(&self, server: &str) {
-        self.known().remove(server);
+        self.0.lock().remove(server);
     }
 
     pub(crate) fn recall(&self, server: &str) -> Option<Opened> {
-        let known = self.known().get(server).cloned()?;
+        let known = self.0.lock().get(server).cloned()?;
         let fresh = known.server.filter(|(_, until)| *until > Instant::now());
         Some(Opened::new(known.dialect, fresh.map(|(server, _)| server)))
     }
 
     pub(crate) fn remember(&self, server: &str, opened: &Opened) {
-        let mut known = self.known();
+        let mut known = self.0.lock();
         if known.len() >= Self::CAPACITY && !known.contains_key(server) {
             known.clear();
         }
@@ -69,14 +70,10 @@ impl VersionMemory {
         });
         known.insert(server.to_owned(), Known { dialect: opened.dialect, server: reusable });
     }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl fmt::Debug for VersionMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("VersionMemory").field("servers", &self.known().len()).finish()
+        f.debug_struct("VersionMemory").field("servers", &self.0.lock().len()).finish()
     }
 }

@@ -1,16 +1,16 @@
 //! How a call is made.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use turms_proto::session::RequestOptions;
 use turms_proto::types::{Meta, ProgressParams, TaskSupport};
 
 use crate::cancel::Cancel;
 use crate::ear::Callback;
 use crate::pool::MemberId;
-use crate::single::lock;
 
 /// How a call is made. Nearly all are made as usual, and carry nothing of it along.
 #[derive(Clone, Default)]
@@ -95,14 +95,14 @@ pub(crate) struct Affinity(Arc<Mutex<Vec<MemberId>>>);
 impl Affinity {
     /// The calls are with this member from now on. One of another pool may lie on the way to it, and stays.
     pub(crate) fn join(&self, member: MemberId) {
-        let mut members = lock(&self.0);
+        let mut members = self.0.lock();
         members.retain(|known| *known != member);
         members.push(member);
     }
 
     /// How long ago the calls were with a member, as far as others have come since; `None` if they never were.
     pub(crate) fn age(&self, member: MemberId) -> Option<usize> {
-        lock(&self.0).iter().rev().position(|known| *known == member)
+        self.0.lock().iter().rev().position(|known| *known == member)
     }
 }
 

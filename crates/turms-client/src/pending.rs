@@ -3,14 +3,14 @@
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::cancel::Cancel;
 use crate::error::{CallError, CallErrorKind, Delivery};
 use crate::job::{Label, Subject as _};
-use crate::single::lock;
 use crate::state::PendingCall;
 
 /// Who waits, and how to make them wait no more.
@@ -103,13 +103,15 @@ impl PendingCalls {
     /// Puts a call in the list.
     pub(crate) fn register(&self, label: impl Into<Label>, cancel: Option<Cancel>) -> Registered<&Self> {
         let waiting = Waiting { label: label.into(), since: Instant::now(), cancel };
-        let key = lock(&self.waiting).insert(waiting);
+        let key = self.waiting.lock().insert(waiting);
         Registered { calls: self, key }
     }
 
     /// All of them, the oldest first.
     pub(crate) fn list(&self) -> Vec<PendingCall> {
-        let mut pending: Vec<_> = lock(&self.waiting)
+        let mut pending: Vec<_> = self
+            .waiting
+            .lock()
             .iter()
             .map(|(key, waiting)| PendingCall { key, subject: waiting.label.text(), waiting: waiting.since.elapsed() })
             .collect();
@@ -123,7 +125,7 @@ impl PendingCalls {
     }
 
     fn cancel_of(&self, key: u64) -> Option<Cancel> {
-        lock(&self.waiting).get_mut(key).map(|waiting| waiting.cancel.get_or_insert_default().clone())
+        self.waiting.lock().get_mut(key).map(|waiting| waiting.cancel.get_or_insert_default().clone())
     }
 }
 
@@ -153,7 +155,7 @@ impl<C: Borrow<PendingCalls>> Registered<C> {
     }
 
     fn given_up(&self) -> CallError {
-        let subject = lock(&self.calls.borrow().waiting).get_mut(self.key).map(|waiting| waiting.label.text());
+        let subject = self.calls.borrow().waiting.lock().get_mut(self.key).map(|waiting| waiting.label.text());
         CallError::new(subject.unwrap_or_default(), CallErrorKind::Cancelled, Delivery::Unknown)
     }
 }
@@ -169,7 +171,7 @@ impl Registered<&PendingCalls> {
 
 impl<C: Borrow<PendingCalls>> Drop for Registered<C> {
     fn drop(&mut self) {
-        let ended = lock(&self.calls.borrow().waiting).remove(self.key);
+        let ended = self.calls.borrow().waiting.lock().remove(self.key);
         // The list is free for others by now.
         drop(ended);
     }

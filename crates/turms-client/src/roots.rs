@@ -1,5 +1,6 @@
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use turms_proto::types::Root;
 
@@ -24,12 +25,12 @@ impl Roots {
     /// All of them.
     #[must_use]
     pub fn list(&self) -> Vec<Root> {
-        self.roots().clone()
+        self.0.roots.lock().clone()
     }
 
     /// One more, or another in place of the one with the same URI.
     pub fn add(&self, root: Root) {
-        let mut roots = self.roots();
+        let mut roots = self.0.roots.lock();
         match roots.iter_mut().find(|old| old.uri == root.uri) {
             Some(old) => *old = root,
             None => roots.push(root),
@@ -41,7 +42,7 @@ impl Roots {
     /// One less; false if there was none with this URI.
     #[expect(clippy::must_use_candidate, reason = "done for its effect")]
     pub fn remove(&self, uri: &str) -> bool {
-        let mut roots = self.roots();
+        let mut roots = self.0.roots.lock();
         let before = roots.len();
         roots.retain(|root| root.uri != uri);
         let removed = roots.len() < before;
@@ -54,7 +55,7 @@ impl Roots {
 
     /// None any more.
     pub fn clear(&self) {
-        self.roots().clear();
+        self.0.roots.lock().clear();
         self.changed();
     }
 
@@ -64,10 +65,6 @@ impl Roots {
 
     fn changed(&self) {
         self.0.changes.send_modify(|count| *count += 1);
-    }
-
-    fn roots(&self) -> MutexGuard<'_, Vec<Root>> {
-        self.0.roots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

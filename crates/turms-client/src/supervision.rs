@@ -1,8 +1,8 @@
 //! How a client keeps going when its server does not: reconnection, health checks, a circuit breaker, retries.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::event::BreakerState;
@@ -279,7 +279,7 @@ impl BreakerSwitch {
 
     pub(crate) fn admit(&self) -> Admission {
         let now = Instant::now();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         match *state {
             Switch::Closed { .. } => Admission::Go,
             Switch::Open { until } if until <= now => {
@@ -293,7 +293,7 @@ impl BreakerSwitch {
 
     /// Takes note of how a call went; what the breaker becomes by it, if anything.
     pub(crate) fn note(&self, succeeded: bool) -> Option<BreakerState> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         match (*state, succeeded) {
             (Switch::Closed { .. }, true) => {
                 *state = Switch::Closed { failures: 0 };
@@ -318,14 +318,10 @@ impl BreakerSwitch {
 
     /// The one that tried was given up before it knew.
     pub(crate) fn try_again(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if matches!(*state, Switch::HalfOpen) {
             *state = Switch::Open { until: Instant::now() };
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, Switch> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -343,22 +339,18 @@ impl RetryBudget {
     }
 
     pub(crate) fn earn(&self) {
-        let mut saved = self.saved();
+        let mut saved = self.saved.lock();
         *saved = (*saved + self.options.per_call).min(f64::from(self.options.saved));
     }
 
     /// Whether the `attempt`-th repetition of a call, from 1, may be made.
     pub(crate) fn spend(&self, attempt: u32) -> bool {
-        let mut saved = self.saved();
+        let mut saved = self.saved.lock();
         if attempt > self.options.attempts || *saved < 1.0 {
             return false;
         }
         *saved -= 1.0;
         true
-    }
-
-    fn saved(&self) -> MutexGuard<'_, f64> {
-        self.saved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

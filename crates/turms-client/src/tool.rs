@@ -1,8 +1,9 @@
 //! What is known of a server's tools beyond their names.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use turms_core::schema::Validator;
 use turms_proto::header::ParamHeaders;
 use turms_proto::types::{TaskSupport, Tool, ToolResult};
@@ -36,7 +37,7 @@ impl KnownTools {
     }
 
     pub(crate) fn learn(&self, tools: &[Tool]) {
-        let mut known = self.known();
+        let mut known = self.known.lock();
         for tool in tools {
             if known.len() < Self::CAPACITY || known.contains_key(&tool.name) {
                 let safe = tool.annotations.as_ref().is_some_and(|annotations| annotations.is_safe_to_repeat());
@@ -56,22 +57,18 @@ impl KnownTools {
             let (validator, max_steps) = (OnceLock::new(), self.max_validation_steps);
             Arc::new(KnownTool { safe: false, tasks: None, output: None, validator, max_steps })
         };
-        let mut known = self.known();
+        let mut known = self.known.lock();
         if known.len() < Self::CAPACITY {
             known.entry(name.to_owned()).or_insert_with(unknown);
         }
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<Arc<KnownTool>> {
-        self.known().get(name).cloned()
+        self.known.lock().get(name).cloned()
     }
 
     pub(crate) fn forget(&self) {
-        self.known().clear();
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Arc<KnownTool>>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().clear();
     }
 }
 
@@ -175,7 +172,7 @@ mod tests {
             event.record(&mut |field: &tracing::field::Field, value: &dyn std::fmt::Debug| {
                 fields.push_str(&format!("{field}={value:?} "));
             });
-            self.0.lock().unwrap().push(fields);
+            self.0.lock().push(fields);
         }
 
         fn enter(&self, _: &tracing::span::Id) {}
@@ -193,7 +190,7 @@ mod tests {
             let warnings = Warnings::default();
             let known = tools.get("a").unwrap();
             let violations = tracing::subscriber::with_default(warnings.clone(), || known.violations("a", &result));
-            let warnings = warnings.0.lock().unwrap().join("; ");
+            let warnings = warnings.0.lock().join("; ");
             (violations, warnings)
         };
         let words = "structuredContent.day: \"today\" is not a \"date\"";

@@ -1,15 +1,16 @@
 //! Who hears of changes: sessions of the older dialect, and listen requests of the newer.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use turms_proto::Notification;
 use turms_proto::types::{
     PromptListChanged, ResourceListChanged, ResourceParams, ResourceUpdated, SubscriptionFilter, ToolListChanged,
 };
 
-use crate::session::{Session, lock};
+use crate::session::Session;
 
 /// Something that has changed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,12 +85,12 @@ pub(crate) struct News {
 
 impl News {
     fn add(&self, change: Change) {
-        lock(&self.changes).insert(change);
+        self.changes.lock().insert(change);
         self.more.notify_one();
     }
 
     fn take(&self) -> Option<Change> {
-        lock(&self.changes).pop_first()
+        self.changes.lock().pop_first()
     }
 }
 
@@ -116,7 +117,7 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        lock(&self.hub.members).listeners.remove(&self.key);
+        self.hub.members.lock().listeners.remove(&self.key);
     }
 }
 
@@ -126,11 +127,11 @@ impl Hub {
     }
 
     pub(crate) fn join(&self, session: &Arc<Session>) {
-        lock(&self.members).sessions.insert(session.serial(), Arc::downgrade(session));
+        self.members.lock().sessions.insert(session.serial(), Arc::downgrade(session));
     }
 
     pub(crate) fn leave(&self, session: &Session) {
-        let sessions = &mut lock(&self.members).sessions;
+        let sessions = &mut self.members.lock().sessions;
         sessions.remove(&session.serial());
         // Thousands may come and go.
         if sessions.capacity() > 256 && sessions.len() * 4 < sessions.capacity() {
@@ -139,13 +140,13 @@ impl Hub {
     }
 
     pub(crate) fn sessions(&self) -> Vec<Arc<Session>> {
-        let sessions: Vec<_> = lock(&self.members).sessions.values().filter_map(Weak::upgrade).collect();
+        let sessions: Vec<_> = self.members.lock().sessions.values().filter_map(Weak::upgrade).collect();
         sessions.into_iter().filter(|session| session.is_open()).collect()
     }
 
     pub(crate) fn listen(self: &Arc<Self>, filter: SubscriptionFilter) -> Listening {
         let news = Arc::new(News::default());
-        let mut members = lock(&self.members);
+        let mut members = self.members.lock();
         members.last += 1;
         let key = members.last;
         members.listeners.insert(key, Listener { filter, news: news.clone() });
@@ -154,7 +155,7 @@ impl Hub {
 
     /// Tells everybody whom it concerns, without waiting for any of them. Of a resource, only sessions that `may_tell` allows.
     pub(crate) fn announce(&self, change: &Change, may_tell: impl Fn(&Arc<Session>, &str) -> bool) {
-        for listener in lock(&self.members).listeners.values() {
+        for listener in self.members.lock().listeners.values() {
             if change.concerns(&listener.filter) {
                 listener.news.add(change.clone());
             }

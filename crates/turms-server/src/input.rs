@@ -8,17 +8,17 @@ use std::collections::HashMap;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Waker};
 
 use bytestring::ByteString;
+use parking_lot::Mutex;
 use turms_core::{CallFuture, Outcome as CallOutcome, Payload, Ready};
 use turms_proto::types::{InputRequest, InputRequests, InputRequired, InputResponses, Meta};
 use turms_proto::{ErrorObject, Object, RawJson};
 
 use crate::router::say_who;
 use crate::seal::{Sealer, Unsealable};
-use crate::session::lock;
 
 /// The rounds of one request so far. Few handlers ever ask, so that nothing is opened or read before one does, and programs
 /// where none does have nothing of it in them.
@@ -137,7 +137,7 @@ impl Rounds {
     /// Works on the round, which is opened for `principal` at first. `None` if that cannot be: the call ends with the reason,
     /// and its handler must not go on.
     fn with<T>(&self, principal: Option<&str>, work: impl FnOnce(&mut Round, &mut Option<Waker>) -> T) -> Option<T> {
-        let Phase { asking, waker, .. } = &mut *lock(&self.phase);
+        let Phase { asking, waker, .. } = &mut *self.phase.lock();
         let asking = asking.get_or_insert_with(|| Box::new(Round::open(&self.request, principal)));
         let round = (&mut **asking as &mut dyn Any).downcast_mut::<Round>()?;
         if round.refused.is_some() {
@@ -152,7 +152,7 @@ impl Rounds {
         if self.request.state.is_none() {
             return Ok(());
         }
-        let Phase { asking, .. } = &mut *lock(&self.phase);
+        let Phase { asking, .. } = &mut *self.phase.lock();
         let round = Round::open(&self.request, principal);
         let refused = round.refused.clone();
         *asking = Some(Box::new(round));
@@ -161,12 +161,12 @@ impl Rounds {
 
     /// Somebody has got hold of what the client can be asked with.
     pub(crate) fn may_be_asked(&self) {
-        lock(&self.phase).may_ask = true;
+        self.phase.lock().may_ask = true;
     }
 
     /// Who cannot ask has never given a state to carry.
     pub(crate) fn check_of_who_cannot_ask(&self) -> Result<(), ErrorObject> {
-        let phase = lock(&self.phase);
+        let phase = self.phase.lock();
         match self.request.state {
             Some(_) if phase.asking.is_none() && !phase.may_ask => {
                 Err(ErrorObject::invalid_params(Unsealable.to_string()))
@@ -220,7 +220,7 @@ impl Rounds {
 
     /// The end of a round, if the handler has put questions.
     pub(crate) fn end(&self, waker: &Waker) -> Option<CallOutcome> {
-        let mut phase = lock(&self.phase);
+        let mut phase = self.phase.lock();
         let end = phase.asking.as_mut().and_then(|asking| asking.end(&self.request));
         if end.is_none() {
             phase.waker = Some(waker.clone());

@@ -4,9 +4,10 @@ use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
 use turms_core::Peer;
 use turms_proto::types::{ClientCapabilities, Implementation, InitializeParams, LoggingLevel};
 
@@ -48,7 +49,7 @@ impl Client {
     fn shared(self) -> Arc<Self> {
         const FEW: usize = 16;
         static RECENT: Mutex<Vec<Weak<Client>>> = Mutex::new(Vec::new());
-        let mut recent = lock(&RECENT);
+        let mut recent = RECENT.lock();
         if let Some(same) = recent.iter().filter_map(Weak::upgrade).find(|other| **other == self) {
             return same;
         }
@@ -94,12 +95,12 @@ impl Session {
 
     /// Looks at what is kept.
     fn look<T: Default>(&self, look: impl FnOnce(&Kept) -> T) -> T {
-        lock(&self.kept).as_deref().map(look).unwrap_or_default()
+        self.kept.lock().as_deref().map(look).unwrap_or_default()
     }
 
     /// Changes what is kept.
     fn keep<T>(&self, change: impl FnOnce(&mut Kept) -> T) -> T {
-        change(lock(&self.kept).get_or_insert_default())
+        change(self.kept.lock().get_or_insert_default())
     }
 
     /// A number that no other session of this process has.
@@ -238,9 +239,4 @@ impl fmt::Debug for Session {
 
 fn rank(level: LoggingLevel) -> u8 {
     level as u8
-}
-
-/// What these locks guard is whole whenever they are free, so a panic elsewhere does not spoil it.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -17,10 +17,11 @@
 //! ```
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytestring::ByteString;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
@@ -40,7 +41,6 @@ use turms_proto::types::{
 use turms_proto::{Ability, ErrorObject, Notification, Object, ProtocolVersion, RawJson};
 
 use crate::router::Router;
-use crate::session::lock;
 
 /// How often a request is made again before a server that never stops asking is given up.
 const MAX_ROUNDS: usize = 10;
@@ -337,11 +337,11 @@ impl TestClient {
     /// The methods of the notifications that were heard and not yet expected.
     #[must_use]
     pub fn heard(&self) -> Vec<String> {
-        lock(&self.heard.notifications).iter().map(|notification| notification.method.to_string()).collect()
+        self.heard.notifications.lock().iter().map(|notification| notification.method.to_string()).collect()
     }
 
     fn take_notification(&self, method: &str) -> Option<Notification> {
-        let mut notifications = lock(&self.heard.notifications);
+        let mut notifications = self.heard.notifications.lock();
         let place = notifications.iter().position(|notification| *notification.method == *method)?;
         Some(notifications.remove(place))
     }
@@ -405,7 +405,7 @@ impl Service for Ear {
     }
 
     fn notify(&self, method: ByteString, params: Option<RawJson>, _: Context) -> NotifyFuture {
-        lock(&self.heard.notifications).push(Notification::raw(method, params));
+        self.heard.notifications.lock().push(Notification::raw(method, params));
         self.heard.more.notify_waiters();
         NotifyFuture::done()
     }

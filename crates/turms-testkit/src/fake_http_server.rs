@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -227,7 +228,7 @@ impl FakeHttpServer {
 
 impl Drop for FakeHttpServer {
     fn drop(&mut self) {
-        self.shared.tasks.lock().unwrap().drain(..).for_each(|task| task.abort());
+        self.shared.tasks.lock().drain(..).for_each(|task| task.abort());
     }
 }
 
@@ -243,7 +244,7 @@ impl Shared {
     }
 
     fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.lock().unwrap().push(tokio::spawn(work).abort_handle());
+        self.tasks.lock().push(tokio::spawn(work).abort_handle());
     }
 
     fn take(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) {

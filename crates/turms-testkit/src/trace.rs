@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tracing::field::{Field, Visit};
 use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Level, Subscriber};
@@ -42,7 +43,7 @@ impl TraceEvents {
 
     /// Takes the events that were recorded since the last time.
     pub fn take(&self) -> Vec<TraceEvent> {
-        std::mem::take(&mut self.events.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.events.lock())
     }
 }
 
@@ -54,7 +55,7 @@ impl<S: Subscriber> Layer<S> for TraceEvents {
         let mut fields = Fields::default();
         event.record(&mut fields);
         let event = TraceEvent { level: *event.metadata().level(), fields: fields.0 };
-        self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+        self.events.lock().push(event);
     }
 }
 

@@ -1,8 +1,9 @@
 //! Answers out of a file, for where there is nobody to ask.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use turms::Answers;
 use turms::client::Refusal;
@@ -66,7 +67,7 @@ struct Deck<T>(Arc<Mutex<Vec<T>>>);
 
 impl<T: Clone> Deck<T> {
     fn next(&self) -> T {
-        let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answers = self.0.lock();
         // Never empty: `deck` makes none that is, and the last answer stays.
         if answers.len() > 1 { answers.remove(0) } else { answers[0].clone() }
     }

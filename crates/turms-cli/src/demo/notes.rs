@@ -1,8 +1,9 @@
 //! Notes: resources that come, change and go.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use turms::RegistrationError;
@@ -22,7 +23,7 @@ impl Default for Notes {
 
 impl Notes {
     fn with<T>(&self, look: impl FnOnce(&mut BTreeMap<String, String>) -> T) -> T {
-        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        look(&mut self.0.lock())
     }
 }
 

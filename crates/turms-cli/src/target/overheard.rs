@@ -1,4 +1,6 @@
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// How many lines are remembered, and how much of each.
 const LINES: usize = 5;
@@ -19,14 +21,14 @@ struct Inner {
 impl Overheard {
     /// The lines, and what follows the last line end.
     pub(crate) fn lines(&self) -> Vec<String> {
-        let inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let inner = self.0.lock();
         let last = inner.no_message();
         inner.lines.iter().cloned().chain(last).take(LINES).collect()
     }
 
     /// Hears what was read, wherever it was cut.
     pub(super) fn hear(&self, bytes: &[u8]) {
-        let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.0.lock();
         if inner.lines.len() >= LINES {
             return;
         }

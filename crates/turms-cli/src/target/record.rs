@@ -1,6 +1,7 @@
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use turms::core::Payload;
 
@@ -14,7 +15,7 @@ impl Record {
     pub(super) fn take(&self, method: &str, result: &Payload, page: Page) {
         let mut json = Vec::new();
         let written = result.write(&mut json).ok().and_then(|()| String::from_utf8(json).ok());
-        let mut results = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut results = self.0.lock();
         let pages = results.entry(method.to_owned()).or_default();
         if page == Page::First {
             pages.clear();
@@ -24,12 +25,12 @@ impl Record {
 
     /// The last result of a method.
     pub(crate) fn last(&self, method: &str) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(method)?.last().cloned()
+        self.0.lock().get(method)?.last().cloned()
     }
 
     /// The last list of a method: the page as it came, or all pages as one.
     pub(crate) fn list(&self, method: &str, member: &str) -> Option<String> {
-        let pages = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(method)?.clone();
+        let pages = self.0.lock().get(method)?.clone();
         match pages.as_slice() {
             [] => None,
             [only] => Some(only.clone()),

@@ -9,7 +9,6 @@ use super::many::Many;
 use super::member::{MemberError, Origin};
 use crate::client::Client;
 use crate::options::CallOptions;
-use crate::single::lock;
 
 impl Many {
     /// Connects to several servers of the fleet, so many at once.
@@ -28,17 +27,17 @@ impl Many {
 
     /// Connects to a server of the fleet.
     pub(super) async fn attach(&self, name: &str) -> Result<(), MemberError> {
-        let (id, origin) = lock(&self.roster).origin_of(name)?;
+        let (id, origin) = self.roster.lock().origin_of(name)?;
         let client = match self.open(name, &origin).await {
             Ok(client) => client,
             Err(error) => {
-                lock(&self.roster).fail(id, name, error.clone());
+                self.roster.lock().fail(id, name, error.clone());
                 return Err(error);
             }
         };
         self.restore(name, &client).await;
         // The lock is given back before anything is waited for.
-        let placed = lock(&self.roster).place(id, name, client);
+        let placed = self.roster.lock().place(id, name, client);
         match placed {
             Ok(None) => Ok(()),
             Ok(Some(unused)) => {
@@ -69,7 +68,7 @@ impl Many {
     /// Tells a server that comes later what the others were told: the log level, and what is watched at it.
     async fn restore(&self, name: &str, client: &Client) {
         let (level, watched) = {
-            let roster = lock(&self.roster);
+            let roster = self.roster.lock();
             let watched = roster.watched.iter().filter(|(_, servers)| servers.iter().any(|server| **server == *name));
             (roster.log_level, watched.map(|(uri, _)| uri.clone()).collect::<Vec<_>>())
         };

@@ -7,12 +7,11 @@ use turms_proto::types::{
 use turms_proto::{Object, ProtocolVersion};
 
 use super::many::Many;
-use crate::single::lock;
 
 impl Many {
     /// The fleet as it would tell about itself: the newest revision, and what any of its servers can do.
     pub(super) fn describe(&self) -> DiscoverResult {
-        let clients = lock(&self.roster).clients();
+        let clients = self.roster.lock().clients();
         let mut capabilities = ServerCapabilities::new();
         let mut instructions = String::new();
         for (name, client) in clients {

@@ -18,7 +18,6 @@ use crate::error::{CallError, CallErrorKind};
 use crate::job::{Job, Performed, Whole};
 use crate::options::{CallOptions, Timeout};
 use crate::page::{self, List};
-use crate::single::lock;
 
 /// A list of which many servers have parts.
 pub(super) trait Shared: List {
@@ -91,7 +90,7 @@ impl Many {
             let error = ErrorObject::invalid_params("cursor: there is only one page");
             return Err(CallError::server(L::NAME, error));
         }
-        let asked = lock(&self.roster).askable(L::KIND).now();
+        let asked = self.roster.lock().askable(L::KIND).now();
         let absent = asked.absent.into_iter().map(|(name, why)| (name, CallError::not_sent(L::NAME, why)));
         let mut failures: Vec<_> = absent.collect();
         let mut succeeded = asked.idle;
@@ -166,11 +165,11 @@ impl Many {
             match listed {
                 Ok(items) => {
                     let names = items.iter_mut().map(|item| L::name(item).clone()).collect();
-                    lock(&self.roster).learn(seat.placed, |known| known.learn(L::KIND, names));
+                    self.roster.lock().learn(seat.placed, |known| known.learn(L::KIND, names));
                 }
                 Err(error) => {
                     tracing::warn!(target: "turms::client", server = ?seat.name, %error, "the server is left out");
-                    lock(&self.roster).learn(seat.placed, |known| known.fail(L::KIND, error.clone()));
+                    self.roster.lock().learn(seat.placed, |known| known.fail(L::KIND, error.clone()));
                 }
             }
         }

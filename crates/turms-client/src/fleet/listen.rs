@@ -18,7 +18,6 @@ use crate::error::{CallError, CallErrorKind};
 use crate::event::Event;
 use crate::listen::{Change, Subscription};
 use crate::options::CallOptions;
-use crate::single::lock;
 
 /// Listens at every server to changes of its lists, and to changes of resources where they are. Whoever fails to listen is
 /// left out, unless all do. Servers that come later are listened to as well.
@@ -31,12 +30,12 @@ pub(super) async fn listen(
         return Err(CallError::not_sent(Listen::NAME, CallErrorKind::NeedsOneServer));
     }
     // First of all, so that nobody who comes in between is missed.
-    let news = lock(&many.roster).watch();
+    let news = many.roster.lock().watch();
     let lists = lists_of(&filter);
     let mut parts: IndexMap<u64, Part> = IndexMap::new();
     let (mut unplaced, mut away) = (Vec::new(), Vec::new());
     if lists != SubscriptionFilter::new() {
-        let present = lock(&many.roster).present();
+        let present = many.roster.lock().present();
         for seat in present {
             match seat.is_up {
                 true => drop(parts.insert(seat.placed, Part { seat, filter: lists.clone() })),
@@ -184,7 +183,7 @@ impl Gathering {
         }
         let (many, sender, name) = (self.many.clone(), self.sender.clone(), name.clone());
         let task = self.tasks.spawn(async move {
-            let Some(client) = many.upgrade().and_then(|many| lock(&many.roster).client_placed(placed)) else { return };
+            let Some(client) = many.upgrade().and_then(|many| many.roster.lock().client_placed(placed)) else { return };
             match client.engine().listen(filter, CallOptions::default()).await {
                 Ok(subscription) => {
                     drop(client);

@@ -1,8 +1,9 @@
 //! The engine for many servers: each call goes to the server that it is for, or to all.
 
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use turms_core::{BoxFuture, Payload, join_all};
@@ -34,7 +35,6 @@ use crate::listen::Subscription;
 use crate::options::CallOptions;
 use crate::pending::PendingCalls;
 use crate::roots::Roots;
-use crate::single::lock;
 use crate::state::{PendingCall, Status};
 use crate::task::learn_whether_task;
 use crate::tool::KnownTools;
@@ -175,7 +175,7 @@ impl Many {
 
     async fn ping_all(&self, options: CallOptions) -> Result<(), CallError> {
         let (clients, absent) = {
-            let roster = lock(&self.roster);
+            let roster = self.roster.lock();
             (roster.clients(), roster.absent())
         };
         let absent = absent.into_iter().map(|(name, why)| (name, CallError::not_sent(Ping::NAME, why)));
@@ -188,7 +188,7 @@ impl Many {
 
     async fn log_from(&self, level: LoggingLevel, options: CallOptions) -> Result<(), CallError> {
         let clients = {
-            let mut roster = lock(&self.roster);
+            let mut roster = self.roster.lock();
             roster.log_level = Some(level);
             roster.clients()
         };
@@ -230,7 +230,7 @@ impl Many {
         match failed {
             Some(error) if servers.is_empty() => Err(error),
             _ => {
-                lock(&self.roster).watched.insert(uri, servers);
+                self.roster.lock().watched.insert(uri, servers);
                 Ok(())
             }
         }
@@ -238,7 +238,7 @@ impl Many {
 
     async fn unwatch(&self, uri: String, options: CallOptions) -> Result<(), CallError> {
         let clients: Vec<_> = {
-            let mut roster = lock(&self.roster);
+            let mut roster = self.roster.lock();
             let servers = roster.watched.remove(&uri).unwrap_or_default().into_iter();
             let client = |server: Arc<str>| Some((server.clone(), roster.get(&server)?.client().cloned()?));
             servers.filter_map(client).collect()
@@ -252,7 +252,7 @@ impl Many {
 
     async fn tell_all(&self, notification: Notification) -> Result<(), CallError> {
         let subject = notification.method.to_string();
-        let mut clients = lock(&self.roster).clients();
+        let mut clients = self.roster.lock().clients();
         clients.retain(|(_, client)| client.status() == Status::Connected);
         if clients.is_empty() {
             return Err(CallError::not_sent(subject, CallErrorKind::NotConnected(None)));
@@ -319,7 +319,7 @@ impl Engine for Many {
     }
 
     fn events(&self) -> Events {
-        Events::merged(Nameless(lock(&self.roster).events()))
+        Events::merged(Nameless(self.roster.lock().events()))
     }
 
     #[cfg(feature = "skills")]
@@ -329,7 +329,7 @@ impl Engine for Many {
 
     /// As well as the server that stands best.
     fn status(&self) -> Status {
-        let roster = lock(&self.roster);
+        let roster = self.roster.lock();
         let is = |status| roster.slots().any(|slot| slot.status() == status);
         [Status::Connected, Status::Reconnecting].into_iter().find(|status| is(*status)).unwrap_or(Status::Closed)
     }
@@ -339,7 +339,7 @@ impl Engine for Many {
     }
 
     fn stats(&self) -> Stats {
-        let clients = lock(&self.roster).clients();
+        let clients = self.roster.lock().clients();
         face::sum(clients.iter().map(|(_, client)| client.stats()))
     }
 
@@ -368,12 +368,12 @@ impl Engine for Many {
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let clients = {
-                let mut roster = lock(&self.roster);
+                let mut roster = self.roster.lock();
                 roster.close();
                 roster.clients()
             };
             join_all(clients.iter().map(|(_, client)| client.close()).collect()).await;
-            lock(&self.roster).let_watchers_go();
+            self.roster.lock().let_watchers_go();
         })
     }
 }

@@ -29,7 +29,6 @@ pub use self::member::{Member, MemberError};
 use crate::builder::ClientBuilder;
 use crate::client::Client;
 use crate::job::Engine as _;
-use crate::single::lock;
 use crate::state::Status;
 
 /// Many servers: each on its own, and all of them behind one [`Client`].
@@ -124,19 +123,19 @@ impl Fleet {
     /// The client of one server, if there is one of this name and it has been reached.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Client> {
-        lock(&self.many.roster).get(name)?.client().cloned()
+        self.many.roster.lock().get(name)?.client().cloned()
     }
 
     /// All servers in their order, and how they stand.
     #[must_use]
     pub fn servers(&self) -> Vec<Member> {
-        lock(&self.many.roster).members(&self.many.naming)
+        self.many.roster.lock().members(&self.many.naming)
     }
 
     /// The servers that are of no use now, or not of all that they could be, and why.
     #[must_use]
     pub fn failures(&self) -> Vec<(String, MemberError)> {
-        let roster = lock(&self.many.roster);
+        let roster = self.many.roster.lock();
         roster.slots().filter_map(|slot| Some((slot.name().to_owned(), slot.failure()?))).collect()
     }
 
@@ -144,13 +143,13 @@ impl Fleet {
     /// [the whole](Fleet::client) brings this up to date.
     #[must_use]
     pub fn collisions(&self) -> Vec<Collision> {
-        lock(&self.many.roster).collisions(&self.many.naming)
+        self.many.roster.lock().collisions(&self.many.naming)
     }
 
     /// What happens, and at which server. Any number of tasks may take a stream of their own.
     #[must_use]
     pub fn events(&self) -> FleetEvents {
-        lock(&self.many.roster).events()
+        self.many.roster.lock().events()
     }
 
     /// Takes in one more server and connects to it. If that fails it still belongs to the fleet, and may be
@@ -182,7 +181,7 @@ impl Fleet {
     /// Takes a server out of the fleet; its client, which stays connected, if it had one.
     #[expect(clippy::must_use_candidate, reason = "it is called for what it does")]
     pub fn remove(&self, name: &str) -> Option<Client> {
-        lock(&self.many.roster).remove(name)
+        self.many.roster.lock().remove(name)
     }
 
     /// Ends the connections to all servers and waits until nothing of them is left.
@@ -191,7 +190,7 @@ impl Fleet {
     }
 
     fn enter(&self, name: &str, origin: Origin) -> Result<(), MemberError> {
-        let mut roster = lock(&self.many.roster);
+        let mut roster = self.many.roster.lock();
         if roster.is_closed() {
             return Err(MemberError::FleetClosed);
         }

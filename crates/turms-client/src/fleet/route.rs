@@ -9,7 +9,6 @@ use super::roster::{Owner, Seat};
 use crate::client::Client;
 use crate::error::{CallError, CallErrorKind};
 use crate::options::Timeout;
-use crate::single::lock;
 
 /// Where something is that has a URI.
 pub(super) enum Home {
@@ -25,12 +24,12 @@ type Sign<'a> = &'a (dyn Fn(&Known) -> bool + Sync);
 impl Many {
     /// Whose a tool or a prompt is, and what it is called there.
     pub(super) async fn owner(&self, kind: Kind, name: &str, timeout: Timeout) -> Result<(Client, String), CallError> {
-        let first = lock(&self.roster).owner(kind, name);
+        let first = self.roster.lock().owner(kind, name);
         let mut failures = Vec::new();
         let owner = match first {
             Owner::Unsure(seats) => {
                 failures = self.refresh(kind, seats, timeout).await;
-                lock(&self.roster).likely_owner(&self.naming, kind, name)
+                self.roster.lock().likely_owner(&self.naming, kind, name)
             }
             found => found,
         };
@@ -39,7 +38,7 @@ impl Many {
             Owner::Found(Err(missing), _) => Err(CallError::not_sent(name, missing.1)),
             // Without prefixes, one that cannot be asked may well have it.
             Owner::Unsure(_) | Owner::Nobody if !self.naming.is_prefixed() => {
-                let mut unasked = lock(&self.roster).askable(kind).now();
+                let mut unasked = self.roster.lock().askable(kind).now();
                 unasked.absent.extend(failures.into_iter().map(|(name, error)| (name, error.kind().clone())));
                 Err(unasked.error(name))
             }
@@ -85,7 +84,7 @@ impl Many {
     }
 
     async fn home(&self, uri: &str, timeout: Timeout, signs: [Sign<'_>; 2]) -> Result<Home, CallError> {
-        let mut askable = lock(&self.roster).askable(Kind::Resources);
+        let mut askable = self.roster.lock().askable(Kind::Resources);
         if let [only] = askable.seats.as_slice() {
             return Ok(Home::At(only.clone()));
         }
@@ -98,7 +97,7 @@ impl Many {
             let resources = self.refresh(Kind::Resources, resources, timeout);
             let templates = self.refresh(Kind::Templates, templates, timeout);
             join_all(vec![resources, templates]).await;
-            askable = lock(&self.roster).askable(Kind::Resources);
+            askable = self.roster.lock().askable(Kind::Resources);
         }
         let found = signs.into_iter().find_map(|sign| askable.seats.iter().find(|seat| sign(&seat.known)));
         if let Some(seat) = found {

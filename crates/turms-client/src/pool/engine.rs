@@ -18,7 +18,6 @@ use crate::job::{Engine, Job, Performed};
 use crate::listen::Subscription;
 use crate::options::CallOptions;
 use crate::roots::Roots;
-use crate::single::lock;
 use crate::state::{PendingCall, Status};
 use crate::tool::KnownTools;
 
@@ -113,7 +112,7 @@ impl Shared {
     }
 
     async fn set_level(&self, level: LoggingLevel, options: CallOptions) -> Result<(), CallError> {
-        *lock(&self.level) = Some(level);
+        *self.level.lock() = Some(level);
         let set = |member: &Arc<Member>| {
             let (member, options) = (member.clone(), options.clone());
             async move { member.set_level(level, options).await }
@@ -231,7 +230,7 @@ impl Engine for Shared {
     fn pending(&self) -> Vec<PendingCall> {
         let pending = self.members().into_iter().map(|member| (member.id, member.client.pending()));
         let pending: Vec<_> = pending.collect();
-        let mut keys = lock(&self.keys);
+        let mut keys = self.keys.lock();
         let calls = pending.into_iter().flat_map(|(member, calls)| calls.into_iter().map(move |call| (member, call)));
         let mut calls: Vec<_> =
             calls.map(|(member, call)| PendingCall { key: keys.key(member, call.key), ..call }).collect();
@@ -241,7 +240,7 @@ impl Engine for Shared {
     }
 
     fn cancel(&self, key: u64) -> bool {
-        let Some((member, key)) = lock(&self.keys).find(key) else { return false };
+        let Some((member, key)) = self.keys.lock().find(key) else { return false };
         self.members().iter().find(|known| known.id == member).is_some_and(|member| member.client.cancel(key))
     }
 

@@ -1,14 +1,14 @@
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use turms_proto::types::LoggingLevel;
 
 use crate::client::Client;
 use crate::error::{CallError, Delivery};
 use crate::options::CallOptions;
-use crate::single::lock;
 use crate::state::Status;
 
 /// Tells one member of a pool from all others, also from those of other pools.
@@ -120,14 +120,14 @@ impl Member {
     }
 
     pub(super) fn has_level(&self, level: LoggingLevel) -> bool {
-        *lock(&self.level) == Some(level)
+        *self.level.lock() == Some(level)
     }
 
     pub(super) async fn set_level(&self, level: LoggingLevel, options: CallOptions) -> Result<(), CallError> {
         let set = self.client.engine().set_log_level(level, options).await;
         // A server that has answered will not answer otherwise the next time.
         if set.as_ref().err().is_none_or(|error| error.delivery() == Delivery::Answered) {
-            *lock(&self.level) = Some(level);
+            *self.level.lock() = Some(level);
         }
         set
     }

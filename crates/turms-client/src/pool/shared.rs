@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use turms_core::ConnectError;
@@ -19,7 +20,6 @@ use crate::event::{ConnectionEvent, EventHub};
 use crate::listen::Task;
 use crate::options::Affinity;
 use crate::roots::Roots;
-use crate::single::lock;
 use crate::supervision::HealthCheck;
 use crate::tool::KnownTools;
 
@@ -111,7 +111,7 @@ impl Shared {
         let tasks = [Task(self.runtime.spawn(hearing)), Task(self.runtime.spawn(tending))];
         let refused = {
             let seat = Seat { member, _tasks: tasks };
-            let mut table = lock(&self.table);
+            let mut table = self.table.lock();
             match table.closed {
                 true => Some(seat),
                 false => {
@@ -141,7 +141,7 @@ impl Shared {
 
     pub(super) fn remove(&self, id: MemberId) -> Option<Client> {
         let seat = {
-            let mut table = lock(&self.table);
+            let mut table = self.table.lock();
             let place = table.seats.iter().position(|seat| seat.member.id == id)?;
             let seat = table.seats.remove(place);
             if seat.member.made {
@@ -154,16 +154,16 @@ impl Shared {
     }
 
     pub(super) fn members(&self) -> Vec<Arc<Member>> {
-        lock(&self.table).seats.iter().map(|seat| seat.member.clone()).collect()
+        self.table.lock().seats.iter().map(|seat| seat.member.clone()).collect()
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        lock(&self.table).closed
+        self.table.lock().closed
     }
 
     /// Chooses who is next and counts them as busy, in one step: two who ask at once must not find the same one idle.
     pub(super) fn pick(&self, tried: &[MemberId], near: Option<&Affinity>) -> Option<Turn> {
-        let mut table = lock(&self.table);
+        let mut table = self.table.lock();
         let Table { seats, turn, .. } = &mut *table;
         let untried = seats.iter().map(|seat| &seat.member).filter(|member| !tried.contains(&member.id));
         let graded: Vec<_> = untried.filter_map(|member| Some((member.grade()?, member))).collect();
@@ -199,7 +199,7 @@ impl Shared {
 
     pub(super) fn pool_stats(&self) -> PoolStats {
         let members = self.members().iter().map(|member| member.stats()).collect();
-        let table = lock(&self.table);
+        let table = self.table.lock();
         let made = table.seats.iter().filter(|seat| seat.member.made).count();
         PoolStats {
             members,
@@ -212,13 +212,13 @@ impl Shared {
     /// Ends everything but the connections; whose connections there were, unless it was closed before.
     pub(super) fn shut(&self) -> Option<Vec<Client>> {
         let (seats, maker) = {
-            let mut table = lock(&self.table);
+            let mut table = self.table.lock();
             if std::mem::replace(&mut table.closed, true) {
                 return None;
             }
             (std::mem::take(&mut table.seats), table.maker.take())
         };
-        let watched = std::mem::take(&mut *lock(&self.watched));
+        let watched = std::mem::take(&mut *self.watched.lock());
         let clients = seats.iter().map(|seat| seat.member.client.clone()).collect();
         drop((seats, maker, watched));
         self.changed();
@@ -229,20 +229,20 @@ impl Shared {
     pub(super) fn keep_full(&self, connect: Connect) {
         let Some(check) = &self.check else { return };
         let making = upkeep::keep_full(self.me.clone(), connect, check.every, self.changes.subscribe());
-        let mut table = lock(&self.table);
+        let mut table = self.table.lock();
         table.maker = Some(Task(self.runtime.spawn(making)));
         table.hopeful = table.last_failure.is_none();
     }
 
     /// How many members are to be made now.
     pub(super) fn to_be_made(&self) -> usize {
-        let table = lock(&self.table);
+        let table = self.table.lock();
         let good = |member: &Member| member.made && member.grade().is_some_and(|grade| grade < Grade::Unhealthy);
         table.size.saturating_sub(table.seats.iter().filter(|seat| good(&seat.member)).count())
     }
 
     pub(super) fn begin_making(&self) {
-        lock(&self.table).hopeful = true;
+        self.table.lock().hopeful = true;
     }
 
     /// Takes in what was made, in place of what is no good any more.
@@ -268,7 +268,7 @@ impl Shared {
                 }
             }
         }
-        let mut table = lock(&self.table);
+        let mut table = self.table.lock();
         table.hopeful = failure.is_none();
         table.last_failure = failure;
         drop(table);
@@ -278,7 +278,7 @@ impl Shared {
 
     /// Lets the worst go if there are more than the pool was to make. Its calls in flight go on; then its connection ends.
     fn dismiss_one(&self) {
-        let mut table = lock(&self.table);
+        let mut table = self.table.lock();
         let made = table.seats.iter().filter(|seat| seat.member.made).count();
         if made <= table.size {
             return;
@@ -299,13 +299,13 @@ impl Shared {
 
     /// Whether somebody may be there soon.
     pub(super) fn is_hopeful(&self) -> bool {
-        let table = lock(&self.table);
+        let table = self.table.lock();
         table.maker.is_some() && table.hopeful && table.size > 0
     }
 
     /// Whether the pool makes members itself, and is not closed.
     pub(super) fn makes_members(&self) -> bool {
-        let table = lock(&self.table);
+        let table = self.table.lock();
         table.maker.is_some() && table.size > 0
     }
 }

@@ -13,7 +13,6 @@ use super::member::Member;
 use super::shared::Shared;
 use crate::event::{ConnectionEvent, Event, Events};
 use crate::options::{CallOptions, Timeout};
-use crate::single::lock;
 use crate::supervision::{Backoff, HealthCheck};
 
 /// How long connections have to last to count as ones that work.
@@ -96,7 +95,7 @@ fn note_health(pool: &Shared, member: &Member, check: &HealthCheck, failures: &m
 }
 
 async fn set_level(pool: &Weak<Shared>, member: &Member) {
-    let wanted = pool.upgrade().and_then(|pool| *lock(&pool.level));
+    let wanted = pool.upgrade().and_then(|pool| *pool.level.lock());
     let Some(level) = wanted.filter(|level| !member.has_level(*level) && member.is_connected()) else { return };
     let options = CallOptions::within(Timeout::After(PATIENCE));
     if let Err(error) = member.set_level(level, options).await {

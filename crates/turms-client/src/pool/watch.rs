@@ -13,7 +13,6 @@ use crate::client::Client;
 use crate::error::{CallError, Delivery};
 use crate::listen::{Change, Subscription, Task};
 use crate::options::CallOptions;
-use crate::single::lock;
 use crate::supervision::Backoff;
 
 /// How long to try to tell a member that it need not watch any more.
@@ -50,7 +49,7 @@ pub(super) async fn subscribe(pool: &Shared, uri: String, options: CallOptions) 
 }
 
 pub(super) async fn unsubscribe(pool: &Shared, uri: String, options: CallOptions) -> Result<(), CallError> {
-    let watch = lock(&pool.watched).remove(&uri);
+    let watch = pool.watched.lock().remove(&uri);
     let Some(Watch { standing, task }) = watch else { return Ok(()) };
     // It may be moving, and must not begin to watch elsewhere when it has been looked for.
     task.end().await;
@@ -66,7 +65,7 @@ pub(super) async fn unsubscribe(pool: &Shared, uri: String, options: CallOptions
 
 /// The watch of a resource, and whether it is new.
 fn watch_of(pool: &Shared, uri: &str, options: &CallOptions) -> (watch::Receiver<Standing>, bool) {
-    let mut watched = lock(&pool.watched);
+    let mut watched = pool.watched.lock();
     if let Some(watch) = watched.get(uri) {
         return (watch.standing.clone(), false);
     }
@@ -79,7 +78,7 @@ fn watch_of(pool: &Shared, uri: &str, options: &CallOptions) -> (watch::Receiver
 
 /// Takes a watch out, if it is this one.
 fn forget(pool: &Shared, uri: &str, standing: &watch::Receiver<Standing>) {
-    let mut watched = lock(&pool.watched);
+    let mut watched = pool.watched.lock();
     if watched.get(uri).is_some_and(|watch| watch.standing.same_channel(standing)) {
         watched.remove(uri);
     }

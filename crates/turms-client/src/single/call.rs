@@ -16,7 +16,7 @@ use turms_proto::{Ability, ErrorCode, Notification, Object, RawJson};
 use super::connection::{LAST_WORDS, closed};
 use super::local::{Begun, First};
 use super::task::{declaring_tasks, is_about_tasks, renouncing_tasks};
-use super::{Live, Single, lock};
+use super::{Live, Single};
 use crate::error::{CallError, CallErrorKind, Delivery};
 use crate::event::{BreakerState, Event, Events};
 use crate::job::{Decoded, Job, Performed};
@@ -338,7 +338,7 @@ impl Single {
     async fn verify(&self, live: &Arc<Live>) {
         let options = RequestOptions::default().timeout(self.settings.probe_timeout);
         let probe = Outgoing::new(ByteString::from_static(Discover::NAME), Payload::new(EmptyParams::new()));
-        let probe = probe.meta(lock(&live.meta).clone()).options(options);
+        let probe = probe.meta(live.meta.lock().clone()).options(options);
         let answer = live.channel.request(probe).await;
         // Trouble on the way says nothing about what the server speaks, nor does trouble that the server has. Silence does so on
         // a pipe, but not over HTTP.
@@ -373,7 +373,7 @@ impl Single {
                 .lower_params(&job.method, version)
                 .map_err(|error| CallError::not_sent(job.subject(), CallErrorKind::Unwritable(error.to_string())))?;
         }
-        let mut meta = lock(&live.meta).clone();
+        let mut meta = live.meta.lock().clone();
         if job.options.task.wanted || is_about_tasks(&job.method) {
             meta = meta.map(declaring_tasks);
         } else if job.options.task.refused {

@@ -1,10 +1,11 @@
 //! Opening connections, losing them, and making everything anew.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use bytestring::ByteString;
+use parking_lot::Mutex;
 use tokio::sync::{OnceCell, watch};
 use tokio::time::Instant;
 use turms_core::{ConnectError, Connector, Ended, Established, Outgoing, Payload, PeerError, join_all};
@@ -17,7 +18,7 @@ use turms_proto::types::{
 };
 use turms_proto::{Ability, Notification, ProtocolVersion};
 
-use super::{LASTING, Link, Live, Settings, Single, lock};
+use super::{LASTING, Link, Live, Settings, Single};
 use crate::cache::Changed;
 use crate::ear::Ear;
 use crate::error::CallError;
@@ -166,7 +167,7 @@ impl Single {
             .protocol_version(version.as_str())
             .client_capabilities(capabilities)
             .client_info(self.settings.info.clone());
-        meta.log_level = *lock(&self.log_level);
+        meta.log_level = *self.log_level.lock();
         Some(Meta::from(&meta))
     }
 
@@ -281,7 +282,7 @@ impl Single {
     async fn restore(&self, live: &Arc<Live>) {
         self.ear.forget_all();
         let version = live.version();
-        let level = *lock(&self.log_level);
+        let level = *self.log_level.lock();
         let logs = live.server().is_none_or(|server| server.capabilities.logging.is_some());
         if let Some(level) = level.filter(|_| logs && version.has(Ability::SessionLogLevel)) {
             self.restore_one::<SetLevel>(live, SetLevelParams::new(level)).await;

@@ -8,9 +8,10 @@ mod task;
 use std::fmt;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{Notify, OnceCell, watch};
 use tokio::time::Instant;
 use turms_core::{BoxFuture, Channel, ConnectError, Connector, Ended, PeerError, Ready, join_all};
@@ -268,12 +269,12 @@ impl Engine for Single {
 
     fn set_log_level(&self, level: LoggingLevel, options: CallOptions) -> BoxFuture<'_, Result<(), CallError>> {
         Box::pin(async move {
-            *lock(&self.log_level) = Some(level);
+            *self.log_level.lock() = Some(level);
             let live = self.live(SetLevel::NAME, Some(self.settings.timeout)).await?;
             if live.version().has(Ability::SessionLogLevel) {
                 self.perform(Job::new::<SetLevel>(SetLevelParams::new(level), options)).await?;
             } else {
-                *lock(&live.meta) = self.request_meta(live.opened.dialect);
+                *live.meta.lock() = self.request_meta(live.opened.dialect);
             }
             Ok(())
         })
@@ -423,7 +424,7 @@ impl Live {
     }
 
     pub(crate) fn meta(&self) -> Option<Meta> {
-        lock(&self.meta).clone()
+        self.meta.lock().clone()
     }
 }
 
@@ -431,8 +432,4 @@ impl fmt::Debug for Live {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Live").field("generation", &self.generation).finish_non_exhaustive()
     }
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

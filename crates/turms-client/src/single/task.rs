@@ -4,9 +4,9 @@
 //! task stands: `tasks/result` gives what came of it, and while that is open the server asks its questions as it asks any.
 
 use std::collections::HashSet;
-use std::sync::Mutex;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use turms_core::Payload;
 use turms_proto::method::Method as _;
@@ -18,7 +18,7 @@ use turms_proto::types::{
 };
 use turms_proto::{Ability, DecodeError, ErrorCode, Object, RawJson};
 
-use super::{Live, Single, lock};
+use super::{Live, Single};
 use crate::error::{CallError, CallErrorKind, Delivery};
 use crate::event::Event;
 use crate::job::{Job, Performed, decode_any, decode_cancelled, decode_task, decode_whole};
@@ -159,16 +159,16 @@ impl Running {
     }
 
     pub(crate) fn task(&self) -> Task {
-        lock(&self.seen).clone()
+        self.seen.lock().clone()
     }
 
     pub(crate) fn status(&self) -> TaskStatus {
-        lock(&self.seen).status
+        self.seen.lock().status
     }
 
     /// Takes note of how the task stands now. One that is over stays as it was.
     pub(crate) fn see(&self, task: Task) {
-        let mut seen = lock(&self.seen);
+        let mut seen = self.seen.lock();
         if !seen.status.is_terminal() || is_created(&seen) {
             *seen = task;
         }
@@ -282,7 +282,7 @@ impl Wait<'_> {
 
     /// Waits until it is time to ask again: when the server says so, or when it has told of a change.
     async fn pause(&self) {
-        let interval = lock(&self.running.seen).poll_interval_ms.unwrap_or(USUAL_INTERVAL);
+        let interval = self.running.seen.lock().poll_interval_ms.unwrap_or(USUAL_INTERVAL);
         let rest = interval.clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL) - SHORTEST_INTERVAL;
         let mut events = self.single.ear.events.subscribe();
         let told = events.find(|event| match event {
@@ -350,7 +350,7 @@ impl Wait<'_> {
                 _ => return Err(CallError::server(self.subject, error.clone())),
             }
         }
-        let mut seen = lock(&self.running.seen);
+        let mut seen = self.running.seen.lock();
         let mut core = core_task(&seen);
         core.status = if outcome.is_ok() { TaskStatus::Completed } else { TaskStatus::Failed };
         *seen = task_of_core(core, Some(outcome));

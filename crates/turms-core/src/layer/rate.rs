@@ -1,7 +1,7 @@
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytestring::ByteString;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use turms_proto::{ErrorObject, RawJson};
 
@@ -59,7 +59,7 @@ impl<S> RateLimitService<S> {
     /// Takes a token, or says how long it takes until there is one.
     fn take(&self, now: Instant) -> Result<(), Duration> {
         let (burst, rate) = (f64::from(self.limit.burst), f64::from(self.limit.calls) / self.limit.per.as_secs_f64());
-        let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bucket = self.bucket.lock();
         let bucket = bucket.get_or_insert(Bucket { tokens: burst, filled: now });
         let since = now.saturating_duration_since(bucket.filled).as_secs_f64();
         bucket.tokens = (bucket.tokens + since * rate).min(burst);

@@ -1,8 +1,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 
 use super::StoreError;
 use crate::peer::BoxFuture;
@@ -103,13 +103,9 @@ impl MemoryEvents {
         Self { per_session, in_all, state: Mutex::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn keep(&self, session: &str, stream: u64, event: StoredEvent) -> Result<(), StoreError> {
         let cost = event.data.len() + OVERHEAD;
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.bytes + cost > self.in_all {
             // Whoever has most gives way; a session cannot push out the few events of others.
             let own = state.sessions.get(session).map_or(0, |log| log.bytes) + cost;
@@ -147,7 +143,7 @@ impl MemoryEvents {
     }
 
     fn find(&self, session: &str, stream: u64, number: u64, bytes: usize) -> Result<Vec<StoredEvent>, StoreError> {
-        let state = self.state();
+        let state = self.state.lock();
         let Some(log) = state.sessions.get(session) else { return Ok(Vec::new()) };
         if log.forgotten.get(&stream).is_some_and(|forgotten| *forgotten > number) {
             return Err(StoreError::Gone);
@@ -186,7 +182,7 @@ impl EventStore for MemoryEvents {
     }
 
     fn remove_stream<'a>(&'a self, session: &'a str, stream: u64) -> BoxFuture<'a, Result<(), StoreError>> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let State { sessions, bytes } = &mut *state;
         if let Some(log) = sessions.get_mut(session) {
             log.forgotten.remove(&stream);
@@ -206,7 +202,7 @@ impl EventStore for MemoryEvents {
     }
 
     fn remove_session<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let Some(log) = state.sessions.remove(session) {
             state.bytes -= log.bytes;
         }
@@ -219,7 +215,7 @@ impl EventStore for MemoryEvents {
 
 impl fmt::Debug for MemoryEvents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.state();
+        let state = self.state.lock();
         f.debug_struct("MemoryEvents").field("sessions", &state.sessions.len()).field("bytes", &state.bytes).finish()
     }
 }

@@ -1,8 +1,9 @@
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use turms_proto::{ProtocolVersion, RawJson};
 
@@ -87,12 +88,8 @@ impl MemorySessions {
         Self { limit, entries: Mutex::default() }
     }
 
-    fn entries(&self) -> MutexGuard<'_, HashMap<Box<str>, Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn keep(&self, id: &str, record: Arc<SessionRecord>, idle: Duration) -> Result<(), StoreError> {
-        let mut entries = self.entries();
+        let mut entries = self.entries.lock();
         if entries.len() >= self.limit {
             let now = Instant::now();
             entries.retain(|_, entry| now < entry.until);
@@ -116,20 +113,20 @@ impl SessionStore for MemorySessions {
     }
 
     fn load<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<Arc<SessionRecord>>, StoreError>> {
-        let entries = self.entries();
+        let entries = self.entries.lock();
         let found = entries.get(id).filter(|entry| Instant::now() < entry.until).map(|entry| entry.record.clone());
         Box::pin(std::future::ready(Ok(found)))
     }
 
     fn touch<'a>(&'a self, id: &'a str, idle: Duration) -> BoxFuture<'a, Result<bool, StoreError>> {
         let now = Instant::now();
-        let mut entries = self.entries();
+        let mut entries = self.entries.lock();
         let touched = entries.get_mut(id).filter(|entry| now < entry.until).map(|entry| entry.until = now + idle);
         Box::pin(std::future::ready(Ok(touched.is_some())))
     }
 
     fn remove<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
-        let mut entries = self.entries();
+        let mut entries = self.entries.lock();
         let removed = entries.remove(id).is_some_and(|entry| Instant::now() < entry.until);
         if entries.capacity() > 64 && entries.len() * 4 < entries.capacity() {
             entries.shrink_to_fit();
@@ -144,6 +141,6 @@ impl SessionStore for MemorySessions {
 
 impl fmt::Debug for MemorySessions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemorySessions").field("limit", &self.limit).field("len", &self.entries().len()).finish()
+        f.debug_struct("MemorySessions").field("limit", &self.limit).field("len", &self.entries.lock().len()).finish()
     }
 }

@@ -1,8 +1,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use turms_proto::types::Task;
@@ -175,13 +176,9 @@ impl MemoryTasks {
         Self { most, bytes, state: Mutex::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn add(&self, record: TaskRecord, keep: Option<Duration>) -> Result<(), StoreError> {
         let now = Instant::now();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let is_full = |state: &State| state.entries.len() >= self.most || state.bytes >= self.bytes;
         let full = is_full(&state);
         state.forget_expired(now, full);
@@ -202,12 +199,12 @@ impl MemoryTasks {
     }
 
     fn find(&self, id: &str) -> Option<Arc<TaskRecord>> {
-        let state = self.state();
+        let state = self.state.lock();
         state.entries.get(id).filter(|entry| entry.is_kept(Instant::now())).map(Entry::record)
     }
 
     fn put(&self, mut record: TaskRecord) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let State { entries, bytes, .. } = &mut *state;
         let Some(entry) = entries.get(record.task.task_id.as_str()).filter(|entry| entry.is_kept(Instant::now()))
         else {
@@ -224,14 +221,14 @@ impl MemoryTasks {
     }
 
     fn watch(&self, id: &str) -> Option<(watch::Receiver<Arc<TaskRecord>>, Option<Instant>)> {
-        let state = self.state();
+        let state = self.state.lock();
         let entry = state.entries.get(id).filter(|entry| entry.is_kept(Instant::now()))?;
         Some((entry.record.subscribe(), entry.until))
     }
 
     fn page(&self, creator: &str, after: Option<&str>, most: usize) -> Result<Vec<Arc<TaskRecord>>, StoreError> {
         let now = Instant::now();
-        let state = self.state();
+        let state = self.state.lock();
         let start = match after {
             Some(id) => {
                 let entry = state.entries.get(id).filter(|entry| entry.record.borrow().creator == creator);
@@ -286,7 +283,7 @@ impl TaskStore for MemoryTasks {
 
 impl fmt::Debug for MemoryTasks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.state();
+        let state = self.state.lock();
         f.debug_struct("MemoryTasks").field("len", &state.entries.len()).field("bytes", &state.bytes).finish()
     }
 }

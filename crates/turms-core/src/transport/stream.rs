@@ -1,9 +1,10 @@
 //! A channel over any byte stream.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use turms_proto::Notification;
 use turms_proto::session::{ClientOptions, RequestError, RequestOptions, Stats};
@@ -36,7 +37,7 @@ impl StreamConnector {
     ) -> Self {
         let stream: Mutex<Option<Stream>> = Mutex::new(Some((Box::new(reader), Box::new(writer))));
         let open = move || {
-            let stream = stream.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let stream = stream.lock().take();
             Box::pin(async move { stream.ok_or(ConnectError::Spent) }) as OpenStream
         };
         Self { open: Box::new(open), options: ConnectionOptions::default(), identity: None, repeatable: false }

@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use bytestring::ByteString;
 use http::HeaderName;
+use parking_lot::Mutex;
 use serde_json::Value;
 use turms_core::Payload;
 use turms_proto::header::{self, ParamHeaders, encode_value, name_member};
@@ -65,11 +66,11 @@ impl Mirror {
     pub(super) fn learn(&self, page: &RawJson) {
         // Nearly no tool has the keyword, and looking for it is cheaper than reading the page.
         let annotated = page.as_str().contains("x-mcp-header");
-        if !annotated && self.known().is_empty() {
+        if !annotated && self.0.lock().is_empty() {
             return;
         }
         let Ok(page) = page.decode::<ListToolsResult>() else { return };
-        let mut known = self.known();
+        let mut known = self.0.lock();
         for tool in page.tools {
             let schema = RawJson::from(tool.input_schema).decode::<Value>().unwrap_or_default();
             match ParamHeaders::from_schema(&schema) {
@@ -85,11 +86,7 @@ impl Mirror {
     }
 
     fn of(&self, tool: &str) -> Option<Arc<ParamHeaders>> {
-        self.known().get(tool).cloned()
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Arc<ParamHeaders>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().get(tool).cloned()
     }
 }
 

@@ -1,12 +1,13 @@
 //! Whether anything happens on a connection.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::Response;
 use http_body::{Body, Frame, SizeHint};
+use parking_lot::Mutex;
 use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
@@ -28,7 +29,7 @@ impl Default for Activity {
 
 impl Activity {
     fn change(&self, change: impl FnOnce(&mut Pulse)) {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.0.lock());
     }
 
     /// Counts a request until its answer is written.
@@ -46,7 +47,7 @@ impl Activity {
 
     /// How much longer nothing may happen.
     fn patience(&self, limit: Duration) -> Duration {
-        let pulse = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let pulse = self.0.lock();
         if pulse.requests > 0 { limit } else { limit.saturating_sub(pulse.idle_since.elapsed()) }
     }
 

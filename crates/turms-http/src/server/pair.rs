@@ -5,12 +5,13 @@
 
 use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
 use bytes::{Buf as _, Bytes};
 use http::request::Parts;
 use http::{Extensions, StatusCode};
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, DuplexStream, ReadBuf};
 use tokio::sync::mpsc;
 use turms_core::layer::WithExtensions;
@@ -64,12 +65,8 @@ pub(super) struct Pair {
 }
 
 impl Pairs {
-    fn open(&self) -> MutexGuard<'_, HashMap<String, Pair>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn close_all(&self) {
-        self.open().values().for_each(|pair| pair.connection.shutdown());
+        self.0.lock().values().for_each(|pair| pair.connection.shutdown());
     }
 }
 
@@ -111,7 +108,7 @@ impl HttpService {
         }));
         let mut begin = Vec::new();
         sse::write_event(&mut begin, Some("endpoint"), None, format!("messages?{SESSION}{id}").as_bytes());
-        self.state.pairs.open().insert(id.clone(), Pair { posted, connection: handle, principal });
+        self.state.pairs.0.lock().insert(id.clone(), Pair { posted, connection: handle, principal });
         answer::events(PairEvents {
             pairs: self.state.pairs.clone(),
             id,
@@ -130,7 +127,7 @@ impl HttpService {
             return Err(Box::new(answer::refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem)));
         }
         let query = head.path_and_query().1.unwrap_or_default();
-        let open = session_in(&query).and_then(|id| self.state.pairs.open().get(id).cloned());
+        let open = session_in(&query).and_then(|id| self.state.pairs.0.lock().get(id).cloned());
         open.filter(|pair| pair.principal.as_ref() == head.principal()).ok_or_else(|| Box::new(no_pair()))
     }
 
@@ -247,6 +244,6 @@ impl EventSource for PairEvents {
 
 impl Drop for PairEvents {
     fn drop(&mut self) {
-        self.pairs.open().remove(&self.id);
+        self.pairs.0.lock().remove(&self.id);
     }
 }

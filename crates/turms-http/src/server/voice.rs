@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll, Waker};
 
 use bytes::Bytes;
 use bytestring::ByteString;
+use parking_lot::Mutex;
 use turms_core::{BoxFuture, Link, PeerError};
 use turms_proto::session::{RequestOptions, SessionError};
 use turms_proto::{Notification, RawJson};
@@ -30,12 +30,8 @@ impl Voice {
     /// How many bytes may be left unread before handlers have to wait.
     const LIMIT: usize = 256 * 1024;
 
-    fn said(&self) -> MutexGuard<'_, Said> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn say(&self, notification: &Notification, speaker: Option<&Waker>) -> Poll<bool> {
-        let mut said = self.said();
+        let mut said = self.0.lock();
         if said.gone {
             return Poll::Ready(false);
         }
@@ -61,7 +57,7 @@ impl Voice {
 
     /// Everything that was said since.
     pub(super) fn poll_heard(&self, task: &mut TaskContext<'_>) -> Poll<Bytes> {
-        let mut said = self.said();
+        let mut said = self.0.lock();
         if said.events.is_empty() {
             said.reader = Some(task.waker().clone());
             return Poll::Pending;
@@ -77,7 +73,7 @@ impl Voice {
 
     /// Comes when something was said that nobody has read.
     pub(super) fn poll_spoken(&self, task: &mut TaskContext<'_>) -> Poll<()> {
-        let mut said = self.said();
+        let mut said = self.0.lock();
         if said.events.is_empty() {
             said.reader = Some(task.waker().clone());
             return Poll::Pending;
@@ -87,7 +83,7 @@ impl Voice {
 
     /// Nobody listens any more.
     pub(super) fn leave(&self) {
-        let mut said = self.said();
+        let mut said = self.0.lock();
         said.gone = true;
         said.speakers.drain(..).for_each(Waker::wake);
     }

@@ -6,12 +6,13 @@ mod shelf;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use parking_lot::Mutex;
 use turms_proto::method::Method as _;
 use turms_proto::revision::Translate as _;
 use turms_proto::types::{
@@ -26,7 +27,6 @@ use crate::context::Context;
 use crate::extension::{ExtensionScope, ServerExtension};
 use crate::handle::ServerHandle;
 use crate::resource::{Resource, Uri};
-use crate::session::lock;
 
 /// The skills of a server, as the extension `io.modelcontextprotocol/skills` of the protocol.
 ///
@@ -161,7 +161,7 @@ impl Skills {
     /// As [`Skills::directory`]. What was there before stays then.
     pub fn reload(&self) -> Result<(), SkillError> {
         // Held from the beginning, so that of two at a time the one that has read last is the one that is shown.
-        let servers = lock(&self.servers);
+        let servers = self.servers.lock();
         let next = Arc::new(self.read()?);
         let last = self.shelf.swap(next.clone());
         for server in &*servers {
@@ -216,7 +216,7 @@ impl ServerExtension for Skills {
     /// The extension lets its methods be called by whoever has seen its declaration.
     fn add_to(self: Arc<Self>, mut scope: ExtensionScope) -> ExtensionScope {
         // Held to the end, so that nothing is read anew before the server has what there is now.
-        let mut servers = lock(&self.servers);
+        let mut servers = self.servers.lock();
         servers.push(scope.own_handle());
         for fault in &self.faults {
             scope = scope.fault(fault);

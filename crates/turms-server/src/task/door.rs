@@ -1,15 +1,15 @@
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
 
+use parking_lot::Mutex;
 use turms_core::{Outcome as CallOutcome, Ready};
 use turms_proto::ErrorObject;
 use turms_proto::types::ToolResult;
 
 use super::run::Running;
 use crate::input::Rounds;
-use crate::session::lock;
 
 /// Where a handler leaves the call that it answers and goes on as a task.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ impl Door {
 
     pub(crate) fn open(&self, running: Arc<Running>) {
         let _ = self.beyond.set(running);
-        lock(&self.knocks).outside.drain(..).for_each(Waker::wake);
+        self.knocks.lock().outside.drain(..).for_each(Waker::wake);
     }
 
     /// Waits, as the handler, until the door opens.
@@ -44,7 +44,7 @@ impl Door {
             if self.beyond.get().is_some() {
                 return Poll::Ready(());
             }
-            let mut knocks = lock(&self.knocks);
+            let mut knocks = self.knocks.lock();
             knocks.knocked = true;
             if !knocks.outside.iter().any(|waiting| waiting.will_wake(task.waker())) {
                 knocks.outside.push(task.waker().clone());
@@ -59,7 +59,7 @@ impl Door {
     }
 
     fn is_knocked(&self, waker: &Waker) -> bool {
-        let mut knocks = lock(&self.knocks);
+        let mut knocks = self.knocks.lock();
         if !knocks.knocked {
             knocks.inside = Some(waker.clone());
         }

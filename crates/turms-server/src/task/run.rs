@@ -1,9 +1,10 @@
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytestring::ByteString;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use turms_core::store::{StoreError, TaskAnswer, TaskRecord, TaskStore};
 use turms_core::{Guarded, Payload, Ready};
@@ -15,7 +16,7 @@ use turms_proto::{Ability, ErrorObject, Notification, Object, RawJson};
 use super::{change, end, related, unkept};
 use crate::context::Context;
 use crate::hub::tell;
-use crate::session::{Session, lock};
+use crate::session::Session;
 
 /// A task as its handler sees it.
 pub(crate) struct Running {
@@ -84,8 +85,8 @@ impl Running {
     /// Asks the client, and waits however long it takes; `None` if the task is over before there is an answer.
     pub(crate) async fn ask(&self, wish: &str, question: InputRequest) -> Result<Option<TaskAnswer>, StoreError> {
         self.kept().await;
-        let key = lock(&self.keys).unused(wish);
-        let heard = std::mem::take(&mut *lock(&self.heard));
+        let key = self.keys.lock().unused(wish);
+        let heard = std::mem::take(&mut *self.heard.lock());
         let asked = change(&*self.store, self.id(), |record| {
             if record.task.status.is_terminal() {
                 return false;
@@ -104,7 +105,7 @@ impl Running {
             if let Some(answer) = known.answers.get(&key) {
                 let answer = answer.clone();
                 std::mem::forget(withdrawn);
-                lock(&self.heard).push(key);
+                self.heard.lock().push(key);
                 return Ok(Some(answer));
             }
             let later = self.store.changed(self.id(), known.revision).await?;
@@ -177,7 +178,7 @@ impl Running {
 
     /// The handler runs no more, or never will as a task. What it left running need not wait for the task to be kept.
     pub(crate) fn rest(&self) {
-        lock(&self.permit).take();
+        self.permit.lock().take();
         self.is_kept.send_replace(true);
     }
 

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use http::{HeaderMap, Method, Response, StatusCode};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use turms_http::{BodyProblem, HttpBody, RequestHead, Served, WantedBody, fuzzing};
 
@@ -61,11 +62,7 @@ struct Recorder(Mutex<Vec<Request>>);
 impl Recorder {
     fn record(&self, head: http::request::Parts, body: Bytes) {
         let request = Request { method: head.method, target: head.uri.to_string(), headers: head.headers, body };
-        self.requests().push(request);
-    }
-
-    fn requests(&self) -> std::sync::MutexGuard<'_, Vec<Request>> {
-        self.0.lock().expect("no panic while it is locked")
+        self.0.lock().push(request);
     }
 }
 
@@ -95,7 +92,7 @@ impl Served for Recorder {
 async fn read_by_ours(input: &[u8], size: usize) -> Vec<Request> {
     let recorder = Recorder::default();
     fuzzing::serve_connection(Input::new(input, size), &recorder).await;
-    recorder.0.into_inner().expect("no panic while it was locked")
+    recorder.0.into_inner()
 }
 
 async fn read_by_hyper(input: &[u8]) -> Vec<Request> {
@@ -120,7 +117,7 @@ async fn read_by_hyper(input: &[u8]) -> Vec<Request> {
     builder.half_close(true).header_read_timeout(None);
     // A connection that ends with an error has said so to the client.
     let _ = builder.serve_connection(io, service).await;
-    recorder.requests().clone()
+    recorder.0.lock().clone()
 }
 
 /// A whole body; `None` if it is broken.

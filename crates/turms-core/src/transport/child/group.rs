@@ -1,9 +1,10 @@
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::process::Child;
 use tokio::sync::watch;
 
@@ -61,7 +62,7 @@ impl Group {
 
     /// Waits until the leader has ended, and reaps it. There may be others left.
     pub(super) async fn leader_exits(&self) -> ChildExit {
-        poll_fn(|task| self.lock().poll_leader(task)).await
+        poll_fn(|task| self.processes.lock().poll_leader(task)).await
     }
 
     /// Whether everybody knows how the leader has ended.
@@ -76,7 +77,7 @@ impl Group {
 
     /// Reaps what has ended. True once nothing is left.
     pub(super) fn settle(&self) -> bool {
-        let mut processes = self.lock();
+        let mut processes = self.processes.lock();
         if !processes.settle() {
             return false;
         }
@@ -88,18 +89,18 @@ impl Group {
 
     /// Asks all to leave.
     pub(super) fn terminate(&self) {
-        self.lock().signal(Members::terminate, platform::terminate);
+        self.processes.lock().signal(Members::terminate, platform::terminate);
     }
 
     /// Ends all.
     pub(super) fn kill(&self) {
-        self.lock().signal(Members::kill, |leader| drop(leader.start_kill()));
+        self.processes.lock().signal(Members::kill, |leader| drop(leader.start_kill()));
     }
 
     /// Counts the group as gone: all were killed, and more cannot be done.
     pub(super) fn give_up(&self) {
         let (exit, watchdog) = {
-            let mut processes = self.lock();
+            let mut processes = self.processes.lock();
             processes.gone = true;
             (processes.exit, processes.watchdog.take())
         };
@@ -142,10 +143,6 @@ impl Group {
             !std::mem::replace(&mut state.gone, true)
         });
         self.output.end();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Processes> {
-        self.processes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

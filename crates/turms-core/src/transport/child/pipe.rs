@@ -1,8 +1,9 @@
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::process::{ChildStdin, ChildStdout};
 
@@ -103,7 +104,7 @@ struct OutputState {
 
 impl Output {
     fn poll_over(&self, task: &Context<'_>) -> Poll<()> {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         if state.over {
             return Poll::Ready(());
         }
@@ -113,7 +114,7 @@ impl Output {
 
     pub(super) fn end(&self) {
         let reader = {
-            let mut state = lock(&self.0);
+            let mut state = self.0.lock();
             state.over = true;
             state.reader.take()
         };
@@ -136,7 +137,7 @@ impl ChildWriter {
 
 impl AsyncWrite for ChildWriter {
     fn poll_write(self: Pin<&mut Self>, task: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let mut state = lock(&self.input.0);
+        let mut state = self.input.0.lock();
         let Some(pipe) = &mut state.pipe else { return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())) };
         let poll = Pin::new(pipe).poll_write(task, bytes);
         if poll.is_pending() {
@@ -146,7 +147,7 @@ impl AsyncWrite for ChildWriter {
     }
 
     fn poll_flush(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut state = lock(&self.input.0);
+        let mut state = self.input.0.lock();
         let Some(pipe) = &mut state.pipe else { return Poll::Ready(Ok(())) };
         let poll = Pin::new(pipe).poll_flush(task);
         if poll.is_pending() {
@@ -188,7 +189,7 @@ impl Input {
 
     pub(super) fn close(&self) {
         let (pipe, writer) = {
-            let mut state = lock(&self.0);
+            let mut state = self.0.lock();
             (state.pipe.take(), state.writer.take())
         };
         drop(pipe);
@@ -201,8 +202,4 @@ fn wait(place: &mut Option<Waker>, task: &Context<'_>) {
         Some(waker) => waker.clone_from(task.waker()),
         None => *place = Some(task.waker().clone()),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

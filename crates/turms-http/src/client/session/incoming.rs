@@ -11,7 +11,7 @@ use turms_proto::types::{Meta, Progress};
 use turms_proto::{ErrorObject, Incoming, InvalidMessage, Message, Notification, RawJson, RequestId};
 
 use super::outgoing::over;
-use super::shared::{Shared, Task, Waiter, lock, now};
+use super::shared::{Shared, Task, Waiter, now};
 
 /// How many requests of the server's may be at work at once.
 const MOST_CALLS: usize = 256;
@@ -41,7 +41,7 @@ impl Shared {
                     }
                 }
                 Event::Cancelled { ticket, .. } => {
-                    if let Some(task) = lock(&self.tasks).remove(&Task::Call(ticket)) {
+                    if let Some(task) = self.tasks.lock().remove(&Task::Call(ticket)) {
                         task.abort();
                     }
                 }
@@ -66,7 +66,7 @@ impl Shared {
     /// Posts something that no caller waits for, when there is a permit for it.
     fn send(&self, encode: impl FnOnce(&mut Session<Waiter>, &mut Vec<u8>)) {
         let mut body = Vec::new();
-        encode(&mut lock(&self.session), &mut body);
+        encode(&mut self.session.lock(), &mut body);
         let (Some(me), Ok(runtime)) = (self.me.upgrade(), tokio::runtime::Handle::try_current()) else { return };
         let permit = self.posts.clone().try_acquire_owned();
         runtime.spawn(async move {
@@ -90,7 +90,7 @@ impl Shared {
     }
 
     fn update(&self, id: &RequestId, update: Update) -> bool {
-        let updates = lock(&self.session).owner(id).and_then(|waiter| waiter.updates.clone());
+        let updates = self.session.lock().owner(id).and_then(|waiter| waiter.updates.clone());
         let Some(updates) = updates else { return false };
         // Whoever listens is not ours: their panic must not end the stream.
         let _ = catch_unwind(AssertUnwindSafe(|| updates(update)));
@@ -110,7 +110,7 @@ impl Shared {
     /// The server asks. Its stream is read on meanwhile: it may tell that it does not want to know any more.
     fn admit(&self, call: Call) {
         let Call { request, ticket, .. } = call;
-        if lock(&self.tasks).len() > MOST_CALLS {
+        if self.tasks.lock().len() > MOST_CALLS {
             let busy = ErrorObject::internal("too many requests in flight: wait for answers before asking more");
             return self.answer(&ticket, Err(busy));
         }
@@ -124,14 +124,14 @@ impl Shared {
         let future = Guarded::call(|| self.service.call(asked, cx));
         let key = Task::Call(ticket.clone());
         // Held until the task is noted, so that it cannot end before.
-        let mut tasks = lock(&self.tasks);
+        let mut tasks = self.tasks.lock();
         // Whoever ends the session says so before it takes the tasks.
         if self.ended.borrow().is_some() {
             return;
         }
         let task = tokio::spawn(async move {
             let outcome = me.lower(future.await, &request.method);
-            lock(&me.tasks).remove(&Task::Call(ticket.clone()));
+            me.tasks.lock().remove(&Task::Call(ticket.clone()));
             me.answer(&ticket, outcome);
         });
         tasks.insert(key, task.abort_handle());

@@ -6,16 +6,17 @@ mod outgoing;
 mod shared;
 mod stream;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore, oneshot, watch};
 use turms_core::{BoxFuture, Channel, Ended, Outgoing, Payload, PeerError, Service, join_all};
 use turms_proto::session::{Dialect, Session, Stats};
 use turms_proto::{Ability, Notification, header};
 
-use self::shared::{Shared, Task, lock};
+use self::shared::{Shared, Task};
 pub(super) use self::shared::{Waiter, now};
 use super::endpoint::Endpoint;
 
@@ -53,7 +54,7 @@ impl SessionChannel {
         const HEAD: Duration = Duration::from_millis(500);
         let (opened, settled) = oneshot::channel();
         let task = tokio::spawn(stream::listen(self.0.clone(), opened));
-        lock(&self.0.tasks).insert(Task::Stream, task.abort_handle());
+        self.0.tasks.lock().insert(Task::Stream, task.abort_handle());
         let _ = tokio::time::timeout(HEAD, settled).await;
     }
 }
@@ -110,7 +111,7 @@ impl Channel for SessionChannel {
     }
 
     fn stats(&self) -> Stats {
-        *lock(&self.0.session).stats()
+        *self.0.session.lock().stats()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

@@ -14,7 +14,7 @@ use turms_proto::{
 use super::super::error::HttpError;
 use super::super::reply::Reply;
 use super::super::{TURNS, ends_within};
-use super::shared::{Answer, Shared, Waiter, lock, now};
+use super::shared::{Answer, Shared, Waiter, now};
 use super::stream;
 
 /// How long the end of a session may take. It would expire anyway.
@@ -24,7 +24,7 @@ impl Shared {
     pub(super) async fn ask(&self, request: Outgoing) -> Result<RawJson, PeerError> {
         let mut body = Vec::new();
         let (id, answer) = {
-            let mut session = lock(&self.session);
+            let mut session = self.session.lock();
             let (request, answer) = self.register(&mut session, request)?;
             session.encode(&Message::Request(request.clone()), &mut body);
             (request.id, answer)
@@ -36,7 +36,7 @@ impl Shared {
     pub(super) async fn ask_all(&self, requests: Vec<Outgoing>) -> Vec<Result<RawJson, PeerError>> {
         let (mut body, mut asked) = (Vec::new(), Vec::new());
         let answers: Vec<_> = {
-            let mut session = lock(&self.session);
+            let mut session = self.session.lock();
             let register = |request| {
                 let (request, answer) = self.register(&mut session, request)?;
                 asked.push(request);
@@ -74,7 +74,7 @@ impl Shared {
         let (mut answers, mut carried) = (std::pin::pin!(answers), std::pin::pin!(self.carry(body, ids)));
         let mut on_the_way = true;
         loop {
-            let deadline = lock(&self.session).next_deadline();
+            let deadline = self.session.lock().next_deadline();
             tokio::select! {
                 biased;
                 answers = &mut answers => {
@@ -100,7 +100,7 @@ impl Shared {
         }
         let mut body = Vec::new();
         {
-            let mut session = lock(&self.session);
+            let mut session = self.session.lock();
             let notification = session.notify(notification.method, notification.params)?;
             session.encode(&Message::Notification(notification), &mut body);
         }
@@ -176,7 +176,7 @@ impl Shared {
 
     /// A request could not be carried.
     fn fail(&self, id: &RequestId, error: PeerError) {
-        let owner = lock(&self.session).fail(id);
+        let owner = self.session.lock().fail(id);
         if let Some(owner) = owner {
             let _ = owner.reply.send(Err(error));
         }

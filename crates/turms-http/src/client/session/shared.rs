@@ -1,7 +1,8 @@
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use http::HeaderMap;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore, oneshot, watch};
 use tokio::task::AbortHandle;
 use turms_core::{Ended, PeerError, Service, Updates};
@@ -53,7 +54,7 @@ impl Shared {
 
     /// Whether none of these waits for an answer any more.
     pub(super) fn are_settled(&self, ids: &[RequestId]) -> bool {
-        let session = lock(&self.session);
+        let session = self.session.lock();
         ids.iter().all(|id| session.owner(id).is_none())
     }
 
@@ -64,12 +65,12 @@ impl Shared {
     }
 
     pub(super) fn count_received(&self, bytes: usize) {
-        lock(&self.session).count_received(bytes);
+        self.session.lock().count_received(bytes);
     }
 
     /// Does something with the session; what came of it.
     pub(super) fn with(&self, work: impl FnOnce(&mut Session<Waiter>)) -> Vec<Event<Waiter>> {
-        let mut session = lock(&self.session);
+        let mut session = self.session.lock();
         work(&mut session);
         std::iter::from_fn(|| session.next_event()).collect()
     }
@@ -91,7 +92,7 @@ impl Shared {
             first
         });
         if first {
-            let tasks = std::mem::take(&mut *lock(&self.tasks));
+            let tasks = std::mem::take(&mut *self.tasks.lock());
             tasks.into_values().for_each(|task| task.abort());
         }
         first
@@ -109,8 +110,4 @@ impl Shared {
 
 pub(in crate::client) fn now() -> std::time::Instant {
     tokio::time::Instant::now().into_std()
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,8 +1,9 @@
 //! Connections that wait for their next request.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -30,14 +31,10 @@ const BRIEF: Duration = Duration::from_secs(1);
 const PERIOD: Duration = Duration::from_secs(15);
 
 impl Pool {
-    fn idle(&self) -> MutexGuard<'_, Idle> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The connection that was used last, which is the least likely to have been closed.
     pub(super) fn take(&self) -> Option<Connection> {
         loop {
-            let (mut connection, since) = self.idle().connections.pop()?;
+            let (mut connection, since) = self.0.lock().connections.pop()?;
             let idle = since.elapsed();
             if idle >= LONGEST || !connection.is_quiet() {
                 continue;
@@ -51,7 +48,7 @@ impl Pool {
 
     /// Keeps a connection for the next request.
     pub(super) fn keep(self: &Arc<Self>, connection: Connection) {
-        let mut idle = self.idle();
+        let mut idle = self.0.lock();
         if idle.connections.len() >= MOST {
             return;
         }
@@ -64,7 +61,7 @@ impl Pool {
 
     /// Closes those that nobody wants any more, and says whether there are others.
     pub(super) fn tidy(&self) -> bool {
-        let mut idle = self.idle();
+        let mut idle = self.0.lock();
         idle.connections.retain_mut(|(connection, since)| since.elapsed() < LONGEST && connection.is_quiet());
         if idle.connections.is_empty() {
             idle.watcher = None;
@@ -112,9 +109,9 @@ mod tests {
         let (ours, theirs) = runtime.block_on(connected());
         let _inside = runtime.enter();
         let long_ago = Instant::now() - 2 * BRIEF;
-        pool.idle().connections.push((Connection::new(ours), long_ago));
+        pool.0.lock().connections.push((Connection::new(ours), long_ago));
         let kept = pool.take().unwrap();
-        pool.idle().connections.push((kept, long_ago));
+        pool.0.lock().connections.push((kept, long_ago));
         drop(theirs);
         assert!(pool.take().is_none());
     }
@@ -125,7 +122,7 @@ mod tests {
         let (ours, theirs) = connected().await;
         drop(theirs);
         ours.readable().await.unwrap();
-        pool.idle().connections.push((Connection::new(ours), Instant::now()));
+        pool.0.lock().connections.push((Connection::new(ours), Instant::now()));
         poll_fn(|task| {
             while pin!(tokio::task::consume_budget()).poll(task).is_ready() {}
             assert!(pool.take().is_none());
@@ -150,7 +147,7 @@ mod tests {
             let (ours, _theirs) = connected().await;
             pool.keep(Connection::new(ours));
             tokio::time::sleep(LONGEST + 2 * PERIOD).await;
-            assert!(pool.idle().connections.is_empty());
+            assert!(pool.0.lock().connections.is_empty());
         });
     }
 
@@ -160,6 +157,6 @@ mod tests {
         let (pool, runtime) = (Arc::new(Pool::default()), runtime());
         let (ours, _theirs) = runtime.block_on(connected());
         pool.keep(Connection::new(ours));
-        assert_eq!(pool.idle().connections.len(), 1);
+        assert_eq!(pool.0.lock().connections.len(), 1);
     }
 }

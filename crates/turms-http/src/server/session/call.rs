@@ -49,7 +49,7 @@ impl HttpSession {
         head: RequestHead,
         task: &mut TaskContext<'_>,
     ) -> Reaction {
-        let has_batches = self.state().protocol.agreed().is_some_and(|version| version.has(Ability::Batching));
+        let has_batches = self.state.lock().protocol.agreed().is_some_and(|version| version.has(Ability::Batching));
         let is_batch = has_batches && matches!(incoming, Incoming::Batch(_));
         let Some((call, events)) = self.take(incoming, is_batch) else { return Reaction::Gone };
         let link = Arc::new(SessionLink::new(self.me.clone(), Route::call()));
@@ -77,7 +77,7 @@ impl HttpSession {
     /// Messages of a batch are taken one by one: over HTTP they have a stream in common, and nothing else.
     fn take(&self, incoming: Incoming, is_batch: bool) -> Option<(Option<Call>, Few<Event<super::Waiter>>)> {
         let now = tokio::time::Instant::now().into_std();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if !state.is_open {
             return None;
         }
@@ -114,7 +114,7 @@ impl HttpSession {
             };
         }
         {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let mut left = post.answers.len();
             for answer in post.answers {
                 left -= 1;
@@ -129,7 +129,7 @@ impl HttpSession {
     fn begin(self: &Arc<Self>, call: Call, post: &mut Post, task: &mut TaskContext<'_>) {
         let Call { request, dialect, ticket, meta, .. } = call;
         let (method, params) = (request.method, request.params);
-        if self.state().protocol.running() > self.options.max_in_flight {
+        if self.state.lock().protocol.running() > self.options.max_in_flight {
             let error = ErrorObject::internal("too many requests in flight: wait for answers before asking more");
             return post.answers.extend(self.finish(&ticket, &method, dialect, Err(error)));
         }
@@ -141,7 +141,7 @@ impl HttpSession {
         match Pin::new(&mut call).poll(task) {
             Poll::Ready(outcome) => post.answers.extend(self.finish(&ticket, &method, dialect, outcome)),
             Poll::Pending => {
-                let mut state = self.state();
+                let mut state = self.state.lock();
                 // It may have been given up while it was polled.
                 if !state.is_open || !state.protocol.is_running(&ticket) {
                     return;
@@ -164,11 +164,11 @@ impl HttpSession {
 
     /// Hearing may take a while; nobody waits for it, but there are not any number of them.
     fn hear(self: &Arc<Self>, notification: Notification, post: &mut Post, task: &mut TaskContext<'_>) {
-        let Some(version) = self.state().protocol.agreed() else { return };
+        let Some(version) = self.state.lock().protocol.agreed() else { return };
         let peer = Peer::new(SessionLink::new(self.me.clone(), Route::Standalone));
         let cx = Context::new(Dialect::Handshake(version), peer).with_meta(meta_of(notification.params.as_ref()));
         let cx = post.source.surround(cx);
-        if self.state().hearing as usize >= self.options.max_in_flight {
+        if self.state.lock().hearing as usize >= self.options.max_in_flight {
             tracing::debug!(method = &*notification.method, "a notification is passed over: too many are being heard");
             return;
         }
@@ -194,14 +194,14 @@ impl HttpSession {
             tracing::debug!(id, code = error.code.0, "a request is refused");
         }
         let mut message = Vec::new();
-        self.state().protocol.encode(&Message::Response(response), &mut message);
+        self.state.lock().protocol.encode(&Message::Response(response), &mut message);
         post.answers.push(message);
     }
 
     /// A call has ended: the answer, if one is still wanted.
     fn finish(&self, ticket: &Ticket, method: &str, dialect: Dialect, outcome: Outcome) -> Option<Vec<u8>> {
         let outcome = lower_outcome(outcome, method, dialect.version());
-        let is_wanted = self.state().protocol.reply(ticket, outcome.is_ok()).reply() == Reply::Send;
+        let is_wanted = self.state.lock().protocol.reply(ticket, outcome.is_ok()).reply() == Reply::Send;
         is_wanted.then(|| written_outcome(ticket.id(), outcome))
     }
 
@@ -211,7 +211,7 @@ impl HttpSession {
         let is_ok = outcome.is_ok();
         let message = written_outcome(ticket.id(), outcome);
         let stream = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let Some(running) = state.tasks.remove(ticket) else { return };
             if let Some(stream) = state.streams.get_mut(&running.stream) {
                 stream.calls = stream.calls.saturating_sub(1);
@@ -231,7 +231,7 @@ impl HttpSession {
 
     /// The client does not wait for this answer any more: the call ends, and no answer comes.
     fn cancel(&self, ticket: &Ticket) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let Some(running) = state.tasks.remove(ticket) else { return };
         running.task.abort();
         if let Some(stream) = state.streams.get_mut(&running.stream) {
@@ -256,14 +256,14 @@ struct Heard(Arc<HttpSession>);
 
 impl Heard {
     fn new(session: Arc<HttpSession>) -> Self {
-        session.state().hearing += 1;
+        session.state.lock().hearing += 1;
         Self(session)
     }
 }
 
 impl Drop for Heard {
     fn drop(&mut self) {
-        let mut state = self.0.state();
+        let mut state = self.0.state.lock();
         state.hearing = state.hearing.saturating_sub(1);
     }
 }

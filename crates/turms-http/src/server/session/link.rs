@@ -84,7 +84,7 @@ impl SessionLink {
         let mut forget = Forget { session: &session, route: &self.route, id: Some(id) };
         let mut answer = pin!(answer);
         let outcome = loop {
-            let deadline = session.state().protocol.next_deadline();
+            let deadline = session.state.lock().protocol.next_deadline();
             let deadline = deadline.map_or_else(far_away, tokio::time::Instant::from_std);
             tokio::select! {
                 answer = &mut answer => break answer.unwrap_or(Err(RequestError::Closed)),
@@ -133,7 +133,7 @@ impl HttpSession {
     ) -> Result<RequestId, PeerError> {
         let now = tokio::time::Instant::now().into_std();
         let (id, stream) = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let request = state.protocol.request(method, params, options, reply, now)?;
             let mut data = Vec::new();
             request.encode(&mut data);
@@ -159,7 +159,7 @@ impl HttpSession {
     /// Does something with the protocol's session, and says what comes of it.
     fn change(&self, route: &Route, change: impl FnOnce(&mut turms_proto::session::Session<super::Waiter>)) {
         let events: Vec<_> = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             change(&mut state.protocol);
             std::iter::from_fn(|| state.protocol.next_event()).collect()
         };
@@ -175,7 +175,7 @@ impl HttpSession {
     /// A reader that takes nothing is treated as one that has gone.
     fn send_reader_away(&self, route: &Route) {
         tracing::debug!("a client does not read its stream: it is treated as gone");
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let (_, stream) = state.stream_of(route);
         stream.detach(None);
     }
@@ -211,7 +211,7 @@ impl EventStream {
     #[must_use]
     pub fn hang_up(&self, retry: Duration) -> bool {
         let Some(session) = self.0.session.upgrade().filter(|session| session.can_poll()) else { return false };
-        let mut state = session.state();
+        let mut state = session.state.lock();
         // Once it has answered, a call has no stream.
         let stream = match &self.0.route {
             Route::Call(stream) => *stream.get_or_init(|| state.open_stream(StreamKind::Call)),

@@ -18,10 +18,11 @@ mod stream;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use turms_core::store::SessionRecord;
@@ -135,10 +136,6 @@ impl HttpSession {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn principal(&self) -> Option<&str> {
         self.record.get()?.principal.as_deref()
     }
@@ -166,13 +163,13 @@ impl HttpSession {
 
     /// Whether a stream of it is read or a call of it runs.
     fn is_busy(&self) -> bool {
-        let state = self.state();
+        let state = self.state.lock();
         !state.tasks.is_empty() || state.streams.values().any(|stream| stream.is_read())
     }
 
     /// Gives back what it does not need while nothing is asked. In use, it would only be taken again.
     fn rest(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.protocol.rest();
         if state.tasks.is_empty() {
             state.tasks = BTreeMap::new();
@@ -190,7 +187,7 @@ impl HttpSession {
             self.note_use();
             return false;
         }
-        let has_finished = self.state().protocol.status() == Status::Ready;
+        let has_finished = self.state.lock().protocol.status() == Status::Ready;
         let idle = if has_finished { self.options.idle } else { self.options.idle.min(UNFINISHED) };
         self.unused_for() >= idle
     }
@@ -198,7 +195,7 @@ impl HttpSession {
     /// Ends it: calls are given up, streams end, whoever waits for an answer hears that there will be none.
     fn close(&self) {
         let (events, streams): (Vec<_>, _) = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.is_open = false;
             state.protocol.close();
             for running in std::mem::take(&mut state.tasks).into_values() {

@@ -79,7 +79,7 @@ impl EventReader {
         ending: impl FnOnce() -> BoxFuture<'static, ()>,
         permit: Permit,
     ) -> Option<Self> {
-        let mut state = session.state();
+        let mut state = session.state.lock();
         if !state.is_open {
             return None;
         }
@@ -112,7 +112,7 @@ impl EventReader {
     }
 
     fn find(&self, task: &TaskContext<'_>) -> Found {
-        let mut state = self.session.state();
+        let mut state = self.session.state.lock();
         match state.streams.get_mut(&self.stream) {
             Some(stream) => stream.find(self.serial, self.cursor, PIECE, task.waker()),
             None => Found::End(None),
@@ -226,7 +226,7 @@ impl EventSource for EventReader {
 
 impl Drop for EventReader {
     fn drop(&mut self) {
-        let mut state = self.session.state();
+        let mut state = self.session.state.lock();
         state.readers = state.readers.saturating_sub(1);
         if let Some(stream) = state.streams.get_mut(&self.stream)
             && stream.detach(Some(self.serial))

@@ -117,7 +117,7 @@ impl HttpService {
 
     fn take_seat(&self, session: &HttpSession, id: Option<&RequestId>) -> Result<Permit, Box<Answer>> {
         let max = session.options.max_streams;
-        if session.state().readers as usize >= max {
+        if session.state.lock().readers as usize >= max {
             let message = format!("at most {max} streams of a session can be open at once");
             return Err(Box::new(answer::overloaded(StatusCode::TOO_MANY_REQUESTS, id, message)));
         }
@@ -166,7 +166,7 @@ impl HttpService {
         let session = HttpSession::new(new_id().into(), &self.service, options.clone(), self.service.versions());
         let incoming = Incoming::One(Message::Request(request));
         let reaction = in_task(|task| session.receive(incoming, head, task)).await;
-        let Some(version) = session.state().protocol.agreed() else {
+        let Some(version) = session.state.lock().protocol.agreed() else {
             return self.react(&session, reaction, Some(seat), Some(&id));
         };
         let record = self.state.sessions.shared(SessionRecord::new(version, client).principal(principal));
@@ -299,7 +299,7 @@ impl HttpService {
         };
         // What waits for somebody to listen is heard first.
         let waiting = {
-            let state = session.state();
+            let state = session.state.lock();
             let mut standing = state.streams.iter();
             let left = standing.find(|(_, stream)| stream.kind == StreamKind::Standalone && stream.is_left());
             left.map(|(id, stream)| (*id, stream.taken(), stream.last()))
@@ -310,9 +310,9 @@ impl HttpService {
                 return self.read_stream(session, stream, Begin::Fresh(taken), seat);
             }
             tracing::warn!(missed = last - taken, "events that waited for a client to listen are not kept any more");
-            session.state().end_if_done(stream);
+            session.state.lock().end_if_done(stream);
         }
-        let stream = session.state().open_stream(StreamKind::Standalone);
+        let stream = session.state.lock().open_stream(StreamKind::Standalone);
         self.read_stream(session, stream, Begin::Fresh(0), seat)
     }
 
@@ -320,8 +320,13 @@ impl HttpService {
         let unknown =
             || answer::refuse(StatusCode::BAD_REQUEST, format!("there is no event {event:?} in this session"));
         let Some((stream, number)) = parse_event_id(event) else { return unknown() };
-        let last =
-            session.state().streams.get(&stream).filter(|open| open.kind != StreamKind::Remote).map(|open| open.last());
+        let last = session
+            .state
+            .lock()
+            .streams
+            .get(&stream)
+            .filter(|open| open.kind != StreamKind::Remote)
+            .map(|open| open.last());
         let begin = match last {
             Some(last) if number > last => return unknown(),
             Some(last) if number == last => Begin::After(number),

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::{Mutex, RwLock};
 use turms_core::store::SessionRecord;
 
 use super::HttpSession;
@@ -46,7 +47,7 @@ impl Sessions {
     /// few programs.
     pub(super) fn shared(&self, record: SessionRecord) -> Arc<SessionRecord> {
         const FEW: usize = 16;
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recent = self.recent.lock();
         if let Some(same) = recent.iter().filter_map(Weak::upgrade).find(|other| **other == record) {
             return same;
         }
@@ -64,12 +65,12 @@ impl Sessions {
     }
 
     pub(super) fn get(&self, id: &str) -> Option<Arc<HttpSession>> {
-        read(self.shard(id)).get(id).cloned()
+        self.shard(id).read().get(id).cloned()
     }
 
     /// Adds a session, or gives the one that somebody else has added meanwhile.
     pub(super) fn add(self: &Arc<Self>, session: Arc<HttpSession>) -> Arc<HttpSession> {
-        let mut shard = write(self.shard(&session.id));
+        let mut shard = self.shard(&session.id).write();
         if let Some(there) = shard.get(&session.id) {
             return there.clone();
         }
@@ -81,7 +82,7 @@ impl Sessions {
     }
 
     fn take(&self, id: &str) -> Option<Arc<HttpSession>> {
-        let mut shard = write(self.shard(id));
+        let mut shard = self.shard(id).write();
         let session = shard.remove(id)?;
         if shard.capacity() > 64 && shard.len() * 4 < shard.capacity() {
             shard.shrink_to_fit();
@@ -111,7 +112,7 @@ impl Sessions {
     /// Ends what runs here; the store keeps the sessions for other processes.
     pub(in crate::server) fn close_all(&self) {
         for shard in &self.shards {
-            let sessions = std::mem::take(&mut *write(shard));
+            let sessions = std::mem::take(&mut *shard.write());
             self.count.fetch_sub(sessions.len(), Ordering::Relaxed);
             sessions.values().for_each(|session| session.close());
         }
@@ -141,7 +142,7 @@ impl Sessions {
 
     fn all(&self) -> impl Iterator<Item = Arc<HttpSession>> {
         // One map at a time, so that nobody waits for long.
-        self.shards.iter().flat_map(|shard| read(shard).values().cloned().collect::<Vec<_>>())
+        self.shards.iter().flat_map(|shard| shard.read().values().cloned().collect::<Vec<_>>())
     }
 }
 
@@ -174,12 +175,4 @@ async fn sweep(sessions: &Weak<Sessions>, period: Duration) -> bool {
         }
     }
     sessions.len() > 0
-}
-
-fn read(shard: &RwLock<Map>) -> RwLockReadGuard<'_, Map> {
-    shard.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn write(shard: &RwLock<Map>) -> RwLockWriteGuard<'_, Map> {
-    shard.write().unwrap_or_else(PoisonError::into_inner)
 }

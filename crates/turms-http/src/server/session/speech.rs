@@ -22,7 +22,7 @@ impl HttpSession {
         let mut data = Vec::new();
         message.encode(&mut data);
         let stream = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             if !state.is_open {
                 return Poll::Ready(false);
             }
@@ -41,7 +41,7 @@ impl HttpSession {
 
     /// Hands what was said on a stream to the store, one event after the other.
     pub(super) fn keep(&self, stream: u64) {
-        let begins = self.state().streams.get_mut(&stream).is_some_and(|stream| stream.begin_storing());
+        let begins = self.state.lock().streams.get_mut(&stream).is_some_and(|stream| stream.begin_storing());
         if !begins {
             return;
         }
@@ -49,14 +49,14 @@ impl HttpSession {
         let keeping = async move {
             loop {
                 let next = session.upgrade().and_then(|session| {
-                    session.state().streams.get_mut(&stream).and_then(|stream| stream.next_unstored())
+                    session.state.lock().streams.get_mut(&stream).and_then(|stream| stream.next_unstored())
                 });
                 let Some(event) = next else { return };
                 if let Err(error) = options.events.append(&id, stream, event).await {
                     tracing::warn!(%error, "an event cannot be kept; a client that loses its connection will miss it");
                 }
                 let is_open = session.upgrade().is_some_and(|session| {
-                    let mut state = session.state();
+                    let mut state = session.state.lock();
                     if let Some(stream) = state.streams.get_mut(&stream) {
                         stream.stored();
                     }
@@ -74,7 +74,7 @@ impl HttpSession {
     /// Forgets streams that ended long ago, and the oldest if there are too many.
     pub(super) fn forget_streams(&self) {
         let forgotten: Vec<u64> = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let State { streams, ended, .. } = &mut *state;
             let mut excess = ended.len().saturating_sub(KEPT);
             let mut forgotten = Vec::new();
@@ -101,7 +101,7 @@ impl HttpSession {
 
     /// Whether an event can still be read.
     pub(super) async fn has_event(&self, stream: u64, number: u64) -> bool {
-        let is_here = self.state().streams.get(&stream).is_some_and(|stream| stream.has_in_memory(number));
+        let is_here = self.state.lock().streams.get(&stream).is_some_and(|stream| stream.has_in_memory(number));
         if is_here {
             return true;
         }
@@ -111,7 +111,7 @@ impl HttpSession {
 
     /// Whether there are more streams that have ended than are kept.
     pub(super) fn has_many_ended(&self) -> bool {
-        self.state().ended.len() > KEPT
+        self.state.lock().ended.len() > KEPT
     }
 }
 
