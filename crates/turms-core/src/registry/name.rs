@@ -1,3 +1,4 @@
+use std::borrow::Borrow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -54,6 +55,13 @@ impl FromStr for ServiceName {
 
     fn from_str(name: &str) -> Result<Self, InvalidName> {
         Self::new(name)
+    }
+}
+
+/// Lets a name be looked up in a map as text.
+impl Borrow<str> for ServiceName {
+    fn borrow(&self) -> &str {
+        self.as_str()
     }
 }
 
