@@ -5,7 +5,6 @@ mod activity;
 mod answer;
 mod body;
 mod cors;
-mod few;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod gauge;

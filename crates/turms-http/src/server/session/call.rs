@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
 use http::StatusCode;
+use smallvec::SmallVec;
 use turms_core::{Context, Guarded, GuardedNotify, Outcome, Payload, Peer, Request, lower_outcome, written_outcome};
 use turms_proto::method::Method as _;
 use turms_proto::session::{Call, Dialect, Event, Reply, Ticket};
@@ -15,7 +16,6 @@ use super::link::{EventStream, Route, SessionLink};
 use super::stream::StreamKind;
 use super::{HttpSession, Running, settle};
 use crate::server::answer::{self, Answer};
-use crate::server::few::Few;
 use crate::server::request::RequestHead;
 use crate::server::source::HttpSource;
 use crate::server::stateless::meta_of;
@@ -37,9 +37,12 @@ struct Post {
     link: Arc<SessionLink>,
     source: HttpSource,
     is_batch: bool,
-    answers: Few<Vec<u8>>,
+    answers: SmallVec<[Vec<u8>; 1]>,
     status: StatusCode,
 }
+
+/// The events of one POST. Without a batch there is at most one.
+type Events = SmallVec<[Event<super::Waiter>; 1]>;
 
 impl HttpSession {
     /// Takes what one POST held, and begins what it asks for.
@@ -54,7 +57,7 @@ impl HttpSession {
         let Some((call, events)) = self.take(incoming, is_batch) else { return Reaction::Gone };
         let link = Arc::new(SessionLink::new(self.me.clone(), Route::call()));
         let source = HttpSource::streaming(head, EventStream::new(link.clone()));
-        let mut post = Post { link, source, is_batch, answers: Few::new(), status: StatusCode::OK };
+        let mut post = Post { link, source, is_batch, answers: SmallVec::new(), status: StatusCode::OK };
         if let Some(call) = call {
             self.begin(call, &mut post, task);
         }
@@ -75,7 +78,7 @@ impl HttpSession {
     }
 
     /// Messages of a batch are taken one by one: over HTTP they have a stream in common, and nothing else.
-    fn take(&self, incoming: Incoming, is_batch: bool) -> Option<(Option<Call>, Few<Event<super::Waiter>>)> {
+    fn take(&self, incoming: Incoming, is_batch: bool) -> Option<(Option<Call>, Events)> {
         let now = tokio::time::Instant::now().into_std();
         let mut state = self.state.lock();
         if !state.is_open {
@@ -241,7 +244,7 @@ impl HttpSession {
     }
 }
 
-fn joined(answers: Few<Vec<u8>>) -> Vec<u8> {
+fn joined(answers: SmallVec<[Vec<u8>; 1]>) -> Vec<u8> {
     let mut all = Vec::new();
     for answer in answers {
         all.push(if all.is_empty() { b'[' } else { b',' });
