@@ -1,10 +1,11 @@
 //! What a server has, as one value that never changes: registering something puts another in its place.
 
-use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use foldhash::fast::RandomState;
+use indexmap::IndexMap;
 use turms_proto::method::Method as _;
 use turms_proto::revision::Translate;
 use turms_proto::types::{
@@ -14,7 +15,6 @@ use turms_proto::types::{
 };
 use turms_proto::{Ability, ErrorObject, Object, ProtocolVersion, RawJson};
 
-use crate::name_hash::NameHash;
 use crate::prompt::Prompt;
 use crate::resource::Resource;
 use crate::router;
@@ -41,23 +41,23 @@ pub(crate) struct Catalog {
 pub(crate) struct Table<T> {
     /// Whether the kind is declared: something of it is there or was, or may be added. Clients were told, so it stays.
     offered: bool,
-    entries: Vec<T>,
-    places: HashMap<String, usize, NameHash>,
+    /// Hashed with a random seed for each table: names can come from other servers.
+    entries: IndexMap<String, T, RandomState>,
 }
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Self { offered: false, entries: Vec::new(), places: HashMap::default() }
+        Self { offered: false, entries: IndexMap::default() }
     }
 }
 
 impl<T> Table<T> {
     pub(crate) fn get(&self, name: &str) -> Option<&T> {
-        self.places.get(name).map(|place| &self.entries[*place])
+        self.entries.get(name)
     }
 
-    pub(crate) fn iter(&self) -> std::slice::Iter<'_, T> {
-        self.entries.iter()
+    pub(crate) fn iter(&self) -> indexmap::map::Values<'_, String, T> {
+        self.entries.values()
     }
 
     /// Puts something in; false if there is something of that name already.
@@ -65,7 +65,7 @@ impl<T> Table<T> {
     where
         T: Clone,
     {
-        let is_new = !self.places.contains_key(name);
+        let is_new = !self.entries.contains_key(name);
         if is_new {
             self.insert(name.to_owned(), entry.clone());
         }
@@ -75,34 +75,16 @@ impl<T> Table<T> {
     /// Puts something in, in the place of what has that name already.
     pub(crate) fn insert(&mut self, name: String, entry: T) {
         self.offered = true;
-        match self.places.get(&name) {
-            Some(place) => self.entries[*place] = entry,
-            None => {
-                self.places.insert(name, self.entries.len());
-                self.entries.push(entry);
-            }
-        }
+        self.entries.insert(name, entry);
     }
 
     /// Keeps what passes.
     pub(crate) fn retain(&mut self, keep: impl Fn(&T) -> bool) {
-        let mut names = vec![String::new(); self.entries.len()];
-        self.places.drain().for_each(|(name, place)| names[place] = name);
-        let entries = std::mem::take(&mut self.entries);
-        for (entry, name) in entries.into_iter().zip(names) {
-            if keep(&entry) {
-                self.insert(name, entry);
-            }
-        }
+        self.entries.retain(|_, entry| keep(entry));
     }
 
     pub(crate) fn remove(&mut self, name: &str) -> bool {
-        let Some(place) = self.places.remove(name) else {
-            return false;
-        };
-        self.entries.remove(place);
-        self.places.values_mut().filter(|other| **other > place).for_each(|other| *other -= 1);
-        true
+        self.entries.shift_remove(name).is_some()
     }
 }
 

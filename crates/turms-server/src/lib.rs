@@ -41,7 +41,6 @@ mod handle;
 mod handler;
 mod hub;
 mod input;
-mod name_hash;
 mod prompt;
 mod resource;
 mod respond;
