@@ -11,7 +11,6 @@
 mod channel;
 mod connection;
 mod context;
-mod join;
 pub mod layer;
 mod outcome;
 mod payload;
@@ -37,7 +36,6 @@ pub use self::connection::{
     AnyConnection, Connection, ConnectionError, ConnectionHandle, ConnectionOptions, OpenFailure,
 };
 pub use self::context::{Context, HeadersRepeatBody, Source};
-pub use self::join::join_all;
 pub use self::outcome::{Outcome, lower_outcome, write_outcome, written_outcome};
 pub use self::payload::Payload;
 pub use self::peer::{BoxFuture, Link, Peer, PeerError};

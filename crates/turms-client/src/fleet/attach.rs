@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use tokio::sync::Semaphore;
-use turms_core::{ConnectError, Connector, join_all};
+use turms_core::{ConnectError, Connector};
 
 use super::many::Many;
 use super::member::{MemberError, Origin};
@@ -22,7 +23,7 @@ impl Many {
                 tracing::warn!(target: "turms::client", server = ?name, error, "the server is not there");
             }
         });
-        join_all(attaching.collect()).await;
+        join_all(attaching).await;
     }
 
     /// Connects to a server of the fleet.

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use turms_core::{Payload, join_all};
+use futures_util::future::join_all;
+use turms_core::Payload;
 use turms_proto::types::{
     ListPrompts, ListPromptsResult, ListResourceTemplates, ListResourceTemplatesResult, ListResources,
     ListResourcesResult, ListTools, ListToolsResult, PaginatedParams, Prompt, Resource, ResourceTemplate, Tool,
@@ -160,7 +161,7 @@ impl Many {
                 (seat, listed.or_else(nothing_there))
             }
         });
-        let mut all = join_all(asking.collect()).await;
+        let mut all = join_all(asking).await;
         for (seat, listed) in &mut all {
             match listed {
                 Ok(items) => {

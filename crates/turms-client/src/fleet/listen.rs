@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
+use futures_util::future::join_all;
 use indexmap::IndexMap;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
-use turms_core::join_all;
 use turms_proto::method::Method as _;
 use turms_proto::types::{Listen, SubscriptionFilter};
 
@@ -57,7 +57,7 @@ pub(super) async fn listen(
     }
     let mut heard = Vec::new();
     let mut failures = Vec::new();
-    for (part, outcome) in join_all(parts.into_values().map(|part| part.listen(&options)).collect()).await {
+    for (part, outcome) in join_all(parts.into_values().map(|part| part.listen(&options))).await {
         match outcome {
             Ok(subscription) => heard.push((part, subscription)),
             Err(error) => {
@@ -96,7 +96,7 @@ impl Part {
 async fn whoever_agrees(uri: &str, seats: Vec<Seat>, options: &CallOptions) -> Vec<(Part, Subscription)> {
     let filter = SubscriptionFilter::new().resource_subscriptions([uri.to_owned()]);
     let parts = seats.into_iter().map(|seat| Part { seat, filter: filter.clone() }.listen(options));
-    let outcomes = join_all(parts.collect()).await.into_iter();
+    let outcomes = join_all(parts).await.into_iter();
     let agreed = outcomes.filter_map(|(part, outcome)| Some((part, outcome.ok()?)));
     let tells = |subscription: &Subscription| {
         subscription.acknowledged().resource_subscriptions.iter().flatten().any(|told| told == uri)

@@ -3,10 +3,11 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use turms_core::{BoxFuture, Payload, join_all};
+use turms_core::{BoxFuture, Payload};
 use turms_proto::method::Method;
 use turms_proto::revision::{Translate, raise_result};
 use turms_proto::session::{Opened, Stats};
@@ -183,7 +184,7 @@ impl Many {
             let options = options.clone();
             async move { (name.to_string(), client.engine().ping(options).await) }
         });
-        all_of(Ping::NAME, join_all(pings.collect()).await, absent.collect())
+        all_of(Ping::NAME, join_all(pings).await, absent.collect())
     }
 
     async fn log_from(&self, level: LoggingLevel, options: CallOptions) -> Result<(), CallError> {
@@ -206,7 +207,7 @@ impl Many {
                 (name.to_string(), Ok(()))
             })
         });
-        all_of(SetLevel::NAME, join_all(told.collect()).await, Vec::new())
+        all_of(SetLevel::NAME, join_all(told).await, Vec::new())
     }
 
     /// Watches a resource where it is. A server of 2026-07-28 need not know what it is asked to tell of, so one that agrees
@@ -221,7 +222,7 @@ impl Many {
             async move { (seat.name, seat.client.engine().subscribe(uri, options).await) }
         });
         let (mut servers, mut failed) = (Vec::new(), None);
-        for (name, outcome) in join_all(watching.collect()).await {
+        for (name, outcome) in join_all(watching).await {
             match outcome {
                 Ok(()) => servers.push(name),
                 Err(error) => failed = Some(route::telling(failed, error)),
@@ -247,7 +248,7 @@ impl Many {
             let (uri, options) = (uri.clone(), options.clone());
             async move { (name.to_string(), client.engine().unsubscribe(uri, options).await) }
         });
-        all_of(Unsubscribe::NAME, join_all(ending.collect()).await, Vec::new())
+        all_of(Unsubscribe::NAME, join_all(ending).await, Vec::new())
     }
 
     async fn tell_all(&self, notification: Notification) -> Result<(), CallError> {
@@ -261,7 +262,7 @@ impl Many {
             let notification = notification.clone();
             async move { (name.to_string(), client.engine().notify(notification).await) }
         });
-        let told = join_all(told.collect()).await;
+        let told = join_all(told).await;
         all_of(&subject, told, Vec::new())
     }
 }
@@ -279,7 +280,7 @@ impl Engine for Many {
     }
 
     fn perform_all(&self, jobs: Vec<Job>) -> BoxFuture<'_, Vec<Result<Performed, CallError>>> {
-        Box::pin(join_all(jobs.into_iter().map(|job| self.make(job, Checks::Nothing)).collect()))
+        Box::pin(join_all(jobs.into_iter().map(|job| self.make(job, Checks::Nothing))))
     }
 
     fn ping(&self, options: CallOptions) -> BoxFuture<'_, Result<(), CallError>> {
@@ -372,7 +373,7 @@ impl Engine for Many {
                 roster.close();
                 roster.clients()
             };
-            join_all(clients.iter().map(|(_, client)| client.close()).collect()).await;
+            join_all(clients.iter().map(|(_, client)| client.close())).await;
             self.roster.lock().let_watchers_go();
         })
     }

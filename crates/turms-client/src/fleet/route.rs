@@ -1,6 +1,5 @@
 //! Whose something is: a tool or a prompt by its name, a resource by its URI.
 
-use turms_core::join_all;
 use turms_proto::ErrorCode;
 
 use super::known::{Kind, Known};
@@ -96,7 +95,7 @@ impl Many {
         if !resources.is_empty() || !templates.is_empty() {
             let resources = self.refresh(Kind::Resources, resources, timeout);
             let templates = self.refresh(Kind::Templates, templates, timeout);
-            join_all(vec![resources, templates]).await;
+            tokio::join!(resources, templates);
             askable = self.roster.lock().askable(Kind::Resources);
         }
         let found = signs.into_iter().find_map(|sign| askable.seats.iter().find(|seat| sign(&seat.known)));

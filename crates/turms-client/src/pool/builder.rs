@@ -2,8 +2,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use turms_core::schema::DEFAULT_MAX_VALIDATION_STEPS;
-use turms_core::{BoxFuture, ConnectError, join_all};
+use turms_core::{BoxFuture, ConnectError};
 
 use super::shared::Shared;
 use super::{Pool, PoolError, Strategy};
@@ -109,7 +110,7 @@ impl PoolBuilder {
     /// When connections were to be made, none could be, and no others were given.
     pub async fn build(self) -> Result<Pool, PoolError> {
         let made = match &self.connect {
-            Some(connect) => join_all((0..self.size).map(|_| connect()).collect()).await,
+            Some(connect) => join_all((0..self.size).map(|_| connect())).await,
             None => Vec::new(),
         };
         let tried = made.len();

@@ -2,7 +2,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use turms_core::{BoxFuture, join_all};
+use futures_util::future::join_all;
+use turms_core::BoxFuture;
 use turms_proto::method::Method as _;
 use turms_proto::session::{Opened, RequestOptions, Stats};
 use turms_proto::types::{CallTool, LoggingLevel, SetLevel, SubscriptionFilter};
@@ -94,7 +95,7 @@ impl Shared {
             tour.failed(error, || job.is_safe_to_repeat(Some(&self.tools)))?;
             self.make(job, tour, None).await
         });
-        join_all(settled.collect()).await
+        join_all(settled).await
     }
 
     async fn tell_all(&self, notification: Notification) -> Result<(), CallError> {
@@ -102,7 +103,7 @@ impl Shared {
             let (member, notification) = (member.clone(), notification.clone());
             async move { member.client.engine().notify(notification).await }
         };
-        let outcomes = join_all(self.connected().iter().map(told).collect()).await;
+        let outcomes = join_all(self.connected().iter().map(told)).await;
         let none = || CallError::not_sent(notification.method.to_string(), CallErrorKind::NoneAvailable);
         // Whoever was told is told; whoever was not is not there to hear it.
         if outcomes.iter().any(Result::is_ok) {
@@ -117,7 +118,7 @@ impl Shared {
             let (member, options) = (member.clone(), options.clone());
             async move { member.set_level(level, options).await }
         };
-        let outcomes = join_all(self.connected().iter().map(set).collect()).await;
+        let outcomes = join_all(self.connected().iter().map(set)).await;
         // Whoever was told another level meanwhile is told again, and so is whoever comes back later.
         self.changed();
         let reached =
@@ -161,7 +162,7 @@ impl Engine for Shared {
                 Some(turn) => self.make(job, std::mem::take(&mut tour), Some(turn)),
                 None => self.make(job, Tour::default(), None),
             });
-            join_all(calls.collect()).await
+            join_all(calls).await
         })
     }
 
@@ -260,7 +261,7 @@ impl Engine for Shared {
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let Some(clients) = self.shut() else { return };
-            join_all(clients.iter().map(|client| client.close()).collect()).await;
+            join_all(clients.iter().map(|client| client.close())).await;
             self.events.connection(ConnectionEvent::Closed);
             self.events.close();
         })

@@ -3,10 +3,9 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::sync::watch;
 use tokio::time::Instant;
-
-use turms_core::join_all;
 
 use super::builder::Connect;
 use super::member::Member;
@@ -134,7 +133,7 @@ pub(super) async fn keep_full(
         }) else {
             return;
         };
-        let made = join_all((0..missing).map(|_| connect()).collect()).await;
+        let made = join_all((0..missing).map(|_| connect())).await;
         let Some(pool) = pool.upgrade() else { return };
         pool.take_made(made);
     }

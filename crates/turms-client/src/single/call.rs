@@ -5,8 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytestring::ByteString;
+use futures_util::future::join_all;
 use tokio::time::Instant;
-use turms_core::{Connector, Outgoing, Payload, PeerError, Update, Updates, join_all};
+use turms_core::{Connector, Outgoing, Payload, PeerError, Update, Updates};
 use turms_proto::method::Method;
 use turms_proto::revision::{method_info, raise_url_elicitation};
 use turms_proto::session::{RequestError, RequestOptions};
@@ -236,7 +237,7 @@ impl Single {
             async move { (key, answering.answer(question).await) }
         });
         let mut responses = Object::new();
-        for (key, answer) in join_all(answers.collect()).await {
+        for (key, answer) in join_all(answers).await {
             let answer = answer.map_err(|none| unanswered(none.method(), none.reason()))?;
             responses.insert_raw(&key, &answer);
         }

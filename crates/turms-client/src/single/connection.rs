@@ -5,10 +5,11 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use bytestring::ByteString;
+use futures_util::future::join_all;
 use parking_lot::Mutex;
 use tokio::sync::{OnceCell, watch};
 use tokio::time::Instant;
-use turms_core::{ConnectError, Connector, Ended, Established, Outgoing, Payload, PeerError, join_all};
+use turms_core::{ConnectError, Connector, Ended, Established, Outgoing, Payload, PeerError};
 use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::revision::{Translate as _, newest_common};
 use turms_proto::session::{ClientOptions, Dialect, Opened, RequestError, RequestOptions, VersionChoice};
@@ -290,7 +291,7 @@ impl Single {
         if !version.has(Ability::ListenStreams) {
             // A server may be of another revision than it was.
             let watched = self.managed.watched().into_iter();
-            join_all(watched.map(|uri| self.restore_one::<Subscribe>(live, ResourceParams::new(uri))).collect()).await;
+            join_all(watched.map(|uri| self.restore_one::<Subscribe>(live, ResourceParams::new(uri)))).await;
         }
     }
 

@@ -11,10 +11,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OnceCell, watch};
 use tokio::time::Instant;
-use turms_core::{BoxFuture, Channel, ConnectError, Connector, Ended, PeerError, Ready, join_all};
+use turms_core::{BoxFuture, Channel, ConnectError, Connector, Ended, PeerError, Ready};
 use turms_proto::method::Method;
 use turms_proto::session::{Opened, RequestOptions, Stats, VersionChoice};
 use turms_proto::types::{
@@ -201,7 +202,7 @@ impl Engine for Single {
         Box::pin(async move {
             let live = match self.live_now() {
                 Some(live) if jobs.len() > 1 && self.takes_batches(&live).await => live,
-                _ => return join_all(jobs.into_iter().map(|job| self.perform(job)).collect()).await,
+                _ => return join_all(jobs.into_iter().map(|job| self.perform(job))).await,
             };
             let mut outcomes: Vec<Option<Result<Performed, CallError>>> = Vec::new();
             let mut requests = Vec::new();
@@ -217,7 +218,7 @@ impl Engine for Single {
             let register = |job: &Job| self.pending.register(job, job.options.cancel.clone());
             let registered: Vec<_> = jobs.iter().map(register).collect();
             let cancels: Vec<_> = registered.iter().map(Registered::cancel).collect();
-            let given_up = cancels.iter().map(|cancel| Box::pin(cancel.cancelled())).collect();
+            let given_up = cancels.iter().map(|cancel| cancel.cancelled());
             let answers = tokio::select! {
                 biased;
                 // They travel together: the server is told when all of them are given up.

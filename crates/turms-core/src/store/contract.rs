@@ -184,13 +184,10 @@ async fn whoever_waits_for_a_change_hears_of_it(store: &dyn TaskStore) {
         tokio::task::yield_now().await;
         store.replace(task("contract-watched")).await
     };
-    let both = crate::join_all(vec![
-        Box::pin(async { waiting.await.map(|record| record.map(|record| record.revision)) })
-            as crate::BoxFuture<'_, Result<Option<u64>, StoreError>>,
-        Box::pin(async { changing.await.map(|done| Some(u64::from(done))) }),
-    ]);
-    let heard = tokio::time::timeout(PATIENCE, both).await.expect("whoever waits for a change hears of it");
-    assert_eq!(heard, [Ok(Some(1)), Ok(Some(1))], "what was heard is not what happened");
+    let both = async { tokio::join!(waiting, changing) };
+    let (waited, changed) = tokio::time::timeout(PATIENCE, both).await.expect("a change wakes the waiting task");
+    let waited = waited.map(|record| record.map(|record| record.revision));
+    assert_eq!((waited, changed), (Ok(Some(1)), Ok(true)), "the change differs from the one made");
     let at_once = tokio::time::timeout(PATIENCE, store.changed("contract-watched", 0)).await;
     let at_once = at_once.expect("a change of the past is heard of at once").expect("the store works");
     assert_eq!(at_once.map(|record| record.revision), Some(1), "what was heard is not the newest");

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::task::Poll;
 
 use bytestring::ByteString;
+use futures_util::future::join_all;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use turms_proto::method::{Method, Notification as NotificationMethod};
@@ -21,7 +22,6 @@ use turms_proto::{Ability, ErrorObject, Notification, ProtocolVersion, RawJson, 
 
 use crate::channel::{Channel, ConnectError, Connector, Ended, Established, Outgoing, Update, Updates};
 use crate::context::Context;
-use crate::join::join_all;
 use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::peer::{BoxFuture, Link, Peer, PeerError};
@@ -311,7 +311,7 @@ impl Channel for LocalChannel {
     }
 
     fn batch(&self, requests: Vec<Outgoing>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
-        Box::pin(join_all(requests.into_iter().map(|request| self.exchange(request)).collect()))
+        Box::pin(join_all(requests.into_iter().map(|request| self.exchange(request))))
     }
 
     fn local(&self) -> Option<&LocalChannel> {

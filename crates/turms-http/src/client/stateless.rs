@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use bytestring::ByteString;
+use futures_util::future::join_all;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use turms_core::{
     BoxFuture, Channel, Context, Ended, GuardedNotify, Outgoing, Payload, Peer, PeerError, Service, Update, Updates,
-    join_all, write_params,
+    write_params,
 };
 use turms_proto::jsonrpc::encode;
 use turms_proto::method::{Method as _, Notification as _};
@@ -403,7 +404,7 @@ impl Channel for StatelessChannel {
     }
 
     fn batch(&self, requests: Vec<Outgoing>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
-        Box::pin(join_all(requests.into_iter().map(|request| self.exchange(request)).collect()))
+        Box::pin(join_all(requests.into_iter().map(|request| self.exchange(request))))
     }
 
     fn is_ordered(&self) -> bool {

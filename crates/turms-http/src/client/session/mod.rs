@@ -9,10 +9,11 @@ mod stream;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore, oneshot, watch};
-use turms_core::{BoxFuture, Channel, Ended, Outgoing, Payload, PeerError, Service, join_all};
+use turms_core::{BoxFuture, Channel, Ended, Outgoing, Payload, PeerError, Service};
 use turms_proto::session::{Dialect, Session, Stats};
 use turms_proto::{Ability, Notification, header};
 
@@ -81,7 +82,7 @@ impl Channel for SessionChannel {
             let answers = if self.0.dialect.version().has(Ability::Batching) && requests.len() > 1 {
                 self.0.ask_all(requests).await
             } else {
-                join_all(requests.into_iter().map(|request| self.0.ask(request)).collect()).await
+                join_all(requests.into_iter().map(|request| self.0.ask(request))).await
             };
             answers.into_iter().map(|answer| answer.map(Payload::raw)).collect()
         })

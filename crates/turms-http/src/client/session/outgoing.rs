@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use http::StatusCode;
 use tokio::sync::{oneshot, watch};
-use turms_core::{Ended, Outgoing, PeerError, join_all};
+use turms_core::{Ended, Outgoing, PeerError};
 use turms_proto::session::{RequestError, RequestOptions, Session};
 use turms_proto::{
     DEFAULT_BATCH_LIMIT, ErrorCode, ErrorObject, Incoming, Message, Notification, RawJson, RequestId, Response, header,
@@ -48,7 +49,7 @@ impl Shared {
         };
         let ids: Vec<_> = asked.into_iter().map(|request| request.id).collect();
         let answered = |answer: Result<Answer, PeerError>| async { answer?.await.unwrap_or(Err(PeerError::Closed)) };
-        let answers = join_all(answers.into_iter().map(answered).collect());
+        let answers = join_all(answers.into_iter().map(answered));
         if ids.is_empty() { answers.await } else { self.wait(body.into(), &ids, answers).await }
     }
 
