@@ -496,8 +496,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 
     fn context(&self, dialect: Dialect, params: Option<&RawJson>) -> Context {
-        let meta = params.and_then(|params| params.member("_meta")).and_then(|meta| meta.as_object());
-        Context::new(dialect, self.peer(dialect)).with_meta(meta.map(Meta::from))
+        Context::new(dialect, self.peer(dialect)).with_meta(Meta::of_params(params))
     }
 
     /// What a handler has told or asked before it answered leaves before its answer.

@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
+use turms_proto::types::Meta;
 
 use super::*;
 use crate::{CallFuture, Context, Outcome, Payload, Request, Service};
@@ -148,7 +149,7 @@ async fn a_call_is_traced_under_the_names_of_open_telemetry() {
     let traced = Trace::new().layer(Timeout::new(Duration::ZERO).layer(Fixture::Never));
     let params = r#"{"name":"add","_meta":{"traceparent":"00-1-2-01"}}"#;
     let params = turms_proto::RawJson::parse(params).expect("written above");
-    let meta = params.member("_meta").and_then(|meta| meta.as_object()).map(Into::into);
+    let meta = Meta::of_params(Some(&params));
     let cx = Context::in_process().with_id(7.into()).with_meta(meta);
     traced.call(Request::raw("tools/call", Payload::raw(params)), cx).await.expect_err("it takes too long");
     let fields = recorder.0.lock().clone();

@@ -364,8 +364,7 @@ struct LocalLink {
 
 impl LocalLink {
     fn context(&self, params: Option<&RawJson>) -> Context {
-        let meta = params.and_then(|params| params.member("_meta")).and_then(|meta| meta.as_object());
-        Context::new(self.dialect, Peer::nobody()).with_meta(meta.map(Meta::from))
+        Context::new(self.dialect, Peer::nobody()).with_meta(Meta::of_params(params))
     }
 
     fn hear(&self, notification: Notification) -> GuardedNotify {
@@ -385,7 +384,7 @@ impl LocalLink {
                 Err(_) => Some(notification),
             };
         }
-        let meta = notification.params.as_ref().and_then(|params| params.member("_meta"));
+        let meta = notification.params.as_ref().and_then(RawJson::meta);
         if meta.is_some_and(|meta| meta.member(key::SUBSCRIPTION_ID).is_some()) {
             updates(Update::Told(notification));
             return None;

@@ -10,7 +10,7 @@ use turms_core::{ConnectError, Context, Established, GuardedNotify, Peer, Servic
 use turms_proto::method::Method as _;
 use turms_proto::session::{ClientOptions, Dialect, Event, Opened, Session};
 use turms_proto::types::{Initialize, key};
-use turms_proto::{ErrorObject, Incoming, Message, ProtocolVersion, Request, Response, header};
+use turms_proto::{ErrorObject, Incoming, Message, ProtocolVersion, RawJson, Request, Response, header};
 
 use super::endpoint::{Endpoint, within};
 use super::error::HttpError;
@@ -267,7 +267,7 @@ impl Opening {
 
 /// The headers of `server/discover`: nothing of it is repeated but the method.
 fn probe_headers(request: &Request) -> Result<HeaderMap, HttpError> {
-    let meta = request.params.as_ref().and_then(|params| params.member("_meta"));
+    let meta = request.params.as_ref().and_then(RawJson::meta);
     let version =
         meta.and_then(|meta| meta.member(key::PROTOCOL_VERSION)).and_then(|version| version.decode::<String>().ok());
     let version = version.and_then(|version| version.parse().ok()).unwrap_or(ProtocolVersion::LATEST);

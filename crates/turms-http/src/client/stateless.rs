@@ -234,9 +234,8 @@ impl StatelessChannel {
             let _ = catch_unwind(AssertUnwindSafe(|| updates(update)));
             return alive;
         }
-        let meta =
-            notification.params.as_ref().and_then(|params| params.member("_meta")).and_then(|meta| meta.as_object());
-        let cx = Context::new(Dialect::Stateless(self.version), Peer::nobody()).with_meta(meta.map(Meta::from));
+        let meta = Meta::of_params(notification.params.as_ref());
+        let cx = Context::new(Dialect::Stateless(self.version), Peer::nobody()).with_meta(meta);
         GuardedNotify::new(|| self.service.notify(notification.method, notification.params, cx)).await;
         alive
     }
@@ -329,7 +328,7 @@ impl Asked<'_> {
                 _ => (None, false),
             };
         }
-        let meta = notification.params.as_ref().and_then(|params| params.member("_meta"));
+        let meta = notification.params.as_ref().and_then(RawJson::meta);
         let tag =
             meta.and_then(|meta| meta.member(key::SUBSCRIPTION_ID)).and_then(|tag| tag.decode::<RequestId>().ok());
         let ours = tag.as_ref() == Some(&self.id);

@@ -94,7 +94,7 @@ impl HttpService {
             return answer::empty(StatusCode::BAD_REQUEST);
         };
         let cx = Context::new(Dialect::Stateless(ProtocolVersion::LATEST), Peer::nobody())
-            .with_meta(meta_of(notification.params.as_ref()));
+            .with_meta(Meta::of_params(notification.params.as_ref()));
         let cx = source.surround(cx);
         GuardedNotify::new(|| self.service.notify(notification.method, notification.params, cx)).await;
         answer::empty(StatusCode::ACCEPTED)
@@ -103,12 +103,8 @@ impl HttpService {
 
 /// The answer to a listen request that the server ends (basic/patterns/subscriptions of 2026-07-28).
 fn end_of_listening(id: &RequestId) -> Payload {
-    let meta = tag_subscription(None, id).member("_meta").and_then(|meta| meta.as_object());
-    Payload::new(ListenResult::new().meta(meta.map(Meta::from).unwrap_or_default()))
-}
-
-pub(super) fn meta_of(params: Option<&RawJson>) -> Option<Meta> {
-    params?.meta()?.as_object().map(Meta::from)
+    let meta = Meta::of_params(Some(&tag_subscription(None, id)));
+    Payload::new(ListenResult::new().meta(meta.unwrap_or_default()))
 }
 
 /// Parameters that are not of the method's shape are the fault of the request, and the error begins with their place; what a

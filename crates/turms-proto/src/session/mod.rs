@@ -664,7 +664,7 @@ impl<T> Session<T> {
         if !self.pending.has_lasting() {
             return None;
         }
-        let id = notification.params.as_ref()?.member("_meta")?.member(key::SUBSCRIPTION_ID)?.decode().ok()?;
+        let id = notification.params.as_ref()?.meta()?.member(key::SUBSCRIPTION_ID)?.decode().ok()?;
         self.pending.get(&id).filter(|entry| entry.lasting).map(|_| id)
     }
 

@@ -84,6 +84,12 @@ impl Meta {
         Self::default()
     }
 
+    /// Returns the `_meta` of the parameters of a request or notification.
+    #[must_use]
+    pub fn of_params(params: Option<&RawJson>) -> Option<Self> {
+        params?.meta()?.as_object().map(Self::from)
+    }
+
     /// Adds a member.
     ///
     /// # Errors

@@ -103,8 +103,7 @@ impl Shared {
     }
 
     fn context(&self, params: Option<&RawJson>) -> Context {
-        let meta = params.and_then(|params| params.member("_meta")).and_then(|meta| meta.as_object());
-        Context::new(self.dialect, Peer::new(SessionLink(self.me.clone()))).with_meta(meta.map(Meta::from))
+        Context::new(self.dialect, Peer::new(SessionLink(self.me.clone()))).with_meta(Meta::of_params(params))
     }
 
     /// The server asks. Its stream is read on meanwhile: it may tell that it does not want to know any more.

@@ -5,13 +5,12 @@ use turms_core::{Context, Guarded, GuardedNotify, Payload, Peer, Request, lower_
 use turms_proto::method::Method as _;
 use turms_proto::revision::{method_info, version_for_initialize};
 use turms_proto::session::Dialect;
-use turms_proto::types::Initialize;
+use turms_proto::types::{Initialize, Meta};
 use turms_proto::{Ability, ErrorObject, Incoming, InvalidMessage, Message, Notification, ProtocolVersion};
 
 use crate::server::HttpService;
 use crate::server::answer::{self, Answer};
 use crate::server::source::HttpSource;
-use crate::server::stateless::meta_of;
 
 impl HttpService {
     pub(super) async fn take_alone(&self, incoming: Incoming, named: ProtocolVersion, source: &HttpSource) -> Answer {
@@ -22,7 +21,7 @@ impl HttpService {
                     Err(error) => return answer::error(StatusCode::OK, Some(&request.id), &error),
                 };
                 let status = |_: &ErrorObject| StatusCode::OK;
-                let meta = meta_of(request.params.as_ref());
+                let meta = Meta::of_params(request.params.as_ref());
                 self.answer_alone(request, Dialect::Handshake(version), meta, source, status).await
             }
             Incoming::One(Message::Notification(notification)) => {
@@ -58,8 +57,8 @@ impl HttpService {
     }
 
     async fn hear_alone(&self, notification: Notification, version: ProtocolVersion, source: &HttpSource) {
-        let cx =
-            Context::new(Dialect::Handshake(version), Peer::nobody()).with_meta(meta_of(notification.params.as_ref()));
+        let cx = Context::new(Dialect::Handshake(version), Peer::nobody())
+            .with_meta(Meta::of_params(notification.params.as_ref()));
         let cx = source.surround(cx);
         GuardedNotify::new(|| self.service.notify(notification.method, notification.params, cx)).await;
     }
@@ -109,7 +108,7 @@ impl HttpService {
             Ok(_) => {
                 let cx = Context::new(Dialect::Handshake(version), Peer::nobody())
                     .with_id(request.id.clone())
-                    .with_meta(meta_of(request.params.as_ref()));
+                    .with_meta(Meta::of_params(request.params.as_ref()));
                 let cx = source.surround(cx);
                 let params = request.params.map_or_else(Payload::default, Payload::params);
                 let asked = Request::raw(request.method.clone(), params);

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use turms_core::{Context, Guarded, GuardedNotify, Outcome, Payload, Peer, Request, lower_outcome, written_outcome};
 use turms_proto::method::Method as _;
 use turms_proto::session::{Call, Dialect, Event, Reply, Ticket};
-use turms_proto::types::Initialize;
+use turms_proto::types::{Initialize, Meta};
 use turms_proto::{Ability, ErrorCode, ErrorObject, Incoming, Message, Notification, Response};
 
 use super::link::{EventStream, Route, SessionLink};
@@ -18,7 +18,6 @@ use super::{HttpSession, Running, settle};
 use crate::server::answer::{self, Answer};
 use crate::server::request::RequestHead;
 use crate::server::source::HttpSource;
-use crate::server::stateless::meta_of;
 
 /// How one POST is answered.
 pub(super) enum Reaction {
@@ -169,7 +168,8 @@ impl HttpSession {
     fn hear(self: &Arc<Self>, notification: Notification, post: &mut Post, task: &mut TaskContext<'_>) {
         let Some(version) = self.state.lock().protocol.agreed() else { return };
         let peer = Peer::new(SessionLink::new(self.me.clone(), Route::Standalone));
-        let cx = Context::new(Dialect::Handshake(version), peer).with_meta(meta_of(notification.params.as_ref()));
+        let cx =
+            Context::new(Dialect::Handshake(version), peer).with_meta(Meta::of_params(notification.params.as_ref()));
         let cx = post.source.surround(cx);
         if self.state.lock().hearing as usize >= self.options.max_in_flight {
             tracing::debug!(method = &*notification.method, "a notification is passed over: too many are being heard");
