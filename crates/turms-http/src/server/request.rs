@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use http::header::{self as standard, HeaderMap, HeaderName};
+use http::header::{self as standard, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::uri::Authority;
 use http::{Extensions, Method, Uri};
@@ -88,7 +88,9 @@ impl RequestHead {
     /// What it has under the name of a header.
     pub(super) fn lookup(&self, name: Name) -> HeaderLookup<'_> {
         match &self.said {
-            Said::Parts(parts) => lookup(&parts.headers, &name.header()),
+            Said::Parts(parts) => {
+                HeaderLookup::from_values(parts.headers.get_all(name.header()).iter().map(HeaderValue::to_str))
+            }
             Said::Wire(head) => head.lookup(name),
         }
     }
@@ -218,16 +220,6 @@ impl Name {
             Self::Accept => standard::ACCEPT,
             other => HeaderName::from_static(other.text()),
         }
-    }
-}
-
-/// What headers have under a name.
-fn lookup<'a>(headers: &'a HeaderMap, name: &HeaderName) -> HeaderLookup<'a> {
-    let mut values = headers.get_all(name).iter();
-    match (values.next(), values.next()) {
-        (None, _) => HeaderLookup::Absent,
-        (Some(value), None) => value.to_str().map_or(HeaderLookup::NotText, HeaderLookup::One),
-        (Some(_), Some(_)) => HeaderLookup::Repeated,
     }
 }
 

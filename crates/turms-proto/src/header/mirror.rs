@@ -37,6 +37,19 @@ pub enum HeaderLookup<'a> {
     NotText,
 }
 
+impl<'a> HeaderLookup<'a> {
+    /// The result of looking up a header: all values that a request has under one name, as text or as a decoding error.
+    pub fn from_values<E>(values: impl IntoIterator<Item = Result<&'a str, E>>) -> Self {
+        let mut values = values.into_iter();
+        match (values.next(), values.next()) {
+            (None, _) => Self::Absent,
+            (Some(Ok(value)), None) => Self::One(value),
+            (Some(Err(_)), None) => Self::NotText,
+            (Some(_), Some(_)) => Self::Repeated,
+        }
+    }
+}
+
 impl<'a> From<Option<&'a str>> for HeaderLookup<'a> {
     fn from(value: Option<&'a str>) -> Self {
         value.map_or(Self::Absent, Self::One)
@@ -219,6 +232,17 @@ pub enum HeaderMismatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lookup_tells_no_value_one_value_and_several_apart() {
+        let lookup = |values: &[Result<&'static str, ()>]| HeaderLookup::from_values(values.iter().copied());
+        assert_eq!(lookup(&[]), HeaderLookup::Absent);
+        assert_eq!(lookup(&[Ok("a")]), HeaderLookup::One("a"));
+        assert_eq!(lookup(&[Err(())]), HeaderLookup::NotText);
+        for repeated in [[Ok("a"), Ok("a")], [Err(()), Ok("a")]] {
+            assert_eq!(lookup(&repeated), HeaderLookup::Repeated);
+        }
+    }
 
     #[test]
     fn every_method_with_a_name_has_its_member() {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use bytestring::ByteString;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 use turms_core::schema::shortened;
 use turms_core::{
     BoxFuture, CallFuture, ConnectionOptions, HeadersRepeatBody, NotifyFuture, Outcome as CallOutcome, Payload, Peer,
@@ -489,18 +489,8 @@ fn check_param_headers(tool: &Tool, arguments: Option<&Object>, context: &Contex
         None => serde_json::Value::Null,
     };
     params
-        .check(&arguments, |name| lookup_header(headers, name))
+        .check(&arguments, |name| HeaderLookup::from_values(headers.get_all(name).iter().map(HeaderValue::to_str)))
         .map_err(|mismatch| ErrorObject::new(ErrorCode::HEADER_MISMATCH, mismatch.to_string()))
-}
-
-/// What a request has under the name of a header.
-fn lookup_header<'a>(headers: &'a HeaderMap, name: &str) -> HeaderLookup<'a> {
-    let mut values = headers.get_all(name).iter();
-    match (values.next(), values.next()) {
-        (None, _) => HeaderLookup::Absent,
-        (Some(value), None) => value.to_str().map_or(HeaderLookup::NotText, HeaderLookup::One),
-        (Some(_), Some(_)) => HeaderLookup::Repeated,
-    }
 }
 
 /// A server as one connection sees it: with a memory of who is at the other end.
