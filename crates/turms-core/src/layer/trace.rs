@@ -1,7 +1,8 @@
 use bytestring::ByteString;
 use tracing::{Instrument as _, Span, field};
 use turms_proto::RawJson;
-use turms_proto::types::key;
+use turms_proto::method::Method as _;
+use turms_proto::types::{CallTool, GetPrompt, ReadResource, key};
 
 use super::Layer;
 use crate::{CallFuture, Context, NotifyFuture, Outcome, Request, Service};
@@ -85,9 +86,9 @@ fn span_of(request: &Request, cx: &Context) -> Span {
 /// Tools, prompts and resources are named in the span, and in its name as OpenTelemetry wants to see it.
 fn record_subject(request: &Request, span: &Span) {
     let (member, attribute) = match &*request.method {
-        "tools/call" => ("name", "gen_ai.tool.name"),
-        "prompts/get" => ("name", "gen_ai.prompt.name"),
-        "resources/read" => ("uri", "mcp.resource.uri"),
+        CallTool::NAME => ("name", "gen_ai.tool.name"),
+        GetPrompt::NAME => ("name", "gen_ai.prompt.name"),
+        ReadResource::NAME => ("uri", "mcp.resource.uri"),
         method => {
             span.record("otel.name", method);
             return;

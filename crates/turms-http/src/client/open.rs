@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use turms_core::{ConnectError, Context, Established, GuardedNotify, Peer, Service, UrlTransport};
 use turms_proto::method::Method as _;
 use turms_proto::session::{ClientOptions, Dialect, Event, Opened, Session};
-use turms_proto::types::{Initialize, key};
+use turms_proto::types::{Discover, Initialize, key};
 use turms_proto::{ErrorObject, Incoming, Message, ProtocolVersion, RawJson, Request, Response, header};
 
 use super::endpoint::{Endpoint, within};
@@ -275,7 +275,7 @@ fn probe_headers(request: &Request) -> Result<HeaderMap, HttpError> {
 }
 
 fn request_name(request: &Request) -> &'static str {
-    if &*request.method == Initialize::NAME { Initialize::NAME } else { "server/discover" }
+    if &*request.method == Initialize::NAME { Initialize::NAME } else { Discover::NAME }
 }
 
 /// Whether a status is one that servers of HTTP+SSE answer a POST with (basic/transports, "Backwards Compatibility").

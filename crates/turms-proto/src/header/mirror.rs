@@ -2,6 +2,8 @@
 
 use super::value::{HeaderError, decode_value};
 use super::{METHOD, NAME, PROTOCOL_VERSION};
+use crate::method::Method as _;
+use crate::types::{CallTool, CancelTask, GetPrompt, GetTask, ReadResource, UpdateTask};
 
 /// The member of `params` that the `Mcp-Name` header repeats, for the methods that require the header.
 ///
@@ -14,9 +16,9 @@ use super::{METHOD, NAME, PROTOCOL_VERSION};
 #[must_use]
 pub fn name_member(method: &str) -> Option<&'static str> {
     match method {
-        "tools/call" | "prompts/get" => Some("name"),
-        "resources/read" => Some("uri"),
-        "tasks/get" | "tasks/update" | "tasks/cancel" => Some("taskId"),
+        CallTool::NAME | GetPrompt::NAME => Some("name"),
+        ReadResource::NAME => Some("uri"),
+        GetTask::NAME | UpdateTask::NAME | CancelTask::NAME => Some("taskId"),
         _ => None,
     }
 }

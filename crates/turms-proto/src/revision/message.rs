@@ -3,10 +3,8 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Ability, ProtocolVersion, Translate};
+use super::{Ability, MethodKind, ProtocolVersion, Translate, method_info};
 use crate::json::{DecodeError, RawJson};
-use crate::method::{Method, Notification};
-use crate::types;
 
 /// Fits the parameters of a request of the newest revision to another one. Methods nobody here knows pass as they are.
 ///
@@ -60,14 +58,15 @@ pub fn raise_notification(method: &str, params: &RawJson, from: ProtocolVersion)
     notification_of(method, params, Step::Raise(from))
 }
 
+/// Translates a value from or to a revision.
 #[derive(Clone, Copy)]
-enum Step {
+pub(super) enum Step {
     Lower(ProtocolVersion),
     Raise(ProtocolVersion),
 }
 
 impl Step {
-    fn take<T: Translate + Serialize + DeserializeOwned>(self, raw: &RawJson) -> Result<RawJson, DecodeError> {
+    pub(super) fn apply<T: Translate + Serialize + DeserializeOwned>(self, raw: &RawJson) -> Translated {
         let mut value: T = raw.decode()?;
         match self {
             Self::Lower(to) => value.lower(to),
@@ -75,109 +74,45 @@ impl Step {
         }
         Ok(RawJson::encode(&value).unwrap_or_else(|_| raw.clone()))
     }
+
+    /// Returns the value as it is.
+    pub(super) fn skip(self, raw: &RawJson) -> Translated {
+        Ok(raw.clone())
+    }
 }
 
-macro_rules! by_name {
-    ($name:expr, $raw:expr, $step:expr, $Kind:ident :: $Part:ident, [$($Marker:ident),+ $(,)?]) => {
-        match $name {
-            $( <types::$Marker as $Kind>::NAME => $step.take::<<types::$Marker as $Kind>::$Part>($raw), )+
-            _ => Ok($raw.clone()),
-        }
-    };
+type Translated = Result<RawJson, DecodeError>;
+
+/// The functions that translate the parameters and the result of a method, for its types.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Translation {
+    pub(super) params: fn(Step, &RawJson) -> Translated,
+    pub(super) result: fn(Step, &RawJson) -> Translated,
 }
 
-fn params_of(method: &str, params: &RawJson, step: Step) -> Result<RawJson, DecodeError> {
-    by_name!(
-        method,
-        params,
-        step,
-        Method::Params,
-        [
-            CallTool,
-            ListTools,
-            ReadResource,
-            ListResources,
-            ListResourceTemplates,
-            GetPrompt,
-            ListPrompts,
-            Complete,
-            Discover,
-            Listen,
-            Initialize,
-            Ping,
-            Subscribe,
-            Unsubscribe,
-            SetLevel,
-            GetTask,
-            CancelTask,
-            UpdateTask,
-            ListSkills,
-            GetSkill,
-            ReadDirectory,
-            GetCoreTaskResult,
-            ListCoreTasks,
-            CreateMessage,
-            ListRoots,
-            Elicit,
-        ]
-    )
+fn translation_of(name: &str, kind: MethodKind) -> Option<Translation> {
+    method_info(name).filter(|method| method.kind == kind).map(|method| method.translation)
 }
 
-/// `tasks/*` has results of another shape in each revision that has it: see [`super::task_of_core`].
-fn result_of(method: &str, result: &RawJson, step: Step) -> Result<RawJson, DecodeError> {
-    by_name!(
-        method,
-        result,
-        step,
-        Method::Result,
-        [
-            CallTool,
-            ListTools,
-            ReadResource,
-            ListResources,
-            ListResourceTemplates,
-            GetPrompt,
-            ListPrompts,
-            Complete,
-            Discover,
-            Listen,
-            Initialize,
-            Ping,
-            Subscribe,
-            Unsubscribe,
-            SetLevel,
-            ListSkills,
-            GetSkill,
-            ReadDirectory,
-            CreateMessage,
-            ListRoots,
-            Elicit,
-        ]
-    )
+fn params_of(method: &str, params: &RawJson, step: Step) -> Translated {
+    match translation_of(method, MethodKind::Request) {
+        Some(translation) => (translation.params)(step, params),
+        None => step.skip(params),
+    }
 }
 
-fn notification_of(method: &str, params: &RawJson, step: Step) -> Result<RawJson, DecodeError> {
-    by_name!(
-        method,
-        params,
-        step,
-        Notification::Params,
-        [
-            Cancelled,
-            Progress,
-            Log,
-            ResourceUpdated,
-            ResourceListChanged,
-            ToolListChanged,
-            PromptListChanged,
-            Initialized,
-            RootsListChanged,
-            CoreTaskStatus,
-            ElicitationComplete,
-            Acknowledged,
-            TaskChanged,
-        ]
-    )
+fn result_of(method: &str, result: &RawJson, step: Step) -> Translated {
+    match translation_of(method, MethodKind::Request) {
+        Some(translation) => (translation.result)(step, result),
+        None => step.skip(result),
+    }
+}
+
+fn notification_of(method: &str, params: &RawJson, step: Step) -> Translated {
+    match translation_of(method, MethodKind::Notification) {
+        Some(translation) => (translation.params)(step, params),
+        None => step.skip(params),
+    }
 }
 
 #[cfg(test)]
@@ -195,6 +130,15 @@ mod tests {
             raise_result("tools/list", &result, V2024_11_05).unwrap().as_str(),
             r#"{"tools":[],"resultType":"complete","ttlMs":0,"cacheScope":"private"}"#
         );
+    }
+
+    #[test]
+    fn a_task_result_and_an_unknown_method_pass_as_they_are() {
+        let raw = RawJson::parse(r#"{"taskId":"a","mine":1}"#).unwrap();
+        assert_eq!(lower_result("tasks/get", &raw, V2025_11_25).unwrap(), raw);
+        assert_eq!(lower_params("notifications/progress", &raw, V2025_11_25).unwrap(), raw);
+        assert_eq!(lower_notification("notifications/mine", &raw, V2025_11_25).unwrap(), raw);
+        assert!(lower_notification("notifications/progress", &raw, V2025_11_25).is_err());
     }
 
     #[test]

@@ -2,6 +2,9 @@
 
 use super::ProtocolVersion::{self, *};
 use super::Span;
+use super::message::{Step, Translation};
+use crate::method::{Method, Notification};
+use crate::types;
 
 /// Who sends a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +40,7 @@ pub struct MethodInfo {
     pub direction: Direction,
     /// The revisions that have it as a message of its own.
     pub span: Span,
+    pub(super) translation: Translation,
 }
 
 impl MethodInfo {
@@ -53,12 +57,20 @@ pub fn method_info(name: &str) -> Option<&'static MethodInfo> {
     METHODS.iter().find(|method| method.name == name)
 }
 
-const fn request(name: &'static str, direction: Direction, span: Span) -> MethodInfo {
-    MethodInfo { name, kind: MethodKind::Request, direction, span }
+const fn request<M: Method>(direction: Direction, span: Span) -> MethodInfo {
+    let translation = Translation { params: Step::apply::<M::Params>, result: Step::apply::<M::Result> };
+    MethodInfo { name: M::NAME, kind: MethodKind::Request, direction, span, translation }
 }
 
-const fn notification(name: &'static str, direction: Direction, span: Span) -> MethodInfo {
-    MethodInfo { name, kind: MethodKind::Notification, direction, span }
+/// The results of `tasks/*` have a different shape in each revision that has them: see [`super::task_of_core`].
+const fn task_request<M: Method>(direction: Direction, span: Span) -> MethodInfo {
+    let translation = Translation { params: Step::apply::<M::Params>, result: Step::skip };
+    MethodInfo { name: M::NAME, kind: MethodKind::Request, direction, span, translation }
+}
+
+const fn notification<N: Notification>(direction: Direction, span: Span) -> MethodInfo {
+    let translation = Translation { params: Step::apply::<N::Params>, result: Step::skip };
+    MethodInfo { name: N::NAME, kind: MethodKind::Notification, direction, span, translation }
 }
 
 use Direction::{Both, ToClient, ToServer};
@@ -68,51 +80,57 @@ const NEWER: Span = Span::since(V2026_07_28);
 
 /// Every method of every revision, and of the official extensions of the newest.
 pub const METHODS: &[MethodInfo] = &[
-    request("tools/call", ToServer, Span::ALWAYS),
-    request("tools/list", ToServer, Span::ALWAYS),
-    request("resources/read", ToServer, Span::ALWAYS),
-    request("resources/list", ToServer, Span::ALWAYS),
-    request("resources/templates/list", ToServer, Span::ALWAYS),
-    request("prompts/get", ToServer, Span::ALWAYS),
-    request("prompts/list", ToServer, Span::ALWAYS),
-    request("completion/complete", ToServer, Span::ALWAYS),
-    request("server/discover", ToServer, NEWER),
-    request("subscriptions/listen", ToServer, NEWER),
-    request("initialize", ToServer, OLDER),
-    request("ping", Both, OLDER),
-    request("resources/subscribe", ToServer, OLDER),
-    request("resources/unsubscribe", ToServer, OLDER),
-    request("logging/setLevel", ToServer, OLDER),
-    request("tasks/get", Both, Span::since(V2025_11_25)),
-    request("tasks/cancel", Both, Span::since(V2025_11_25)),
-    request("tasks/update", ToServer, NEWER),
-    // The extension asks for no more of the protocol than resources, which every revision has.
-    request("skills/list", ToServer, Span::ALWAYS),
-    request("skills/get", ToServer, Span::ALWAYS),
-    request("resources/directory/read", ToServer, Span::ALWAYS),
-    request("tasks/result", Both, Span::only(V2025_11_25)),
-    request("tasks/list", Both, Span::only(V2025_11_25)),
-    request("sampling/createMessage", ToClient, OLDER),
-    request("roots/list", ToClient, OLDER),
-    request("elicitation/create", ToClient, Span::between(V2025_06_18, V2025_11_25)),
-    notification("notifications/cancelled", Both, Span::ALWAYS),
-    notification("notifications/progress", Both, Span::ALWAYS),
-    notification("notifications/message", ToClient, Span::ALWAYS),
-    notification("notifications/resources/updated", ToClient, Span::ALWAYS),
-    notification("notifications/resources/list_changed", ToClient, Span::ALWAYS),
-    notification("notifications/tools/list_changed", ToClient, Span::ALWAYS),
-    notification("notifications/prompts/list_changed", ToClient, Span::ALWAYS),
-    notification("notifications/initialized", ToServer, OLDER),
-    notification("notifications/roots/list_changed", ToServer, OLDER),
-    notification("notifications/tasks/status", Both, Span::only(V2025_11_25)),
-    notification("notifications/elicitation/complete", ToClient, Span::only(V2025_11_25)),
-    notification("notifications/subscriptions/acknowledged", ToClient, NEWER),
-    notification("notifications/tasks", ToClient, NEWER),
+    request::<types::CallTool>(ToServer, Span::ALWAYS),
+    request::<types::ListTools>(ToServer, Span::ALWAYS),
+    request::<types::ReadResource>(ToServer, Span::ALWAYS),
+    request::<types::ListResources>(ToServer, Span::ALWAYS),
+    request::<types::ListResourceTemplates>(ToServer, Span::ALWAYS),
+    request::<types::GetPrompt>(ToServer, Span::ALWAYS),
+    request::<types::ListPrompts>(ToServer, Span::ALWAYS),
+    request::<types::Complete>(ToServer, Span::ALWAYS),
+    request::<types::Discover>(ToServer, NEWER),
+    request::<types::Listen>(ToServer, NEWER),
+    request::<types::Initialize>(ToServer, OLDER),
+    request::<types::Ping>(Both, OLDER),
+    request::<types::Subscribe>(ToServer, OLDER),
+    request::<types::Unsubscribe>(ToServer, OLDER),
+    request::<types::SetLevel>(ToServer, OLDER),
+    task_request::<types::GetTask>(Both, Span::since(V2025_11_25)),
+    task_request::<types::CancelTask>(Both, Span::since(V2025_11_25)),
+    task_request::<types::UpdateTask>(ToServer, NEWER),
+    // The skills extension asks for no more of the protocol than resources, which every revision has.
+    request::<types::ListSkills>(ToServer, Span::ALWAYS),
+    request::<types::GetSkill>(ToServer, Span::ALWAYS),
+    request::<types::ReadDirectory>(ToServer, Span::ALWAYS),
+    task_request::<types::GetCoreTaskResult>(Both, Span::only(V2025_11_25)),
+    task_request::<types::ListCoreTasks>(Both, Span::only(V2025_11_25)),
+    request::<types::CreateMessage>(ToClient, OLDER),
+    request::<types::ListRoots>(ToClient, OLDER),
+    request::<types::Elicit>(ToClient, Span::between(V2025_06_18, V2025_11_25)),
+    notification::<types::Cancelled>(Both, Span::ALWAYS),
+    notification::<types::Progress>(Both, Span::ALWAYS),
+    notification::<types::Log>(ToClient, Span::ALWAYS),
+    notification::<types::ResourceUpdated>(ToClient, Span::ALWAYS),
+    notification::<types::ResourceListChanged>(ToClient, Span::ALWAYS),
+    notification::<types::ToolListChanged>(ToClient, Span::ALWAYS),
+    notification::<types::PromptListChanged>(ToClient, Span::ALWAYS),
+    notification::<types::Initialized>(ToServer, OLDER),
+    notification::<types::RootsListChanged>(ToServer, OLDER),
+    notification::<types::CoreTaskStatus>(Both, Span::only(V2025_11_25)),
+    notification::<types::ElicitationComplete>(ToClient, Span::only(V2025_11_25)),
+    notification::<types::Acknowledged>(ToClient, NEWER),
+    notification::<types::TaskChanged>(ToClient, NEWER),
 ];
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_method_is_listed_once() {
+        let distinct: std::collections::HashSet<_> = METHODS.iter().map(|method| method.name).collect();
+        assert_eq!(distinct.len(), METHODS.len());
+    }
 
     #[test]
     fn methods_come_and_go() {
