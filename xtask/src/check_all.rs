@@ -1,10 +1,11 @@
-//! Checks of the whole tree beside its tests: dependencies, features, fuzz targets, documentation.
+//! Checks of the whole tree beside its tests: version comparisons, dependencies, features, fuzz targets, documentation.
 
 use crate::dependencies;
 use crate::full_test::run_until_failure;
 use crate::program;
 use crate::step::Step;
 use crate::summary::Summary;
+use crate::version_comparison;
 
 /// Features of `turms` that are used together.
 const FEATURE_SETS: &[&str] = &[
@@ -24,6 +25,7 @@ pub(crate) fn run() -> Summary {
 
 pub(crate) fn steps() -> Vec<Step> {
     vec![
+        Step::function("versions", version_comparison::check),
         dependency_step(),
         Step::new("features", feature_checks().iter().map(|line| program::command(line)).collect()),
         Step::cargo("fuzz", "check --manifest-path fuzz/Cargo.toml --target-dir target/fuzz"),

@@ -14,6 +14,7 @@ mod peers;
 mod program;
 mod step;
 mod summary;
+mod version_comparison;
 
 use std::env;
 use std::error::Error;

@@ -114,8 +114,7 @@ impl Single {
             _ => opened,
         };
         // What this client was told to speak says nothing of what the server would speak to others.
-        let unbound =
-            self.settings.choice == VersionChoice::Auto || opened.dialect.version() == ProtocolVersion::LATEST;
+        let unbound = self.settings.choice == VersionChoice::Auto || opened.dialect.version().is_latest();
         // Nor does a revision that it speaks only because it started too slowly for the probe.
         let theirs = opened.server.iter().flat_map(|server| &server.supported_versions).map(String::as_str);
         let newest = newest_common(theirs, &ours).is_none_or(|newest| newest == opened.dialect.version());

@@ -18,7 +18,7 @@ use crate::json::outline::Outline;
 use crate::json::scan::Layout;
 use crate::json::{EncodeError, Problem, RawJson, SyntaxError, on_one_line};
 use crate::method::{Method, Notification as NotificationMethod};
-use crate::revision::method_info;
+use crate::revision::{method_info, unexpected_batch};
 
 /// How many messages a batch may hold unless configured otherwise.
 pub const DEFAULT_BATCH_LIMIT: usize = 100;
@@ -106,11 +106,9 @@ impl Message {
     pub fn decode(bytes: impl Into<Bytes>) -> Result<Self, InvalidMessage> {
         match Incoming::decode(bytes, usize::MAX)? {
             Incoming::One(message) => Ok(message),
-            Incoming::Batch(_) => Err(InvalidMessage {
-                id: None,
-                kind: InvalidKind::Unreadable,
-                error: Box::new(ErrorObject::invalid_request("batches belong to revision 2025-03-26 alone")),
-            }),
+            Incoming::Batch(_) => {
+                Err(InvalidMessage { id: None, kind: InvalidKind::Unreadable, error: Box::new(unexpected_batch()) })
+            }
         }
     }
 

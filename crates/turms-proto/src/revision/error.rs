@@ -28,6 +28,12 @@ impl Translate for ErrorObject {
     }
 }
 
+/// The error for a batch in a revision without [`Ability::Batching`].
+#[must_use]
+pub fn unexpected_batch() -> ErrorObject {
+    ErrorObject::invalid_request("batches exist in revision 2025-03-26 only: send one message at a time")
+}
+
 /// The questions in a -32042 of 2025-11-25: pages to visit before the request is made again.
 #[must_use]
 pub fn raise_url_elicitation(error: &ErrorObject) -> Option<InputRequired> {

@@ -49,6 +49,12 @@ impl ProtocolVersion {
         }
     }
 
+    /// Returns `true` for the newest revision.
+    #[must_use]
+    pub const fn is_latest(self) -> bool {
+        matches!(self, Self::LATEST)
+    }
+
     /// Whether this revision has the ability.
     #[must_use]
     pub const fn has(self, ability: Ability) -> bool {

@@ -57,6 +57,7 @@ use crate::jsonrpc::{
     Response, encode,
 };
 use crate::method::{Method as _, Notification as _};
+use crate::revision::unexpected_batch;
 use crate::types::{
     Cancelled, CancelledParams, Initialize, Initialized, Listen, Meta, Ping, Progress, ProgressParams, RequestMeta, key,
 };
@@ -519,8 +520,7 @@ impl<T> Session<T> {
     fn receive_batch(&mut self, messages: Vec<Result<Message, InvalidMessage>>, now: Instant) {
         if !self.agreed.is_some_and(|version| version.has(Ability::Batching)) {
             self.stats.parse_errors += 1;
-            let error = ErrorObject::invalid_request("batches belong to revision 2025-03-26 alone");
-            self.refuse(Response::without_id(error), None);
+            self.refuse(Response::without_id(unexpected_batch()), None);
             return;
         }
         let batch = self.running.open_batch();

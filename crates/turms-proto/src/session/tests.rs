@@ -394,7 +394,7 @@ fn only_2025_03_26_takes_batches_and_answers_them_in_one() {
     assert_eq!(
         pair.say(batch),
         [
-            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"batches belong to revision 2025-03-26 alone"}}"#
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"batches exist in revision 2025-03-26 only: send one message at a time"}}"#
         ]
     );
     let mut pair = Pair::ready(V2025_03_26);

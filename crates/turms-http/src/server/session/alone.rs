@@ -3,7 +3,7 @@
 use http::StatusCode;
 use turms_core::{Context, Guarded, GuardedNotify, Payload, Peer, Request, lower_outcome, write_outcome};
 use turms_proto::method::Method as _;
-use turms_proto::revision::{method_info, version_for_initialize};
+use turms_proto::revision::{method_info, unexpected_batch, version_for_initialize};
 use turms_proto::session::Dialect;
 use turms_proto::types::{Initialize, Meta};
 use turms_proto::{Ability, ErrorObject, Incoming, InvalidMessage, Message, Notification, ProtocolVersion};
@@ -33,9 +33,7 @@ impl HttpService {
             Incoming::Batch(messages) if named.has(Ability::Batching) => {
                 self.answer_batch(messages, named, source).await
             }
-            Incoming::Batch(_) => {
-                answer::refuse(StatusCode::BAD_REQUEST, "batches belong to revision 2025-03-26 alone")
-            }
+            Incoming::Batch(_) => answer::error(StatusCode::BAD_REQUEST, None, &unexpected_batch()),
         }
     }
 
