@@ -16,6 +16,7 @@ mod outcome;
 mod payload;
 mod peer;
 mod principal;
+mod random;
 pub mod registry;
 #[cfg(feature = "schema")]
 pub mod schema;
@@ -40,6 +41,7 @@ pub use self::outcome::{Outcome, lower_outcome, write_outcome, written_outcome};
 pub use self::payload::Payload;
 pub use self::peer::{BoxFuture, Link, Peer, PeerError};
 pub use self::principal::Principal;
+pub use self::random::{is_random_id, random_bytes, random_id};
 pub use self::serve::{IntoService, ServeError};
 pub use self::service::{CallFuture, Guarded, GuardedNotify, NotifyFuture, Ready, Request, Service};
 pub use self::text::{error_chain, escape_control};

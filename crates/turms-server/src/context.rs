@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use turms_core::store::{StoreError, TaskAnswer};
-use turms_core::{Peer, PeerError};
+use turms_core::{Peer, PeerError, random_id};
 use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::revision::{CannotExpress, Translate as _, lower_elicitation};
 use turms_proto::session::{Dialect, RequestError, RequestOptions};
@@ -495,13 +495,6 @@ const MOST_ATTEMPTS: usize = 3;
 /// How long a person or a model may take.
 pub(crate) const ASK_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10 * 60);
 
-/// An id that cannot be guessed, in hexadecimal: no program takes it for an option.
-pub(crate) fn random_id() -> String {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).expect("the operating system gives random numbers");
-    format!("{:032x}", u128::from_ne_bytes(bytes))
-}
-
 /// What a person did with a form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -570,16 +563,5 @@ impl From<AskError> for ErrorObject {
             AskError::Unsupported(error) => *error,
             error => Self::internal(error.to_string()),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_are_hexadecimal() {
-        let id = random_id();
-        assert!(id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
     }
 }

@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use turms_core::random_bytes;
 
 /// A key for sealing. Replicas that share keys can open each other's states.
 #[derive(Clone, PartialEq, Eq)]
@@ -25,9 +26,7 @@ impl SealKey {
     /// When the operating system has no random numbers, without which nothing here is safe.
     #[must_use]
     pub fn random() -> Self {
-        let mut bytes = [0; 32];
-        getrandom::fill(&mut bytes).expect("the operating system gives random numbers");
-        Self(bytes)
+        Self(random_bytes())
     }
 }
 
@@ -59,8 +58,7 @@ impl Sealer {
 
     /// Seals a state; `bound_to` is what has to be the same when it comes back.
     pub(crate) fn seal(&self, state: &[u8], bound_to: &[u8]) -> String {
-        let mut nonce = [0; Self::NONCE];
-        getrandom::fill(&mut nonce).expect("the operating system gives random numbers");
+        let nonce = random_bytes::<{ Self::NONCE }>();
         let expiry = (unix_time() + self.lifetime).as_secs().to_be_bytes();
         let text = [&expiry[..], state].concat();
         let payload = Payload { msg: &text, aad: bound_to };

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, DuplexStream, ReadBuf};
 use tokio::sync::mpsc;
 use turms_core::layer::WithExtensions;
-use turms_core::{AnyConnection, ConnectionHandle, Principal};
+use turms_core::{AnyConnection, ConnectionHandle, Principal, random_id};
 use turms_proto::header::HeaderLookup;
 use turms_proto::{Ability, Incoming, Lines};
 
@@ -27,7 +27,6 @@ use super::head;
 use super::intake::BodyProblem;
 use super::keep_alive::KeepAlive;
 use super::request::{Name, RequestHead};
-use super::session::new_id;
 use crate::sse;
 
 /// The name that the session goes by in the address to post to.
@@ -84,7 +83,7 @@ impl HttpService {
             return answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, "too many streams are open");
         };
         let principal = head.principal().cloned();
-        let id = new_id();
+        let id = random_id();
         let (posted, queue) = mpsc::channel(1);
         let (written, events) = tokio::io::duplex(64 * 1024);
         let versions: Vec<_> = self.service.versions().iter().copied().filter(|v| v.has(Ability::Handshake)).collect();

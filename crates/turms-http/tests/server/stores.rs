@@ -180,7 +180,7 @@ async fn a_store_that_fails_is_the_fault_of_the_server() {
     let refused = ask(&service, &Request::post(initialize(NEWEST_OLDER))).await;
     assert_eq!(refused.status() / 100, 5, "{refused}");
     assert!(refused.header("mcp-session-id").is_none(), "{refused}");
-    let unknown = Session { id: "0123456789-abcdef_ABCD".to_owned(), version: NEWEST_OLDER };
+    let unknown = Session { id: "0123456789abcdef0123456789abcdef".to_owned(), version: NEWEST_OLDER };
     let refused = ask(&service, &unknown.post(request(2, "ping", None))).await;
     // It may well be there.
     assert_eq!(refused.status() / 100, 5, "{refused}");

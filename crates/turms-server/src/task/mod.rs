@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::sync::watch::Sender;
+use turms_core::random_id;
 use turms_core::store::{MemoryTasks, StoreError, TaskRecord, TaskStore};
 use turms_proto::types::{ClientCapability, RelatedTask, TASKS_EXTENSION, Task, TaskRequest, TaskStatus, key};
 use turms_proto::{Ability, ErrorCode, ErrorObject, Object, RawJson};
@@ -25,7 +26,7 @@ pub(crate) use self::door::{Door, Until, until_answered};
 pub(crate) use self::run::Running;
 pub(crate) use self::watch::{MOST_WATCHED, TaskChanges};
 pub(crate) use self::ways::{TaskWays, WAYS};
-use crate::context::{Context, random_id};
+use crate::context::Context;
 
 /// How a server keeps and runs its tasks. Without a word about it, tasks are kept in memory for an hour.
 ///

@@ -26,13 +26,12 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use turms_core::store::SessionRecord;
-use turms_core::{Peer, Service};
+use turms_core::{Peer, Service, random_bytes};
 use turms_proto::session::{Event, RequestError, Session, Status, Ticket};
 use turms_proto::{Ability, ProtocolVersion, RawJson};
 
 pub use self::link::EventStream;
 use self::link::{Route, SessionLink};
-pub(super) use self::serve::new_id;
 pub(super) use self::sessions::Sessions;
 use self::stream::Stream;
 use super::options::SessionOptions;
@@ -227,10 +226,7 @@ fn settle(event: Event<Waiter>) {
 
 /// Where this process begins to count streams: elsewhere than others that have the same session.
 fn first_stream() -> u64 {
-    let mut bytes = [0_u8; 4];
-    // Streams that are counted alike only matter where several processes share their stores.
-    let _ = getrandom::fill(&mut bytes);
-    u64::from(u32::from_be_bytes(bytes)) << 24
+    u64::from(u32::from_be_bytes(random_bytes())) << 24
 }
 
 /// Does at once what can be done at once, and the rest when it can be.

@@ -6,7 +6,7 @@ use std::task::Context as TaskContext;
 use http::StatusCode;
 use http::header::HeaderName;
 use turms_core::store::{SessionRecord, StoreError};
-use turms_core::{Context, Guarded, GuardedNotify, Payload, Peer, Request};
+use turms_core::{Context, Guarded, GuardedNotify, Payload, Peer, Request, is_random_id, random_id};
 use turms_proto::header::{LAST_EVENT_ID, SESSION_ID};
 use turms_proto::method::{Method as _, Notification as _};
 use turms_proto::session::Dialect;
@@ -163,7 +163,7 @@ impl HttpService {
             return answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, Some(&id), "too many streams are open");
         };
         let principal = head.principal().map(|principal| principal.subject.clone());
-        let session = HttpSession::new(new_id().into(), &self.service, options.clone(), self.service.versions());
+        let session = HttpSession::new(random_id().into(), &self.service, options.clone(), self.service.versions());
         let incoming = Incoming::One(Message::Request(request));
         let reaction = in_task(|task| session.receive(incoming, head, task)).await;
         let Some(version) = session.state.lock().protocol.agreed() else {
@@ -235,7 +235,7 @@ impl HttpService {
         owner: Option<&str>,
         options: &Arc<SessionOptions>,
     ) -> Result<Option<Arc<HttpSession>>, StoreError> {
-        if !is_id(id) || self.state.sessions.len() >= options.max {
+        if !is_random_id(id) || self.state.sessions.len() >= options.max {
             return Ok(None);
         }
         let Some(record) = options.session_store().load(id).await? else { return Ok(None) };
@@ -409,17 +409,4 @@ fn unreadable(error: &StoreError) -> Answer {
 fn full(max: usize, id: &RequestId) -> Answer {
     let message = format!("there are {max} sessions already, which is as many as this server keeps; try again later");
     answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, Some(id), message)
-}
-
-/// Whether something may be an id of ours. What cannot be one need not be looked for.
-fn is_id(text: &str) -> bool {
-    text.len() == 22 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
-}
-
-/// An id that nobody can guess.
-pub(in crate::server) fn new_id() -> String {
-    let mut bytes = [0_u8; 16];
-    // Without randomness there is no safety, so there is no server either.
-    getrandom::fill(&mut bytes).expect("the system has randomness");
-    base64::Engine::encode(&base64::engine::general_purpose::URL_SAFE_NO_PAD, bytes)
 }
