@@ -5,11 +5,9 @@
 //! where each variable ends among the positions that are known to lead to the end. Nothing is ever taken back, so time
 //! and memory are bounded by the length of the URI times the number of variables.
 
-use super::atom::{Atom, decode, decode_reserved};
-use super::expression::{Expression, Modifier, Operator, Reading, Variable};
-use super::parse::Part;
-use super::position::Positions;
-use super::value::{Captures, Value};
+use super::character::{Atom, decode, decode_reserved};
+use super::parse::{Expression, Modifier, Operator, Part, Reading, Variable};
+use super::{Captures, Value};
 
 /// The values from which `parts` make `uri`, if there are any.
 pub(super) fn captures(parts: &[Part], uri: &[Atom], reading: Reading) -> Option<Captures> {
@@ -286,5 +284,46 @@ impl Distance {
 
     const fn is_within(self, limit: usize) -> bool {
         self.0 <= limit
+    }
+}
+
+/// A set of positions, from before the first atom to after the last.
+#[derive(Clone)]
+pub(super) struct Positions {
+    words: Vec<u64>,
+}
+
+impl Positions {
+    /// No position of a URI of `len` atoms.
+    pub(super) fn new(len: usize) -> Self {
+        Self { words: vec![0; len / 64 + 1] }
+    }
+
+    pub(super) fn insert(&mut self, position: usize) {
+        self.words[position / 64] |= 1 << (position % 64);
+    }
+
+    pub(super) fn contains(&self, position: usize) -> bool {
+        self.words.get(position / 64).is_some_and(|word| word >> (position % 64) & 1 == 1)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.words.iter().all(|&word| word == 0)
+    }
+
+    /// Adds all of `other`, a set over the same URI.
+    pub(super) fn extend(&mut self, other: &Self) {
+        for (word, other) in self.words.iter_mut().zip(&other.words) {
+            *word |= other;
+        }
+    }
+
+    /// Adds the positions from which reading `plain` leads to one of `next`.
+    pub(super) fn extend_before(&mut self, uri: &[Atom], plain: u8, next: &Self) {
+        for (i, atom) in uri.iter().enumerate() {
+            if atom.is(plain) && next.contains(i + 1) {
+                self.insert(i);
+            }
+        }
     }
 }
