@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 /// One character of a URI, whatever way it was spelled.
 ///
-/// `%c3%a9`, `%C3%A9` and a raw `é` are the same atom, so comparing atoms compares percent-encoding without regard to
+/// `%c3%a9`, `%C3%A9` and a raw `é` are the same character, so comparing characters compares percent-encoding without regard to
 /// the case of its digits. `A` and `%41` stay different, as they do in an expansion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Atom {
+pub(super) enum UriCharacter {
     /// An unreserved or reserved character standing for itself.
     Plain(u8),
     /// A character that was percent-encoded, or should have been.
@@ -16,26 +16,26 @@ pub(super) enum Atom {
     Byte(u8),
 }
 
-impl Atom {
+impl UriCharacter {
     /// Reads a whole URI; `None` if a `%` is not followed by two hexadecimal digits.
     pub(super) fn read_all(text: &str) -> Option<Vec<Self>> {
-        let mut atoms = Vec::with_capacity(text.len());
+        let mut characters = Vec::with_capacity(text.len());
         let mut at = 0;
         while at < text.len() {
-            let (atom, end) = Self::read(text, at)?;
-            atoms.push(atom);
+            let (character, end) = Self::read(text, at)?;
+            characters.push(character);
             at = end;
         }
-        Some(atoms)
+        Some(characters)
     }
 
-    /// Reads the atom that begins at byte `at`, a character boundary, and says where it ends.
+    /// Reads the character that begins at byte `at`, a character boundary, and says where it ends.
     pub(super) fn read(text: &str, at: usize) -> Option<(Self, usize)> {
         let c = text.get(at..)?.chars().next()?;
         if c != '%' {
-            let atom =
+            let character =
                 u8::try_from(c).ok().filter(|&b| has(UNRESERVED | RESERVED, b)).map_or(Self::Encoded(c), Self::Plain);
-            return Some((atom, at + c.len_utf8()));
+            return Some((character, at + c.len_utf8()));
         }
         let lead = triplet(text, at)?;
         let mut bytes = [lead, 0, 0, 0];
@@ -51,7 +51,7 @@ impl Atom {
         self == Self::Plain(plain)
     }
 
-    /// Writes the atom as a URI spells it, digits in upper case.
+    /// Writes the character as a URI spells it, digits in upper case.
     pub(super) fn spell(self, out: &mut String) {
         match self {
             Self::Plain(byte) => out.push(char::from(byte)),
@@ -89,34 +89,37 @@ pub(super) fn encode_reserved(text: &str, limit: usize, out: &mut String) {
 }
 
 /// The value a simple expansion was made of.
-pub(super) fn decode(atoms: &[Atom]) -> String {
-    let mut text = String::with_capacity(atoms.len());
-    for &atom in atoms {
-        match atom {
-            Atom::Encoded(c) => text.push(c),
+pub(super) fn decode(characters: &[UriCharacter]) -> String {
+    let mut text = String::with_capacity(characters.len());
+    for &character in characters {
+        match character {
+            UriCharacter::Encoded(c) => text.push(c),
             other => other.spell(&mut text),
         }
     }
     text
 }
 
-/// A value whose reserved expansion is exactly `atoms`.
+/// A value whose reserved expansion is exactly `characters`.
 ///
 /// A triplet is decoded only if expansion would encode it again; `%2F` stays `%2F`, since `/` would come out as `/`.
-pub(super) fn decode_reserved(atoms: &[Atom]) -> String {
-    let is_hex = |atom: Option<&Atom>| matches!(atom, Some(Atom::Plain(b)) if b.is_ascii_hexdigit());
-    let mut text = String::with_capacity(atoms.len());
-    for (i, &atom) in atoms.iter().enumerate() {
-        match atom {
-            Atom::Encoded('%') if is_hex(atoms.get(i + 1)) && is_hex(atoms.get(i + 2)) => atom.spell(&mut text),
-            Atom::Encoded(c) if !is_in(UNRESERVED | RESERVED, c) => text.push(c),
+pub(super) fn decode_reserved(characters: &[UriCharacter]) -> String {
+    let is_hex =
+        |character: Option<&UriCharacter>| matches!(character, Some(UriCharacter::Plain(b)) if b.is_ascii_hexdigit());
+    let mut text = String::with_capacity(characters.len());
+    for (i, &character) in characters.iter().enumerate() {
+        match character {
+            UriCharacter::Encoded('%') if is_hex(characters.get(i + 1)) && is_hex(characters.get(i + 2)) => {
+                character.spell(&mut text)
+            }
+            UriCharacter::Encoded(c) if !is_in(UNRESERVED | RESERVED, c) => text.push(c),
             other => other.spell(&mut text),
         }
     }
     text
 }
 
-/// A set of atoms: what a variable may consist of.
+/// A set of characters: what a variable may consist of.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Class {
     /// Characters that may stand for themselves, one bit each.
@@ -148,12 +151,12 @@ impl Class {
         Self { plain: self.plain | 1 << plain, ..self }
     }
 
-    pub(super) fn admits(self, atom: Atom) -> bool {
-        match (atom, self.encoded) {
-            (Atom::Plain(byte), _) => has(self.plain, byte),
-            (Atom::Encoded(c), Encoded::Canonical) => !is_in(UNRESERVED, c),
-            (Atom::Encoded(_), Encoded::Character | Encoded::Any) => true,
-            (Atom::Byte(_), encoded) => matches!(encoded, Encoded::Any),
+    pub(super) fn admits(self, character: UriCharacter) -> bool {
+        match (character, self.encoded) {
+            (UriCharacter::Plain(byte), _) => has(self.plain, byte),
+            (UriCharacter::Encoded(c), Encoded::Canonical) => !is_in(UNRESERVED, c),
+            (UriCharacter::Encoded(_), Encoded::Character | Encoded::Any) => true,
+            (UriCharacter::Byte(_), encoded) => matches!(encoded, Encoded::Any),
         }
     }
 }

@@ -5,12 +5,12 @@
 //! where each variable ends among the positions that are known to lead to the end. Nothing is ever taken back, so time
 //! and memory are bounded by the length of the URI times the number of variables.
 
-use super::character::{Atom, decode, decode_reserved};
+use super::character::{UriCharacter, decode, decode_reserved};
 use super::parse::{Expression, Modifier, Operator, Part, Reading, Variable};
 use super::{Captures, Value};
 
 /// The values from which `parts` make `uri`, if there are any.
-pub(super) fn captures(parts: &[Part], uri: &[Atom], reading: Reading) -> Option<Captures> {
+pub(super) fn captures(parts: &[Part], uri: &[UriCharacter], reading: Reading) -> Option<Captures> {
     let mut after = Positions::new(uri.len());
     after.insert(uri.len());
     let mut tables = Vec::new();
@@ -42,27 +42,27 @@ pub(super) fn captures(parts: &[Part], uri: &[Atom], reading: Reading) -> Option
 }
 
 /// The query parameters of `uri` in the order in which `parts` name them, after any that they do not name.
-pub(super) fn sort_query(parts: &[Part], uri: &[Atom]) -> Option<Vec<Atom>> {
+pub(super) fn sort_query(parts: &[Part], uri: &[UriCharacter]) -> Option<Vec<UriCharacter>> {
     let expressions = parts.iter().filter_map(|part| match part {
         Part::Expression(expression) if expression.operator.is_query() => Some(expression),
         Part::Expression(_) | Part::Literal(_) => None,
     });
-    let keys: Vec<&[Atom]> = expressions.flat_map(|e| &e.variables).map(|v| v.key.as_slice()).collect();
-    let start = uri.iter().position(|atom| atom.is(b'?'))? + 1;
-    let len = uri[start..].iter().position(|atom| atom.is(b'#'));
+    let keys: Vec<&[UriCharacter]> = expressions.flat_map(|e| &e.variables).map(|v| v.key.as_slice()).collect();
+    let start = uri.iter().position(|character| character.is(b'?'))? + 1;
+    let len = uri[start..].iter().position(|character| character.is(b'#'));
     let (query, rest) = uri[start..].split_at(len.unwrap_or(uri.len() - start));
-    let mut pairs: Vec<&[Atom]> = query.split(|atom| atom.is(b'&')).collect();
+    let mut pairs: Vec<&[UriCharacter]> = query.split(|character| character.is(b'&')).collect();
     pairs.sort_by_cached_key(|pair| {
-        let key = pair.split(|atom| atom.is(b'=')).next();
+        let key = pair.split(|character| character.is(b'=')).next();
         keys.iter().position(|&known| Some(known) == key).map_or(0, |i| i + 1)
     });
-    Some([&uri[..start], &pairs.join(&Atom::Plain(b'&')), rest].concat())
+    Some([&uri[..start], &pairs.join(&UriCharacter::Plain(b'&')), rest].concat())
 }
 
 /// Where in a URI the variables of one expression can begin and end.
 struct Table<'a> {
     expression: &'a Expression,
-    uri: &'a [Atom],
+    uri: &'a [UriCharacter],
     reading: Reading,
     /// For each variable, where its text (or its name) can begin.
     starts: Vec<Positions>,
@@ -72,7 +72,12 @@ struct Table<'a> {
 
 impl<'a> Table<'a> {
     /// The table, and where the expression can begin, if the rest of the template can begin at `after`.
-    fn new(expression: &'a Expression, uri: &'a [Atom], reading: Reading, after: Positions) -> (Self, Positions) {
+    fn new(
+        expression: &'a Expression,
+        uri: &'a [UriCharacter],
+        reading: Reading,
+        after: Positions,
+    ) -> (Self, Positions) {
         let mut table = Self { expression, uri, reading, starts: Vec::new(), ends: Vec::new() };
         let mut before = after.clone();
         let mut end = after;
@@ -103,7 +108,7 @@ impl<'a> Table<'a> {
         let mut starts = Positions::new(self.uri.len());
         let mut distance = Distance::NEVER;
         for at in (0..=self.uri.len()).rev() {
-            let continues = self.uri.get(at).is_some_and(|&atom| class.admits(atom));
+            let continues = self.uri.get(at).is_some_and(|&character| class.admits(character));
             distance = if end.contains(at) { Distance::HERE } else { distance.further(continues) };
             if distance.is_within(variable.limit()) {
                 starts.insert(at);
@@ -120,7 +125,7 @@ impl<'a> Table<'a> {
         let mut values = Positions::new(self.uri.len());
         let mut distance = Distance::NEVER;
         for at in (0..=self.uri.len()).rev() {
-            let continues = self.uri.get(at).is_some_and(|&atom| class.admits(atom));
+            let continues = self.uri.get(at).is_some_and(|&character| class.admits(character));
             let further = distance.further(continues);
             distance = if self.pair_can_end(variable, at, end, &starts) { Distance::HERE } else { further };
             let value = if self.least_after_equals() == 0 { distance } else { further };
@@ -151,12 +156,14 @@ impl<'a> Table<'a> {
     /// Names cannot contain a delimiter, so looking for them only after one keeps the search linear.
     fn is_after_delimiter(&self, at: usize) -> bool {
         let operator = self.expression.operator;
-        let is_delimiter = |atom: &Atom| atom.is(operator.separator()) || operator.first().is_some_and(|f| atom.is(f));
+        let is_delimiter = |character: &UriCharacter| {
+            character.is(operator.separator()) || operator.first().is_some_and(|f| character.is(f))
+        };
         at.checked_sub(1).and_then(|before| self.uri.get(before)).is_some_and(is_delimiter)
     }
 
     fn is_at(&self, at: usize, plain: u8) -> bool {
-        self.uri.get(at).is_some_and(|atom| atom.is(plain))
+        self.uri.get(at).is_some_and(|character| character.is(plain))
     }
 
     /// `;x` is how an empty path parameter is written.
@@ -219,7 +226,7 @@ impl<'a> Table<'a> {
     }
 
     /// Reads `name=value` or `name`.
-    fn read_pair(&self, i: usize, start: usize) -> Option<(&[Atom], usize)> {
+    fn read_pair(&self, i: usize, start: usize) -> Option<(&[UriCharacter], usize)> {
         let variable = &self.expression.variables[i];
         let can_end = |at: usize| self.pair_can_end(variable, at, &self.ends[i], &self.starts[i]);
         let key_end = start + variable.key.len();
@@ -248,28 +255,28 @@ impl<'a> Table<'a> {
             if len >= least && can_end(at) {
                 best = Some(at);
             }
-            let Some(&atom) = self.uri.get(at) else { break };
-            let stops = best.is_some() && variable.stops.iter().any(|&stop| atom.is(stop));
-            if stops || len == variable.limit() || !class.admits(atom) {
+            let Some(&character) = self.uri.get(at) else { break };
+            let stops = best.is_some() && variable.stops.iter().any(|&stop| character.is(stop));
+            if stops || len == variable.limit() || !class.admits(character) {
                 break;
             }
         }
         best
     }
 
-    fn value(&self, variable: &Variable, text: &[Atom]) -> Value {
+    fn value(&self, variable: &Variable, text: &[UriCharacter]) -> Value {
         let operator = self.expression.operator;
         let decode = if operator.is_reserved() { decode_reserved } else { decode };
-        let list = |separator| Value::List(text.split(|atom| atom.is(separator)).map(decode).collect());
+        let list = |separator| Value::List(text.split(|character| character.is(separator)).map(decode).collect());
         match variable.modifier {
             Modifier::Explode => list(operator.separator()),
-            Modifier::None if !operator.is_reserved() && text.iter().any(|atom| atom.is(b',')) => list(b','),
+            Modifier::None if !operator.is_reserved() && text.iter().any(|character| character.is(b',')) => list(b','),
             Modifier::None | Modifier::Prefix(_) => Value::Text(decode(text)),
         }
     }
 }
 
-/// How many atoms of a value there are until it can end.
+/// How many characters of a value there are until it can end.
 #[derive(Clone, Copy)]
 struct Distance(usize);
 
@@ -277,7 +284,7 @@ impl Distance {
     const HERE: Self = Self(0);
     const NEVER: Self = Self(usize::MAX);
 
-    /// The distance one atom earlier, if that atom belongs to the value.
+    /// The distance one character earlier, if that character belongs to the value.
     const fn further(self, continues: bool) -> Self {
         if continues { Self(self.0.saturating_add(1)) } else { Self::NEVER }
     }
@@ -287,14 +294,14 @@ impl Distance {
     }
 }
 
-/// A set of positions, from before the first atom to after the last.
+/// A set of positions, from before the first character to after the last.
 #[derive(Clone)]
 pub(super) struct Positions {
     words: Vec<u64>,
 }
 
 impl Positions {
-    /// No position of a URI of `len` atoms.
+    /// No position of a URI of `len` characters.
     pub(super) fn new(len: usize) -> Self {
         Self { words: vec![0; len / 64 + 1] }
     }
@@ -319,9 +326,9 @@ impl Positions {
     }
 
     /// Adds the positions from which reading `plain` leads to one of `next`.
-    pub(super) fn extend_before(&mut self, uri: &[Atom], plain: u8, next: &Self) {
-        for (i, atom) in uri.iter().enumerate() {
-            if atom.is(plain) && next.contains(i + 1) {
+    pub(super) fn extend_before(&mut self, uri: &[UriCharacter], plain: u8, next: &Self) {
+        for (i, character) in uri.iter().enumerate() {
+            if character.is(plain) && next.contains(i + 1) {
                 self.insert(i);
             }
         }

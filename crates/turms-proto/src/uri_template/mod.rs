@@ -11,7 +11,7 @@ mod parse;
 use std::fmt;
 use std::str::FromStr;
 
-use self::character::Atom;
+use self::character::UriCharacter;
 pub use self::parse::{MAX_LEN, MAX_VARIABLES, TemplateError};
 use self::parse::{Part, Reading, Variable};
 
@@ -144,7 +144,7 @@ impl UriTemplate {
         if !uri.starts_with(&self.prefix) {
             return None;
         }
-        let uri = Atom::read_all(uri)?;
+        let uri = UriCharacter::read_all(uri)?;
         matcher::captures(&self.parts, &uri, Reading::Strict).or_else(|| {
             let sorted = matcher::sort_query(&self.parts, &uri).unwrap_or(uri);
             matcher::captures(&self.parts, &sorted, Reading::Lenient)

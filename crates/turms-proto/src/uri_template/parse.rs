@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Value;
-use super::character::{Atom, Class, encode, encode_reserved, triplet};
+use super::character::{Class, UriCharacter, encode, encode_reserved, triplet};
 use super::matcher::Positions;
 
 /// The longest template, in bytes, that [`UriTemplate::parse`](super::UriTemplate::parse) accepts.
@@ -114,25 +114,25 @@ fn literal(text: &str, start: usize) -> Result<Literal, TemplateError> {
             _ => {}
         }
     }
-    Ok(Literal::new(atoms(text, start)?))
+    Ok(Literal::new(characters(text, start)?))
 }
 
 /// Reads text that is copied into the URI. A character must not be split between it and its neighbours, or the URI
 /// could not be taken apart again.
-fn atoms(text: &str, start: usize) -> Result<Vec<Atom>, TemplateError> {
-    let mut atoms = Vec::new();
+fn characters(text: &str, start: usize) -> Result<Vec<UriCharacter>, TemplateError> {
+    let mut characters = Vec::new();
     let mut at = 0;
     while at < text.len() {
-        match Atom::read(text, at) {
+        match UriCharacter::read(text, at) {
             None => return Err(Problem::Percent.at(start + at)),
-            Some((Atom::Byte(_), _)) => return Err(Problem::NotUtf8.at(start + at)),
-            Some((atom, end)) => {
-                atoms.push(atom);
+            Some((UriCharacter::Byte(_), _)) => return Err(Problem::NotUtf8.at(start + at)),
+            Some((character, end)) => {
+                characters.push(character);
                 at = end;
             }
         }
     }
-    Ok(atoms)
+    Ok(characters)
 }
 
 fn expression<'t>(text: &'t str, start: usize, names: &mut Vec<&'t str>) -> Result<Expression, TemplateError> {
@@ -152,7 +152,7 @@ fn expression<'t>(text: &'t str, start: usize, names: &mut Vec<&'t str>) -> Resu
             return Err(Problem::TooManyVariables.at(start + at));
         }
         names.push(name);
-        variables.push(Variable::new(name, atoms(name, start + at)?, modifier));
+        variables.push(Variable::new(name, characters(name, start + at)?, modifier));
         at += spec.len() + 1;
     }
     Ok(Expression { operator, variables })
@@ -216,56 +216,56 @@ fn following_stops(tail: &[Part]) -> Vec<u8> {
 /// Text that a URI must contain as it is.
 #[derive(Clone)]
 pub(super) struct Literal {
-    atoms: Vec<Atom>,
+    characters: Vec<UriCharacter>,
     /// For each beginning of the literal, the length of its longest proper prefix that is also its end (Knuth, Morris
     /// and Pratt): looking for it in a URI takes linear time, however it repeats itself.
     borders: Vec<usize>,
 }
 
 impl Literal {
-    /// `atoms` must not be empty.
-    pub(super) fn new(atoms: Vec<Atom>) -> Self {
-        let mut borders = vec![0; atoms.len()];
+    /// `characters` must not be empty.
+    pub(super) fn new(characters: Vec<UriCharacter>) -> Self {
+        let mut borders = vec![0; characters.len()];
         let mut border = 0;
-        for i in 1..atoms.len() {
-            while border > 0 && atoms[border] != atoms[i] {
+        for i in 1..characters.len() {
+            while border > 0 && characters[border] != characters[i] {
                 border = borders[border - 1];
             }
-            border += usize::from(atoms[border] == atoms[i]);
+            border += usize::from(characters[border] == characters[i]);
             borders[i] = border;
         }
-        Self { atoms, borders }
+        Self { characters, borders }
     }
 
     pub(super) const fn len(&self) -> usize {
-        self.atoms.len()
+        self.characters.len()
     }
 
     /// The text up to the first percent-encoded character.
     pub(super) fn plain_prefix(&self) -> String {
-        let plain = self.atoms.iter().map_while(|&atom| match atom {
-            Atom::Plain(byte) => Some(char::from(byte)),
-            Atom::Encoded(_) | Atom::Byte(_) => None,
+        let plain = self.characters.iter().map_while(|&character| match character {
+            UriCharacter::Plain(byte) => Some(char::from(byte)),
+            UriCharacter::Encoded(_) | UriCharacter::Byte(_) => None,
         });
         plain.collect()
     }
 
     pub(super) fn expand(&self, out: &mut String) {
-        for &atom in &self.atoms {
-            atom.spell(out);
+        for &character in &self.characters {
+            character.spell(out);
         }
     }
 
     /// Where the literal stands in `uri` and ends at one of `after`.
-    pub(super) fn starts(&self, uri: &[Atom], after: &Positions) -> Positions {
-        let len = self.atoms.len();
+    pub(super) fn starts(&self, uri: &[UriCharacter], after: &Positions) -> Positions {
+        let len = self.characters.len();
         let mut starts = Positions::new(uri.len());
         let mut matched = 0;
-        for (i, atom) in uri.iter().enumerate() {
-            while matched > 0 && self.atoms.get(matched) != Some(atom) {
+        for (i, character) in uri.iter().enumerate() {
+            while matched > 0 && self.characters.get(matched) != Some(character) {
                 matched = self.borders[matched - 1];
             }
-            matched += usize::from(self.atoms.get(matched) == Some(atom));
+            matched += usize::from(self.characters.get(matched) == Some(character));
             if matched == len && after.contains(i + 1) {
                 starts.insert(i + 1 - len);
             }
@@ -285,7 +285,7 @@ pub(super) struct Expression {
 pub(super) struct Variable {
     pub(super) name: String,
     /// The name as it stands in a URI, for the operators that write it.
-    pub(super) key: Vec<Atom>,
+    pub(super) key: Vec<UriCharacter>,
     pub(super) modifier: Modifier,
     /// Characters at which a match should end this variable if it can.
     pub(super) stops: Vec<u8>,
@@ -345,7 +345,7 @@ impl Expression {
 }
 
 impl Variable {
-    pub(super) fn new(name: &str, key: Vec<Atom>, modifier: Modifier) -> Self {
+    pub(super) fn new(name: &str, key: Vec<UriCharacter>, modifier: Modifier) -> Self {
         Self { name: name.to_owned(), key, modifier, stops: Vec::new() }
     }
 
@@ -382,8 +382,8 @@ impl Variable {
         if !operator.is_named() {
             return;
         }
-        for &atom in &self.key {
-            atom.spell(out);
+        for &character in &self.key {
+            character.spell(out);
         }
         if !(is_empty && operator == Operator::Parameter) {
             out.push('=');
