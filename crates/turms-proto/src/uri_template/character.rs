@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-/// One character of a URI, whatever way it was spelled.
+/// One character of a URI, independent of its spelling.
 ///
-/// `%c3%a9`, `%C3%A9` and a raw `é` are the same character, so comparing characters compares percent-encoding without regard to
-/// the case of its digits. `A` and `%41` stay different, as they do in an expansion.
+/// `%c3%a9`, `%C3%A9` and a raw `é` are equal, so that a comparison ignores the case of hexadecimal digits. `A` and `%41` differ,
+/// as they do in an expansion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UriCharacter {
     /// An unreserved or reserved character standing for itself.
@@ -61,15 +61,15 @@ impl UriCharacter {
     }
 }
 
-/// What a simple expansion makes of `text`: all but unreserved characters are encoded.
+/// Appends the simple expansion of `text`: all but unreserved characters are percent-encoded.
 pub(super) fn encode(text: impl Iterator<Item = char>, out: &mut String) {
     for c in text {
         if is_in(UNRESERVED, c) { out.push(c) } else { percent_encode(c, out) }
     }
 }
 
-/// What a reserved expansion makes of the first `limit` characters of `text`: reserved characters and percent-encoded
-/// triplets pass. A triplet counts as one character, so that none is cut in two.
+/// Appends the reserved expansion of the first `limit` characters of `text`: reserved characters and percent-encoded
+/// triplets are kept. A triplet counts as one character, so that none is cut in two.
 pub(super) fn encode_reserved(text: &str, limit: usize, out: &mut String) {
     let mut at = 0;
     for _ in 0..limit {
@@ -88,7 +88,7 @@ pub(super) fn encode_reserved(text: &str, limit: usize, out: &mut String) {
     }
 }
 
-/// The value a simple expansion was made of.
+/// Decodes the value of a simple expansion.
 pub(super) fn decode(characters: &[UriCharacter]) -> String {
     let mut text = String::with_capacity(characters.len());
     for &character in characters {
@@ -100,7 +100,7 @@ pub(super) fn decode(characters: &[UriCharacter]) -> String {
     text
 }
 
-/// A value whose reserved expansion is exactly `characters`.
+/// Decodes a value whose reserved expansion is exactly `characters`.
 ///
 /// A triplet is decoded only if expansion would encode it again; `%2F` stays `%2F`, since `/` would come out as `/`.
 pub(super) fn decode_reserved(characters: &[UriCharacter]) -> String {
@@ -119,7 +119,7 @@ pub(super) fn decode_reserved(characters: &[UriCharacter]) -> String {
     text
 }
 
-/// A set of characters: what a variable may consist of.
+/// The set of characters that a variable may contain.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Class {
     /// Characters that may stand for themselves, one bit each.
@@ -138,13 +138,13 @@ enum Encoded {
 }
 
 impl Class {
-    /// What a simple expansion produces.
+    /// The characters of a simple expansion.
     pub(super) const CANONICAL: Self = Self { plain: UNRESERVED, encoded: Encoded::Canonical };
-    /// What people and other programs write in a path without encoding it, beyond [`Self::CANONICAL`].
+    /// [`Self::CANONICAL`], and the characters that other programs write in a path without encoding them.
     pub(super) const PATH: Self = Self { plain: UNRESERVED | set(b":@!$'()*+"), encoded: Encoded::Character };
     /// The same for a query.
     pub(super) const QUERY: Self = Self { plain: Self::PATH.plain | set(b"/?="), encoded: Encoded::Character };
-    /// What a reserved expansion produces.
+    /// The characters of a reserved expansion.
     pub(super) const RESERVED: Self = Self { plain: UNRESERVED | RESERVED, encoded: Encoded::Any };
 
     pub(super) const fn with(self, plain: u8) -> Self {
@@ -184,7 +184,7 @@ fn is_in(set: u128, c: char) -> bool {
     u8::try_from(c).is_ok_and(|byte| has(set, byte))
 }
 
-/// The byte a percent-encoded triplet at `at` stands for, if there is one.
+/// The byte of the percent-encoded triplet at `at`, if there is one.
 pub(super) fn triplet(text: &str, at: usize) -> Option<u8> {
     let bytes = text.as_bytes().get(at..at + 3)?;
     let digit = |byte: u8| char::from(byte).to_digit(16);
@@ -204,7 +204,7 @@ fn percent_encode_byte(byte: u8, out: &mut String) {
     let _ = write!(out, "%{byte:02X}");
 }
 
-/// How many bytes the character has that begins with `lead`, if any does.
+/// The length in bytes of the character that begins with `lead`; 1 if none does.
 const fn utf8_len(lead: u8) -> usize {
     match lead {
         0xC2..=0xDF => 2,

@@ -59,19 +59,19 @@ pub(super) fn sort_query(parts: &[Part], uri: &[UriCharacter]) -> Option<Vec<Uri
     Some([&uri[..start], &pairs.join(&UriCharacter::Plain(b'&')), rest].concat())
 }
 
-/// Where in a URI the variables of one expression can begin and end.
+/// The positions in a URI where the variables of one expression can begin and end.
 struct Table<'a> {
     expression: &'a Expression,
     uri: &'a [UriCharacter],
     reading: Reading,
-    /// For each variable, where its text (or its name) can begin.
+    /// For each variable, the positions where its text (or its name) can begin.
     starts: Vec<Positions>,
-    /// For each variable, where its text can end.
+    /// For each variable, the positions where its text can end.
     ends: Vec<Positions>,
 }
 
 impl<'a> Table<'a> {
-    /// The table, and where the expression can begin, if the rest of the template can begin at `after`.
+    /// Returns the table and the positions where the expression can begin, if the rest of the template can begin at `after`.
     fn new(
         expression: &'a Expression,
         uri: &'a [UriCharacter],
@@ -102,7 +102,7 @@ impl<'a> Table<'a> {
         (table, before)
     }
 
-    /// Where a value can begin that ends at one of `end`.
+    /// Returns the positions where a value can begin that ends at one of `end`.
     fn value_starts(&self, variable: &Variable, end: &Positions) -> Positions {
         let class = variable.class(self.expression.operator, self.reading);
         let mut starts = Positions::new(self.uri.len());
@@ -117,8 +117,8 @@ impl<'a> Table<'a> {
         starts
     }
 
-    /// Where a name can begin that is followed by a value, or by several such pairs if the variable is exploded, up to
-    /// one of `end`.
+    /// Returns the positions where a name can begin that is followed by a value, or by several such pairs if the variable is
+    /// exploded, up to one of `end`.
     fn named_starts(&self, variable: &Variable, end: &Positions) -> Positions {
         let class = variable.class(self.expression.operator, self.reading);
         let mut starts = Positions::new(self.uri.len());
@@ -143,7 +143,7 @@ impl<'a> Table<'a> {
         starts
     }
 
-    /// Whether a pair of `variable` can end here: followed by something else, or by the next pair of a list.
+    /// Returns `true` if a pair of `variable` can end here: followed by something else, or by the next pair of a list.
     fn pair_can_end(&self, variable: &Variable, at: usize, end: &Positions, starts: &Positions) -> bool {
         end.contains(at) || self.is_before_next_pair(variable, at, starts)
     }
@@ -239,8 +239,8 @@ impl<'a> Table<'a> {
         (self.may_omit_equals() && can_end(key_end)).then_some((&[], key_end))
     }
 
-    /// Where a value that begins at `start` should end: as far as possible, but before a stop of the variable if that
-    /// is possible too.
+    /// Returns the end of a value that begins at `start`: as far as possible, but before a stop of the variable if that is
+    /// possible too.
     fn value_end(
         &self,
         variable: &Variable,
@@ -276,7 +276,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// How many characters of a value there are until it can end.
+/// The number of characters until a value can end.
 #[derive(Clone, Copy)]
 struct Distance(usize);
 

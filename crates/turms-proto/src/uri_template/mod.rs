@@ -15,7 +15,7 @@ use self::character::UriCharacter;
 pub use self::parse::{MAX_LEN, MAX_VARIABLES, TemplateError};
 use self::parse::{Part, Reading, Variable};
 
-/// A URI with holes, ready to be filled in or to be recognised.
+/// A compiled URI template, to expand and to match.
 ///
 /// Use it wherever a resource template's `uriTemplate` does more than pass through: parse once, keep it, and call
 /// [`expand`](Self::expand) or [`matches`](Self::matches) as often as needed.
@@ -37,7 +37,7 @@ use self::parse::{Part, Reading, Variable};
 pub struct UriTemplate {
     text: String,
     parts: Vec<Part>,
-    /// What every matching URI begins with, to refuse most others at once.
+    /// The beginning of every matching URI, to refuse most others at once.
     prefix: String,
 }
 
@@ -79,7 +79,7 @@ impl UriTemplate {
         self.all_variables().map(|variable| variable.name.as_str())
     }
 
-    /// Fills in the template: from pairs of name and value to a URI.
+    /// Expands the template with pairs of name and value.
     ///
     /// Names the template does not have are ignored; the last of several values counts; what has no value is left out.
     /// An empty list is no value, and neither is a list for a variable with a prefix length, which RFC 6570 leaves
@@ -284,13 +284,13 @@ impl Captures {
         self.entries.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// How many variables have a value.
+    /// The number of variables that have a value.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether no variable has a value.
+    /// Returns `true` if no variable has a value.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

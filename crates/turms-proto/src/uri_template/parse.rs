@@ -1,7 +1,5 @@
 //! From the text of a template to its parts.
 
-use std::fmt;
-
 use super::Value;
 use super::character::{Class, UriCharacter, encode, encode_reserved, triplet};
 use super::matcher::Positions;
@@ -12,9 +10,7 @@ pub const MAX_LEN: usize = 4096;
 /// The most variables, and therefore expressions, that one template may have.
 pub const MAX_VARIABLES: usize = 64;
 
-/// Why a text is not a URI template we can use.
-///
-/// Returned by [`UriTemplate::parse`](super::UriTemplate::parse); its message says where and what in words.
+/// An error of [`UriTemplate::parse`](super::UriTemplate::parse). The message names the problem and its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid URI template at byte {position}: {problem}")]
 pub struct TemplateError {
@@ -23,7 +19,7 @@ pub struct TemplateError {
 }
 
 impl TemplateError {
-    /// Where in the template the problem is, in bytes from its beginning.
+    /// The position of the problem in the template, in bytes.
     #[must_use]
     pub const fn position(&self) -> usize {
         self.position
@@ -71,15 +67,6 @@ impl Problem {
 pub(super) enum Part {
     Literal(Literal),
     Expression(Expression),
-}
-
-impl fmt::Debug for Part {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Literal(_) => "Literal",
-            Self::Expression(_) => "Expression",
-        })
-    }
 }
 
 pub(super) fn parse(text: &str) -> Result<Vec<Part>, TemplateError> {
@@ -188,7 +175,7 @@ fn prefix(digits: &str) -> Option<Modifier> {
     Some(Modifier::Prefix(length))
 }
 
-/// Tells each variable at which characters it should rather make way for what follows, given the choice.
+/// Sets for each variable the characters at which a match ends it if it can.
 fn set_stops(parts: &mut [Part]) {
     for i in 0..parts.len() {
         let (head, tail) = parts.split_at_mut(i + 1);
@@ -256,7 +243,7 @@ impl Literal {
         }
     }
 
-    /// Where the literal stands in `uri` and ends at one of `after`.
+    /// Returns the positions in `uri` where the literal begins and from which it ends at one of `after`.
     pub(super) fn starts(&self, uri: &[UriCharacter], after: &Positions) -> Positions {
         let len = self.characters.len();
         let mut starts = Positions::new(uri.len());
@@ -274,7 +261,7 @@ impl Literal {
     }
 }
 
-/// What is between `{` and `}`.
+/// The text between `{` and `}`.
 #[derive(Clone)]
 pub(super) struct Expression {
     pub(super) operator: Operator,
@@ -311,12 +298,12 @@ pub(super) enum Operator {
     Continuation,
 }
 
-/// Which URIs a match accepts.
+/// The URIs that a match accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
-    /// Exactly what expansion produces.
+    /// Expansions only.
     Strict,
-    /// Also what others write in its place.
+    /// Also other spellings, which other programs write.
     Lenient,
 }
 
@@ -398,7 +385,7 @@ impl Variable {
         }
     }
 
-    /// How many characters of its value a variable may show.
+    /// The maximum number of characters of the value that are expanded.
     pub(super) fn limit(&self) -> usize {
         match self.modifier {
             Modifier::Prefix(length) => usize::from(length),
@@ -407,7 +394,7 @@ impl Variable {
         }
     }
 
-    /// What the value consists of, including the separators of a list.
+    /// The characters of the value, including the separators of a list.
     pub(super) fn class(&self, operator: Operator, reading: Reading) -> Class {
         let class = operator.class(reading);
         match self.modifier {
@@ -432,7 +419,7 @@ impl Operator {
         }
     }
 
-    /// What an expansion begins with if any variable is defined.
+    /// The first character of an expansion in which any variable is defined.
     pub(super) const fn first(self) -> Option<u8> {
         match self {
             Self::Simple | Self::Reserved => None,
@@ -445,7 +432,7 @@ impl Operator {
         }
     }
 
-    /// What stands between two variables, and between the items of an exploded list.
+    /// The separator of two variables, and of the items of an exploded list.
     pub(super) const fn separator(self) -> u8 {
         match self {
             Self::Simple | Self::Reserved | Self::Fragment => b',',
@@ -456,7 +443,7 @@ impl Operator {
         }
     }
 
-    /// Whether names are written before values.
+    /// Returns `true` if names are written before values.
     pub(super) const fn is_named(self) -> bool {
         matches!(self, Self::Parameter | Self::Query | Self::Continuation)
     }
