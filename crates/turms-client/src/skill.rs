@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use serde_json::Value;
-use turms_core::skill::{digest, header, is_same};
 use turms_proto::method::Method as _;
+use turms_proto::skill::{digest, header, is_same};
 use turms_proto::types::{
     Cursor, GetSkill, GetSkillParams, GetSkillResult, ListSkills, ListSkillsResult, ReadDirectory, ReadDirectoryParams,
     ReadDirectoryResult, ReadResource, ReadResourceResult, Resource, ResourceContents, SKILLS_EXTENSION, Skill,

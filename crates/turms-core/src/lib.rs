@@ -22,8 +22,6 @@ pub mod registry;
 pub mod schema;
 mod serve;
 mod service;
-#[cfg(feature = "skills")]
-pub mod skill;
 pub mod store;
 mod text;
 pub mod transport;

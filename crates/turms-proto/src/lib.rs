@@ -6,6 +6,7 @@
 //!
 //! - [`header`] and [`uri_template`]: the rules for mirrored HTTP headers and for resource templates.
 //! - [`session`]: the state machine of a connection, for both sides.
+//! - `skill`, with the feature `skills`: the header of a `SKILL.md`, and the digests of files.
 //!
 //! There is no clock, no socket and no task here: bytes and messages go in, messages come out.
 //!
@@ -35,6 +36,8 @@ pub mod method;
 mod object;
 pub mod revision;
 pub mod session;
+#[cfg(feature = "skills")]
+pub mod skill;
 pub mod types;
 pub mod uri_template;
 

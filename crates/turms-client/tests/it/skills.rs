@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use turms_client::{CallError, CallErrorKind, Client, ClientBuilder, Delivery, Fleet, VersionMemory};
-use turms_core::skill::digest;
 use turms_core::transport::LocalConnector;
 use turms_http::{HttpConnector, Listener, ServeHttp as _};
+use turms_proto::skill::digest;
 use turms_proto::types::{ResourceContents, SKILLS_EXTENSION, SkillResources};
 use turms_proto::{ErrorCode, Object, ProtocolVersion};
 use turms_server::{ExtensionScope, Resource, Server, ServerExtension, Skill, Skills, Uri};

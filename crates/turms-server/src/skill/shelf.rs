@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use turms_core::skill::{digest, header};
 use turms_proto::Object;
+use turms_proto::skill::{digest, header};
 use turms_proto::types::{
     DIRECTORY_MIME_TYPE, Resource, ResourceContents, Skill, SkillFile, SkillResources, is_skill_name,
 };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use turms_core::skill::digest;
+use turms_proto::skill::digest;
 use turms_proto::types::{
     CacheScope, GetSkill, GetSkillParams, ListResources, ListSkills, PaginatedParams, ReadDirectory,
     ReadDirectoryParams, ReadResource, ReadResourceParams, ReadResourceResult, ResourceContents, ResourceListChanged,
