@@ -6,6 +6,7 @@ mod person;
 
 use std::path::Path;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use turms::Answers;
 use turms::client::Roots;
 use turms::types::Root;
@@ -29,6 +30,10 @@ pub(crate) fn roots(named: &[String]) -> Done<Roots> {
     Ok(Roots::new(named.iter().map(|name| root(name)).collect::<Done<Vec<_>>>()?))
 }
 
+/// The characters that are percent-encoded in the path of a `file:` URI.
+const NOT_IN_PATH: AsciiSet =
+    NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b':');
+
 /// A root by its path, or by its URI.
 pub(crate) fn root(name: &str) -> Done<Root> {
     if name.contains("://") {
@@ -41,12 +46,7 @@ pub(crate) fn root(name: &str) -> Done<Root> {
     if !text.starts_with('/') {
         uri.push('/');
     }
-    for byte in text.replace('\\', "/").bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' | b':' => uri.push(byte.into()),
-            _ => uri.push_str(&format!("%{byte:02X}")),
-        }
-    }
+    uri.extend(utf8_percent_encode(&text.replace('\\', "/"), &NOT_IN_PATH));
     let root = Root::new(uri);
     Ok(match path.file_name().and_then(|name| name.to_str()) {
         Some(name) => root.name(name),

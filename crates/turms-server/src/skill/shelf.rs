@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde_json::{Map, Value};
 use turms_proto::Object;
 use turms_proto::skill::{digest, header};
@@ -195,42 +196,18 @@ fn check_header(header: &Map<String, Value>, directory: Option<&String>) -> Resu
     }
 }
 
+/// The characters that are percent-encoded in a segment of a path.
+const NOT_IN_SEGMENT: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// A path as it stands in a URI.
 fn encoded(path: &[String]) -> String {
-    let mut text = String::new();
-    for (index, part) in path.iter().enumerate() {
-        if index > 0 {
-            text.push('/');
-        }
-        for byte in part.bytes() {
-            if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-                text.push(byte.into());
-            } else {
-                text.push_str(&format!("%{byte:02X}"));
-            }
-        }
-    }
-    text
+    let segments: Vec<_> = path.iter().map(|part| utf8_percent_encode(part, &NOT_IN_SEGMENT).to_string()).collect();
+    segments.join("/")
 }
 
 /// A name out of a URI that was made here.
 fn decoded(part: &str) -> String {
-    let mut bytes = Vec::with_capacity(part.len());
-    let mut rest = part.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let escaped = tail.get(..2).filter(|_| *first == b'%').and_then(|hex| std::str::from_utf8(hex).ok());
-        match escaped.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &tail[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    percent_decode_str(part).decode_utf8_lossy().into_owned()
 }
 
 /// What kind of file it is, by its name; failing that, by whether it is text.
