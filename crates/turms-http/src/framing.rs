@@ -14,8 +14,12 @@ pub(crate) enum Framing {
 /// Why chunks cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadChunk {
-    #[error("the size of a chunk is not one")]
+    #[error("the line before a chunk is longer than {MAX_LINE} bytes or does not begin with a hexadecimal size")]
     Size,
+    #[error("a chunk extension contains a control character")]
+    Extension,
+    #[error("a line around a chunk ends in CR or LF alone: it must end in CR LF")]
+    LineEnd,
     #[error("a chunk does not end where its size says")]
     End,
     #[error("more is said about chunks than is in them")]
@@ -61,8 +65,8 @@ impl Chunks {
         loop {
             match self.state {
                 State::Size => {
-                    let Some(line) = line(input, MAX_LINE).ok_or(BadChunk::Size)? else { return Ok(false) };
-                    let (size, extensions) = chunk_size(&input[..line]).ok_or(BadChunk::Size)?;
+                    let Some(line) = line(input, MAX_LINE, BadChunk::Size)? else { return Ok(false) };
+                    let (size, extensions) = chunk_size(&input[..line + 2])?;
                     self.extensions += extensions;
                     if self.extensions > MAX_EXTENSIONS {
                         return Err(BadChunk::Extensions);
@@ -95,7 +99,7 @@ impl Chunks {
                 }
                 State::Trailers => {
                     let rest = MAX_TRAILERS - self.trailers;
-                    let Some(line) = line(input, rest).ok_or(BadChunk::Trailers)? else { return Ok(false) };
+                    let Some(line) = line(input, rest, BadChunk::Trailers)? else { return Ok(false) };
                     if line == 0 {
                         self.state = State::Over;
                     } else if !is_field(&input[..line]) {
@@ -115,17 +119,17 @@ impl Chunks {
     }
 }
 
-/// The length of the first line, which ends in CR LF and is at most so long; none in `Some` if it is not all there.
-fn line(input: &[u8], most: usize) -> Option<Option<usize>> {
+/// Returns the length of the first line without its CR LF; `None` if the line is not complete.
+fn line(input: &[u8], limit: usize, too_long: BadChunk) -> Result<Option<usize>, BadChunk> {
     match memchr::memchr2(b'\r', b'\n', input) {
-        Some(at) if at > most || input[at] == b'\n' => None,
-        Some(at) => match input.get(at + 1) {
-            Some(b'\n') => Some(Some(at)),
-            Some(_) => None,
-            None => Some(None),
+        Some(at) if at > limit => Err(too_long),
+        Some(at) => match &input[at..] {
+            [b'\r', b'\n', ..] => Ok(Some(at)),
+            [b'\r'] => Ok(None),
+            _ => Err(BadChunk::LineEnd),
         },
-        None if input.len() > most => None,
-        None => Some(None),
+        None if input.len() > limit => Err(too_long),
+        None => Ok(None),
     }
 }
 
@@ -134,14 +138,23 @@ fn is_field(line: &[u8]) -> bool {
     let Some(colon) = memchr::memchr(b':', line) else { return false };
     let (name, value) = (&line[..colon], &line[colon + 1..]);
     let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
-    !name.is_empty() && name.iter().all(is_token) && value.iter().all(|byte| *byte == b'\t' || !byte.is_ascii_control())
+    !name.is_empty() && name.iter().all(is_token) && !value.iter().any(is_control)
 }
 
-/// The size that a line says, and how much else it says.
-fn chunk_size(line: &[u8]) -> Option<(u64, usize)> {
+/// Reads the line before a chunk: the size, and the length of the extensions, which may be ignored (RFC 9112, 7.1.1).
+fn chunk_size(line: &[u8]) -> Result<(u64, usize), BadChunk> {
     let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
-    let rest = line[digits..].trim_ascii_start();
-    let is_well_formed = (1..=16).contains(&digits) && (digits == line.len() || rest.first() == Some(&b';'));
-    let size = std::str::from_utf8(&line[..digits]).ok().and_then(|digits| u64::from_str_radix(digits, 16).ok())?;
-    is_well_formed.then_some((size, line.len() - digits))
+    let extensions = &line[digits..line.len() - 2];
+    // httparse takes a missing size for 0, spaces without an extension, and every byte in an extension.
+    let is_well_formed = digits > 0 && (extensions.is_empty() || extensions.contains(&b';'));
+    match httparse::parse_chunk_size(line) {
+        Ok(httparse::Status::Complete(_)) if extensions.iter().any(is_control) => Err(BadChunk::Extension),
+        Ok(httparse::Status::Complete((_, size))) if is_well_formed => Ok((size, extensions.len())),
+        _ => Err(BadChunk::Size),
+    }
+}
+
+/// Returns `true` for control characters other than tab.
+fn is_control(byte: &u8) -> bool {
+    byte.is_ascii_control() && *byte != b'\t'
 }

@@ -65,6 +65,24 @@ async fn trailers_are_fields_and_end_with_an_empty_line() {
 }
 
 #[tokio::test]
+async fn the_reason_names_what_is_wrong_with_a_chunked_body() {
+    let fixture = Fixture::start().await;
+    for (end, reason) in [
+        ("0\r\nX-A: b\n\r\n", "must end in CR LF"),
+        ("0\n\r\n", "must end in CR LF"),
+        ("0;a\rb\r\n\r\n", "must end in CR LF"),
+        ("0;a\0b\r\n\r\n", "control character"),
+        ("x\r\n\r\n", "hexadecimal size"),
+        ("0\r\nnonsense\r\n\r\n", "is not a trailer"),
+    ] {
+        let response = refusal(&fixture, &chunked(end)).await;
+        assert_eq!(response.status(), 400, "{end:?}: {response}");
+        let message = response.json()["error"]["message"].as_str().unwrap().to_owned();
+        assert!(message.contains(reason), "{end:?}: {message}");
+    }
+}
+
+#[tokio::test]
 async fn only_options_may_be_about_the_server_as_a_whole() {
     let fixture = Fixture::start().await;
     for method in ["POST", "GET", "DELETE", "HEAD", "PATCH"] {

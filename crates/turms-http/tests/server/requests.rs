@@ -112,6 +112,8 @@ const CODINGS: &str =
     "a list of codings that is not \"chunked\" alone may be read in two ways; hyper looks at the last one only";
 const LINE_FEED: &str =
     "a line feed alone ends no line here, so that no other reader can see another end; hyper takes it for one";
+const CONTROL: &str =
+    "an extension is of visible characters, spaces and tabs (RFC 9112, 7.1.1); hyper skips whatever is there";
 const INVALID_HOST: &str =
     "an invalid or repeated host is 400 (RFC 9112, 3.2); hyper does not look, so it is a host that is not served";
 const LENGTH_AND_CODING: &str =
@@ -265,7 +267,12 @@ fn chunks() -> Vec<Row> {
         ),
         same("a line break in an extension", chunked("N;a\nb\r\nB\r\n0\r\n\r\n"), "400"),
         same("a carriage return in an extension", chunked("N;a\rb\r\nB\r\n0\r\n\r\n"), "400"),
-        same("a null in an extension", chunked("N;a\0b\r\nB\r\n0\r\n\r\n"), "2 41"),
+        row("a null in an extension", chunked("N;a\0b\r\nB\r\n0\r\n\r\n"), "400", "2 41", CONTROL),
+        row("an escape in an extension", chunked("N;a=\"\x1b[2J\"\r\nB\r\n0\r\n\r\n"), "400", "2 41", CONTROL),
+        row("a null in the last extension", chunked("N\r\nB\r\n0;\0\r\n\r\n"), "400", "2 41", CONTROL),
+        same("a tab in an extension", chunked("N;a=\"b\tc\"\r\nB\r\n0\r\n\r\n"), "2 41"),
+        same("letters beyond ASCII in an extension", chunked("N;a=\"\u{e9}\"\r\nB\r\n0\r\n\r\n"), "2 41"),
+        same("a form feed before an extension", chunked("N\x0c;a\r\nB\r\n0\r\n\r\n"), "400"),
         row(
             "a space after a size",
             chunked("N \r\nB\r\n0\r\n\r\n"),
@@ -353,6 +360,14 @@ fn targets() -> Vec<Row> {
     vec![
         same("a target in absolute form", target("http://localhost/mcp"), "2 41"),
         same("another scheme", target("https://localhost/mcp"), "2 41"),
+        row(
+            "a scheme that is not of HTTP",
+            target("ftp://localhost/mcp"),
+            "400",
+            "2 41",
+            "this server has no resources of another scheme (RFC 9110, 7.4); hyper leaves that to the service",
+        ),
+        same("the scheme in capitals", target("HTTP://localhost/mcp"), "2 41"),
         same("another host in the target", target("http://evil.example/mcp"), "403 41"),
         same("a target without a path", target("http://localhost"), "2 41"),
         same("a target without a host", target("http:///mcp"), "400"),

@@ -6,6 +6,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use bytestring::ByteString;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::uri::Scheme;
 use http::{Method, StatusCode, Uri};
 use httparse::Header;
 use turms_proto::header::HeaderLookup;
@@ -50,7 +51,7 @@ pub(super) enum BadHead {
     NoRequest(#[from] httparse::Error),
     #[error("lines of a request end in CR LF, not in LF alone")]
     BareLineFeed,
-    #[error("the method or the address of the request is not one")]
+    #[error("the method or the target of the request is invalid; a target is a path, or a URL of http or https")]
     Target,
     #[error("a request needs exactly one \"Host\", which is a name or an address and perhaps a port")]
     Host,
@@ -294,7 +295,10 @@ fn is_plain_path(target: &str) -> bool {
 /// Whether an address is one that a request of this method can have.
 fn is_address(target: &str, method: &Method) -> bool {
     match Uri::try_from(target) {
-        Ok(uri) if uri.scheme().is_some() => uri.authority().is_some(),
+        Ok(uri) if uri.scheme().is_some() => {
+            let is_http = matches!(uri.scheme(), Some(scheme) if *scheme == Scheme::HTTP || *scheme == Scheme::HTTPS);
+            is_http && uri.authority().is_some()
+        }
         Ok(uri) if uri.authority().is_some() => method == Method::CONNECT,
         Ok(uri) if uri.path() == "*" => method == Method::OPTIONS,
         Ok(_) => true,
