@@ -18,6 +18,9 @@ use super::watchdog::Watchdog;
 /// A lock, since the last handle may be dropped anywhere and kills then and there. Signals are sent and processes reaped only
 /// while it is held: the number of a process is its own until it is reaped, and the number of a group until it is empty;
 /// after that, both may be given to somebody else.
+///
+/// process-wrap 10 does not replace this: its `wait` returns while processes of the group that are not children of ours are
+/// still running, and its `start_kill` signals the number of the group after the group has ended (both tried).
 #[derive(Debug)]
 pub(super) struct Group {
     id: u32,
