@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 use turms_proto::method::Method as _;
-use turms_proto::skill::{digest, header, is_same};
+use turms_proto::skill::{digest, is_same, parse_header};
 use turms_proto::types::{
     Cursor, GetSkill, GetSkillParams, GetSkillResult, ListSkills, ListSkillsResult, ReadDirectory, ReadDirectoryParams,
     ReadDirectoryResult, ReadResource, ReadResourceResult, Resource, ResourceContents, SKILLS_EXTENSION, Skill,
@@ -169,7 +169,7 @@ fn verify(skill: &Skill, uri: &str, contents: &ResourceContents) -> Result<(), S
         return Ok(());
     }
     let text = std::str::from_utf8(&bytes).map_err(|_| "it is not UTF-8".to_owned())?;
-    let header = header(text).map_err(|error| error.to_string())?;
+    let header = parse_header(text).map_err(|error| error.to_string())?;
     let listed: Value = skill.frontmatter.decode().map_err(|error| error.to_string())?;
     match differing(&Value::Object(header), &listed) {
         None => Ok(()),

@@ -1,16 +1,16 @@
-//! What servers and clients both have to know of skills: the header of a `SKILL.md`, and what a file's digest is.
+//! The parts of the skills extension that servers and clients share: the header of a `SKILL.md`, and the digest of a file.
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 use serde_json::{Map, Number, Value};
 use sha2::{Digest as _, Sha256};
 
-/// How long a header may be.
+/// Maximum length of a header, in bytes.
 const MAX_HEADER: usize = 64 * 1024;
 
-/// How deep things may stand within each other in a header.
+/// Maximum nesting depth of a header.
 const MAX_DEPTH: usize = 32;
 
-/// `sha256:` and the hash of some bytes, as skills list their files.
+/// Returns the digest of a file as skills list it: `sha256:` and the hash in hexadecimal.
 #[must_use]
 pub fn digest(bytes: &[u8]) -> String {
     let mut text = String::from("sha256:");
@@ -22,37 +22,37 @@ pub fn digest(bytes: &[u8]) -> String {
     text
 }
 
-/// Why a `SKILL.md` has no header that can be read.
+/// An error in the header of a `SKILL.md`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum HeaderError {
+pub enum SkillHeaderError {
     /// It does not begin with one.
     #[error("it does not begin with a header between two lines of ---")]
     Missing,
-    /// It is longer than anybody needs.
+    /// It is too long.
     #[error("the header has more than {MAX_HEADER} bytes")]
     TooLong,
-    /// It is not what it has to be.
+    /// It is not a mapping in the YAML that is supported.
     #[error("line {line}: {problem}")]
     Invalid {
         /// The line within the file, counted from one.
         line: usize,
-        /// What is wrong there.
+        /// The problem on that line.
         problem: String,
     },
 }
 
-/// The header of a `SKILL.md`: the YAML between the first two lines of `---`, as JSON.
+/// Parses the header of a `SKILL.md`, the YAML between the first two lines of `---`, as JSON.
 ///
-/// It is read as YAML 1.2 has it. Anchors and aliases are refused, because a short text can grow without bound through them, and
-/// so are keys that stand there twice, because two readers could see two values.
+/// The header is YAML 1.2. Anchors and aliases are refused, because a short text can grow without bound through them, and so
+/// are repeated keys, because two readers could see two values.
 ///
 /// # Errors
-/// When there is none, or it cannot be read.
-pub fn header(text: &str) -> Result<Map<String, Value>, HeaderError> {
-    let yaml = header_text(text).ok_or(HeaderError::Missing)?;
+/// If the header is missing, too long or invalid.
+pub fn parse_header(text: &str) -> Result<Map<String, Value>, SkillHeaderError> {
+    let yaml = header_text(text).ok_or(SkillHeaderError::Missing)?;
     if yaml.len() > MAX_HEADER {
-        return Err(HeaderError::TooLong);
+        return Err(SkillHeaderError::TooLong);
     }
     let mut reader = Reader { events: Parser::new_from_str(yaml), line: 1 };
     match reader.document()? {
@@ -61,7 +61,7 @@ pub fn header(text: &str) -> Result<Map<String, Value>, HeaderError> {
     }
 }
 
-/// Whether two values mean the same: `1` and `1.0` are one number, however they are written.
+/// Returns `true` if two values are equal, where `1` and `1.0` are the same number.
 #[must_use]
 pub fn is_same(one: &Value, other: &Value) -> bool {
     match (one, other) {
@@ -78,7 +78,7 @@ pub fn is_same(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// What stands between the first two lines of `---`.
+/// The text between the first two lines of `---`.
 fn header_text(text: &str) -> Option<&str> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let is_fence =
@@ -98,12 +98,12 @@ fn header_text(text: &str) -> Option<&str> {
 /// Reads YAML, event by event.
 struct Reader<'a> {
     events: Parser<'a, saphyr_parser::StrInput<'a>>,
-    /// Where it is, in the header.
+    /// The current line of the header.
     line: usize,
 }
 
 impl<'a> Reader<'a> {
-    fn document(&mut self) -> Result<Value, HeaderError> {
+    fn document(&mut self) -> Result<Value, SkillHeaderError> {
         let mut value = None;
         loop {
             match self.next()? {
@@ -118,7 +118,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn value(&mut self, event: Event<'a>, depth: usize) -> Result<Value, HeaderError> {
+    fn value(&mut self, event: Event<'a>, depth: usize) -> Result<Value, SkillHeaderError> {
         if depth > MAX_DEPTH {
             return Err(self.invalid(format!("more than {MAX_DEPTH} things stand within each other")));
         }
@@ -142,7 +142,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn sequence(&mut self, depth: usize) -> Result<Value, HeaderError> {
+    fn sequence(&mut self, depth: usize) -> Result<Value, SkillHeaderError> {
         let mut items = Vec::new();
         loop {
             match self.next()? {
@@ -152,7 +152,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn mapping(&mut self, depth: usize) -> Result<Value, HeaderError> {
+    fn mapping(&mut self, depth: usize) -> Result<Value, SkillHeaderError> {
         let mut members = Map::new();
         loop {
             let name = match self.next()? {
@@ -169,7 +169,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn scalar(&self, text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, HeaderError> {
+    fn scalar(&self, text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, SkillHeaderError> {
         let is_text = tag.is_some_and(|tag| tag.is_yaml_core_schema() && tag.suffix == "str");
         if !is_text {
             self.refuse_tag(tag)?;
@@ -180,7 +180,7 @@ impl<'a> Reader<'a> {
         plain(text).ok_or_else(|| self.invalid(format!("{text} cannot be written as JSON")))
     }
 
-    fn next(&mut self) -> Result<Event<'a>, HeaderError> {
+    fn next(&mut self) -> Result<Event<'a>, SkillHeaderError> {
         match self.events.next() {
             Some(Ok((event, place))) => {
                 self.line = place.start.line();
@@ -194,17 +194,17 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn refuse_anchor(&self, anchor: usize) -> Result<(), HeaderError> {
+    fn refuse_anchor(&self, anchor: usize) -> Result<(), SkillHeaderError> {
         if anchor == 0 { Ok(()) } else { Err(self.invalid("anchors and aliases are not read")) }
     }
 
-    fn refuse_tag(&self, tag: Option<&Tag>) -> Result<(), HeaderError> {
+    fn refuse_tag(&self, tag: Option<&Tag>) -> Result<(), SkillHeaderError> {
         if tag.is_none() { Ok(()) } else { Err(self.invalid("tags are not read, except !!str")) }
     }
 
-    fn invalid(&self, problem: impl Into<String>) -> HeaderError {
+    fn invalid(&self, problem: impl Into<String>) -> SkillHeaderError {
         // The first line of the file is the fence.
-        HeaderError::Invalid { line: self.line + 1, problem: problem.into() }
+        SkillHeaderError::Invalid { line: self.line + 1, problem: problem.into() }
     }
 }
 
@@ -256,11 +256,11 @@ mod tests {
     use super::*;
 
     fn read(yaml: &str) -> Value {
-        Value::Object(header(&format!("---\n{yaml}\n---\nbody\n")).unwrap())
+        Value::Object(parse_header(&format!("---\n{yaml}\n---\nbody\n")).unwrap())
     }
 
     fn refused(yaml: &str) -> String {
-        header(&format!("---\n{yaml}\n---\n")).unwrap_err().to_string()
+        parse_header(&format!("---\n{yaml}\n---\n")).unwrap_err().to_string()
     }
 
     #[test]
@@ -284,20 +284,20 @@ mod tests {
                 },
             })
         );
-        assert_eq!(header("\u{feff}---\r\nname: a\r\n--- \r\nbody").unwrap()["name"], "a");
+        assert_eq!(parse_header("\u{feff}---\r\nname: a\r\n--- \r\nbody").unwrap()["name"], "a");
     }
 
     #[test]
     fn what_is_no_header_is_refused_with_its_line() {
-        assert_eq!(header("name: a\n"), Err(HeaderError::Missing));
-        assert_eq!(header("---\nname: a\n"), Err(HeaderError::Missing));
-        assert_eq!(header("---x\nname: a\n---\n"), Err(HeaderError::Missing));
+        assert_eq!(parse_header("name: a\n"), Err(SkillHeaderError::Missing));
+        assert_eq!(parse_header("---\nname: a\n"), Err(SkillHeaderError::Missing));
+        assert_eq!(parse_header("---x\nname: a\n---\n"), Err(SkillHeaderError::Missing));
         assert_eq!(refused("a: 1\nb: 2\na: 3"), r#"line 4: the key "a" is there twice"#);
         assert!(refused("- a").contains("has to be a mapping"));
         assert!(refused("a: .inf").contains(".inf cannot be written as JSON"));
         assert!(refused("a: !mine 1").contains("tags are not read"));
         assert!(refused("a: [1").starts_with("line "));
-        assert_eq!(header(&format!("---\na: {}\n---\n", "x".repeat(MAX_HEADER))), Err(HeaderError::TooLong));
+        assert_eq!(parse_header(&format!("---\na: {}\n---\n", "x".repeat(MAX_HEADER))), Err(SkillHeaderError::TooLong));
     }
 
     #[test]

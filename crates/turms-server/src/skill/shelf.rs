@@ -6,7 +6,7 @@ use std::sync::Arc;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde_json::{Map, Value};
 use turms_proto::Object;
-use turms_proto::skill::{digest, header};
+use turms_proto::skill::{digest, parse_header};
 use turms_proto::types::{
     DIRECTORY_MIME_TYPE, Resource, ResourceContents, Skill, SkillFile, SkillResources, is_skill_name,
 };
@@ -54,7 +54,7 @@ impl Shelf {
         let text = manifest.map(|contents| std::str::from_utf8(contents));
         let text = text.ok_or_else(|| wrong("there is no SKILL.md".to_owned()))?;
         let text = text.map_err(|_| wrong("it is not UTF-8".to_owned()))?;
-        let header = header(text).map_err(|error| wrong(error.to_string()))?;
+        let header = parse_header(text).map_err(|error| wrong(error.to_string()))?;
         check_header(&header, path.last()).map_err(wrong)?;
 
         let root = format!("skill://{}", encoded(&path));
