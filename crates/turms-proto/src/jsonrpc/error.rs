@@ -1,26 +1,26 @@
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use turms_proto_derive::ProtocolObject;
 
 use crate::json::{DecodeError, Object, RawJson};
-use crate::object::object;
 
-object! {
-    /// Why a request could not be handled, as it goes over the wire.
-    ///
-    /// A tool that ran and failed is a result ([`ToolResult::error`](crate::types::ToolResult::error)), not this.
-    pub struct ErrorObject (custom) {
-        required {
-            /// What kind of error.
-            code: ErrorCode => "code",
-            /// What went wrong, for people.
-            message: String => "message",
-        }
-        any {
-            /// What a program may want to know; its shape belongs to the code.
-            data => "data",
-        }
-    }
+/// Why a request could not be handled, as it goes over the wire.
+///
+/// A tool that ran and failed is a result ([`ToolResult::error`](crate::types::ToolResult::error)), not this.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(custom_translate)]
+#[non_exhaustive]
+pub struct ErrorObject {
+    /// What kind of error.
+    pub code: ErrorCode,
+    /// What went wrong, for people.
+    pub message: String,
+    /// What a program may want to know; its shape belongs to the code.
+    pub data: Option<RawJson>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 impl ErrorObject {

@@ -1,4 +1,4 @@
-use super::Span;
+use super::VersionRange;
 
 /// Something that some revisions can do and others cannot. Code outside this module asks for these by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -119,31 +119,31 @@ impl Ability {
 
     /// The revisions that have it.
     #[must_use]
-    pub const fn span(self) -> Span {
+    pub const fn span(self) -> VersionRange {
         use super::ProtocolVersion::*;
         match self {
             Self::Handshake | Self::Ping | Self::ServerRequests | Self::SessionLogLevel | Self::RootsListChanged => {
-                Span::until(V2025_11_25)
+                VersionRange::until(V2025_11_25)
             }
-            Self::Batching => Span::only(V2025_03_26),
-            Self::Sessions => Span::between(V2025_03_26, V2025_11_25),
+            Self::Batching => VersionRange::only(V2025_03_26),
+            Self::Sessions => VersionRange::between(V2025_03_26, V2025_11_25),
             Self::Audio
             | Self::ToolAnnotations
             | Self::StreamableHttp
             | Self::ProgressMessages
-            | Self::CompletionsCapability => Span::since(V2025_03_26),
+            | Self::CompletionsCapability => VersionRange::since(V2025_03_26),
             Self::StructuredOutput
             | Self::ItemMeta
             | Self::ResourceLinks
             | Self::FormElicitation
             | Self::VersionHeader
-            | Self::CompletionContext => Span::since(V2025_06_18),
-            Self::SsePolling | Self::CoreTasks | Self::ElicitationIds => Span::only(V2025_11_25),
+            | Self::CompletionContext => VersionRange::since(V2025_06_18),
+            Self::SsePolling | Self::CoreTasks | Self::ElicitationIds => VersionRange::only(V2025_11_25),
             Self::UrlElicitation
             | Self::RichElicitation
             | Self::SamplingTools
             | Self::IdlessErrors
-            | Self::ArgumentErrorsAsResults => Span::since(V2025_11_25),
+            | Self::ArgumentErrorsAsResults => VersionRange::since(V2025_11_25),
             Self::Stateless
             | Self::InputRequired
             | Self::ResultType
@@ -152,7 +152,7 @@ impl Ability {
             | Self::HeaderMirroring
             | Self::AnyStructuredOutput
             | Self::TasksExtension
-            | Self::ResourceErrorsAsInvalidParams => Span::since(V2026_07_28),
+            | Self::ResourceErrorsAsInvalidParams => VersionRange::since(V2026_07_28),
         }
     }
 }

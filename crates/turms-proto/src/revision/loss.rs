@@ -1,7 +1,7 @@
 //! What lowering changes beyond dropping members.
 
 use super::ProtocolVersion::*;
-use super::Span;
+use super::VersionRange;
 
 /// Something of the newest revision that older ones cannot carry as it is.
 #[derive(Debug, Clone, Copy)]
@@ -10,71 +10,91 @@ pub struct Loss {
     /// What.
     pub what: &'static str,
     /// The revisions in which it changes.
-    pub lost_in: Span,
+    pub lost_in: VersionRange,
     /// What becomes of it.
     pub becomes: &'static str,
 }
 
-const fn loss(what: &'static str, lost_in: Span, becomes: &'static str) -> Loss {
+const fn loss(what: &'static str, lost_in: VersionRange, becomes: &'static str) -> Loss {
     Loss { what, lost_in, becomes }
 }
 
 /// The second loss table: values that lowering rewrites, or cannot express. The first is [`MEMBERS`](super::MEMBERS), from
 /// which the code that drops members is made.
 pub const LOSSES: &[Loss] = &[
-    loss("audio content", Span::only(V2024_11_05), "a text that names its type and size"),
-    loss("a resource link", Span::until(V2025_03_26), "a text that names the resource and its URI"),
+    loss("audio content", VersionRange::only(V2024_11_05), "a text that names its type and size"),
+    loss("a resource link", VersionRange::until(V2025_03_26), "a text that names the resource and its URI"),
     loss(
         "tool use and tool result in sampling",
-        Span::until(V2025_06_18),
+        VersionRange::until(V2025_06_18),
         "a text that says what was called or returned",
     ),
-    loss("a sampling message of several blocks", Span::until(V2025_06_18), "one message per block, of the same role"),
-    loss("a sampling message of no blocks", Span::until(V2025_06_18), "no message"),
+    loss(
+        "a sampling message of several blocks",
+        VersionRange::until(V2025_06_18),
+        "one message per block, of the same role",
+    ),
+    loss("a sampling message of no blocks", VersionRange::until(V2025_06_18), "no message"),
     loss(
         "a sampling result of several blocks",
-        Span::until(V2025_06_18),
+        VersionRange::until(V2025_06_18),
         "their text as one block, else the first block",
     ),
-    loss("an output schema of something other than an object", Span::until(V2025_11_25), "nothing"),
+    loss("an output schema of something other than an object", VersionRange::until(V2025_11_25), "nothing"),
     loss(
         "structured content other than an object",
-        Span::until(V2025_11_25),
+        VersionRange::until(V2025_11_25),
         "its JSON as text, unless a text block says just that",
     ),
-    loss("a boolean as the schema of a property", Span::until(V2025_11_25), "{} for true, {\"not\":{}} for false"),
-    loss("titled choices in a form", Span::until(V2025_06_18), "enum and enumNames; raised back to titled choices"),
-    loss("several choices in a form", Span::until(V2025_06_18), "a field for text"),
+    loss(
+        "a boolean as the schema of a property",
+        VersionRange::until(V2025_11_25),
+        "{} for true, {\"not\":{}} for false",
+    ),
+    loss(
+        "titled choices in a form",
+        VersionRange::until(V2025_06_18),
+        "enum and enumNames; raised back to titled choices",
+    ),
+    loss("several choices in a form", VersionRange::until(V2025_06_18), "a field for text"),
     loss(
         "the keys of 2026-07-28 in _meta",
-        Span::until(V2025_11_25),
+        VersionRange::until(V2025_11_25),
         "nothing: the handshake says it for the session, and logging/setLevel the log level",
     ),
-    loss("structured content", Span::until(V2025_03_26), "its JSON as text, unless a text block says just that"),
+    loss(
+        "structured content",
+        VersionRange::until(V2025_03_26),
+        "its JSON as text, unless a text block says just that",
+    ),
     loss(
         "elicitation by a client that shows only pages",
-        Span::only(V2025_06_18),
+        VersionRange::only(V2025_06_18),
         "nothing: there it would mean forms",
     ),
-    loss("a page to visit", Span::only(V2025_11_25), "one with an id, which lower_elicitation makes"),
-    loss("a page to visit", Span::until(V2025_06_18), "cannot be expressed: lower_elicitation says so"),
+    loss("a page to visit", VersionRange::only(V2025_11_25), "one with an id, which lower_elicitation makes"),
+    loss("a page to visit", VersionRange::until(V2025_06_18), "cannot be expressed: lower_elicitation says so"),
     loss(
         "input_required",
-        Span::until(V2025_11_25),
+        VersionRange::until(V2025_11_25),
         "cannot be expressed: the questions become requests by the server",
     ),
-    loss("the tasks extension, declared by a client", Span::until(V2025_11_25), "nothing"),
-    loss("a created task", Span::only(V2025_11_25), "a task object within the result; raised back"),
+    loss("the tasks extension, declared by a client", VersionRange::until(V2025_11_25), "nothing"),
+    loss("a created task", VersionRange::only(V2025_11_25), "a task object within the result; raised back"),
     loss(
         "the task keys of 2025-11-25 in _meta",
-        Span::since(V2026_07_28),
+        VersionRange::since(V2026_07_28),
         "nothing: the tasks extension has no use for them",
     ),
-    loss("the task keys of 2025-11-25 in _meta", Span::until(V2025_06_18), "nothing"),
-    loss("error -32602 that names the URI of a missing resource", Span::until(V2025_11_25), "-32002; raised back"),
-    loss("error -32022", Span::until(V2025_11_25), "-32602 with the same data"),
-    loss("errors -32020 and -32021", Span::until(V2025_11_25), "-32600 with the same data"),
-    loss("a completed task whose tool failed", Span::only(V2025_11_25), "a failed task; raised back"),
-    loss("questions of a task", Span::only(V2025_11_25), "requests by the server while tasks/result is open"),
-    loss("ttlMs and cacheScope", Span::until(V2025_11_25), "nothing; raised as 0 and private"),
+    loss("the task keys of 2025-11-25 in _meta", VersionRange::until(V2025_06_18), "nothing"),
+    loss(
+        "error -32602 that names the URI of a missing resource",
+        VersionRange::until(V2025_11_25),
+        "-32002; raised back",
+    ),
+    loss("error -32022", VersionRange::until(V2025_11_25), "-32602 with the same data"),
+    loss("errors -32020 and -32021", VersionRange::until(V2025_11_25), "-32600 with the same data"),
+    loss("a completed task whose tool failed", VersionRange::only(V2025_11_25), "a failed task; raised back"),
+    loss("questions of a task", VersionRange::only(V2025_11_25), "requests by the server while tasks/result is open"),
+    loss("ttlMs and cacheScope", VersionRange::until(V2025_11_25), "nothing; raised as 0 and private"),
 ];

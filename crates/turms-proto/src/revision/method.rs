@@ -1,7 +1,7 @@
 //! Which revision knows which method.
 
 use super::ProtocolVersion::{self, *};
-use super::Span;
+use super::VersionRange;
 use super::message::{Step, Translation};
 use crate::method::{Method, Notification};
 use crate::types;
@@ -39,7 +39,7 @@ pub struct MethodInfo {
     /// Who sends it.
     pub direction: Direction,
     /// The revisions that have it as a message of its own.
-    pub span: Span,
+    pub span: VersionRange,
     pub(super) translation: Translation,
 }
 
@@ -57,37 +57,37 @@ pub fn method_info(name: &str) -> Option<&'static MethodInfo> {
     METHODS.iter().find(|method| method.name == name)
 }
 
-const fn request<M: Method>(direction: Direction, span: Span) -> MethodInfo {
+const fn request<M: Method>(direction: Direction, span: VersionRange) -> MethodInfo {
     let translation = Translation { params: Step::apply::<M::Params>, result: Step::apply::<M::Result> };
     MethodInfo { name: M::NAME, kind: MethodKind::Request, direction, span, translation }
 }
 
 /// The results of `tasks/*` have a different shape in each revision that has them: see [`super::task_of_core`].
-const fn task_request<M: Method>(direction: Direction, span: Span) -> MethodInfo {
+const fn task_request<M: Method>(direction: Direction, span: VersionRange) -> MethodInfo {
     let translation = Translation { params: Step::apply::<M::Params>, result: Step::skip };
     MethodInfo { name: M::NAME, kind: MethodKind::Request, direction, span, translation }
 }
 
-const fn notification<N: Notification>(direction: Direction, span: Span) -> MethodInfo {
+const fn notification<N: Notification>(direction: Direction, span: VersionRange) -> MethodInfo {
     let translation = Translation { params: Step::apply::<N::Params>, result: Step::skip };
     MethodInfo { name: N::NAME, kind: MethodKind::Notification, direction, span, translation }
 }
 
 use Direction::{Both, ToClient, ToServer};
 
-const OLDER: Span = Span::until(V2025_11_25);
-const NEWER: Span = Span::since(V2026_07_28);
+const OLDER: VersionRange = VersionRange::until(V2025_11_25);
+const NEWER: VersionRange = VersionRange::since(V2026_07_28);
 
 /// Every method of every revision, and of the official extensions of the newest.
 pub const METHODS: &[MethodInfo] = &[
-    request::<types::CallTool>(ToServer, Span::ALWAYS),
-    request::<types::ListTools>(ToServer, Span::ALWAYS),
-    request::<types::ReadResource>(ToServer, Span::ALWAYS),
-    request::<types::ListResources>(ToServer, Span::ALWAYS),
-    request::<types::ListResourceTemplates>(ToServer, Span::ALWAYS),
-    request::<types::GetPrompt>(ToServer, Span::ALWAYS),
-    request::<types::ListPrompts>(ToServer, Span::ALWAYS),
-    request::<types::Complete>(ToServer, Span::ALWAYS),
+    request::<types::CallTool>(ToServer, VersionRange::ALL),
+    request::<types::ListTools>(ToServer, VersionRange::ALL),
+    request::<types::ReadResource>(ToServer, VersionRange::ALL),
+    request::<types::ListResources>(ToServer, VersionRange::ALL),
+    request::<types::ListResourceTemplates>(ToServer, VersionRange::ALL),
+    request::<types::GetPrompt>(ToServer, VersionRange::ALL),
+    request::<types::ListPrompts>(ToServer, VersionRange::ALL),
+    request::<types::Complete>(ToServer, VersionRange::ALL),
     request::<types::Discover>(ToServer, NEWER),
     request::<types::Listen>(ToServer, NEWER),
     request::<types::Initialize>(ToServer, OLDER),
@@ -95,29 +95,29 @@ pub const METHODS: &[MethodInfo] = &[
     request::<types::Subscribe>(ToServer, OLDER),
     request::<types::Unsubscribe>(ToServer, OLDER),
     request::<types::SetLevel>(ToServer, OLDER),
-    task_request::<types::GetTask>(Both, Span::since(V2025_11_25)),
-    task_request::<types::CancelTask>(Both, Span::since(V2025_11_25)),
+    task_request::<types::GetTask>(Both, VersionRange::since(V2025_11_25)),
+    task_request::<types::CancelTask>(Both, VersionRange::since(V2025_11_25)),
     task_request::<types::UpdateTask>(ToServer, NEWER),
     // The skills extension asks for no more of the protocol than resources, which every revision has.
-    request::<types::ListSkills>(ToServer, Span::ALWAYS),
-    request::<types::GetSkill>(ToServer, Span::ALWAYS),
-    request::<types::ReadDirectory>(ToServer, Span::ALWAYS),
-    task_request::<types::GetCoreTaskResult>(Both, Span::only(V2025_11_25)),
-    task_request::<types::ListCoreTasks>(Both, Span::only(V2025_11_25)),
+    request::<types::ListSkills>(ToServer, VersionRange::ALL),
+    request::<types::GetSkill>(ToServer, VersionRange::ALL),
+    request::<types::ReadDirectory>(ToServer, VersionRange::ALL),
+    task_request::<types::GetCoreTaskResult>(Both, VersionRange::only(V2025_11_25)),
+    task_request::<types::ListCoreTasks>(Both, VersionRange::only(V2025_11_25)),
     request::<types::CreateMessage>(ToClient, OLDER),
     request::<types::ListRoots>(ToClient, OLDER),
-    request::<types::Elicit>(ToClient, Span::between(V2025_06_18, V2025_11_25)),
-    notification::<types::Cancelled>(Both, Span::ALWAYS),
-    notification::<types::Progress>(Both, Span::ALWAYS),
-    notification::<types::Log>(ToClient, Span::ALWAYS),
-    notification::<types::ResourceUpdated>(ToClient, Span::ALWAYS),
-    notification::<types::ResourceListChanged>(ToClient, Span::ALWAYS),
-    notification::<types::ToolListChanged>(ToClient, Span::ALWAYS),
-    notification::<types::PromptListChanged>(ToClient, Span::ALWAYS),
+    request::<types::Elicit>(ToClient, VersionRange::between(V2025_06_18, V2025_11_25)),
+    notification::<types::Cancelled>(Both, VersionRange::ALL),
+    notification::<types::Progress>(Both, VersionRange::ALL),
+    notification::<types::Log>(ToClient, VersionRange::ALL),
+    notification::<types::ResourceUpdated>(ToClient, VersionRange::ALL),
+    notification::<types::ResourceListChanged>(ToClient, VersionRange::ALL),
+    notification::<types::ToolListChanged>(ToClient, VersionRange::ALL),
+    notification::<types::PromptListChanged>(ToClient, VersionRange::ALL),
     notification::<types::Initialized>(ToServer, OLDER),
     notification::<types::RootsListChanged>(ToServer, OLDER),
-    notification::<types::CoreTaskStatus>(Both, Span::only(V2025_11_25)),
-    notification::<types::ElicitationComplete>(ToClient, Span::only(V2025_11_25)),
+    notification::<types::CoreTaskStatus>(Both, VersionRange::only(V2025_11_25)),
+    notification::<types::ElicitationComplete>(ToClient, VersionRange::only(V2025_11_25)),
     notification::<types::Acknowledged>(ToClient, NEWER),
     notification::<types::TaskChanged>(ToClient, NEWER),
 ];

@@ -28,8 +28,7 @@ pub use self::handshake::{
     discover_of_initialize, initialize_of_discover, initialize_of_meta, meta_of_initialize, set_level_of_meta,
 };
 pub use self::loss::{LOSSES, Loss};
-pub(crate) use self::member::span;
-pub use self::member::{MEMBERS, MemberSpan, Span};
+pub use self::member::{MEMBERS, MemberRange, VersionRange};
 pub use self::message::{
     lower_notification, lower_params, lower_result, raise_notification, raise_params, raise_result,
 };

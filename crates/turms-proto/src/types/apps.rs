@@ -3,8 +3,10 @@
 //! What a page and its host say to each other does not go through the protocol. Here is what a server says of its pages and
 //! tools, in `_meta`.
 
+use turms_proto_derive::ProtocolObject;
+
 use crate::json::{DecodeError, Object};
-use crate::object::{object, string_enum};
+use crate::object::string_enum;
 use crate::types::{Meta, Resource, ResourceContents, Tool};
 
 /// The id of the extension.
@@ -19,64 +21,68 @@ const KEY: &str = "ui";
 /// Where the page of a tool used to stand.
 const FLAT_KEY: &str = "ui/resourceUri";
 
-object! {
-    /// What a page wants of its host.
-    pub struct AppMeta {
-        optional {
-            /// Where it may connect to and load from; nowhere without.
-            csp: AppCsp => "csp",
-            /// What it may use of the machine; nothing without.
-            permissions: AppPermissions => "permissions",
-            /// The origin that it wants to be shown at, in the host's words.
-            domain: String => "domain",
-            /// Whether it wants a border around it.
-            prefers_border: bool => "prefersBorder",
-        }
-    }
+/// What a page wants of its host.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct AppMeta {
+    /// Where it may connect to and load from; nowhere without.
+    pub csp: Option<AppCsp>,
+    /// What it may use of the machine; nothing without.
+    pub permissions: Option<AppPermissions>,
+    /// The origin that it wants to be shown at, in the host's words.
+    pub domain: Option<String>,
+    /// Whether it wants a border around it.
+    pub prefers_border: Option<bool>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// Where a page may connect to and load from.
-    pub struct AppCsp {
-        optional {
-            /// Where it may send requests.
-            connect_domains: Vec<String> => "connectDomains",
-            /// Where its pictures, scripts, styles and fonts may come from.
-            resource_domains: Vec<String> => "resourceDomains",
-            /// Which pages it may have within it.
-            frame_domains: Vec<String> => "frameDomains",
-            /// What its relative addresses may be relative to.
-            base_uri_domains: Vec<String> => "baseUriDomains",
-        }
-    }
+/// Where a page may connect to and load from.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct AppCsp {
+    /// Where it may send requests.
+    pub connect_domains: Option<Vec<String>>,
+    /// Where its pictures, scripts, styles and fonts may come from.
+    pub resource_domains: Option<Vec<String>>,
+    /// Which pages it may have within it.
+    pub frame_domains: Option<Vec<String>>,
+    /// What its relative addresses may be relative to.
+    pub base_uri_domains: Option<Vec<String>>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// What a page may use of the machine.
-    pub struct AppPermissions {
-        optional {
-            /// The camera.
-            camera: Object => "camera",
-            /// The microphone.
-            microphone: Object => "microphone",
-            /// Where the machine is.
-            geolocation: Object => "geolocation",
-            /// Writing to the clipboard.
-            clipboard_write: Object => "clipboardWrite",
-        }
-    }
+/// What a page may use of the machine.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct AppPermissions {
+    /// The camera.
+    pub camera: Option<Object>,
+    /// The microphone.
+    pub microphone: Option<Object>,
+    /// Where the machine is.
+    pub geolocation: Option<Object>,
+    /// Writing to the clipboard.
+    pub clipboard_write: Option<Object>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// What a tool has to do with pages.
-    pub struct ToolAppMeta {
-        optional {
-            /// The page that shows what the tool gives.
-            resource_uri: String => "resourceUri",
-            /// Who may call the tool; the model and the page without.
-            visibility: Vec<ToolAudience> => "visibility",
-        }
-    }
+/// What a tool has to do with pages.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct ToolAppMeta {
+    /// The page that shows what the tool gives.
+    pub resource_uri: Option<String>,
+    /// Who may call the tool; the model and the page without.
+    pub visibility: Option<Vec<ToolAudience>>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 string_enum! {
@@ -89,14 +95,15 @@ string_enum! {
     }
 }
 
-object! {
-    /// What a host declares that it can show.
-    pub struct AppsCapability {
-        optional {
-            /// The types of pages.
-            mime_types: Vec<String> => "mimeTypes",
-        }
-    }
+/// What a host declares that it can show.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct AppsCapability {
+    /// The types of pages.
+    pub mime_types: Option<Vec<String>>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 impl AppsCapability {

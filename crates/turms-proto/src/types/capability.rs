@@ -2,137 +2,158 @@
 
 use std::fmt;
 
+use turms_proto_derive::ProtocolObject;
+
 use crate::json::{Object, RawJson};
 use crate::jsonrpc::{ErrorCode, ErrorObject};
-use crate::object::object;
 use crate::types::key;
 
-object! {
-    /// What a client can do.
-    pub struct ClientCapabilities (custom) {
-        optional {
-            /// Things outside the protocol, by name.
-            experimental: Object => "experimental",
-            /// It has roots.
-            roots: RootsCapability => "roots",
-            /// It has a model.
-            sampling: SamplingCapability => "sampling",
-            /// It has a person.
-            elicitation: ElicitationCapability => "elicitation",
-            /// It runs requests as tasks (2025-11-25).
-            tasks: ClientTasksCapability => "tasks",
-            /// Extensions, by id, with their settings.
-            extensions: Object => "extensions",
-        }
-    }
+/// What a client can do.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(custom_translate)]
+#[non_exhaustive]
+pub struct ClientCapabilities {
+    /// Things outside the protocol, by name.
+    pub experimental: Option<Object>,
+    /// It has roots.
+    pub roots: Option<RootsCapability>,
+    /// It has a model.
+    pub sampling: Option<SamplingCapability>,
+    /// It has a person.
+    #[object(since = V2025_06_18)]
+    pub elicitation: Option<ElicitationCapability>,
+    /// It runs requests as tasks (2025-11-25).
+    #[object(only = V2025_11_25)]
+    pub tasks: Option<ClientTasksCapability>,
+    /// Extensions, by id, with their settings.
+    pub extensions: Option<Object>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// A client has roots.
-    pub struct RootsCapability {
-        optional {
-            /// It tells when they change.
-            list_changed: bool => "listChanged",
-        }
-    }
+/// A client has roots.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct RootsCapability {
+    /// It tells when they change.
+    #[object(until = V2025_11_25)]
+    pub list_changed: Option<bool>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// A client has a model.
-    pub struct SamplingCapability {
-        optional {
-            /// It honours `includeContext`.
-            context: Object => "context",
-            /// The model may be offered tools.
-            tools: Object => "tools",
-        }
-    }
+/// A client has a model.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct SamplingCapability {
+    /// It honours `includeContext`.
+    #[object(since = V2025_11_25)]
+    pub context: Option<Object>,
+    /// The model may be offered tools.
+    #[object(since = V2025_11_25)]
+    pub tools: Option<Object>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// A client has a person. Without members it means forms.
-    pub struct ElicitationCapability {
-        optional {
-            /// The person fills in forms.
-            form: Object => "form",
-            /// The person visits pages.
-            url: Object => "url",
-        }
-    }
+/// A client has a person. Without members it means forms.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct ElicitationCapability {
+    /// The person fills in forms.
+    #[object(since = V2025_11_25)]
+    pub form: Option<Object>,
+    /// The person visits pages.
+    #[object(since = V2025_11_25)]
+    pub url: Option<Object>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// A client runs requests as tasks (2025-11-25).
-    pub struct ClientTasksCapability {
-        optional {
-            /// It lists them.
-            list: Object => "list",
-            /// It gives them up when told.
-            cancel: Object => "cancel",
-            /// Which requests.
-            requests: Object => "requests",
-        }
-    }
+/// A client runs requests as tasks (2025-11-25).
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct ClientTasksCapability {
+    /// It lists them.
+    pub list: Option<Object>,
+    /// It gives them up when told.
+    pub cancel: Option<Object>,
+    /// Which requests.
+    pub requests: Option<Object>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// What a server can do.
-    pub struct ServerCapabilities (custom) {
-        optional {
-            /// Things outside the protocol, by name.
-            experimental: Object => "experimental",
-            /// It sends log messages.
-            logging: Object => "logging",
-            /// It completes arguments.
-            completions: Object => "completions",
-            /// It has prompts.
-            prompts: ListCapability => "prompts",
-            /// It has resources.
-            resources: ResourcesCapability => "resources",
-            /// It has tools.
-            tools: ListCapability => "tools",
-            /// It runs requests as tasks (2025-11-25).
-            tasks: ServerTasksCapability => "tasks",
-            /// Extensions, by id, with their settings.
-            extensions: Object => "extensions",
-        }
-    }
+/// What a server can do.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(custom_translate)]
+#[non_exhaustive]
+pub struct ServerCapabilities {
+    /// Things outside the protocol, by name.
+    pub experimental: Option<Object>,
+    /// It sends log messages.
+    pub logging: Option<Object>,
+    /// It completes arguments.
+    #[object(since = V2025_03_26)]
+    pub completions: Option<Object>,
+    /// It has prompts.
+    pub prompts: Option<ListCapability>,
+    /// It has resources.
+    pub resources: Option<ResourcesCapability>,
+    /// It has tools.
+    pub tools: Option<ListCapability>,
+    /// It runs requests as tasks (2025-11-25).
+    #[object(only = V2025_11_25)]
+    pub tasks: Option<ServerTasksCapability>,
+    /// Extensions, by id, with their settings.
+    pub extensions: Option<Object>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// A server has tools, or prompts.
-    pub struct ListCapability {
-        optional {
-            /// It tells when the list changes.
-            list_changed: bool => "listChanged",
-        }
-    }
+/// A server has tools, or prompts.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct ListCapability {
+    /// It tells when the list changes.
+    pub list_changed: Option<bool>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// A server has resources.
-    pub struct ResourcesCapability {
-        optional {
-            /// It tells when a resource changes.
-            subscribe: bool => "subscribe",
-            /// It tells when the list changes.
-            list_changed: bool => "listChanged",
-        }
-    }
+/// A server has resources.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct ResourcesCapability {
+    /// It tells when a resource changes.
+    pub subscribe: Option<bool>,
+    /// It tells when the list changes.
+    pub list_changed: Option<bool>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// A server runs requests as tasks (2025-11-25).
-    pub struct ServerTasksCapability {
-        optional {
-            /// It lists them.
-            list: Object => "list",
-            /// It gives them up when told.
-            cancel: Object => "cancel",
-            /// Which requests.
-            requests: Object => "requests",
-        }
-    }
+/// A server runs requests as tasks (2025-11-25).
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct ServerTasksCapability {
+    /// It lists them.
+    pub list: Option<Object>,
+    /// It gives them up when told.
+    pub cancel: Option<Object>,
+    /// Which requests.
+    pub requests: Option<Object>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 impl ServerTasksCapability {

@@ -4,36 +4,38 @@ use std::collections::BTreeMap;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use turms_proto_derive::ProtocolObject;
 
 use crate::RawJson;
+use crate::json::Object;
 use crate::method::method;
-use crate::object::object;
 use crate::types::{Meta, ResultType};
 
-object! {
-    /// A prompt, as what an argument belongs to.
-    pub struct PromptReference {
-        tag "type" = "ref/prompt";
-        required {
-            /// The prompt's name.
-            name: String => "name",
-        }
-        optional {
-            /// Its name for people.
-            title: String => "title",
-        }
-    }
+/// A prompt, as what an argument belongs to.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(tag("type", "ref/prompt"))]
+#[non_exhaustive]
+pub struct PromptReference {
+    /// The prompt's name.
+    pub name: String,
+    /// Its name for people.
+    #[object(since = V2025_06_18)]
+    pub title: Option<String>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// A resource template, as what an argument belongs to.
-    pub struct ResourceReference {
-        tag "type" = "ref/resource";
-        required {
-            /// The template, or the URI of one resource.
-            uri: String => "uri",
-        }
-    }
+/// A resource template, as what an argument belongs to.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(tag("type", "ref/resource"))]
+#[non_exhaustive]
+pub struct ResourceReference {
+    /// The template, or the URI of one resource.
+    pub uri: String,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 /// What an argument belongs to.
@@ -79,60 +81,63 @@ impl<'de> Deserialize<'de> for Reference {
     }
 }
 
-object! {
-    /// The argument that is being written.
-    pub struct CompletionArgument {
-        required {
-            /// Its name.
-            name: String => "name",
-            /// What has been written so far.
-            value: String => "value",
-        }
-    }
+/// The argument that is being written.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct CompletionArgument {
+    /// Its name.
+    pub name: String,
+    /// What has been written so far.
+    pub value: String,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
+/// What is known already.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct CompletionContext {
+    /// The arguments that are decided.
+    pub arguments: Option<BTreeMap<String, String>>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
+}
+
+/// What to complete.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct CompleteParams {
+    /// What the argument belongs to.
+    #[object(rename = "ref")]
+    pub reference: Reference,
+    /// The argument.
+    pub argument: CompletionArgument,
     /// What is known already.
-    pub struct CompletionContext {
-        optional {
-            /// The arguments that are decided.
-            arguments: BTreeMap<String, String> => "arguments",
-        }
-    }
+    #[object(since = V2025_06_18)]
+    pub context: Option<CompletionContext>,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// What to complete.
-    pub struct CompleteParams {
-        required {
-            /// What the argument belongs to.
-            reference: Reference => "ref",
-            /// The argument.
-            argument: CompletionArgument => "argument",
-        }
-        optional {
-            /// What is known already.
-            context: CompletionContext => "context",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
-}
-
-object! {
-    /// What could stand there.
-    pub struct Completion {
-        required {
-            /// At most a hundred values, the best first.
-            values: Vec<String> => "values",
-        }
-        optional {
-            /// How many there are in all.
-            total: i64 => "total",
-            /// Whether there are more than these.
-            has_more: bool => "hasMore",
-        }
-    }
+/// What could stand there.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct Completion {
+    /// At most a hundred values, the best first.
+    pub values: Vec<String>,
+    /// How many there are in all.
+    pub total: Option<i64>,
+    /// Whether there are more than these.
+    pub has_more: Option<bool>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 impl Completion {
@@ -149,20 +154,22 @@ impl Completion {
     }
 }
 
-object! {
-    /// The answer to `completion/complete`.
-    pub struct CompleteResult (custom) {
-        required {
-            /// What could stand there.
-            completion: Completion => "completion",
-        }
-        optional {
-            /// What kind of result this is.
-            result_type: ResultType = ResultType::Complete => "resultType",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// The answer to `completion/complete`.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(custom_translate)]
+#[non_exhaustive]
+pub struct CompleteResult {
+    /// What could stand there.
+    pub completion: Completion,
+    /// What kind of result this is.
+    #[object(default = ResultType::Complete, since = V2026_07_28)]
+    pub result_type: Option<ResultType>,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 method!(

@@ -4,10 +4,11 @@ use std::fmt;
 
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use turms_proto_derive::ProtocolObject;
 
 use crate::Number;
 use crate::json::{Object, RawJson, StringSeed};
-use crate::object::{DecodeObject, KeptMember, decode_kept_members, decode_members, object, string_enum};
+use crate::object::{DecodeObject, KeptMember, decode_kept_members, decode_members, string_enum};
 use crate::types::{Icon, Meta, Resource, ResourceContents};
 
 string_enum! {
@@ -20,119 +21,122 @@ string_enum! {
     }
 }
 
-object! {
-    /// Hints on how to use a piece of content.
-    pub struct Annotations {
-        optional {
-            /// For whom it is.
-            audience: Vec<Role> => "audience",
-            /// How important it is, from 0 to 1.
-            priority: Number => "priority",
-            /// When it last changed, in ISO 8601.
-            last_modified: String => "lastModified",
-        }
-    }
+/// Hints on how to use a piece of content.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct Annotations {
+    /// For whom it is.
+    pub audience: Option<Vec<Role>>,
+    /// How important it is, from 0 to 1.
+    pub priority: Option<Number>,
+    /// When it last changed, in ISO 8601.
+    #[object(since = V2025_06_18)]
+    pub last_modified: Option<String>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// Text.
-    pub struct TextContent {
-        tag "type" = "text";
-        required {
-            /// The text.
-            text: String => "text",
-        }
-        optional {
-            /// Hints.
-            annotations: Box<Annotations> => "annotations",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// Text.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(tag("type", "text"))]
+#[non_exhaustive]
+pub struct TextContent {
+    /// The text.
+    pub text: String,
+    /// Hints.
+    pub annotations: Option<Box<Annotations>>,
+    /// Beside the subject.
+    #[object(rename = "_meta", since = V2025_06_18)]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// A picture.
-    pub struct ImageContent {
-        tag "type" = "image";
-        required {
-            /// The bytes in base64.
-            data: String => "data",
-            /// Their type.
-            mime_type: String => "mimeType",
-        }
-        optional {
-            /// Hints.
-            annotations: Box<Annotations> => "annotations",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// A picture.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(tag("type", "image"))]
+#[non_exhaustive]
+pub struct ImageContent {
+    /// The bytes in base64.
+    pub data: String,
+    /// Their type.
+    pub mime_type: String,
+    /// Hints.
+    pub annotations: Option<Box<Annotations>>,
+    /// Beside the subject.
+    #[object(rename = "_meta", since = V2025_06_18)]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// Sound.
-    pub struct AudioContent {
-        tag "type" = "audio";
-        required {
-            /// The bytes in base64.
-            data: String => "data",
-            /// Their type.
-            mime_type: String => "mimeType",
-        }
-        optional {
-            /// Hints.
-            annotations: Box<Annotations> => "annotations",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// Sound.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(tag("type", "audio"))]
+#[non_exhaustive]
+pub struct AudioContent {
+    /// The bytes in base64.
+    pub data: String,
+    /// Their type.
+    pub mime_type: String,
+    /// Hints.
+    pub annotations: Option<Box<Annotations>>,
+    /// Beside the subject.
+    #[object(rename = "_meta", since = V2025_06_18)]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// A resource with its contents.
-    pub struct EmbeddedResource {
-        tag "type" = "resource";
-        required {
-            /// The contents.
-            resource: ResourceContents => "resource",
-        }
-        optional {
-            /// Hints.
-            annotations: Box<Annotations> => "annotations",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// A resource with its contents.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(tag("type", "resource"))]
+#[non_exhaustive]
+pub struct EmbeddedResource {
+    /// The contents.
+    pub resource: ResourceContents,
+    /// Hints.
+    pub annotations: Option<Box<Annotations>>,
+    /// Beside the subject.
+    #[object(rename = "_meta", since = V2025_06_18)]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// A resource that the client may read, listed or not.
-    pub struct ResourceLink {
-        tag "type" = "resource_link";
-        required {
-            /// Where it is.
-            uri: String => "uri",
-            /// Its name for programs.
-            name: String => "name",
-        }
-        optional {
-            /// Its name for people.
-            title: String => "title",
-            /// What it is.
-            description: String => "description",
-            /// Its type.
-            mime_type: String => "mimeType",
-            /// Hints.
-            annotations: Box<Annotations> => "annotations",
-            /// Its size in bytes.
-            size: i64 => "size",
-            /// Pictures of it.
-            icons: Vec<Icon> => "icons",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// A resource that the client may read, listed or not.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(tag("type", "resource_link"))]
+#[non_exhaustive]
+pub struct ResourceLink {
+    /// Where it is.
+    pub uri: String,
+    /// Its name for programs.
+    pub name: String,
+    /// Its name for people.
+    pub title: Option<String>,
+    /// What it is.
+    pub description: Option<String>,
+    /// Its type.
+    pub mime_type: Option<String>,
+    /// Hints.
+    pub annotations: Option<Box<Annotations>>,
+    /// Its size in bytes.
+    pub size: Option<i64>,
+    /// Pictures of it.
+    #[object(since = V2025_11_25)]
+    pub icons: Option<Vec<Icon>>,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 impl From<Resource> for ResourceLink {
@@ -152,46 +156,44 @@ impl From<Resource> for ResourceLink {
     }
 }
 
-object! {
-    /// The model wants a tool to be called (sampling only).
-    pub struct ToolUse {
-        tag "type" = "tool_use";
-        required {
-            /// What the answer will name.
-            id: String => "id",
-            /// The tool.
-            name: String => "name",
-            /// Its arguments.
-            input: Object => "input",
-        }
-        optional {
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// The model wants a tool to be called (sampling only).
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(tag("type", "tool_use"))]
+#[non_exhaustive]
+pub struct ToolUse {
+    /// What the answer will name.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// Its arguments.
+    pub input: Object,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// What came of a tool that the model wanted to be called (sampling only).
-    pub struct ToolResultContent (custom) {
-        tag "type" = "tool_result";
-        required {
-            /// Which call this answers.
-            tool_use_id: String => "toolUseId",
-            /// What the tool gave.
-            content: Vec<Content> => "content",
-        }
-        optional {
-            /// Whether it failed.
-            is_error: bool => "isError",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-        any {
-            /// What the tool gave, as data.
-            structured_content => "structuredContent",
-        }
-    }
+/// What came of a tool that the model wanted to be called (sampling only).
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(tag("type", "tool_result"), custom_translate)]
+#[non_exhaustive]
+pub struct ToolResultContent {
+    /// Which call this answers.
+    pub tool_use_id: String,
+    /// What the tool gave.
+    pub content: Vec<Content>,
+    /// Whether it failed.
+    pub is_error: Option<bool>,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// What the tool gave, as data.
+    pub structured_content: Option<RawJson>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 /// A block of content.

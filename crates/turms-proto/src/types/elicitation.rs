@@ -2,10 +2,11 @@
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use turms_proto_derive::ProtocolObject;
 
 use crate::json::{Object, RawJson};
 use crate::method::{method, notification};
-use crate::object::{object, string_enum};
+use crate::object::string_enum;
 use crate::types::{FormSchema, Meta, TaskRequest};
 
 string_enum! {
@@ -16,45 +17,49 @@ string_enum! {
     }
 }
 
-object! {
-    /// A form to be filled in.
-    pub struct ElicitForm {
-        required {
-            /// What to tell the person.
-            message: String => "message",
-            /// The form.
-            requested_schema: FormSchema => "requestedSchema",
-        }
-        optional {
-            /// That it is a form.
-            mode: FormMode = FormMode::Form => "mode",
-            /// Run it as a task (2025-11-25).
-            task: TaskRequest => "task",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// A form to be filled in.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct ElicitForm {
+    /// What to tell the person.
+    pub message: String,
+    /// The form.
+    pub requested_schema: FormSchema,
+    /// That it is a form.
+    #[object(default = FormMode::Form, since = V2025_11_25)]
+    pub mode: Option<FormMode>,
+    /// Run it as a task (2025-11-25).
+    #[object(only = V2025_11_25)]
+    pub task: Option<TaskRequest>,
+    /// Beside the subject.
+    #[object(rename = "_meta", until = V2025_11_25)]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// A page to be visited.
-    pub struct ElicitUrl {
-        tag "mode" = "url";
-        required {
-            /// What to tell the person.
-            message: String => "message",
-            /// The page.
-            url: String => "url",
-        }
-        optional {
-            /// What `notifications/elicitation/complete` will name; 2025-11-25 demands it.
-            elicitation_id: String => "elicitationId",
-            /// Run it as a task (2025-11-25).
-            task: TaskRequest => "task",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// A page to be visited.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(tag("mode", "url"))]
+#[non_exhaustive]
+pub struct ElicitUrl {
+    /// What to tell the person.
+    pub message: String,
+    /// The page.
+    pub url: String,
+    /// What `notifications/elicitation/complete` will name; 2025-11-25 demands it.
+    #[object(only = V2025_11_25)]
+    pub elicitation_id: Option<String>,
+    /// Run it as a task (2025-11-25).
+    #[object(only = V2025_11_25)]
+    pub task: Option<TaskRequest>,
+    /// Beside the subject.
+    #[object(rename = "_meta", until = V2025_11_25)]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 /// What is wanted of the person.
@@ -136,20 +141,20 @@ string_enum! {
     }
 }
 
-object! {
-    /// What the person answered.
-    pub struct ElicitResult {
-        required {
-            /// What the person did.
-            action: ElicitAction => "action",
-        }
-        optional {
-            /// The form, filled in.
-            content: Object => "content",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// What the person answered.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct ElicitResult {
+    /// What the person did.
+    pub action: ElicitAction,
+    /// The form, filled in.
+    pub content: Option<Object>,
+    /// Beside the subject.
+    #[object(rename = "_meta", until = V2025_11_25)]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 impl ElicitResult {
@@ -177,28 +182,29 @@ impl ElicitResult {
     }
 }
 
-object! {
-    /// Which page has been dealt with (2025-11-25).
-    pub struct ElicitationCompleteParams {
-        required {
-            /// The id that the request carried.
-            elicitation_id: String => "elicitationId",
-        }
-        optional {
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// Which page has been dealt with (2025-11-25).
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct ElicitationCompleteParams {
+    /// The id that the request carried.
+    pub elicitation_id: String,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// The data of error -32042 (2025-11-25): pages to be visited before the request can be made again.
-    pub struct UrlElicitationRequired {
-        required {
-            /// The pages.
-            elicitations: Vec<ElicitUrl> => "elicitations",
-        }
-    }
+/// The data of error -32042 (2025-11-25): pages to be visited before the request can be made again.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct UrlElicitationRequired {
+    /// The pages.
+    pub elicitations: Vec<ElicitUrl>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 method!(

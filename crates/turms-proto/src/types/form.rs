@@ -3,26 +3,28 @@
 use indexmap::IndexMap;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use turms_proto_derive::ProtocolObject;
 
 use crate::Number;
 use crate::json::{Object, RawJson};
-use crate::object::{object, string_enum};
+use crate::object::string_enum;
 
-object! {
-    /// A form.
-    pub struct FormSchema {
-        tag "type" = "object";
-        preset {
-            /// The fields, in the order in which to show them.
-            properties: IndexMap<String, Field> = IndexMap::new() => "properties",
-        }
-        optional {
-            /// The fields that must be filled in.
-            required: Vec<String> => "required",
-            /// The dialect of JSON Schema.
-            schema: String => "$schema",
-        }
-    }
+/// A form.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(tag("type", "object"))]
+#[non_exhaustive]
+pub struct FormSchema {
+    /// The fields, in the order in which to show them.
+    #[object(default = IndexMap::new())]
+    pub properties: IndexMap<String, Field>,
+    /// The fields that must be filled in.
+    pub required: Option<Vec<String>>,
+    /// The dialect of JSON Schema.
+    #[object(rename = "$schema", since = V2025_11_25)]
+    pub schema: Option<String>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 impl FormSchema {
@@ -56,25 +58,27 @@ string_enum! {
     }
 }
 
-object! {
-    /// A field for text.
-    pub struct StringField {
-        tag "type" = "string";
-        optional {
-            /// Its name for people.
-            title: String => "title",
-            /// What it is for.
-            description: String => "description",
-            /// How long the text must be.
-            min_length: i64 => "minLength",
-            /// How long it may be.
-            max_length: i64 => "maxLength",
-            /// What kind of text.
-            format: StringFormat => "format",
-            /// What stands there at first.
-            default: String => "default",
-        }
-    }
+/// A field for text.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(tag("type", "string"))]
+#[non_exhaustive]
+pub struct StringField {
+    /// Its name for people.
+    pub title: Option<String>,
+    /// What it is for.
+    pub description: Option<String>,
+    /// How long the text must be.
+    pub min_length: Option<i64>,
+    /// How long it may be.
+    pub max_length: Option<i64>,
+    /// What kind of text.
+    pub format: Option<StringFormat>,
+    /// What stands there at first.
+    #[object(since = V2025_11_25)]
+    pub default: Option<String>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 string_enum! {
@@ -87,160 +91,165 @@ string_enum! {
     }
 }
 
-object! {
-    /// A field for a number.
-    pub struct NumberField {
-        required {
-            /// What kind of number.
-            kind: NumberKind => "type",
-        }
-        optional {
-            /// Its name for people.
-            title: String => "title",
-            /// What it is for.
-            description: String => "description",
-            /// The least it may be.
-            minimum: Number => "minimum",
-            /// The most it may be.
-            maximum: Number => "maximum",
-            /// What stands there at first.
-            default: Number => "default",
-        }
-    }
+/// A field for a number.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct NumberField {
+    /// What kind of number.
+    #[object(rename = "type")]
+    pub kind: NumberKind,
+    /// Its name for people.
+    pub title: Option<String>,
+    /// What it is for.
+    pub description: Option<String>,
+    /// The least it may be.
+    pub minimum: Option<Number>,
+    /// The most it may be.
+    pub maximum: Option<Number>,
+    /// What stands there at first.
+    #[object(since = V2025_11_25)]
+    pub default: Option<Number>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// A field for yes or no.
-    pub struct BooleanField {
-        tag "type" = "boolean";
-        optional {
-            /// Its name for people.
-            title: String => "title",
-            /// What it is for.
-            description: String => "description",
-            /// What stands there at first.
-            default: bool => "default",
-        }
-    }
+/// A field for yes or no.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(tag("type", "boolean"))]
+#[non_exhaustive]
+pub struct BooleanField {
+    /// Its name for people.
+    pub title: Option<String>,
+    /// What it is for.
+    pub description: Option<String>,
+    /// What stands there at first.
+    pub default: Option<bool>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// One choice among values; with `enum_names`, the older way to give them titles.
-    pub struct ChoiceField {
-        tag "type" = "string";
-        required {
-            /// The values.
-            values: Vec<String> => "enum",
-        }
-        optional {
-            /// Their names for people, in the same order.
-            enum_names: Vec<String> => "enumNames",
-            /// Its name for people.
-            title: String => "title",
-            /// What it is for.
-            description: String => "description",
-            /// What is chosen at first.
-            default: String => "default",
-        }
-    }
+/// One choice among values; with `enum_names`, the older way to give them titles.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(tag("type", "string"))]
+#[non_exhaustive]
+pub struct ChoiceField {
+    /// The values.
+    #[object(rename = "enum")]
+    pub values: Vec<String>,
+    /// Their names for people, in the same order.
+    pub enum_names: Option<Vec<String>>,
+    /// Its name for people.
+    pub title: Option<String>,
+    /// What it is for.
+    pub description: Option<String>,
+    /// What is chosen at first.
+    #[object(since = V2025_11_25)]
+    pub default: Option<String>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// A value with a title.
-    pub struct TitledValue {
-        required {
-            /// The value.
-            value: String => "const",
-            /// Its name for people.
-            title: String => "title",
-        }
-    }
+/// A value with a title.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct TitledValue {
+    /// The value.
+    #[object(rename = "const")]
+    pub value: String,
+    /// Its name for people.
+    pub title: String,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// One choice among titled values.
-    pub struct TitledChoiceField {
-        tag "type" = "string";
-        required {
-            /// The values.
-            one_of: Vec<TitledValue> => "oneOf",
-        }
-        optional {
-            /// Its name for people.
-            title: String => "title",
-            /// What it is for.
-            description: String => "description",
-            /// What is chosen at first.
-            default: String => "default",
-        }
-    }
+/// One choice among titled values.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(tag("type", "string"))]
+#[non_exhaustive]
+pub struct TitledChoiceField {
+    /// The values.
+    pub one_of: Vec<TitledValue>,
+    /// Its name for people.
+    pub title: Option<String>,
+    /// What it is for.
+    pub description: Option<String>,
+    /// What is chosen at first.
+    pub default: Option<String>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// The values of a field with several choices.
-    pub struct ChoiceItems {
-        tag "type" = "string";
-        required {
-            /// The values.
-            values: Vec<String> => "enum",
-        }
-    }
+/// The values of a field with several choices.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(tag("type", "string"))]
+#[non_exhaustive]
+pub struct ChoiceItems {
+    /// The values.
+    #[object(rename = "enum")]
+    pub values: Vec<String>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// Several choices among values.
-    pub struct ChoicesField {
-        tag "type" = "array";
-        required {
-            /// The values.
-            items: ChoiceItems => "items",
-        }
-        optional {
-            /// Its name for people.
-            title: String => "title",
-            /// What it is for.
-            description: String => "description",
-            /// How many must be chosen.
-            min_items: i64 => "minItems",
-            /// How many may be chosen.
-            max_items: i64 => "maxItems",
-            /// What is chosen at first.
-            default: Vec<String> => "default",
-        }
-    }
+/// Several choices among values.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(tag("type", "array"))]
+#[non_exhaustive]
+pub struct ChoicesField {
+    /// The values.
+    pub items: ChoiceItems,
+    /// Its name for people.
+    pub title: Option<String>,
+    /// What it is for.
+    pub description: Option<String>,
+    /// How many must be chosen.
+    pub min_items: Option<i64>,
+    /// How many may be chosen.
+    pub max_items: Option<i64>,
+    /// What is chosen at first.
+    pub default: Option<Vec<String>>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// The titled values of a field with several choices.
-    pub struct TitledChoiceItems {
-        required {
-            /// The values.
-            any_of: Vec<TitledValue> => "anyOf",
-        }
-    }
+/// The titled values of a field with several choices.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct TitledChoiceItems {
+    /// The values.
+    pub any_of: Vec<TitledValue>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// Several choices among titled values.
-    pub struct TitledChoicesField {
-        tag "type" = "array";
-        required {
-            /// The values.
-            items: TitledChoiceItems => "items",
-        }
-        optional {
-            /// Its name for people.
-            title: String => "title",
-            /// What it is for.
-            description: String => "description",
-            /// How many must be chosen.
-            min_items: i64 => "minItems",
-            /// How many may be chosen.
-            max_items: i64 => "maxItems",
-            /// What is chosen at first.
-            default: Vec<String> => "default",
-        }
-    }
+/// Several choices among titled values.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(tag("type", "array"))]
+#[non_exhaustive]
+pub struct TitledChoicesField {
+    /// The values.
+    pub items: TitledChoiceItems,
+    /// Its name for people.
+    pub title: Option<String>,
+    /// What it is for.
+    pub description: Option<String>,
+    /// How many must be chosen.
+    pub min_items: Option<i64>,
+    /// How many may be chosen.
+    pub max_items: Option<i64>,
+    /// What is chosen at first.
+    pub default: Option<Vec<String>>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 /// A field of a form.

@@ -4,10 +4,10 @@ use indexmap::IndexMap;
 use serde::de::Error as _;
 use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use turms_proto_derive::ProtocolObject;
 
 use crate::json::{Object, RawJson};
 use crate::method::Method;
-use crate::object::object;
 use crate::types::{
     CreateMessage, CreateMessageParams, Elicit, ElicitParams, EmptyParams, ListRoots, Meta, ResultType,
 };
@@ -86,20 +86,23 @@ pub type InputRequests = IndexMap<String, InputRequest>;
 /// Answers by the keys of the questions. What type an answer has, the question says.
 pub type InputResponses = Object;
 
-object! {
-    /// A round that ends with questions: the client answers and makes the request again.
-    pub struct InputRequired {
-        optional {
-            /// That it is one.
-            result_type: ResultType = ResultType::InputRequired => "resultType",
-            /// The questions; none means "come back later".
-            input_requests: InputRequests => "inputRequests",
-            /// What to send back as it is.
-            request_state: String => "requestState",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// A round that ends with questions: the client answers and makes the request again.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct InputRequired {
+    /// That it is one.
+    #[object(default = ResultType::InputRequired)]
+    pub result_type: Option<ResultType>,
+    /// The questions; none means "come back later".
+    pub input_requests: Option<InputRequests>,
+    /// What to send back as it is.
+    pub request_state: Option<String>,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 impl InputRequired {

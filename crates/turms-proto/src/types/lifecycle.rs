@@ -1,8 +1,11 @@
 //! Who speaks and what they can do (basic/lifecycle until 2025-11-25, server/discover after).
 
+use turms_proto_derive::ProtocolObject;
+
 use crate::ProtocolVersion;
+use crate::json::Object;
 use crate::method::{method, notification};
-use crate::object::{object, string_enum};
+use crate::object::string_enum;
 use crate::types::{CacheScope, ClientCapabilities, EmptyParams, Meta, ResultType, ServerCapabilities, key};
 
 string_enum! {
@@ -15,106 +18,111 @@ string_enum! {
     }
 }
 
-object! {
-    /// A picture that stands for something.
-    pub struct Icon {
-        required {
-            /// An `https:` or `data:` URI.
-            src: String => "src",
-        }
-        optional {
-            /// The picture's type, where the URI does not tell.
-            mime_type: String => "mimeType",
-            /// Sizes such as `48x48`, or `any`.
-            sizes: Vec<String> => "sizes",
-            /// The background it is made for.
-            theme: Theme => "theme",
-        }
-    }
+/// A picture that stands for something.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct Icon {
+    /// An `https:` or `data:` URI.
+    pub src: String,
+    /// The picture's type, where the URI does not tell.
+    pub mime_type: Option<String>,
+    /// Sizes such as `48x48`, or `any`.
+    pub sizes: Option<Vec<String>>,
+    /// The background it is made for.
+    pub theme: Option<Theme>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// A program that speaks the protocol. For people and logs: never decide anything by it.
-    pub struct Implementation {
-        required {
-            /// Its name for programs.
-            name: String => "name",
-            /// Its version.
-            version: String => "version",
-        }
-        optional {
-            /// Its name for people.
-            title: String => "title",
-            /// What it is.
-            description: String => "description",
-            /// Where to read more.
-            website_url: String => "websiteUrl",
-            /// Pictures of it.
-            icons: Vec<Icon> => "icons",
-        }
-    }
+/// A program that speaks the protocol. For people and logs: never decide anything by it.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct Implementation {
+    /// Its name for programs.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Its name for people.
+    #[object(since = V2025_06_18)]
+    pub title: Option<String>,
+    /// What it is.
+    #[object(since = V2025_11_25)]
+    pub description: Option<String>,
+    /// Where to read more.
+    #[object(since = V2025_11_25)]
+    pub website_url: Option<String>,
+    /// Pictures of it.
+    #[object(since = V2025_11_25)]
+    pub icons: Option<Vec<Icon>>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// How a client of the older dialect opens a connection.
-    pub struct InitializeParams {
-        required {
-            /// The revision that it would like to speak.
-            protocol_version: String => "protocolVersion",
-            /// What it can do.
-            capabilities: ClientCapabilities => "capabilities",
-            /// Who it is.
-            client_info: Implementation => "clientInfo",
-        }
-        optional {
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// How a client of the older dialect opens a connection.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct InitializeParams {
+    /// The revision that it would like to speak.
+    pub protocol_version: String,
+    /// What it can do.
+    pub capabilities: ClientCapabilities,
+    /// Who it is.
+    pub client_info: Implementation,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// How a server of the older dialect answers.
-    pub struct InitializeResult {
-        required {
-            /// The revision that both speak from now on.
-            protocol_version: String => "protocolVersion",
-            /// What it can do.
-            capabilities: ServerCapabilities => "capabilities",
-            /// Who it is.
-            server_info: Implementation => "serverInfo",
-        }
-        optional {
-            /// How to use it, for the model.
-            instructions: String => "instructions",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// How a server of the older dialect answers.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct InitializeResult {
+    /// The revision that both speak from now on.
+    pub protocol_version: String,
+    /// What it can do.
+    pub capabilities: ServerCapabilities,
+    /// Who it is.
+    pub server_info: Implementation,
+    /// How to use it, for the model.
+    pub instructions: Option<String>,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// What a server tells about itself without a handshake.
-    pub struct DiscoverResult {
-        required {
-            /// The revisions that it speaks.
-            supported_versions: Vec<String> => "supportedVersions",
-            /// What it can do.
-            capabilities: ServerCapabilities => "capabilities",
-        }
-        optional {
-            /// How to use it, for the model.
-            instructions: String => "instructions",
-            /// What kind of result this is.
-            result_type: ResultType = ResultType::Complete => "resultType",
-            /// For how many milliseconds it may be reused.
-            ttl_ms: i64 = 0 => "ttlMs",
-            /// By whom.
-            cache_scope: CacheScope = CacheScope::Private => "cacheScope",
-            /// Beside the subject; says who the server is.
-            meta: Meta => "_meta",
-        }
-    }
+/// What a server tells about itself without a handshake.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct DiscoverResult {
+    /// The revisions that it speaks.
+    pub supported_versions: Vec<String>,
+    /// What it can do.
+    pub capabilities: ServerCapabilities,
+    /// How to use it, for the model.
+    pub instructions: Option<String>,
+    /// What kind of result this is.
+    #[object(default = ResultType::Complete)]
+    pub result_type: Option<ResultType>,
+    /// For how many milliseconds it may be reused.
+    #[object(default = 0)]
+    pub ttl_ms: Option<i64>,
+    /// By whom.
+    #[object(default = CacheScope::Private)]
+    pub cache_scope: Option<CacheScope>,
+    /// Beside the subject; says who the server is.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 impl DiscoverResult {

@@ -1,8 +1,11 @@
 //! What a server has to say about its work (server/utilities/logging).
 
+use turms_proto_derive::ProtocolObject;
+
 use crate::RawJson;
+use crate::json::Object;
 use crate::method::{method, notification};
-use crate::object::{object, string_enum};
+use crate::object::string_enum;
 use crate::types::{EmptyResult, Meta};
 
 string_enum! {
@@ -27,36 +30,36 @@ string_enum! {
     }
 }
 
-object! {
-    /// The parameters of `logging/setLevel`.
-    pub struct SetLevelParams {
-        required {
-            /// The lowest level to be sent.
-            level: LoggingLevel => "level",
-        }
-        optional {
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// The parameters of `logging/setLevel`.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct SetLevelParams {
+    /// The lowest level to be sent.
+    pub level: LoggingLevel,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// A log message.
-    pub struct LogMessage {
-        required {
-            /// How grave.
-            level: LoggingLevel => "level",
-            /// What: text or any JSON.
-            data: RawJson => "data",
-        }
-        optional {
-            /// Who says it.
-            logger: String => "logger",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// A log message.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct LogMessage {
+    /// How grave.
+    pub level: LoggingLevel,
+    /// What: text or any JSON.
+    pub data: RawJson,
+    /// Who says it.
+    pub logger: Option<String>,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 method!(

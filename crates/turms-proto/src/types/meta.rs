@@ -4,9 +4,9 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use turms_proto_derive::ProtocolObject;
 
 use crate::json::{DecodeError, EncodeError, Object, RawJson};
-use crate::object::object;
 use crate::types::{ClientCapabilities, Implementation, LoggingLevel};
 use crate::{ProgressToken, RequestId};
 
@@ -214,22 +214,27 @@ impl<'de> Deserialize<'de> for Meta {
     }
 }
 
-object! {
-    /// The `_meta` of a request, read.
-    pub struct RequestMeta {
-        optional {
-            /// Under which progress is to be reported.
-            progress_token: ProgressToken => "progressToken",
-            /// The revision of the request; required since 2026-07-28, absent before.
-            protocol_version: String => "io.modelcontextprotocol/protocolVersion",
-            /// What the client can do; required since 2026-07-28, absent before.
-            client_capabilities: ClientCapabilities => "io.modelcontextprotocol/clientCapabilities",
-            /// Who the client is.
-            client_info: Implementation => "io.modelcontextprotocol/clientInfo",
-            /// From which level on log messages are wanted.
-            log_level: LoggingLevel => "io.modelcontextprotocol/logLevel",
-        }
-    }
+/// The `_meta` of a request, read.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct RequestMeta {
+    /// Under which progress is to be reported.
+    pub progress_token: Option<ProgressToken>,
+    /// The revision of the request; required since 2026-07-28, absent before.
+    #[object(rename = "io.modelcontextprotocol/protocolVersion", since = V2026_07_28)]
+    pub protocol_version: Option<String>,
+    /// What the client can do; required since 2026-07-28, absent before.
+    #[object(rename = "io.modelcontextprotocol/clientCapabilities", since = V2026_07_28)]
+    pub client_capabilities: Option<ClientCapabilities>,
+    /// Who the client is.
+    #[object(rename = "io.modelcontextprotocol/clientInfo", since = V2026_07_28)]
+    pub client_info: Option<Implementation>,
+    /// From which level on log messages are wanted.
+    #[object(rename = "io.modelcontextprotocol/logLevel", since = V2026_07_28)]
+    pub log_level: Option<LoggingLevel>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 impl From<&RequestMeta> for Meta {
@@ -256,26 +261,32 @@ impl From<&RequestMeta> for Meta {
     }
 }
 
-object! {
-    /// The parameters of a request that has none of its own.
-    pub struct EmptyParams {
-        optional {
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// The parameters of a request that has none of its own.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct EmptyParams {
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// The result of a request that has nothing to say but that it was done.
-    pub struct EmptyResult (custom) {
-        optional {
-            /// What kind of result this is.
-            result_type: crate::types::ResultType = crate::types::ResultType::Complete => "resultType",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// The result of a request that has nothing to say but that it was done.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(custom_translate)]
+#[non_exhaustive]
+pub struct EmptyResult {
+    /// What kind of result this is.
+    #[object(default = crate::types::ResultType::Complete, since = V2026_07_28)]
+    pub result_type: Option<crate::types::ResultType>,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 #[cfg(test)]

@@ -92,7 +92,7 @@ macro_rules! multi_round {
             }
 
             fn into_other(partial: Self::Partial) -> $crate::Object {
-                let mut other = $crate::types::Meta::from(partial.unknown.into_object());
+                let mut other = $crate::types::Meta::from(partial.extra.into_object());
                 if let Some(Some(kind)) = &partial.result_type {
                     other.set("resultType", kind);
                 }

@@ -1,8 +1,10 @@
 //! Lists that come in pages and say how long they keep (server/utilities/pagination, server/utilities/caching).
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use turms_proto_derive::ProtocolObject;
 
-use crate::object::{object, string_enum};
+use crate::json::Object;
+use crate::object::string_enum;
 use crate::types::Meta;
 
 /// Where the next page begins: opaque, handed back as it came. The empty string is a cursor too.
@@ -37,16 +39,18 @@ impl<'de> Deserialize<'de> for Cursor {
 
 crate::revision::opaque!(Cursor);
 
-object! {
-    /// The parameters of every list request.
-    pub struct PaginatedParams {
-        optional {
-            /// Where to begin; the first page without.
-            cursor: Cursor => "cursor",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// The parameters of every list request.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct PaginatedParams {
+    /// Where to begin; the first page without.
+    pub cursor: Option<Cursor>,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 string_enum! {

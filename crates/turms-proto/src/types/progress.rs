@@ -1,28 +1,31 @@
 //! How far a request has come (basic/utilities/progress).
 
+use turms_proto_derive::ProtocolObject;
+
+use crate::json::Object;
 use crate::method::notification;
-use crate::object::object;
 use crate::types::Meta;
 use crate::{Number, ProgressToken};
 
-object! {
-    /// One report of progress.
-    pub struct ProgressParams {
-        required {
-            /// The token that the request carried.
-            progress_token: ProgressToken => "progressToken",
-            /// How far it is; grows with every report.
-            progress: Number => "progress",
-        }
-        optional {
-            /// How far it will go, if known.
-            total: Number => "total",
-            /// What is happening, for people.
-            message: String => "message",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// One report of progress.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct ProgressParams {
+    /// The token that the request carried.
+    pub progress_token: ProgressToken,
+    /// How far it is; grows with every report.
+    pub progress: Number,
+    /// How far it will go, if known.
+    pub total: Option<Number>,
+    /// What is happening, for people.
+    #[object(since = V2025_03_26)]
+    pub message: Option<String>,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 notification!(

@@ -2,63 +2,68 @@
 
 use std::collections::BTreeMap;
 
+use turms_proto_derive::ProtocolObject;
+
+use crate::json::Object;
 use crate::method::{method, notification};
-use crate::object::object;
 use crate::types::{
     Annotations, CacheScope, Content, Cursor, EmptyParams, Icon, InputResponses, Meta, Outcome, PaginatedParams,
     ResultType, Role,
 };
 
-object! {
-    /// A prompt.
-    pub struct Prompt {
-        required {
-            /// Its name for programs.
-            name: String => "name",
-        }
-        optional {
-            /// Its name for people.
-            title: String => "title",
-            /// What it is for.
-            description: String => "description",
-            /// What it takes.
-            arguments: Vec<PromptArgument> => "arguments",
-            /// Pictures of it.
-            icons: Vec<Icon> => "icons",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// A prompt.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct Prompt {
+    /// Its name for programs.
+    pub name: String,
+    /// Its name for people.
+    #[object(since = V2025_06_18)]
+    pub title: Option<String>,
+    /// What it is for.
+    pub description: Option<String>,
+    /// What it takes.
+    pub arguments: Option<Vec<PromptArgument>>,
+    /// Pictures of it.
+    #[object(since = V2025_11_25)]
+    pub icons: Option<Vec<Icon>>,
+    /// Beside the subject.
+    #[object(rename = "_meta", since = V2025_06_18)]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// What a prompt takes.
-    pub struct PromptArgument {
-        required {
-            /// Its name for programs.
-            name: String => "name",
-        }
-        optional {
-            /// Its name for people.
-            title: String => "title",
-            /// What it is for.
-            description: String => "description",
-            /// Whether it must be given.
-            required: bool => "required",
-        }
-    }
+/// What a prompt takes.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct PromptArgument {
+    /// Its name for programs.
+    pub name: String,
+    /// Its name for people.
+    #[object(since = V2025_06_18)]
+    pub title: Option<String>,
+    /// What it is for.
+    pub description: Option<String>,
+    /// Whether it must be given.
+    pub required: Option<bool>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// A message of a prompt.
-    pub struct PromptMessage {
-        required {
-            /// Who says it.
-            role: Role => "role",
-            /// What.
-            content: Content => "content",
-        }
-    }
+/// A message of a prompt.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct PromptMessage {
+    /// Who says it.
+    pub role: Role,
+    /// What.
+    pub content: Content,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 impl PromptMessage {
@@ -73,64 +78,72 @@ impl PromptMessage {
     }
 }
 
-object! {
-    /// A page of prompts.
-    pub struct ListPromptsResult (custom) {
-        required {
-            /// The prompts.
-            prompts: Vec<Prompt> => "prompts",
-        }
-        optional {
-            /// Where the next page begins, if there is one.
-            next_cursor: Cursor => "nextCursor",
-            /// What kind of result this is.
-            result_type: ResultType = ResultType::Complete => "resultType",
-            /// For how many milliseconds it may be reused.
-            ttl_ms: i64 = 0 => "ttlMs",
-            /// By whom.
-            cache_scope: CacheScope = CacheScope::Private => "cacheScope",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// A page of prompts.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(custom_translate)]
+#[non_exhaustive]
+pub struct ListPromptsResult {
+    /// The prompts.
+    pub prompts: Vec<Prompt>,
+    /// Where the next page begins, if there is one.
+    pub next_cursor: Option<Cursor>,
+    /// What kind of result this is.
+    #[object(default = ResultType::Complete, since = V2026_07_28)]
+    pub result_type: Option<ResultType>,
+    /// For how many milliseconds it may be reused.
+    #[object(default = 0, since = V2026_07_28)]
+    pub ttl_ms: Option<i64>,
+    /// By whom.
+    #[object(default = CacheScope::Private, since = V2026_07_28)]
+    pub cache_scope: Option<CacheScope>,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// Which prompt, with what.
-    pub struct GetPromptParams {
-        required {
-            /// The prompt.
-            name: String => "name",
-        }
-        optional {
-            /// Its arguments.
-            arguments: BTreeMap<String, String> => "arguments",
-            /// Answers to what the last round asked for.
-            input_responses: InputResponses => "inputResponses",
-            /// What the last round wants to see again, as it came.
-            request_state: String => "requestState",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// Which prompt, with what.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct GetPromptParams {
+    /// The prompt.
+    pub name: String,
+    /// Its arguments.
+    pub arguments: Option<BTreeMap<String, String>>,
+    /// Answers to what the last round asked for.
+    #[object(since = V2026_07_28)]
+    pub input_responses: Option<InputResponses>,
+    /// What the last round wants to see again, as it came.
+    #[object(since = V2026_07_28)]
+    pub request_state: Option<String>,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// The messages of a prompt.
-    pub struct PromptResult (custom) {
-        required {
-            /// The messages.
-            messages: Vec<PromptMessage> => "messages",
-        }
-        optional {
-            /// What they are for.
-            description: String => "description",
-            /// What kind of result this is.
-            result_type: ResultType = ResultType::Complete => "resultType",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// The messages of a prompt.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(custom_translate)]
+#[non_exhaustive]
+pub struct PromptResult {
+    /// The messages.
+    pub messages: Vec<PromptMessage>,
+    /// What they are for.
+    pub description: Option<String>,
+    /// What kind of result this is.
+    #[object(default = ResultType::Complete, since = V2026_07_28)]
+    pub result_type: Option<ResultType>,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 impl PromptResult {

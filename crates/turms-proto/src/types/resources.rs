@@ -1,85 +1,91 @@
 //! What a server lets be read (server/resources).
 
+use turms_proto_derive::ProtocolObject;
+
+use crate::json::Object;
 use crate::method::{method, notification};
-use crate::object::object;
 use crate::types::content::{decode_base64, encode_base64};
 use crate::types::{
     Annotations, Base64Error, CacheScope, Cursor, EmptyParams, EmptyResult, Icon, InputResponses, Meta, Outcome,
     PaginatedParams, ResultType,
 };
 
-object! {
-    /// Something that can be read.
-    pub struct Resource {
-        required {
-            /// Where it is.
-            uri: String => "uri",
-            /// Its name for programs.
-            name: String => "name",
-        }
-        optional {
-            /// Its name for people.
-            title: String => "title",
-            /// What it is.
-            description: String => "description",
-            /// Its type.
-            mime_type: String => "mimeType",
-            /// Hints.
-            annotations: Box<Annotations> => "annotations",
-            /// Its size in bytes.
-            size: i64 => "size",
-            /// Pictures of it.
-            icons: Vec<Icon> => "icons",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// Something that can be read.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct Resource {
+    /// Where it is.
+    pub uri: String,
+    /// Its name for programs.
+    pub name: String,
+    /// Its name for people.
+    #[object(since = V2025_06_18)]
+    pub title: Option<String>,
+    /// What it is.
+    pub description: Option<String>,
+    /// Its type.
+    pub mime_type: Option<String>,
+    /// Hints.
+    pub annotations: Option<Box<Annotations>>,
+    /// Its size in bytes.
+    pub size: Option<i64>,
+    /// Pictures of it.
+    #[object(since = V2025_11_25)]
+    pub icons: Option<Vec<Icon>>,
+    /// Beside the subject.
+    #[object(rename = "_meta", since = V2025_06_18)]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// A family of resources whose URIs have a form in common.
-    pub struct ResourceTemplate {
-        required {
-            /// The form, as in RFC 6570.
-            uri_template: String => "uriTemplate",
-            /// Its name for programs.
-            name: String => "name",
-        }
-        optional {
-            /// Its name for people.
-            title: String => "title",
-            /// What it is.
-            description: String => "description",
-            /// The type of all of them.
-            mime_type: String => "mimeType",
-            /// Hints.
-            annotations: Box<Annotations> => "annotations",
-            /// Pictures of it.
-            icons: Vec<Icon> => "icons",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// A family of resources whose URIs have a form in common.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct ResourceTemplate {
+    /// The form, as in RFC 6570.
+    pub uri_template: String,
+    /// Its name for programs.
+    pub name: String,
+    /// Its name for people.
+    #[object(since = V2025_06_18)]
+    pub title: Option<String>,
+    /// What it is.
+    pub description: Option<String>,
+    /// The type of all of them.
+    pub mime_type: Option<String>,
+    /// Hints.
+    pub annotations: Option<Box<Annotations>>,
+    /// Pictures of it.
+    #[object(since = V2025_11_25)]
+    pub icons: Option<Vec<Icon>>,
+    /// Beside the subject.
+    #[object(rename = "_meta", since = V2025_06_18)]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// What stands in a resource: text or bytes.
-    pub struct ResourceContents {
-        required {
-            /// Where it was read; may lie within what was asked for.
-            uri: String => "uri",
-        }
-        optional {
-            /// Its type.
-            mime_type: String => "mimeType",
-            /// The text, if it is text.
-            text: String => "text",
-            /// The bytes in base64, if it is not.
-            blob: String => "blob",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// What stands in a resource: text or bytes.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct ResourceContents {
+    /// Where it was read; may lie within what was asked for.
+    pub uri: String,
+    /// Its type.
+    pub mime_type: Option<String>,
+    /// The text, if it is text.
+    pub text: Option<String>,
+    /// The bytes in base64, if it is not.
+    pub blob: Option<String>,
+    /// Beside the subject.
+    #[object(rename = "_meta", since = V2025_06_18)]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 impl ResourceContents {
@@ -106,100 +112,114 @@ impl ResourceContents {
     }
 }
 
-object! {
-    /// A page of resources.
-    pub struct ListResourcesResult (custom) {
-        required {
-            /// The resources.
-            resources: Vec<Resource> => "resources",
-        }
-        optional {
-            /// Where the next page begins, if there is one.
-            next_cursor: Cursor => "nextCursor",
-            /// What kind of result this is.
-            result_type: ResultType = ResultType::Complete => "resultType",
-            /// For how many milliseconds it may be reused.
-            ttl_ms: i64 = 0 => "ttlMs",
-            /// By whom.
-            cache_scope: CacheScope = CacheScope::Private => "cacheScope",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// A page of resources.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(custom_translate)]
+#[non_exhaustive]
+pub struct ListResourcesResult {
+    /// The resources.
+    pub resources: Vec<Resource>,
+    /// Where the next page begins, if there is one.
+    pub next_cursor: Option<Cursor>,
+    /// What kind of result this is.
+    #[object(default = ResultType::Complete, since = V2026_07_28)]
+    pub result_type: Option<ResultType>,
+    /// For how many milliseconds it may be reused.
+    #[object(default = 0, since = V2026_07_28)]
+    pub ttl_ms: Option<i64>,
+    /// By whom.
+    #[object(default = CacheScope::Private, since = V2026_07_28)]
+    pub cache_scope: Option<CacheScope>,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// A page of templates.
-    pub struct ListResourceTemplatesResult (custom) {
-        required {
-            /// The templates.
-            resource_templates: Vec<ResourceTemplate> => "resourceTemplates",
-        }
-        optional {
-            /// Where the next page begins, if there is one.
-            next_cursor: Cursor => "nextCursor",
-            /// What kind of result this is.
-            result_type: ResultType = ResultType::Complete => "resultType",
-            /// For how many milliseconds it may be reused.
-            ttl_ms: i64 = 0 => "ttlMs",
-            /// By whom.
-            cache_scope: CacheScope = CacheScope::Private => "cacheScope",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// A page of templates.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(custom_translate)]
+#[non_exhaustive]
+pub struct ListResourceTemplatesResult {
+    /// The templates.
+    pub resource_templates: Vec<ResourceTemplate>,
+    /// Where the next page begins, if there is one.
+    pub next_cursor: Option<Cursor>,
+    /// What kind of result this is.
+    #[object(default = ResultType::Complete, since = V2026_07_28)]
+    pub result_type: Option<ResultType>,
+    /// For how many milliseconds it may be reused.
+    #[object(default = 0, since = V2026_07_28)]
+    pub ttl_ms: Option<i64>,
+    /// By whom.
+    #[object(default = CacheScope::Private, since = V2026_07_28)]
+    pub cache_scope: Option<CacheScope>,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// What to read.
-    pub struct ReadResourceParams {
-        required {
-            /// Where it is.
-            uri: String => "uri",
-        }
-        optional {
-            /// Answers to what the last round asked for.
-            input_responses: InputResponses => "inputResponses",
-            /// What the last round wants to see again, as it came.
-            request_state: String => "requestState",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// What to read.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct ReadResourceParams {
+    /// Where it is.
+    pub uri: String,
+    /// Answers to what the last round asked for.
+    #[object(since = V2026_07_28)]
+    pub input_responses: Option<InputResponses>,
+    /// What the last round wants to see again, as it came.
+    #[object(since = V2026_07_28)]
+    pub request_state: Option<String>,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// What was read.
-    pub struct ReadResourceResult (custom) {
-        required {
-            /// The contents; more than one if the resource has parts.
-            contents: Vec<ResourceContents> => "contents",
-        }
-        optional {
-            /// What kind of result this is.
-            result_type: ResultType = ResultType::Complete => "resultType",
-            /// For how many milliseconds it may be reused.
-            ttl_ms: i64 = 0 => "ttlMs",
-            /// By whom.
-            cache_scope: CacheScope = CacheScope::Private => "cacheScope",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// What was read.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(custom_translate)]
+#[non_exhaustive]
+pub struct ReadResourceResult {
+    /// The contents; more than one if the resource has parts.
+    pub contents: Vec<ResourceContents>,
+    /// What kind of result this is.
+    #[object(default = ResultType::Complete, since = V2026_07_28)]
+    pub result_type: Option<ResultType>,
+    /// For how many milliseconds it may be reused.
+    #[object(default = 0, since = V2026_07_28)]
+    pub ttl_ms: Option<i64>,
+    /// By whom.
+    #[object(default = CacheScope::Private, since = V2026_07_28)]
+    pub cache_scope: Option<CacheScope>,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// Which resource to watch, or not any more; which one has changed.
-    pub struct ResourceParams {
-        required {
-            /// Where it is.
-            uri: String => "uri",
-        }
-        optional {
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// Which resource to watch, or not any more; which one has changed.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct ResourceParams {
+    /// Where it is.
+    pub uri: String,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 crate::types::multi_round!(ReadResourceResult without contents, may be a task: false);

@@ -1,37 +1,39 @@
 //! Where a client lets servers look (client/roots).
 
+use turms_proto_derive::ProtocolObject;
+
+use crate::json::Object;
 use crate::method::{method, notification};
-use crate::object::object;
 use crate::types::{EmptyParams, Meta};
 
-object! {
-    /// A directory or file that the client has opened to servers.
-    pub struct Root {
-        required {
-            /// A `file://` URI.
-            uri: String => "uri",
-        }
-        optional {
-            /// What to call it.
-            name: String => "name",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// A directory or file that the client has opened to servers.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct Root {
+    /// A `file://` URI.
+    pub uri: String,
+    /// What to call it.
+    pub name: Option<String>,
+    /// Beside the subject.
+    #[object(rename = "_meta", since = V2025_06_18)]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// The answer to `roots/list`.
-    pub struct ListRootsResult {
-        required {
-            /// The roots.
-            roots: Vec<Root> => "roots",
-        }
-        optional {
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// The answer to `roots/list`.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct ListRootsResult {
+    /// The roots.
+    pub roots: Vec<Root>,
+    /// Beside the subject.
+    #[object(rename = "_meta", until = V2025_11_25)]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 method!(

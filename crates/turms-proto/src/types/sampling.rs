@@ -5,10 +5,11 @@ use std::fmt;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use turms_proto_derive::ProtocolObject;
 
 use crate::json::{Number, Object};
 use crate::method::method;
-use crate::object::{object, string_enum};
+use crate::object::string_enum;
 use crate::types::{Content, Meta, Role, TaskRequest, Tool};
 
 /// The content of a message: one block, or since 2025-11-25 a list of them. Which of the two it was is kept.
@@ -89,20 +90,20 @@ impl<'de> Deserialize<'de> for Blocks {
     }
 }
 
-object! {
-    /// A message of a conversation.
-    pub struct SamplingMessage {
-        required {
-            /// Who says it.
-            role: Role => "role",
-            /// What.
-            content: Blocks => "content",
-        }
-        optional {
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// A message of a conversation.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct SamplingMessage {
+    /// Who says it.
+    pub role: Role,
+    /// What.
+    pub content: Blocks,
+    /// Beside the subject.
+    #[object(rename = "_meta", since = V2025_11_25)]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 impl SamplingMessage {
@@ -117,30 +118,32 @@ impl SamplingMessage {
     }
 }
 
-object! {
-    /// A hint on which model to use.
-    pub struct ModelHint {
-        optional {
-            /// A part of a model's name.
-            name: String => "name",
-        }
-    }
+/// A hint on which model to use.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct ModelHint {
+    /// A part of a model's name.
+    pub name: Option<String>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// Which model to use.
-    pub struct ModelPreferences {
-        optional {
-            /// Names, the best first.
-            hints: Vec<ModelHint> => "hints",
-            /// How much cost matters, from 0 to 1.
-            cost_priority: Number => "costPriority",
-            /// How much speed matters, from 0 to 1.
-            speed_priority: Number => "speedPriority",
-            /// How much ability matters, from 0 to 1.
-            intelligence_priority: Number => "intelligencePriority",
-        }
-    }
+/// Which model to use.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct ModelPreferences {
+    /// Names, the best first.
+    pub hints: Option<Vec<ModelHint>>,
+    /// How much cost matters, from 0 to 1.
+    pub cost_priority: Option<Number>,
+    /// How much speed matters, from 0 to 1.
+    pub speed_priority: Option<Number>,
+    /// How much ability matters, from 0 to 1.
+    pub intelligence_priority: Option<Number>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 string_enum! {
@@ -167,48 +170,53 @@ string_enum! {
     }
 }
 
-object! {
-    /// Whether the model uses tools.
-    pub struct ToolChoice {
-        optional {
-            /// Whether.
-            mode: ToolChoiceMode => "mode",
-        }
-    }
+/// Whether the model uses tools.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct ToolChoice {
+    /// Whether.
+    pub mode: Option<ToolChoiceMode>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// What the client's model is to continue.
-    pub struct CreateMessageParams (custom) {
-        required {
-            /// The conversation.
-            messages: Vec<SamplingMessage> => "messages",
-            /// How long the answer may be.
-            max_tokens: i64 => "maxTokens",
-        }
-        optional {
-            /// Which model to use.
-            model_preferences: ModelPreferences => "modelPreferences",
-            /// What to tell the model first.
-            system_prompt: String => "systemPrompt",
-            /// Whose context it is to see.
-            include_context: IncludeContext => "includeContext",
-            /// How freely it speaks.
-            temperature: Number => "temperature",
-            /// Where it stops.
-            stop_sequences: Vec<String> => "stopSequences",
-            /// For the model's provider.
-            metadata: Object => "metadata",
-            /// Tools it may use.
-            tools: Vec<Tool> => "tools",
-            /// Whether it uses them.
-            tool_choice: ToolChoice => "toolChoice",
-            /// Run it as a task (2025-11-25).
-            task: TaskRequest => "task",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// What the client's model is to continue.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(custom_translate)]
+#[non_exhaustive]
+pub struct CreateMessageParams {
+    /// The conversation.
+    pub messages: Vec<SamplingMessage>,
+    /// How long the answer may be.
+    pub max_tokens: i64,
+    /// Which model to use.
+    pub model_preferences: Option<ModelPreferences>,
+    /// What to tell the model first.
+    pub system_prompt: Option<String>,
+    /// Whose context it is to see.
+    pub include_context: Option<IncludeContext>,
+    /// How freely it speaks.
+    pub temperature: Option<Number>,
+    /// Where it stops.
+    pub stop_sequences: Option<Vec<String>>,
+    /// For the model's provider.
+    pub metadata: Option<Object>,
+    /// Tools it may use.
+    #[object(since = V2025_11_25)]
+    pub tools: Option<Vec<Tool>>,
+    /// Whether it uses them.
+    #[object(since = V2025_11_25)]
+    pub tool_choice: Option<ToolChoice>,
+    /// Run it as a task (2025-11-25).
+    #[object(only = V2025_11_25)]
+    pub task: Option<TaskRequest>,
+    /// Beside the subject.
+    #[object(rename = "_meta", until = V2025_11_25)]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 string_enum! {
@@ -225,24 +233,24 @@ string_enum! {
     }
 }
 
-object! {
-    /// What the client's model said.
-    pub struct CreateMessageResult {
-        required {
-            /// Who says it.
-            role: Role => "role",
-            /// What.
-            content: Blocks => "content",
-            /// The model.
-            model: String => "model",
-        }
-        optional {
-            /// Why it stopped.
-            stop_reason: StopReason => "stopReason",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// What the client's model said.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct CreateMessageResult {
+    /// Who says it.
+    pub role: Role,
+    /// What.
+    pub content: Blocks,
+    /// The model.
+    pub model: String,
+    /// Why it stopped.
+    pub stop_reason: Option<StopReason>,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 method!(

@@ -6,10 +6,10 @@ use std::fmt;
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Error, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use turms_proto_derive::ProtocolObject;
 
 use crate::json::Object;
 use crate::method::method;
-use crate::object::object;
 use crate::types::{CacheScope, Cursor, Meta, PaginatedParams, Resource, ResultType};
 
 /// The id of the extension.
@@ -21,36 +21,37 @@ pub const DIRECTORY_MIME_TYPE: &str = "inode/directory";
 /// How a skill's own file is called.
 const SKILL_FILE: &str = "SKILL.md";
 
-object! {
-    /// A skill, as it is listed. Its URI and the server that has it say which one it is; its name does not.
-    pub struct Skill {
-        required {
-            /// Where its `SKILL.md` is.
-            uri: String => "uri",
-            /// The header of its `SKILL.md`, with at least a `name` and a `description`.
-            frontmatter: Object => "frontmatter",
-        }
-        optional {
-            /// All of its files.
-            resources: SkillResources => "resources",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// A skill, as it is listed. Its URI and the server that has it say which one it is; its name does not.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct Skill {
+    /// Where its `SKILL.md` is.
+    pub uri: String,
+    /// The header of its `SKILL.md`, with at least a `name` and a `description`.
+    pub frontmatter: Object,
+    /// All of its files.
+    pub resources: Option<SkillResources>,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// A file of a skill.
-    pub struct SkillFile {
-        required {
-            /// Where it is.
-            uri: String => "uri",
-            /// `sha256:` and the hash of its bytes, in 64 lowercase hexadecimal digits.
-            digest: String => "digest",
-            /// How many bytes it has.
-            size: i64 => "size",
-        }
-    }
+/// A file of a skill.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct SkillFile {
+    /// Where it is.
+    pub uri: String,
+    /// `sha256:` and the hash of its bytes, in 64 lowercase hexadecimal digits.
+    pub digest: String,
+    /// How many bytes it has.
+    pub size: i64,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 /// The files of a skill.
@@ -229,94 +230,104 @@ impl<'de> Deserialize<'de> for SkillResources {
 
 crate::revision::opaque!(SkillResources);
 
-object! {
-    /// A page of skills.
-    pub struct ListSkillsResult (custom) {
-        required {
-            /// The skills. That one is missing does not mean that the server does not have it.
-            skills: Vec<Skill> => "skills",
-        }
-        optional {
-            /// Where the next page begins, if there is one.
-            next_cursor: Cursor => "nextCursor",
-            /// What kind of result this is.
-            result_type: ResultType = ResultType::Complete => "resultType",
-            /// For how many milliseconds it may be reused.
-            ttl_ms: i64 = 0 => "ttlMs",
-            /// By whom.
-            cache_scope: CacheScope = CacheScope::Private => "cacheScope",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// A page of skills.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(custom_translate)]
+#[non_exhaustive]
+pub struct ListSkillsResult {
+    /// The skills. That one is missing does not mean that the server does not have it.
+    pub skills: Vec<Skill>,
+    /// Where the next page begins, if there is one.
+    pub next_cursor: Option<Cursor>,
+    /// What kind of result this is.
+    #[object(default = ResultType::Complete, since = V2026_07_28)]
+    pub result_type: Option<ResultType>,
+    /// For how many milliseconds it may be reused.
+    #[object(default = 0, since = V2026_07_28)]
+    pub ttl_ms: Option<i64>,
+    /// By whom.
+    #[object(default = CacheScope::Private, since = V2026_07_28)]
+    pub cache_scope: Option<CacheScope>,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// Which skill.
-    pub struct GetSkillParams {
-        required {
-            /// Where its `SKILL.md` is.
-            uri: String => "uri",
-        }
-        optional {
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// Which skill.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct GetSkillParams {
+    /// Where its `SKILL.md` is.
+    pub uri: String,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// A skill.
-    pub struct GetSkillResult (custom) {
-        required {
-            /// The skill.
-            skill: Skill => "skill",
-        }
-        optional {
-            /// What kind of result this is.
-            result_type: ResultType = ResultType::Complete => "resultType",
-            /// For how many milliseconds it may be reused.
-            ttl_ms: i64 = 0 => "ttlMs",
-            /// By whom.
-            cache_scope: CacheScope = CacheScope::Private => "cacheScope",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// A skill.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(custom_translate)]
+#[non_exhaustive]
+pub struct GetSkillResult {
+    /// The skill.
+    pub skill: Skill,
+    /// What kind of result this is.
+    #[object(default = ResultType::Complete, since = V2026_07_28)]
+    pub result_type: Option<ResultType>,
+    /// For how many milliseconds it may be reused.
+    #[object(default = 0, since = V2026_07_28)]
+    pub ttl_ms: Option<i64>,
+    /// By whom.
+    #[object(default = CacheScope::Private, since = V2026_07_28)]
+    pub cache_scope: Option<CacheScope>,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// Which directory.
-    pub struct ReadDirectoryParams {
-        required {
-            /// Where it is, without a slash at the end.
-            uri: String => "uri",
-        }
-        optional {
-            /// Where to begin; the first page without.
-            cursor: Cursor => "cursor",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// Which directory.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct ReadDirectoryParams {
+    /// Where it is, without a slash at the end.
+    pub uri: String,
+    /// Where to begin; the first page without.
+    pub cursor: Option<Cursor>,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// A page of what is in a directory.
-    pub struct ReadDirectoryResult (custom) {
-        required {
-            /// Files, and directories by their [type](DIRECTORY_MIME_TYPE).
-            resources: Vec<Resource> => "resources",
-        }
-        optional {
-            /// Where the next page begins, if there is one.
-            next_cursor: Cursor => "nextCursor",
-            /// What kind of result this is.
-            result_type: ResultType = ResultType::Complete => "resultType",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// A page of what is in a directory.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(custom_translate)]
+#[non_exhaustive]
+pub struct ReadDirectoryResult {
+    /// Files, and directories by their [type](DIRECTORY_MIME_TYPE).
+    pub resources: Vec<Resource>,
+    /// Where the next page begins, if there is one.
+    pub next_cursor: Option<Cursor>,
+    /// What kind of result this is.
+    #[object(default = ResultType::Complete, since = V2026_07_28)]
+    pub result_type: Option<ResultType>,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 method!(

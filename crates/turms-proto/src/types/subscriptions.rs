@@ -1,65 +1,71 @@
 //! Listening to changes (basic/utilities/subscriptions, since 2026-07-28).
 
+use turms_proto_derive::ProtocolObject;
+
+use crate::json::Object;
 use crate::method::{method, notification};
-use crate::object::object;
 use crate::types::{Meta, ResultType};
 
-object! {
-    /// Which changes to hear about.
-    pub struct SubscriptionFilter {
-        optional {
-            /// Changes of the list of tools.
-            tools_list_changed: bool => "toolsListChanged",
-            /// Changes of the list of prompts.
-            prompts_list_changed: bool => "promptsListChanged",
-            /// Changes of the list of resources.
-            resources_list_changed: bool => "resourcesListChanged",
-            /// Changes of these resources.
-            resource_subscriptions: Vec<String> => "resourceSubscriptions",
-            /// Changes of these tasks (extension).
-            task_ids: Vec<String> => "taskIds",
-        }
-    }
+/// Which changes to hear about.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct SubscriptionFilter {
+    /// Changes of the list of tools.
+    pub tools_list_changed: Option<bool>,
+    /// Changes of the list of prompts.
+    pub prompts_list_changed: Option<bool>,
+    /// Changes of the list of resources.
+    pub resources_list_changed: Option<bool>,
+    /// Changes of these resources.
+    pub resource_subscriptions: Option<Vec<String>>,
+    /// Changes of these tasks (extension).
+    pub task_ids: Option<Vec<String>>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// The parameters of `subscriptions/listen`.
-    pub struct ListenParams {
-        required {
-            /// What to hear about.
-            notifications: SubscriptionFilter => "notifications",
-        }
-        optional {
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// The parameters of `subscriptions/listen`.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct ListenParams {
+    /// What to hear about.
+    pub notifications: SubscriptionFilter,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// How a server ends a subscription.
-    pub struct ListenResult {
-        optional {
-            /// What kind of result this is.
-            result_type: ResultType = ResultType::Complete => "resultType",
-            /// Beside the subject; says which subscription.
-            meta: Meta => "_meta",
-        }
-    }
+/// How a server ends a subscription.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct ListenResult {
+    /// What kind of result this is.
+    #[object(default = ResultType::Complete)]
+    pub result_type: Option<ResultType>,
+    /// Beside the subject; says which subscription.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// What a server will tell of what it was asked to.
-    pub struct AcknowledgedParams {
-        required {
-            /// What it will tell.
-            notifications: SubscriptionFilter => "notifications",
-        }
-        optional {
-            /// Beside the subject; says which subscription.
-            meta: Meta => "_meta",
-        }
-    }
+/// What a server will tell of what it was asked to.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct AcknowledgedParams {
+    /// What it will tell.
+    pub notifications: SubscriptionFilter,
+    /// Beside the subject; says which subscription.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 method!(

@@ -1,8 +1,12 @@
 //! Work that outlasts its request: the extension of 2026-07-28, and the experimental core tasks of 2025-11-25.
 
+use turms_proto_derive::ProtocolObject;
+
 use crate::ErrorObject;
+use crate::json::Object;
+use crate::json::RawJson;
 use crate::method::{method, notification};
-use crate::object::{object, string_enum};
+use crate::object::string_enum;
 use crate::types::{Cursor, EmptyResult, InputRequests, InputResponses, Meta, PaginatedParams, ResultType};
 
 /// The id of the tasks extension (since 2026-07-28). It has no settings.
@@ -32,70 +36,69 @@ impl TaskStatus {
     }
 }
 
-object! {
-    /// A task of the extension: as `tools/call` creates it, and as `tasks/get` and `notifications/tasks` tell of it.
-    pub struct Task {
-        required {
-            /// Its id, not to be guessed.
-            task_id: String => "taskId",
-            /// How it stands.
-            status: TaskStatus => "status",
-            /// When it began, in ISO 8601.
-            created_at: String => "createdAt",
-            /// When it last changed, in ISO 8601.
-            last_updated_at: String => "lastUpdatedAt",
-            /// For how many milliseconds from its beginning it is kept; `None` for ever.
-            ttl_ms: Option<i64> => "ttlMs",
-        }
-        optional {
-            /// More on how it stands, for people.
-            status_message: String => "statusMessage",
-            /// How many milliseconds to wait before asking again.
-            poll_interval_ms: i64 => "pollIntervalMs",
-            /// What it waits for.
-            input_requests: InputRequests => "inputRequests",
-            /// Why it failed.
-            error: ErrorObject => "error",
-            /// What kind of result this is.
-            result_type: ResultType => "resultType",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-        any {
-            /// What came of it: the result that the request would have had.
-            result => "result",
-        }
-    }
+/// A task of the extension: as `tools/call` creates it, and as `tasks/get` and `notifications/tasks` tell of it.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct Task {
+    /// Its id, not to be guessed.
+    pub task_id: String,
+    /// How it stands.
+    pub status: TaskStatus,
+    /// When it began, in ISO 8601.
+    pub created_at: String,
+    /// When it last changed, in ISO 8601.
+    pub last_updated_at: String,
+    /// For how many milliseconds from its beginning it is kept; `None` for ever.
+    #[object(required)]
+    pub ttl_ms: Option<i64>,
+    /// More on how it stands, for people.
+    pub status_message: Option<String>,
+    /// How many milliseconds to wait before asking again.
+    pub poll_interval_ms: Option<i64>,
+    /// What it waits for.
+    pub input_requests: Option<InputRequests>,
+    /// Why it failed.
+    pub error: Option<ErrorObject>,
+    /// What kind of result this is.
+    pub result_type: Option<ResultType>,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// What came of it: the result that the request would have had.
+    pub result: Option<RawJson>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// Which task.
-    pub struct TaskParams {
-        required {
-            /// Its id.
-            task_id: String => "taskId",
-        }
-        optional {
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// Which task.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct TaskParams {
+    /// Its id.
+    pub task_id: String,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// Answers for a task.
-    pub struct UpdateTaskParams {
-        required {
-            /// Its id.
-            task_id: String => "taskId",
-            /// The answers.
-            input_responses: InputResponses => "inputResponses",
-        }
-        optional {
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// Answers for a task.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct UpdateTaskParams {
+    /// Its id.
+    pub task_id: String,
+    /// The answers.
+    pub input_responses: InputResponses,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 method!(
@@ -118,80 +121,83 @@ notification!(
     TaskChanged = "notifications/tasks", Task
 );
 
-object! {
-    /// The wish that a request be run as a task (2025-11-25).
-    pub struct TaskRequest {
-        optional {
-            /// For how many milliseconds to keep it.
-            ttl: i64 => "ttl",
-        }
-    }
+/// The wish that a request be run as a task (2025-11-25).
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct TaskRequest {
+    /// For how many milliseconds to keep it.
+    pub ttl: Option<i64>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// The task that a message belongs to (2025-11-25).
-    pub struct RelatedTask {
-        required {
-            /// Its id.
-            task_id: String => "taskId",
-        }
-    }
+/// The task that a message belongs to (2025-11-25).
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct RelatedTask {
+    /// Its id.
+    pub task_id: String,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// A task of the core protocol of 2025-11-25.
-    pub struct CoreTask {
-        required {
-            /// Its id, not to be guessed.
-            task_id: String => "taskId",
-            /// How it stands.
-            status: TaskStatus => "status",
-            /// When it began, in ISO 8601.
-            created_at: String => "createdAt",
-            /// When it last changed, in ISO 8601.
-            last_updated_at: String => "lastUpdatedAt",
-            /// For how many milliseconds from its beginning it is kept; `None` for ever.
-            ttl: Option<i64> => "ttl",
-        }
-        optional {
-            /// More on how it stands, for people.
-            status_message: String => "statusMessage",
-            /// How many milliseconds to wait before asking again.
-            poll_interval: i64 => "pollInterval",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// A task of the core protocol of 2025-11-25.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct CoreTask {
+    /// Its id, not to be guessed.
+    pub task_id: String,
+    /// How it stands.
+    pub status: TaskStatus,
+    /// When it began, in ISO 8601.
+    pub created_at: String,
+    /// When it last changed, in ISO 8601.
+    pub last_updated_at: String,
+    /// For how many milliseconds from its beginning it is kept; `None` for ever.
+    #[object(required)]
+    pub ttl: Option<i64>,
+    /// More on how it stands, for people.
+    pub status_message: Option<String>,
+    /// How many milliseconds to wait before asking again.
+    pub poll_interval: Option<i64>,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// The answer to a request that is run as a task (2025-11-25).
-    pub struct CreateTaskResult {
-        required {
-            /// The task.
-            task: CoreTask => "task",
-        }
-        optional {
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// The answer to a request that is run as a task (2025-11-25).
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct CreateTaskResult {
+    /// The task.
+    pub task: CoreTask,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// A page of tasks (2025-11-25).
-    pub struct ListTasksResult {
-        required {
-            /// The tasks.
-            tasks: Vec<CoreTask> => "tasks",
-        }
-        optional {
-            /// Where the next page begins, if there is one.
-            next_cursor: Cursor => "nextCursor",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// A page of tasks (2025-11-25).
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct ListTasksResult {
+    /// The tasks.
+    pub tasks: Vec<CoreTask>,
+    /// Where the next page begins, if there is one.
+    pub next_cursor: Option<Cursor>,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 method!(
@@ -211,7 +217,7 @@ method!(
 
 method!(
     /// `tasks/result` of 2025-11-25: waits until the task is over and gives what the request would have had.
-    GetCoreTaskResult = "tasks/result", TaskParams => crate::Object
+    GetCoreTaskResult = "tasks/result", TaskParams => Object
 );
 
 notification!(

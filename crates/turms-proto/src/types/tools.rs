@@ -4,43 +4,49 @@ use std::fmt::Display;
 
 use bytestring::ByteString;
 use serde::{Deserialize, Serialize};
+use turms_proto_derive::ProtocolObject;
 
 use crate::json::{DecodeError, EncodeError, Object, RawJson};
 use crate::method::{method, notification};
-use crate::object::{object, string_enum};
+use crate::object::string_enum;
 use crate::types::{
     CacheScope, Content, Cursor, EmptyParams, Icon, ImageContent, InputResponses, Meta, Outcome, PaginatedParams,
     ResourceContents, ResourceLink, ResultType, TaskRequest,
 };
 
-object! {
-    /// A tool.
-    pub struct Tool (custom) {
-        required {
-            /// Its name for programs: letters, digits, `_`, `-` and `.`.
-            name: String => "name",
-        }
-        preset {
-            /// The JSON Schema of its arguments.
-            input_schema: Object = Object::trusted(r#"{"type":"object"}"#.into()) => "inputSchema",
-        }
-        optional {
-            /// Its name for people.
-            title: String => "title",
-            /// What it does, for the model.
-            description: String => "description",
-            /// The JSON Schema of its structured output.
-            output_schema: Object => "outputSchema",
-            /// Hints on what calling it means.
-            annotations: ToolAnnotations => "annotations",
-            /// Pictures of it.
-            icons: Vec<Icon> => "icons",
-            /// How it may be run.
-            execution: ToolExecution => "execution",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// A tool.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(custom_translate)]
+#[non_exhaustive]
+pub struct Tool {
+    /// Its name for programs: letters, digits, `_`, `-` and `.`.
+    pub name: String,
+    /// The JSON Schema of its arguments.
+    #[object(default = Object::trusted(r#"{"type":"object"}"#.into()))]
+    pub input_schema: Object,
+    /// Its name for people.
+    #[object(since = V2025_06_18)]
+    pub title: Option<String>,
+    /// What it does, for the model.
+    pub description: Option<String>,
+    /// The JSON Schema of its structured output.
+    #[object(since = V2025_06_18)]
+    pub output_schema: Option<Object>,
+    /// Hints on what calling it means.
+    #[object(since = V2025_03_26)]
+    pub annotations: Option<ToolAnnotations>,
+    /// Pictures of it.
+    #[object(since = V2025_11_25)]
+    pub icons: Option<Vec<Icon>>,
+    /// How it may be run.
+    #[object(only = V2025_11_25)]
+    pub execution: Option<ToolExecution>,
+    /// Beside the subject.
+    #[object(rename = "_meta", since = V2025_06_18)]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 impl Tool {
@@ -59,22 +65,23 @@ impl Tool {
     }
 }
 
-object! {
-    /// Hints on what calling a tool means. A server may lie: never rest safety on them.
-    pub struct ToolAnnotations {
-        optional {
-            /// A name for people.
-            title: String => "title",
-            /// It changes nothing. Assumed false.
-            read_only_hint: bool => "readOnlyHint",
-            /// It may destroy something. Assumed true.
-            destructive_hint: bool => "destructiveHint",
-            /// Calling it again with the same arguments changes nothing more. Assumed false.
-            idempotent_hint: bool => "idempotentHint",
-            /// It deals with an open world, as a web search does. Assumed true.
-            open_world_hint: bool => "openWorldHint",
-        }
-    }
+/// Hints on what calling a tool means. A server may lie: never rest safety on them.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct ToolAnnotations {
+    /// A name for people.
+    pub title: Option<String>,
+    /// It changes nothing. Assumed false.
+    pub read_only_hint: Option<bool>,
+    /// It may destroy something. Assumed true.
+    pub destructive_hint: Option<bool>,
+    /// Calling it again with the same arguments changes nothing more. Assumed false.
+    pub idempotent_hint: Option<bool>,
+    /// It deals with an open world, as a web search does. Assumed true.
+    pub open_world_hint: Option<bool>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 impl ToolAnnotations {
@@ -97,58 +104,66 @@ string_enum! {
     }
 }
 
-object! {
-    /// How a tool may be run (2025-11-25).
-    pub struct ToolExecution {
-        optional {
-            /// Whether it runs as a task.
-            task_support: TaskSupport => "taskSupport",
-        }
-    }
+/// How a tool may be run (2025-11-25).
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct ToolExecution {
+    /// Whether it runs as a task.
+    pub task_support: Option<TaskSupport>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// A page of tools.
-    pub struct ListToolsResult (custom) {
-        required {
-            /// The tools.
-            tools: Vec<Tool> => "tools",
-        }
-        optional {
-            /// Where the next page begins, if there is one.
-            next_cursor: Cursor => "nextCursor",
-            /// What kind of result this is.
-            result_type: ResultType = ResultType::Complete => "resultType",
-            /// For how many milliseconds it may be reused.
-            ttl_ms: i64 = 0 => "ttlMs",
-            /// By whom.
-            cache_scope: CacheScope = CacheScope::Private => "cacheScope",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// A page of tools.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(custom_translate)]
+#[non_exhaustive]
+pub struct ListToolsResult {
+    /// The tools.
+    pub tools: Vec<Tool>,
+    /// Where the next page begins, if there is one.
+    pub next_cursor: Option<Cursor>,
+    /// What kind of result this is.
+    #[object(default = ResultType::Complete, since = V2026_07_28)]
+    pub result_type: Option<ResultType>,
+    /// For how many milliseconds it may be reused.
+    #[object(default = 0, since = V2026_07_28)]
+    pub ttl_ms: Option<i64>,
+    /// By whom.
+    #[object(default = CacheScope::Private, since = V2026_07_28)]
+    pub cache_scope: Option<CacheScope>,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
-object! {
-    /// A call of a tool.
-    pub struct CallToolParams {
-        required {
-            /// The tool.
-            name: String => "name",
-        }
-        optional {
-            /// Its arguments.
-            arguments: Object => "arguments",
-            /// Run it as a task (2025-11-25).
-            task: TaskRequest => "task",
-            /// Answers to what the last round asked for.
-            input_responses: InputResponses => "inputResponses",
-            /// What the last round wants to see again, as it came.
-            request_state: String => "requestState",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-    }
+/// A call of a tool.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[non_exhaustive]
+pub struct CallToolParams {
+    /// The tool.
+    pub name: String,
+    /// Its arguments.
+    pub arguments: Option<Object>,
+    /// Run it as a task (2025-11-25).
+    #[object(only = V2025_11_25)]
+    pub task: Option<TaskRequest>,
+    /// Answers to what the last round asked for.
+    #[object(since = V2026_07_28)]
+    pub input_responses: Option<InputResponses>,
+    /// What the last round wants to see again, as it came.
+    #[object(since = V2026_07_28)]
+    pub request_state: Option<String>,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 impl CallToolParams {
@@ -168,26 +183,28 @@ impl CallToolParams {
     }
 }
 
-object! {
-    /// What a tool gave, or how it failed.
-    pub struct ToolResult (custom) {
-        preset {
-            /// For the model and the people.
-            content: Vec<Content> = Vec::new() => "content",
-        }
-        optional {
-            /// Whether the tool failed.
-            is_error: bool => "isError",
-            /// What kind of result this is.
-            result_type: ResultType = ResultType::Complete => "resultType",
-            /// Beside the subject.
-            meta: Meta => "_meta",
-        }
-        any {
-            /// The same as data.
-            structured_content => "structuredContent",
-        }
-    }
+/// What a tool gave, or how it failed.
+#[derive(Debug, Clone, PartialEq, ProtocolObject)]
+#[object(custom_translate)]
+#[non_exhaustive]
+pub struct ToolResult {
+    /// For the model and the people.
+    #[object(default = Vec::new())]
+    pub content: Vec<Content>,
+    /// Whether the tool failed.
+    pub is_error: Option<bool>,
+    /// What kind of result this is.
+    #[object(default = ResultType::Complete, since = V2026_07_28)]
+    pub result_type: Option<ResultType>,
+    /// Beside the subject.
+    #[object(rename = "_meta")]
+    pub meta: Option<Meta>,
+    /// The same as data.
+    #[object(since = V2025_06_18)]
+    pub structured_content: Option<RawJson>,
+    /// Unknown members, kept as received.
+    #[object(unknown)]
+    pub extra: Object,
 }
 
 impl ToolResult {
