@@ -20,9 +20,10 @@ pub struct MisbehavingServer {
 impl MisbehavingServer {
     /// In these ways, parted by commas, from one start to the next; `era` is `old` or `new`.
     pub fn new(modes: &str, era: &str) -> Self {
-        let program = std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().join("examples/odd_server");
+        let program =
+            std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().join("examples/misbehaving_server");
         assert!(program.exists(), "build it first: cargo build -p turms-client --examples");
-        let diary = std::env::temp_dir().join(format!("turms-odd-{:016x}", fastrand::u64(..)));
+        let diary = std::env::temp_dir().join(format!("turms-misbehaving-{:016x}", fastrand::u64(..)));
         let command = ChildCommand::new(program).args([modes, era]).arg(&diary).on_stderr(|_| {});
         Self { command, diary }
     }

@@ -1,8 +1,8 @@
 //! A server that misbehaves, for the tests of clients: each mode is one way to.
 //!
-//! `odd_server MODES ERA DIARY`, where MODES are the ways to misbehave at the first start, at the second and so on, parted by
-//! commas, ERA is `old` or `new`, and DIARY is a file to which every process that is started adds its number. So a client that
-//! tries again may find a server that works.
+//! Usage: `misbehaving_server MODES ERA DIARY`. MODES is a list, separated by commas: the ways to misbehave at the first
+//! start, at the second and so on. ERA is `old` or `new`. DIARY is a file to which each process that is started adds its id.
+//! So a client that reconnects may find a server that works.
 
 use std::fs::OpenOptions;
 use std::io::{self, BufRead as _, StdinLock, Write};
@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 fn main() -> io::Result<ExitCode> {
     let mut arguments = std::env::args().skip(1);
     let (Some(modes), Some(era), Some(diary)) = (arguments.next(), arguments.next(), arguments.next()) else {
-        return Err(io::Error::other("odd_server MODES ERA DIARY"));
+        return Err(io::Error::other("usage: misbehaving_server MODES ERA DIARY"));
     };
     let before = std::fs::read_to_string(&diary).unwrap_or_default();
     let starts = before.lines().filter(|line| line.ends_with(" server")).count();
     write_down(&diary, std::process::id(), "server")?;
     let modes: Vec<_> = modes.split(',').collect();
     let mode = modes[starts.min(modes.len() - 1)].to_owned();
-    Odd { mode, old: era == "old", diary, input: io::stdin().lock(), asked: Vec::new() }.run()
+    MisbehavingServer { mode, old: era == "old", diary, input: io::stdin().lock(), asked: Vec::new() }.run()
 }
 
 /// In one piece: whoever reads it must not find half a line.
@@ -29,7 +29,7 @@ fn write_down(diary: &str, number: u32, what: &str) -> io::Result<()> {
     OpenOptions::new().create(true).append(true).open(diary)?.write_all(line.as_bytes())
 }
 
-struct Odd {
+struct MisbehavingServer {
     mode: String,
     old: bool,
     diary: String,
@@ -44,7 +44,7 @@ enum Next {
     Exit(u8),
 }
 
-impl Odd {
+impl MisbehavingServer {
     fn run(&mut self) -> io::Result<ExitCode> {
         if let Some(code) = self.begin()? {
             return Ok(ExitCode::from(code));
@@ -116,7 +116,7 @@ impl Odd {
                 Ok(Next::Exit(101))
             }
             _ if id.is_null() => Ok(Next::Line),
-            "tools/call" if message["params"]["name"] == "odd" => self.be_odd(id),
+            "tools/call" if message["params"]["name"] == "odd" => self.misbehave(id),
             "ping" if matches!(self.mode.as_str(), "never_answers_calls" | "stubborn_and_mute") => Ok(Next::Line),
             _ => {
                 self.garnish()?;
@@ -144,7 +144,7 @@ impl Odd {
         }
     }
 
-    fn be_odd(&mut self, id: &Value) -> io::Result<Next> {
+    fn misbehave(&mut self, id: &Value) -> io::Result<Next> {
         match self.mode.as_str() {
             "exits_mid_call" => {
                 say("working")?;
@@ -238,7 +238,7 @@ impl Odd {
             "initialize" if self.old => json!({
                 "protocolVersion": params["protocolVersion"],
                 "capabilities": { "tools": {} },
-                "serverInfo": { "name": "odd_server", "version": "1" },
+                "serverInfo": { "name": "misbehaving_server", "version": "1" },
             }),
             "ping" if self.old => json!({}),
             "tools/list" => json!({ "tools": [tool("odd"), tool("echo")] }),
