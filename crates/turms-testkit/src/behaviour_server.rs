@@ -1,33 +1,25 @@
-//! The server that the suite of behaviour is driven against: in this process, over a pair of pipes, as a program of its own.
+//! The server that the behavioural tests of servers and clients call, over every transport.
 //!
-//! What a test of a server looks up in the server's memory this one tells through its tools, so that the same tests can be
-//! run against a program.
+//! Tests that build the server read its [`CallCounters`]. Tests that only connect to it, which may be a program of its own, read
+//! them with the tool `effects` and wait for them with the tool `reached`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::sync::watch;
 use turms_core::layer::Layer;
 use turms_core::{CallFuture, Request, Service};
 use turms_proto::types::*;
 use turms_proto::{ErrorObject, RawJson};
 use turms_server::{
-    Args, AskError, Completing, Context, Elicited, Json, Progress, Prompt, Resource, Server, Session, SharedService,
-    State, Tasks, Tool,
+    Args, AskError, Cancellation, Completing, Context, Elicited, Json, Progress, Prompt, Resource, Server, Session,
+    SharedService, State, Tasks, Tool,
 };
 
-/// The arguments of `add` and `sum`.
-#[derive(Serialize, Deserialize, JsonSchema, Debug)]
-pub struct Add {
-    /// the first number
-    pub a: f64,
-    /// the second number
-    pub b: f64,
-}
+use crate::tools::{self, Add, Name, text_of};
+use crate::{CallCounters, CountOnDrop};
 
 /// The structured result of `sum`.
 #[derive(Serialize, Deserialize, JsonSchema, Debug, PartialEq)]
@@ -47,18 +39,12 @@ struct UserId {
     id: u32,
 }
 
-/// The arguments of the prompt `greeting`.
-#[derive(Serialize, Deserialize, JsonSchema, Debug)]
-pub struct Greeting {
-    /// whom to greet
-    pub name: String,
-    /// how often
-    pub times: Option<String>,
-}
-
 #[derive(Deserialize, JsonSchema)]
-struct Name {
+struct Greeting {
+    /// whom to greet
     name: String,
+    /// how often
+    times: Option<u8>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -84,59 +70,27 @@ struct Walk {
     pause_ms: u64,
 }
 
-/// What has happened in the server, counted by name: every method under its own, and what handlers count themselves.
-#[derive(Default)]
-struct Ledger(watch::Sender<BTreeMap<String, i64>>);
+/// A layer that counts requests under their methods, and the streams of `subscriptions/listen` that are open under `listening`.
+struct CountRequests(Arc<CallCounters>);
 
-impl Ledger {
-    fn add(&self, counter: &str, by: i64) {
-        self.0.send_modify(|counters| *counters.entry(counter.to_owned()).or_default() += by);
-    }
+struct RequestCounter(SharedService, Arc<CallCounters>);
 
-    /// Counts something now, and something else when what comes back is dropped.
-    fn until_dropped(self: &Arc<Self>, now: (&str, i64), then: (&'static str, i64)) -> Counted {
-        self.add(now.0, now.1);
-        Counted { ledger: self.clone(), then }
-    }
+impl Layer<SharedService> for CountRequests {
+    type Service = RequestCounter;
 
-    async fn reaches(&self, counter: &str, count: i64) {
-        let there = |counters: &BTreeMap<String, i64>| counters.get(counter).copied().unwrap_or_default() == count;
-        // The sender cannot go while it is borrowed.
-        let _ = self.0.subscribe().wait_for(there).await;
+    fn layer(&self, inner: SharedService) -> RequestCounter {
+        RequestCounter(inner, self.0.clone())
     }
 }
 
-struct Counted {
-    ledger: Arc<Ledger>,
-    then: (&'static str, i64),
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.ledger.add(self.then.0, self.then.1);
-    }
-}
-
-/// Counts requests, and how many clients are listening.
-struct Counting(Arc<Ledger>);
-
-struct CountingService(SharedService, Arc<Ledger>);
-
-impl Layer<SharedService> for Counting {
-    type Service = CountingService;
-
-    fn layer(&self, inner: SharedService) -> CountingService {
-        CountingService(inner, self.0.clone())
-    }
-}
-
-impl Service for CountingService {
+impl Service for RequestCounter {
     fn call(&self, request: Request, cx: turms_core::Context) -> CallFuture {
         self.1.add(&request.method, 1);
         if request.method != "subscriptions/listen" {
             return self.0.call(request, cx);
         }
-        let listening = self.1.until_dropped(("listening", 1), ("listening", -1));
+        self.1.add("listening", 1);
+        let listening = CountOnDrop::new(&self.1, "listening", -1);
         let answer = self.0.call(request, cx);
         CallFuture::later(async move {
             let _listening = listening;
@@ -145,16 +99,23 @@ impl Service for CountingService {
     }
 }
 
-/// The fixture. Its lists come in pages of three and may be reused for a minute.
+/// The server for tests of clients: as [`server_with`], and it counts its requests, and its lists come in pages of three and may
+/// be cached for a minute.
 pub fn server() -> Server {
-    let ledger = Arc::new(Ledger::default());
-    let (rung, changed) = (ledger.clone(), ledger.clone());
+    let counters = Arc::default();
+    server_with(&counters)
+        .page_size(3)
+        .cache(Duration::from_secs(60), CacheScope::Private)
+        .layer(CountRequests(counters))
+}
+
+/// The server with default settings and without layers. Its handlers count in `counters`.
+pub fn server_with(counters: &Arc<CallCounters>) -> Server {
+    let (rung, changed) = (counters.clone(), counters.clone());
     let server = Server::new("fixture", "1.0.0")
         .title("Fixture")
         .instructions("Be gentle.")
-        .shared_state(ledger.clone())
-        .page_size(3)
-        .cache(Duration::from_secs(60), CacheScope::Private)
+        .shared_state(counters.clone())
         .method("fixture/twice", |n: Twice, _: Context| async move { Ok(json!({ "n": 2 * n.n })) })
         .notification("fixture/ring", move |_: Value, _: Context| {
             rung.add("rung", 1);
@@ -163,9 +124,8 @@ pub fn server() -> Server {
         .notification("notifications/roots/list_changed", move |_: Value, _: Context| {
             changed.add("roots changed", 1);
             std::future::ready(())
-        })
-        .layer(Counting(ledger));
-    let server = with_tasks(with_levers(with_questions(with_tools(server))));
+        });
+    let server = with_tasks(with_controls(with_questions(with_tools(server))));
     with_prompts(with_resources(server))
 }
 
@@ -188,7 +148,7 @@ fn with_tools(server: Server) -> Server {
         .tool(Tool::builder("rate").handler_sync(|Args(rated): Args<Rated>| rated.stars.to_string()))
         .tool(Tool::builder("fail").handler_sync(|| Err::<String, _>("it broke".to_owned())))
         .tool(Tool::builder("refuse").handler_sync(|| Err::<String, _>(ErrorObject::invalid_params("never"))))
-        .tool(Tool::builder("panic").handler_sync(|| -> String { panic!("as asked") }))
+        .tool(tools::panic())
         .tool(Tool::builder("content").handler_sync(|| {
             ToolResult::new()
                 .with("text")
@@ -196,11 +156,7 @@ fn with_tools(server: Server) -> Server {
                 .with(Content::audio([3], "audio/wav"))
                 .with(Content::resource_link(ResourceLink::new("config://app", "config")))
         }))
-        .tool(Tool::builder("slow").handler(|State(ledger): State<Ledger>| async move {
-            let _stopped = ledger.until_dropped(("started", 1), ("stopped", 1));
-            std::future::pending::<()>().await;
-            ""
-        }))
+        .tool(Tool::builder("slow").handler(slow))
         .tool(Tool::builder("steps").handler(|progress: Progress, context: Context| async move {
             for step in 1..=3 {
                 progress.say(step, Some(3.0), "on it").await;
@@ -229,6 +185,18 @@ fn with_tools(server: Server) -> Server {
             session.assign(count);
             count as u64
         }))
+}
+
+/// Runs until it is cancelled. A task outside the handler counts the cancellation, too.
+async fn slow(State(counters): State<CallCounters>, cancellation: Cancellation) {
+    let (mut token, outside) = (cancellation.token(), counters.clone());
+    tokio::spawn(async move {
+        token.cancelled().await;
+        outside.add("cancelled", 1);
+    });
+    counters.add("started", 1);
+    let _stopped = CountOnDrop::new(&counters, "stopped", 1);
+    std::future::pending().await
 }
 
 /// Tools that ask the client.
@@ -268,8 +236,9 @@ fn with_questions(server: Server) -> Server {
 fn with_tasks(server: Server) -> Server {
     server
         .tool(Tool::builder("greet_job").task().handler(greet))
-        .tool(Tool::builder("slow_job").task().handler(|State(ledger): State<Ledger>| async move {
-            let _stopped = ledger.until_dropped(("job started", 1), ("job stopped", 1));
+        .tool(Tool::builder("slow_job").task().handler(|State(counters): State<CallCounters>| async move {
+            counters.add("job started", 1);
+            let _stopped = CountOnDrop::new(&counters, "job stopped", 1);
             std::future::pending::<()>().await;
             ""
         }))
@@ -286,15 +255,15 @@ fn with_tasks(server: Server) -> Server {
         .tasks(Tasks::new().poll_interval(Duration::from_millis(20)))
 }
 
-async fn greet(context: Context, State(ledger): State<Ledger>) -> Result<String, AskError> {
-    ledger.add("runs", 1);
-    context.once("effect", async { ledger.add("effects", 1) }).await?;
+async fn greet(context: Context, State(counters): State<CallCounters>) -> Result<String, AskError> {
+    counters.add("runs", 1);
+    let effect = context.once("effect", async { counters.add("effects", 1) }).await?;
     let name = match context.elicit::<Name>("What is your name?").await? {
         Elicited::Accepted(name) => name.name,
         _ => return Ok("nobody".to_owned()),
     };
     let model = context.sample(CreateMessageParams::new([SamplingMessage::user("a greeting")], 10)).await?;
-    Ok(format!("{}, {name}!", text_of(&model)))
+    Ok(format!("{}, {name}! ({effect})", text_of(&model)))
 }
 
 async fn register(context: Context) -> Result<String, AskError> {
@@ -312,20 +281,15 @@ async fn pester(context: Context) -> Result<String, AskError> {
     }
 }
 
-fn text_of(answer: &CreateMessageResult) -> String {
-    answer.content.as_slice().iter().filter_map(Content::as_text).collect::<Vec<_>>().join(" ")
-}
-
-/// Tools that show and change what a test cannot reach from outside.
-fn with_levers(server: Server) -> Server {
+/// Tools that show and change the state of the server.
+fn with_controls(server: Server) -> Server {
     server
-        .tool(Tool::builder("effects").handler_sync(|State(ledger): State<Ledger>| {
-            let counters = ledger.0.borrow().clone();
-            ToolResult::of_text(json!(counters).to_string())
+        .tool(Tool::builder("effects").handler_sync(|State(counters): State<CallCounters>| {
+            ToolResult::of_text(json!(counters.all()).to_string())
         }))
         .tool(Tool::builder("reached").handler(
-            |Args(reading): Args<Reading>, State(ledger): State<Ledger>| async move {
-                ledger.reaches(&reading.counter, reading.count).await;
+            |Args(reading): Args<Reading>, State(counters): State<CallCounters>| async move {
+                counters.reaches(&reading.counter, reading.count).await;
             },
         ))
         .tool(Tool::builder("add_late_tool").handler_sync(|context: Context| {
@@ -370,9 +334,8 @@ fn with_resources(server: Server) -> Server {
         .resource(Resource::builder("days://{day}").handler_sync(|| "a day"))
 }
 
-fn count_read(State(ledger): State<Ledger>) -> String {
-    ledger.add("reads", 1);
-    ledger.0.borrow().get("reads").copied().unwrap_or_default().to_string()
+fn count_read(State(counters): State<CallCounters>) -> String {
+    counters.add("reads", 1).to_string()
 }
 
 async fn ask_name(context: Context) -> Result<String, AskError> {
@@ -390,10 +353,7 @@ fn with_prompts(server: Server) -> Server {
                     vec![format!("{}nn{known}", completing.value)]
                 })
                 .handler_sync(|Args(greeting): Args<Greeting>| {
-                    let times = greeting.times.as_deref().unwrap_or("1").parse::<usize>();
-                    times
-                        .map(|times| format!("Hello {}", greeting.name).repeat(times))
-                        .map_err(|error| ErrorObject::invalid_params(error.to_string()))
+                    format!("Hello {}", greeting.name).repeat(greeting.times.unwrap_or(1).into())
                 }),
         )
         .prompt(Prompt::builder("conversation").handler_sync(|| {

@@ -11,10 +11,11 @@ use tokio::task::JoinHandle;
 use turms_core::{NotifyFuture, Principal};
 use turms_http::{HttpService, Listener, ServeHttp as _};
 use turms_proto::Object;
-use turms_proto::types::{Content, CreateMessageParams, LoggingLevel, PromptResult, SamplingMessage};
+use turms_proto::types::{CreateMessageParams, LoggingLevel, PromptResult, SamplingMessage};
 use turms_server::{Args, AskError, Context, Elicited, Progress, Prompt, Resource, Server, ServerHandle, State, Tool};
 
 use crate::raw_http::{Connection, Request, Response, Stream};
+use crate::tools::{self, Add, Name, text_of};
 use crate::within;
 
 /// What handlers leave for tests to look at, and wait for.
@@ -130,12 +131,6 @@ impl Fixture {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Add {
-    a: f64,
-    b: f64,
-}
-
-#[derive(Deserialize, JsonSchema)]
 struct Count {
     n: u64,
 }
@@ -144,11 +139,6 @@ struct Count {
 struct Flood {
     n: u64,
     bytes: usize,
-}
-
-#[derive(Deserialize, JsonSchema)]
-struct Text {
-    text: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -161,11 +151,6 @@ struct Log {
 #[derive(Deserialize, JsonSchema)]
 struct Question {
     question: String,
-}
-
-#[derive(Deserialize, JsonSchema)]
-struct Name {
-    name: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -192,8 +177,8 @@ pub fn server(traces: &Arc<Traces>) -> Server {
                 .handler_sync(|Args(add): Args<Add>| (add.a + add.b).to_string()),
         )
         .tool(Tool::builder("fail").handler_sync(|| Err::<String, _>("it failed, as asked".to_owned())))
-        .tool(Tool::builder("panic").handler_sync(|| -> String { panic!("as asked") }))
-        .tool(Tool::builder("echo").handler_sync(|Args(text): Args<Text>| text.text))
+        .tool(tools::panic())
+        .tool(tools::echo())
         .tool(Tool::builder("wait").handler(wait))
         .tool(
             Tool::builder("ended")
@@ -317,6 +302,5 @@ async fn greet(context: Context) -> Result<String, AskError> {
 
 async fn think(Args(Question { question }): Args<Question>, context: Context) -> Result<String, AskError> {
     let answer = context.sample(CreateMessageParams::new([SamplingMessage::user(question)], 100)).await?;
-    let text: String = answer.content.as_slice().iter().filter_map(Content::as_text).collect();
-    Ok(format!("{}: {text}", answer.model))
+    Ok(format!("{}: {}", answer.model, text_of(&answer)))
 }

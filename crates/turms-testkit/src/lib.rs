@@ -11,6 +11,8 @@
 #[cfg(feature = "server")]
 pub mod behaviour_server;
 #[cfg(feature = "server")]
+mod call_counters;
+#[cfg(feature = "server")]
 pub mod fake_http_server;
 #[cfg(feature = "server")]
 pub mod fake_server;
@@ -29,9 +31,13 @@ pub mod raw_http;
 pub mod raw_ws;
 mod schema;
 mod software;
+#[cfg(feature = "server")]
+pub mod tools;
 mod trace;
 mod wait;
 
+#[cfg(feature = "server")]
+pub use call_counters::{CallCounters, CountOnDrop};
 pub use schema::{official_schema, public_suite};
 pub use software::{node, peer_file, program, python};
 pub use trace::{TraceEvent, TraceEvents};

@@ -2,13 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use serde_json::json;
 use turms_client::{CallErrorKind, Delivery};
 use turms_proto::types::{Content, PromptMessage, Reference, Role};
 use turms_proto::{Ability, ErrorCode};
 
 use crate::behaviour::reach::everywhere;
-use turms_testkit::behaviour_server::Greeting;
+
+/// Arguments of `greeting` as a client sends them: all are strings.
+#[derive(Serialize)]
+struct Greeting {
+    name: String,
+    times: Option<String>,
+}
 
 #[tokio::test]
 async fn a_prompt_takes_a_struct_or_a_map_or_nothing() {

@@ -8,7 +8,8 @@ use turms_proto::types::{Content, Meta};
 use turms_proto::{Ability, ErrorCode, Object};
 
 use crate::behaviour::reach::everywhere;
-use turms_testkit::behaviour_server::{Add, Sum};
+use turms_testkit::behaviour_server::Sum;
+use turms_testkit::tools::Add;
 
 #[tokio::test]
 async fn a_tool_takes_a_struct_or_json_or_a_map_or_nothing() {

@@ -1,0 +1,42 @@
+//! Tools that more than one fixture server has, and their arguments.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use turms_proto::types::{Content, CreateMessageResult};
+use turms_server::{Args, Tool};
+
+/// Arguments of tools that add two numbers.
+#[derive(Serialize, Deserialize, JsonSchema, Debug)]
+pub struct Add {
+    /// the first number
+    pub a: f64,
+    /// the second number
+    pub b: f64,
+}
+
+/// A name that a client is asked for.
+#[derive(Deserialize, JsonSchema, Debug)]
+pub struct Name {
+    /// The name.
+    pub name: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Text {
+    text: String,
+}
+
+/// The tool `echo`: it returns its argument `text`.
+pub fn echo() -> Tool {
+    Tool::builder("echo").handler_sync(|Args(text): Args<Text>| text.text)
+}
+
+/// The tool `panic`: its handler panics.
+pub fn panic() -> Tool {
+    Tool::builder("panic").handler_sync(|| -> String { panic!("as asked") })
+}
+
+/// Returns the text that a model has answered with.
+pub(crate) fn text_of(answer: &CreateMessageResult) -> String {
+    answer.content.as_slice().iter().filter_map(Content::as_text).collect::<Vec<_>>().join(" ")
+}
