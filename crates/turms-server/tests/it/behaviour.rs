@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Notify;
 use turms_core::layer::{RateLimit, Timeout, Trace};
@@ -25,164 +25,15 @@ use turms_proto::types::*;
 use turms_proto::{Ability, Object, ProtocolVersion, RawJson};
 use turms_server::testing::{Script, TestClient};
 use turms_server::{
-    Args, AskError, Cancellation, Completing, Context, Elicited, Extension, Json, Progress, Prompt, Resource, Router,
-    Server, Session, SharedService, State, Tool,
+    Args, AskError, Completing, Context, Extension, Prompt, Resource, Router, Server, SharedService, Tool,
 };
+use turms_testkit::behaviour_server::{Sum, server_with};
+use turms_testkit::tools::{Add, Name};
+use turms_testkit::{CallCounters, within};
 
-#[derive(Deserialize, JsonSchema)]
-struct Add {
-    /// the first number
-    a: f64,
-    /// the second number
-    b: f64,
-}
-
-#[derive(Deserialize, JsonSchema)]
-struct Bounded {
-    #[schemars(range(min = 1, max = 5))]
-    stars: u8,
-}
-
-#[derive(Serialize, Deserialize, JsonSchema, Debug, PartialEq)]
-struct Sum {
-    sum: f64,
-}
-
-#[derive(Deserialize, JsonSchema)]
-struct UserId {
-    id: u32,
-}
-
-#[derive(Deserialize, JsonSchema)]
-struct Greeting {
-    /// whom to greet
-    name: String,
-    /// how often
-    times: Option<u8>,
-}
-
-#[derive(Deserialize, JsonSchema)]
-struct Name {
-    name: String,
-}
-
-/// What handlers leave for tests to look at.
-#[derive(Default)]
-struct Traces {
-    runs: AtomicUsize,
-    effects: AtomicUsize,
-    started: Notify,
-    stopped: Notify,
-}
-
-struct Stopped(Arc<Traces>);
-
-impl Drop for Stopped {
-    fn drop(&mut self) {
-        self.0.stopped.notify_one();
-    }
-}
-
-fn server(traces: &Arc<Traces>) -> Server {
-    Server::new("fixture", "1.0.0")
-        .title("Fixture")
-        .instructions("Be gentle.")
-        .shared_state(traces.clone())
-        .tool(
-            Tool::builder("add")
-                .description("Adds two numbers.")
-                .read_only()
-                .handler(|Args(add): Args<Add>| async move { add.a + add.b }),
-        )
-        .tool(Tool::builder("sum").handler_sync(|Args(add): Args<Add>| Json(Sum { sum: add.a + add.b })))
-        .tool(Tool::builder("list").handler_sync(|| Json(vec![1, 2, 3])))
-        .tool(Tool::builder("rate").handler_sync(|Args(rated): Args<Bounded>| rated.stars.to_string()))
-        .tool(Tool::builder("fail").handler_sync(|| Err::<String, _>("it broke".to_owned())))
-        .tool(
-            Tool::builder("refuse")
-                .handler_sync(|| Err::<String, _>(turms_proto::ErrorObject::invalid_params("never"))),
-        )
-        .tool(Tool::builder("panic").handler_sync(|| -> String { panic!("as asked") }))
-        .tool(Tool::builder("content").handler_sync(|| {
-            ToolResult::new()
-                .with("text")
-                .with(Content::image([1, 2], "image/png"))
-                .with(Content::audio([3], "audio/wav"))
-                .with(Content::resource_link(ResourceLink::new("config://app", "config")))
-        }))
-        .tool(Tool::builder("slow").handler(|State(traces): State<Traces>, cancellation: Cancellation| async move {
-            let _stopped = Stopped(traces.clone());
-            let token = cancellation.token();
-            traces.started.notify_one();
-            std::future::pending::<()>().await;
-            token.is_cancelled().to_string()
-        }))
-        .tool(Tool::builder("steps").handler(|progress: Progress, context: Context| async move {
-            for step in 1..=3 {
-                progress.say(step, Some(3.0), "on it").await;
-                context.log(LoggingLevel::Info, json!({ "step": step })).await;
-                context.log(LoggingLevel::Debug, "detail").await;
-            }
-            "done"
-        }))
-        .tool(Tool::builder("who").handler(|context: Context| async move {
-            context.client_info().map(|client| client.name).unwrap_or_default()
-        }))
-        .tool(Tool::builder("greet").handler(greet))
-        .tool(Tool::builder("interview").handler(interview))
-        .tool(Tool::builder("think").handler(|context: Context| async move {
-            let answer =
-                context.sample(CreateMessageParams::new([SamplingMessage::user("Capital of France?")], 50)).await?;
-            let text: Vec<_> = answer.content.as_slice().iter().filter_map(Content::as_text).collect();
-            Ok::<_, AskError>(text.join(" "))
-        }))
-        .tool(Tool::builder("roots").handler(|context: Context| async move {
-            let roots = context.roots().await?;
-            Ok::<_, AskError>(roots.into_iter().map(|root| root.uri).collect::<Vec<_>>().join(","))
-        }))
-        .tool(Tool::builder("counter").handler(|session: Arc<Session>| async move {
-            let count = session.assigned::<usize>().map_or(1, |count| *count + 1);
-            session.assign(count);
-            count as u64
-        }))
-        .resource(Resource::builder("config://app").mime_type("text/plain").handler_sync(|| "debug = true"))
-        .resource(Resource::builder("data://blob").handler_sync(|| vec![0_u8, 255]))
-        .resource(
-            Resource::builder("users://{id}/profile")
-                .name("profile")
-                .completion("id", |completing: Completing| async move { vec![format!("{}1", completing.value)] })
-                .handler(
-                    |Args(user): Args<UserId>| async move { (user.id == 7).then(|| Json(json!({ "id": user.id }))) },
-                ),
-        )
-        .prompt(
-            Prompt::builder("greeting")
-                .description("Greets somebody.")
-                .completion("name", |completing: Completing| async move {
-                    let known = completing.known.get("times").cloned().unwrap_or_default();
-                    vec![format!("{}nn{known}", completing.value)]
-                })
-                .handler_sync(|Args(greeting): Args<Greeting>| {
-                    format!("Hello {}", greeting.name).repeat(greeting.times.unwrap_or(1).into())
-                }),
-        )
-}
-
-async fn greet(context: Context, State(traces): State<Traces>) -> Result<String, AskError> {
-    traces.runs.fetch_add(1, Ordering::SeqCst);
-    let effect = context.once("effect", async { traces.effects.fetch_add(1, Ordering::SeqCst) }).await?;
-    let name = match context.elicit::<Name>("What is your name?").await? {
-        Elicited::Accepted(name) => name.name,
-        _ => return Ok("nobody".to_owned()),
-    };
-    let model = context.sample(CreateMessageParams::new([SamplingMessage::user("a greeting")], 10)).await?;
-    let word = model.content.as_slice().first().and_then(Content::as_text).unwrap_or_default().to_owned();
-    Ok(format!("{word}, {name}! ({effect})"))
-}
-
-async fn interview(context: Context) -> Result<String, AskError> {
-    let name = context.elicit_url("Please log in", "https://login.example").await?;
-    Ok(name.to_string())
+/// The behaviour server, for tests that do not read its counters.
+fn router() -> Router {
+    server_with(&Arc::default()).build().unwrap()
 }
 
 fn person() -> Script {
@@ -227,16 +78,16 @@ async fn connect(way: Way, router: &Router, version: ProtocolVersion, script: Sc
 }
 
 /// Runs a test for every revision, every way.
-async fn everywhere<F>(test: impl Fn(TestClient, Router, Arc<Traces>) -> F)
+async fn everywhere<F>(test: impl Fn(TestClient, Router, Arc<CallCounters>) -> F)
 where
     F: Future<Output = ()>,
 {
     for way in [Way::Memory, Way::Pipes, Way::Sockets] {
         for version in ProtocolVersion::ALL {
-            let traces = Arc::new(Traces::default());
-            let router = server(&traces).build().unwrap();
+            let counters = Arc::default();
+            let router = server_with(&counters).build().unwrap();
             let client = connect(way, &router, version, person()).await;
-            test(client, router, traces).await;
+            test(client, router, counters).await;
         }
     }
 }
@@ -372,7 +223,7 @@ async fn resources_are_listed_and_read() {
         let list = client.request::<ListResources>(&PaginatedParams::new()).await.unwrap();
         assert_eq!(
             list.resources.iter().map(|one| one.uri.as_str()).collect::<Vec<_>>(),
-            ["config://app", "data://blob"]
+            ["config://app", "data://blob", "reads://kept", "reads://fresh", "asked://name"]
         );
         let list = client.request::<ListResourceTemplates>(&PaginatedParams::new()).await.unwrap();
         assert_eq!(list.resource_templates[0].uri_template, "users://{id}/profile");
@@ -444,7 +295,7 @@ async fn progress_and_logs_go_out_where_they_are_wanted() {
     everywhere(|client, _, _| async move {
         client.request_with_progress::<CallTool>(&CallToolParams::new("steps")).await.unwrap();
         for step in 1..=3 {
-            let report = client.expect_notification::<turms_proto::types::Progress>().await;
+            let report = client.expect_notification::<Progress>().await;
             assert_eq!((report.progress.as_f64(), report.total.unwrap().as_f64()), (f64::from(step), 3.0));
             assert_eq!(report.message.is_some(), client.version().has(Ability::ProgressMessages));
         }
@@ -467,24 +318,23 @@ async fn progress_and_logs_go_out_where_they_are_wanted() {
 
 #[tokio::test]
 async fn a_stateless_request_gets_the_logs_it_asked_for() {
-    let traces = Arc::new(Traces::default());
-    let router = server(&traces).build().unwrap();
     let script = person().log_level(LoggingLevel::Debug);
-    let client = TestClient::connect_with(&router, ProtocolVersion::LATEST, script).await;
+    let client = TestClient::connect_with(&router(), ProtocolVersion::LATEST, script).await;
     client.call_tool("steps", json!({})).await.unwrap();
     assert_eq!(client.heard().len(), 6);
 }
 
 #[tokio::test]
 async fn cancelling_stops_the_handler() {
-    everywhere(|client, _, traces| async move {
+    everywhere(|client, _, counters| async move {
         let call = tokio::spawn({
             let client = client.clone();
             async move { client.call_tool("slow", json!({})).await }
         });
-        traces.started.notified().await;
+        within("the call to start", counters.reaches("started", 1)).await;
         call.abort();
-        traces.stopped.notified().await;
+        within("the handler to stop", counters.reaches("stopped", 1)).await;
+        within("the token to be cancelled", counters.reaches("cancelled", 1)).await;
         assert!(client.call_tool("list", json!({})).await.is_ok());
     })
     .await;

@@ -3,10 +3,13 @@
 mod call_log;
 mod second_initialize;
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, ReadHalf, WriteHalf};
 use turms_core::transport::memory;
-use turms_server::{Server, Tool};
+use turms_server::Server;
+use turms_testkit::behaviour_server::server_with;
 
 struct Wire {
     reader: tokio::io::Lines<BufReader<ReadHalf<tokio::io::DuplexStream>>>,
@@ -15,13 +18,7 @@ struct Wire {
 
 impl Wire {
     fn new() -> Self {
-        let server = Server::new("s", "1").tool(Tool::builder("hello").handler_sync(|| "hello")).tool(
-            Tool::builder("wait").handler(|| async {
-                std::future::pending::<()>().await;
-                ""
-            }),
-        );
-        Self::of(server)
+        Self::of(server_with(&Arc::default()))
     }
 
     fn of(server: Server) -> Self {
@@ -134,7 +131,7 @@ async fn both_dialects_are_spoken_on_one_connection() {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}
     });
     let call = |id: u32, meta: Option<&Value>| {
-        let mut params = json!({ "name": "hello" });
+        let mut params = json!({ "name": "list" });
         if let Some(meta) = meta {
             params["_meta"] = meta.clone();
         }
@@ -142,9 +139,9 @@ async fn both_dialects_are_spoken_on_one_connection() {
     };
     let newer = wire.ask(call(1, Some(&meta))).await;
     assert_eq!(newer["result"]["resultType"], "complete");
-    assert_eq!(newer["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "s");
+    assert_eq!(newer["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "fixture");
     let older = wire.ask(call(2, None)).await;
-    assert_eq!(older["result"], json!({ "content": [{ "type": "text", "text": "hello" }] }));
+    assert_eq!(older["result"], json!({ "content": [{ "type": "text", "text": "[1,2,3]" }] }));
     let discovered =
         wire.ask(json!({ "jsonrpc": "2.0", "id": 3, "method": "server/discover", "params": { "_meta": meta } })).await;
     assert_eq!(discovered["result"]["supportedVersions"].as_array().unwrap().len(), 5);
@@ -153,8 +150,8 @@ async fn both_dialects_are_spoken_on_one_connection() {
 #[tokio::test]
 async fn an_id_in_flight_is_refused_and_a_cancelled_one_may_be_used_again() {
     let mut wire = Wire::initialized("2025-06-18").await;
-    let wait = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": { "name": "wait" } });
-    wire.say(&wait.to_string()).await;
+    let slow = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": { "name": "slow" } });
+    wire.say(&slow.to_string()).await;
     let twice = wire.ask(json!({ "jsonrpc": "2.0", "id": 7, "method": "ping" })).await;
     assert_eq!(twice["error"]["code"], -32600);
     wire.say(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#).await;
@@ -165,7 +162,7 @@ async fn an_id_in_flight_is_refused_and_a_cancelled_one_may_be_used_again() {
 #[tokio::test]
 async fn a_client_that_does_not_read_does_not_fill_the_servers_memory() {
     let (near, far) = memory();
-    let router = Server::new("s", "1").tool(Tool::builder("hello").handler_sync(|| "hello")).build().unwrap();
+    let router = Server::new("s", "1").build().unwrap();
     let serving = router.clone();
     tokio::spawn(async move { serving.serve(far.0, far.1).await });
     let (mut reader, mut writer) = (BufReader::new(near.0).lines(), near.1);

@@ -5,7 +5,7 @@ use super::*;
 
 #[tokio::test]
 async fn what_is_said_of_unexpected_arguments_is_bounded() {
-    let router = server(&Arc::new(Traces::default())).build().unwrap();
+    let router = router();
     let long = "x".repeat(1_000_000);
     let mut arguments: Vec<String> = (0..100_000).map(|number| format!("\"a{number}\":1")).collect();
     arguments.insert(0, format!("\"{long}\":1"));
@@ -25,7 +25,7 @@ async fn what_is_said_of_unexpected_arguments_is_bounded() {
 
 #[tokio::test]
 async fn what_is_said_of_unknown_names_is_bounded() {
-    let router = server(&Arc::new(Traces::default())).build().unwrap();
+    let router = router();
     let long = "\u{7f}".repeat(100_000);
     for version in ProtocolVersion::ALL {
         let mut wire = Wire::open(&router, version, json!({})).await;

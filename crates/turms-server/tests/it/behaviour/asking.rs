@@ -5,15 +5,14 @@ use super::*;
 
 #[tokio::test]
 async fn the_client_is_asked_in_one_way_for_all_revisions() {
-    everywhere(|client, _, traces| async move {
+    everywhere(|client, _, counters| async move {
         let version = client.version();
         if version.has(Ability::FormElicitation) {
             let result = client.call_tool("greet", json!({})).await.unwrap();
-            assert_eq!(text_of(&result), "Paris, Ann! (0)");
+            assert_eq!(text_of(&result), "Paris, Ann! (1)");
             // Two questions make three rounds, but the side effect happens once.
             let runs = if version.has(Ability::InputRequired) { 3 } else { 1 };
-            assert_eq!(traces.runs.load(Ordering::SeqCst), runs);
-            assert_eq!(traces.effects.load(Ordering::SeqCst), 1);
+            assert_eq!((counters.count("runs"), counters.count("effects")), (runs, 1));
         } else {
             let result = client.call_tool("greet", json!({})).await.unwrap();
             assert!(result.failed());
@@ -21,7 +20,7 @@ async fn the_client_is_asked_in_one_way_for_all_revisions() {
         }
         assert_eq!(text_of(&client.call_tool("think", json!({})).await.unwrap()), "Paris");
         assert_eq!(text_of(&client.call_tool("roots", json!({})).await.unwrap()), "file:///home");
-        let result = client.call_tool("interview", json!({})).await.unwrap();
+        let result = client.call_tool("visit", json!({})).await.unwrap();
         assert_eq!(result.failed(), !version.has(Ability::UrlElicitation));
     })
     .await;
@@ -29,37 +28,22 @@ async fn the_client_is_asked_in_one_way_for_all_revisions() {
 
 #[tokio::test]
 async fn several_questions_are_asked_at_once() {
-    let router = Server::new("s", "1")
-        .tool(Tool::builder("both").handler(|context: Context| async move {
-            let name = context.elicit::<Name>("Your name?");
-            let roots = context.roots_as("places");
-            let (name, roots) = tokio::join!(name, roots);
-            Ok::<_, AskError>(format!(
-                "{} {}",
-                name?.accepted().map(|name| name.name).unwrap_or_default(),
-                roots?.len()
-            ))
-        }))
-        .build()
-        .unwrap();
+    let router = router();
     for version in ProtocolVersion::ALL.into_iter().filter(|version| version.has(Ability::FormElicitation)) {
         let client = TestClient::connect_with(&router, version, person()).await;
-        assert_eq!(client.call_tool("both", json!({})).await.unwrap().text(), "Ann 1");
+        assert_eq!(client.call_tool("all_at_once", json!({})).await.unwrap().text(), "Paris Ann 1");
     }
     let client = TestClient::connect_with(&router, ProtocolVersion::LATEST, person()).await;
-    let Outcome::InputRequired(round) = client.request::<CallTool>(&CallToolParams::new("both")).await.unwrap() else {
-        panic!()
-    };
+    let call = CallToolParams::new("all_at_once");
+    let Outcome::InputRequired(round) = client.request::<CallTool>(&call).await.unwrap() else { panic!() };
     let questions = round.input_requests.unwrap();
-    assert_eq!(questions.keys().collect::<Vec<_>>(), ["elicit-1", "places"]);
+    assert_eq!(questions.keys().collect::<Vec<_>>(), ["elicit-1", "sample-1", "places"]);
 }
 
 #[tokio::test]
 async fn a_client_that_cannot_be_asked_is_told_so() {
     for version in ProtocolVersion::ALL {
-        let traces = Arc::new(Traces::default());
-        let router = server(&traces).build().unwrap();
-        let client = TestClient::connect(&router, version).await;
+        let client = TestClient::connect(&router(), version).await;
         let complaint = "the client did not declare the capability sampling";
         if version.has(Ability::Stateless) {
             let error = client.call_tool("think", json!({})).await.unwrap_err();
@@ -75,9 +59,7 @@ async fn a_client_that_cannot_be_asked_is_told_so() {
 
 #[tokio::test]
 async fn a_foreign_or_tampered_state_is_refused() {
-    let traces = Arc::new(Traces::default());
-    let router = server(&traces).build().unwrap();
-    let client = TestClient::connect_with(&router, ProtocolVersion::LATEST, person()).await;
+    let client = TestClient::connect_with(&router(), ProtocolVersion::LATEST, person()).await;
     let Outcome::InputRequired(round) = client.request::<CallTool>(&CallToolParams::new("greet")).await.unwrap() else {
         panic!()
     };

@@ -59,8 +59,7 @@ async fn changes_are_announced_to_whoever_listens() {
 
 #[tokio::test]
 async fn a_tool_for_one_session_is_seen_by_that_one_alone() {
-    let traces = Arc::new(Traces::default());
-    let router = server(&traces).build().unwrap();
+    let router = router();
     let one = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
     let session = router.handle().sessions().remove(0);
     let other = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
@@ -111,8 +110,7 @@ async fn a_layer_in_front_of_one_tool_sees_its_call_and_can_add_to_it() {
 
 #[tokio::test]
 async fn every_change_is_heard_even_by_a_client_with_a_full_queue() {
-    let traces = Arc::new(Traces::default());
-    let router = server(&traces).build().unwrap();
+    let router = router();
     let client = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
     client.request::<Subscribe>(&ResourceParams::new("data://blob")).await.unwrap();
     client.request::<Subscribe>(&ResourceParams::new("config://app")).await.unwrap();
@@ -150,8 +148,7 @@ async fn a_tool_that_blocks_keeps_nobody_waiting() {
 
 #[tokio::test]
 async fn a_client_watches_only_so_many_resources() {
-    let traces = Arc::new(Traces::default());
-    let router = server(&traces).build().unwrap();
+    let router = router();
     let client = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
     for id in 0..1024 {
         client.request::<Subscribe>(&ResourceParams::new(format!("users://{id}/profile"))).await.unwrap();
@@ -260,19 +257,12 @@ async fn a_server_tells_its_sessions_something_of_its_own() {
 
 #[tokio::test]
 async fn notifications_of_ones_own_are_heard() {
-    let heard = Arc::new(Notify::new());
-    let hear = heard.clone();
-    let router = Server::new("s", "1")
-        .notification("mine/ring", move |_: serde_json::Value, _: Context| {
-            let hear = hear.clone();
-            async move { hear.notify_one() }
-        })
-        .build()
-        .unwrap();
+    let counters = Arc::default();
+    let router = server_with(&counters).build().unwrap();
     let client = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
-    let ring = turms_proto::Notification::raw("mine/ring", None);
+    let ring = turms_proto::Notification::raw("fixture/ring", None);
     client.connection().peer().notify_raw(ring).await.unwrap();
-    heard.notified().await;
+    within("the notification", counters.reaches("rung", 1)).await;
 }
 
 #[tokio::test]
@@ -294,12 +284,7 @@ async fn what_a_server_does_not_have_it_does_not_know() {
 
 #[tokio::test]
 async fn methods_of_ones_own_and_a_fallback_are_called() {
-    #[derive(Deserialize)]
-    struct Twice {
-        n: i64,
-    }
-    let router = Server::new("s", "1")
-        .method("mine/twice", |Twice { n }, _: Context| async move { Ok(json!({ "n": 2 * n })) })
+    let router = server_with(&Arc::default())
         .fallback(|method, _, _| {
             let text = RawJson::string(method);
             turms_core::CallFuture::now(Ok(turms_core::Payload::fitted(text)))
@@ -308,10 +293,10 @@ async fn methods_of_ones_own_and_a_fallback_are_called() {
         .unwrap();
     for version in ProtocolVersion::ALL {
         let client = TestClient::connect(&router, version).await;
-        let twice = client.request_raw("mine/twice", Object::encode(&json!({ "n": 21 })).unwrap()).await.unwrap();
+        let twice = client.request_raw("fixture/twice", Object::encode(&json!({ "n": 21 })).unwrap()).await.unwrap();
         assert_eq!(twice.member("n").unwrap().as_str(), "42");
         assert_eq!(twice.member("resultType").is_some(), version.has(Ability::ResultType));
-        let error = client.request_raw("mine/twice", Object::new()).await.unwrap_err();
+        let error = client.request_raw("fixture/twice", Object::new()).await.unwrap_err();
         assert_eq!(error.server_error().message, "params: missing field \"n\"");
         assert_eq!(client.request_raw("mine/else", Object::new()).await.unwrap().as_str(), "\"mine/else\"");
     }

@@ -312,7 +312,7 @@ async fn a_form_made_by_hand_is_checked_too() {
 
 #[tokio::test]
 async fn the_error_of_the_client_reaches_the_tool() {
-    let router = server(&Arc::new(Traces::default())).build().unwrap();
+    let router = router();
     let capabilities = json!({ "elicitation": {}, "sampling": {}, "roots": {} });
     for version in ProtocolVersion::ALL.into_iter().filter(|version| !version.has(Ability::InputRequired)) {
         let tools: &[_] = if version.has(Ability::FormElicitation) { &["greet", "think", "roots"] } else { &["think"] };

@@ -4,6 +4,11 @@ use std::sync::atomic::AtomicBool;
 
 use super::*;
 
+#[derive(Deserialize, JsonSchema)]
+struct UserId {
+    id: u32,
+}
+
 /// A server whose items with "secret" in their names are hidden while `hidden` says so.
 fn hiding(hidden: &Arc<AtomicBool>) -> Router {
     let hidden = hidden.clone();
@@ -13,7 +18,7 @@ fn hiding(hidden: &Arc<AtomicBool>) -> Router {
         .prompt(
             Prompt::builder("secret")
                 .completion("name", |_: Completing| async { vec!["completed".to_owned()] })
-                .handler_sync(|Args(greeting): Args<Greeting>| greeting.name),
+                .handler_sync(|Args(name): Args<Name>| name.name),
         )
         .resource(Resource::builder("open://x").handler_sync(|| ""))
         .resource(Resource::builder("secret://x").handler_sync(|| ""))

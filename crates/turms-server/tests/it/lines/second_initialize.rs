@@ -1,33 +1,24 @@
 //! A second `initialize` on one connection, as bridges send it that connect several clients to one server process.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use turms_core::PeerError;
 use turms_proto::Notification;
 use turms_proto::session::RequestOptions;
-use turms_proto::types::{CreateMessageParams, LoggingLevel, SamplingMessage};
-use turms_server::{AskError, Context, Resource, Server, ServerHandle, Session, Tool};
-use turms_testkit::{eventually, within};
+use turms_proto::types::LoggingLevel;
+use turms_server::{Context, ServerHandle, Session, Tool};
+use turms_testkit::behaviour_server::server_with;
+use turms_testkit::{CallCounters, within};
 
 use super::Wire;
 
-/// What the hooks and tools of the server have seen.
+/// The sessions and calls of a server, recorded by its hooks and tools.
 #[derive(Default)]
 struct Seen {
     opened: Mutex<Vec<Arc<Session>>>,
     closed: Mutex<Vec<String>>,
-    waiting: AtomicUsize,
-}
-
-/// Counts a call for as long as it runs.
-struct Waiting(Arc<Seen>);
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::SeqCst);
-    }
+    counters: Arc<CallCounters>,
 }
 
 fn client_name(session: &Session) -> String {
@@ -35,27 +26,14 @@ fn client_name(session: &Session) -> String {
 }
 
 fn connect(seen: &Arc<Seen>) -> (Wire, ServerHandle) {
-    let (opened, closed, waiting) = (seen.clone(), seen.clone(), seen.clone());
-    let server = Server::new("s", "1")
+    let (opened, closed) = (seen.clone(), seen.clone());
+    let server = server_with(&seen.counters)
         .on_open(move |session| opened.opened.lock().unwrap().push(session.clone()))
         .on_close(move |session| closed.closed.lock().unwrap().push(client_name(session)))
-        .tool(Tool::builder("wait").handler(move || {
-            waiting.waiting.fetch_add(1, Ordering::SeqCst);
-            let guard = Waiting(waiting.clone());
-            async move {
-                std::future::pending::<()>().await;
-                drop(guard);
-            }
-        }))
-        .tool(Tool::builder("ask").handler(|context: Context| async move {
-            let question = CreateMessageParams::new([SamplingMessage::user("?")], 1);
-            context.sample(question).await.map(|_| "asked")
-        }))
-        .tool(Tool::builder("who").handler(|session: Arc<Session>, context: Context| async move {
+        .tool(Tool::builder("session_client").handler(|session: Arc<Session>, context: Context| async move {
             context.log(LoggingLevel::Info, "asked who").await;
-            Ok::<_, AskError>(client_name(&session))
-        }))
-        .resource(Resource::builder("memo://a").handler_sync(|| "a"));
+            client_name(&session)
+        }));
     let handle = server.handle();
     (Wire::of(server), handle)
 }
@@ -80,21 +58,22 @@ async fn a_second_initialize_ends_what_belongs_to_the_first_session() {
     assert_eq!(wire.ask(initialize(0, "one", "2025-06-18")).await["result"]["protocolVersion"], "2025-06-18");
     wire.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
     let subscribe =
-        json!({ "jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": { "uri": "memo://a" } });
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": { "uri": "config://app" } });
     assert_eq!(wire.ask(subscribe).await["result"], json!({}));
     let level = json!({ "jsonrpc": "2.0", "id": 2, "method": "logging/setLevel", "params": { "level": "error" } });
     assert_eq!(wire.ask(level).await["result"], json!({}));
-    wire.say(&call(0, "wait").to_string()).await;
-    let question = wire.ask(call(3, "ask")).await;
+    wire.say(&call(0, "slow").to_string()).await;
+    let question = wire.ask(call(3, "think")).await;
     assert_eq!(question["method"], "sampling/createMessage");
-    assert_eq!(seen.waiting.load(Ordering::SeqCst), 1);
+    within("the call to start", seen.counters.reaches("started", 1)).await;
+    assert_eq!(seen.counters.count("stopped"), 0);
 
     wire.say(&initialize(0, "two", "2025-11-25").to_string()).await;
     let ended = wire.hear().await;
     assert_eq!((&ended["id"], &ended["error"]["code"]), (&json!(3), &json!(-32603)));
     let answer = wire.hear().await;
     assert_eq!((&answer["id"], &answer["result"]["protocolVersion"]), (&json!(0), &json!("2025-11-25")));
-    eventually("the end of the call", async || seen.waiting.load(Ordering::SeqCst) == 0).await;
+    within("the end of the call", seen.counters.reaches("stopped", 1)).await;
     assert_eq!(*seen.closed.lock().unwrap(), ["one"]);
     wire.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
     wire.still_serves().await;
@@ -102,14 +81,14 @@ async fn a_second_initialize_ends_what_belongs_to_the_first_session() {
     assert_eq!(sessions.iter().map(|session| client_name(session)).collect::<Vec<_>>(), ["one", "two"]);
 
     // Nothing of the first session reaches the second client: no subscription, no log level, no peer that was kept.
-    handle.resource_updated("memo://a");
+    handle.resource_updated("config://app");
     let stale = sessions[0].peer();
     let _ = stale.try_notify_raw(Notification::raw("notifications/stale", None));
     let asked = within("a refusal", stale.request_raw("ping", None, RequestOptions::default())).await;
     assert!(matches!(asked, Err(PeerError::Closed)), "{asked:?}");
     let late = json!({ "jsonrpc": "2.0", "id": question["id"], "result": {} });
     wire.say(&late.to_string()).await;
-    let logged = wire.ask(call(1, "who")).await;
+    let logged = wire.ask(call(1, "session_client")).await;
     assert_eq!((&logged["method"], &logged["params"]["data"]), (&json!("notifications/message"), &json!("asked who")));
     assert_eq!(wire.hear().await["result"]["content"][0]["text"], "two");
 }
@@ -123,6 +102,6 @@ async fn an_initialize_that_is_refused_leaves_the_session_as_it_is() {
     let refused = wire.ask(json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {} })).await;
     assert_eq!(refused["error"]["code"], -32602);
     assert_eq!(seen.closed.lock().unwrap().len(), 0);
-    assert_eq!(wire.ask(call(2, "who")).await["method"], "notifications/message");
+    assert_eq!(wire.ask(call(2, "session_client")).await["method"], "notifications/message");
     assert_eq!(wire.hear().await["result"]["content"][0]["text"], "one");
 }
