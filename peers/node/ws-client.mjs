@@ -3,7 +3,7 @@
 
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { WebSocketClientTransport } from '@modelcontextprotocol/sdk/client/websocket.js';
-import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
+import { CreateMessageRequestSchema, ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 import { WebSocket } from 'ws';
 
 const url = new URL(process.argv[2]);
@@ -16,8 +16,14 @@ globalThis.WebSocket = class extends WebSocket {
     }
 };
 
-const client = new Client({ name: 'node-ws', version: '1.0.0' }, { capabilities: { elicitation: {} } });
+const capabilities = { elicitation: {}, sampling: {} };
+const client = new Client({ name: 'node-ws', version: '1.0.0' }, { capabilities });
 client.setRequestHandler(ElicitRequestSchema, async () => ({ action: 'accept', content: { name: 'Ann' } }));
+client.setRequestHandler(CreateMessageRequestSchema, async () => ({
+    role: 'assistant',
+    model: 'peer',
+    content: { type: 'text', text: 'Hello' }
+}));
 await client.connect(new WebSocketClientTransport(url));
 
 const call = async (name, args = {}, options = undefined) => {

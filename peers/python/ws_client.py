@@ -16,6 +16,10 @@ async def person(context, params) -> types.ElicitResult:
     return types.ElicitResult(action="accept", content={"name": "Ann"})
 
 
+async def model(context, params) -> types.CreateMessageResult:
+    return types.CreateMessageResult(role="assistant", model="peer", content=types.TextContent(type="text", text="Hello"))
+
+
 async def main(url: str) -> None:
     steps = []
     long = "a\u00e4\U0001f980" * 50_000
@@ -23,7 +27,8 @@ async def main(url: str) -> None:
     async def step(progress: float, total: float | None, message: str | None) -> None:
         steps.append(progress)
 
-    async with websocket_client(url) as streams, ClientSession(*streams, elicitation_callback=person) as client:
+    callbacks = {"elicitation_callback": person, "sampling_callback": model}
+    async with websocket_client(url) as streams, ClientSession(*streams, **callbacks) as client:
 
         async def call(name: str, progress=None, **arguments) -> str:
             result = await client.call_tool(name, arguments, progress_callback=progress)

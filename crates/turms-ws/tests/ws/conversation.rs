@@ -1,6 +1,6 @@
 //! What clients and servers say to each other, in every revision.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use http::header::{HeaderName, HeaderValue};
 use serde_json::json;
@@ -48,7 +48,7 @@ async fn the_client_is_asked() {
         let served = Served::new().await;
         let client = connect(served.connector(), builder().only_version(version)).await;
         let greeting = within("a greeting", client.call_tool("greet", ()).into_future()).await.unwrap();
-        assert_eq!(greeting.text(), "Hello Ann", "{version}");
+        assert_eq!(greeting.text(), "Hello, Ann! (1)", "{version}");
     }
 }
 
@@ -56,9 +56,9 @@ async fn the_client_is_asked() {
 async fn a_call_that_is_given_up_stops() {
     everywhere(async |served, client| {
         let call = tokio::spawn(client.call_tool("slow", ()).into_future());
-        served.runs(1).await;
+        served.reaches("started", 1).await;
         call.abort();
-        served.runs(0).await;
+        served.reaches("stopped", 1).await;
         assert_eq!(client.call_tool("add", json!({ "a": 1, "b": 1 })).await.unwrap().text(), "2");
     })
     .await;
@@ -68,13 +68,13 @@ async fn a_call_that_is_given_up_stops() {
 async fn changes_are_heard_of() {
     everywhere(async |_, client| {
         let mut events = client.events();
-        client.subscribe("memo://a").await.unwrap();
-        client.call_tool("touch", ()).await.unwrap();
+        client.subscribe("config://app").await.unwrap();
+        client.call_tool("touch", json!({ "uri": "config://app" })).await.unwrap();
         let uri = events.find(|event| match event {
             Event::ResourceUpdated { uri } => Some(uri),
             _ => None,
         });
-        assert_eq!(uri.await.unwrap(), "memo://a");
+        assert_eq!(uri.await.unwrap(), "config://app");
     })
     .await;
 }
@@ -133,8 +133,7 @@ async fn what_middleware_found_out_reaches_handlers() {
 
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let (router, _) = server();
-    let service = router.ws();
+    let service = server(&Arc::default()).ws();
     tokio::spawn(async move {
         let (stream, _) = listener.accept().await.unwrap();
         let answer = hyper::service::service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
@@ -157,7 +156,7 @@ async fn a_connection_that_cannot_be_upgraded_is_refused() {
 
     let headers = turms_testkit::raw_ws::HEADERS.iter().map(|header| header.split_once(": ").unwrap());
     let request = headers.fold(http::Request::get("/"), |request, (name, value)| request.header(name, value));
-    let response = server().0.ws().call(request.body(()).unwrap()).await.unwrap();
+    let response = server(&Arc::default()).ws().call(request.body(()).unwrap()).await.unwrap();
     assert_eq!(response.status(), 500);
 }
 

@@ -1,5 +1,6 @@
 //! How connections stay, and how they end.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_core::Stream as _;
@@ -52,7 +53,7 @@ async fn a_server_that_shuts_down_says_so_and_ends() {
 async fn a_server_can_be_served_in_one_line() {
     use turms_ws::ServeWs as _;
 
-    let (router, _) = crate::fixture::server();
+    let router = crate::fixture::server(&Arc::default());
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let error = router.clone().serve_ws(&address).await.unwrap_err();
@@ -88,11 +89,11 @@ async fn a_goodbye_is_answered_and_the_server_closes_first() {
     let served = Served::new().await;
     let mut hand = WsConnection::open(served.address).await;
     hand.text(SLOW).await;
-    served.runs(1).await;
+    served.reaches("started", 1).await;
     hand.send(CLOSE, &[&1000_u16.to_be_bytes()[..], b"done"].concat()).await;
     assert_eq!(hand.goodbye().await, (1000, "done".to_owned()));
     hand.end().await;
-    served.runs(0).await;
+    served.reaches("stopped", 1).await;
 }
 
 /// A call of the newest revision that never ends.
@@ -101,12 +102,12 @@ const SLOW: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"n
 #[tokio::test]
 async fn what_a_client_that_is_gone_had_asked_for_is_stopped() {
     let served = Served::new().await;
-    for _ in 0..3 {
+    for calls in 1..=3 {
         let mut hand = WsConnection::open(served.address).await;
         hand.text(SLOW).await;
-        served.runs(1).await;
+        served.reaches("started", calls).await;
         drop(hand);
-        served.runs(0).await;
+        served.reaches("stopped", calls).await;
     }
     served.router.handle().shutdown();
     within("the end of the server", served.ended).await.unwrap().unwrap();
@@ -132,10 +133,10 @@ async fn a_client_that_is_dropped_closes_the_connection() {
 #[tokio::test]
 async fn a_connector_connects_as_often_as_it_is_asked_to() {
     let served = Served::new().await;
-    let connector = std::sync::Arc::new(served.connector());
+    let connector = Arc::new(served.connector());
     for _ in 0..2 {
         let client = builder().connect_to(connector.clone()).await.unwrap();
-        client.call_tool("add", ()).await.unwrap();
+        client.call_tool("list", ()).await.unwrap();
         within("the goodbye", client.close()).await;
     }
 }
@@ -158,10 +159,10 @@ async fn a_client_that_answers_no_ping_is_given_up() {
     let served = Served::with(|service| service.ping_interval(MOMENT).ping_timeout(MOMENT)).await;
     let mut hand = WsConnection::open(served.address).await;
     hand.text(SLOW).await;
-    served.runs(1).await;
+    served.reaches("started", 1).await;
     assert_eq!(hand.frame().await.kind, PING);
     hand.end().await;
-    served.runs(0).await;
+    served.reaches("stopped", 1).await;
 }
 
 /// A server by hand, on the library that both sides use below: what it does once the client is there.
@@ -325,13 +326,13 @@ async fn a_second_initialize_begins_another_session() {
         let call = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"slow"}}}}"#);
         hand.text(&call).await;
     }
-    served.runs(2).await;
+    served.reaches("started", 2).await;
     hand.text(&initialize(1)).await;
     let (ended, _) = hand.message().await;
     assert!(ended.contains(r#""id":2,"error""#) && ended.contains("the session has ended"), "{ended}");
     let (answer, _) = hand.message().await;
     assert!(answer.contains(r#""id":1,"result":{"protocolVersion":"2025-11-25""#), "{answer}");
-    served.runs(0).await;
+    served.reaches("stopped", 2).await;
 }
 
 #[tokio::test]
@@ -341,14 +342,14 @@ async fn calls_that_wait_are_counted_by_what_they_keep() {
     let served = Served::with(|service| service.options(options)).await;
     let mut hand = WsConnection::open(served.address).await;
     hand.text(SLOW).await;
-    served.runs(1).await;
-    let add = |id: &str, junk: &str| SLOW.replace("slow", "add").replace(r#""id":1"#, &format!(r#""id":{id}{junk}"#));
+    served.reaches("started", 1).await;
+    let list = |id: &str, junk: &str| SLOW.replace("slow", "list").replace(r#""id":1"#, &format!(r#""id":{id}{junk}"#));
     let junk = format!(r#","junk":"{}""#, "x".repeat(64 * 1024));
     for id in 2..10 {
-        hand.text(&add(&id.to_string(), &junk)).await;
+        hand.text(&list(&id.to_string(), &junk)).await;
     }
     let long_id = format!(r#""{}""#, "x".repeat(4 * 1024));
-    hand.text(&add(&long_id, "")).await;
+    hand.text(&list(&long_id, "")).await;
     let (refused, _) = hand.message().await;
     assert!(refused.contains(&long_id) && refused.contains("too many requests in flight"), "{refused}");
     hand.text(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#).await;

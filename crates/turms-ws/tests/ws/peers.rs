@@ -42,7 +42,7 @@ fn conversation() -> Value {
     json!({
         "server": "fixture",
         "sum": "3",
-        "greeting": "Hello Ann",
+        "greeting": "Hello, Ann! (1)",
         "steps": "done",
         "progress": [1, 2, 3],
         "echo": true,
