@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Error, MapAccess, Visitor};
 
 use crate::RawJson;
-use crate::json::{DecodeError, Object, ObjectBuilder, StringSeed, scan};
+use crate::json::{DecodeError, Object, ObjectBuilder, StringSeed, scanner};
 
 /// An object type of the protocol, as it is decoded member by member.
 #[expect(unnameable_types, reason = "sealed: only this crate declares types of the protocol")]
@@ -69,7 +69,7 @@ impl<'de> MapAccess<'de> for KeptValue<'de> {
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Self::Error> {
         // Another deserializer counts the depth from zero, so a chain of such members needs a limit of its own.
-        scan::check(self.0).map_err(Self::Error::custom)?;
+        scanner::check(self.0).map_err(Self::Error::custom)?;
         seed.deserialize(&mut serde_json::Deserializer::from_str(self.0))
     }
 }

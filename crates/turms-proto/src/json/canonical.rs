@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::Object;
-use super::scan::{MAX_DEPTH, Scanner, SyntaxError};
-use super::write::write_string;
+use super::scanner::{MAX_DEPTH, Scanner, SyntaxError};
+use super::writer::write_string;
 
 /// Error for an object that has no canonical text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::scan::{self, Problem, SyntaxError};
+use super::scanner::{self, Problem, SyntaxError};
 use super::{DecodeError, DecodeErrorKind, RawJson};
 
 /// Decodes JSON text.
@@ -12,7 +12,7 @@ use super::{DecodeError, DecodeErrorKind, RawJson};
 /// If the text is not valid JSON, is nested too deeply or does not have the shape of `T`. The error names the path.
 pub fn decode<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, DecodeError> {
     // `serde_json` has no limit for the depth of values that it skips.
-    match scan::check(text) {
+    match scanner::check(text) {
         Ok(_) => decode_checked(text),
         Err(SyntaxError { problem: Problem::TooDeep, .. }) => {
             Err(explain::<T>(DecodeErrorKind::Depth, text, &serde::de::Error::custom("recursion limit exceeded")))

@@ -3,16 +3,16 @@
 mod canonical;
 mod decode;
 mod error;
+pub(crate) mod layout;
 mod number;
 mod object;
-pub(crate) mod outline;
 mod raw;
-pub(crate) mod scan;
+pub(crate) mod scanner;
 mod scratch;
 mod skip;
+pub(crate) mod string;
 mod string_map;
-pub(crate) mod text;
-pub(crate) mod write;
+pub(crate) mod writer;
 
 pub use self::canonical::CanonicalError;
 pub(crate) use self::decode::decode_checked;
@@ -23,5 +23,5 @@ pub(crate) use self::object::ObjectBuilder;
 pub use self::object::{Members, Object};
 pub use self::raw::RawJson;
 pub(crate) use self::raw::{RawMembers, StringSeed, find_member, find_members, object_members, on_one_line};
-pub use self::scan::{MAX_DEPTH, Problem, SyntaxError};
+pub use self::scanner::{MAX_DEPTH, Problem, SyntaxError};
 pub use self::string_map::decode_strings;

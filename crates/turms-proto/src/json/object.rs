@@ -6,7 +6,7 @@ use bytestring::ByteString;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{
-    DecodeError, EncodeError, RawJson, RawMembers, SyntaxError, decode_checked, find_member, object_members, write,
+    DecodeError, EncodeError, RawJson, RawMembers, SyntaxError, decode_checked, find_member, object_members, writer,
 };
 
 /// A JSON object kept as text: schemas, arguments, metadata and every member nobody here knows.
@@ -229,7 +229,7 @@ impl<'a> IntoIterator for &'a Object {
 
 impl Serialize for Object {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        write::splice(self.as_str(), serializer)
+        writer::splice(self.as_str(), serializer)
     }
 }
 

@@ -10,9 +10,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::decode::decode_checked;
-use super::outline::Outline;
-use super::scan::{self, Layout, Scanner, SyntaxError};
-use super::{DecodeError, EncodeError, Object, scratch, text, write};
+use super::layout::ParamsLayout;
+use super::scanner::{self, LineBreaks, Scanner, SyntaxError};
+use super::{DecodeError, EncodeError, Object, scratch, string, writer};
 
 /// One JSON value as text.
 ///
@@ -32,12 +32,12 @@ use super::{DecodeError, EncodeError, Object, scratch, text, write};
 #[derive(Clone)]
 pub struct RawJson {
     text: ByteString,
-    outline: Outline,
+    layout: ParamsLayout,
 }
 
 impl RawJson {
     /// The value `null`.
-    pub const NULL: Self = Self { text: ByteString::from_static("null"), outline: Outline::NONE };
+    pub const NULL: Self = Self { text: ByteString::from_static("null"), layout: ParamsLayout::NONE };
 
     /// Takes text that should be one JSON value.
     ///
@@ -45,9 +45,9 @@ impl RawJson {
     /// When it is not, with the place of the problem.
     pub fn parse(text: impl Into<ByteString>) -> Result<Self, SyntaxError> {
         let text = text.into();
-        let layout = scan::check(&text)?;
+        let line_breaks = scanner::check(&text)?;
         let trimmed = text.slice_ref(text.trim_matches([' ', '\t', '\n', '\r']));
-        Ok(Self::trusted(on_one_line(trimmed, layout)))
+        Ok(Self::trusted(on_one_line(trimmed, line_breaks)))
     }
 
     /// Serializes a value.
@@ -56,7 +56,7 @@ impl RawJson {
     /// When the value's own serializer fails, or it has a map whose keys are not strings.
     pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, EncodeError> {
         let mut out = scratch::take();
-        let written = write::write(&mut out, value);
+        let written = writer::write(&mut out, value);
         let text = scratch::keep(out);
         written.map_err(EncodeError)?;
         text.map(Self::trusted)
@@ -129,11 +129,11 @@ impl RawJson {
     pub(crate) fn member_texts<const N: usize>(&self, names: [&str; N]) -> [Option<&str>; N] {
         let mut found = [None; N];
         for (place, name) in names.iter().enumerate() {
-            match self.outline.member(self.as_str(), name) {
+            match self.layout.member(self.as_str(), name) {
                 Some(known) => found[place] = known,
                 // Either all are known or none is.
                 None => {
-                    look_for(self.as_str(), self.outline, &names, &mut found);
+                    look_for(self.as_str(), self.layout, &names, &mut found);
                     break;
                 }
             }
@@ -143,7 +143,7 @@ impl RawJson {
 
     /// The values of `name`, `arguments` and `_meta`, if there is nothing else, none of them twice and no key with escapes.
     pub(crate) fn call_members(&self) -> Option<[Option<&str>; 3]> {
-        let known = |name| self.outline.member(self.as_str(), name);
+        let known = |name| self.layout.member(self.as_str(), name);
         if let (Some(name), Some(arguments), Some(meta)) = (known("name"), known("arguments"), known("_meta")) {
             return Some([name, arguments, meta]);
         }
@@ -170,7 +170,7 @@ impl RawJson {
     /// The text that a value inside this one is, if it is a string.
     pub(crate) fn text_of(&self, value: &str) -> Option<ByteString> {
         let inside = value.strip_prefix('"')?.strip_suffix('"')?;
-        if text::is_plain(inside.as_bytes()) {
+        if string::is_plain(inside.as_bytes()) {
             return Some(self.text.slice_ref(inside));
         }
         self.part(value).text()
@@ -178,33 +178,33 @@ impl RawJson {
 
     /// A value whose text is known to be one JSON value on one line.
     pub(crate) fn trusted(text: ByteString) -> Self {
-        Self { text, outline: Outline::NONE }
+        Self { text, layout: ParamsLayout::NONE }
     }
 
     /// Copies text that `serde_json` has checked.
     fn from_raw_value(text: &str) -> Self {
-        let layout = match memchr::memchr2(b'\n', b'\r', text.as_bytes()) {
-            Some(_) => Layout::ManyLines,
-            None => Layout::OneLine,
+        let line_breaks = match memchr::memchr2(b'\n', b'\r', text.as_bytes()) {
+            Some(_) => LineBreaks::Present,
+            None => LineBreaks::Absent,
         };
-        Self::trusted(on_one_line(text.into(), layout))
+        Self::trusted(on_one_line(text.into(), line_breaks))
     }
 
     /// As [`RawJson::trusted`], of an object of which this is known.
-    pub(crate) fn outlined(text: ByteString, outline: Outline) -> Self {
-        Self { text, outline }
+    pub(crate) fn with_layout(text: ByteString, layout: ParamsLayout) -> Self {
+        Self { text, layout }
     }
 
     /// A copy that does not share the buffer the value was read from. A part of a message keeps the whole message in memory.
     #[must_use]
     pub fn detached(&self) -> Self {
-        Self { text: ByteString::from(&*self.text), outline: self.outline }
+        Self { text: ByteString::from(&*self.text), layout: self.layout }
     }
 
     /// The member `_meta`, which is looked for more often than any other.
     #[must_use]
     pub fn meta(&self) -> Option<Self> {
-        match self.outline.meta(self.as_str()) {
+        match self.layout.meta(self.as_str()) {
             Some(known) => known.map(|meta| self.part(meta)),
             None => self.member("_meta"),
         }
@@ -212,7 +212,7 @@ impl RawJson {
 
     /// The members of the object that this is, none if it is none.
     pub(crate) fn object_members(&self) -> RawMembers<'_> {
-        RawMembers::new(self.as_str(), self.outline)
+        RawMembers::new(self.as_str(), self.layout)
     }
 
     /// A value inside this one, sharing its text.
@@ -230,16 +230,16 @@ pub(crate) fn find_member<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 /// As [`find_member`], of several members in one pass.
 pub(crate) fn find_members<'a, const N: usize>(text: &'a str, names: [&str; N]) -> [Option<&'a str>; N] {
     let mut found = [None; N];
-    look_for(text, Outline::NONE, &names, &mut found);
+    look_for(text, ParamsLayout::NONE, &names, &mut found);
     found
 }
 
-fn look_for<'a>(text: &'a str, outline: Outline, names: &[&str], found: &mut [Option<&'a str>]) {
+fn look_for<'a>(text: &'a str, layout: ParamsLayout, names: &[&str], found: &mut [Option<&'a str>]) {
     if !text.starts_with('{') {
         return;
     }
     // The text was checked when it came in, so there is no error here.
-    let _ = Scanner::new(text).knowing(outline).each_member(0, |key, value| {
+    let _ = Scanner::new(text).knowing(layout).each_member(0, |key, value| {
         let place = match key.plain() {
             Some(plain) => names.iter().position(|name| *name == plain),
             None => names.iter().position(|name| *name == key.name()),
@@ -252,7 +252,7 @@ fn look_for<'a>(text: &'a str, outline: Outline, names: &[&str], found: &mut [Op
 
 /// The members of valid JSON text, none if it is no object.
 pub(crate) fn object_members(text: &str) -> RawMembers<'_> {
-    RawMembers::new(text, Outline::NONE)
+    RawMembers::new(text, ParamsLayout::NONE)
 }
 
 /// See [`object_members`].
@@ -263,9 +263,9 @@ pub(crate) struct RawMembers<'a> {
 }
 
 impl<'a> RawMembers<'a> {
-    fn new(text: &'a str, outline: Outline) -> Self {
+    fn new(text: &'a str, layout: ParamsLayout) -> Self {
         let is_object = text.starts_with('{');
-        let mut scanner = Scanner::new(text).knowing(outline);
+        let mut scanner = Scanner::new(text).knowing(layout);
         if is_object {
             scanner.enter_object();
         }
@@ -274,7 +274,7 @@ impl<'a> RawMembers<'a> {
 }
 
 impl<'a> Iterator for RawMembers<'a> {
-    type Item = (scan::Key<'a>, &'a str);
+    type Item = (scanner::Key<'a>, &'a str);
 
     fn next(&mut self) -> Option<Self::Item> {
         // The text was checked when it came in, so an error here can only mean that the object is over.
@@ -283,10 +283,10 @@ impl<'a> Iterator for RawMembers<'a> {
 }
 
 /// Line breaks stand only between tokens of JSON, so a space says the same.
-pub(crate) fn on_one_line(text: ByteString, layout: Layout) -> ByteString {
-    match layout {
-        Layout::OneLine => text,
-        Layout::ManyLines => text.replace(['\n', '\r'], " ").into(),
+pub(crate) fn on_one_line(text: ByteString, line_breaks: LineBreaks) -> ByteString {
+    match line_breaks {
+        LineBreaks::Absent => text,
+        LineBreaks::Present => text.replace(['\n', '\r'], " ").into(),
     }
 }
 
@@ -342,7 +342,7 @@ impl From<Box<RawValue>> for RawJson {
 
 impl Serialize for RawJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        write::splice(self.as_str(), serializer)
+        writer::splice(self.as_str(), serializer)
     }
 }
 

@@ -3,8 +3,8 @@
 //! These are functions of a text and a place in it rather than methods of a cursor: a place stays in a register, a cursor has
 //! to be written back whenever somebody else looks at it. Every message goes through here once, so that counts.
 
-use super::scan::{Layout, MAX_DEPTH, Problem, SyntaxError};
-use super::text::{plain_length, special_in};
+use super::scanner::{LineBreaks, MAX_DEPTH, Problem, SyntaxError};
+use super::string::{plain_length, special_in};
 
 /// What stands at a place. Behind the end there is nothing that any grammar allows.
 #[inline(always)]
@@ -21,16 +21,16 @@ pub(super) fn unexpected(text: &[u8], at: usize) -> SyntaxError {
 
 /// Where the white space at a place ends. Between tokens there is mostly none.
 #[inline(always)]
-pub(super) fn space(text: &[u8], at: usize, layout: &mut Layout) -> usize {
-    if byte(text, at) > b' ' { at } else { spaces(text, at, layout) }
+pub(super) fn space(text: &[u8], at: usize, line_breaks: &mut LineBreaks) -> usize {
+    if byte(text, at) > b' ' { at } else { spaces(text, at, line_breaks) }
 }
 
 #[inline(never)]
-fn spaces(text: &[u8], mut at: usize, layout: &mut Layout) -> usize {
+fn spaces(text: &[u8], mut at: usize, line_breaks: &mut LineBreaks) -> usize {
     while let Some(byte) = text.get(at) {
         match byte {
             b' ' | b'\t' => {}
-            b'\n' | b'\r' => *layout = Layout::ManyLines,
+            b'\n' | b'\r' => *line_breaks = LineBreaks::Present,
             _ => break,
         }
         at += 1;
@@ -40,10 +40,10 @@ fn spaces(text: &[u8], mut at: usize, layout: &mut Layout) -> usize {
 
 /// Where the value at a place ends, which is inside `depth` containers.
 #[inline(always)]
-pub(super) fn value(text: &[u8], at: usize, depth: usize, layout: &mut Layout) -> Result<usize, SyntaxError> {
+pub(super) fn value(text: &[u8], at: usize, depth: usize, line_breaks: &mut LineBreaks) -> Result<usize, SyntaxError> {
     match byte(text, at) {
         b'"' => Ok(string(text, at)?.0),
-        b'{' | b'[' => container(text, at, depth, layout),
+        b'{' | b'[' => container(text, at, depth, line_breaks),
         _ => word_or_number(text, at),
     }
 }
@@ -54,19 +54,19 @@ pub(super) fn value(text: &[u8], at: usize, depth: usize, layout: &mut Layout) -
 pub(super) fn members(
     text: &[u8],
     open: usize,
-    layout: &mut Layout,
-    mut each: impl FnMut(KeyPlace, usize, &mut Layout) -> Result<usize, SyntaxError>,
+    line_breaks: &mut LineBreaks,
+    mut each: impl FnMut(KeyPlace, usize, &mut LineBreaks) -> Result<usize, SyntaxError>,
 ) -> Result<usize, SyntaxError> {
-    let mut at = space(text, open + 1, layout);
+    let mut at = space(text, open + 1, line_breaks);
     if byte(text, at) == b'}' {
         return Ok(at + 1);
     }
     loop {
-        let (place, start) = key(text, at, layout)?;
-        at = each(place, start, layout)?;
-        at = space(text, at, layout);
+        let (place, start) = key(text, at, line_breaks)?;
+        at = each(place, start, line_breaks)?;
+        at = space(text, at, line_breaks);
         match byte(text, at) {
-            b',' => at = space(text, at + 1, layout),
+            b',' => at = space(text, at + 1, line_breaks),
             b'}' => return Ok(at + 1),
             _ => return Err(unexpected(text, at)),
         }
@@ -83,16 +83,16 @@ pub(super) struct KeyPlace {
 
 /// The key at a place, and where its value begins.
 #[inline(always)]
-pub(super) fn key(text: &[u8], at: usize, layout: &mut Layout) -> Result<(KeyPlace, usize), SyntaxError> {
+pub(super) fn key(text: &[u8], at: usize, line_breaks: &mut LineBreaks) -> Result<(KeyPlace, usize), SyntaxError> {
     if byte(text, at) != b'"' {
         return Err(unexpected(text, at));
     }
     let (end, escaped) = string(text, at)?;
-    let colon = space(text, end, layout);
+    let colon = space(text, end, line_breaks);
     if byte(text, colon) != b':' {
         return Err(unexpected(text, colon));
     }
-    Ok((KeyPlace { start: at + 1, end: end - 1, escaped }, space(text, colon + 1, layout)))
+    Ok((KeyPlace { start: at + 1, end: end - 1, escaped }, space(text, colon + 1, line_breaks)))
 }
 
 /// Up to how many bytes it costs less to look at eight of them than to call what looks at many.
@@ -155,7 +155,7 @@ pub(super) fn escape(text: &[u8], at: usize) -> Result<usize, SyntaxError> {
 
 /// Where an array or object ends, found without recursion: one bit per open container tells which of the two it is.
 #[inline(never)]
-fn container(text: &[u8], mut at: usize, outer: usize, layout: &mut Layout) -> Result<usize, SyntaxError> {
+fn container(text: &[u8], mut at: usize, outer: usize, line_breaks: &mut LineBreaks) -> Result<usize, SyntaxError> {
     let mut objects = 0_u128;
     let mut depth = 0;
     loop {
@@ -166,12 +166,12 @@ fn container(text: &[u8], mut at: usize, outer: usize, layout: &mut Layout) -> R
                     return Err(SyntaxError { offset: at, problem: Problem::TooDeep });
                 }
                 let is_object = open == b'{';
-                at = space(text, at + 1, layout);
+                at = space(text, at + 1, line_breaks);
                 if byte(text, at) != (if is_object { b'}' } else { b']' }) {
                     depth += 1;
                     objects = objects << 1 | u128::from(is_object);
                     if is_object {
-                        at = key(text, at, layout)?.1;
+                        at = key(text, at, line_breaks)?.1;
                     }
                     continue;
                 }
@@ -186,12 +186,12 @@ fn container(text: &[u8], mut at: usize, outer: usize, layout: &mut Layout) -> R
                 return Ok(at);
             }
             let in_object = objects & 1 == 1;
-            at = space(text, at, layout);
+            at = space(text, at, line_breaks);
             match byte(text, at) {
                 b',' => {
-                    at = space(text, at + 1, layout);
+                    at = space(text, at + 1, line_breaks);
                     if in_object {
-                        at = key(text, at, layout)?.1;
+                        at = key(text, at, line_breaks)?.1;
                     }
                     break;
                 }

@@ -9,7 +9,7 @@ use serde_json::Error;
 
 use super::decode::path_of;
 use super::raw::RAW_VALUE_TOKEN;
-use super::{DecodeError, scan};
+use super::{DecodeError, scanner};
 
 /// Decodes a map of strings into a type whose fields may be numbers, booleans, enumerations, or lists and objects written
 /// as JSON.
@@ -49,7 +49,7 @@ pub fn decode_strings<'de, T: Deserialize<'de>>(strings: &'de BTreeMap<String, S
 
 /// Returns `true` for the JSON of a list or an object.
 fn is_container(text: &str) -> bool {
-    text.trim_start().starts_with(['[', '{']) && scan::check(text).is_ok()
+    text.trim_start().starts_with(['[', '{']) && scanner::check(text).is_ok()
 }
 
 struct StringMapAccess<'a, 'de> {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::json::{EncodeError, write};
+use crate::json::{EncodeError, writer};
 use crate::jsonrpc::{ErrorObject, Message, RequestId};
 
 /// Appends a request.
@@ -92,7 +92,7 @@ pub fn success_with(
 /// # Errors
 /// When it cannot be written as JSON; the buffer is then as it was.
 pub fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), EncodeError> {
-    whole(out, |out| write::write(out, value))
+    whole(out, |out| writer::write(out, value))
 }
 
 /// Appends a response with an error. Without an id the member is left out, as the revisions since 2025-11-25 have it.
@@ -159,7 +159,7 @@ fn whole(
 fn open_request(out: &mut Vec<u8>, id: Option<&RequestId>, method: &str) -> Result<(), serde_json::Error> {
     open_response(out, id)?;
     out.extend_from_slice(b",\"method\":");
-    write::write_string(out, method);
+    writer::write_string(out, method);
     Ok(())
 }
 
@@ -168,7 +168,7 @@ fn open_response(out: &mut Vec<u8>, id: Option<&RequestId>) -> Result<(), serde_
     match id {
         Some(id) => {
             out.extend_from_slice(b",\"id\":");
-            write::write(out, id)
+            writer::write(out, id)
         }
         None => Ok(()),
     }
@@ -178,7 +178,7 @@ fn member<T: Serialize + ?Sized>(out: &mut Vec<u8>, name: &[u8], value: Option<&
     if let Some(value) = value {
         out.push(b',');
         out.extend_from_slice(name);
-        write::write(out, value)?;
+        writer::write(out, value)?;
     }
     out.push(b'}');
     Ok(())

@@ -1,8 +1,8 @@
 use std::borrow::Cow;
 
-use crate::json::outline::Outline;
-use crate::json::scan::{Layout, Scanner};
-use crate::json::text::{is_plain, unescape};
+use crate::json::layout::ParamsLayout;
+use crate::json::scanner::{LineBreaks, Scanner};
+use crate::json::string::{is_plain, unescape};
 use crate::json::{Problem, SyntaxError, decode};
 use crate::jsonrpc::{ErrorCode, ErrorObject, RequestId};
 
@@ -110,30 +110,33 @@ impl<'a> Envelopes<'a> {
         Self::from_text(text, batch_limit).map(|(envelopes, _, _)| envelopes)
     }
 
-    /// Also how the text is laid out, and the outline of the parameters of a single message.
+    /// Also how the text is laid out, and the layout of the parameters of a single message.
     #[inline]
-    pub(crate) fn from_text(text: &'a str, batch_limit: usize) -> Result<(Self, Layout, Outline), InvalidMessage> {
+    pub(crate) fn from_text(
+        text: &'a str,
+        batch_limit: usize,
+    ) -> Result<(Self, LineBreaks, ParamsLayout), InvalidMessage> {
         let mut scanner = Scanner::new(text);
         scanner.skip_space();
-        let (envelopes, outline) = if scanner.peek() == Some(b'[') {
-            (Self::Batch(batch(&mut scanner, batch_limit)?), Outline::NONE)
+        let (envelopes, layout) = if scanner.peek() == Some(b'[') {
+            (Self::Batch(batch(&mut scanner, batch_limit)?), ParamsLayout::NONE)
         } else {
-            let (envelope, outline) = one(&mut scanner)?;
-            (Self::One(envelope), outline)
+            let (envelope, layout) = one(&mut scanner)?;
+            (Self::One(envelope), layout)
         };
-        Ok((envelopes, scanner.layout(), outline))
+        Ok((envelopes, scanner.line_breaks(), layout))
     }
 }
 
 #[inline]
-fn one<'a>(scanner: &mut Scanner<'a>) -> Result<(Envelope<'a>, Outline), InvalidMessage> {
+fn one<'a>(scanner: &mut Scanner<'a>) -> Result<(Envelope<'a>, ParamsLayout), InvalidMessage> {
     let mut fields = Fields::default();
     let is_object = fields.scan(scanner)?;
     scanner.finish()?;
     if !is_object {
         return Err(not_an_object());
     }
-    Ok((fields.classify()?, fields.outline))
+    Ok((fields.classify()?, fields.layout))
 }
 
 fn batch<'a>(
@@ -172,7 +175,7 @@ struct Fields<'a> {
     error: Option<&'a str>,
     duplicate: Option<&'static str>,
     /// That of `params`.
-    outline: Outline,
+    layout: ParamsLayout,
 }
 
 impl<'a> Fields<'a> {
@@ -182,21 +185,21 @@ impl<'a> Fields<'a> {
             scanner.skip_value(0)?;
             return Ok(false);
         }
-        scanner.each_member_outlining("params", |key, value, outline| match key.plain() {
-            Some(name) => self.fill(name, value, outline),
-            None => self.fill(&key.name(), value, outline),
+        scanner.each_member_with_layout("params", |key, value, layout| match key.plain() {
+            Some(name) => self.fill(name, value, layout),
+            None => self.fill(&key.name(), value, layout),
         })?;
         Ok(true)
     }
 
     #[inline]
-    fn fill(&mut self, name: &str, value: &'a str, outline: Outline) {
+    fn fill(&mut self, name: &str, value: &'a str, layout: ParamsLayout) {
         let (name, slot) = match name {
             "jsonrpc" => ("jsonrpc", &mut self.jsonrpc),
             "id" => ("id", &mut self.id),
             "method" => ("method", &mut self.method),
             "params" => {
-                self.outline = outline;
+                self.layout = layout;
                 ("params", &mut self.params)
             }
             "result" => ("result", &mut self.result),

@@ -33,7 +33,7 @@ impl RequestId {
         }
         let inside = text.get(1..text.len() - 1)?;
         if inside.contains('\\') {
-            return super::super::json::text::unescape(inside).map(|text| Self::String(text.into()));
+            return super::super::json::string::unescape(inside).map(|text| Self::String(text.into()));
         }
         Some(Self::String(inside.into()))
     }

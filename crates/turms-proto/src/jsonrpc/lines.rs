@@ -1,6 +1,6 @@
 use bytes::{Buf, Bytes, BytesMut};
 
-use crate::json::scan::Scanner;
+use crate::json::scanner::Scanner;
 use crate::jsonrpc::{InvalidKind, RequestId};
 
 /// Cuts a byte stream into messages, one per line (basic/transports, "stdio").

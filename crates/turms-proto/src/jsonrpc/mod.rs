@@ -14,8 +14,8 @@ pub use self::envelope::{Envelope, Envelopes, InvalidKind, InvalidMessage};
 pub use self::error::{ErrorCode, ErrorObject};
 pub use self::id::{ProgressToken, RequestId};
 pub use self::lines::{LineTooLong, Lines};
-use crate::json::outline::Outline;
-use crate::json::scan::Layout;
+use crate::json::layout::ParamsLayout;
+use crate::json::scanner::LineBreaks;
 use crate::json::{EncodeError, Problem, RawJson, SyntaxError, on_one_line};
 use crate::method::{Method, Notification as NotificationMethod};
 use crate::revision::{method_info, unexpected_batch};
@@ -89,8 +89,8 @@ impl Incoming {
     fn decode_bytes(bytes: Bytes, batch_limit: usize) -> Result<Self, InvalidMessage> {
         let text = ByteString::try_from(bytes)
             .map_err(|error| SyntaxError { offset: error.valid_up_to(), problem: Problem::InvalidUtf8 })?;
-        let (envelopes, layout, outline) = Envelopes::from_text(&text, batch_limit)?;
-        let own = |envelope| Message::own(&text, layout, outline, envelope);
+        let (envelopes, line_breaks, layout) = Envelopes::from_text(&text, batch_limit)?;
+        let own = |envelope| Message::own(&text, line_breaks, layout, envelope);
         Ok(match envelopes {
             Envelopes::One(envelope) => Self::One(own(envelope)),
             Envelopes::Batch(messages) => Self::Batch(messages.into_iter().map(|message| message.map(own)).collect()),
@@ -121,10 +121,10 @@ impl Message {
         }
     }
 
-    fn own(text: &ByteString, layout: Layout, outline: Outline, envelope: Envelope<'_>) -> Self {
-        let raw = |part: &str| RawJson::trusted(on_one_line(text.slice_ref(part), layout));
+    fn own(text: &ByteString, line_breaks: LineBreaks, layout: ParamsLayout, envelope: Envelope<'_>) -> Self {
+        let raw = |part: &str| RawJson::trusted(on_one_line(text.slice_ref(part), line_breaks));
         // A text on one line is as long as it was on many, so everything stays where it is.
-        let params_of = |part: &str| RawJson::outlined(on_one_line(text.slice_ref(part), layout), outline);
+        let params_of = |part: &str| RawJson::with_layout(on_one_line(text.slice_ref(part), line_breaks), layout);
         let name = |method: std::borrow::Cow<'_, str>| match method {
             // A name that everybody knows keeps no text alive, and is cloned for nothing.
             std::borrow::Cow::Borrowed(method) => match method_info(method) {

@@ -7,9 +7,9 @@
 
 use std::borrow::Cow;
 
-use super::outline::{Outline, Span};
+use super::layout::{ParamsLayout, Span};
 use super::skip::{self, KeyPlace};
-use super::text::{plain_length, unescape};
+use super::string::{plain_length, unescape};
 
 /// The deepest nesting a message may have; one less than where `serde_json` stops, so whatever passes here decodes there.
 pub const MAX_DEPTH: usize = 127;
@@ -90,20 +90,20 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Checks that `text` is one JSON value; answers whether it spreads over several lines.
-pub(crate) fn check(text: &str) -> Result<Layout, SyntaxError> {
+/// Checks that `text` is one JSON value. Returns whether it has line breaks.
+pub(crate) fn check(text: &str) -> Result<LineBreaks, SyntaxError> {
     let mut scanner = Scanner::new(text);
     scanner.skip_space();
     scanner.skip_value(0)?;
     scanner.finish()?;
-    Ok(scanner.layout)
+    Ok(scanner.line_breaks)
 }
 
-/// Whether a text contains line breaks (only ever between tokens: inside strings they are escaped).
+/// The line breaks of a text. They stand only between tokens: inside strings they are escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Layout {
-    OneLine,
-    ManyLines,
+pub(crate) enum LineBreaks {
+    Absent,
+    Present,
 }
 
 /// A cursor over JSON text.
@@ -111,24 +111,24 @@ pub(crate) enum Layout {
 pub(crate) struct Scanner<'a> {
     pub(super) text: &'a str,
     pub(super) at: usize,
-    layout: Layout,
+    line_breaks: LineBreaks,
     /// A value that was checked before.
     checked: Span,
 }
 
 impl<'a> Scanner<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
-        Self { text, at: 0, layout: Layout::OneLine, checked: Span::NONE }
+        Self { text, at: 0, line_breaks: LineBreaks::Absent, checked: Span::NONE }
     }
 
     /// In an object of which this is known: its arguments were checked before, and are passed over without being read.
-    pub(crate) fn knowing(mut self, outline: Outline) -> Self {
-        self.checked = outline.arguments;
+    pub(crate) fn knowing(mut self, layout: ParamsLayout) -> Self {
+        self.checked = layout.arguments;
         self
     }
 
-    pub(crate) fn layout(&self) -> Layout {
-        self.layout
+    pub(crate) fn line_breaks(&self) -> LineBreaks {
+        self.line_breaks
     }
 
     #[inline]
@@ -138,7 +138,7 @@ impl<'a> Scanner<'a> {
 
     #[inline]
     pub(crate) fn skip_space(&mut self) {
-        self.at = skip::space(self.text.as_bytes(), self.at, &mut self.layout);
+        self.at = skip::space(self.text.as_bytes(), self.at, &mut self.line_breaks);
     }
 
     /// Passes over one value that stands at the cursor inside `depth` containers and gives its text.
@@ -146,7 +146,7 @@ impl<'a> Scanner<'a> {
         let start = self.at;
         self.at = match self.checked.end_of(start) {
             Some(end) => end,
-            None => skip::value(self.text.as_bytes(), start, depth, &mut self.layout)?,
+            None => skip::value(self.text.as_bytes(), start, depth, &mut self.line_breaks)?,
         };
         Ok(&self.text[start..self.at])
     }
@@ -159,10 +159,10 @@ impl<'a> Scanner<'a> {
         mut each: impl FnMut(Key<'a>, &'a str),
     ) -> Result<(), SyntaxError> {
         let (text, checked) = (self.text, self.checked);
-        self.at = skip::members(text.as_bytes(), self.at, &mut self.layout, |key, value, layout| {
+        self.at = skip::members(text.as_bytes(), self.at, &mut self.line_breaks, |key, value, line_breaks| {
             let end = match checked.end_of(value) {
                 Some(end) => end,
-                None => skip::value(text.as_bytes(), value, depth + 1, layout)?,
+                None => skip::value(text.as_bytes(), value, depth + 1, line_breaks)?,
             };
             each(Key::at(text, key), &text[value..end]);
             Ok(end)
@@ -170,24 +170,24 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// As [`Scanner::each_member`] of what is in no container, with the outlines of those members that are objects and have
+    /// As [`Scanner::each_member`] of what is in no container, with the layouts of those members that are objects and have
     /// this name.
     #[inline(always)]
-    pub(crate) fn each_member_outlining(
+    pub(crate) fn each_member_with_layout(
         &mut self,
-        outlined: &str,
-        mut each: impl FnMut(Key<'a>, &'a str, Outline),
+        name: &str,
+        mut each: impl FnMut(Key<'a>, &'a str, ParamsLayout),
     ) -> Result<(), SyntaxError> {
         let text = self.text;
-        self.at = skip::members(text.as_bytes(), self.at, &mut self.layout, |key, value, layout| {
+        self.at = skip::members(text.as_bytes(), self.at, &mut self.line_breaks, |key, value, line_breaks| {
             let key = Key::at(text, key);
             let is_object = text.as_bytes().get(value) == Some(&b'{');
-            let (end, outline) = if is_object && key.name() == outlined {
-                Outline::check(text, value, 1, layout)?
+            let (end, layout) = if is_object && key.name() == name {
+                ParamsLayout::check(text, value, 1, line_breaks)?
             } else {
-                (skip::value(text.as_bytes(), value, 1, layout)?, Outline::NONE)
+                (skip::value(text.as_bytes(), value, 1, line_breaks)?, ParamsLayout::NONE)
             };
-            each(key, &text[value..end], outline);
+            each(key, &text[value..end], layout);
             Ok(end)
         })?;
         Ok(())
@@ -252,7 +252,7 @@ impl<'a> Scanner<'a> {
 
     /// A key, its colon, and the space behind.
     pub(super) fn key(&mut self) -> Result<Key<'a>, SyntaxError> {
-        let (key, value) = skip::key(self.text.as_bytes(), self.at, &mut self.layout)?;
+        let (key, value) = skip::key(self.text.as_bytes(), self.at, &mut self.line_breaks)?;
         self.at = value;
         Ok(Key::at(self.text, key))
     }
@@ -338,8 +338,8 @@ mod tests {
 
     #[test]
     fn line_breaks_between_tokens_are_noticed() {
-        assert_eq!(check("{\"a\":\"\\n\"}"), Ok(Layout::OneLine));
-        assert_eq!(check("{\n\"a\":1}"), Ok(Layout::ManyLines));
+        assert_eq!(check("{\"a\":\"\\n\"}"), Ok(LineBreaks::Absent));
+        assert_eq!(check("{\n\"a\":1}"), Ok(LineBreaks::Present));
     }
 
     proptest! {

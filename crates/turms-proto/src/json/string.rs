@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::scan::{Problem, Scanner, SyntaxError};
+use super::scanner::{Problem, Scanner, SyntaxError};
 
 /// The string behind the inside of a JSON string literal, or `None` if its escapes name no text.
 pub(crate) fn unescape(inside: &str) -> Option<String> {

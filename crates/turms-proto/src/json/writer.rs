@@ -13,7 +13,7 @@ use serde::ser::{
 use serde_json::Error;
 
 use super::raw::SERDE_JSON_PREFIX;
-use super::text::{is_plain, plain_length};
+use super::string::{is_plain, plain_length};
 
 /// Appends a value.
 ///

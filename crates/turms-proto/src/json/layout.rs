@@ -1,11 +1,12 @@
-use super::scan::{Key, Layout, MAX_DEPTH, Problem, SyntaxError};
+//! The layout of request parameters.
+
+use super::scanner::{Key, LineBreaks, MAX_DEPTH, Problem, SyntaxError};
 use super::skip;
 
-/// What was seen of an object while its text was checked, so that whoever looks for a member need not read all of it again.
-///
-/// The objects are the parameters of requests, so what is noted is what is looked for in most of them.
+/// The places of `name`, `arguments` and `_meta` in the parameters of a request. They are noted while the text is checked, so that
+/// the text is not searched for them again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Outline {
+pub(crate) struct ParamsLayout {
     /// The value of `arguments`, if there is one.
     pub(super) arguments: Span,
     /// The value of `_meta`, if there is one.
@@ -16,49 +17,49 @@ pub(crate) struct Outline {
     known: Known,
 }
 
-/// How much is known of an object.
+/// The extent of what was noted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
-    /// Nobody has looked.
+    /// Nothing.
     Nothing,
-    /// Where `_meta` is, the last one if there are several, as most parsers have it.
+    /// The place of `_meta`; of the last one if there are several, as most parsers have it.
     Meta,
-    /// Where everything is: there is nothing but `name`, `arguments` and `_meta`, and none of them twice.
+    /// All places: the object has no other members, and none of them twice.
     All,
 }
 
-/// From where to where a value goes. One that is not there ends where the text begins.
+/// The range of a value in the text; both are 0 if there is no such value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span {
     start: u32,
     end: u32,
 }
 
-impl Outline {
-    /// Nobody has looked.
+impl ParamsLayout {
+    /// A layout of which nothing is known.
     pub(crate) const NONE: Self =
         Self { arguments: Span::NONE, meta: Span::NONE, name_start: 0, name_length: 0, known: Known::Nothing };
 
-    /// Checks the object at a place, inside `depth` containers, and takes note of it. Also where it ends.
+    /// Checks the object at `start`, inside `depth` containers. Returns its end and its layout.
     pub(super) fn check(
         text: &str,
         start: usize,
         depth: usize,
-        layout: &mut Layout,
+        line_breaks: &mut LineBreaks,
     ) -> Result<(usize, Self), SyntaxError> {
         if depth >= MAX_DEPTH {
             return Err(SyntaxError { offset: start, problem: Problem::TooDeep });
         }
-        let mut outline = Self { known: Known::All, ..Self::NONE };
+        let mut layout = Self { known: Known::All, ..Self::NONE };
         let bytes = text.as_bytes();
-        let end = skip::members(bytes, start, layout, |key, value, layout| {
-            let end = skip::value(bytes, value, depth + 1, layout)?;
-            outline.add(Key::at(text, key), value - start, end - start);
+        let end = skip::members(bytes, start, line_breaks, |key, value, line_breaks| {
+            let end = skip::value(bytes, value, depth + 1, line_breaks)?;
+            layout.add(Key::at(text, key), value - start, end - start);
             Ok(end)
         })?;
-        // What is further away than anything of ours is long cannot be noted.
-        let is_near = u32::try_from(end - start).is_ok();
-        Ok((end, if is_near { outline } else { Self::NONE }))
+        // Longer texts do not fit the positions.
+        let fits = u32::try_from(end - start).is_ok();
+        Ok((end, if fits { layout } else { Self::NONE }))
     }
 
     #[inline]
@@ -86,12 +87,12 @@ impl Outline {
         }
     }
 
-    /// Where `_meta` is in `text`, if it is there at all; `None` if nobody has looked.
+    /// The value of `_meta` in `text`, if there is one; `None` if that is not known.
     pub(crate) fn meta(self, text: &str) -> Option<Option<&str>> {
         (self.known != Known::Nothing).then(|| self.meta.of(text))
     }
 
-    /// Where a member is in `text`, if it is there at all; `None` if that is not known.
+    /// The value of a member in `text`, if there is one; `None` if that is not known.
     #[inline]
     pub(crate) fn member<'a>(self, text: &'a str, name: &str) -> Option<Option<&'a str>> {
         if self.known != Known::All {
@@ -110,7 +111,7 @@ impl Outline {
     }
 }
 
-impl Default for Outline {
+impl Default for ParamsLayout {
     fn default() -> Self {
         Self::NONE
     }
@@ -119,7 +120,7 @@ impl Default for Outline {
 impl Span {
     pub(super) const NONE: Self = Self { start: 0, end: 0 };
 
-    /// Where it ends, if this is where it begins.
+    /// Returns the end, if the value begins at `start`.
     #[inline]
     pub(super) fn end_of(self, start: usize) -> Option<usize> {
         (start == self.start as usize && self.end > 0).then_some(self.end as usize)
