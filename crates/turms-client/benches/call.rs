@@ -62,7 +62,7 @@ fn a_connection_over_a_pair(bencher: Bencher<'_, '_>, version: &ProtocolVersion)
     struct Deaf;
     impl Service for Deaf {
         fn call(&self, request: Request, _: Context) -> turms_core::CallFuture {
-            turms_core::CallFuture::now(Err(turms_proto::ErrorObject::method_not_found(&request.method)))
+            turms_core::CallFuture::now(Err(turms_proto::ErrorObject::method_not_found(&request.method).into()))
         }
     }
     let (runtime, router, arguments) = (runtime(), router(), arguments());

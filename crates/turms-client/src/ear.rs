@@ -138,11 +138,14 @@ impl Ear {
     {
         let mut params: M::Params = match params.take() {
             Ok(params) => params,
-            Err(error) => return CallFuture::now(Err(ErrorObject::invalid_params(error.to_string()))),
+            Err(error) => return CallFuture::now(Err(ErrorObject::invalid_params(error.to_string()).into())),
         };
         params.raise(version);
         let (question, answers) = (question(params), self.answers.clone());
-        CallFuture::later(async move { Ok(Payload::raw(answers.answer(question).await?)) })
+        CallFuture::later(async move {
+            let answer = answers.answer(question).await.map_err(ErrorObject::from)?;
+            Ok(Payload::raw(answer))
+        })
     }
 }
 

@@ -164,14 +164,14 @@ pub(crate) fn declared(
 pub(crate) fn ask(extensions: &[Arc<dyn ClientExtension>], request: Request) -> CallFuture {
     let Request { method, params, .. } = request;
     if extensions.is_empty() {
-        return CallFuture::now(Err(ErrorObject::method_not_found(&method)));
+        return CallFuture::now(Err(ErrorObject::method_not_found(&method).into()));
     }
     let params = match params.into_raw() {
         Ok(params) => params,
-        Err(error) => return CallFuture::now(Err(ErrorObject::internal(error.to_string()))),
+        Err(error) => return CallFuture::now(Err(ErrorObject::internal(error.to_string()).into())),
     };
     match extensions.iter().find_map(|extension| extension.answer(&method, &params)) {
-        Some(answer) => CallFuture::later(async move { answer.await.map(Payload::raw) }),
-        None => CallFuture::now(Err(ErrorObject::method_not_found(&method))),
+        Some(answer) => CallFuture::later(async move { Ok(Payload::raw(answer.await?)) }),
+        None => CallFuture::now(Err(ErrorObject::method_not_found(&method).into())),
     }
 }

@@ -11,6 +11,7 @@
 mod channel;
 mod connection;
 mod context;
+mod error;
 pub mod layer;
 mod outcome;
 mod payload;
@@ -35,6 +36,7 @@ pub use self::connection::{
     AnyConnection, Connection, ConnectionError, ConnectionHandle, ConnectionOptions, OpenFailure,
 };
 pub use self::context::{Context, HeadersRepeatBody, Source};
+pub use self::error::{ErrorOrigin, ServiceError};
 pub use self::outcome::{Outcome, lower_outcome, write_outcome, written_outcome};
 pub use self::payload::Payload;
 pub use self::peer::{BoxFuture, Link, Peer, PeerError};

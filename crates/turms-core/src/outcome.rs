@@ -1,13 +1,13 @@
 //! What comes of a call, on its way to a wire.
 
 use turms_proto::jsonrpc::encode;
-use turms_proto::revision::Translate as _;
-use turms_proto::{EncodeError, ErrorObject, ProtocolVersion, RequestId};
+use turms_proto::{EncodeError, ProtocolVersion, RequestId};
 
+use crate::error::{ErrorOrigin, ServiceError};
 use crate::payload::Payload;
 
 /// What comes of a call.
-pub type Outcome = Result<Payload, ErrorObject>;
+pub type Outcome = Result<Payload, ServiceError>;
 
 /// An outcome in the words of an older revision.
 ///
@@ -18,7 +18,10 @@ pub fn lower_outcome(outcome: Outcome, method: &str, to: ProtocolVersion) -> Out
     match outcome {
         Ok(mut payload) => match payload.lower_result(method, to) {
             Ok(()) => Ok(payload),
-            Err(problem) => Err(ErrorObject::internal(format!("the result of {method} is not one: {problem}"))),
+            Err(problem) => {
+                let message = format!("the result of {method} is not one: {problem}");
+                Err(ServiceError::internal(ErrorOrigin::Internal, message))
+            }
         },
         Err(mut error) => {
             error.lower(to);
@@ -47,7 +50,7 @@ pub fn written_outcome(id: &RequestId, outcome: Outcome) -> Vec<u8> {
 }
 
 /// What to say of a result that cannot be written as JSON.
-pub(crate) fn unwritable(error: &EncodeError) -> ErrorObject {
+pub(crate) fn unwritable(error: &EncodeError) -> ServiceError {
     let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-    ErrorObject::internal(format!("the result cannot be written as JSON: {cause}"))
+    ServiceError::internal(ErrorOrigin::Internal, format!("the result cannot be written as JSON: {cause}"))
 }

@@ -6,9 +6,10 @@ use std::task::{Context as TaskContext, Poll, Waker};
 
 use bytestring::ByteString;
 use turms_proto::method::Method;
-use turms_proto::{ErrorObject, ProtocolVersion, RawJson};
+use turms_proto::{ProtocolVersion, RawJson};
 
 use crate::context::Context;
+use crate::error::{ErrorOrigin, ServiceError};
 use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::peer::{BoxFuture, Peer};
@@ -295,8 +296,8 @@ impl Future for GuardedNotify {
     }
 }
 
-fn panicked() -> ErrorObject {
-    ErrorObject::internal("the handler panicked")
+fn panicked() -> ServiceError {
+    ServiceError::internal(ErrorOrigin::Panic, "the handler panicked")
 }
 
 #[cfg(test)]
@@ -313,7 +314,8 @@ mod tests {
         let later = Guarded::call(|| CallFuture::later(async { panic!("later") }));
         for future in [at_once, later] {
             let Poll::Ready(Err(error)) = poll(future) else { panic!() };
-            assert_eq!(error, ErrorObject::internal("the handler panicked"));
+            assert_eq!((error.origin(), error.message.as_str()), (ErrorOrigin::Panic, "the handler panicked"));
+            assert_eq!(error.code, turms_proto::ErrorCode::INTERNAL_ERROR);
         }
     }
 

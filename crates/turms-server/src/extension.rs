@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use turms_core::layer::Layer;
-use turms_core::{Payload, Service};
+use turms_core::{Payload, Service, ServiceError};
 use turms_proto::types::{ClientCapability, Meta, ResultType, is_extension_id};
 use turms_proto::{ErrorObject, Object, RawJson};
 
@@ -181,22 +181,27 @@ impl ExtensionScope {
     }
 
     /// A method for clients that declare the extension. Others are told to, with -32021.
-    pub fn method<P, R, F, Fut>(self, name: impl Into<String>, handler: F) -> Self
+    pub fn method<P, R, F, Fut>(mut self, name: impl Into<String>, handler: F) -> Self
     where
         P: DeserializeOwned + Send + 'static,
         R: Serialize + Send + 'static,
         F: Fn(P, Context) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<R, ErrorObject>> + Send + 'static,
     {
+        let name = name.into();
+        if let Some(fault) = self.method_fault(&name) {
+            return self.fault(fault);
+        }
         let (id, handler) = (self.id.clone(), Arc::new(handler));
-        // The parameters are looked at after the client: what they mean, the extension defines.
-        self.method_for_all(name, move |params: RawJson, context: Context| {
+        // The parameters are decoded after the client is checked: the extension defines their meaning.
+        self.server.add_method(name, move |params: RawJson, context: Context| {
             let (id, handler) = (id.clone(), handler.clone());
             async move {
                 context.client_capabilities().require(ClientCapability::Extension(&id))?;
-                handler(params.decode()?, context).await
+                Ok(handler(params.decode()?, context).await?)
             }
-        })
+        });
+        self
     }
 
     /// A method for every client, whether it declares the extension or not. Only for extensions that say so.
@@ -208,14 +213,19 @@ impl ExtensionScope {
         Fut: Future<Output = Result<R, ErrorObject>> + Send + 'static,
     {
         let name = name.into();
-        if self.server.settings.methods.contains_key(&name) {
-            return self.fault(format_args!("the method {name:?} is there already"));
-        }
-        if router::is_own(&name) {
-            return self.fault(usurped(&name));
+        if let Some(fault) = self.method_fault(&name) {
+            return self.fault(fault);
         }
         self.server = self.server.method(name, handler);
         self
+    }
+
+    /// The reason why the extension cannot have a method of this name.
+    fn method_fault(&self, name: &str) -> Option<String> {
+        if self.server.settings.methods.contains_key(name) {
+            return Some(format!("the method {name:?} is there already"));
+        }
+        router::is_own(name).then(|| usurped(name))
     }
 
     /// A notification by clients that declare the extension; from others it is not heard. In 2026-07-28 notifications do not
@@ -318,7 +328,7 @@ pub(crate) fn usurped(method: &str) -> String {
 
 /// The result of a method that the protocol does not have, with what every result of the revision says of itself: its kind,
 /// and who answered. A revision that wants neither gives no `server`.
-pub(crate) fn signed(result: Payload, server: Option<Meta>) -> Result<Payload, ErrorObject> {
+pub(crate) fn signed(result: Payload, server: Option<Meta>) -> Result<Payload, ServiceError> {
     let Some(server) = server else { return Ok(result) };
     let raw = result.into_raw().map_err(|error| crate::respond::unwritable(&error))?;
     let Some(mut result) = raw.as_object() else { return Ok(Payload::fitted(raw)) };

@@ -151,9 +151,9 @@ impl<R: Serialize + Translate + Send + Sync + Unpin + 'static> Service for Leaf<
                 // What the layers put into the context is there for the handler.
                 let mut call = call.clone();
                 call.context = call.context.within(cx);
-                (self.0)(call).map(|result| result.map(Payload::new))
+                (self.0)(call).map(|result| result.map(Payload::new)).map(|result| result.map_err(Into::into))
             }
-            None => Ready::now(Err(ErrorObject::internal("a layer has taken the call out of its context"))),
+            None => Ready::now(Err(ErrorObject::internal("a layer has taken the call out of its context").into())),
         }
     }
 }

@@ -111,7 +111,7 @@ impl RoundsOf {
 impl Asking for Round {
     fn end(&mut self, request: &RoundsOf) -> Option<CallOutcome> {
         if let Some(error) = self.refused.clone() {
-            return Some(Err(error));
+            return Some(Err(error.into()));
         }
         if self.asked.is_empty() {
             return None;

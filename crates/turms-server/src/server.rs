@@ -14,7 +14,7 @@ use turms_core::layer::Layer;
 use turms_core::transport::stdio;
 use turms_core::{
     AnyConnection, CallFuture, Connection, ConnectionError, ConnectionHandle, ConnectionOptions, IntoService,
-    NotifyFuture, Payload, Ready, ServeError, Service,
+    NotifyFuture, Payload, Ready, ServeError, Service, ServiceError,
 };
 use turms_proto::types::{CacheScope, Icon, Implementation, Meta, key};
 use turms_proto::{ErrorObject, Object, ProtocolVersion, RawJson};
@@ -345,16 +345,30 @@ impl Server {
             return self;
         }
         let handler = Arc::new(handler);
+        self.add_method(name, move |params: RawJson, context| {
+            let handler = handler.clone();
+            async move { Ok(handler(params.decode()?, context).await?) }
+        });
+        self
+    }
+
+    /// Adds a method whose handler also decodes its parameters.
+    pub(crate) fn add_method<R, F, Fut>(&mut self, name: String, handler: F)
+    where
+        R: Serialize + Send + 'static,
+        F: Fn(RawJson, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, ServiceError>> + Send + 'static,
+    {
+        let handler = Arc::new(handler);
         let action: MethodAction = Arc::new(move |_, params, context| {
             let handler = handler.clone();
             Ready::later(async move {
-                let params: P = params.into_raw().map_err(|error| crate::respond::unwritable(&error))?.decode()?;
+                let params = params.into_raw().map_err(|error| crate::respond::unwritable(&error))?;
                 let result = handler(params, context).await?;
-                RawJson::encode(&result).map(Payload::fitted).map_err(|error| crate::respond::unwritable(&error))
+                RawJson::encode(&result).map(Payload::fitted).map_err(|error| crate::respond::unwritable(&error).into())
             })
         });
         self.settings.methods.insert(name, action);
-        self
     }
 
     /// A notification of your own.

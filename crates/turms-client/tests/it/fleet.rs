@@ -158,8 +158,8 @@ impl Service for Table {
         };
         CallFuture::now(match self.0.get(key.as_str()) {
             Some(answer) => Ok(Payload::raw(RawJson::encode(answer).unwrap())),
-            None if key.contains(' ') => Err(ErrorObject::resource_not_found(key.split_once(' ').unwrap().1)),
-            None => Err(ErrorObject::method_not_found(&key)),
+            None if key.contains(' ') => Err(ErrorObject::resource_not_found(key.split_once(' ').unwrap().1).into()),
+            None => Err(ErrorObject::method_not_found(&key).into()),
         })
     }
 }

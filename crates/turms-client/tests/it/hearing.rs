@@ -103,7 +103,7 @@ async fn a_service_that_knows_one_method_goes_on_after_an_error() {
         fn call(&self, request: Request, _: Context) -> CallFuture {
             CallFuture::now(match &*request.method {
                 "tools/call" => Ok(Payload::new(turms_proto::types::ToolResult::of_text("ran"))),
-                method => Err(turms_proto::ErrorObject::method_not_found(method)),
+                method => Err(turms_proto::ErrorObject::method_not_found(method).into()),
             })
         }
     }

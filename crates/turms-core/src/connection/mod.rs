@@ -511,7 +511,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             Reply::Send => self.output.answer(&mut self.session, answer.ticket.id(), outcome),
             Reply::Collect => {
                 let outcome = outcome.and_then(|payload| payload.into_raw().map_err(|error| unwritable(&error)));
-                self.session.collect(to, Response::new(answer.ticket.id().clone(), outcome));
+                self.session.collect(to, Response::new(answer.ticket.id().clone(), outcome.map_err(Into::into)));
             }
             _ => {}
         }

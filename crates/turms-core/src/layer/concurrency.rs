@@ -2,12 +2,12 @@ use std::sync::Arc;
 
 use bytestring::ByteString;
 use tokio::sync::Semaphore;
+use turms_proto::RawJson;
 use turms_proto::method::Method as _;
 use turms_proto::types::Listen;
-use turms_proto::{ErrorObject, RawJson};
 
 use super::Layer;
-use crate::{CallFuture, Context, NotifyFuture, Request, Service};
+use crate::{CallFuture, Context, ErrorOrigin, NotifyFuture, Request, Service, ServiceError};
 
 /// Lets only so many calls run at once; the others wait for their turn.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +49,7 @@ impl<S: Service> Service for ConcurrencyLimitService<S> {
         let (inner, turns) = (self.inner.clone(), self.turns.clone());
         CallFuture::later(async move {
             let turn = turns.acquire_owned().await;
-            let _turn = turn.map_err(|_| ErrorObject::internal("no more calls are taken"))?;
+            let _turn = turn.map_err(|_| ServiceError::internal(ErrorOrigin::Overloaded, "no more calls are taken"))?;
             inner.call(request, cx).await
         })
     }

@@ -3,10 +3,10 @@ use std::time::Duration;
 use bytestring::ByteString;
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use turms_proto::{ErrorObject, RawJson};
+use turms_proto::RawJson;
 
 use super::Layer;
-use crate::{CallFuture, Context, NotifyFuture, Request, Service};
+use crate::{CallFuture, Context, ErrorOrigin, NotifyFuture, Request, Service, ServiceError};
 
 /// Lets only so many calls in per stretch of time, with some allowance for bursts; the others are refused.
 ///
@@ -82,7 +82,7 @@ impl<S: Service> Service for RateLimitService<S> {
             Ok(()) => self.inner.call(request, cx),
             Err(wait) => {
                 let message = format!("too many calls of {}: try again in {wait:.1?}", request.method);
-                CallFuture::now(Err(ErrorObject::internal(message)))
+                CallFuture::now(Err(ServiceError::internal(ErrorOrigin::Overloaded, message)))
             }
         }
     }

@@ -1,8 +1,8 @@
 use bytestring::ByteString;
-use turms_proto::{ErrorObject, RawJson};
+use turms_proto::RawJson;
 
 use super::Layer;
-use crate::{CallFuture, Context, NotifyFuture, Outcome, Payload, Request, Service};
+use crate::{CallFuture, Context, ErrorOrigin, NotifyFuture, Outcome, Payload, Request, Service, ServiceError};
 
 /// Refuses answers that are too big to be sent.
 #[derive(Debug, Clone, Copy)]
@@ -54,7 +54,7 @@ fn check(payload: Payload, limit: usize, method: &str) -> Outcome {
     };
     if size > limit {
         let message = format!("the answer to {method} has {size} bytes, more than the limit of {limit}");
-        return Err(ErrorObject::internal(message));
+        return Err(ServiceError::internal(ErrorOrigin::Internal, message));
     }
     Ok(payload)
 }

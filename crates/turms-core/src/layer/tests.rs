@@ -37,7 +37,7 @@ fn call(service: &impl Service) -> CallFuture {
 }
 
 fn message(outcome: Outcome) -> String {
-    outcome.map(|_| "fine".to_owned()).unwrap_or_else(|error| error.message)
+    outcome.map(|_| "fine".to_owned()).unwrap_or_else(|error| error.message.clone())
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,12 +1,12 @@
 use std::time::Duration;
 
 use bytestring::ByteString;
+use turms_proto::RawJson;
 use turms_proto::method::Method as _;
 use turms_proto::types::Listen;
-use turms_proto::{ErrorObject, RawJson};
 
 use super::Layer;
-use crate::{CallFuture, Context, NotifyFuture, Request, Service};
+use crate::{CallFuture, Context, ErrorOrigin, NotifyFuture, Request, Service, ServiceError};
 
 /// Gives a call up that takes too long.
 #[derive(Debug, Clone, Copy)]
@@ -53,7 +53,10 @@ impl<S: Service> Service for TimeoutService<S> {
         CallFuture::later(async move {
             match tokio::time::timeout(limit, call).await {
                 Ok(outcome) => outcome,
-                Err(_) => Err(ErrorObject::internal(format!("{method} took longer than {limit:?}"))),
+                Err(_) => {
+                    let message = format!("{method} took longer than {limit:?}");
+                    Err(ServiceError::internal(ErrorOrigin::TimedOut, message))
+                }
             }
         })
     }

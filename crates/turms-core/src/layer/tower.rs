@@ -7,7 +7,7 @@ use std::task::{Context as TaskContext, Poll};
 use turms_proto::ErrorObject;
 
 use super::Layer;
-use crate::{CallFuture, Context, Outcome, Payload, Request, Service};
+use crate::{CallFuture, Context, ErrorOrigin, Outcome, Payload, Request, Service, ServiceError};
 
 /// A call as middleware for `tower` sees it.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ where
     fn call(&self, request: Request, cx: Context) -> CallFuture {
         let mut service = self.0.clone();
         CallFuture::later(async move {
-            poll_fn(|task| service.poll_ready(task)).await.map_err(|error| to_object(error.into()))?;
+            poll_fn(|task| service.poll_ready(task)).await.map_err(|error| to_service_error(error.into()))?;
             let called = service.call(Call { request, context: cx }).await;
             to_outcome(called)
         })
@@ -108,12 +108,16 @@ where
 }
 
 fn to_outcome<E: Into<BoxError>>(called: Result<Payload, E>) -> Outcome {
-    called.map_err(|error| to_object(error.into()))
+    called.map_err(|error| to_service_error(error.into()))
 }
 
-fn to_object(error: BoxError) -> ErrorObject {
+fn to_service_error(error: BoxError) -> ServiceError {
+    let error = match error.downcast::<ServiceError>() {
+        Ok(error) => return *error,
+        Err(error) => error,
+    };
     match error.downcast::<ErrorObject>() {
-        Ok(error) => *error,
-        Err(error) => ErrorObject::internal(error.to_string()),
+        Ok(error) => (*error).into(),
+        Err(error) => ServiceError::internal(ErrorOrigin::Handler, error.to_string()),
     }
 }

@@ -266,7 +266,7 @@ impl Service for Fixture {
                 let meta = cx.meta().map(RawJson::encode).and_then(Result::ok);
                 CallFuture::now(Ok(meta.map_or_else(Payload::default, Payload::raw)))
             }
-            "contract/fail" => CallFuture::now(Err(as_asked())),
+            "contract/fail" => CallFuture::now(Err(as_asked().into())),
             "contract/panic" => panic!("as asked"),
             "contract/panic-later" => CallFuture::later(async { panic!("as asked") }),
             "contract/wait" => CallFuture::later(async move {
@@ -276,7 +276,7 @@ impl Service for Fixture {
                 released.map_err(|error| ErrorObject::internal(error.to_string()))?;
                 Ok(request.params)
             }),
-            method => CallFuture::now(Err(ErrorObject::method_not_found(method))),
+            method => CallFuture::now(Err(ErrorObject::method_not_found(method).into())),
         }
     }
 

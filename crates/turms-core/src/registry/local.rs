@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use tokio::time::{Sleep, sleep};
-use turms_proto::{ErrorObject, Notification};
+use turms_proto::Notification;
 
 use super::{RegisterError, Registration, Registry, RegistryError, ServiceCallError, ServiceCallOptions, ServiceName};
-use crate::{Context, Guarded, GuardedNotify, Payload, Ready, Request, Service};
+use crate::{Context, Guarded, GuardedNotify, Payload, Ready, Request, Service, ServiceError};
 
 /// The registry of one process.
 ///
@@ -107,8 +107,8 @@ struct Entry {
 }
 
 impl Entry {
-    fn failed(&self, error: ErrorObject) -> ServiceCallError {
-        ServiceCallError::Service { name: self.name.to_string(), error: Box::new(error) }
+    fn failed(&self, error: ServiceError) -> ServiceCallError {
+        ServiceCallError::Service { name: self.name.to_string(), error: Box::new(error.into_object()) }
     }
 
     /// Waits for a service. Whoever waits has the entry, and so the service lives until it has answered.
@@ -188,7 +188,7 @@ mod tests {
 
     impl Service for Silent {
         fn call(&self, _: Request, _: Context) -> CallFuture {
-            CallFuture::now(Err(ErrorObject::internal("silent")))
+            CallFuture::now(Err(turms_proto::ErrorObject::internal("silent").into()))
         }
     }
 

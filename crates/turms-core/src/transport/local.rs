@@ -12,16 +12,17 @@ use futures_util::future::join_all;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use turms_proto::method::{Method, Notification as NotificationMethod};
-use turms_proto::revision::{Translate as _, discover_of_initialize, initialize_of_meta, newest_common};
+use turms_proto::revision::{discover_of_initialize, initialize_of_meta, newest_common};
 use turms_proto::session::{ClientOptions, Dialect, OpenError, Opened, RequestError, RequestOptions, Stats};
 use turms_proto::types::{
     Discover, DiscoverResult, EmptyParams, Initialize, InitializeResult, Initialized, Listen, Meta, Progress,
     RequestMeta, key,
 };
-use turms_proto::{Ability, ErrorObject, Notification, ProtocolVersion, RawJson, RequestId};
+use turms_proto::{Ability, Notification, ProtocolVersion, RawJson, RequestId};
 
 use crate::channel::{Channel, ConnectError, Connector, Ended, Established, Outgoing, Update, Updates};
 use crate::context::Context;
+use crate::error::ServiceError;
 use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::peer::{BoxFuture, Link, Peer, PeerError};
@@ -253,8 +254,8 @@ impl State {
     }
 }
 
-fn refused(error: ErrorObject) -> PeerError {
-    PeerError::Request(RequestError::Peer(Box::new(error)))
+fn refused(error: ServiceError) -> PeerError {
+    PeerError::Request(RequestError::Peer(Box::new(error.into_object())))
 }
 
 #[cold]
@@ -430,7 +431,7 @@ impl Link for LocalLink {
             };
             match outcome {
                 Ok(payload) => Ok(payload.into_raw()?),
-                Err(error) => Err(PeerError::Request(RequestError::Peer(Box::new(error)))),
+                Err(error) => Err(refused(error)),
             }
         })
     }

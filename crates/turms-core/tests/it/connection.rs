@@ -56,10 +56,10 @@ impl Service for Fixture {
             }),
             "test/ask" => CallFuture::later(async move {
                 let answer = cx.peer().request_raw("test/echo", None, RequestOptions::default()).await;
-                answer.map(Payload::raw).map_err(|error| ErrorObject::internal(error.to_string()))
+                answer.map(Payload::raw).map_err(|error| ErrorObject::internal(error.to_string()).into())
             }),
             "test/wait" => CallFuture::later(self.clone().wait()),
-            method => CallFuture::now(Err(ErrorObject::method_not_found(method))),
+            method => CallFuture::now(Err(ErrorObject::method_not_found(method).into())),
         }
     }
 }

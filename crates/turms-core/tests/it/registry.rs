@@ -212,7 +212,7 @@ struct Ear {
 
 impl Service for Ear {
     fn call(&self, request: Request, _: Context) -> CallFuture {
-        CallFuture::now(Err(ErrorObject::method_not_found(&request.method)))
+        CallFuture::now(Err(ErrorObject::method_not_found(&request.method).into()))
     }
 
     fn notify(&self, method: ByteString, params: Option<RawJson>, cx: Context) -> NotifyFuture {
@@ -251,7 +251,8 @@ async fn notifications_are_heard() {
 #[test]
 fn errors_name_the_service() {
     let services = Services::local();
-    let _broken = register(&services, "broken", function(|_, _| CallFuture::now(Err(ErrorObject::internal("no")))));
+    let _broken =
+        register(&services, "broken", function(|_, _| CallFuture::now(Err(ErrorObject::internal("no").into()))));
     let error = |name| now(services.call(name, "a", Payload::default())).unwrap_err();
     assert_eq!(error("clock").to_string(), r#"service "clock": not registered"#);
     let broken = error("broken");

@@ -1,7 +1,10 @@
 //! Requests of 2026-07-28: each says everything for itself.
 
 use http::StatusCode;
-use turms_core::{BoxFuture, Context, Guarded, GuardedNotify, Payload, Peer, Request, lower_outcome, written_outcome};
+use turms_core::{
+    BoxFuture, Context, ErrorOrigin, Guarded, GuardedNotify, Payload, Peer, Request, ServiceError, lower_outcome,
+    written_outcome,
+};
 use turms_proto::header::{HeaderLookup, HeaderMismatch, check_method, check_name, check_version, name_member};
 use turms_proto::method::Method;
 use turms_proto::revision::tag_subscription;
@@ -56,7 +59,7 @@ impl HttpService {
         dialect: Dialect,
         meta: Option<Meta>,
         source: &HttpSource,
-        status: fn(&ErrorObject) -> StatusCode,
+        status: fn(&ServiceError) -> StatusCode,
     ) -> Answer {
         let turms_proto::Request { id, method, params, .. } = request;
         let asked = source.known();
@@ -107,11 +110,10 @@ fn end_of_listening(id: &RequestId) -> Payload {
     Payload::new(ListenResult::new().meta(meta.unwrap_or_default()))
 }
 
-/// Parameters that are not of the method's shape are the fault of the request, and the error begins with their place; what a
-/// handler does not like about them is an answer.
-pub(super) fn status_of_answer(error: &ErrorObject) -> StatusCode {
-    if error.code == ErrorCode::INVALID_PARAMS && error.message.starts_with("params") {
-        return StatusCode::BAD_REQUEST;
+/// Parameters that cannot be read are a bad request; an error of a handler is an ordinary response.
+pub(super) fn status_of_answer(error: &ServiceError) -> StatusCode {
+    match error.origin() {
+        ErrorOrigin::Params => StatusCode::BAD_REQUEST,
+        _ => answer::status_of(error),
     }
-    answer::status_of(error)
 }

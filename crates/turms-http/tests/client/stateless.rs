@@ -85,7 +85,7 @@ struct Slow;
 
 impl Service for Slow {
     fn call(&self, _: Request, _: Context) -> CallFuture {
-        CallFuture::now(Err(turms_proto::ErrorObject::internal("not asked")))
+        CallFuture::now(Err(turms_proto::ErrorObject::internal("not asked").into()))
     }
 
     fn notify(&self, _: ByteString, _: Option<RawJson>, _: Context) -> NotifyFuture {

@@ -1,7 +1,7 @@
 //! Completion of arguments of prompts and of variables of resources.
 
 use turms_core::schema::shortened;
-use turms_core::{CallFuture, Payload};
+use turms_core::{CallFuture, Payload, ServiceError};
 use turms_proto::ErrorObject;
 use turms_proto::method::Method as _;
 use turms_proto::types::{Complete, CompleteParams, CompleteResult, Reference};
@@ -13,11 +13,11 @@ use crate::handler::Call;
 use crate::server::Item;
 
 impl Bare {
-    pub(super) fn complete(&self, params: Payload, context: Context) -> Result<CallFuture, ErrorObject> {
+    pub(super) fn complete(&self, params: Payload, context: Context) -> Result<CallFuture, ServiceError> {
         let params: CompleteParams = params.take()?;
         let catalog = self.handle.catalog();
         if catalog.capabilities().completions.is_none() {
-            return Err(ErrorObject::method_not_found(Complete::NAME));
+            return Err(ErrorObject::method_not_found(Complete::NAME).into());
         }
         let known = params.context.and_then(|context| context.arguments);
         let input = completion::input(params.argument.value, known);
@@ -28,7 +28,7 @@ impl Bare {
                 Some(prompt) => prompt.complete(&params.argument.name, call),
                 None => {
                     let name = shortened(&reference.name);
-                    return Err(ErrorObject::invalid_params(format!("unknown prompt: {name:?}")));
+                    return Err(ErrorObject::invalid_params(format!("unknown prompt: {name:?}")).into());
                 }
             },
             Reference::Resource(reference) => {
@@ -37,17 +37,19 @@ impl Bare {
                 });
                 match found.filter(|family| self.settings.shows(Item::Resource(family), &call.context)) {
                     Some(family) => family.complete(&params.argument.name, call),
-                    None => return Err(ErrorObject::resource_not_found(&reference.uri)),
+                    None => return Err(ErrorObject::resource_not_found(&reference.uri).into()),
                 }
             }
-            _ => return Err(ErrorObject::invalid_params("unknown kind of reference in params.ref")),
+            _ => return Err(ErrorObject::invalid_params("unknown kind of reference in params.ref").into()),
         };
-        Ok(running.map(move |completion| {
-            completion.map(|completion| {
-                let mut result = CompleteResult::new(completion);
-                result.meta = meta;
-                Payload::new(result)
+        Ok(running
+            .map(move |completion| {
+                completion.map(|completion| {
+                    let mut result = CompleteResult::new(completion);
+                    result.meta = meta;
+                    Payload::new(result)
+                })
             })
-        }))
+            .map(|result| result.map_err(Into::into)))
     }
 }

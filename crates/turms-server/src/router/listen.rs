@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytestring::ByteString;
-use turms_core::{CallFuture, Outcome as CallOutcome, Payload, Ready};
+use turms_core::{CallFuture, Outcome as CallOutcome, Payload, Ready, ServiceError};
 use turms_proto::method::{Method as _, Notification as _};
 use turms_proto::revision::tag_subscription;
 use turms_proto::types::{
@@ -21,12 +21,12 @@ use crate::task::{MOST_WATCHED, TaskChanges};
 
 impl Bare {
     /// A request that lasts: first what will be told, then every change of it, until either side has had enough.
-    pub(super) fn listen(&self, params: Payload, context: Context) -> Result<CallFuture, ErrorObject> {
+    pub(super) fn listen(&self, params: Payload, context: Context) -> Result<CallFuture, ServiceError> {
         let params: ListenParams = params.take()?;
         let capabilities = self.capabilities();
         let tells = capabilities.tools.is_some() || capabilities.prompts.is_some() || capabilities.resources.is_some();
         if !tells {
-            return Err(ErrorObject::method_not_found(Listen::NAME));
+            return Err(ErrorObject::method_not_found(Listen::NAME).into());
         }
         let mut task_ids = params.notifications.task_ids.clone().unwrap_or_default();
         if !self.handle.has_tasks() {
@@ -34,10 +34,10 @@ impl Bare {
         }
         if task_ids.len() > MOST_WATCHED {
             let most = MOST_WATCHED;
-            return Err(ErrorObject::invalid_params(format!("at most {most} tasks can be watched at once")));
+            return Err(ErrorObject::invalid_params(format!("at most {most} tasks can be watched at once")).into());
         }
         if params.notifications.resource_subscriptions.as_ref().is_some_and(|uris| uris.len() > MAX_SUBSCRIPTIONS) {
-            return Err(too_many_subscriptions());
+            return Err(too_many_subscriptions().into());
         }
         let mut filter = honoured(&params.notifications, &capabilities);
         if let (Some(uris), Some(ways), Some(_)) =

@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderValue};
 use turms_core::schema::shortened;
 use turms_core::{
     BoxFuture, CallFuture, ConnectionOptions, HeadersRepeatBody, NotifyFuture, Outcome as CallOutcome, Payload, Peer,
-    Ready, Request, Service,
+    Ready, Request, Service, ServiceError,
 };
 use turms_proto::header::HeaderLookup;
 use turms_proto::method::{Method as _, Notification as _};
@@ -180,7 +180,7 @@ impl Bare {
         self.route(request, context).unwrap_or_else(|error| Ready::now(Err(error)))
     }
 
-    fn route(&self, request: Request, context: Context) -> Result<CallFuture, ErrorObject> {
+    fn route(&self, request: Request, context: Context) -> Result<CallFuture, ServiceError> {
         let Request { method, params, .. } = request;
         Ok(match &*method {
             CallTool::NAME => self.call_tool(params, context)?,
@@ -218,7 +218,7 @@ impl Bare {
         prompts.or_else(|| self.resource_ways(context).map(|ways| ways.complete))
     }
 
-    fn task_method(&self, method: &str, mut params: Payload, context: Context) -> Result<CallFuture, ErrorObject> {
+    fn task_method(&self, method: &str, mut params: Payload, context: Context) -> Result<CallFuture, ServiceError> {
         if let Some(ways) = self.handle.task_ways() {
             let server = self.result_meta(&context);
             if let Some(answer) = (ways.answer)(&self.settings.tasks, method, &mut params, &context, server) {
@@ -228,18 +228,18 @@ impl Bare {
         self.custom(method, params, context)
     }
 
-    fn custom(&self, method: &str, params: Payload, context: Context) -> Result<CallFuture, ErrorObject> {
+    fn custom(&self, method: &str, params: Payload, context: Context) -> Result<CallFuture, ServiceError> {
         if let Some(action) = self.settings.methods.get(method) {
             let meta = self.result_meta(&context);
             return Ok(action(method, params, context).map(|outcome| extension::signed(outcome?, meta)));
         }
         match &self.settings.fallback {
             Some(action) => Ok(action(method, params, context)),
-            None => Err(ErrorObject::method_not_found(method)),
+            None => Err(ErrorObject::method_not_found(method).into()),
         }
     }
 
-    fn call_tool(&self, params: Payload, mut context: Context) -> Result<CallFuture, ErrorObject> {
+    fn call_tool(&self, params: Payload, mut context: Context) -> Result<CallFuture, ServiceError> {
         // What a client in this process may have to send again is looked at where it is.
         let shared = params.share::<CallToolParams>();
         let (plain_name, decoded);
@@ -301,22 +301,22 @@ impl Bare {
         let catalog = self.handle.catalog();
         let own = context.session().and_then(|session| session.own.load_full());
         if !catalog.offers(kind) && !own.as_ref().is_some_and(|own| own.offers(kind)) {
-            return Err(ErrorObject::method_not_found(method_of(kind)));
+            return Err(ErrorObject::method_not_found(method_of(kind)).into());
         }
         let (cursor, style) = (params.cursor.as_ref(), &self.settings.lists);
         if own.is_none() && self.settings.visible.is_none() {
-            return catalog.page(kind, cursor, context.version(), style).map(Payload::fitted);
+            return catalog.page(kind, cursor, context.version(), style).map(Payload::fitted).map_err(Into::into);
         }
         let seen = self.settings.visible_to(&catalog, own.as_deref(), context);
         let style = ListStyle { scope: CacheScope::Private, ..style.clone() };
-        seen.page(kind, cursor, context.version(), &style).map(Payload::fitted)
+        seen.page(kind, cursor, context.version(), &style).map(Payload::fitted).map_err(Into::into)
     }
 
     fn initialize(
         &self,
         params: Payload,
         context: &Context,
-    ) -> Result<turms_proto::types::InitializeResult, ErrorObject> {
+    ) -> Result<turms_proto::types::InitializeResult, ServiceError> {
         let params: InitializeParams = params.take()?;
         if let Some(session) = context.session() {
             session.shake_hands(params);
@@ -377,7 +377,7 @@ impl Bare {
     }
 }
 
-type Way = fn(&Bare, Payload, Context) -> Result<CallFuture, ErrorObject>;
+type Way = fn(&Bare, Payload, Context) -> Result<CallFuture, ServiceError>;
 
 /// How a method is answered, on servers that have what it is about.
 fn way(way: Option<Way>, method: &str) -> Result<Way, ErrorObject> {
@@ -393,7 +393,7 @@ struct RoundParts<'a> {
     responses: Option<&'a InputResponses>,
 }
 
-fn unsubscribe(params: Payload, context: &Context) -> Result<EmptyResult, ErrorObject> {
+fn unsubscribe(params: Payload, context: &Context) -> Result<EmptyResult, ServiceError> {
     let params: ResourceParams = params.take()?;
     if let Some(session) = context.session() {
         session.unsubscribe(&params.uri);
@@ -443,7 +443,7 @@ where
     if let (Ok(result), Some(server)) = (&mut result, server) {
         say_who(meta_of(result), server);
     }
-    result.map(Payload::new)
+    result.map(Payload::new).map_err(Into::into)
 }
 
 pub(crate) fn say_who(meta: &mut Option<Meta>, server: Meta) {
@@ -465,7 +465,7 @@ fn core_tasks(context: &Context) -> ServerTasksCapability {
     tasks.requests(calls.unwrap_or_default())
 }
 
-fn set_level(params: Payload, context: &Context) -> Result<EmptyResult, ErrorObject> {
+fn set_level(params: Payload, context: &Context) -> Result<EmptyResult, ServiceError> {
     let params: SetLevelParams = params.take()?;
     if let Some(session) = context.session() {
         session.set_log_level(params.level);

@@ -1,7 +1,7 @@
 //! Prompts: how they are got and listed.
 
 use turms_core::schema::shortened;
-use turms_core::{CallFuture, Payload};
+use turms_core::{CallFuture, Payload, ServiceError};
 use turms_proto::method::Method as _;
 use turms_proto::types::{GetPrompt, GetPromptParams, ListPromptsResult, PromptResult};
 use turms_proto::{ErrorObject, Object, ProtocolVersion, RawJson};
@@ -32,7 +32,7 @@ fn list(catalog: &Catalog, version: ProtocolVersion, style: &ListStyle) -> Vec<R
 }
 
 impl Bare {
-    fn get_prompt(&self, params: Payload, mut context: Context) -> Result<CallFuture, ErrorObject> {
+    fn get_prompt(&self, params: Payload, mut context: Context) -> Result<CallFuture, ServiceError> {
         let params: GetPromptParams = params.take()?;
         let catalog = self.handle.catalog();
         let prompt = self.prompt(&catalog, &context, &params.name).ok_or_else(|| {
@@ -44,7 +44,7 @@ impl Bare {
         let arguments = params.arguments.unwrap_or_default();
         for argument in prompt.spec().arguments.iter().flatten() {
             if argument.required == Some(true) && !arguments.contains_key(&argument.name) {
-                return Err(ErrorObject::invalid_params(format!("arguments: missing field {:?}", argument.name)));
+                return Err(ErrorObject::invalid_params(format!("arguments: missing field {:?}", argument.name)).into());
             }
         }
         let bound = Object::encode(&arguments).ok();

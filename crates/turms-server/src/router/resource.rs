@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use turms_core::{CallFuture, Payload, Peer};
+use turms_core::{CallFuture, Payload, Peer, ServiceError};
 use turms_proto::method::Method as _;
 use turms_proto::types::{
     EmptyResult, ListResourceTemplatesResult, ListResourcesResult, ReadResource, ReadResourceParams,
@@ -99,14 +99,14 @@ fn list_templates(catalog: &Catalog, version: ProtocolVersion, style: &ListStyle
 }
 
 impl Bare {
-    fn read_resource(&self, params: Payload, mut context: Context) -> Result<CallFuture, ErrorObject> {
+    fn read_resource(&self, params: Payload, mut context: Context) -> Result<CallFuture, ServiceError> {
         let params: ReadResourceParams = params.take()?;
         let catalog = self.handle.catalog();
         let Found::Shown(resource, variables) = find_resource(&self.settings, &catalog, &context, &params.uri) else {
             if !catalog.offers(ListKind::Resources) {
-                return Err(ErrorObject::method_not_found(ReadResource::NAME));
+                return Err(ErrorObject::method_not_found(ReadResource::NAME).into());
             }
-            return Err(ErrorObject::resource_not_found(&params.uri));
+            return Err(ErrorObject::resource_not_found(&params.uri).into());
         };
         let meta = self.result_meta(&context);
         let parts = RoundParts {
@@ -126,17 +126,17 @@ impl Bare {
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "one of several ways")]
-    fn subscribe(&self, params: Payload, context: Context) -> Result<CallFuture, ErrorObject> {
+    fn subscribe(&self, params: Payload, context: Context) -> Result<CallFuture, ServiceError> {
         let params: ResourceParams = params.take()?;
         let catalog = self.handle.catalog();
         if !find_resource(&self.settings, &catalog, &context, &params.uri).is_shown() {
-            return Err(ErrorObject::resource_not_found(&params.uri));
+            return Err(ErrorObject::resource_not_found(&params.uri).into());
         }
         // Without the session, which will hold it, and without the peer of this one request.
         let subscriber = || context.call().clone().with_peer(Peer::nobody()).with_session(Arc::new(()));
         let subscriber = self.settings.visible.is_some().then(|| Arc::new(subscriber()));
         match context.session() {
-            Some(session) if !session.subscribe(params.uri, subscriber) => Err(too_many_subscriptions()),
+            Some(session) if !session.subscribe(params.uri, subscriber) => Err(too_many_subscriptions().into()),
             _ => Ok(now(EmptyResult::new())),
         }
     }

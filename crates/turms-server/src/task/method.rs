@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 use turms_core::store::{StoreError, TaskAnswer, TaskRecord};
-use turms_core::{CallFuture, Outcome as CallOutcome, Payload, Peer, PeerError, Ready};
+use turms_core::{CallFuture, Outcome as CallOutcome, Payload, Peer, PeerError, Ready, ServiceError};
 use turms_proto::method::Method as _;
 use turms_proto::revision::{core_task, core_task_result};
 use turms_proto::session::{RequestError, RequestOptions};
@@ -29,7 +29,7 @@ impl Keeper {
         params: &mut Payload,
         context: &Context,
         server: Option<Meta>,
-    ) -> Option<Result<CallFuture, ErrorObject>> {
+    ) -> Option<Result<CallFuture, ServiceError>> {
         let version = context.version();
         let mut params = || std::mem::take(params);
         Some(if version.has(Ability::TasksExtension) {
@@ -57,7 +57,7 @@ impl Keeper {
         params: Payload,
         context: &Context,
         server: Option<Meta>,
-    ) -> Result<CallFuture, ErrorObject> {
+    ) -> Result<CallFuture, ServiceError> {
         declared(context)?;
         let params: TaskParams = params.take()?;
         let (keeper, context) = (self.clone(), context.clone());
@@ -74,7 +74,7 @@ impl Keeper {
         params: Payload,
         context: &Context,
         server: Option<Meta>,
-    ) -> Result<CallFuture, ErrorObject> {
+    ) -> Result<CallFuture, ServiceError> {
         declared(context)?;
         let params: UpdateTaskParams = params.take()?;
         let (keeper, context) = (self.clone(), context.clone());
@@ -99,7 +99,7 @@ impl Keeper {
         params: Payload,
         context: &Context,
         server: Option<Meta>,
-    ) -> Result<CallFuture, ErrorObject> {
+    ) -> Result<CallFuture, ServiceError> {
         declared(context)?;
         let params: TaskParams = params.take()?;
         let (keeper, context) = (self.clone(), context.clone());
@@ -117,7 +117,7 @@ impl Keeper {
         Ok((record, before))
     }
 
-    fn get_core(self: &Arc<Self>, params: Payload, context: &Context) -> Result<CallFuture, ErrorObject> {
+    fn get_core(self: &Arc<Self>, params: Payload, context: &Context) -> Result<CallFuture, ServiceError> {
         let params: TaskParams = params.take()?;
         let (keeper, context) = (self.clone(), context.clone());
         Ok(Ready::later(async move {
@@ -126,7 +126,7 @@ impl Keeper {
         }))
     }
 
-    fn cancel_core(self: &Arc<Self>, params: Payload, context: &Context) -> Result<CallFuture, ErrorObject> {
+    fn cancel_core(self: &Arc<Self>, params: Payload, context: &Context) -> Result<CallFuture, ServiceError> {
         let params: TaskParams = params.take()?;
         let (keeper, context) = (self.clone(), context.clone());
         Ok(Ready::later(async move {
@@ -138,10 +138,11 @@ impl Keeper {
                 return Err(ErrorObject::invalid_params(message));
             }
             Ok(core(&record))
-        }))
+        })
+        .map(|result| result.map_err(Into::into)))
     }
 
-    fn list_core(self: &Arc<Self>, params: Payload, context: &Context) -> Result<CallFuture, ErrorObject> {
+    fn list_core(self: &Arc<Self>, params: Payload, context: &Context) -> Result<CallFuture, ServiceError> {
         let creator = creator(context).ok_or_else(|| ErrorObject::method_not_found(ListCoreTasks::NAME))?;
         let params: PaginatedParams = params.take()?;
         let (keeper, context) = (self.clone(), context.clone());
@@ -161,7 +162,7 @@ impl Keeper {
         }))
     }
 
-    fn core_result(self: &Arc<Self>, params: Payload, context: &Context) -> Result<CallFuture, ErrorObject> {
+    fn core_result(self: &Arc<Self>, params: Payload, context: &Context) -> Result<CallFuture, ServiceError> {
         let params: TaskParams = params.take()?;
         let (keeper, context) = (self.clone(), context.clone());
         Ok(Ready::later(async move {
@@ -261,8 +262,10 @@ fn result_of(record: &TaskRecord) -> CallOutcome {
             let result = result.as_object().unwrap_or_default();
             Ok(Payload::fitted(related(result, &record.task.task_id).into()))
         }
-        Some(Err(error)) => Err(error),
-        None => Err(ErrorObject::internal(format!("the task has no result: it is {}", record.task.status.as_str()))),
+        Some(Err(error)) => Err(error.into()),
+        None => {
+            Err(ErrorObject::internal(format!("the task has no result: it is {}", record.task.status.as_str())).into())
+        }
     }
 }
 

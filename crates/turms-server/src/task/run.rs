@@ -133,15 +133,20 @@ impl Running {
 
     /// Runs the handler to its end, or until the task is given up or forgotten.
     pub(crate) async fn run(self: Arc<Self>, handler: Ready<Result<ToolResult, ErrorObject>>, server: Option<Meta>) {
-        let handler = Guarded::call(|| handler.map(move |result| result.map(|result| told(result, server))));
+        let handler = Guarded::call(|| {
+            handler
+                .map(move |result| result.map(|result| told(result, server)))
+                .map(|result| result.map_err(Into::into))
+        });
         let outcome = tokio::select! {
             // The handler of a task that is over is dropped, and not told.
             biased;
             () = self.given_up() => return self.rest(),
             outcome = handler => outcome,
         };
-        let outcome =
-            outcome.and_then(|payload| payload.into_raw().map_err(|error| crate::respond::unwritable(&error)));
+        let outcome = outcome
+            .map_err(ErrorObject::from)
+            .and_then(|payload| payload.into_raw().map_err(|error| crate::respond::unwritable(&error)));
         let mut pause = Duration::from_millis(500);
         // A store that cannot be reached now may be reached later, and the result is worth something.
         for _ in 0..8 {

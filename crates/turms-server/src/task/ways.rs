@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use turms_core::{BoxFuture, CallFuture, Payload, Ready};
+use turms_core::{BoxFuture, CallFuture, Payload, Ready, ServiceError};
 use turms_proto::types::{Meta, Outcome, ResultType, TaskRequest, ToolResult};
 use turms_proto::{Ability, ErrorObject};
 
@@ -23,10 +23,10 @@ pub(crate) static WAYS: TaskWays = TaskWays { answer: Keeper::answer, run, run_l
 pub(crate) struct TaskWays {
     /// Answers a method that is about tasks.
     pub(crate) answer:
-        fn(&Arc<Keeper>, &str, &mut Payload, &Context, Option<Meta>) -> Option<Result<CallFuture, ErrorObject>>,
+        fn(&Arc<Keeper>, &str, &mut Payload, &Context, Option<Meta>) -> Option<Result<CallFuture, ServiceError>>,
     /// Runs a tool as a task from its beginning.
     pub(crate) run:
-        fn(&Arc<Keeper>, &Tool, Input, Option<&TaskRequest>, Context, Option<Meta>) -> Result<CallFuture, ErrorObject>,
+        fn(&Arc<Keeper>, &Tool, Input, Option<&TaskRequest>, Context, Option<Meta>) -> Result<CallFuture, ServiceError>,
     /// Runs a tool as a call, and as a task from where its handler wants to.
     pub(crate) run_later: fn(Arc<Keeper>, Tool, Input, Context, Option<Arc<Rounds>>, Option<Meta>) -> CallFuture,
     /// Watches tasks.
@@ -53,7 +53,7 @@ fn run(
     wish: Option<&TaskRequest>,
     context: Context,
     server: Option<Meta>,
-) -> Result<CallFuture, ErrorObject> {
+) -> Result<CallFuture, ServiceError> {
     let door = Arc::new(Door::default());
     let running = tasks.create(&context, tool.keeps_task_for(), wish)?;
     let running = Arc::new(running);

@@ -4,8 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Weak;
 
 use bytestring::ByteString;
-use turms_core::{BoxFuture, Context, Guarded, GuardedNotify, Link, Outgoing, Payload, Peer, PeerError, Update};
-use turms_proto::revision::Translate as _;
+use turms_core::{
+    BoxFuture, Context, Guarded, GuardedNotify, Link, Outgoing, Payload, Peer, PeerError, Update, lower_outcome,
+};
 use turms_proto::session::{Call, Event, RequestOptions, Session, Ticket};
 use turms_proto::types::{Meta, Progress};
 use turms_proto::{ErrorObject, Incoming, InvalidMessage, Message, Notification, RawJson, RequestId};
@@ -137,19 +138,10 @@ impl Shared {
     }
 
     fn lower(&self, outcome: turms_core::Outcome, method: &str) -> Result<RawJson, ErrorObject> {
-        let version = self.dialect.version();
-        match outcome {
-            Ok(mut payload) => {
-                let lowered = payload.lower_result(method, version).map_err(|problem| problem.to_string());
-                let written = lowered.and_then(|()| payload.into_raw().map_err(|problem| problem.to_string()));
-                written
-                    .map_err(|problem| ErrorObject::internal(format!("the result of {method} is not one: {problem}")))
-            }
-            Err(mut error) => {
-                error.lower(version);
-                Err(error)
-            }
-        }
+        let payload = lower_outcome(outcome, method, self.dialect.version())?;
+        payload
+            .into_raw()
+            .map_err(|problem| ErrorObject::internal(format!("the result of {method} is not one: {problem}")))
     }
 
     fn answer(&self, ticket: &Ticket, outcome: Result<RawJson, ErrorObject>) {

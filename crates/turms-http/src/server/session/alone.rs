@@ -1,7 +1,7 @@
 //! Clients of older revisions without a session: every message stands alone, and the server can ask nothing.
 
 use http::StatusCode;
-use turms_core::{Context, Guarded, GuardedNotify, Payload, Peer, Request, lower_outcome, write_outcome};
+use turms_core::{Context, Guarded, GuardedNotify, Payload, Peer, Request, ServiceError, lower_outcome, write_outcome};
 use turms_proto::method::Method as _;
 use turms_proto::revision::{method_info, unexpected_batch, version_for_initialize};
 use turms_proto::session::Dialect;
@@ -20,7 +20,7 @@ impl HttpService {
                     Ok(version) => version,
                     Err(error) => return answer::error(StatusCode::OK, Some(&request.id), &error),
                 };
-                let status = |_: &ErrorObject| StatusCode::OK;
+                let status = |_: &ServiceError| StatusCode::OK;
                 let meta = Meta::of_params(request.params.as_ref());
                 self.answer_alone(request, Dialect::Handshake(version), meta, source, status).await
             }
@@ -101,7 +101,7 @@ impl HttpService {
     ) {
         let outcome = match self.version_alone(&request, version) {
             Ok(_) if &*request.method == Initialize::NAME => {
-                Err(ErrorObject::invalid_request("initialize cannot be part of a batch"))
+                Err(ErrorObject::invalid_request("initialize cannot be part of a batch").into())
             }
             Ok(_) => {
                 let cx = Context::new(Dialect::Handshake(version), Peer::nobody())
@@ -112,7 +112,7 @@ impl HttpService {
                 let asked = Request::raw(request.method.clone(), params);
                 Guarded::call(|| self.service.call(asked, cx)).await
             }
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         };
         write_outcome(body, &request.id, lower_outcome(outcome, &request.method, version));
     }

@@ -133,7 +133,7 @@ impl HttpSession {
         let (method, params) = (request.method, request.params);
         if self.state.lock().protocol.running() > self.options.max_in_flight {
             let error = ErrorObject::internal("too many requests in flight: wait for answers before asking more");
-            return post.answers.extend(self.finish(&ticket, &method, dialect, Err(error)));
+            return post.answers.extend(self.finish(&ticket, &method, dialect, Err(error.into())));
         }
         let cx = Context::new(dialect, Peer::shared(post.link.clone())).with_id(ticket.id().clone()).with_meta(meta);
         let cx = post.source.surround(cx);

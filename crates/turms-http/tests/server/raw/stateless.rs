@@ -1,6 +1,8 @@
 //! Requests of 2026-07-28 (basic/transports/streamable-http): what is refused, in which order, and what is answered.
 
 use serde_json::{Value, json};
+use turms_proto::ErrorObject;
+use turms_server::Context;
 
 use crate::dialog::{
     CAPABILITIES, LOG_LEVEL, NEWEST, SERVER_INFO, VERSION, call, mirrored, modern, modern_body, modern_call,
@@ -313,4 +315,25 @@ async fn a_call_without_its_claim_is_not_run() {
     assert_eq!(response.status(), 400, "{response}");
     let listed = fixture.send(modern(1, "tools/list", json!({}))).await.result().to_string();
     assert!(!listed.contains("grown-1"), "{listed}");
+}
+
+/// The status follows from the origin of an error, not from its message.
+#[tokio::test]
+async fn parameters_that_cannot_be_read_are_a_bad_request_and_errors_of_handlers_are_not() {
+    #[derive(serde::Deserialize)]
+    struct Named {
+        #[expect(dead_code, reason = "only decoded")]
+        name: String,
+    }
+    let refuse = |_: Named, _: Context| async move {
+        Err::<Value, _>(ErrorObject::invalid_params("params.name: not acceptable"))
+    };
+    let fixture = Fixture::of(|server| server.method("fixture/refuse", refuse), |service| service).await;
+    for (method, params) in [("tools/call", json!({ "name": 1 })), ("fixture/refuse", json!({ "name": 1 }))] {
+        let response = fixture.send(mirrored(&modern_body("q", method, params))).await;
+        response.assert_refused(400, -32602, &json!("q"));
+    }
+    let body = modern_body("q", "fixture/refuse", json!({ "name": "a" }));
+    let response = fixture.send(mirrored(&body)).await;
+    assert_eq!((response.status(), response.json()["error"]["code"].as_i64()), (200, Some(-32602)), "{response}");
 }

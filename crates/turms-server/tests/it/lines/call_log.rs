@@ -98,7 +98,7 @@ struct Nothing;
 
 impl Service for Nothing {
     fn call(&self, request: Request, _: Context) -> CallFuture {
-        CallFuture::now(Err(ErrorObject::method_not_found(&request.method)))
+        CallFuture::now(Err(ErrorObject::method_not_found(&request.method).into()))
     }
 }
 
