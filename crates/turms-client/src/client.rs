@@ -407,7 +407,7 @@ impl Service for Client {
             // Services speak the newest revision, whatever the server does.
             let version = client.protocol_version().unwrap_or(ProtocolVersion::LATEST);
             let raised = raise_result(&method, &raw, version);
-            Ok(Payload::raw(raised.map_err(|error| ErrorObject::internal(format!("{method}: {error}")))?))
+            Ok(Payload::json(raised.map_err(|error| ErrorObject::internal(format!("{method}: {error}")))?))
         })
     }
 

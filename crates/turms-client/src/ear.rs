@@ -144,7 +144,7 @@ impl Ear {
         let (question, answers) = (question(params), self.answers.clone());
         CallFuture::later(async move {
             let answer = answers.answer(question).await.map_err(ErrorObject::from)?;
-            Ok(Payload::raw(answer))
+            Ok(Payload::json(answer))
         })
     }
 }

@@ -171,7 +171,7 @@ pub(crate) fn ask(extensions: &[Arc<dyn ClientExtension>], request: Request) -> 
         Err(error) => return CallFuture::now(Err(ErrorObject::internal(error.to_string()).into())),
     };
     match extensions.iter().find_map(|extension| extension.answer(&method, &params)) {
-        Some(answer) => CallFuture::later(async move { Ok(Payload::raw(answer.await?)) }),
+        Some(answer) => CallFuture::later(async move { Ok(Payload::json(answer.await?)) }),
         None => CallFuture::now(Err(ErrorObject::method_not_found(&method).into())),
     }
 }

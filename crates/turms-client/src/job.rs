@@ -188,7 +188,7 @@ impl Params {
     pub(crate) fn payload(&self) -> Payload {
         match self {
             Self::Typed(params) => params.clone().payload(),
-            Self::Raw(params) => Payload::raw(params.clone()),
+            Self::Raw(params) => Payload::json(params.clone()),
         }
     }
 
@@ -461,11 +461,11 @@ pub(crate) fn decode_cancelled(payload: Payload, from: ProtocolVersion) -> Resul
 
 /// Whatever it is.
 pub(crate) fn decode_any(payload: Payload, _: ProtocolVersion) -> Result<Decoded, DecodeError> {
-    payload.into_raw().map(|raw| Decoded::Complete(Payload::raw(raw))).map_err(DecodeError::custom)
+    payload.into_raw().map(|raw| Decoded::Complete(Payload::json(raw))).map_err(DecodeError::custom)
 }
 
 fn decode_raw(payload: Payload, _: ProtocolVersion) -> Result<Decoded, DecodeError> {
     let raw = payload.into_raw().map_err(DecodeError::custom)?;
     let asks = raw.member("resultType").is_some_and(|kind| kind.as_str() == "\"input_required\"");
-    Ok(if asks { Decoded::Input(Box::new(raw.decode()?)) } else { Decoded::Complete(Payload::raw(raw)) })
+    Ok(if asks { Decoded::Input(Box::new(raw.decode()?)) } else { Decoded::Complete(Payload::json(raw)) })
 }

@@ -23,7 +23,6 @@ pub struct Context {
 impl Context {
     /// Around a call in a dialect, from a peer.
     #[must_use]
-    #[inline(always)]
     pub fn new(dialect: Dialect, peer: Peer) -> Self {
         Self { dialect, id: None, meta: None, peer, extensions: None, source: None, session: None }
     }
@@ -36,7 +35,6 @@ impl Context {
 
     /// With the request's id.
     #[must_use]
-    #[inline(always)]
     pub fn with_id(mut self, id: RequestId) -> Self {
         self.id = Some(id);
         self
@@ -44,7 +42,6 @@ impl Context {
 
     /// With the request's `_meta`.
     #[must_use]
-    #[inline(always)]
     pub fn with_meta(mut self, meta: Option<Meta>) -> Self {
         self.meta = meta;
         self
@@ -52,7 +49,6 @@ impl Context {
 
     /// With values that the transport or the application's own middleware put there.
     #[must_use]
-    #[inline(always)]
     pub fn with_extensions(mut self, extensions: Arc<Extensions>) -> Self {
         self.extensions = Some(extensions);
         self
@@ -74,7 +70,6 @@ impl Context {
 
     /// With what the service remembers of the peer between its requests.
     #[must_use]
-    #[inline(always)]
     pub fn with_session(mut self, session: Arc<dyn Any + Send + Sync>) -> Self {
         self.session = Some(session);
         self

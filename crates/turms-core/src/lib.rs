@@ -27,14 +27,11 @@ pub mod store;
 mod text;
 pub mod transport;
 mod url;
-mod work;
 
 pub use self::channel::{
     Channel, ConnectError, Connector, Ended, Established, Outgoing, Update, Updates, write_params,
 };
-pub use self::connection::{
-    AnyConnection, Connection, ConnectionError, ConnectionHandle, ConnectionOptions, OpenFailure,
-};
+pub use self::connection::{Connection, ConnectionError, ConnectionHandle, ConnectionOptions, OpenFailure};
 pub use self::context::{Context, HeadersRepeatBody, Source};
 pub use self::error::{ErrorOrigin, ServiceError};
 pub use self::outcome::{Outcome, lower_outcome, write_outcome, written_outcome};
@@ -46,4 +43,3 @@ pub use self::serve::{IntoService, ServeError};
 pub use self::service::{CallFuture, Guarded, GuardedNotify, NotifyFuture, Ready, Request, Service};
 pub use self::text::{error_chain, escape_control};
 pub use self::url::{UrlConnector, UrlTarget, UrlTransport};
-pub use self::work::spawn;

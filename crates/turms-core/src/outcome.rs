@@ -13,7 +13,6 @@ pub type Outcome = Result<Payload, ServiceError>;
 ///
 /// # Errors
 /// The error that the call ended with, or that its result is not one of this method's.
-#[inline(always)]
 pub fn lower_outcome(outcome: Outcome, method: &str, to: ProtocolVersion) -> Outcome {
     match outcome {
         Ok(mut payload) => match payload.lower_result(method, to) {

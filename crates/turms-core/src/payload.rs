@@ -23,18 +23,14 @@ use turms_proto::{DecodeError, EncodeError, Object, ProtocolVersion, RawJson, de
 pub struct Payload(Repr);
 
 enum Repr {
-    /// The way to another revision is carried along, so that a server does not link what reads the results of others.
-    Raw(RawJson, LowerResult),
-    /// The parameters of a request.
-    Params(RawJson),
-    /// JSON that is in the words of the peer's revision already.
-    Fitted(RawJson),
+    Json {
+        json: RawJson,
+        /// Returns `true` if the JSON is in the peer's revision already.
+        is_lowered: bool,
+    },
     Typed(Box<dyn Value>),
-    /// A value that others hold, too.
     Shared(Arc<dyn SharedValue>),
 }
-
-type LowerResult = fn(&str, &RawJson, ProtocolVersion) -> Result<RawJson, DecodeError>;
 
 /// A value of this process that can meet a wire.
 trait Value: Any + Send + Sync {
@@ -102,33 +98,26 @@ impl Payload {
         }
     }
 
-    /// JSON, most often a result, which will be fitted to the revision of whom it goes to.
+    /// Parameters or a result as JSON of the newest revision. It is lowered to the revision of the peer that it is sent to.
     #[must_use]
-    pub fn raw(json: RawJson) -> Self {
-        Self(Repr::Raw(json, turms_proto::revision::lower_result))
+    pub fn json(json: RawJson) -> Self {
+        Self(Repr::Json { json, is_lowered: false })
     }
 
-    /// The parameters of a request as JSON, whichever way it goes. As a result it would go as it is.
+    /// JSON that is in the peer's revision already, such as a list that was encoded when it last changed.
     #[must_use]
-    pub fn params(json: RawJson) -> Self {
-        Self(Repr::Params(json))
-    }
-
-    /// JSON that is in the words of the peer's revision already, such as a list that was written when it last changed.
-    #[must_use]
-    pub fn fitted(json: RawJson) -> Self {
-        Self(Repr::Fitted(json))
+    pub fn lowered(json: RawJson) -> Self {
+        Self(Repr::Json { json, is_lowered: true })
     }
 
     /// The value as a `T`: moved if it is one, decoded otherwise.
     ///
     /// # Errors
     /// When it is not of that shape.
-    #[inline(never)]
     pub fn take<T: DeserializeOwned + 'static>(self) -> Result<T, DecodeError> {
         match self.0 {
             Repr::Shared(value) => Self(Repr::Typed(value.copied())).take(),
-            Repr::Raw(json, _) | Repr::Params(json) | Repr::Fitted(json) => json.decode(),
+            Repr::Json { json, .. } => json.decode(),
             Repr::Typed(value) if value.as_any().is::<T>() => match value.into_any().downcast() {
                 Ok(value) => Ok(*value),
                 Err(_) => unreachable!("the type was just checked"),
@@ -143,7 +132,7 @@ impl Payload {
         match &self.0 {
             Repr::Typed(value) => (**value).as_any().downcast_ref(),
             Repr::Shared(value) => (**value).as_any().downcast_ref(),
-            Repr::Raw(..) | Repr::Params(_) | Repr::Fitted(_) => None,
+            Repr::Json { .. } => None,
         }
     }
 
@@ -152,7 +141,7 @@ impl Payload {
     pub fn share<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         match &self.0 {
             Repr::Shared(value) => value.clone().into_shared_any().downcast().ok(),
-            Repr::Raw(..) | Repr::Params(_) | Repr::Fitted(_) | Repr::Typed(_) => None,
+            Repr::Json { .. } | Repr::Typed(_) => None,
         }
     }
 
@@ -161,7 +150,7 @@ impl Payload {
         self.own();
         match &mut self.0 {
             Repr::Typed(value) => (**value).as_any_mut().downcast_mut(),
-            Repr::Raw(..) | Repr::Params(_) | Repr::Fitted(_) | Repr::Shared(_) => None,
+            Repr::Json { .. } | Repr::Shared(_) => None,
         }
     }
 
@@ -169,7 +158,7 @@ impl Payload {
     #[must_use]
     pub fn as_raw(&self) -> Option<&RawJson> {
         match &self.0 {
-            Repr::Raw(json, _) | Repr::Params(json) | Repr::Fitted(json) => Some(json),
+            Repr::Json { json, .. } => Some(json),
             Repr::Typed(_) | Repr::Shared(_) => None,
         }
     }
@@ -179,7 +168,7 @@ impl Payload {
     /// # Errors
     /// When it holds something of the caller's that cannot be written as JSON.
     pub fn into_raw(self) -> Result<RawJson, EncodeError> {
-        if let Repr::Raw(json, _) | Repr::Params(json) | Repr::Fitted(json) = self.0 {
+        if let Repr::Json { json, .. } = self.0 {
             return Ok(json);
         }
         let mut out = Vec::new();
@@ -194,7 +183,7 @@ impl Payload {
     /// When it holds something of the caller's that cannot be written as JSON.
     pub fn write(&self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         match &self.0 {
-            Repr::Raw(json, _) | Repr::Params(json) | Repr::Fitted(json) => {
+            Repr::Json { json, .. } => {
                 out.extend_from_slice(json.as_str().as_bytes());
                 Ok(())
             }
@@ -217,8 +206,8 @@ impl Payload {
         self.own();
         match &mut self.0 {
             Repr::Typed(value) => value.lower(to),
-            Repr::Raw(json, lower) => *json = lower(method, json, to)?,
-            Repr::Params(_) | Repr::Fitted(_) | Repr::Shared(_) => {}
+            Repr::Json { json, is_lowered: false } => *json = turms_proto::revision::lower_result(method, json, to)?,
+            Repr::Json { .. } | Repr::Shared(_) => {}
         }
         Ok(())
     }
@@ -231,8 +220,8 @@ impl Payload {
         self.own();
         match &mut self.0 {
             Repr::Typed(value) => value.lower(to),
-            Repr::Raw(json, _) | Repr::Params(json) => *json = turms_proto::revision::lower_params(method, json, to)?,
-            Repr::Fitted(_) | Repr::Shared(_) => {}
+            Repr::Json { json, is_lowered: false } => *json = turms_proto::revision::lower_params(method, json, to)?,
+            Repr::Json { .. } | Repr::Shared(_) => {}
         }
         Ok(())
     }
@@ -248,13 +237,13 @@ fn text_of(value: &dyn Value) -> Result<String, DecodeError> {
 /// No parameters: an empty object.
 impl Default for Payload {
     fn default() -> Self {
-        Self::params(Object::new().into())
+        Self::json(Object::new().into())
     }
 }
 
 impl From<RawJson> for Payload {
     fn from(json: RawJson) -> Self {
-        Self::raw(json)
+        Self::json(json)
     }
 }
 
@@ -304,7 +293,7 @@ mod tests {
     #[test]
     fn a_result_is_fitted_whether_it_is_a_value_or_text() {
         let mut typed = Payload::new(ToolResult::of_text("a"));
-        let mut raw = Payload::raw(Payload::new(ToolResult::of_text("a")).into_raw().unwrap());
+        let mut raw = Payload::json(Payload::new(ToolResult::of_text("a")).into_raw().unwrap());
         let mut shared = Payload::shared(Arc::new(ToolResult::of_text("a")));
         for payload in [&mut typed, &mut raw, &mut shared] {
             payload.lower_result("tools/call", ProtocolVersion::V2025_06_18).unwrap();
@@ -313,11 +302,12 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_fitted_as_such_and_left_alone_as_a_result() {
+    fn parameters_are_lowered_and_lowered_json_is_left_alone() {
         let json = RawJson::parse(r#"{"name":"a","inputResponses":{},"task":{}}"#).unwrap();
-        let mut params = Payload::params(json.clone());
-        params.lower_result("tools/call", ProtocolVersion::V2024_11_05).unwrap();
-        assert_eq!(params.as_raw().unwrap().as_str(), json.as_str());
+        let mut lowered = Payload::lowered(json.clone());
+        lowered.lower_params("tools/call", ProtocolVersion::V2024_11_05).unwrap();
+        assert_eq!(lowered.as_raw().unwrap().as_str(), json.as_str());
+        let mut params = Payload::json(json);
         params.lower_params("tools/call", ProtocolVersion::V2024_11_05).unwrap();
         assert_eq!(params.into_raw().unwrap().as_str(), r#"{"name":"a"}"#);
     }

@@ -32,7 +32,6 @@ impl Request {
     }
 
     /// A request of any method.
-    #[inline(always)]
     pub fn raw(method: impl Into<ByteString>, params: impl Into<Payload>) -> Self {
         Self { method: method.into(), params: params.into() }
     }
@@ -110,14 +109,12 @@ enum State<T> {
 
 impl<T> Ready<T> {
     /// A value that is there.
-    #[inline(always)]
     pub fn now(value: T) -> Self {
         Self(State::Now(Some(value)))
     }
 
     /// Whether the value is there already.
     #[must_use]
-    #[inline(always)]
     pub fn is_now(&self) -> bool {
         matches!(self.0, State::Now(_))
     }
@@ -141,7 +138,6 @@ impl<T> Ready<T> {
     ///
     /// # Errors
     /// The same as before.
-    #[inline(always)]
     pub fn try_now(self) -> Result<T, Self> {
         match self.0 {
             State::Now(Some(value)) => Ok(value),
@@ -152,7 +148,6 @@ impl<T> Ready<T> {
 
 impl<T: Send + Unpin + 'static> Ready<T> {
     /// The same, seen another way; a value that is there stays there.
-    #[inline(always)]
     pub fn map<U: Send + 'static>(self, map: impl FnOnce(T) -> U + Send + 'static) -> Ready<U> {
         match self.0 {
             State::Now(Some(value)) => Ready::now(map(value)),
@@ -163,7 +158,6 @@ impl<T: Send + Unpin + 'static> Ready<T> {
 
 impl<T: Send + Unpin + 'static> Ready<T> {
     /// The same with a change. One that is there already is changed in its place: large values are not moved.
-    #[inline(always)]
     pub fn edit(mut self, edit: impl FnOnce(&mut T) + Send + 'static) -> Self {
         match &mut self.0 {
             State::Now(Some(value)) => edit(value),
@@ -219,7 +213,6 @@ pub struct Guarded(Option<CallFuture>);
 
 impl Guarded {
     /// Makes the call; `call` itself may panic, too.
-    #[inline(always)]
     pub fn call(call: impl FnOnce() -> CallFuture) -> Self {
         let future = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| CallFuture::now(Err(panicked())));
         Self(Some(future))
@@ -229,7 +222,6 @@ impl Guarded {
     ///
     /// # Errors
     /// The same as before.
-    #[inline(always)]
     pub fn try_now(self) -> Result<Outcome, Self> {
         match self.0 {
             Some(future) => future.try_now().map_err(|future| Self(Some(future))),

@@ -80,7 +80,7 @@ fn as_text(bencher: Bencher<'_, '_>, tools: usize) {
     let mut out = Vec::with_capacity(4096);
     bencher.bench_local(|| {
         out.clear();
-        let request = Request::raw("tools/call", Payload::raw(params.clone()));
+        let request = Request::raw("tools/call", Payload::json(params.clone()));
         answer(&server, request).unwrap().write(&mut out).unwrap();
         out.len()
     });

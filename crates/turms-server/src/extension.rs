@@ -331,12 +331,12 @@ pub(crate) fn usurped(method: &str) -> String {
 pub(crate) fn signed(result: Payload, server: Option<Meta>) -> Result<Payload, ServiceError> {
     let Some(server) = server else { return Ok(result) };
     let raw = result.into_raw().map_err(|error| crate::respond::unwritable(&error))?;
-    let Some(mut result) = raw.as_object() else { return Ok(Payload::fitted(raw)) };
+    let Some(mut result) = raw.as_object() else { return Ok(Payload::lowered(raw)) };
     if !result.contains("resultType") {
         result.insert_raw("resultType", &RawJson::string(ResultType::Complete.as_str()));
     }
     let mut meta = result.get("_meta").and_then(|meta| meta.as_object()).unwrap_or_default();
     meta.extend(&server);
     result.insert_raw("_meta", &meta.into());
-    Ok(Payload::fitted(result.into()))
+    Ok(Payload::lowered(result.into()))
 }

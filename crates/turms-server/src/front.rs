@@ -109,7 +109,7 @@ impl<R: Serialize + DeserializeOwned + Translate + Send + Sync + Unpin + 'static
 
     fn call(&self, call: Call) -> Ready<Result<R, ErrorObject>> {
         let mut cx = call.context.call().clone();
-        let params = Payload::params(self.params_of(&call).into());
+        let params = Payload::json(self.params_of(&call).into());
         cx.insert_extension(Slot(call));
         let request = Request::raw(ByteString::from_static(self.method), params);
         self.service.call(request, cx).map(|outcome| {

@@ -188,7 +188,7 @@ pub(crate) fn tell_change(session: &Arc<Session>, change: &Change) {
     let can_wait = tokio::runtime::Handle::try_current().is_ok();
     if session.keep_for_later(change.clone(), can_wait) {
         let session = Arc::downgrade(session);
-        turms_core::spawn(Box::pin(tell_backlog(session)));
+        tokio::spawn(tell_backlog(session));
     }
 }
 

@@ -13,8 +13,8 @@ use tokio::task::JoinSet;
 use turms_core::layer::Layer;
 use turms_core::transport::stdio;
 use turms_core::{
-    AnyConnection, CallFuture, Connection, ConnectionError, ConnectionHandle, ConnectionOptions, IntoService,
-    NotifyFuture, Payload, Ready, ServeError, Service, ServiceError,
+    CallFuture, Connection, ConnectionError, ConnectionHandle, ConnectionOptions, IntoService, NotifyFuture, Payload,
+    Ready, ServeError, Service, ServiceError,
 };
 use turms_proto::types::{CacheScope, Icon, Implementation, Meta, key};
 use turms_proto::{ErrorObject, Object, ProtocolVersion, RawJson};
@@ -365,7 +365,9 @@ impl Server {
             Ready::later(async move {
                 let params = params.into_raw().map_err(|error| crate::respond::unwritable(&error))?;
                 let result = handler(params, context).await?;
-                RawJson::encode(&result).map(Payload::fitted).map_err(|error| crate::respond::unwritable(&error).into())
+                RawJson::encode(&result)
+                    .map(Payload::lowered)
+                    .map_err(|error| crate::respond::unwritable(&error).into())
             })
         });
         self.settings.methods.insert(name, action);
@@ -471,7 +473,7 @@ impl Server {
         let router = self.build()?;
         // As a task, it runs on the thread that hears of input, which would have to wake another one otherwise.
         let mut serving = JoinSet::new();
-        serving.spawn(async move { router.serve_any(Box::new(reader), Box::new(writer)).await });
+        serving.spawn(async move { router.serve(reader, writer).await });
         match serving.join_next().await {
             Some(Ok(served)) => served,
             Some(Err(failed)) => match failed.try_into_panic() {
@@ -536,16 +538,6 @@ impl Router {
         let (connection, handle) = Connection::server(reader, writer, self.versions(), options);
         let service = ConnectedRouter::new(self.clone(), Session::new(handle.peer()));
         self.until_over(connection.run(service), handle).await
-    }
-
-    async fn serve_any(
-        &self,
-        reader: Box<dyn AsyncRead + Send + Unpin>,
-        writer: Box<dyn AsyncWrite + Send + Unpin>,
-    ) -> Result<(), ServeError> {
-        let (connection, handle) = AnyConnection::server(reader, writer, self.versions(), self.options().clone());
-        let service = ConnectedRouter::new(self.clone(), Session::new(handle.peer()));
-        self.until_over(connection.run_any(Arc::new(service)), handle).await
     }
 
     /// Lets a connection run until it is over, which it is told when the server is shut down.

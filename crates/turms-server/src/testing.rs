@@ -401,7 +401,7 @@ struct Ear {
 
 impl Service for Ear {
     fn call(&self, request: Request, _: Context) -> CallFuture {
-        CallFuture::now(self.answer(request).map(Payload::fitted).map_err(Into::into))
+        CallFuture::now(self.answer(request).map(Payload::lowered).map_err(Into::into))
     }
 
     fn notify(&self, method: ByteString, params: Option<RawJson>, _: Context) -> NotifyFuture {

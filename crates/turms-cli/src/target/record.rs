@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     fn payload(json: &str) -> Payload {
-        Payload::raw(RawJson::parse(json).unwrap())
+        Payload::json(RawJson::parse(json).unwrap())
     }
 
     #[test]

@@ -73,7 +73,7 @@ impl Connector for Spy<Arc<dyn Connector>> {
             let established = self.inner.connect(client, service).await?;
             // The greeting itself is made below, where nobody can listen.
             let (method, greeting) = show::greeting(&established.opened);
-            self.received(method, greeting.map(Payload::raw).as_ref());
+            self.received(method, greeting.map(Payload::json).as_ref());
             let channel = self.on(established.channel);
             Ok(Established::new(Arc::new(channel), established.opened))
         })
@@ -111,7 +111,7 @@ impl Channel for Spy<Arc<dyn Channel>> {
     }
 
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
-        self.sent(&notification.method, notification.params.clone().map(Payload::raw).as_ref());
+        self.sent(&notification.method, notification.params.clone().map(Payload::json).as_ref());
         self.inner.notify(notification)
     }
 
@@ -151,7 +151,7 @@ impl Service for Spy<Arc<dyn Service>> {
     }
 
     fn notify(&self, method: ByteString, params: Option<RawJson>, cx: Context) -> NotifyFuture {
-        self.received(&method, params.clone().map(Payload::raw).as_ref());
+        self.received(&method, params.clone().map(Payload::json).as_ref());
         self.inner.notify(method, params, cx)
     }
 

@@ -423,7 +423,7 @@ where
     let raw = performed.payload.into_raw().map_err(|error| invalid(DecodeError::custom(error)))?;
     let version = client.protocol_version().unwrap_or(ProtocolVersion::LATEST);
     let raised = raise_result(&job.method, &raw, version).map_err(invalid)?;
-    Ok(Performed { payload: Payload::raw(raised), ..performed })
+    Ok(Performed { payload: Payload::json(raised), ..performed })
 }
 
 /// What a server would have answered, as the caller reads answers.

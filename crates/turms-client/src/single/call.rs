@@ -218,7 +218,7 @@ impl Single {
                 params.remove("requestState");
             }
         }
-        Ok(Payload::raw(params.into()))
+        Ok(Payload::json(params.into()))
     }
 
     /// The answers to questions, all or none.

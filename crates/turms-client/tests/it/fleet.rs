@@ -157,7 +157,7 @@ impl Service for Table {
             None => request.method.to_string(),
         };
         CallFuture::now(match self.0.get(key.as_str()) {
-            Some(answer) => Ok(Payload::raw(RawJson::encode(answer).unwrap())),
+            Some(answer) => Ok(Payload::json(RawJson::encode(answer).unwrap())),
             None if key.contains(' ') => Err(ErrorObject::resource_not_found(key.split_once(' ').unwrap().1).into()),
             None => Err(ErrorObject::method_not_found(&key).into()),
         })

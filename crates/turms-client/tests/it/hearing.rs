@@ -19,7 +19,7 @@ impl Service for Mute {
     fn call(&self, request: Request, _: Context) -> CallFuture {
         let discovered = r#"{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}}}"#;
         match &*request.method {
-            "server/discover" => CallFuture::now(Ok(Payload::raw(RawJson::parse(discovered).unwrap()))),
+            "server/discover" => CallFuture::now(Ok(Payload::json(RawJson::parse(discovered).unwrap()))),
             _ => CallFuture::later(std::future::pending()),
         }
     }

@@ -230,9 +230,7 @@ impl Link for ConnectionHandle {
         params: Option<RawJson>,
         options: RequestOptions,
     ) -> BoxFuture<'_, Result<RawJson, PeerError>> {
-        Box::pin(
-            self.ask(Outgoing::new(method, params.map_or_else(Payload::default, Payload::params)).options(options)),
-        )
+        Box::pin(self.ask(Outgoing::new(method, params.map_or_else(Payload::default, Payload::json)).options(options)))
     }
 }
 

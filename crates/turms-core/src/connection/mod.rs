@@ -1,6 +1,5 @@
 //! The driver: one loop for both sides that joins a byte stream, a session and a service.
 
-mod any;
 mod crowd;
 mod handle;
 mod output;
@@ -26,7 +25,6 @@ use turms_proto::{
     RequestId, Response,
 };
 
-pub use self::any::AnyConnection;
 use self::crowd::{Crowd, Turn};
 use self::handle::{Command, Question, SessionCommand, Signal, View, Waiter};
 pub use self::handle::{ConnectionHandle, OpenFailure};
@@ -346,7 +344,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
-    #[inline(always)]
     fn read_line(&mut self, line: Result<Bytes, LineTooLong>) -> Option<Call> {
         let incoming = match line {
             Ok(line) => Incoming::decode(line, self.options.batch_limit),
@@ -410,7 +407,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
-    #[inline(always)]
     fn admit(&mut self, call: Call, service: &impl Service) {
         if self.stage != Stage::Open {
             return self.refuse(&call.ticket, "no more requests are taken: the connection is closing");
@@ -443,7 +439,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         let Call { request, dialect, ticket, meta, .. } = call;
         let (method, params) = (request.method, request.params);
         let cx = Context::new(dialect, self.peer(dialect)).with_id(ticket.id().clone()).with_meta(meta);
-        let params = params.map_or_else(Payload::default, Payload::params);
+        let params = params.map_or_else(Payload::default, Payload::json);
         let future = Guarded::call(|| service.call(Request::raw(method.clone(), params), cx));
         let begun = future.try_now().or_else(|mut future| match begin(&mut future) {
             Poll::Ready(outcome) => Ok(outcome),

@@ -151,7 +151,7 @@ async fn a_call_is_traced_under_the_names_of_open_telemetry() {
     let params = turms_proto::RawJson::parse(params).expect("written above");
     let meta = Meta::of_params(Some(&params));
     let cx = Context::in_process().with_id(7.into()).with_meta(meta);
-    traced.call(Request::raw("tools/call", Payload::raw(params)), cx).await.expect_err("it takes too long");
+    traced.call(Request::raw("tools/call", Payload::json(params)), cx).await.expect_err("it takes too long");
     let fields = recorder.0.lock().clone();
     for (name, value) in [
         ("otel.name", "tools/call add"),

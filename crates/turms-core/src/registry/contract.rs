@@ -264,7 +264,7 @@ impl Service for Fixture {
             }),
             "contract/meta" => {
                 let meta = cx.meta().map(RawJson::encode).and_then(Result::ok);
-                CallFuture::now(Ok(meta.map_or_else(Payload::default, Payload::raw)))
+                CallFuture::now(Ok(meta.map_or_else(Payload::default, Payload::json)))
             }
             "contract/fail" => CallFuture::now(Err(as_asked().into())),
             "contract/panic" => panic!("as asked"),

@@ -27,7 +27,6 @@ use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::peer::{BoxFuture, Link, Peer, PeerError};
 use crate::service::{Guarded, GuardedNotify, Ready, Request, Service};
-use crate::work::spawn;
 
 /// Joins a client to a service in this process.
 ///
@@ -408,7 +407,7 @@ impl Link for LocalLink {
         if let Some(notification) = self.update(notification)
             && let Err(hearing) = self.hear(notification).try_now()
         {
-            spawn(Box::pin(hearing));
+            tokio::spawn(hearing);
         }
         true
     }
@@ -421,7 +420,7 @@ impl Link for LocalLink {
     ) -> BoxFuture<'_, Result<RawJson, PeerError>> {
         Box::pin(async move {
             let cx = self.context(params.as_ref());
-            let params = params.map_or_else(Payload::default, Payload::params);
+            let params = params.map_or_else(Payload::default, Payload::json);
             let call = Guarded::call(|| self.client.call(Request::raw(method, params), cx));
             let outcome = match options.timeout {
                 Some(limit) => tokio::time::timeout(limit, call)

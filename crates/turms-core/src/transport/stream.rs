@@ -147,14 +147,14 @@ impl Channel for StreamChannel {
                     .unwrap_or_else(|_| Err(PeerError::Request(timed_out(limit)))),
                 None => answer.await,
             };
-            answer.map(Payload::raw)
+            answer.map(Payload::json)
         })
     }
 
     fn batch(&self, requests: Vec<Outgoing>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
         Box::pin(async move {
             let answers = self.connection.ask_all(requests).await;
-            answers.into_iter().map(|answer| answer.map(Payload::raw)).collect()
+            answers.into_iter().map(|answer| answer.map(Payload::json)).collect()
         })
     }
 

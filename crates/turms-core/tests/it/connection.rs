@@ -56,7 +56,7 @@ impl Service for Fixture {
             }),
             "test/ask" => CallFuture::later(async move {
                 let answer = cx.peer().request_raw("test/echo", None, RequestOptions::default()).await;
-                answer.map(Payload::raw).map_err(|error| ErrorObject::internal(error.to_string()).into())
+                answer.map(Payload::json).map_err(|error| ErrorObject::internal(error.to_string()).into())
             }),
             "test/wait" => CallFuture::later(self.clone().wait()),
             method => CallFuture::now(Err(ErrorObject::method_not_found(method).into())),
@@ -472,7 +472,7 @@ struct Generous(Arc<AtomicUsize>);
 impl Service for Generous {
     fn call(&self, _: Request, _: Context) -> CallFuture {
         self.0.fetch_add(1, Ordering::SeqCst);
-        CallFuture::now(Ok(Payload::raw(RawJson::string(&"x".repeat(10 * 1024)))))
+        CallFuture::now(Ok(Payload::json(RawJson::string(&"x".repeat(10 * 1024)))))
     }
 }
 

@@ -132,7 +132,7 @@ fn an_answer_that_is_there_needs_neither_a_timer_nor_a_runtime() {
 fn a_call_by_name_allocates_no_more_than_the_service_does() {
     let services = Services::local();
     let _echo = register(&services, "echo", echo());
-    let params = || Payload::raw(RawJson::default());
+    let params = || Payload::json(RawJson::default());
     let method = ByteString::from_static("a");
     // The first look-up of a thread prepares it for reading without locks.
     now(services.check("echo")).unwrap();

@@ -121,7 +121,7 @@ impl StatelessChannel {
                 Err(_) => &self.counters.failed,
             };
             counter.fetch_add(1, Ordering::Relaxed);
-            outcome.map(Payload::raw)
+            outcome.map(Payload::json)
         }
     }
 
@@ -155,7 +155,7 @@ impl StatelessChannel {
             }
             let list = Call {
                 method: ByteString::from_static(ListTools::NAME),
-                params: Payload::raw(params.into()),
+                params: Payload::json(params.into()),
                 meta: call.whole_meta(),
                 options: RequestOptions::default(),
                 updates: None,

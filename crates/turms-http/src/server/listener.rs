@@ -296,7 +296,7 @@ impl Door {
                 let peer = Some(PeerAddress(peer));
                 #[cfg(feature = "tls")]
                 if let Some(tls) = self.tls.clone() {
-                    turms_core::spawn(Box::pin(async move {
+                    tokio::spawn(Box::pin(async move {
                         let greeting = pin!(tokio::time::timeout(bounds.header, tls.accept(stream)));
                         if let Some(Ok(Ok(stream))) = bounds.ward.until_ending(greeting).await {
                             attend(host, Box::new(stream), peer, bounds).await;
@@ -304,12 +304,12 @@ impl Door {
                     }));
                     return Ok(());
                 }
-                turms_core::spawn(Box::pin(attend(host, Accepted::Tcp(stream), peer, bounds)));
+                tokio::spawn(Box::pin(attend(host, Accepted::Tcp(stream), peer, bounds)));
             }
             #[cfg(unix)]
             Socket::Unix(socket) => {
                 let (stream, _) = socket.accept().await?;
-                turms_core::spawn(Box::pin(attend(host, Accepted::Unix(stream), None, bounds)));
+                tokio::spawn(Box::pin(attend(host, Accepted::Unix(stream), None, bounds)));
             }
         }
         Ok(())

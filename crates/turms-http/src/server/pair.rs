@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, DuplexStream, ReadBuf};
 use tokio::sync::mpsc;
 use turms_core::layer::WithExtensions;
-use turms_core::{AnyConnection, ConnectionHandle, Principal, random_id};
+use turms_core::{Connection, ConnectionHandle, Principal, random_id};
 use turms_proto::header::HeaderLookup;
 use turms_proto::{Ability, Incoming, Lines};
 
@@ -87,24 +87,20 @@ impl HttpService {
         let (posted, queue) = mpsc::channel(1);
         let (written, events) = tokio::io::duplex(64 * 1024);
         let versions: Vec<_> = self.service.versions().iter().copied().filter(|v| v.has(Ability::Handshake)).collect();
-        let (connection, handle) = AnyConnection::server(
-            Box::new(Posted { queue, piece: Bytes::new() }),
-            Box::new(written),
-            &versions,
-            options,
-        );
+        let reader = Posted { queue, piece: Bytes::new() };
+        let (connection, handle) = Connection::server(reader, written, &versions, options);
         let service = self.service.for_connection(&handle.peer()).unwrap_or_else(|| self.service.clone());
         let service = WithExtensions::new(service, extensions_of(head));
         let (ending, closing) = (self.service.ending(), handle.clone());
-        turms_core::spawn(Box::pin(async move {
-            let mut running = connection.run_any(Arc::new(service));
+        tokio::spawn(async move {
+            let mut running = std::pin::pin!(connection.run(service));
             tokio::select! {
                 _ = &mut running => return,
                 () = ending => closing.shutdown(),
             }
             // Whoever reads the stream sees it end; there is nobody else to tell.
             let _ = running.await;
-        }));
+        });
         let mut begin = Vec::new();
         sse::write_event(&mut begin, Some("endpoint"), None, format!("messages?{SESSION}{id}").as_bytes());
         self.state.pairs.0.lock().insert(id.clone(), Pair { posted, connection: handle, principal });

@@ -63,7 +63,6 @@ impl HttpSource {
     }
 
     /// A call by this request.
-    #[inline(always)]
     pub(super) fn surround(&self, cx: Context) -> Context {
         let cx = cx.with_source(self.known.clone());
         match &self.added {

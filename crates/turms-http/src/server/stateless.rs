@@ -65,7 +65,7 @@ impl HttpService {
         let asked = source.known();
         let cx = Context::new(dialect, Peer::shared(asked.clone())).with_id(id.clone()).with_meta(meta);
         let cx = source.surround(cx);
-        let payload = params.map_or_else(Payload::default, Payload::params);
+        let payload = params.map_or_else(Payload::default, Payload::json);
         let call = Guarded::call(|| self.service.call(Request::raw(method.clone(), payload), cx));
         let version = dialect.version();
         match first(call, asked.voice()).await {

@@ -56,7 +56,7 @@ impl Ear {
 
 impl Service for Ear {
     fn call(&self, _: Request, _: Context) -> CallFuture {
-        CallFuture::now(Ok(Payload::raw(raw(&json!({ "roots": [] })))))
+        CallFuture::now(Ok(Payload::json(raw(&json!({ "roots": [] })))))
     }
 
     fn notify(&self, method: ByteString, _: Option<RawJson>, _: Context) -> NotifyFuture {

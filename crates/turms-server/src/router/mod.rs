@@ -101,7 +101,6 @@ impl fmt::Debug for Router {
 }
 
 impl Router {
-    #[inline(always)]
     fn dispatch(&self, request: Request, cx: turms_core::Context) -> CallFuture {
         match &self.front {
             Some(front) => front.call(request, cx),
@@ -175,7 +174,6 @@ impl Service for Bare {
 }
 
 impl Bare {
-    #[inline(always)]
     fn answer(&self, request: Request, context: Context) -> CallFuture {
         self.route(request, context).unwrap_or_else(|error| Ready::now(Err(error)))
     }
@@ -305,11 +303,11 @@ impl Bare {
         }
         let (cursor, style) = (params.cursor.as_ref(), &self.settings.lists);
         if own.is_none() && self.settings.visible.is_none() {
-            return catalog.page(kind, cursor, context.version(), style).map(Payload::fitted).map_err(Into::into);
+            return catalog.page(kind, cursor, context.version(), style).map(Payload::lowered).map_err(Into::into);
         }
         let seen = self.settings.visible_to(&catalog, own.as_deref(), context);
         let style = ListStyle { scope: CacheScope::Private, ..style.clone() };
-        seen.page(kind, cursor, context.version(), &style).map(Payload::fitted).map_err(Into::into)
+        seen.page(kind, cursor, context.version(), &style).map(Payload::lowered).map_err(Into::into)
     }
 
     fn initialize(
@@ -509,7 +507,6 @@ impl ConnectedRouter {
     }
 
     /// Requests that say everything for themselves have no session, even here.
-    #[inline(always)]
     fn remember(&self, cx: turms_core::Context) -> turms_core::Context {
         match cx.dialect() {
             Dialect::Handshake(_) => cx.with_session(self.session.load_full()),

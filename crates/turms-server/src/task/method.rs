@@ -260,7 +260,7 @@ fn result_of(record: &TaskRecord) -> CallOutcome {
     match core_task_result(&record.task) {
         Some(Ok(result)) => {
             let result = result.as_object().unwrap_or_default();
-            Ok(Payload::fitted(related(result, &record.task.task_id).into()))
+            Ok(Payload::lowered(related(result, &record.task.task_id).into()))
         }
         Some(Err(error)) => Err(error.into()),
         None => {

@@ -268,10 +268,10 @@ impl Drop for Withdrawn<'_> {
             return;
         }
         let (store, id, key) = (self.running.store.clone(), self.running.id().to_owned(), self.key.to_owned());
-        turms_core::spawn(Box::pin(async move {
+        tokio::spawn(async move {
             // A question that stays is answered in vain, and nothing worse.
             let _ = change(&*store, &id, |record| answered(record, &key, None)).await;
-        }));
+        });
     }
 }
 

@@ -113,6 +113,6 @@ fn begin(
     if let Some(server) = &server {
         say_who(&mut task.meta, server.clone());
     }
-    turms_core::spawn(Box::pin(running.run(handler, server)));
+    tokio::spawn(running.run(handler, server));
     Payload::new(Outcome::<ToolResult>::Task(Box::new(task)))
 }

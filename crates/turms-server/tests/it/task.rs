@@ -374,7 +374,7 @@ async fn only_the_owner_sees_a_task() {
             cx.insert_extension(Principal::new(principal));
         }
         let params = RawJson::from(object(params));
-        router.call(Request::raw(method.to_owned(), turms_core::Payload::raw(params)), cx).await
+        router.call(Request::raw(method.to_owned(), turms_core::Payload::json(params)), cx).await
     };
     let begun = call(Some("ann"), "tools/call", json!({"name": "slow"})).await.unwrap();
     let id = begun.into_raw().unwrap().member("taskId").unwrap().decode::<String>().unwrap();

@@ -105,7 +105,7 @@ impl Link for Asked {
 /// Calls a method as a client that has no session.
 fn call(router: &Router, link: Arc<Asked>, method: &str, params: Value) -> turms_core::CallFuture {
     let cx = turms_core::Context::new(Dialect::Handshake(D), Peer::shared(link));
-    let params = turms_core::Payload::raw(RawJson::from(object(params)));
+    let params = turms_core::Payload::json(RawJson::from(object(params)));
     router.call(Request::raw(method.to_owned(), params), cx)
 }
 
@@ -254,7 +254,7 @@ async fn callers_that_cannot_be_told_apart_get_no_list_of_tasks() {
     let capabilities = json!({"extensions": {TASKS_EXTENSION: {}}});
     let meta = object(json!({key::CLIENT_CAPABILITIES: capabilities})).into();
     let cx = turms_core::Context::in_process().with_meta(Some(meta));
-    let params = turms_core::Payload::raw(RawJson::from(object(json!({"name": "endless"}))));
+    let params = turms_core::Payload::json(RawJson::from(object(json!({"name": "endless"}))));
     router.call(Request::raw("tools/call", params), cx).await.unwrap();
 
     let nobody = Arc::new(Asked::default());

@@ -245,7 +245,7 @@ impl Service for Site {
         let params: Value = request.params.take().unwrap_or_default();
         self.heard.lock().unwrap().push(request.method.to_string());
         let answer = self.answer(&request.method, &params);
-        CallFuture::now(answer.map(|answer| Payload::raw(RawJson::from(answer))).map_err(Into::into))
+        CallFuture::now(answer.map(|answer| Payload::json(RawJson::from(answer))).map_err(Into::into))
     }
 }
 

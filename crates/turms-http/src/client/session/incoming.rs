@@ -119,7 +119,7 @@ impl Shared {
             return;
         }
         let cx = self.context(request.params.as_ref()).with_id(ticket.id().clone());
-        let params = request.params.map_or_else(Payload::default, Payload::params);
+        let params = request.params.map_or_else(Payload::default, Payload::json);
         let asked = turms_core::Request::raw(request.method.clone(), params);
         let future = Guarded::call(|| self.service.call(asked, cx));
         let key = Task::Call(ticket.clone());
@@ -178,7 +178,7 @@ impl Link for SessionLink {
     ) -> BoxFuture<'_, Result<RawJson, PeerError>> {
         Box::pin(async move {
             let Some(shared) = self.0.upgrade() else { return Err(PeerError::Closed) };
-            let params = params.map_or_else(Payload::default, Payload::params);
+            let params = params.map_or_else(Payload::default, Payload::json);
             shared.ask(Outgoing::new(method, params).options(options)).await
         })
     }

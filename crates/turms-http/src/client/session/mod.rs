@@ -74,7 +74,7 @@ pub(super) fn session_headers(dialect: Dialect, id: Option<HeaderValue>) -> Head
 
 impl Channel for SessionChannel {
     fn request(&self, request: Outgoing) -> BoxFuture<'_, Result<Payload, PeerError>> {
-        Box::pin(async move { self.0.ask(request).await.map(Payload::raw) })
+        Box::pin(async move { self.0.ask(request).await.map(Payload::json) })
     }
 
     fn batch(&self, requests: Vec<Outgoing>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
@@ -84,7 +84,7 @@ impl Channel for SessionChannel {
             } else {
                 join_all(requests.into_iter().map(|request| self.0.ask(request))).await
             };
-            answers.into_iter().map(|answer| answer.map(Payload::raw)).collect()
+            answers.into_iter().map(|answer| answer.map(Payload::json)).collect()
         })
     }
 

@@ -108,7 +108,7 @@ impl HttpService {
                     .with_id(request.id.clone())
                     .with_meta(Meta::of_params(request.params.as_ref()));
                 let cx = source.surround(cx);
-                let params = request.params.map_or_else(Payload::default, Payload::params);
+                let params = request.params.map_or_else(Payload::default, Payload::json);
                 let asked = Request::raw(request.method.clone(), params);
                 Guarded::call(|| self.service.call(asked, cx)).await
             }

@@ -137,7 +137,7 @@ impl HttpSession {
         }
         let cx = Context::new(dialect, Peer::shared(post.link.clone())).with_id(ticket.id().clone()).with_meta(meta);
         let cx = post.source.surround(cx);
-        let params = params.map_or_else(Payload::default, Payload::params);
+        let params = params.map_or_else(Payload::default, Payload::json);
         let mut call = Guarded::call(|| self.service.call(Request::raw(method.clone(), params), cx));
         // Most calls answer at once and need neither a task nor a stream.
         match Pin::new(&mut call).poll(task) {
@@ -155,10 +155,10 @@ impl HttpSession {
                 }
                 let (session, key) = (self.clone(), ticket.clone());
                 // The task cannot end before it is noted down: it needs the lock for that.
-                let task = turms_core::spawn(Box::pin(async move {
+                let task = tokio::spawn(async move {
                     let outcome = call.await;
                     session.complete(&ticket, &method, dialect, outcome);
-                }));
+                });
                 state.tasks.insert(key, Running { task: task.abort_handle(), stream });
             }
         }
@@ -178,10 +178,10 @@ impl HttpSession {
         let mut hearing = GuardedNotify::new(|| self.service.notify(notification.method, notification.params, cx));
         if Pin::new(&mut hearing).poll(task).is_pending() {
             let heard = Heard::new(self.clone());
-            turms_core::spawn(Box::pin(async move {
+            tokio::spawn(async move {
                 hearing.await;
                 drop(heard);
-            }));
+            });
         }
     }
 

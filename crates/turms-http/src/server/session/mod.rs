@@ -233,6 +233,6 @@ fn first_stream() -> u64 {
 fn now_or_later(work: impl Future<Output = ()> + Send + 'static) {
     let mut work = Box::pin(work);
     if work.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())).is_pending() {
-        turms_core::spawn(work);
+        tokio::spawn(work);
     }
 }

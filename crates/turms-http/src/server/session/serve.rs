@@ -246,7 +246,7 @@ impl HttpService {
         // The service gets to know the client as if it had shaken hands just now.
         let dialect = Dialect::Handshake(record.version);
         let cx = || Context::new(dialect, Peer::nobody());
-        let hello = Request::raw(Initialize::NAME, Payload::params(record.client.clone()));
+        let hello = Request::raw(Initialize::NAME, Payload::json(record.client.clone()));
         if Guarded::call(|| session.service.call(hello, cx())).await.is_err() {
             return Ok(None);
         }

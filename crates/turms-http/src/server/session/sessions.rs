@@ -126,7 +126,7 @@ impl Sessions {
         let period = (idle / 4).clamp(Duration::from_millis(10), Duration::from_secs(30));
         let sessions = Arc::downgrade(self);
         let mut sweeper = Sweeper(sessions.clone());
-        turms_core::spawn(Box::pin(async move {
+        tokio::spawn(async move {
             loop {
                 while sweep(&sessions, period).await {}
                 drop(sweeper);
@@ -137,7 +137,7 @@ impl Sessions {
                 }
                 sweeper = Sweeper(sessions.clone());
             }
-        }));
+        });
     }
 
     fn all(&self) -> impl Iterator<Item = Arc<HttpSession>> {

@@ -57,7 +57,7 @@ async fn open(router: &Router, client: &Arc<Slow>) -> Arc<dyn turms_core::Servic
     let params = json!({
         "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "slow", "version": "1" }
     });
-    let request = Request::raw("initialize", Payload::raw(RawJson::from(params)));
+    let request = Request::raw("initialize", Payload::json(RawJson::from(params)));
     connected.call(request, cx).await.unwrap();
     connected
 }

@@ -287,7 +287,7 @@ async fn methods_of_ones_own_and_a_fallback_are_called() {
     let router = server_with(&Arc::default())
         .fallback(|method, _, _| {
             let text = RawJson::string(method);
-            turms_core::CallFuture::now(Ok(turms_core::Payload::fitted(text)))
+            turms_core::CallFuture::now(Ok(turms_core::Payload::lowered(text)))
         })
         .build()
         .unwrap();
