@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
 
 use tokio::sync::oneshot;
-use turms::core::{Connection, ConnectionOptions, IntoService as _};
+use turms::core::{Connection, IntoService as _, Limits};
 use turms::http::{Listener, ServeHttp as _};
 use turms::proto::ProtocolVersion;
 use turms_bench_server::server;
@@ -44,8 +44,7 @@ fn a_call_over_a_byte_stream() {
         async move {
             let (reader, writer) = tokio::net::UnixStream::from_std(theirs).unwrap().into_split();
             let service = server(2).into_service().unwrap();
-            let (connection, handle) =
-                Connection::server(reader, writer, &ProtocolVersion::ALL, ConnectionOptions::default());
+            let (connection, handle) = Connection::server(reader, writer, &ProtocolVersion::ALL, Limits::default());
             let service = service.for_connection(&handle.peer()).unwrap();
             connection.run(service).await.unwrap();
         },

@@ -5,7 +5,7 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 use turms_client::Client;
 use turms_core::transport::memory;
-use turms_core::{Connection, ConnectionOptions, Context, Outgoing, Payload, Request, Service};
+use turms_core::{CallContext, Connection, Limits, Outgoing, Payload, Request, Service};
 use turms_proto::session::{ClientOptions, VersionChoice};
 use turms_proto::types::{
     CallTool, CallToolParams, ClientCapabilities, Implementation, Meta, Outcome, RequestMeta, ToolResult,
@@ -43,7 +43,7 @@ fn the_service_alone(bencher: Bencher<'_, '_>) {
     bencher.bench_local(|| {
         runtime.block_on(async {
             let params = CallToolParams::new("add").arguments(arguments.clone());
-            let answer = router.call(Request::new::<CallTool>(params), Context::in_process()).await;
+            let answer = router.call(Request::new::<CallTool>(params), CallContext::in_process()).await;
             answer.expect("an answer").take::<Outcome<ToolResult>>().expect("a result")
         })
     });
@@ -61,8 +61,8 @@ fn a_client_in_process(bencher: Bencher<'_, '_>) {
 fn a_connection_over_a_pair(bencher: Bencher<'_, '_>, version: &ProtocolVersion) {
     struct Deaf;
     impl Service for Deaf {
-        fn call(&self, request: Request, _: Context) -> turms_core::CallFuture {
-            turms_core::CallFuture::now(Err(turms_proto::ErrorObject::method_not_found(&request.method).into()))
+        fn call(&self, request: Request, _: CallContext) -> turms_core::ResponseFuture {
+            turms_core::ResponseFuture::now(Err(turms_proto::ErrorObject::method_not_found(&request.method).into()))
         }
     }
     let (runtime, router, arguments) = (runtime(), router(), arguments());
@@ -71,7 +71,7 @@ fn a_connection_over_a_pair(bencher: Bencher<'_, '_>, version: &ProtocolVersion)
         tokio::spawn(async move { router.serve(far.0, far.1).await });
         let options = ClientOptions::new(Implementation::new("c", "1"), ClientCapabilities::new())
             .choice(VersionChoice::Only(*version));
-        let (connection, handle) = Connection::client(near.0, near.1, options, ConnectionOptions::default());
+        let (connection, handle) = Connection::client(near.0, near.1, options, Limits::default());
         tokio::spawn(connection.run(Deaf));
         handle.opened().await.expect("a connection");
         handle

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytestring::ByteString;
 use serde::Serialize;
-use turms_core::{CallFuture, Context, NotifyFuture, Payload, Ready, Request, Service};
+use turms_core::{CallContext, NotifyFuture, Payload, Ready, Request, ResponseFuture, Service};
 use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::revision::raise_result;
 use turms_proto::session::{Opened, Stats};
@@ -389,12 +389,12 @@ impl fmt::Debug for Client {
 
 /// A client is a service, so that a gateway is a client that is served.
 impl Service for Client {
-    fn call(&self, request: Request, cx: Context) -> CallFuture {
+    fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         let client = self.clone();
         let meta = cx.meta().map(forwarded).filter(|meta| !meta.is_empty());
         // What becomes a task here is a task for whoever asks, too.
         let task = Tasking { refused: !cx.meta().is_some_and(declares_tasks), ..Tasking::default() };
-        CallFuture::later(async move {
+        ResponseFuture::later(async move {
             let params = request
                 .params
                 .into_raw()
@@ -411,7 +411,7 @@ impl Service for Client {
         })
     }
 
-    fn notify(&self, method: ByteString, params: Option<RawJson>, _: Context) -> NotifyFuture {
+    fn notify(&self, method: ByteString, params: Option<RawJson>, _: CallContext) -> NotifyFuture {
         let client = self.clone();
         NotifyFuture::later(async move {
             // Nobody waits to hear that it was not told.

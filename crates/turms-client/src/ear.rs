@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytestring::ByteString;
 use serde::de::DeserializeOwned;
-use turms_core::{CallFuture, Context, NotifyFuture, Payload, Request, Service};
+use turms_core::{CallContext, NotifyFuture, Payload, Request, ResponseFuture, Service};
 use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::revision::{Translate, task_of_core};
 use turms_proto::types::{
@@ -131,18 +131,18 @@ impl Ear {
         params: Payload,
         version: ProtocolVersion,
         question: impl FnOnce(M::Params) -> InputRequest,
-    ) -> CallFuture
+    ) -> ResponseFuture
     where
         M::Params: DeserializeOwned,
         M::Result: DeserializeOwned + Translate,
     {
         let mut params: M::Params = match params.take() {
             Ok(params) => params,
-            Err(error) => return CallFuture::now(Err(ErrorObject::invalid_params(error.to_string()).into())),
+            Err(error) => return ResponseFuture::now(Err(ErrorObject::invalid_params(error.to_string()).into())),
         };
         params.raise(version);
         let (question, answers) = (question(params), self.answers.clone());
-        CallFuture::later(async move {
+        ResponseFuture::later(async move {
             let answer = answers.answer(question).await.map_err(ErrorObject::from)?;
             Ok(Payload::json(answer))
         })
@@ -150,10 +150,10 @@ impl Ear {
 }
 
 impl Service for Ear {
-    fn call(&self, request: Request, cx: Context) -> CallFuture {
+    fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         let version = cx.version();
         match &*request.method {
-            Ping::NAME => CallFuture::now(Ok(Payload::new(EmptyResult::new()))),
+            Ping::NAME => ResponseFuture::now(Ok(Payload::new(EmptyResult::new()))),
             CreateMessage::NAME => {
                 self.asked::<CreateMessage>(request.params, version, |params| InputRequest::Sample(Box::new(params)))
             }
@@ -165,7 +165,7 @@ impl Service for Ear {
         }
     }
 
-    fn notify(&self, method: ByteString, params: Option<RawJson>, _: Context) -> NotifyFuture {
+    fn notify(&self, method: ByteString, params: Option<RawJson>, _: CallContext) -> NotifyFuture {
         self.hear(Notification::raw(method, params));
         NotifyFuture::done()
     }

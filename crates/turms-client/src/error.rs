@@ -373,7 +373,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "ping: the server's answer is not valid: the response is longer than the limit of 1000 bytes: raise message_limit of \
-             the connector, or line_limit of the connection; it may have run"
+             the connector, or max_message_bytes of the connection; it may have run"
         );
         assert!(error.may_have_run());
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use turms_core::{BoxFuture, CallFuture, ConnectError, Payload, Request};
+use turms_core::{BoxFuture, ConnectError, Payload, Request, ResponseFuture};
 use turms_proto::method::Method;
 use turms_proto::types::is_extension_id;
 use turms_proto::{ErrorObject, Notification, Object, RawJson};
@@ -161,17 +161,17 @@ pub(crate) fn declared(
 }
 
 /// Asks the first extension that has an answer.
-pub(crate) fn ask(extensions: &[Arc<dyn ClientExtension>], request: Request) -> CallFuture {
+pub(crate) fn ask(extensions: &[Arc<dyn ClientExtension>], request: Request) -> ResponseFuture {
     let Request { method, params, .. } = request;
     if extensions.is_empty() {
-        return CallFuture::now(Err(ErrorObject::method_not_found(&method).into()));
+        return ResponseFuture::now(Err(ErrorObject::method_not_found(&method).into()));
     }
     let params = match params.into_raw() {
         Ok(params) => params,
-        Err(error) => return CallFuture::now(Err(ErrorObject::internal(error.to_string()).into())),
+        Err(error) => return ResponseFuture::now(Err(ErrorObject::internal(error.to_string()).into())),
     };
     match extensions.iter().find_map(|extension| extension.answer(&method, &params)) {
-        Some(answer) => CallFuture::later(async move { Ok(Payload::json(answer.await?)) }),
-        None => CallFuture::now(Err(ErrorObject::method_not_found(&method).into())),
+        Some(answer) => ResponseFuture::later(async move { Ok(Payload::json(answer.await?)) }),
+        None => ResponseFuture::now(Err(ErrorObject::method_not_found(&method).into())),
     }
 }

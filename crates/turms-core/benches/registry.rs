@@ -6,7 +6,7 @@ use std::task::{Context as TaskContext, Poll, Waker};
 
 use divan::{Bencher, black_box, black_box_drop};
 use turms_core::registry::{Registration, ServiceCall, Services};
-use turms_core::{CallFuture, Context, Payload, Request, Service};
+use turms_core::{CallContext, Payload, Request, ResponseFuture, Service};
 use turms_proto::types::{CallTool, CallToolParams, Outcome, ToolResult};
 
 fn main() {
@@ -21,10 +21,10 @@ enum Greeter {
 }
 
 impl Service for Greeter {
-    fn call(&self, request: Request, _: Context) -> CallFuture {
+    fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
         match self {
-            Self::Now => CallFuture::now(greet(request)),
-            Self::Later => CallFuture::later(async move { greet(request) }),
+            Self::Now => ResponseFuture::now(greet(request)),
+            Self::Later => ResponseFuture::later(async move { greet(request) }),
         }
     }
 }
@@ -59,7 +59,7 @@ fn greeting<'a>(services: &'a Services, name: &'a str) -> ServiceCall<'a, Outcom
 #[divan::bench(sample_size = 1000)]
 fn without_registry() {
     let request = Request::new::<CallTool>(CallToolParams::new("hello"));
-    let answer = ready(black_box(&Greeter::Now).call(request, Context::in_process()));
+    let answer = ready(black_box(&Greeter::Now).call(request, CallContext::in_process()));
     black_box_drop(answer.unwrap().take::<Outcome<ToolResult>>().unwrap());
 }
 

@@ -10,17 +10,17 @@ use crate::peer::Peer;
 
 /// What surrounds a call: how it was asked, by whom, and how to reach them.
 #[derive(Clone)]
-pub struct Context {
+pub struct CallContext {
     dialect: Dialect,
     id: Option<RequestId>,
     meta: Option<Meta>,
     peer: Peer,
     extensions: Option<Arc<Extensions>>,
-    source: Option<Arc<dyn Source>>,
+    source: Option<Arc<dyn RequestInfo>>,
     session: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-impl Context {
+impl CallContext {
     /// Around a call in a dialect, from a peer.
     #[must_use]
     pub fn new(dialect: Dialect, peer: Peer) -> Self {
@@ -56,7 +56,7 @@ impl Context {
 
     /// With what the transport knows of the request.
     #[must_use]
-    pub fn with_source(mut self, source: Arc<dyn Source>) -> Self {
+    pub fn with_source(mut self, source: Arc<dyn RequestInfo>) -> Self {
         self.source = Some(source);
         self
     }
@@ -126,7 +126,7 @@ impl Context {
 }
 
 /// What a transport knows of a request. Calls see it as extensions, without each part of it having been put among them.
-pub trait Source: Send + Sync + 'static {
+pub trait RequestInfo: Send + Sync + 'static {
     /// What it knows of this type.
     fn find(&self, kind: TypeId) -> Option<&dyn Any>;
 }
@@ -151,9 +151,9 @@ impl Default for HeadersRepeatBody {
     }
 }
 
-impl std::fmt::Debug for Context {
+impl std::fmt::Debug for CallContext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut context = f.debug_struct("Context");
+        let mut context = f.debug_struct("CallContext");
         context.field("dialect", &self.dialect).field("id", &self.id).finish_non_exhaustive()
     }
 }

@@ -1,6 +1,6 @@
 //! The seam of Turms: what a service is, what surrounds a call, and what carries calls between processes.
 //!
-//! - [`Service`] answers a [`Request`] in a [`Context`] with a [`Payload`].
+//! - [`Service`] answers a [`Request`] in a [`CallContext`] with a [`Payload`].
 //! - A [`Connection`] joins a byte stream and a service, on either side of the protocol.
 //! - [`layer`] has what can stand in front of a service.
 //! - A [`Connector`] opens [`Channel`]s for a client: to a program, over a byte stream, to a service in this process.
@@ -31,15 +31,15 @@ mod url;
 pub use self::channel::{
     Channel, ConnectError, Connector, Ended, Established, Outgoing, Update, Updates, write_params,
 };
-pub use self::connection::{Connection, ConnectionError, ConnectionHandle, ConnectionOptions, OpenFailure};
-pub use self::context::{Context, HeadersRepeatBody, Source};
+pub use self::connection::{Connection, ConnectionError, ConnectionHandle, Limits, OpenFailure};
+pub use self::context::{CallContext, HeadersRepeatBody, RequestInfo};
 pub use self::error::{ErrorOrigin, ServiceError};
 pub use self::outcome::{Outcome, lower_outcome, write_outcome, written_outcome};
 pub use self::payload::Payload;
-pub use self::peer::{BoxFuture, Link, Peer, PeerError};
+pub use self::peer::{BoxFuture, Peer, PeerError, PeerTransport};
 pub use self::principal::Principal;
 pub use self::random::{is_random_id, random_bytes, random_id};
 pub use self::serve::{IntoService, ServeError};
-pub use self::service::{CallFuture, Guarded, GuardedNotify, NotifyFuture, Ready, Request, Service};
+pub use self::service::{Guarded, GuardedNotify, NotifyFuture, Ready, Request, ResponseFuture, Service};
 pub use self::text::{error_chain, escape_control};
 pub use self::url::{UrlConnector, UrlTarget, UrlTransport};

@@ -11,7 +11,7 @@ use turms_proto::{EncodeError, Notification, RawJson};
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A way to reach the other side of a connection.
-pub trait Link: Send + Sync + 'static {
+pub trait PeerTransport: Send + Sync + 'static {
     /// Tells it something. Waits while it does not listen.
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>>;
 
@@ -69,7 +69,7 @@ impl From<EncodeError> for PeerError {
 
 /// The other side of a connection, as a service sees it.
 #[derive(Clone)]
-pub struct Peer(Option<Arc<dyn Link>>);
+pub struct Peer(Option<Arc<dyn PeerTransport>>);
 
 impl Peer {
     /// Nobody: what is told is lost, what is asked fails.
@@ -79,13 +79,13 @@ impl Peer {
     }
 
     /// Whoever is at the other end of a link.
-    pub fn new(link: impl Link) -> Self {
+    pub fn new(link: impl PeerTransport) -> Self {
         Self(Some(Arc::new(link)))
     }
 
     /// As [`Peer::new`], of a link that is shared already.
     #[must_use]
-    pub fn shared(link: Arc<dyn Link>) -> Self {
+    pub fn shared(link: Arc<dyn PeerTransport>) -> Self {
         Self(Some(link))
     }
 

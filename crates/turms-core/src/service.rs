@@ -8,7 +8,7 @@ use bytestring::ByteString;
 use turms_proto::method::Method;
 use turms_proto::{ProtocolVersion, RawJson};
 
-use crate::context::Context;
+use crate::context::CallContext;
 use crate::error::{ErrorOrigin, ServiceError};
 use crate::outcome::Outcome;
 use crate::payload::Payload;
@@ -43,10 +43,10 @@ impl Request {
 /// service calling another.
 pub trait Service: Send + Sync + 'static {
     /// Answers a request. Dropping the future gives it up.
-    fn call(&self, request: Request, cx: Context) -> CallFuture;
+    fn call(&self, request: Request, cx: CallContext) -> ResponseFuture;
 
     /// Hears a notification. Services that have no use for any ignore them all.
-    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: Context) -> NotifyFuture {
+    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: CallContext) -> NotifyFuture {
         let _ = (method, params, cx);
         NotifyFuture::done()
     }
@@ -69,11 +69,11 @@ pub trait Service: Send + Sync + 'static {
 }
 
 impl<S: Service + ?Sized> Service for Arc<S> {
-    fn call(&self, request: Request, cx: Context) -> CallFuture {
+    fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         (**self).call(request, cx)
     }
 
-    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: Context) -> NotifyFuture {
+    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: CallContext) -> NotifyFuture {
         (**self).notify(method, params, cx)
     }
 
@@ -93,7 +93,7 @@ impl<S: Service + ?Sized> Service for Arc<S> {
 /// The answer to a call, there already or on its way.
 ///
 /// An answer that is there costs no allocation, which is why this is not simply a boxed future.
-pub type CallFuture = Ready<Outcome>;
+pub type ResponseFuture = Ready<Outcome>;
 
 /// The end of hearing a notification.
 pub type NotifyFuture = Ready<()>;
@@ -209,12 +209,12 @@ impl<T> fmt::Debug for Ready<T> {
 /// A call whose panic is an answer: -32603, and nothing else is disturbed.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
-pub struct Guarded(Option<CallFuture>);
+pub struct Guarded(Option<ResponseFuture>);
 
 impl Guarded {
     /// Makes the call; `call` itself may panic, too.
-    pub fn call(call: impl FnOnce() -> CallFuture) -> Self {
-        let future = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| CallFuture::now(Err(panicked())));
+    pub fn call(call: impl FnOnce() -> ResponseFuture) -> Self {
+        let future = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| ResponseFuture::now(Err(panicked())));
         Self(Some(future))
     }
 
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn a_panic_is_an_internal_error() {
         let at_once = Guarded::call(|| panic!("at once"));
-        let later = Guarded::call(|| CallFuture::later(async { panic!("later") }));
+        let later = Guarded::call(|| ResponseFuture::later(async { panic!("later") }));
         for future in [at_once, later] {
             let Poll::Ready(Err(error)) = poll(future) else { panic!() };
             assert_eq!((error.origin(), error.message.as_str()), (ErrorOrigin::Panic, "the handler panicked"));
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_is_there_is_given_at_once() {
-        let Poll::Ready(Ok(payload)) = poll(Guarded::call(|| CallFuture::now(Ok(Payload::default())))) else {
+        let Poll::Ready(Ok(payload)) = poll(Guarded::call(|| ResponseFuture::now(Ok(Payload::default())))) else {
             panic!()
         };
         assert_eq!(format!("{payload:?}"), "{}");

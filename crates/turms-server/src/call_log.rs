@@ -90,26 +90,26 @@ macro_rules! event {
 impl CallLog {
     /// `None` if no subscriber wants any of the events.
     #[inline]
-    pub(crate) fn of_request(request: &Request, cx: &turms_core::Context) -> Option<Self> {
+    pub(crate) fn of_request(request: &Request, cx: &turms_core::CallContext) -> Option<Self> {
         is_wanted().then(|| Self::read(request, cx))
     }
 
     /// As [`CallLog::of_request`], for a notification.
-    pub(crate) fn of_notification(method: &ByteString, cx: &turms_core::Context) -> Option<Self> {
+    pub(crate) fn of_notification(method: &ByteString, cx: &turms_core::CallContext) -> Option<Self> {
         is_wanted().then(|| Self::new(method.clone(), Item::Unknown, cx))
     }
 
     /// As [`CallLog::of_request`], for the call of a tool.
-    pub(crate) fn of_tool(name: &str, cx: &turms_core::Context) -> Option<Self> {
+    pub(crate) fn of_tool(name: &str, cx: &turms_core::CallContext) -> Option<Self> {
         is_wanted().then(|| Self::new(ByteString::from_static(CallTool::NAME), Item::Name(name.to_owned()), cx))
     }
 
-    fn new(method: ByteString, item: Item, cx: &turms_core::Context) -> Self {
+    fn new(method: ByteString, item: Item, cx: &turms_core::CallContext) -> Self {
         let session = cx.session::<Session>().map(|session| session.serial());
         Self { method, item, session, id: cx.id().cloned() }
     }
 
-    fn read(request: &Request, cx: &turms_core::Context) -> Self {
+    fn read(request: &Request, cx: &turms_core::CallContext) -> Self {
         let item = match (request.params.as_raw(), request.params.get::<CallToolParams>()) {
             (Some(params), _) => Item::Params(params.clone()),
             (None, Some(params)) => Item::Name(params.name.clone()),

@@ -27,7 +27,7 @@ use turms_core::Principal;
 /// What surrounds a call. Cheap to clone, and may be taken along into other tasks.
 #[derive(Debug, Clone)]
 pub struct Context {
-    call: turms_core::Context,
+    call: turms_core::CallContext,
     server: ServerHandle,
     session: Option<Arc<Session>>,
     rounds: Option<Arc<Rounds>>,
@@ -35,7 +35,7 @@ pub struct Context {
 }
 
 impl Context {
-    pub(crate) fn new(call: turms_core::Context, server: ServerHandle, session: Option<Arc<Session>>) -> Self {
+    pub(crate) fn new(call: turms_core::CallContext, server: ServerHandle, session: Option<Arc<Session>>) -> Self {
         Self { call, server, session, rounds: None, door: None }
     }
 
@@ -57,12 +57,12 @@ impl Context {
         self.door.as_ref()?.beyond()
     }
 
-    pub(crate) fn call(&self) -> &turms_core::Context {
+    pub(crate) fn call(&self) -> &turms_core::CallContext {
         &self.call
     }
 
     /// The same call with what layers have put around it.
-    pub(crate) fn within(mut self, call: turms_core::Context) -> Self {
+    pub(crate) fn within(mut self, call: turms_core::CallContext) -> Self {
         self.call = call;
         self
     }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context as SubscriberContext, Layer};
-use turms_core::{CallFuture, Ready};
+use turms_core::{Ready, ResponseFuture};
 use turms_proto::types::{Log, LogMessage, LoggingLevel};
 use turms_proto::{Notification, RawJson};
 
@@ -18,7 +18,7 @@ tokio::task_local! {
 }
 
 /// Runs a call so that [`ForwardLogs`] knows whose it is.
-pub(crate) fn within(context: Context, call: impl FnOnce() -> CallFuture) -> CallFuture {
+pub(crate) fn within(context: Context, call: impl FnOnce() -> ResponseFuture) -> ResponseFuture {
     let future = CURRENT.sync_scope(context.clone(), call);
     if future.is_now() { future } else { Ready::later(CURRENT.scope(context, future)) }
 }

@@ -8,7 +8,7 @@ use bytestring::ByteString;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use turms_core::layer::Layer;
-use turms_core::{CallFuture, Context, Payload, Ready, Request, Service};
+use turms_core::{CallContext, Payload, Ready, Request, ResponseFuture, Service};
 use turms_proto::revision::Translate;
 use turms_proto::{ErrorObject, Object, RawJson};
 
@@ -145,7 +145,7 @@ struct Slot(Call);
 struct Leaf<R>(Run<R>);
 
 impl<R: Serialize + Translate + Send + Sync + Unpin + 'static> Service for Leaf<R> {
-    fn call(&self, _: Request, cx: Context) -> CallFuture {
+    fn call(&self, _: Request, cx: CallContext) -> ResponseFuture {
         match cx.extension::<Slot>() {
             Some(Slot(call)) => {
                 // What the layers put into the context is there for the handler.

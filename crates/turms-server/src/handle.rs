@@ -340,7 +340,7 @@ impl ServerHandle {
     fn may_tell(&self, session: &Arc<Session>, uri: &str) -> bool {
         let Some(subscriber) = session.subscriber(uri) else { return true };
         let Some(settings) = self.settings() else { return false };
-        let call = turms_core::Context::clone(&subscriber).with_session(session.clone());
+        let call = turms_core::CallContext::clone(&subscriber).with_session(session.clone());
         let context = Context::new(call, self.clone(), Some(session.clone()));
         !router::hides(&settings, self, &context, uri)
     }

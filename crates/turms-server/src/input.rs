@@ -13,7 +13,7 @@ use std::task::{Context as TaskContext, Poll, Waker};
 
 use bytestring::ByteString;
 use parking_lot::Mutex;
-use turms_core::{CallFuture, Outcome as CallOutcome, Payload, Ready};
+use turms_core::{Outcome as CallOutcome, Payload, Ready, ResponseFuture};
 use turms_proto::types::{InputRequest, InputRequests, InputRequired, InputResponses, Meta};
 use turms_proto::{ErrorObject, Object, RawJson};
 
@@ -255,7 +255,7 @@ pub(crate) fn run<T: Send + Unpin + 'static>(
     handler: Ready<Result<T, ErrorObject>>,
     rounds: Option<Arc<Rounds>>,
     finish: impl FnOnce(Result<T, ErrorObject>) -> CallOutcome + Send + 'static,
-) -> CallFuture {
+) -> ResponseFuture {
     match rounds {
         Some(rounds) if !handler.is_now() => Ready::later(async move {
             match (UntilAsked { handler, rounds }).await {

@@ -13,8 +13,8 @@ use tokio::task::JoinSet;
 use turms_core::layer::Layer;
 use turms_core::transport::stdio;
 use turms_core::{
-    CallFuture, Connection, ConnectionError, ConnectionHandle, ConnectionOptions, IntoService, NotifyFuture, Payload,
-    Ready, ServeError, Service, ServiceError,
+    Connection, ConnectionError, ConnectionHandle, IntoService, Limits, NotifyFuture, Payload, Ready, ResponseFuture,
+    ServeError, Service, ServiceError,
 };
 use turms_proto::types::{CacheScope, Icon, Implementation, Meta, key};
 use turms_proto::{ErrorObject, Object, ProtocolVersion, RawJson};
@@ -58,7 +58,7 @@ pub struct Server {
 
 /// What a server was told when it was put together.
 pub(crate) struct Settings {
-    pub(crate) connection: ConnectionOptions,
+    pub(crate) connection: Limits,
     pub(crate) instructions: Option<String>,
     pub(crate) versions: Vec<ProtocolVersion>,
     pub(crate) lists: ListStyle,
@@ -79,7 +79,7 @@ pub(crate) struct Settings {
 type SessionHook = Box<dyn Fn(&Arc<Session>) + Send + Sync>;
 type NotificationHook = Box<dyn Fn(&str, Option<RawJson>, Context) -> NotifyFuture + Send + Sync>;
 type Visible = Box<dyn Fn(Item<'_>, &Context) -> bool + Send + Sync>;
-type MethodAction = Arc<dyn Fn(&str, Payload, Context) -> CallFuture + Send + Sync>;
+type MethodAction = Arc<dyn Fn(&str, Payload, Context) -> ResponseFuture + Send + Sync>;
 
 impl Settings {
     pub(crate) fn shows(&self, item: Item<'_>, context: &Context) -> bool {
@@ -139,7 +139,7 @@ impl Server {
             handle: ServerHandle::new(),
             info: Implementation::new(name, version),
             settings: Settings {
-                connection: ConnectionOptions::default(),
+                connection: Limits::default(),
                 instructions: None,
                 versions: ProtocolVersion::ALL.to_vec(),
                 lists: ListStyle { page_size: 1000, ttl_ms: 0, scope: CacheScope::Private, server_meta: Meta::new() },
@@ -302,7 +302,7 @@ impl Server {
     }
 
     /// The bounds of connections.
-    pub fn limits(mut self, options: ConnectionOptions) -> Self {
+    pub fn limits(mut self, options: Limits) -> Self {
         self.settings.connection = options;
         self
     }
@@ -406,7 +406,10 @@ impl Server {
     }
 
     /// Answers every method that nobody else does.
-    pub fn fallback(mut self, fallback: impl Fn(&str, Payload, Context) -> CallFuture + Send + Sync + 'static) -> Self {
+    pub fn fallback(
+        mut self,
+        fallback: impl Fn(&str, Payload, Context) -> ResponseFuture + Send + Sync + 'static,
+    ) -> Self {
         self.settings.fallback = Some(Arc::new(fallback));
         self
     }
@@ -530,7 +533,7 @@ impl Router {
     ///
     /// # Errors
     /// When reading or writing fails.
-    pub async fn serve_with<R, W>(&self, reader: R, writer: W, options: ConnectionOptions) -> Result<(), ServeError>
+    pub async fn serve_with<R, W>(&self, reader: R, writer: W, options: Limits) -> Result<(), ServeError>
     where
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,

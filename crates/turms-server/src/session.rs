@@ -67,7 +67,7 @@ impl Client {
 #[derive(Default)]
 struct Kept {
     /// The resources subscribed to, each with the call that did, if visibility depends on the caller.
-    subscriptions: BTreeMap<String, Option<Arc<turms_core::Context>>>,
+    subscriptions: BTreeMap<String, Option<Arc<turms_core::CallContext>>>,
     /// Few enough to be looked through.
     assigns: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
     /// Changes that the client had no room for when they happened, and whether somebody tells them.
@@ -204,7 +204,7 @@ impl Session {
     }
 
     /// False if there are too many.
-    pub(crate) fn subscribe(&self, uri: String, subscriber: Option<Arc<turms_core::Context>>) -> bool {
+    pub(crate) fn subscribe(&self, uri: String, subscriber: Option<Arc<turms_core::CallContext>>) -> bool {
         self.keep(|Kept { subscriptions, .. }| {
             let fits = subscriptions.len() < MAX_SUBSCRIPTIONS || subscriptions.contains_key(&uri);
             if fits {
@@ -215,7 +215,7 @@ impl Session {
     }
 
     /// The call that subscribed to a resource, if visibility depends on the caller.
-    pub(crate) fn subscriber(&self, uri: &str) -> Option<Arc<turms_core::Context>> {
+    pub(crate) fn subscriber(&self, uri: &str) -> Option<Arc<turms_core::CallContext>> {
         self.look(|kept| kept.subscriptions.get(uri).cloned().flatten())
     }
 

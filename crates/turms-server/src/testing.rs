@@ -27,8 +27,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 use turms_core::transport::memory;
 use turms_core::{
-    CallFuture, Connection, ConnectionHandle, ConnectionOptions, Context, NotifyFuture, OpenFailure, Payload,
-    PeerError, Request, Service,
+    CallContext, Connection, ConnectionHandle, Limits, NotifyFuture, OpenFailure, Payload, PeerError, Request,
+    ResponseFuture, Service,
 };
 use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::revision::Translate;
@@ -218,7 +218,7 @@ impl TestClient {
         capabilities.lower(version);
         let options = ClientOptions::new(Implementation::new("test-client", "1.0.0"), capabilities)
             .choice(VersionChoice::Only(version));
-        let (connection, handle) = Connection::client(reader, writer, options, ConnectionOptions::default());
+        let (connection, handle) = Connection::client(reader, writer, options, Limits::default());
         let heard = Arc::new(Heard::default());
         let ear = Ear { script: script.clone(), heard: heard.clone() };
         tokio::spawn(async move { connection.run(ear).await });
@@ -400,11 +400,11 @@ struct Ear {
 }
 
 impl Service for Ear {
-    fn call(&self, request: Request, _: Context) -> CallFuture {
-        CallFuture::now(self.answer(request).map(Payload::lowered).map_err(Into::into))
+    fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
+        ResponseFuture::now(self.answer(request).map(Payload::lowered).map_err(Into::into))
     }
 
-    fn notify(&self, method: ByteString, params: Option<RawJson>, _: Context) -> NotifyFuture {
+    fn notify(&self, method: ByteString, params: Option<RawJson>, _: CallContext) -> NotifyFuture {
         self.heard.notifications.lock().push(Notification::raw(method, params));
         self.heard.more.notify_waiters();
         NotifyFuture::done()

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use turms_core::layer::Layer;
-use turms_core::{CallFuture, Request, Service};
+use turms_core::{Request, ResponseFuture, Service};
 use turms_proto::types::*;
 use turms_proto::{ErrorObject, RawJson};
 use turms_server::{
@@ -84,7 +84,7 @@ impl Layer<SharedService> for CountRequests {
 }
 
 impl Service for RequestCounter {
-    fn call(&self, request: Request, cx: turms_core::Context) -> CallFuture {
+    fn call(&self, request: Request, cx: turms_core::CallContext) -> ResponseFuture {
         self.1.add(&request.method, 1);
         if request.method != "subscriptions/listen" {
             return self.0.call(request, cx);
@@ -92,7 +92,7 @@ impl Service for RequestCounter {
         self.1.add("listening", 1);
         let listening = CountOnDrop::new(&self.1, "listening", -1);
         let answer = self.0.call(request, cx);
-        CallFuture::later(async move {
+        ResponseFuture::later(async move {
             let _listening = listening;
             answer.await
         })

@@ -10,8 +10,7 @@ use tokio_rustls::rustls::ClientConfig;
 use tokio_tungstenite::tungstenite::protocol::Role;
 use turms_core::transport::StreamConnector;
 use turms_core::{
-    BoxFuture, Channel, ConnectError, ConnectionOptions, Connector, Ended, Established, Outgoing, Payload, PeerError,
-    Service,
+    BoxFuture, Channel, ConnectError, Connector, Ended, Established, Limits, Outgoing, Payload, PeerError, Service,
 };
 use turms_proto::Notification;
 use turms_proto::session::{ClientOptions, Stats};
@@ -43,7 +42,7 @@ pub struct WsConnector {
     tls: OnceLock<Arc<ClientConfig>>,
     connect_timeout: Duration,
     keep_alive: KeepAlive,
-    options: ConnectionOptions,
+    options: Limits,
 }
 
 impl WsConnector {
@@ -59,7 +58,7 @@ impl WsConnector {
             tls: OnceLock::new(),
             connect_timeout: Duration::from_secs(30),
             keep_alive: KeepAlive::default(),
-            options: ConnectionOptions::default(),
+            options: Limits::default(),
         })
     }
 
@@ -113,12 +112,12 @@ impl WsConnector {
 
     /// Takes messages of at most so many bytes. A longer one closes the connection with 1009.
     pub fn limit(mut self, bytes: usize) -> Self {
-        self.options.line_limit = bytes;
+        self.options.max_message_bytes = bytes;
         self
     }
 
     /// With other bounds.
-    pub fn options(mut self, options: ConnectionOptions) -> Self {
+    pub fn options(mut self, options: Limits) -> Self {
         self.options = options;
         self
     }
@@ -164,7 +163,7 @@ impl Connector for WsConnector {
                     error => ConnectError::unreachable(self.url.to_string(), error),
                 })?;
             let farewell = Arc::new(Farewell::default());
-            let limit = self.options.line_limit;
+            let limit = self.options.max_message_bytes;
             let stream = TokioIo::new(stream);
             let socket = Socket::new(stream, Role::Client, limit, self.keep_alive, farewell.clone()).await;
             let (reader, writer) = tokio::io::split(socket);

@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_tungstenite::tungstenite::protocol::Role;
 use turms_core::layer::WithExtensions;
-use turms_core::{BoxFuture, Connection, ConnectionError, ConnectionOptions, IntoService, ServeError, Service};
+use turms_core::{BoxFuture, Connection, ConnectionError, IntoService, Limits, ServeError, Service};
 use turms_http::{AccessPolicy, BodyProblem, HttpBody, Listener, RequestHead, Served, WantedBody};
 
 use crate::body::WsBody;
@@ -43,7 +43,7 @@ pub struct WsService {
 #[derive(Debug, Clone)]
 struct Settings {
     access: AccessPolicy,
-    options: ConnectionOptions,
+    options: Limits,
     keep_alive: KeepAlive,
     max_connections: u32,
 }
@@ -59,7 +59,7 @@ impl WsService {
     pub fn new(service: Arc<dyn Service>) -> Self {
         let settings = Settings {
             access: AccessPolicy::new(),
-            options: ConnectionOptions::default(),
+            options: Limits::default(),
             keep_alive: KeepAlive::default(),
             max_connections: Self::DEFAULT_MAX_CONNECTIONS,
         };
@@ -73,8 +73,8 @@ impl WsService {
         self
     }
 
-    /// With other bounds for each connection. A message that is longer than `line_limit` closes the connection with 1009.
-    pub fn options(mut self, options: ConnectionOptions) -> Self {
+    /// With other bounds for each connection. A message that is longer than `max_message_bytes` closes the connection with 1009.
+    pub fn options(mut self, options: Limits) -> Self {
         self.settings_mut().options = options;
         self
     }
@@ -145,7 +145,7 @@ impl WsService {
         let Settings { options, keep_alive, .. } = &*self.settings;
         let farewell = Arc::new(Farewell::default());
         let stream = TokioIo::new(stream);
-        let socket = Socket::new(stream, Role::Server, options.line_limit, *keep_alive, farewell.clone()).await;
+        let socket = Socket::new(stream, Role::Server, options.max_message_bytes, *keep_alive, farewell.clone()).await;
         let (reader, writer) = tokio::io::split(socket);
         let (connection, handle) = Connection::server(reader, writer, self.service.versions(), options.clone());
         let service = self.service.for_connection(&handle.peer()).unwrap_or_else(|| self.service.clone());

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::task::JoinHandle;
-use turms_core::{ConnectionOptions, ServeError};
+use turms_core::{Limits, ServeError};
 
 use turms_http::Listener;
 use turms_server::{Args, Server, ServerHandle, Tool};
@@ -43,8 +43,8 @@ impl Served {
 #[tokio::test]
 async fn a_client_that_never_reads_is_given_up_and_costs_little() {
     let _alone = alone().await;
-    let mut options = ConnectionOptions::default();
-    options.write_limit = 64 * 1024;
+    let mut options = Limits::default();
+    options.max_write_buffer_bytes = 64 * 1024;
     options.write_timeout = Duration::from_millis(300);
     options.drain_timeout = Duration::from_millis(100);
     let served = Served::with(|service| service.options(options)).await;

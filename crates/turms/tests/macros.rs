@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use turms::core::{Context as CallContext, Request, Service as _};
+use turms::core::{CallContext, Request, Service as _};
 use turms::prelude::*;
 use turms::proto::method::Method;
 use turms::proto::{Object, RawJson};

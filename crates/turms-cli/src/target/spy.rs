@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytestring::ByteString;
 use turms::core::{
-    BoxFuture, CallFuture, Channel, ConnectError, Connector, Context, Ended, Established, NotifyFuture, Outgoing,
-    Payload, PeerError, Request, Service,
+    BoxFuture, CallContext, Channel, ConnectError, Connector, Ended, Established, NotifyFuture, Outgoing, Payload,
+    PeerError, Request, ResponseFuture, Service,
 };
 use turms::proto::session::{ClientOptions, Stats};
 use turms::proto::{Notification, ProtocolVersion, RawJson};
@@ -138,7 +138,7 @@ impl Channel for Spy<Arc<dyn Channel>> {
 
 /// What the server asks and tells.
 impl Service for Spy<Arc<dyn Service>> {
-    fn call(&self, request: Request, cx: Context) -> CallFuture {
+    fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         let (spy, method) = (self.clone(), request.method.clone());
         self.received(&method, Some(&request.params));
         self.inner.call(request, cx).map(move |outcome| {
@@ -150,7 +150,7 @@ impl Service for Spy<Arc<dyn Service>> {
         })
     }
 
-    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: Context) -> NotifyFuture {
+    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: CallContext) -> NotifyFuture {
         self.received(&method, params.clone().map(Payload::json).as_ref());
         self.inner.notify(method, params, cx)
     }

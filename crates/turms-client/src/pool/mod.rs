@@ -13,7 +13,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use bytestring::ByteString;
-use turms_core::{CallFuture, ConnectError, Context, NotifyFuture, Request, Service, error_chain};
+use turms_core::{CallContext, ConnectError, NotifyFuture, Request, ResponseFuture, Service, error_chain};
 use turms_proto::RawJson;
 
 pub use self::builder::PoolBuilder;
@@ -166,11 +166,11 @@ impl Pool {
 
 /// A pool is a service: every call goes to one of its members.
 impl Service for Pool {
-    fn call(&self, request: Request, cx: Context) -> CallFuture {
+    fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         self.client().call(request, cx)
     }
 
-    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: Context) -> NotifyFuture {
+    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: CallContext) -> NotifyFuture {
         Service::notify(&self.client(), method, params, cx)
     }
 }

@@ -20,12 +20,12 @@ use turms_client::{
     Event, Fleet, MemberError, Status, Supervision, Target, VersionMemory,
 };
 use turms_core::transport::{LocalConnector, MemoryEnd, StreamConnector, memory};
-use turms_core::{CallFuture, ConnectError, Connector, Context as CallContext, Payload, Request, Service};
+use turms_core::{CallContext, ConnectError, Connector, Payload, Request, ResponseFuture, Service};
 use turms_proto::types::*;
 use turms_proto::{ErrorObject, Object, ProtocolVersion, RawJson};
 use turms_server::{
-    Args, AskError, Completing, Context, Elicited, Json, Prompt as ServerPrompt, Resource as ServerResource, Router,
-    Server, Tool as ServerTool,
+    Args, AskError, CallContext, Completing, Elicited, Json, Prompt as ServerPrompt, Resource as ServerResource,
+    Router, Server, Tool as ServerTool,
 };
 use turms_testkit::{eventually, within};
 
@@ -67,7 +67,7 @@ fn notes(of: &'static str) -> Server {
     Server::new("notes", "1")
         .instructions(format!("The notes of {of}."))
         .tool(ServerTool::builder("read").handler_sync(move || format!("notes of {of}")))
-        .tool(ServerTool::builder("greet").handler(|context: Context| async move {
+        .tool(ServerTool::builder("greet").handler(|context: CallContext| async move {
             match context.elicit::<Name>("Who are you?").await? {
                 Elicited::Accepted(name) => Ok::<_, AskError>(format!("Hello, {}!", name.name)),
                 _ => Ok("Hello, stranger!".to_owned()),
@@ -150,13 +150,13 @@ fn dead(name: &str) -> StreamConnector {
 struct Table(HashMap<&'static str, serde_json::Value>);
 
 impl Service for Table {
-    fn call(&self, request: Request, _: CallContext) -> CallFuture {
+    fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
         let uri = request.params.into_raw().ok().and_then(|params| params.member("uri"));
         let key = match uri {
             Some(uri) => format!("{} {}", request.method, uri.as_str().trim_matches('"')),
             None => request.method.to_string(),
         };
-        CallFuture::now(match self.0.get(key.as_str()) {
+        ResponseFuture::now(match self.0.get(key.as_str()) {
             Some(answer) => Ok(Payload::json(RawJson::encode(answer).unwrap())),
             None if key.contains(' ') => Err(ErrorObject::resource_not_found(key.split_once(' ').unwrap().1).into()),
             None => Err(ErrorObject::method_not_found(&key).into()),

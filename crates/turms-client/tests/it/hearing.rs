@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use turms_client::{Backoff, Client, Event, Events, Status, Supervision, VersionMemory};
 use turms_core::transport::{MemoryEnd, StreamConnector, memory};
-use turms_core::{CallFuture, Context, Payload, Request, Service};
+use turms_core::{CallContext, Payload, Request, ResponseFuture, Service};
 use turms_proto::RawJson;
 use turms_server::{Server, Tool};
 use turms_testkit::within;
@@ -16,11 +16,11 @@ use turms_testkit::within;
 struct Mute;
 
 impl Service for Mute {
-    fn call(&self, request: Request, _: Context) -> CallFuture {
+    fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
         let discovered = r#"{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}}}"#;
         match &*request.method {
-            "server/discover" => CallFuture::now(Ok(Payload::json(RawJson::parse(discovered).unwrap()))),
-            _ => CallFuture::later(std::future::pending()),
+            "server/discover" => ResponseFuture::now(Ok(Payload::json(RawJson::parse(discovered).unwrap()))),
+            _ => ResponseFuture::later(std::future::pending()),
         }
     }
 }
@@ -100,8 +100,8 @@ async fn events_that_are_taken_while_there_is_no_connection_come_when_there_is_o
 async fn a_service_that_knows_one_method_goes_on_after_an_error() {
     struct Own;
     impl Service for Own {
-        fn call(&self, request: Request, _: Context) -> CallFuture {
-            CallFuture::now(match &*request.method {
+        fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
+            ResponseFuture::now(match &*request.method {
                 "tools/call" => Ok(Payload::new(turms_proto::types::ToolResult::of_text("ran"))),
                 method => Err(turms_proto::ErrorObject::method_not_found(method).into()),
             })

@@ -18,9 +18,7 @@ use turms_client::{
     Status, Strategy, Supervision,
 };
 use turms_core::transport::{StreamConnector, memory};
-use turms_core::{
-    CallFuture, ConnectError, Connection, ConnectionOptions, Context, NotifyFuture, Peer, Request, Service,
-};
+use turms_core::{CallContext, ConnectError, Connection, Limits, NotifyFuture, Peer, Request, ResponseFuture, Service};
 use turms_proto::types::{LoggingLevel, SubscriptionFilter};
 use turms_proto::{ProtocolVersion, RawJson};
 use turms_server::{Resource, Router, Server, Tool};
@@ -50,15 +48,15 @@ struct Front {
 }
 
 impl Service for Front {
-    fn call(&self, request: Request, cx: Context) -> CallFuture {
+    fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         let _ = self.asked.send(request.method.to_string());
         if self.silent.load(Ordering::SeqCst) {
-            return CallFuture::later(std::future::pending());
+            return ResponseFuture::later(std::future::pending());
         }
         self.service.call(request, cx)
     }
 
-    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: Context) -> NotifyFuture {
+    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: CallContext) -> NotifyFuture {
         let _ = self.asked.send(method.to_string());
         self.service.notify(method, params, cx)
     }
@@ -142,7 +140,7 @@ impl Site {
 
 fn serve(front: Front, (reader, writer): turms_core::transport::MemoryEnd) -> JoinHandle<()> {
     tokio::spawn(async move {
-        let options = ConnectionOptions::default();
+        let options = Limits::default();
         let (connection, handle) = Connection::server(reader, writer, &ProtocolVersion::ALL, options);
         let service = front.for_connection(&handle.peer()).unwrap();
         drop(handle);

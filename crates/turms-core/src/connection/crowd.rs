@@ -7,7 +7,7 @@ use turms_proto::session::{Call, Ticket};
 use turms_proto::types::Listen;
 use turms_proto::{Notification, RawJson, RequestId};
 
-use super::ConnectionOptions;
+use super::Limits;
 
 /// What a connection has at work, and what waits for its turn. Dropping it stops everything.
 #[derive(Debug, Default)]
@@ -39,9 +39,9 @@ pub(super) enum Turn {
 }
 
 impl Crowd {
-    pub(super) fn turn(&self, call: &Call, options: &ConnectionOptions) -> Turn {
+    pub(super) fn turn(&self, call: &Call, options: &Limits) -> Turn {
         if listens(call) {
-            return if self.listens < options.max_listens { Turn::Now } else { Turn::Never };
+            return if self.listens < options.max_subscriptions { Turn::Now } else { Turn::Never };
         }
         if !self.is_full(options) {
             return Turn::Now;
@@ -50,9 +50,9 @@ impl Crowd {
     }
 
     /// Returns `true` if one more message of this size may wait.
-    fn has_room(&self, size: usize, options: &ConnectionOptions) -> bool {
-        self.waiting.len() + self.waiting_notifications.len() < options.max_waiting
-            && self.waiting_bytes.saturating_add(size) <= options.max_waiting_bytes
+    fn has_room(&self, size: usize, options: &Limits) -> bool {
+        self.waiting.len() + self.waiting_notifications.len() < options.max_queued
+            && self.waiting_bytes.saturating_add(size) <= options.max_queued_bytes
     }
 
     pub(super) fn wait(&mut self, mut call: Call) {
@@ -63,7 +63,7 @@ impl Crowd {
     }
 
     /// The next call whose turn has come.
-    pub(super) fn next(&mut self, options: &ConnectionOptions) -> Option<Call> {
+    pub(super) fn next(&mut self, options: &Limits) -> Option<Call> {
         if self.is_full(options) {
             return None;
         }
@@ -84,13 +84,13 @@ impl Crowd {
     }
 
     /// Returns `true` if the handler of a notification may run now.
-    pub(super) fn can_hear(&self, options: &ConnectionOptions) -> bool {
+    pub(super) fn can_hear(&self, options: &Limits) -> bool {
         self.notifications.len() < options.max_notifications && self.waiting_notifications.is_empty()
     }
 
     /// Keeps a notification until its handler may run. Without room it is dropped: responses behind it must be read, because
     /// the handlers that run may wait for them.
-    pub(super) fn wait_to_hear(&mut self, mut notification: Notification, options: &ConnectionOptions) {
+    pub(super) fn wait_to_hear(&mut self, mut notification: Notification, options: &Limits) {
         if self.has_room(size_of_notification(&notification), options) {
             notification.detach();
             self.waiting_bytes += size_of_notification(&notification);
@@ -106,7 +106,7 @@ impl Crowd {
     }
 
     /// The next notification whose handler may run.
-    pub(super) fn next_notification(&mut self, options: &ConnectionOptions) -> Option<Notification> {
+    pub(super) fn next_notification(&mut self, options: &Limits) -> Option<Notification> {
         if self.notifications.len() >= options.max_notifications {
             return None;
         }
@@ -170,7 +170,7 @@ impl Crowd {
     }
 
     /// Subscriptions last, so they are counted apart: they must not take the place of calls.
-    fn is_full(&self, options: &ConnectionOptions) -> bool {
+    fn is_full(&self, options: &Limits) -> bool {
         self.tasks.len() - self.listens >= options.max_in_flight
     }
 }
@@ -232,7 +232,7 @@ mod tests {
             crowd.wait(call);
             assert_eq!(Arc::strong_count(&is_shared), 1, "the line is kept");
             assert_eq!(crowd.waiting_bytes, 1 + method.len() + params.len());
-            let call = crowd.next(&ConnectionOptions::default()).unwrap();
+            let call = crowd.next(&Limits::default()).unwrap();
             assert_eq!(call.request.params.unwrap().as_str(), params);
             assert!(call.meta.unwrap().iter().count() == 2);
             assert_eq!(crowd.waiting_bytes, 0);

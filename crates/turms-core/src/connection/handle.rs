@@ -9,7 +9,7 @@ use turms_proto::{Notification, RawJson};
 
 use crate::channel::{Outgoing, Update, Updates};
 use crate::payload::Payload;
-use crate::peer::{BoxFuture, Link, Peer, PeerError};
+use crate::peer::{BoxFuture, Peer, PeerError, PeerTransport};
 
 /// A command with the session that it belongs to.
 #[derive(Debug)]
@@ -214,7 +214,7 @@ pub enum OpenFailure {
     Closed,
 }
 
-impl Link for ConnectionHandle {
+impl PeerTransport for ConnectionHandle {
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
         Box::pin(self.send(Command::Notify(notification)))
     }

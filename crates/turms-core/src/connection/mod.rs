@@ -30,7 +30,7 @@ use self::handle::{Command, Question, SessionCommand, Signal, View, Waiter};
 pub use self::handle::{ConnectionHandle, OpenFailure};
 use self::output::Output;
 use crate::channel::Update;
-use crate::context::Context;
+use crate::context::CallContext;
 use crate::outcome::{Outcome, lower_outcome, unwritable};
 use crate::payload::Payload;
 use crate::peer::Peer;
@@ -39,42 +39,42 @@ use crate::service::{Guarded, GuardedNotify, Request, Service};
 /// The bounds of a connection. Each has a default that suits most.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct ConnectionOptions {
+pub struct Limits {
     /// Maximum length of a message in bytes (16 MiB). A longer one is not read: the request that it answers fails with
     /// [`RequestError::TooLong`](turms_proto::session::RequestError::TooLong), the request that it is is refused.
-    pub line_limit: usize,
+    pub max_message_bytes: usize,
     /// How many messages a batch may hold.
-    pub batch_limit: usize,
+    pub max_batch: usize,
     /// How many requests of the peer's may run at once; more have to wait.
     pub max_in_flight: usize,
     /// Maximum number of notifications whose handlers run at once (256); more have to wait.
     pub max_notifications: usize,
     /// Maximum number of requests and notifications that wait; more requests are refused, more notifications dropped.
-    pub max_waiting: usize,
+    pub max_queued: usize,
     /// Maximum number of bytes that waiting requests and notifications keep in memory (ids, methods, parameters; 64 MiB); more
     /// requests are refused, more notifications dropped.
-    pub max_waiting_bytes: usize,
+    pub max_queued_bytes: usize,
     /// How many subscriptions may be open at once; more are refused.
-    pub max_listens: usize,
+    pub max_subscriptions: usize,
     /// How much may wait to be written before no more is taken on, and how many answers before no more is read.
-    pub write_limit: usize,
+    pub max_write_buffer_bytes: usize,
     /// How long a peer may leave what was written to it unread.
     pub write_timeout: Duration,
     /// How long what runs may go on when the peer has gone or a shutdown was asked for.
     pub drain_timeout: Duration,
 }
 
-impl Default for ConnectionOptions {
+impl Default for Limits {
     fn default() -> Self {
         Self {
-            line_limit: Lines::DEFAULT_LIMIT,
-            batch_limit: DEFAULT_BATCH_LIMIT,
+            max_message_bytes: Lines::DEFAULT_LIMIT,
+            max_batch: DEFAULT_BATCH_LIMIT,
             max_in_flight: 1024,
             max_notifications: 256,
-            max_waiting: 16 * 1024,
-            max_waiting_bytes: 64 * 1024 * 1024,
-            max_listens: 256,
-            write_limit: 1024 * 1024,
+            max_queued: 16 * 1024,
+            max_queued_bytes: 64 * 1024 * 1024,
+            max_subscriptions: 256,
+            max_write_buffer_bytes: 1024 * 1024,
             write_timeout: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(2),
         }
@@ -100,7 +100,7 @@ pub struct Connection<R, W> {
     lines: Lines,
     output: Output<W>,
     session: Session<Waiter>,
-    options: ConnectionOptions,
+    options: Limits,
     /// The other side, for requests that belong to no session.
     peer: Peer,
     /// The other side in the current session.
@@ -162,21 +162,16 @@ enum Wake {
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     /// The side that is asked, in one of `versions`.
-    pub fn server(
-        reader: R,
-        writer: W,
-        versions: &[ProtocolVersion],
-        options: ConnectionOptions,
-    ) -> (Self, ConnectionHandle) {
+    pub fn server(reader: R, writer: W, versions: &[ProtocolVersion], options: Limits) -> (Self, ConnectionHandle) {
         Self::new(reader, writer, Session::server(versions), options)
     }
 
     /// The side that asks first.
-    pub fn client(reader: R, writer: W, client: ClientOptions, options: ConnectionOptions) -> (Self, ConnectionHandle) {
+    pub fn client(reader: R, writer: W, client: ClientOptions, options: Limits) -> (Self, ConnectionHandle) {
         Self::new(reader, writer, Session::client(client), options)
     }
 
-    fn new(reader: R, writer: W, session: Session<Waiter>, options: ConnectionOptions) -> (Self, ConnectionHandle) {
+    fn new(reader: R, writer: W, session: Session<Waiter>, options: Limits) -> (Self, ConnectionHandle) {
         let (command_sender, commands) = mpsc::channel(256);
         let (signal_sender, signals) = mpsc::unbounded_channel();
         let (answering, answers) = mpsc::unbounded_channel();
@@ -187,7 +182,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             ConnectionHandle { commands: command_sender, signals: signal_sender, view: viewer, keys, session: None };
         let connection = Self {
             reader,
-            lines: Lines::new(options.line_limit),
+            lines: Lines::new(options.max_message_bytes),
             output: Output::new(writer),
             session,
             peer: handle.peer_in(None),
@@ -278,7 +273,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             return Poll::Ready(Wake::Signal(signal));
         }
         // A peer that does not read keeps whoever wants to tell it something waiting, rather than filling our memory.
-        if self.output.len() < self.options.write_limit
+        if self.output.len() < self.options.max_write_buffer_bytes
             && let Poll::Ready(Some(command)) = self.commands.poll_recv(task)
         {
             return Poll::Ready(Wake::Command(command));
@@ -327,7 +322,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     /// and tell: it may be waiting for us to read its answers first.
     fn may_read(&self) -> bool {
         let over = matches!(self.stage, Stage::Leaving(_));
-        !over && self.output.answers() < self.options.write_limit
+        !over && self.output.answers() < self.options.max_write_buffer_bytes
     }
 
     fn read_lines(&mut self, service: &impl Service) {
@@ -346,9 +341,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 
     fn read_line(&mut self, line: Result<Bytes, LineTooLong>) -> Option<Call> {
         let incoming = match line {
-            Ok(line) => Incoming::decode(line, self.options.batch_limit),
+            Ok(line) => Incoming::decode(line, self.options.max_batch),
             Err(too_long) => {
-                tracing::warn!(limit = too_long.limit, "a message is longer than line_limit and is not read");
+                tracing::warn!(limit = too_long.limit, "a message is longer than max_message_bytes and is not read");
                 self.session.receive_too_long(too_long, now());
                 return None;
             }
@@ -438,7 +433,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     fn call(&mut self, call: Call, service: &impl Service) {
         let Call { request, dialect, ticket, meta, .. } = call;
         let (method, params) = (request.method, request.params);
-        let cx = Context::new(dialect, self.peer(dialect)).with_id(ticket.id().clone()).with_meta(meta);
+        let cx = CallContext::new(dialect, self.peer(dialect)).with_id(ticket.id().clone()).with_meta(meta);
         let params = params.map_or_else(Payload::default, Payload::json);
         let future = Guarded::call(|| service.call(Request::raw(method.clone(), params), cx));
         let begun = future.try_now().or_else(|mut future| match begin(&mut future) {
@@ -491,8 +486,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
-    fn context(&self, dialect: Dialect, params: Option<&RawJson>) -> Context {
-        Context::new(dialect, self.peer(dialect)).with_meta(Meta::of_params(params))
+    fn context(&self, dialect: Dialect, params: Option<&RawJson>) -> CallContext {
+        CallContext::new(dialect, self.peer(dialect)).with_meta(Meta::of_params(params))
     }
 
     /// What a handler has told or asked before it answered leaves before its answer.

@@ -7,7 +7,7 @@ use turms_proto::method::Method as _;
 use turms_proto::types::Listen;
 
 use super::Layer;
-use crate::{CallFuture, Context, ErrorOrigin, NotifyFuture, Request, Service, ServiceError};
+use crate::{CallContext, ErrorOrigin, NotifyFuture, Request, ResponseFuture, Service, ServiceError};
 
 /// Lets only so many calls run at once; the others wait for their turn.
 #[derive(Debug, Clone, Copy)]
@@ -37,17 +37,17 @@ pub struct ConcurrencyLimitService<S> {
 }
 
 impl<S: Service> Service for ConcurrencyLimitService<S> {
-    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: Context) -> NotifyFuture {
+    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: CallContext) -> NotifyFuture {
         self.inner.notify(method, params, cx)
     }
 
-    fn call(&self, request: Request, cx: Context) -> CallFuture {
+    fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         // A subscription lasts by design.
         if &*request.method == Listen::NAME {
             return self.inner.call(request, cx);
         }
         let (inner, turns) = (self.inner.clone(), self.turns.clone());
-        CallFuture::later(async move {
+        ResponseFuture::later(async move {
             let turn = turns.acquire_owned().await;
             let _turn = turn.map_err(|_| ServiceError::internal(ErrorOrigin::Overloaded, "no more calls are taken"))?;
             inner.call(request, cx).await

@@ -4,9 +4,9 @@ use bytestring::ByteString;
 use http::Extensions;
 use turms_proto::{ProtocolVersion, RawJson};
 
-use crate::context::Context;
+use crate::context::CallContext;
 use crate::peer::BoxFuture;
-use crate::service::{CallFuture, NotifyFuture, Request, Service};
+use crate::service::{NotifyFuture, Request, ResponseFuture, Service};
 
 /// A service whose calls all see the same extensions, such as those of the request that their connection began with.
 #[derive(Debug, Clone)]
@@ -23,11 +23,11 @@ impl<S> WithExtensions<S> {
 }
 
 impl<S: Service> Service for WithExtensions<S> {
-    fn call(&self, request: Request, cx: Context) -> CallFuture {
+    fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         self.service.call(request, cx.with_extensions(self.extensions.clone()))
     }
 
-    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: Context) -> NotifyFuture {
+    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: CallContext) -> NotifyFuture {
         self.service.notify(method, params, cx.with_extensions(self.extensions.clone()))
     }
 

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use turms_proto::RawJson;
 
 use super::Layer;
-use crate::{CallFuture, Context, ErrorOrigin, NotifyFuture, Request, Service, ServiceError};
+use crate::{CallContext, ErrorOrigin, NotifyFuture, Request, ResponseFuture, Service, ServiceError};
 
 /// Lets only so many calls in per stretch of time, with some allowance for bursts; the others are refused.
 ///
@@ -73,16 +73,16 @@ impl<S> RateLimitService<S> {
 }
 
 impl<S: Service> Service for RateLimitService<S> {
-    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: Context) -> NotifyFuture {
+    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: CallContext) -> NotifyFuture {
         self.inner.notify(method, params, cx)
     }
 
-    fn call(&self, request: Request, cx: Context) -> CallFuture {
+    fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         match self.take(Instant::now()) {
             Ok(()) => self.inner.call(request, cx),
             Err(wait) => {
                 let message = format!("too many calls of {}: try again in {wait:.1?}", request.method);
-                CallFuture::now(Err(ServiceError::internal(ErrorOrigin::Overloaded, message)))
+                ResponseFuture::now(Err(ServiceError::internal(ErrorOrigin::Overloaded, message)))
             }
         }
     }

@@ -2,7 +2,7 @@ use bytestring::ByteString;
 use turms_proto::RawJson;
 
 use super::Layer;
-use crate::{CallFuture, Context, ErrorOrigin, NotifyFuture, Outcome, Payload, Request, Service, ServiceError};
+use crate::{CallContext, ErrorOrigin, NotifyFuture, Outcome, Payload, Request, ResponseFuture, Service, ServiceError};
 
 /// Refuses answers that are too big to be sent.
 #[derive(Debug, Clone, Copy)]
@@ -32,11 +32,11 @@ pub struct ResponseSizeLimitService<S> {
 }
 
 impl<S: Service> Service for ResponseSizeLimitService<S> {
-    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: Context) -> NotifyFuture {
+    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: CallContext) -> NotifyFuture {
         self.inner.notify(method, params, cx)
     }
 
-    fn call(&self, request: Request, cx: Context) -> CallFuture {
+    fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         let (method, limit) = (request.method.clone(), self.limit);
         self.inner.call(request, cx).map(move |outcome| outcome.and_then(|payload| check(payload, limit, &method)))
     }

@@ -9,7 +9,7 @@ use tracing::span::{Attributes, Id, Record};
 use turms_proto::types::Meta;
 
 use super::*;
-use crate::{CallFuture, Context, Outcome, Payload, Request, Service};
+use crate::{CallContext, Outcome, Payload, Request, ResponseFuture, Service};
 
 /// Answers at once, or never, or when told.
 #[derive(Clone)]
@@ -20,11 +20,11 @@ enum Fixture {
 }
 
 impl Service for Fixture {
-    fn call(&self, request: Request, _: Context) -> CallFuture {
+    fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
         match self.clone() {
-            Self::Echo => CallFuture::now(Ok(request.params)),
-            Self::Never => CallFuture::later(std::future::pending()),
-            Self::Waits(notify) => CallFuture::later(async move {
+            Self::Echo => ResponseFuture::now(Ok(request.params)),
+            Self::Never => ResponseFuture::later(std::future::pending()),
+            Self::Waits(notify) => ResponseFuture::later(async move {
                 notify.notified().await;
                 Ok(request.params)
             }),
@@ -32,8 +32,8 @@ impl Service for Fixture {
     }
 }
 
-fn call(service: &impl Service) -> CallFuture {
-    service.call(Request::raw("test", Payload::default()), Context::in_process())
+fn call(service: &impl Service) -> ResponseFuture {
+    service.call(Request::raw("test", Payload::default()), CallContext::in_process())
 }
 
 fn message(outcome: Outcome) -> String {
@@ -72,7 +72,7 @@ async fn the_others_wait_for_their_turn() {
     assert_eq!(message(poll(&mut second).expect("it was released")), "fine");
 }
 
-fn poll(future: &mut CallFuture) -> Option<Outcome> {
+fn poll(future: &mut ResponseFuture) -> Option<Outcome> {
     let mut task = std::task::Context::from_waker(std::task::Waker::noop());
     match std::pin::Pin::new(future).poll(&mut task) {
         std::task::Poll::Ready(outcome) => Some(outcome),
@@ -150,7 +150,7 @@ async fn a_call_is_traced_under_the_names_of_open_telemetry() {
     let params = r#"{"name":"add","_meta":{"traceparent":"00-1-2-01"}}"#;
     let params = turms_proto::RawJson::parse(params).expect("written above");
     let meta = Meta::of_params(Some(&params));
-    let cx = Context::in_process().with_id(7.into()).with_meta(meta);
+    let cx = CallContext::in_process().with_id(7.into()).with_meta(meta);
     traced.call(Request::raw("tools/call", Payload::json(params)), cx).await.expect_err("it takes too long");
     let fields = recorder.0.lock().clone();
     for (name, value) in [

@@ -6,7 +6,7 @@ use turms_proto::method::Method as _;
 use turms_proto::types::Listen;
 
 use super::Layer;
-use crate::{CallFuture, Context, ErrorOrigin, NotifyFuture, Request, Service, ServiceError};
+use crate::{CallContext, ErrorOrigin, NotifyFuture, Request, ResponseFuture, Service, ServiceError};
 
 /// Gives a call up that takes too long.
 #[derive(Debug, Clone, Copy)]
@@ -36,11 +36,11 @@ pub struct TimeoutService<S> {
 }
 
 impl<S: Service> Service for TimeoutService<S> {
-    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: Context) -> NotifyFuture {
+    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: CallContext) -> NotifyFuture {
         self.inner.notify(method, params, cx)
     }
 
-    fn call(&self, request: Request, cx: Context) -> CallFuture {
+    fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         // A subscription lasts by design.
         if &*request.method == Listen::NAME {
             return self.inner.call(request, cx);
@@ -50,7 +50,7 @@ impl<S: Service> Service for TimeoutService<S> {
         if call.is_now() {
             return call;
         }
-        CallFuture::later(async move {
+        ResponseFuture::later(async move {
             match tokio::time::timeout(limit, call).await {
                 Ok(outcome) => outcome,
                 Err(_) => {

@@ -7,7 +7,7 @@ use std::task::{Context as TaskContext, Poll};
 use turms_proto::ErrorObject;
 
 use super::Layer;
-use crate::{CallFuture, Context, ErrorOrigin, Outcome, Payload, Request, Service, ServiceError};
+use crate::{CallContext, ErrorOrigin, Outcome, Payload, Request, ResponseFuture, Service, ServiceError};
 
 /// A call as middleware for `tower` sees it.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub struct Call {
     /// What is asked.
     pub request: Request,
     /// What surrounds it.
-    pub context: Context,
+    pub context: CallContext,
 }
 
 /// Lets middleware that was written for `tower` stand in front of a service.
@@ -71,7 +71,7 @@ type BoxError = Box<dyn Error + Send + Sync>;
 
 /// The answer of a [`ToTower`].
 #[must_use = "futures do nothing unless polled"]
-pub struct ToTowerFuture(CallFuture);
+pub struct ToTowerFuture(ResponseFuture);
 
 impl Future for ToTowerFuture {
     type Output = Result<Payload, BoxError>;
@@ -97,9 +97,9 @@ where
     T::Error: Into<BoxError>,
     T::Future: Send,
 {
-    fn call(&self, request: Request, cx: Context) -> CallFuture {
+    fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         let mut service = self.0.clone();
-        CallFuture::later(async move {
+        ResponseFuture::later(async move {
             poll_fn(|task| service.poll_ready(task)).await.map_err(|error| to_service_error(error.into()))?;
             let called = service.call(Call { request, context: cx }).await;
             to_outcome(called)

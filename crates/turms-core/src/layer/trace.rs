@@ -5,7 +5,7 @@ use turms_proto::method::Method as _;
 use turms_proto::types::{CallTool, GetPrompt, ReadResource, key};
 
 use super::Layer;
-use crate::{CallFuture, Context, NotifyFuture, Outcome, Request, Service};
+use crate::{CallContext, NotifyFuture, Outcome, Request, ResponseFuture, Service};
 
 /// Puts every call into a span of its own, under OpenTelemetry's names for MCP.
 ///
@@ -37,11 +37,11 @@ pub struct TraceService<S> {
 }
 
 impl<S: Service> Service for TraceService<S> {
-    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: Context) -> NotifyFuture {
+    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: CallContext) -> NotifyFuture {
         self.inner.notify(method, params, cx)
     }
 
-    fn call(&self, request: Request, cx: Context) -> CallFuture {
+    fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         let span = span_of(&request, &cx);
         if span.is_disabled() {
             return self.inner.call(request, cx);
@@ -51,11 +51,11 @@ impl<S: Service> Service for TraceService<S> {
             return call.map(move |outcome| record(outcome, &span));
         }
         let within = span.clone();
-        CallFuture::later(async move { record(call.await, &span) }.instrument(within))
+        ResponseFuture::later(async move { record(call.await, &span) }.instrument(within))
     }
 }
 
-fn span_of(request: &Request, cx: &Context) -> Span {
+fn span_of(request: &Request, cx: &CallContext) -> Span {
     let span = tracing::info_span!(
         "mcp.call",
         otel.name = field::Empty,

@@ -22,7 +22,7 @@ use turms_proto::types::{CallToolParams, Meta};
 use turms_proto::{ErrorObject, Notification, Object, RawJson};
 
 use super::{RegisterError, Registration, ServiceCallError, ServiceName, Services};
-use crate::{CallFuture, Context, NotifyFuture, Payload, Request, Service};
+use crate::{CallContext, NotifyFuture, Payload, Request, ResponseFuture, Service};
 
 /// How long to wait for something that a registry may take its time for.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -254,33 +254,33 @@ impl Fixture {
 }
 
 impl Service for Fixture {
-    fn call(&self, request: Request, cx: Context) -> CallFuture {
+    fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         let this = self.clone();
         match &*request.method {
-            "contract/echo" => CallFuture::now(Ok(request.params)),
-            "contract/echo-later" => CallFuture::later(async move {
+            "contract/echo" => ResponseFuture::now(Ok(request.params)),
+            "contract/echo-later" => ResponseFuture::later(async move {
                 tokio::task::yield_now().await;
                 Ok(request.params)
             }),
             "contract/meta" => {
                 let meta = cx.meta().map(RawJson::encode).and_then(Result::ok);
-                CallFuture::now(Ok(meta.map_or_else(Payload::default, Payload::json)))
+                ResponseFuture::now(Ok(meta.map_or_else(Payload::default, Payload::json)))
             }
-            "contract/fail" => CallFuture::now(Err(as_asked().into())),
+            "contract/fail" => ResponseFuture::now(Err(as_asked().into())),
             "contract/panic" => panic!("as asked"),
-            "contract/panic-later" => CallFuture::later(async { panic!("as asked") }),
-            "contract/wait" => CallFuture::later(async move {
+            "contract/panic-later" => ResponseFuture::later(async { panic!("as asked") }),
+            "contract/wait" => ResponseFuture::later(async move {
                 // Nobody may want to know.
                 let _ = this.heard.send((request.method, None));
                 let released = this.release.acquire().await.map(SemaphorePermit::forget);
                 released.map_err(|error| ErrorObject::internal(error.to_string()))?;
                 Ok(request.params)
             }),
-            method => CallFuture::now(Err(ErrorObject::method_not_found(method).into())),
+            method => ResponseFuture::now(Err(ErrorObject::method_not_found(method).into())),
         }
     }
 
-    fn notify(&self, method: ByteString, params: Option<RawJson>, _: Context) -> NotifyFuture {
+    fn notify(&self, method: ByteString, params: Option<RawJson>, _: CallContext) -> NotifyFuture {
         // Nobody may want to know.
         let _ = self.heard.send((method, params));
         NotifyFuture::done()

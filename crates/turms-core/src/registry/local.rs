@@ -11,7 +11,7 @@ use tokio::time::{Sleep, sleep};
 use turms_proto::Notification;
 
 use super::{RegisterError, Registration, Registry, RegistryError, ServiceCallError, ServiceCallOptions, ServiceName};
-use crate::{Context, Guarded, GuardedNotify, Payload, Ready, Request, Service, ServiceError};
+use crate::{CallContext, Guarded, GuardedNotify, Payload, Ready, Request, Service, ServiceError};
 
 /// The registry of one process.
 ///
@@ -57,7 +57,7 @@ impl Registry for LocalRegistry {
             Ok(entry) => entry,
             Err(error) => return Ready::now(Err(error)),
         };
-        let cx = Context::in_process().with_meta(options.meta);
+        let cx = CallContext::in_process().with_meta(options.meta);
         match Guarded::call(|| entry.service.call(request, cx)).try_now() {
             Ok(outcome) => Ready::now(outcome.map_err(|error| entry.failed(error))),
             Err(call) => {
@@ -78,7 +78,7 @@ impl Registry for LocalRegistry {
             Ok(entry) => entry,
             Err(error) => return Ready::now(Err(error)),
         };
-        let cx = Context::in_process().with_meta(options.meta);
+        let cx = CallContext::in_process().with_meta(options.meta);
         let Notification { method, params, .. } = notification;
         match GuardedNotify::new(|| entry.service.notify(method, params, cx)).try_now() {
             Ok(()) => Ready::now(Ok(())),
@@ -182,13 +182,13 @@ impl ServiceTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::CallFuture;
+    use crate::ResponseFuture;
 
     struct Silent;
 
     impl Service for Silent {
-        fn call(&self, _: Request, _: Context) -> CallFuture {
-            CallFuture::now(Err(turms_proto::ErrorObject::internal("silent").into()))
+        fn call(&self, _: Request, _: CallContext) -> ResponseFuture {
+            ResponseFuture::now(Err(turms_proto::ErrorObject::internal("silent").into()))
         }
     }
 

@@ -7,14 +7,14 @@
 //!
 //! ```
 //! use turms_core::registry::Services;
-//! use turms_core::{CallFuture, Context, Payload, Request, Service};
+//! use turms_core::{ResponseFuture, CallContext, Payload, Request, Service};
 //! use turms_proto::types::{CallTool, CallToolParams, Outcome, ToolResult};
 //!
 //! struct Clock;
 //!
 //! impl Service for Clock {
-//!     fn call(&self, _: Request, _: Context) -> CallFuture {
-//!         CallFuture::now(Ok(Payload::new(Outcome::Complete(ToolResult::of_text("noon")))))
+//!     fn call(&self, _: Request, _: CallContext) -> ResponseFuture {
+//!         ResponseFuture::now(Ok(Payload::new(Outcome::Complete(ToolResult::of_text("noon")))))
 //!     }
 //! }
 //!
@@ -144,7 +144,7 @@ impl<R: Registry + ?Sized> Registry for Arc<R> {
 pub struct ServiceCallOptions {
     /// How long to wait for the answer. `None` waits for ever.
     pub timeout: Option<Duration>,
-    /// What the service finds in [`Context::meta`](crate::Context::meta).
+    /// What the service finds in [`CallContext::meta`](crate::Context::meta).
     pub meta: Option<Meta>,
 }
 

@@ -20,15 +20,15 @@ use crate::{Payload, Ready, Request, Service};
 /// ```
 /// use std::time::Duration;
 /// use turms_core::registry::Services;
-/// use turms_core::{CallFuture, Context, Payload, Request, Service};
+/// use turms_core::{ResponseFuture, CallContext, Payload, Request, Service};
 /// use turms_proto::RawJson;
 /// use turms_proto::types::Meta;
 ///
 /// struct Echo;
 ///
 /// impl Service for Echo {
-///     fn call(&self, request: Request, _: Context) -> CallFuture {
-///         CallFuture::now(Ok(request.params))
+///     fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
+///         ResponseFuture::now(Ok(request.params))
 ///     }
 /// }
 ///
@@ -161,7 +161,7 @@ impl<T> ServiceCall<'_, T> {
         self
     }
 
-    /// With metadata, which the service finds in [`Context::meta`](crate::Context::meta).
+    /// With metadata, which the service finds in [`CallContext::meta`](crate::Context::meta).
     pub fn meta(mut self, meta: impl Into<Option<Meta>>) -> Self {
         self.options.meta = meta.into();
         self

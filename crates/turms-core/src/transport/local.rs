@@ -21,11 +21,11 @@ use turms_proto::types::{
 use turms_proto::{Ability, Notification, ProtocolVersion, RawJson, RequestId};
 
 use crate::channel::{Channel, ConnectError, Connector, Ended, Established, Outgoing, Update, Updates};
-use crate::context::Context;
+use crate::context::CallContext;
 use crate::error::ServiceError;
 use crate::outcome::Outcome;
 use crate::payload::Payload;
-use crate::peer::{BoxFuture, Link, Peer, PeerError};
+use crate::peer::{BoxFuture, Peer, PeerError, PeerTransport};
 use crate::service::{Guarded, GuardedNotify, Ready, Request, Service};
 
 /// Joins a client to a service in this process.
@@ -147,7 +147,7 @@ impl LocalChannel {
             Some(_) => Peer::new(LocalLink { updates, ..self.link.clone() }),
             None => self.peer.clone(),
         };
-        let cx = Context::new(self.link.dialect, peer).with_meta(meta).with_id(RequestId::Number(id));
+        let cx = CallContext::new(self.link.dialect, peer).with_meta(meta).with_id(RequestId::Number(id));
         let version = self.link.dialect.version();
         let lasts = method == Listen::NAME;
         // The newest revision is what services speak.
@@ -186,7 +186,7 @@ impl LocalChannel {
     }
 
     async fn tell(&self, notification: Notification) {
-        let cx = Context::new(self.link.dialect, self.peer.clone());
+        let cx = CallContext::new(self.link.dialect, self.peer.clone());
         self.state.counters.notifications.fetch_add(1, Ordering::Relaxed);
         self.service.notify(notification.method, notification.params, cx).await;
     }
@@ -363,8 +363,8 @@ struct LocalLink {
 }
 
 impl LocalLink {
-    fn context(&self, params: Option<&RawJson>) -> Context {
-        Context::new(self.dialect, Peer::nobody()).with_meta(Meta::of_params(params))
+    fn context(&self, params: Option<&RawJson>) -> CallContext {
+        CallContext::new(self.dialect, Peer::nobody()).with_meta(Meta::of_params(params))
     }
 
     fn hear(&self, notification: Notification) -> GuardedNotify {
@@ -393,7 +393,7 @@ impl LocalLink {
     }
 }
 
-impl Link for LocalLink {
+impl PeerTransport for LocalLink {
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
         Box::pin(async move {
             if let Some(notification) = self.update(notification) {

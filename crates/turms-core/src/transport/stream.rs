@@ -10,9 +10,9 @@ use turms_proto::Notification;
 use turms_proto::session::{ClientOptions, RequestError, RequestOptions, Stats};
 
 use crate::channel::{Channel, ConnectError, Connector, Ended, Established, Outgoing};
-use crate::connection::{Connection, ConnectionHandle, ConnectionOptions};
+use crate::connection::{Connection, ConnectionHandle, Limits};
 use crate::payload::Payload;
-use crate::peer::{BoxFuture, Link as _, PeerError};
+use crate::peer::{BoxFuture, PeerError, PeerTransport as _};
 use crate::service::Service;
 
 /// Connects a client over one byte stream: a socket, a pipe, one end of [`memory`](super::memory).
@@ -21,7 +21,7 @@ use crate::service::Service;
 /// [`StreamConnector::each`].
 pub struct StreamConnector {
     open: Box<dyn Fn() -> OpenStream + Send + Sync>,
-    options: ConnectionOptions,
+    options: Limits,
     identity: Option<String>,
     repeatable: bool,
 }
@@ -40,7 +40,7 @@ impl StreamConnector {
             let stream = stream.lock().take();
             Box::pin(async move { stream.ok_or(ConnectError::Spent) }) as OpenStream
         };
-        Self { open: Box::new(open), options: ConnectionOptions::default(), identity: None, repeatable: false }
+        Self { open: Box::new(open), options: Limits::default(), identity: None, repeatable: false }
     }
 
     /// Over a stream that `open` makes anew for each connection. `server` says to whom, for people and for what is remembered.
@@ -60,12 +60,12 @@ impl StreamConnector {
                 Ok(stream)
             }) as OpenStream
         };
-        Self { open: Box::new(open), options: ConnectionOptions::default(), identity: Some(server), repeatable: true }
+        Self { open: Box::new(open), options: Limits::default(), identity: Some(server), repeatable: true }
     }
 
     /// With other bounds.
     #[must_use]
-    pub fn options(mut self, options: ConnectionOptions) -> Self {
+    pub fn options(mut self, options: Limits) -> Self {
         self.options = options;
         self
     }
@@ -111,7 +111,7 @@ impl StreamChannel {
         reader: R,
         writer: W,
         client: ClientOptions,
-        options: ConnectionOptions,
+        options: Limits,
         service: Arc<dyn Service>,
     ) -> Self
     where

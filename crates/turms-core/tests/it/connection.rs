@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::Notify;
 use turms_core::transport::{MemoryEnd, memory};
 use turms_core::{
-    CallFuture, Connection, ConnectionHandle, ConnectionOptions, Context, Outgoing, Payload, Peer, PeerError, Request,
+    CallContext, Connection, ConnectionHandle, Limits, Outgoing, Payload, Peer, PeerError, Request, ResponseFuture,
     Service,
 };
 use turms_proto::session::{ClientOptions, Dialect, RequestError, RequestOptions, Status, VersionChoice};
@@ -33,33 +33,33 @@ struct Fixture {
 }
 
 impl Service for Fixture {
-    fn call(&self, request: Request, cx: Context) -> CallFuture {
+    fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         let server = Implementation::new("fixture", "1");
         let capabilities = ServerCapabilities::new();
         match &*request.method {
             "initialize" => {
                 let result = InitializeResult::new(cx.version().as_str(), capabilities, server);
-                CallFuture::now(Ok(Payload::new(result)))
+                ResponseFuture::now(Ok(Payload::new(result)))
             }
             "server/discover" => {
                 let versions: Vec<_> = ProtocolVersion::ALL.iter().map(ToString::to_string).collect();
-                CallFuture::now(Ok(Payload::new(DiscoverResult::new(versions, capabilities))))
+                ResponseFuture::now(Ok(Payload::new(DiscoverResult::new(versions, capabilities))))
             }
-            "test/echo" => CallFuture::now(Ok(request.params)),
+            "test/echo" => ResponseFuture::now(Ok(request.params)),
             "test/panic" => panic!("as asked"),
-            "test/tell" => CallFuture::later(async move {
+            "test/tell" => ResponseFuture::later(async move {
                 for _ in 0..300 {
                     let told = turms_proto::Notification::raw("test/told", None);
                     cx.peer().notify_raw(told).await.map_err(|error| ErrorObject::internal(error.to_string()))?;
                 }
                 Ok(Payload::default())
             }),
-            "test/ask" => CallFuture::later(async move {
+            "test/ask" => ResponseFuture::later(async move {
                 let answer = cx.peer().request_raw("test/echo", None, RequestOptions::default()).await;
                 answer.map(Payload::json).map_err(|error| ErrorObject::internal(error.to_string()).into())
             }),
-            "test/wait" => CallFuture::later(self.clone().wait()),
-            method => CallFuture::now(Err(ErrorObject::method_not_found(method).into())),
+            "test/wait" => ResponseFuture::later(self.clone().wait()),
+            method => ResponseFuture::now(Err(ErrorObject::method_not_found(method).into())),
         }
     }
 }
@@ -96,11 +96,11 @@ impl Drop for Waiting {
 struct Listener(Arc<AtomicUsize>);
 
 impl Service for Listener {
-    fn call(&self, request: Request, _: Context) -> CallFuture {
-        CallFuture::now(Ok(request.params))
+    fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
+        ResponseFuture::now(Ok(request.params))
     }
 
-    fn notify(&self, _: ByteString, _: Option<RawJson>, _: Context) -> turms_core::NotifyFuture {
+    fn notify(&self, _: ByteString, _: Option<RawJson>, _: CallContext) -> turms_core::NotifyFuture {
         self.0.fetch_add(1, Ordering::SeqCst);
         turms_core::NotifyFuture::done()
     }
@@ -113,7 +113,7 @@ struct Pair {
     version: ProtocolVersion,
 }
 
-async fn connect(version: ProtocolVersion, fixture: &Fixture, options: ConnectionOptions) -> Pair {
+async fn connect(version: ProtocolVersion, fixture: &Fixture, options: Limits) -> Pair {
     let (near, far) = memory();
     let (connection, server) = Connection::server(far.0, far.1, &ProtocolVersion::ALL, options.clone());
     tokio::spawn(connection.run(fixture.clone()));
@@ -154,7 +154,7 @@ fn error_of(answer: Result<RawJson, PeerError>) -> ErrorObject {
 #[tokio::test]
 async fn every_revision_is_spoken() {
     for version in ProtocolVersion::ALL {
-        let pair = connect(version, &Fixture::default(), ConnectionOptions::default()).await;
+        let pair = connect(version, &Fixture::default(), Limits::default()).await;
         assert!(pair.ask("test/echo").await.unwrap().is_object());
         assert_eq!(pair.client.status(), Status::Ready);
         assert_eq!(error_of(pair.ask("test/nothing").await).code.0, -32601);
@@ -163,21 +163,21 @@ async fn every_revision_is_spoken() {
 
 #[tokio::test]
 async fn a_panic_is_an_answer_and_the_next_call_works() {
-    let pair = connect(ProtocolVersion::LATEST, &Fixture::default(), ConnectionOptions::default()).await;
+    let pair = connect(ProtocolVersion::LATEST, &Fixture::default(), Limits::default()).await;
     assert_eq!(error_of(pair.ask("test/panic").await).code.0, -32603);
     assert!(pair.ask("test/echo").await.is_ok());
 }
 
 #[tokio::test]
 async fn what_is_told_before_the_answer_arrives_before_it() {
-    let pair = connect(ProtocolVersion::V2025_06_18, &Fixture::default(), ConnectionOptions::default()).await;
+    let pair = connect(ProtocolVersion::V2025_06_18, &Fixture::default(), Limits::default()).await;
     pair.ask("test/tell").await.unwrap();
     assert_eq!(pair.listener.0.load(Ordering::SeqCst), 300);
 }
 
 #[tokio::test]
 async fn a_handler_may_ask_the_client_even_when_the_house_is_full() {
-    let mut options = ConnectionOptions::default();
+    let mut options = Limits::default();
     options.max_in_flight = 2;
     let pair = connect(ProtocolVersion::V2025_06_18, &Fixture::default(), options).await;
     let asks: Vec<_> = (0..50).map(|_| tokio::spawn(ask(pair.client.peer(), pair.version, "test/ask"))).collect();
@@ -188,7 +188,7 @@ async fn a_handler_may_ask_the_client_even_when_the_house_is_full() {
 
 #[tokio::test]
 async fn ten_thousand_calls_are_bounded_and_all_answered() {
-    let mut options = ConnectionOptions::default();
+    let mut options = Limits::default();
     options.max_in_flight = 100;
     let fixture = Fixture::default();
     let pair = connect(ProtocolVersion::LATEST, &fixture, options).await;
@@ -212,7 +212,7 @@ async fn ten_thousand_calls_are_bounded_and_all_answered() {
 async fn a_dropped_call_is_cancelled_at_the_other_end() {
     for version in ProtocolVersion::ALL {
         let fixture = Fixture::default();
-        let pair = connect(version, &fixture, ConnectionOptions::default()).await;
+        let pair = connect(version, &fixture, Limits::default()).await;
         let call = tokio::spawn(ask(pair.client.peer(), version, "test/wait"));
         while fixture.waiting.load(Ordering::SeqCst) == 0 {
             tokio::task::yield_now().await;
@@ -227,7 +227,7 @@ async fn a_dropped_call_is_cancelled_at_the_other_end() {
 #[tokio::test]
 async fn a_shutdown_finishes_what_runs() {
     let fixture = Fixture::default();
-    let pair = connect(ProtocolVersion::LATEST, &fixture, ConnectionOptions::default()).await;
+    let pair = connect(ProtocolVersion::LATEST, &fixture, Limits::default()).await;
     let call = tokio::spawn(ask(pair.client.peer(), pair.version, "test/wait"));
     while fixture.waiting.load(Ordering::SeqCst) == 0 {
         tokio::task::yield_now().await;
@@ -243,7 +243,7 @@ async fn a_shutdown_finishes_what_runs() {
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_does_not_wait_for_ever() {
     let fixture = Fixture::default();
-    let pair = connect(ProtocolVersion::LATEST, &fixture, ConnectionOptions::default()).await;
+    let pair = connect(ProtocolVersion::LATEST, &fixture, Limits::default()).await;
     let call = tokio::spawn(ask(pair.client.peer(), pair.version, "test/wait"));
     while fixture.waiting.load(Ordering::SeqCst) == 0 {
         tokio::task::yield_now().await;
@@ -256,9 +256,9 @@ async fn a_shutdown_does_not_wait_for_ever() {
 
 #[tokio::test]
 async fn a_full_house_still_hears_cancellations_and_the_end() {
-    let mut options = ConnectionOptions::default();
+    let mut options = Limits::default();
     options.max_in_flight = 4;
-    options.max_waiting = 4;
+    options.max_queued = 4;
     let fixture = Fixture::default();
     let pair = connect(ProtocolVersion::LATEST, &fixture, options).await;
     let mut calls: Vec<_> = (0..8).map(|_| tokio::spawn(ask(pair.client.peer(), pair.version, "test/wait"))).collect();
@@ -281,11 +281,11 @@ async fn a_full_house_still_hears_cancellations_and_the_end() {
 async fn a_notification_that_panics_harms_nobody() {
     struct Touchy;
     impl Service for Touchy {
-        fn call(&self, request: Request, _: Context) -> CallFuture {
-            CallFuture::now(Ok(request.params))
+        fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
+            ResponseFuture::now(Ok(request.params))
         }
 
-        fn notify(&self, method: ByteString, _: Option<RawJson>, _: Context) -> turms_core::NotifyFuture {
+        fn notify(&self, method: ByteString, _: Option<RawJson>, _: CallContext) -> turms_core::NotifyFuture {
             match &*method {
                 "test/now" => panic!("as asked"),
                 _ => turms_core::NotifyFuture::later(async { panic!("as asked") }),
@@ -293,7 +293,7 @@ async fn a_notification_that_panics_harms_nobody() {
         }
     }
     let (mut near, far) = memory();
-    let (connection, _handle) = Connection::server(far.0, far.1, &ProtocolVersion::ALL, ConnectionOptions::default());
+    let (connection, _handle) = Connection::server(far.0, far.1, &ProtocolVersion::ALL, Limits::default());
     let running = tokio::spawn(connection.run(Touchy));
     let lines = "{\"jsonrpc\":\"2.0\",\"method\":\"test/now\"}\n{\"jsonrpc\":\"2.0\",\"method\":\"test/later\"}\n{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
     near.1.write_all(lines.as_bytes()).await.unwrap();
@@ -307,7 +307,7 @@ async fn a_notification_that_panics_harms_nobody() {
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_does_not_read_is_given_up() {
     let (mut near, far) = memory();
-    let (connection, _handle) = Connection::server(far.0, far.1, &ProtocolVersion::ALL, ConnectionOptions::default());
+    let (connection, _handle) = Connection::server(far.0, far.1, &ProtocolVersion::ALL, Limits::default());
     let running = tokio::spawn(connection.run(Fixture::default()));
     let big = "x".repeat(200_000);
     let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\",\"params\":{{\"x\":\"{big}\"}}}}\n");
@@ -323,10 +323,10 @@ async fn a_peer_that_does_not_read_is_given_up() {
 async fn dropping_a_connection_stops_what_runs() {
     let fixture = Fixture::default();
     let (near, far) = memory();
-    let (connection, _server) = Connection::server(far.0, far.1, &ProtocolVersion::ALL, ConnectionOptions::default());
+    let (connection, _server) = Connection::server(far.0, far.1, &ProtocolVersion::ALL, Limits::default());
     let serving = tokio::spawn(connection.run(fixture.clone()));
     let who = ClientOptions::new(Implementation::new("client", "1"), ClientCapabilities::new());
-    let (connection, client) = Connection::client(near.0, near.1, who, ConnectionOptions::default());
+    let (connection, client) = Connection::client(near.0, near.1, who, Limits::default());
     tokio::spawn(connection.run(Listener::default()));
     client.opened().await.unwrap();
     let _call = tokio::spawn(ask(client.peer(), ProtocolVersion::LATEST, "test/wait"));
@@ -340,8 +340,8 @@ async fn dropping_a_connection_stops_what_runs() {
 #[tokio::test]
 async fn a_bad_line_is_answered_and_the_next_is_served() {
     let (mut near, far) = memory();
-    let mut options = ConnectionOptions::default();
-    options.line_limit = 200;
+    let mut options = Limits::default();
+    options.max_message_bytes = 200;
     let (connection, _handle) = Connection::server(far.0, far.1, &ProtocolVersion::ALL, options);
     let running = tokio::spawn(connection.run(Fixture::default()));
     let long = "x".repeat(5000);
@@ -361,7 +361,7 @@ async fn a_bad_line_is_answered_and_the_next_is_served() {
 #[tokio::test]
 async fn every_request_of_a_batch_is_answered_in_one_piece() {
     let (mut near, far) = memory();
-    let (connection, _handle) = Connection::server(far.0, far.1, &ProtocolVersion::ALL, ConnectionOptions::default());
+    let (connection, _handle) = Connection::server(far.0, far.1, &ProtocolVersion::ALL, Limits::default());
     tokio::spawn(connection.run(Fixture::default()));
     let initialize = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"","version":""}}}"#;
     let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"test/echo"},{"jsonrpc":"2.0","id":2,"method":"test/tell"},{"jsonrpc":"2.0","id":3,"method":"test/echo"}]"#;
@@ -381,7 +381,7 @@ async fn every_request_of_a_batch_is_answered_in_one_piece() {
 async fn silence_is_not_waited_for_for_ever() {
     let (near, _far) = memory();
     let who = ClientOptions::new(Implementation::new("client", "1"), ClientCapabilities::new());
-    let (connection, client) = Connection::client(near.0, near.1, who, ConnectionOptions::default());
+    let (connection, client) = Connection::client(near.0, near.1, who, Limits::default());
     tokio::spawn(connection.run(Listener::default()));
     let failure = tokio::time::timeout(Duration::from_secs(60), client.opened()).await.unwrap().unwrap_err();
     assert_eq!(failure.to_string(), "the server did not answer within the handshake timeout");
@@ -396,7 +396,7 @@ async fn what_a_peer_wrote_before_it_stopped_reading_is_still_heard() {
         let (mut to_client, client_reads) = tokio::net::unix::pipe::pipe().unwrap();
         let options = ClientOptions::new(Implementation::new("c", "1"), ClientCapabilities::new())
             .known(Dialect::Stateless(ProtocolVersion::LATEST));
-        let (connection, handle) = Connection::client(client_reads, to_server, options, ConnectionOptions::default());
+        let (connection, handle) = Connection::client(client_reads, to_server, options, Limits::default());
         let driver = tokio::spawn(connection.run(Fixture::default()));
         handle.opened().await.unwrap();
         let asking = tokio::spawn({
@@ -421,7 +421,7 @@ async fn what_a_peer_wrote_before_it_stopped_reading_is_still_heard() {
 fn client_at(near: MemoryEnd) -> ConnectionHandle {
     let client = ClientOptions::new(Implementation::new("client", "1"), ClientCapabilities::new())
         .known(Dialect::Stateless(ProtocolVersion::LATEST));
-    let (connection, handle) = Connection::client(near.0, near.1, client, ConnectionOptions::default());
+    let (connection, handle) = Connection::client(near.0, near.1, client, Limits::default());
     tokio::spawn(connection.run(Fixture::default()));
     handle
 }
@@ -470,9 +470,9 @@ async fn a_peer_that_never_stops_talking_does_not_stop_time() {
 struct Generous(Arc<AtomicUsize>);
 
 impl Service for Generous {
-    fn call(&self, _: Request, _: Context) -> CallFuture {
+    fn call(&self, _: Request, _: CallContext) -> ResponseFuture {
         self.0.fetch_add(1, Ordering::SeqCst);
-        CallFuture::now(Ok(Payload::json(RawJson::string(&"x".repeat(10 * 1024)))))
+        ResponseFuture::now(Ok(Payload::json(RawJson::string(&"x".repeat(10 * 1024)))))
     }
 }
 
@@ -511,8 +511,7 @@ async fn large_answers_leave_at_once_and_a_peer_that_does_not_read_them_is_still
     let at_first = Arc::new(AtomicUsize::new(0));
     let writer = Reluctant { calls: generous.0.clone(), at_first: at_first.clone() };
     let lines = many_requests(50);
-    let (driver, _handle) =
-        Connection::server(lines.as_bytes(), writer, &ProtocolVersion::ALL, ConnectionOptions::default());
+    let (driver, _handle) = Connection::server(lines.as_bytes(), writer, &ProtocolVersion::ALL, Limits::default());
     driver.run(generous.clone()).await.unwrap();
     assert_eq!(generous.0.load(Ordering::SeqCst), 50);
     assert!((1..10).contains(&at_first.load(Ordering::SeqCst)), "{at_first:?}");
@@ -521,7 +520,7 @@ async fn large_answers_leave_at_once_and_a_peer_that_does_not_read_them_is_still
 #[tokio::test]
 async fn whatever_was_asked_before_the_end_is_answered_however_long_the_answers() {
     let (mut near, far) = memory();
-    let (connection, _handle) = Connection::server(far.0, far.1, &ProtocolVersion::ALL, ConnectionOptions::default());
+    let (connection, _handle) = Connection::server(far.0, far.1, &ProtocolVersion::ALL, Limits::default());
     let running = tokio::spawn(connection.run(Generous::default()));
     near.1.write_all(many_requests(300).as_bytes()).await.unwrap();
     near.1.shutdown().await.unwrap();

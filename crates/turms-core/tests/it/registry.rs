@@ -13,31 +13,31 @@ use turms_core::registry::{
     LocalRegistry, RegisterError, Registration, Registry, RegistryError, ServiceCallError, ServiceCallOptions,
     ServiceName, Services, contract,
 };
-use turms_core::{CallFuture, Context, NotifyFuture, Payload, Ready, Request, Service};
+use turms_core::{CallContext, NotifyFuture, Payload, Ready, Request, ResponseFuture, Service};
 use turms_proto::types::{CallTool, CallToolParams, Meta, Outcome, Ping, ToolResult};
 use turms_proto::{ErrorObject, Notification, RawJson};
 
 /// A service that is a function.
 struct Function<F>(F);
 
-impl<F: Fn(Request, Context) -> CallFuture + Send + Sync + 'static> Service for Function<F> {
-    fn call(&self, request: Request, cx: Context) -> CallFuture {
+impl<F: Fn(Request, CallContext) -> ResponseFuture + Send + Sync + 'static> Service for Function<F> {
+    fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         (self.0)(request, cx)
     }
 }
 
-fn function<F: Fn(Request, Context) -> CallFuture + Send + Sync + 'static>(function: F) -> Function<F> {
+fn function<F: Fn(Request, CallContext) -> ResponseFuture + Send + Sync + 'static>(function: F) -> Function<F> {
     Function(function)
 }
 
 /// Gives back what it is given.
 fn echo() -> impl Service {
-    function(|request, _| CallFuture::now(Ok(request.params)))
+    function(|request, _| ResponseFuture::now(Ok(request.params)))
 }
 
 /// Never answers.
 fn never() -> impl Service {
-    function(|_, _| CallFuture::later(pending()))
+    function(|_, _| ResponseFuture::later(pending()))
 }
 
 /// What is there without waiting.
@@ -78,7 +78,7 @@ fn values_move_there_and_back() {
         function(move |request, _| {
             let params: CallToolParams = request.params.take().unwrap();
             *seen.lock().unwrap() = Some(params.name.as_ptr() as usize);
-            CallFuture::now(Ok(Payload::new(params)))
+            ResponseFuture::now(Ok(Payload::new(params)))
         })
     });
 
@@ -99,7 +99,7 @@ fn a_known_method_is_called_with_its_types() {
         function(|request, _| {
             assert_eq!(&*request.method, "tools/call");
             let params: CallToolParams = request.params.take().unwrap();
-            CallFuture::now(Ok(Payload::new(Outcome::Complete(ToolResult::of_text(params.name)))))
+            ResponseFuture::now(Ok(Payload::new(Outcome::Complete(ToolResult::of_text(params.name)))))
         }),
     );
     let answer = now(services.call_method::<CallTool>("tools", CallToolParams::new("add"))).unwrap();
@@ -109,7 +109,7 @@ fn a_known_method_is_called_with_its_types() {
 #[test]
 fn an_answer_of_another_type_is_an_error() {
     let services = Services::local();
-    let _odd = register(&services, "odd", function(|_, _| CallFuture::now(Ok(RawJson::string("what").into()))));
+    let _odd = register(&services, "odd", function(|_, _| ResponseFuture::now(Ok(RawJson::string("what").into()))));
     let error = now(services.call_method::<Ping>("odd", Default::default())).unwrap_err();
     assert_eq!(error.to_string(), r#"service "odd": the answer is not what was asked for"#);
     assert!(error.source().is_some());
@@ -119,7 +119,8 @@ fn an_answer_of_another_type_is_an_error() {
 fn an_answer_that_is_there_needs_neither_a_timer_nor_a_runtime() {
     let services = Services::local();
     let _echo = register(&services, "echo", echo());
-    let _later = register(&services, "later", function(|request, _| CallFuture::later(async { Ok(request.params) })));
+    let _later =
+        register(&services, "later", function(|request, _| ResponseFuture::later(async { Ok(request.params) })));
     let call = |name| services.registry().call(name, Request::raw("a", Payload::default()), Default::default());
     assert!(call("echo").is_now());
     now(call("echo")).unwrap();
@@ -169,7 +170,7 @@ async fn what_is_given_up_is_dropped() {
         let held = held.clone();
         function(move |_, _| {
             let held = held.clone();
-            CallFuture::later(async move {
+            ResponseFuture::later(async move {
                 let _held = held;
                 pending().await
             })
@@ -193,7 +194,7 @@ fn metadata_is_in_the_context_and_nowhere_else() {
         function(|request, cx| {
             assert_eq!(format!("{:?}", request.params), "{}");
             let caller = cx.meta().and_then(|meta| meta.get("caller"));
-            CallFuture::now(Ok(caller.unwrap_or_else(|| RawJson::string("nobody")).into()))
+            ResponseFuture::now(Ok(caller.unwrap_or_else(|| RawJson::string("nobody")).into()))
         }),
     );
     let meta = Meta::new().with("caller", "test").unwrap();
@@ -211,11 +212,11 @@ struct Ear {
 }
 
 impl Service for Ear {
-    fn call(&self, request: Request, _: Context) -> CallFuture {
-        CallFuture::now(Err(ErrorObject::method_not_found(&request.method).into()))
+    fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
+        ResponseFuture::now(Err(ErrorObject::method_not_found(&request.method).into()))
     }
 
-    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: Context) -> NotifyFuture {
+    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: CallContext) -> NotifyFuture {
         let meta = cx.meta().map(|meta| meta.as_str().to_owned()).unwrap_or_default();
         let params = params.map(|params| params.to_string()).unwrap_or_default();
         self.heard.lock().unwrap().push(format!("{method}{params}{meta}"));
@@ -252,7 +253,7 @@ async fn notifications_are_heard() {
 fn errors_name_the_service() {
     let services = Services::local();
     let _broken =
-        register(&services, "broken", function(|_, _| CallFuture::now(Err(ErrorObject::internal("no").into()))));
+        register(&services, "broken", function(|_, _| ResponseFuture::now(Err(ErrorObject::internal("no").into()))));
     let error = |name| now(services.call(name, "a", Payload::default())).unwrap_err();
     assert_eq!(error("clock").to_string(), r#"service "clock": not registered"#);
     let broken = error("broken");
@@ -317,7 +318,7 @@ fn a_service_may_use_the_registry_while_it_is_called_or_dropped() {
             let answer = now(services.call("inner", "a", request.params)).unwrap();
             now(services.call("extra", "a", answer)).unwrap();
             drop(extra);
-            CallFuture::now(Ok(RawJson::encode(&inner.lock().unwrap().is_some()).unwrap().into()))
+            ResponseFuture::now(Ok(RawJson::encode(&inner.lock().unwrap().is_some()).unwrap().into()))
         })
     });
     assert!(now(services.call("outer", "a", Payload::default())).unwrap().take::<bool>().unwrap());
@@ -333,7 +334,7 @@ fn a_service_may_end_its_own_registration() {
         let own = own.clone();
         move |request, _| {
             drop(own.lock().unwrap().take());
-            CallFuture::now(Ok(request.params))
+            ResponseFuture::now(Ok(request.params))
         }
     });
     *own.lock().unwrap() = Some(register(&services, "once", service));

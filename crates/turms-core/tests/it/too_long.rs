@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use turms_core::transport::{ChildCommand, StreamConnector, memory};
 use turms_core::{
-    CallFuture, Channel, ConnectionOptions, Connector, Context, Outgoing, Payload, PeerError, Request, Service,
+    CallContext, Channel, Connector, Limits, Outgoing, Payload, PeerError, Request, ResponseFuture, Service,
 };
 use turms_proto::session::{ClientOptions, Dialect, RequestError, RequestOptions};
 use turms_proto::types::{ClientCapabilities, Implementation};
@@ -16,8 +16,8 @@ use turms_testkit::within;
 struct Nothing;
 
 impl Service for Nothing {
-    fn call(&self, request: Request, _: Context) -> CallFuture {
-        CallFuture::now(Err(ErrorObject::method_not_found(&request.method).into()))
+    fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
+        ResponseFuture::now(Err(ErrorObject::method_not_found(&request.method).into()))
     }
 }
 
@@ -56,8 +56,8 @@ async fn a_call_fails_at_once_when_its_response_is_over_the_limit() {
     ] {
         let long = long.clone();
         let (near, mut far) = memory();
-        let mut options = ConnectionOptions::default();
-        options.line_limit = LIMIT;
+        let mut options = Limits::default();
+        options.max_message_bytes = LIMIT;
         let channel = connect(&StreamConnector::new(near.0, near.1).options(options)).await;
         tokio::spawn(async move {
             let mut requests = BufReader::new(far.0).lines();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use turms_core::{ConnectError, Context, Established, GuardedNotify, Peer, Service, UrlTransport};
+use turms_core::{CallContext, ConnectError, Established, GuardedNotify, Peer, Service, UrlTransport};
 use turms_proto::method::Method as _;
 use turms_proto::session::{ClientOptions, Dialect, Event, Opened, Session};
 use turms_proto::types::{Discover, Initialize, key};
@@ -114,7 +114,7 @@ impl Opening {
                 Event::OpenFailed(error) => return Err(Failed::Connect(error.into())),
                 Event::Notification(notification) => {
                     let dialect = Dialect::Handshake(ProtocolVersion::LATEST_WITH_HANDSHAKE);
-                    let cx = Context::new(dialect, Peer::nobody());
+                    let cx = CallContext::new(dialect, Peer::nobody());
                     let service = self.service.clone();
                     GuardedNotify::new(|| service.notify(notification.method, notification.params, cx)).await;
                 }

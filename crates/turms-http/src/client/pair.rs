@@ -13,7 +13,7 @@ use reqwest::Url;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
 use tokio::task::JoinSet;
 use turms_core::transport::StreamConnector;
-use turms_core::{ConnectionOptions, Connector as _, Established, Service};
+use turms_core::{Connector as _, Established, Limits, Service};
 use turms_proto::ProtocolVersion;
 use turms_proto::session::{ClientOptions, Dialect};
 
@@ -44,8 +44,8 @@ pub(super) async fn open(
     client.known = Some(Dialect::Handshake(ProtocolVersion::LATEST_WITH_HANDSHAKE));
     let (ours, theirs) = tokio::io::duplex(ROOM);
     let (reader, writer) = tokio::io::split(ours);
-    let mut options = ConnectionOptions::default();
-    options.line_limit = endpoint.limit;
+    let mut options = Limits::default();
+    options.max_message_bytes = endpoint.limit;
     tokio::spawn(carry(endpoint, place, events, theirs));
     StreamConnector::new(reader, writer).options(options).connect(client, service).await.map_err(Failed::Connect)
 }

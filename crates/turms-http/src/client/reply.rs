@@ -168,7 +168,7 @@ impl EventStream {
 }
 
 /// The messages of an event, if it carries any: those that only carry an id or a time do not.
-pub(super) fn messages(event: SseEvent, batch_limit: usize) -> Option<Result<Incoming, InvalidMessage>> {
+pub(super) fn messages(event: SseEvent, max_batch: usize) -> Option<Result<Incoming, InvalidMessage>> {
     let is_message = event.event.as_deref().is_none_or(|kind| kind == "message");
-    (is_message && !event.data.is_empty()).then(|| Incoming::decode(event.data, batch_limit))
+    (is_message && !event.data.is_empty()).then(|| Incoming::decode(event.data, max_batch))
 }

@@ -43,7 +43,7 @@ use http::header::HeaderValue;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
 use tokio::sync::watch;
-use turms_core::{BoxFuture, ConnectionOptions, IntoService, ServeError, Service};
+use turms_core::{BoxFuture, IntoService, Limits, ServeError, Service};
 use turms_proto::session::unsupported_version;
 use turms_proto::{Ability, ErrorObject, RequestId};
 
@@ -232,7 +232,7 @@ impl HttpService {
 
     /// Sets the limits of each connection over the HTTP+SSE transport of 2024-11-05.
     #[must_use]
-    pub fn sse_transport(self, options: ConnectionOptions) -> Self {
+    pub fn sse_transport(self, options: Limits) -> Self {
         self.with(|all| all.pair = Some(options))
     }
 

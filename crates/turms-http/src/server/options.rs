@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use turms_core::ConnectionOptions;
+use turms_core::Limits;
 use turms_core::store::{EventStore, MemoryEvents, MemorySessions, SessionStore};
 use turms_proto::DEFAULT_BATCH_LIMIT;
 
@@ -18,12 +18,12 @@ pub(super) struct HttpOptions {
     pub(super) cors: bool,
     pub(super) body_limit: usize,
     pub(super) body_timeout: Duration,
-    pub(super) batch_limit: usize,
+    pub(super) max_batch: usize,
     pub(super) keep_alive: Duration,
     pub(super) max_streams: usize,
     pub(super) sessions: Option<Arc<SessionOptions>>,
     /// Of connections over HTTP+SSE; `None` if that transport is not offered.
-    pub(super) pair: Option<ConnectionOptions>,
+    pub(super) pair: Option<Limits>,
 }
 
 impl Default for HttpOptions {
@@ -33,11 +33,11 @@ impl Default for HttpOptions {
             cors: false,
             body_limit: 4 * 1024 * 1024,
             body_timeout: Duration::from_secs(30),
-            batch_limit: DEFAULT_BATCH_LIMIT,
+            max_batch: DEFAULT_BATCH_LIMIT,
             keep_alive: Duration::from_secs(15),
             max_streams: 16 * 1024,
             sessions: Some(Arc::new(SessionOptions::new())),
-            pair: Some(ConnectionOptions::default()),
+            pair: Some(Limits::default()),
         }
     }
 }

@@ -135,7 +135,7 @@ impl HttpService {
             Ok(bytes) => bytes,
             Err(problem) => return answer::refuse(problem.status(), problem.to_string()),
         };
-        if let Err(invalid) = Incoming::decode(bytes.clone(), self.options.batch_limit) {
+        if let Err(invalid) = Incoming::decode(bytes.clone(), self.options.max_batch) {
             return answer::error(StatusCode::BAD_REQUEST, invalid.id.as_ref(), &invalid.error);
         }
         match pair.posted.send_timeout(on_one_line(bytes), self.options.body_timeout).await {

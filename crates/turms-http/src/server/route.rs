@@ -80,7 +80,7 @@ impl HttpService {
             Ok(bytes) => bytes,
             Err(problem) => return Way::Answered(answer::refuse(problem.status(), problem.to_string())),
         };
-        match Incoming::decode(bytes, self.options.batch_limit) {
+        match Incoming::decode(bytes, self.options.max_batch) {
             Ok(incoming) => self.way_of(incoming, head),
             Err(invalid) => Way::Answered(answer::error(StatusCode::BAD_REQUEST, invalid.id.as_ref(), &invalid.error)),
         }

@@ -10,7 +10,7 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use turms_core::{BoxFuture, CallFuture, Guarded, Outcome};
+use turms_core::{BoxFuture, Guarded, Outcome, ResponseFuture};
 
 use super::body::EventSource;
 use super::gauge::Permit;
@@ -36,7 +36,7 @@ pub(super) async fn first(mut call: Guarded, voice: &Voice) -> First {
     match outcome {
         Some(outcome) if spoken.is_pending() => First::Answer(outcome),
         // What was said before the answer is heard before it.
-        Some(outcome) => First::Word(Guarded::call(|| CallFuture::now(outcome))),
+        Some(outcome) => First::Word(Guarded::call(|| ResponseFuture::now(outcome))),
         None => First::Word(call),
     }
 }

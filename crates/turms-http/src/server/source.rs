@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytestring::ByteString;
 use http::{Extensions, HeaderMap, Uri};
-use turms_core::{BoxFuture, Context, HeadersRepeatBody, Link, PeerError, Source};
+use turms_core::{BoxFuture, CallContext, HeadersRepeatBody, PeerError, PeerTransport, RequestInfo};
 use turms_proto::session::RequestOptions;
 use turms_proto::{Notification, RawJson};
 
@@ -63,7 +63,7 @@ impl HttpSource {
     }
 
     /// A call by this request.
-    pub(super) fn surround(&self, cx: Context) -> Context {
+    pub(super) fn surround(&self, cx: CallContext) -> CallContext {
         let cx = cx.with_source(self.known.clone());
         match &self.added {
             Some(added) => cx.with_extensions(added.clone()),
@@ -86,7 +86,7 @@ impl Known {
     }
 }
 
-impl Source for Known {
+impl RequestInfo for Known {
     fn find(&self, kind: TypeId) -> Option<&dyn Any> {
         fn of<T: Any>(value: Option<&T>) -> Option<&dyn Any> {
             value.map(|value| value as &dyn Any)
@@ -102,7 +102,7 @@ impl Source for Known {
     }
 }
 
-impl Link for Known {
+impl PeerTransport for Known {
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
         self.voice.notify(notification)
     }

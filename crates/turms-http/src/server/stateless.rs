@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use turms_core::{
-    BoxFuture, Context, ErrorOrigin, Guarded, GuardedNotify, Payload, Peer, Request, ServiceError, lower_outcome,
+    BoxFuture, CallContext, ErrorOrigin, Guarded, GuardedNotify, Payload, Peer, Request, ServiceError, lower_outcome,
     written_outcome,
 };
 use turms_proto::header::{HeaderLookup, HeaderMismatch, check_method, check_name, check_version, name_member};
@@ -63,7 +63,7 @@ impl HttpService {
     ) -> Answer {
         let turms_proto::Request { id, method, params, .. } = request;
         let asked = source.known();
-        let cx = Context::new(dialect, Peer::shared(asked.clone())).with_id(id.clone()).with_meta(meta);
+        let cx = CallContext::new(dialect, Peer::shared(asked.clone())).with_id(id.clone()).with_meta(meta);
         let cx = source.surround(cx);
         let payload = params.map_or_else(Payload::default, Payload::json);
         let call = Guarded::call(|| self.service.call(Request::raw(method.clone(), payload), cx));
@@ -96,7 +96,7 @@ impl HttpService {
         let Incoming::One(Message::Notification(notification)) = incoming else {
             return answer::empty(StatusCode::BAD_REQUEST);
         };
-        let cx = Context::new(Dialect::Stateless(ProtocolVersion::LATEST), Peer::nobody())
+        let cx = CallContext::new(Dialect::Stateless(ProtocolVersion::LATEST), Peer::nobody())
             .with_meta(Meta::of_params(notification.params.as_ref()));
         let cx = source.surround(cx);
         GuardedNotify::new(|| self.service.notify(notification.method, notification.params, cx)).await;

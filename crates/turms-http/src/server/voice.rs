@@ -7,7 +7,7 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use bytes::Bytes;
 use bytestring::ByteString;
 use parking_lot::Mutex;
-use turms_core::{BoxFuture, Link, PeerError};
+use turms_core::{BoxFuture, PeerError, PeerTransport};
 use turms_proto::session::{RequestOptions, SessionError};
 use turms_proto::{Notification, RawJson};
 
@@ -90,7 +90,7 @@ impl Voice {
 }
 
 /// The client, as a handler sees it during one request.
-impl Link for Voice {
+impl PeerTransport for Voice {
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
         Box::pin(poll_fn(move |task| {
             self.say(&notification, Some(task.waker())).map(|heard| heard.then_some(()).ok_or(PeerError::Closed))

@@ -17,8 +17,8 @@ use std::time::Duration;
 use bytestring::ByteString;
 use serde_json::{Value, json};
 use turms_core::{
-    CallFuture, ConnectError, Connector as _, Context, Established, NotifyFuture, Outgoing, Payload, PeerError,
-    Request, Service,
+    CallContext, ConnectError, Connector as _, Established, NotifyFuture, Outgoing, Payload, PeerError, Request,
+    ResponseFuture, Service,
 };
 use turms_http::HttpConnector;
 use turms_proto::session::{ClientOptions, Dialect, RequestError};
@@ -55,11 +55,11 @@ impl Ear {
 }
 
 impl Service for Ear {
-    fn call(&self, _: Request, _: Context) -> CallFuture {
-        CallFuture::now(Ok(Payload::json(raw(&json!({ "roots": [] })))))
+    fn call(&self, _: Request, _: CallContext) -> ResponseFuture {
+        ResponseFuture::now(Ok(Payload::json(raw(&json!({ "roots": [] })))))
     }
 
-    fn notify(&self, method: ByteString, _: Option<RawJson>, _: Context) -> NotifyFuture {
+    fn notify(&self, method: ByteString, _: Option<RawJson>, _: CallContext) -> NotifyFuture {
         self.0.lock().unwrap().push(method.to_string());
         self.1.notify_one();
         NotifyFuture::done()

@@ -84,11 +84,11 @@ async fn a_server_that_never_answers_is_not_waited_for() {
 struct Slow;
 
 impl Service for Slow {
-    fn call(&self, _: Request, _: Context) -> CallFuture {
-        CallFuture::now(Err(turms_proto::ErrorObject::internal("not asked").into()))
+    fn call(&self, _: Request, _: CallContext) -> ResponseFuture {
+        ResponseFuture::now(Err(turms_proto::ErrorObject::internal("not asked").into()))
     }
 
-    fn notify(&self, _: ByteString, _: Option<RawJson>, _: Context) -> NotifyFuture {
+    fn notify(&self, _: ByteString, _: Option<RawJson>, _: CallContext) -> NotifyFuture {
         NotifyFuture::later(std::future::pending())
     }
 }

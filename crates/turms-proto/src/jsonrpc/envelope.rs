@@ -100,26 +100,26 @@ impl From<SyntaxError> for InvalidMessage {
 impl<'a> Envelopes<'a> {
     /// Reads bytes that should be UTF-8 JSON: one pass, nothing copied except escaped methods and string ids.
     ///
-    /// `batch_limit` bounds how many messages an array may hold.
+    /// `max_batch` bounds how many messages an array may hold.
     ///
     /// # Errors
     /// When the text as a whole is no message. An invalid message inside an array is the array's business.
-    pub fn decode(bytes: &'a [u8], batch_limit: usize) -> Result<Self, InvalidMessage> {
+    pub fn decode(bytes: &'a [u8], max_batch: usize) -> Result<Self, InvalidMessage> {
         let text = std::str::from_utf8(bytes)
             .map_err(|error| SyntaxError { offset: error.valid_up_to(), problem: Problem::InvalidUtf8 })?;
-        Self::from_text(text, batch_limit).map(|(envelopes, _, _)| envelopes)
+        Self::from_text(text, max_batch).map(|(envelopes, _, _)| envelopes)
     }
 
     /// Also how the text is laid out, and the layout of the parameters of a single message.
     #[inline]
     pub(crate) fn from_text(
         text: &'a str,
-        batch_limit: usize,
+        max_batch: usize,
     ) -> Result<(Self, LineBreaks, ParamsLayout), InvalidMessage> {
         let mut scanner = Scanner::new(text);
         scanner.skip_space();
         let (envelopes, layout) = if scanner.peek() == Some(b'[') {
-            (Self::Batch(batch(&mut scanner, batch_limit)?), ParamsLayout::NONE)
+            (Self::Batch(batch(&mut scanner, max_batch)?), ParamsLayout::NONE)
         } else {
             let (envelope, layout) = one(&mut scanner)?;
             (Self::One(envelope), layout)

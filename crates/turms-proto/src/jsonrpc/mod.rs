@@ -82,14 +82,14 @@ impl Incoming {
     ///
     /// # Errors
     /// When it is no message at all.
-    pub fn decode(bytes: impl Into<Bytes>, batch_limit: usize) -> Result<Self, InvalidMessage> {
-        Self::decode_bytes(bytes.into(), batch_limit)
+    pub fn decode(bytes: impl Into<Bytes>, max_batch: usize) -> Result<Self, InvalidMessage> {
+        Self::decode_bytes(bytes.into(), max_batch)
     }
 
-    fn decode_bytes(bytes: Bytes, batch_limit: usize) -> Result<Self, InvalidMessage> {
+    fn decode_bytes(bytes: Bytes, max_batch: usize) -> Result<Self, InvalidMessage> {
         let text = ByteString::try_from(bytes)
             .map_err(|error| SyntaxError { offset: error.valid_up_to(), problem: Problem::InvalidUtf8 })?;
-        let (envelopes, line_breaks, layout) = Envelopes::from_text(&text, batch_limit)?;
+        let (envelopes, line_breaks, layout) = Envelopes::from_text(&text, max_batch)?;
         let own = |envelope| Message::own(&text, line_breaks, layout, envelope);
         Ok(match envelopes {
             Envelopes::One(envelope) => Self::One(own(envelope)),

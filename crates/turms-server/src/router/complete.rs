@@ -1,7 +1,7 @@
 //! Completion of arguments of prompts and of variables of resources.
 
 use turms_core::schema::shortened;
-use turms_core::{CallFuture, Payload, ServiceError};
+use turms_core::{Payload, ResponseFuture, ServiceError};
 use turms_proto::ErrorObject;
 use turms_proto::method::Method as _;
 use turms_proto::types::{Complete, CompleteParams, CompleteResult, Reference};
@@ -13,7 +13,7 @@ use crate::handler::Call;
 use crate::server::Item;
 
 impl Bare {
-    pub(super) fn complete(&self, params: Payload, context: Context) -> Result<CallFuture, ServiceError> {
+    pub(super) fn complete(&self, params: Payload, context: Context) -> Result<ResponseFuture, ServiceError> {
         let params: CompleteParams = params.take()?;
         let catalog = self.handle.catalog();
         if catalog.capabilities().completions.is_none() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytestring::ByteString;
-use turms_core::{CallFuture, Outcome as CallOutcome, Payload, Ready, ServiceError};
+use turms_core::{Outcome as CallOutcome, Payload, Ready, ResponseFuture, ServiceError};
 use turms_proto::method::{Method as _, Notification as _};
 use turms_proto::revision::tag_subscription;
 use turms_proto::types::{
@@ -21,7 +21,7 @@ use crate::task::{MOST_WATCHED, TaskChanges};
 
 impl Bare {
     /// A request that lasts: first what will be told, then every change of it, until either side has had enough.
-    pub(super) fn listen(&self, params: Payload, context: Context) -> Result<CallFuture, ServiceError> {
+    pub(super) fn listen(&self, params: Payload, context: Context) -> Result<ResponseFuture, ServiceError> {
         let params: ListenParams = params.take()?;
         let capabilities = self.capabilities();
         let tells = capabilities.tools.is_some() || capabilities.prompts.is_some() || capabilities.resources.is_some();

@@ -14,8 +14,8 @@ use bytestring::ByteString;
 use http::{HeaderMap, HeaderValue};
 use turms_core::schema::shortened;
 use turms_core::{
-    BoxFuture, CallFuture, ConnectionOptions, HeadersRepeatBody, NotifyFuture, Outcome as CallOutcome, Payload, Peer,
-    Ready, Request, Service, ServiceError,
+    BoxFuture, HeadersRepeatBody, Limits, NotifyFuture, Outcome as CallOutcome, Payload, Peer, Ready, Request,
+    ResponseFuture, Service, ServiceError,
 };
 use turms_proto::header::HeaderLookup;
 use turms_proto::method::{Method as _, Notification as _};
@@ -83,7 +83,7 @@ impl Router {
 
     /// The bounds of connections that the server was given.
     #[must_use]
-    pub fn options(&self) -> &ConnectionOptions {
+    pub fn options(&self) -> &Limits {
         &self.bare.settings.connection
     }
 
@@ -101,7 +101,7 @@ impl fmt::Debug for Router {
 }
 
 impl Router {
-    fn dispatch(&self, request: Request, cx: turms_core::Context) -> CallFuture {
+    fn dispatch(&self, request: Request, cx: turms_core::CallContext) -> ResponseFuture {
         match &self.front {
             Some(front) => front.call(request, cx),
             None => self.bare.call(request, cx),
@@ -110,14 +110,14 @@ impl Router {
 }
 
 impl Service for Router {
-    fn call(&self, request: Request, cx: turms_core::Context) -> CallFuture {
+    fn call(&self, request: Request, cx: turms_core::CallContext) -> ResponseFuture {
         match CallLog::of_request(&request, &cx) {
             None => self.dispatch(request, cx),
             Some(log) => log.watch(|| self.dispatch(request, cx)),
         }
     }
 
-    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: turms_core::Context) -> NotifyFuture {
+    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: turms_core::CallContext) -> NotifyFuture {
         let settings = &self.bare.settings;
         let Some(heard) = settings.notifications.get(&*method).or(settings.on_notification.as_ref()) else {
             return NotifyFuture::done();
@@ -163,7 +163,7 @@ pub(crate) fn is_own(method: &str) -> bool {
 }
 
 impl Service for Bare {
-    fn call(&self, request: Request, cx: turms_core::Context) -> CallFuture {
+    fn call(&self, request: Request, cx: turms_core::CallContext) -> ResponseFuture {
         let session = cx.session();
         let context = Context::new(cx, self.handle.clone(), session);
         if self.settings.forward_tracing {
@@ -174,11 +174,11 @@ impl Service for Bare {
 }
 
 impl Bare {
-    fn answer(&self, request: Request, context: Context) -> CallFuture {
+    fn answer(&self, request: Request, context: Context) -> ResponseFuture {
         self.route(request, context).unwrap_or_else(|error| Ready::now(Err(error)))
     }
 
-    fn route(&self, request: Request, context: Context) -> Result<CallFuture, ServiceError> {
+    fn route(&self, request: Request, context: Context) -> Result<ResponseFuture, ServiceError> {
         let Request { method, params, .. } = request;
         Ok(match &*method {
             CallTool::NAME => self.call_tool(params, context)?,
@@ -216,7 +216,7 @@ impl Bare {
         prompts.or_else(|| self.resource_ways(context).map(|ways| ways.complete))
     }
 
-    fn task_method(&self, method: &str, mut params: Payload, context: Context) -> Result<CallFuture, ServiceError> {
+    fn task_method(&self, method: &str, mut params: Payload, context: Context) -> Result<ResponseFuture, ServiceError> {
         if let Some(ways) = self.handle.task_ways() {
             let server = self.result_meta(&context);
             if let Some(answer) = (ways.answer)(&self.settings.tasks, method, &mut params, &context, server) {
@@ -226,7 +226,7 @@ impl Bare {
         self.custom(method, params, context)
     }
 
-    fn custom(&self, method: &str, params: Payload, context: Context) -> Result<CallFuture, ServiceError> {
+    fn custom(&self, method: &str, params: Payload, context: Context) -> Result<ResponseFuture, ServiceError> {
         if let Some(action) = self.settings.methods.get(method) {
             let meta = self.result_meta(&context);
             return Ok(action(method, params, context).map(|outcome| extension::signed(outcome?, meta)));
@@ -237,7 +237,7 @@ impl Bare {
         }
     }
 
-    fn call_tool(&self, params: Payload, mut context: Context) -> Result<CallFuture, ServiceError> {
+    fn call_tool(&self, params: Payload, mut context: Context) -> Result<ResponseFuture, ServiceError> {
         // What a client in this process may have to send again is looked at where it is.
         let shared = params.share::<CallToolParams>();
         let (plain_name, decoded);
@@ -375,7 +375,7 @@ impl Bare {
     }
 }
 
-type Way = fn(&Bare, Payload, Context) -> Result<CallFuture, ServiceError>;
+type Way = fn(&Bare, Payload, Context) -> Result<ResponseFuture, ServiceError>;
 
 /// How a method is answered, on servers that have what it is about.
 fn way(way: Option<Way>, method: &str) -> Result<Way, ErrorObject> {
@@ -421,7 +421,7 @@ pub(crate) fn find<T>(catalog: &Catalog, context: &Context, look: impl Fn(&Catal
     own.as_deref().and_then(&look).or_else(|| look(catalog))
 }
 
-fn now<T>(value: T) -> CallFuture
+fn now<T>(value: T) -> ResponseFuture
 where
     T: serde::Serialize + turms_proto::revision::Translate + Send + Sync + 'static,
 {
@@ -507,7 +507,7 @@ impl ConnectedRouter {
     }
 
     /// Requests that say everything for themselves have no session, even here.
-    fn remember(&self, cx: turms_core::Context) -> turms_core::Context {
+    fn remember(&self, cx: turms_core::CallContext) -> turms_core::CallContext {
         match cx.dialect() {
             Dialect::Handshake(_) => cx.with_session(self.session.load_full()),
             _ => cx,
@@ -535,14 +535,14 @@ impl ConnectedRouter {
 }
 
 impl Service for ConnectedRouter {
-    fn call(&self, request: Request, cx: turms_core::Context) -> CallFuture {
+    fn call(&self, request: Request, cx: turms_core::CallContext) -> ResponseFuture {
         if &*request.method == Initialize::NAME && !self.session.load().begin() {
             self.begin_session(cx.peer());
         }
         self.router.call(request, self.remember(cx))
     }
 
-    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: turms_core::Context) -> NotifyFuture {
+    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: turms_core::CallContext) -> NotifyFuture {
         let settings = &self.router.bare.settings;
         if &*method == turms_proto::types::Initialized::NAME
             && let Some(opened) = &settings.on_open

@@ -1,7 +1,7 @@
 //! Prompts: how they are got and listed.
 
 use turms_core::schema::shortened;
-use turms_core::{CallFuture, Payload, ServiceError};
+use turms_core::{Payload, ResponseFuture, ServiceError};
 use turms_proto::method::Method as _;
 use turms_proto::types::{GetPrompt, GetPromptParams, ListPromptsResult, PromptResult};
 use turms_proto::{ErrorObject, Object, ProtocolVersion, RawJson};
@@ -32,7 +32,7 @@ fn list(catalog: &Catalog, version: ProtocolVersion, style: &ListStyle) -> Vec<R
 }
 
 impl Bare {
-    fn get_prompt(&self, params: Payload, mut context: Context) -> Result<CallFuture, ServiceError> {
+    fn get_prompt(&self, params: Payload, mut context: Context) -> Result<ResponseFuture, ServiceError> {
         let params: GetPromptParams = params.take()?;
         let catalog = self.handle.catalog();
         let prompt = self.prompt(&catalog, &context, &params.name).ok_or_else(|| {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use turms_core::{CallFuture, Payload, Peer, ServiceError};
+use turms_core::{Payload, Peer, ResponseFuture, ServiceError};
 use turms_proto::method::Method as _;
 use turms_proto::types::{
     EmptyResult, ListResourceTemplatesResult, ListResourcesResult, ReadResource, ReadResourceParams,
@@ -99,7 +99,7 @@ fn list_templates(catalog: &Catalog, version: ProtocolVersion, style: &ListStyle
 }
 
 impl Bare {
-    fn read_resource(&self, params: Payload, mut context: Context) -> Result<CallFuture, ServiceError> {
+    fn read_resource(&self, params: Payload, mut context: Context) -> Result<ResponseFuture, ServiceError> {
         let params: ReadResourceParams = params.take()?;
         let catalog = self.handle.catalog();
         let Found::Shown(resource, variables) = find_resource(&self.settings, &catalog, &context, &params.uri) else {
@@ -126,7 +126,7 @@ impl Bare {
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "one of several ways")]
-    fn subscribe(&self, params: Payload, context: Context) -> Result<CallFuture, ServiceError> {
+    fn subscribe(&self, params: Payload, context: Context) -> Result<ResponseFuture, ServiceError> {
         let params: ResourceParams = params.take()?;
         let catalog = self.handle.catalog();
         if !find_resource(&self.settings, &catalog, &context, &params.uri).is_shown() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 use turms_core::store::{StoreError, TaskAnswer, TaskRecord};
-use turms_core::{CallFuture, Outcome as CallOutcome, Payload, Peer, PeerError, Ready, ServiceError};
+use turms_core::{Outcome as CallOutcome, Payload, Peer, PeerError, Ready, ResponseFuture, ServiceError};
 use turms_proto::method::Method as _;
 use turms_proto::revision::{core_task, core_task_result};
 use turms_proto::session::{RequestError, RequestOptions};
@@ -29,7 +29,7 @@ impl Keeper {
         params: &mut Payload,
         context: &Context,
         server: Option<Meta>,
-    ) -> Option<Result<CallFuture, ServiceError>> {
+    ) -> Option<Result<ResponseFuture, ServiceError>> {
         let version = context.version();
         let mut params = || std::mem::take(params);
         Some(if version.has(Ability::TasksExtension) {
@@ -57,7 +57,7 @@ impl Keeper {
         params: Payload,
         context: &Context,
         server: Option<Meta>,
-    ) -> Result<CallFuture, ServiceError> {
+    ) -> Result<ResponseFuture, ServiceError> {
         declared(context)?;
         let params: TaskParams = params.take()?;
         let (keeper, context) = (self.clone(), context.clone());
@@ -74,7 +74,7 @@ impl Keeper {
         params: Payload,
         context: &Context,
         server: Option<Meta>,
-    ) -> Result<CallFuture, ServiceError> {
+    ) -> Result<ResponseFuture, ServiceError> {
         declared(context)?;
         let params: UpdateTaskParams = params.take()?;
         let (keeper, context) = (self.clone(), context.clone());
@@ -99,7 +99,7 @@ impl Keeper {
         params: Payload,
         context: &Context,
         server: Option<Meta>,
-    ) -> Result<CallFuture, ServiceError> {
+    ) -> Result<ResponseFuture, ServiceError> {
         declared(context)?;
         let params: TaskParams = params.take()?;
         let (keeper, context) = (self.clone(), context.clone());
@@ -117,7 +117,7 @@ impl Keeper {
         Ok((record, before))
     }
 
-    fn get_core(self: &Arc<Self>, params: Payload, context: &Context) -> Result<CallFuture, ServiceError> {
+    fn get_core(self: &Arc<Self>, params: Payload, context: &Context) -> Result<ResponseFuture, ServiceError> {
         let params: TaskParams = params.take()?;
         let (keeper, context) = (self.clone(), context.clone());
         Ok(Ready::later(async move {
@@ -126,7 +126,7 @@ impl Keeper {
         }))
     }
 
-    fn cancel_core(self: &Arc<Self>, params: Payload, context: &Context) -> Result<CallFuture, ServiceError> {
+    fn cancel_core(self: &Arc<Self>, params: Payload, context: &Context) -> Result<ResponseFuture, ServiceError> {
         let params: TaskParams = params.take()?;
         let (keeper, context) = (self.clone(), context.clone());
         Ok(Ready::later(async move {
@@ -142,7 +142,7 @@ impl Keeper {
         .map(|result| result.map_err(Into::into)))
     }
 
-    fn list_core(self: &Arc<Self>, params: Payload, context: &Context) -> Result<CallFuture, ServiceError> {
+    fn list_core(self: &Arc<Self>, params: Payload, context: &Context) -> Result<ResponseFuture, ServiceError> {
         let creator = creator(context).ok_or_else(|| ErrorObject::method_not_found(ListCoreTasks::NAME))?;
         let params: PaginatedParams = params.take()?;
         let (keeper, context) = (self.clone(), context.clone());
@@ -162,7 +162,7 @@ impl Keeper {
         }))
     }
 
-    fn core_result(self: &Arc<Self>, params: Payload, context: &Context) -> Result<CallFuture, ServiceError> {
+    fn core_result(self: &Arc<Self>, params: Payload, context: &Context) -> Result<ResponseFuture, ServiceError> {
         let params: TaskParams = params.take()?;
         let (keeper, context) = (self.clone(), context.clone());
         Ok(Ready::later(async move {

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use turms_core::{BoxFuture, CallFuture, Payload, Ready, ServiceError};
+use turms_core::{BoxFuture, Payload, Ready, ResponseFuture, ServiceError};
 use turms_proto::types::{Meta, Outcome, ResultType, TaskRequest, ToolResult};
 use turms_proto::{Ability, ErrorObject};
 
@@ -23,12 +23,18 @@ pub(crate) static WAYS: TaskWays = TaskWays { answer: Keeper::answer, run, run_l
 pub(crate) struct TaskWays {
     /// Answers a method that is about tasks.
     pub(crate) answer:
-        fn(&Arc<Keeper>, &str, &mut Payload, &Context, Option<Meta>) -> Option<Result<CallFuture, ServiceError>>,
+        fn(&Arc<Keeper>, &str, &mut Payload, &Context, Option<Meta>) -> Option<Result<ResponseFuture, ServiceError>>,
     /// Runs a tool as a task from its beginning.
-    pub(crate) run:
-        fn(&Arc<Keeper>, &Tool, Input, Option<&TaskRequest>, Context, Option<Meta>) -> Result<CallFuture, ServiceError>,
+    pub(crate) run: fn(
+        &Arc<Keeper>,
+        &Tool,
+        Input,
+        Option<&TaskRequest>,
+        Context,
+        Option<Meta>,
+    ) -> Result<ResponseFuture, ServiceError>,
     /// Runs a tool as a call, and as a task from where its handler wants to.
-    pub(crate) run_later: fn(Arc<Keeper>, Tool, Input, Context, Option<Arc<Rounds>>, Option<Meta>) -> CallFuture,
+    pub(crate) run_later: fn(Arc<Keeper>, Tool, Input, Context, Option<Arc<Rounds>>, Option<Meta>) -> ResponseFuture,
     /// Watches tasks.
     pub(crate) watch: for<'a> fn(&'a Arc<Keeper>, &'a [String], &'a Context) -> BoxFuture<'a, Watched>,
 }
@@ -53,7 +59,7 @@ fn run(
     wish: Option<&TaskRequest>,
     context: Context,
     server: Option<Meta>,
-) -> Result<CallFuture, ServiceError> {
+) -> Result<ResponseFuture, ServiceError> {
     let door = Arc::new(Door::default());
     let running = tasks.create(&context, tool.keeps_task_for(), wish)?;
     let running = Arc::new(running);
@@ -79,7 +85,7 @@ fn run_later(
     context: Context,
     rounds: Option<Arc<Rounds>>,
     server: Option<Meta>,
-) -> CallFuture {
+) -> ResponseFuture {
     Ready::later(async move {
         let door = Arc::new(Door::default());
         let context = context.with_door(door.clone());

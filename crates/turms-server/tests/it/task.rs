@@ -369,7 +369,7 @@ async fn only_the_owner_sees_a_task() {
     let call = async |principal: Option<&str>, method: &str, params: serde_json::Value| {
         let capabilities = json!({"extensions": {TASKS_EXTENSION: {}}});
         let meta = object(json!({key::CLIENT_CAPABILITIES: capabilities})).into();
-        let mut cx = turms_core::Context::in_process().with_meta(Some(meta));
+        let mut cx = turms_core::CallContext::in_process().with_meta(Some(meta));
         if let Some(principal) = principal {
             cx.insert_extension(Principal::new(principal));
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 use turms_core::store::{MemoryTasks, StoreError, TaskRecord, TaskStore};
-use turms_core::{BoxFuture, Link, Peer, PeerError, Request, Service as _};
+use turms_core::{BoxFuture, Peer, PeerError, PeerTransport, Request, Service as _};
 use turms_proto::session::{Dialect, RequestOptions};
 use turms_proto::types::*;
 use turms_proto::{ErrorCode, Notification, Object, ProtocolVersion, RawJson};
@@ -79,7 +79,7 @@ struct Asked {
     asked: Notify,
 }
 
-impl Link for Asked {
+impl PeerTransport for Asked {
     fn notify(&self, _: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
         Box::pin(std::future::ready(Ok(())))
     }
@@ -103,8 +103,8 @@ impl Link for Asked {
 }
 
 /// Calls a method as a client that has no session.
-fn call(router: &Router, link: Arc<Asked>, method: &str, params: Value) -> turms_core::CallFuture {
-    let cx = turms_core::Context::new(Dialect::Handshake(D), Peer::shared(link));
+fn call(router: &Router, link: Arc<Asked>, method: &str, params: Value) -> turms_core::ResponseFuture {
+    let cx = turms_core::CallContext::new(Dialect::Handshake(D), Peer::shared(link));
     let params = turms_core::Payload::json(RawJson::from(object(params)));
     router.call(Request::raw(method.to_owned(), params), cx)
 }
@@ -253,7 +253,7 @@ async fn callers_that_cannot_be_told_apart_get_no_list_of_tasks() {
     let router = server(memory()).build().unwrap();
     let capabilities = json!({"extensions": {TASKS_EXTENSION: {}}});
     let meta = object(json!({key::CLIENT_CAPABILITIES: capabilities})).into();
-    let cx = turms_core::Context::in_process().with_meta(Some(meta));
+    let cx = turms_core::CallContext::in_process().with_meta(Some(meta));
     let params = turms_core::Payload::json(RawJson::from(object(json!({"name": "endless"}))));
     router.call(Request::raw("tools/call", params), cx).await.unwrap();
 

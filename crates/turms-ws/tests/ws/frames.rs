@@ -1,7 +1,7 @@
 //! Frames that a client may send, and those that it may not.
 
 use serde_json::{Value, json};
-use turms_core::ConnectionOptions;
+use turms_core::Limits;
 
 use crate::fixture::Served;
 use turms_testkit::raw_ws::{BINARY, CONTINUE, Frame, PING, PONG, TEXT, WsConnection, frame, header};
@@ -30,8 +30,8 @@ async fn answer(hand: &mut WsConnection) -> (i64, String) {
 }
 
 async fn limited(limit: usize) -> WsConnection {
-    let mut options = ConnectionOptions::default();
-    options.line_limit = limit;
+    let mut options = Limits::default();
+    options.max_message_bytes = limit;
     WsConnection::open(Served::with(|service| service.options(options)).await.address).await
 }
 

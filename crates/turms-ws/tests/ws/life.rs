@@ -13,7 +13,7 @@ use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use turms_client::{Client, ConnectionEvent, Event};
-use turms_core::{ConnectError, ConnectionOptions, NotifyFuture};
+use turms_core::{ConnectError, Limits, NotifyFuture};
 use turms_http::Listener;
 use turms_proto::ProtocolVersion;
 use turms_server::Server;
@@ -337,8 +337,8 @@ async fn a_second_initialize_begins_another_session() {
 
 #[tokio::test]
 async fn calls_that_wait_are_counted_by_what_they_keep() {
-    let mut options = ConnectionOptions::default();
-    (options.max_in_flight, options.max_waiting_bytes) = (1, 4 * 1024);
+    let mut options = Limits::default();
+    (options.max_in_flight, options.max_queued_bytes) = (1, 4 * 1024);
     let served = Served::with(|service| service.options(options)).await;
     let mut hand = WsConnection::open(served.address).await;
     hand.text(SLOW).await;
@@ -366,7 +366,7 @@ async fn responses_are_read_however_many_notifications_wait_for_them() {
             let _ = context.roots().await;
         })
     });
-    let at_once = ConnectionOptions::default().max_notifications;
+    let at_once = Limits::default().max_notifications;
     let listener = Listener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(listener.serve(server.ws()));

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use turms_client::{CallErrorKind, Change, Client, Event, Fleet, Pool, Strategy, TaskHandle};
-use turms_core::{CallFuture, Context, Payload, Request, Service};
+use turms_core::{CallContext, Payload, Request, ResponseFuture, Service};
 use turms_proto::types::{SubscriptionFilter, TaskStatus};
 use turms_proto::{ErrorObject, RawJson};
 
@@ -241,11 +241,11 @@ impl Site {
 }
 
 impl Service for Site {
-    fn call(&self, request: Request, _: Context) -> CallFuture {
+    fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
         let params: Value = request.params.take().unwrap_or_default();
         self.heard.lock().unwrap().push(request.method.to_string());
         let answer = self.answer(&request.method, &params);
-        CallFuture::now(answer.map(|answer| Payload::json(RawJson::from(answer))).map_err(Into::into))
+        ResponseFuture::now(answer.map(|answer| Payload::json(RawJson::from(answer))).map_err(Into::into))
     }
 }
 

@@ -30,7 +30,7 @@ use super::{Child, ChildProcess, Guard};
 /// # Examples
 /// ```no_run
 /// use turms_core::transport::ChildCommand;
-/// use turms_core::{Connection, ConnectionOptions};
+/// use turms_core::{Connection, Limits};
 /// # use turms_core::Service;
 /// # use turms_proto::session::ClientOptions;
 ///
@@ -38,7 +38,7 @@ use super::{Child, ChildProcess, Guard};
 /// let command = ChildCommand::new("npx").args(["-y", "some-server"]).env("API_KEY", "secret");
 /// let (reader, writer, child) = command.spawn()?.into_parts();
 ///
-/// let (connection, handle) = Connection::client(reader, writer, client, ConnectionOptions::default());
+/// let (connection, handle) = Connection::client(reader, writer, client, Limits::default());
 /// let driver = tokio::spawn(connection.run(service));
 /// // … talk to it through the handle …
 /// handle.shutdown();

@@ -6,7 +6,7 @@ use turms_proto::session::{ClientOptions, Stats};
 use super::pipe::Overheard;
 use super::{Child, ChildCommand};
 use crate::channel::{Channel, ConnectError, Connector, Ended, Established, Outgoing};
-use crate::connection::ConnectionOptions;
+use crate::connection::Limits;
 use crate::payload::Payload;
 use crate::peer::{BoxFuture, PeerError};
 use crate::service::Service;
@@ -24,7 +24,7 @@ impl Connector for ChildCommand {
                 self.spawn().map_err(|error| ConnectError::unreachable(format!("{:?}", self.program_name()), error))?;
             let (reader, writer, child) = started.into_parts();
             let reader = Overheard::new(reader, self.overhear.clone());
-            let options = ConnectionOptions { line_limit: self.message_limit, ..ConnectionOptions::default() };
+            let options = Limits { max_message_bytes: self.message_limit, ..Limits::default() };
             let stream = StreamChannel::open(reader, writer, client, options, service);
             let channel = ChildChannel { stream, child };
             match channel.stream.connection.opened().await {

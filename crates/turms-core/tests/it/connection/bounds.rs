@@ -7,7 +7,7 @@ use bytestring::ByteString;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines, ReadHalf, WriteHalf};
 use turms_core::transport::memory;
-use turms_core::{CallFuture, Connection, ConnectionOptions, Context, NotifyFuture, Request, Service};
+use turms_core::{CallContext, Connection, Limits, NotifyFuture, Request, ResponseFuture, Service};
 use turms_proto::session::RequestOptions;
 use turms_proto::{ProtocolVersion, RawJson};
 use turms_testkit::{eventually, within};
@@ -21,7 +21,7 @@ struct Wire {
 }
 
 impl Wire {
-    async fn connect(service: impl Service, options: ConnectionOptions) -> Self {
+    async fn connect(service: impl Service, options: Limits) -> Self {
         let (near, far) = memory();
         let (connection, _) = Connection::server(far.0, far.1, &ProtocolVersion::ALL, options);
         tokio::spawn(connection.run(service));
@@ -47,8 +47,8 @@ impl Wire {
 
 #[tokio::test]
 async fn calls_that_wait_are_counted_by_what_they_keep() {
-    let mut options = ConnectionOptions::default();
-    (options.max_in_flight, options.max_waiting_bytes) = (1, 4 * 1024);
+    let mut options = Limits::default();
+    (options.max_in_flight, options.max_queued_bytes) = (1, 4 * 1024);
     let mut wire = Wire::connect(Fixture::default(), options).await;
     wire.say(json!({ "jsonrpc": "2.0", "id": "first", "method": "test/wait" })).await;
     let junk = "x".repeat(64 * 1024);
@@ -82,11 +82,11 @@ struct Asking {
 }
 
 impl Service for Asking {
-    fn call(&self, request: Request, cx: Context) -> CallFuture {
+    fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         self.calls.call(request, cx)
     }
 
-    fn notify(&self, method: ByteString, _: Option<RawJson>, cx: Context) -> NotifyFuture {
+    fn notify(&self, method: ByteString, _: Option<RawJson>, cx: CallContext) -> NotifyFuture {
         if &*method == "notifications/initialized" {
             return NotifyFuture::done();
         }
@@ -131,7 +131,7 @@ impl Wire {
 #[tokio::test]
 async fn responses_are_read_however_many_notifications_wait_for_them() {
     let service = Asking::default();
-    let options = ConnectionOptions::default();
+    let options = Limits::default();
     let at_once = options.max_notifications;
     let mut wire = Wire::connect(service.clone(), options).await;
     wire.tell(at_once + 50).await;
@@ -145,13 +145,12 @@ async fn responses_are_read_however_many_notifications_wait_for_them() {
 
 #[tokio::test]
 async fn notifications_beyond_the_limits_are_dropped_and_cancellations_are_not() {
-    for (max_waiting, max_waiting_bytes) in
-        [(2, usize::MAX), (usize::MAX, 2 * "notifications/roots/list_changed".len())]
+    for (max_queued, max_queued_bytes) in [(2, usize::MAX), (usize::MAX, 2 * "notifications/roots/list_changed".len())]
     {
         let service = Asking::default();
-        let mut options = ConnectionOptions::default();
+        let mut options = Limits::default();
         options.max_notifications = 1;
-        (options.max_waiting, options.max_waiting_bytes) = (max_waiting, max_waiting_bytes);
+        (options.max_queued, options.max_queued_bytes) = (max_queued, max_queued_bytes);
         let mut wire = Wire::connect(service.clone(), options).await;
         wire.say(json!({ "jsonrpc": "2.0", "id": "slow", "method": "test/wait" })).await;
         wire.tell(5).await;

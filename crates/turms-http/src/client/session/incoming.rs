@@ -5,7 +5,8 @@ use std::sync::Weak;
 
 use bytestring::ByteString;
 use turms_core::{
-    BoxFuture, Context, Guarded, GuardedNotify, Link, Outgoing, Payload, Peer, PeerError, Update, lower_outcome,
+    BoxFuture, CallContext, Guarded, GuardedNotify, Outgoing, Payload, Peer, PeerError, PeerTransport, Update,
+    lower_outcome,
 };
 use turms_proto::session::{Call, Event, RequestOptions, Session, Ticket};
 use turms_proto::types::{Meta, Progress};
@@ -103,8 +104,8 @@ impl Shared {
         GuardedNotify::new(|| self.service.notify(notification.method, notification.params, cx)).await;
     }
 
-    fn context(&self, params: Option<&RawJson>) -> Context {
-        Context::new(self.dialect, Peer::new(SessionLink(self.me.clone()))).with_meta(Meta::of_params(params))
+    fn context(&self, params: Option<&RawJson>) -> CallContext {
+        CallContext::new(self.dialect, Peer::new(SessionLink(self.me.clone()))).with_meta(Meta::of_params(params))
     }
 
     /// The server asks. Its stream is read on meanwhile: it may tell that it does not want to know any more.
@@ -154,7 +155,7 @@ impl Shared {
 /// The server, as the service sees it.
 struct SessionLink(Weak<Shared>);
 
-impl Link for SessionLink {
+impl PeerTransport for SessionLink {
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
         Box::pin(async move {
             match self.0.upgrade() {

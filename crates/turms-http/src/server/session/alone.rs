@@ -1,7 +1,9 @@
 //! Clients of older revisions without a session: every message stands alone, and the server can ask nothing.
 
 use http::StatusCode;
-use turms_core::{Context, Guarded, GuardedNotify, Payload, Peer, Request, ServiceError, lower_outcome, write_outcome};
+use turms_core::{
+    CallContext, Guarded, GuardedNotify, Payload, Peer, Request, ServiceError, lower_outcome, write_outcome,
+};
 use turms_proto::method::Method as _;
 use turms_proto::revision::{method_info, unexpected_batch, version_for_initialize};
 use turms_proto::session::Dialect;
@@ -55,7 +57,7 @@ impl HttpService {
     }
 
     async fn hear_alone(&self, notification: Notification, version: ProtocolVersion, source: &HttpSource) {
-        let cx = Context::new(Dialect::Handshake(version), Peer::nobody())
+        let cx = CallContext::new(Dialect::Handshake(version), Peer::nobody())
             .with_meta(Meta::of_params(notification.params.as_ref()));
         let cx = source.surround(cx);
         GuardedNotify::new(|| self.service.notify(notification.method, notification.params, cx)).await;
@@ -104,7 +106,7 @@ impl HttpService {
                 Err(ErrorObject::invalid_request("initialize cannot be part of a batch").into())
             }
             Ok(_) => {
-                let cx = Context::new(Dialect::Handshake(version), Peer::nobody())
+                let cx = CallContext::new(Dialect::Handshake(version), Peer::nobody())
                     .with_id(request.id.clone())
                     .with_meta(Meta::of_params(request.params.as_ref()));
                 let cx = source.surround(cx);

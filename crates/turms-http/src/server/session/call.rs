@@ -6,7 +6,9 @@ use std::task::{Context as TaskContext, Poll};
 
 use http::StatusCode;
 use smallvec::SmallVec;
-use turms_core::{Context, Guarded, GuardedNotify, Outcome, Payload, Peer, Request, lower_outcome, written_outcome};
+use turms_core::{
+    CallContext, Guarded, GuardedNotify, Outcome, Payload, Peer, Request, lower_outcome, written_outcome,
+};
 use turms_proto::method::Method as _;
 use turms_proto::session::{Call, Dialect, Event, Reply, Ticket};
 use turms_proto::types::{Initialize, Meta};
@@ -135,7 +137,8 @@ impl HttpSession {
             let error = ErrorObject::internal("too many requests in flight: wait for answers before asking more");
             return post.answers.extend(self.finish(&ticket, &method, dialect, Err(error.into())));
         }
-        let cx = Context::new(dialect, Peer::shared(post.link.clone())).with_id(ticket.id().clone()).with_meta(meta);
+        let cx =
+            CallContext::new(dialect, Peer::shared(post.link.clone())).with_id(ticket.id().clone()).with_meta(meta);
         let cx = post.source.surround(cx);
         let params = params.map_or_else(Payload::default, Payload::json);
         let mut call = Guarded::call(|| self.service.call(Request::raw(method.clone(), params), cx));
@@ -168,8 +171,8 @@ impl HttpSession {
     fn hear(self: &Arc<Self>, notification: Notification, post: &mut Post, task: &mut TaskContext<'_>) {
         let Some(version) = self.state.lock().protocol.agreed() else { return };
         let peer = Peer::new(SessionLink::new(self.me.clone(), Route::Standalone));
-        let cx =
-            Context::new(Dialect::Handshake(version), peer).with_meta(Meta::of_params(notification.params.as_ref()));
+        let cx = CallContext::new(Dialect::Handshake(version), peer)
+            .with_meta(Meta::of_params(notification.params.as_ref()));
         let cx = post.source.surround(cx);
         if self.state.lock().hearing as usize >= self.options.max_in_flight {
             tracing::debug!(method = &*notification.method, "a notification is passed over: too many are being heard");

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytestring::ByteString;
 use tokio::sync::oneshot;
-use turms_core::{BoxFuture, Link, PeerError};
+use turms_core::{BoxFuture, PeerError, PeerTransport};
 use turms_proto::session::{Event, RequestError, RequestOptions};
 use turms_proto::{Message, Notification, RawJson, RequestId};
 
@@ -101,7 +101,7 @@ fn far_away() -> tokio::time::Instant {
     tokio::time::Instant::now() + Duration::from_secs(24 * 60 * 60)
 }
 
-impl Link for SessionLink {
+impl PeerTransport for SessionLink {
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
         Box::pin(self.tell(notification))
     }

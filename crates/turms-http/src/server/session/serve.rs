@@ -6,7 +6,7 @@ use std::task::Context as TaskContext;
 use http::StatusCode;
 use http::header::HeaderName;
 use turms_core::store::{SessionRecord, StoreError};
-use turms_core::{Context, Guarded, GuardedNotify, Payload, Peer, Request, is_random_id, random_id};
+use turms_core::{CallContext, Guarded, GuardedNotify, Payload, Peer, Request, is_random_id, random_id};
 use turms_proto::header::{LAST_EVENT_ID, SESSION_ID};
 use turms_proto::method::{Method as _, Notification as _};
 use turms_proto::session::Dialect;
@@ -245,7 +245,7 @@ impl HttpService {
         let session = HttpSession::resumed(id.into(), &self.service, options.clone(), record.clone());
         // The service gets to know the client as if it had shaken hands just now.
         let dialect = Dialect::Handshake(record.version);
-        let cx = || Context::new(dialect, Peer::nobody());
+        let cx = || CallContext::new(dialect, Peer::nobody());
         let hello = Request::raw(Initialize::NAME, Payload::json(record.client.clone()));
         if Guarded::call(|| session.service.call(hello, cx())).await.is_err() {
             return Ok(None);

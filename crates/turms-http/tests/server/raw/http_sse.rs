@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
-use turms_core::ConnectionOptions;
+use turms_core::Limits;
 use turms_testkit::eventually;
 
 use crate::dialog::{call, cancelled, initialize, notification, progress, request, with_progress};
@@ -213,9 +213,9 @@ async fn a_second_initialize_begins_another_session() {
 }
 
 /// The limits of a connection that runs one call at a time and keeps 4 KiB of those that wait.
-fn narrow() -> ConnectionOptions {
-    let mut options = ConnectionOptions::default();
-    (options.max_in_flight, options.max_waiting_bytes) = (1, 4 * 1024);
+fn narrow() -> Limits {
+    let mut options = Limits::default();
+    (options.max_in_flight, options.max_queued_bytes) = (1, 4 * 1024);
     options
 }
 
@@ -242,7 +242,7 @@ async fn calls_that_wait_are_counted_by_what_they_keep() {
 
 #[tokio::test]
 async fn responses_are_read_however_many_notifications_wait_for_them() {
-    let mut options = ConnectionOptions::default();
+    let mut options = Limits::default();
     options.max_notifications = 4;
     let answered = Arc::<AtomicUsize>::default();
     let fixture = Fixture::of(|server| asking(server, &answered), |service| service.sse_transport(options)).await;

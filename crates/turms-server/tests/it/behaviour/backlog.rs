@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
-use turms_core::{BoxFuture, Link, Payload, Peer, PeerError, Request, Service as _};
+use turms_core::{BoxFuture, Payload, Peer, PeerError, PeerTransport, Request, Service as _};
 use turms_proto::Notification;
 use turms_proto::session::{Dialect, RequestOptions};
 use turms_testkit::eventually;
@@ -28,7 +28,7 @@ impl Slow {
     }
 }
 
-impl Link for Slow {
+impl PeerTransport for Slow {
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
         let outcome = if self.take(&notification) { Ok(()) } else { Err(PeerError::Closed) };
         self.failures.fetch_add(usize::from(outcome.is_err()), Ordering::SeqCst);
@@ -53,7 +53,7 @@ impl Link for Slow {
 async fn open(router: &Router, client: &Arc<Slow>) -> Arc<dyn turms_core::Service> {
     let peer = Peer::shared(client.clone());
     let connected = router.for_connection(&peer).unwrap();
-    let cx = turms_core::Context::new(Dialect::Handshake(ProtocolVersion::V2025_06_18), peer);
+    let cx = turms_core::CallContext::new(Dialect::Handshake(ProtocolVersion::V2025_06_18), peer);
     let params = json!({
         "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "slow", "version": "1" }
     });

@@ -91,7 +91,7 @@ async fn a_layer_in_front_of_one_tool_sees_its_call_and_can_add_to_it() {
         }
     }
     impl turms_core::Service for Stamping {
-        fn call(&self, request: turms_core::Request, mut cx: turms_core::Context) -> turms_core::CallFuture {
+        fn call(&self, request: turms_core::Request, mut cx: turms_core::CallContext) -> turms_core::ResponseFuture {
             let seen = request.params.as_raw().map(ToString::to_string).unwrap_or_default();
             cx.insert_extension(Stamp(seen));
             self.0.call(request, cx)
@@ -287,7 +287,7 @@ async fn methods_of_ones_own_and_a_fallback_are_called() {
     let router = server_with(&Arc::default())
         .fallback(|method, _, _| {
             let text = RawJson::string(method);
-            turms_core::CallFuture::now(Ok(turms_core::Payload::lowered(text)))
+            turms_core::ResponseFuture::now(Ok(turms_core::Payload::lowered(text)))
         })
         .build()
         .unwrap();

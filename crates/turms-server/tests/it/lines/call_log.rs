@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tracing::Level;
 use turms_core::transport::LocalConnector;
-use turms_core::{CallFuture, Connector as _, Context, NotifyFuture, Outgoing, Payload, Request, Service};
+use turms_core::{CallContext, Connector as _, NotifyFuture, Outgoing, Payload, Request, ResponseFuture, Service};
 use turms_proto::ErrorObject;
 use turms_proto::session::{ClientOptions, VersionChoice};
 use turms_proto::types::{CallToolParams, ClientCapabilities, Implementation};
@@ -97,8 +97,8 @@ async fn requests_that_the_connection_refuses_are_logged() {
 struct Nothing;
 
 impl Service for Nothing {
-    fn call(&self, request: Request, _: Context) -> CallFuture {
-        CallFuture::now(Err(ErrorObject::method_not_found(&request.method).into()))
+    fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
+        ResponseFuture::now(Err(ErrorObject::method_not_found(&request.method).into()))
     }
 }
 
