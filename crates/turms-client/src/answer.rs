@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use turms_core::BoxFuture;
-use turms_core::schema::Validator;
 use turms_proto::method::Method as _;
 use turms_proto::types::{
     Blocks, ClientCapabilities, Content, CreateMessage, CreateMessageParams, CreateMessageResult, Elicit, ElicitAction,
@@ -13,6 +12,7 @@ use turms_proto::types::{
     Role, RootsCapability, SamplingCapability, SamplingMessage,
 };
 use turms_proto::{ErrorCode, ErrorObject, Object, RawJson};
+use turms_schema::Validator;
 
 use crate::roots::Roots;
 

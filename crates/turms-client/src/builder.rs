@@ -3,7 +3,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use turms_core::schema::DEFAULT_MAX_VALIDATION_STEPS;
 use turms_core::transport::{ChildCommand, LocalConnector, StreamConnector};
 use turms_core::{ConnectError, Connector, Service};
 use turms_proto::session::{RequestOptions, VersionChoice};
@@ -12,6 +11,7 @@ use turms_proto::types::{
     LogMessage, LoggingLevel, ProgressParams, TASKS_EXTENSION,
 };
 use turms_proto::{Object, ProtocolVersion};
+use turms_schema::DEFAULT_MAX_VALIDATION_STEPS;
 
 use crate::answer::{Answers, Refusal};
 use crate::client::Client;

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use turms_core::schema::Validator;
 use turms_proto::header::ParamHeaders;
 use turms_proto::types::{TaskSupport, Tool, ToolResult};
 use turms_proto::{Object, RawJson};
+use turms_schema::Validator;
 
 /// The tools that were listed last.
 #[derive(Debug)]
@@ -129,7 +129,7 @@ pub(crate) fn leave_out_invalid(tools: &mut Vec<Tool>) {
 
 #[cfg(test)]
 mod tests {
-    use turms_core::schema::DEFAULT_MAX_VALIDATION_STEPS;
+    use turms_schema::DEFAULT_MAX_VALIDATION_STEPS;
 
     use super::*;
 

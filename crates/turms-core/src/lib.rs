@@ -19,8 +19,6 @@ mod peer;
 mod principal;
 mod random;
 pub mod registry;
-#[cfg(feature = "schema")]
-pub mod schema;
 mod serve;
 mod service;
 pub mod store;

@@ -12,11 +12,11 @@ use std::task::{Context as TaskContext, Poll};
 
 use bytestring::ByteString;
 use tracing::Level;
-use turms_core::schema::shortened;
 use turms_core::{Outcome, Ready, Request};
 use turms_proto::method::Method as _;
 use turms_proto::types::{CallTool, CallToolParams, GetPrompt, ReadResource, ToolResult};
 use turms_proto::{ErrorCode, ErrorObject, RawJson, RequestId};
+use turms_schema::shortened;
 
 use crate::session::Session;
 

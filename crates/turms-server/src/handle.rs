@@ -8,9 +8,9 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::ArcSwap;
 use serde::Serialize;
-use turms_core::schema::DEFAULT_MAX_VALIDATION_STEPS;
 use turms_proto::types::{Log, LogMessage, LoggingLevel};
 use turms_proto::{Notification, RawJson};
+use turms_schema::DEFAULT_MAX_VALIDATION_STEPS;
 
 use crate::catalog::Catalog;
 use crate::context::Context;

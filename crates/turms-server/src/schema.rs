@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
-pub use turms_core::schema::SchemaError;
-use turms_core::schema::{Validator, shortened};
 use turms_proto::{Object, RawJson};
+pub use turms_schema::SchemaError;
+use turms_schema::{Validator, shortened};
 
 /// A schema that was compiled when its tool was registered.
 #[derive(Debug)]
@@ -140,7 +140,7 @@ fn is_number_format(format: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use turms_core::schema::DEFAULT_MAX_VALIDATION_STEPS;
+    use turms_schema::DEFAULT_MAX_VALIDATION_STEPS;
 
     use super::*;
 

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use turms_core::schema::DEFAULT_MAX_VALIDATION_STEPS;
 use turms_core::{BoxFuture, ConnectError};
+use turms_schema::DEFAULT_MAX_VALIDATION_STEPS;
 
 use super::shared::Shared;
 use super::{Pool, PoolError, Strategy};

@@ -1,10 +1,10 @@
 //! Completion of arguments of prompts and of variables of resources.
 
-use turms_core::schema::shortened;
 use turms_core::{Payload, ResponseFuture, ServiceError};
 use turms_proto::ErrorObject;
 use turms_proto::method::Method as _;
 use turms_proto::types::{Complete, CompleteParams, CompleteResult, Reference};
+use turms_schema::shortened;
 
 use super::{Bare, find};
 use crate::completion;

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use bytestring::ByteString;
 use http::{HeaderMap, HeaderValue};
-use turms_core::schema::shortened;
 use turms_core::{
     BoxFuture, HeadersRepeatBody, Limits, NotifyFuture, Outcome as CallOutcome, Payload, Peer, Ready, Request,
     ResponseFuture, Service, ServiceError,
@@ -28,6 +27,7 @@ use turms_proto::types::{
     Unsubscribe,
 };
 use turms_proto::{Ability, ErrorCode, ErrorObject, Object, ProtocolVersion, RawJson};
+use turms_schema::shortened;
 
 use self::prompt::PromptWays;
 use self::resource::ResourceWays;

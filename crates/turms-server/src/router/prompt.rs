@@ -1,10 +1,10 @@
 //! Prompts: how they are got and listed.
 
-use turms_core::schema::shortened;
 use turms_core::{Payload, ResponseFuture, ServiceError};
 use turms_proto::method::Method as _;
 use turms_proto::types::{GetPrompt, GetPromptParams, ListPromptsResult, PromptResult};
 use turms_proto::{ErrorObject, Object, ProtocolVersion, RawJson};
+use turms_schema::shortened;
 
 use super::{Bare, RoundParts, Way, answer, find};
 use crate::catalog::{Catalog, ListKind, ListStyle, write_pages};

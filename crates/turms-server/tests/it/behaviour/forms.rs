@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use turms_core::schema::Validator;
+use turms_schema::Validator;
 use turms_testkit::official_schema;
 
 use super::wire::Wire;

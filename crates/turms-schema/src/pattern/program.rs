@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::class::{Item, is_word};
 use super::parse::{Expression, Negated};
-use crate::schema::budget::Budget;
+use crate::budget::Budget;
 
 #[derive(Debug)]
 pub(super) struct Program {

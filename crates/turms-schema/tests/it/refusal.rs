@@ -1,8 +1,8 @@
 //! What is no schema, and what would take too long.
 
 use serde_json::{Value, json};
-use turms_core::schema::Validator;
 use turms_proto::RawJson;
+use turms_schema::Validator;
 
 fn refusal(schema: &Value) -> String {
     let error = Validator::of_value(schema).expect_err(&schema.to_string());

@@ -1,8 +1,8 @@
 //! The bound on the work and the memory of one validation. Work is counted in steps, never in time.
 
 use serde_json::{Map, Value, json};
-use turms_core::schema::{DEFAULT_MAX_VALIDATION_STEPS, Validator};
 use turms_proto::RawJson;
+use turms_schema::{DEFAULT_MAX_VALIDATION_STEPS, Validator};
 
 /// The size of a large body.
 const LARGE: usize = 4_000_000;

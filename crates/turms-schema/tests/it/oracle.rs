@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::RngSeed;
 use serde_json::{Map, Value, json};
-use turms_core::schema::Validator;
 use turms_proto::RawJson;
+use turms_schema::Validator;
 
 const DIALECTS: [&str; 5] = [
     "http://json-schema.org/draft-04/schema#",

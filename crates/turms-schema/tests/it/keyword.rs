@@ -1,8 +1,8 @@
 //! Every keyword in every dialect that has it: what is valid, and what is said of what is not.
 
 use serde_json::{Value, json};
-use turms_core::schema::{DEFAULT_MAX_VALIDATION_STEPS, Validator};
 use turms_proto::RawJson;
+use turms_schema::{DEFAULT_MAX_VALIDATION_STEPS, Validator};
 
 const DRAFT_4: &str = "http://json-schema.org/draft-04/schema#";
 const DRAFT_6: &str = "http://json-schema.org/draft-06/schema#";

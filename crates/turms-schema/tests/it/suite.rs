@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use turms_core::schema::{DEFAULT_MAX_VALIDATION_STEPS, Validator};
 use turms_proto::{Object, RawJson};
+use turms_schema::{DEFAULT_MAX_VALIDATION_STEPS, Validator};
 use turms_testkit::public_suite;
 
 const DRAFTS: [(&str, &str); 5] = [
