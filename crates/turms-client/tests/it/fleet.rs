@@ -24,8 +24,8 @@ use turms_core::{CallContext, ConnectError, Connector, Payload, Request, Respons
 use turms_proto::types::*;
 use turms_proto::{ErrorObject, Object, ProtocolVersion, RawJson};
 use turms_server::{
-    Args, AskError, CallContext, Completing, Elicited, Json, Prompt as ServerPrompt, Resource as ServerResource,
-    Router, Server, Tool as ServerTool,
+    Args, AskError, Completing, Context, Elicited, Json, Prompt as ServerPrompt, Resource as ServerResource, Router,
+    Server, Tool as ServerTool,
 };
 use turms_testkit::{eventually, within};
 
@@ -67,7 +67,7 @@ fn notes(of: &'static str) -> Server {
     Server::new("notes", "1")
         .instructions(format!("The notes of {of}."))
         .tool(ServerTool::builder("read").handler_sync(move || format!("notes of {of}")))
-        .tool(ServerTool::builder("greet").handler(|context: CallContext| async move {
+        .tool(ServerTool::builder("greet").handler(|context: Context| async move {
             match context.elicit::<Name>("Who are you?").await? {
                 Elicited::Accepted(name) => Ok::<_, AskError>(format!("Hello, {}!", name.name)),
                 _ => Ok("Hello, stranger!".to_owned()),
