@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 
+use super::http1;
 use super::listener::Bounds;
 use super::served::Served;
 use super::ward::Ward;
-use super::wire;
 
 /// Serves one connection over HTTP/1.1, as a listener does.
 pub async fn serve_connection<S, I>(io: I, service: &S)
@@ -19,5 +19,5 @@ where
 {
     let Ok(permit) = Arc::new(Semaphore::new(1)).acquire_owned().await else { return };
     let hour = Duration::from_secs(3_600);
-    wire::converse(io, service, None, &Bounds::new(hour, hour, Arc::new(Ward::default()), permit)).await;
+    http1::converse(io, service, None, &Bounds::new(hour, hour, Arc::new(Ward::default()), permit)).await;
 }

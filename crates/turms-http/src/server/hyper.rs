@@ -13,8 +13,8 @@ use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::activity::Activity;
+use super::http1::Stall;
 use super::listener::Bounds;
-use super::stall::Stall;
 
 /// Answers the requests of one connection until it ends.
 pub(super) async fn converse<I, F, A, B, E>(io: I, bounds: &Bounds, respond: F)

@@ -27,7 +27,7 @@ use super::options::bounded;
 use super::served::{self, Served};
 use super::socket::Accepted;
 use super::ward::Ward;
-use super::{hyper as by_hyper, wire};
+use super::{http1, hyper as by_hyper};
 
 /// Listens at an address and serves whoever comes, over HTTP/1.1, and over HTTP/2 with the feature `http2`.
 ///
@@ -352,7 +352,7 @@ impl<S: Served> Host for Arc<S> {
     where
         I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let _spoken = wire::converse(io, &*self, peer, bounds).await;
+        let _spoken = http1::converse(io, &*self, peer, bounds).await;
         #[cfg(feature = "http2")]
         if let Some(io) = _spoken {
             Box::pin(Upgrading(self).converse(io, peer, bounds)).await;

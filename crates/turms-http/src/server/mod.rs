@@ -9,6 +9,7 @@ mod cors;
 pub mod fuzzing;
 mod gauge;
 mod head;
+mod http1;
 mod hyper;
 mod intake;
 mod keep_alive;
@@ -22,13 +23,11 @@ mod session;
 mod single;
 mod socket;
 mod source;
-mod stall;
 mod stateless;
 #[cfg(feature = "tls")]
 mod tls;
 mod voice;
 mod ward;
-mod wire;
 
 use std::convert::Infallible;
 use std::fmt;

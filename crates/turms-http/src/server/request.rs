@@ -11,7 +11,7 @@ use turms_core::Principal;
 use turms_proto::header::{self, HeaderLookup};
 
 use super::PeerAddress;
-use super::wire::WireHead;
+use super::http1::WireHead;
 
 /// What a request says before its body.
 ///

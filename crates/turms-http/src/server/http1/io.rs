@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 
 use super::rewind::Rewind;
-use crate::server::stall::Stall;
+use super::write_timeout::Stall;
 
 /// How much is read at once.
 const SCRATCH: usize = 16 * 1024;

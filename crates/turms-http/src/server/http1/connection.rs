@@ -1,45 +1,37 @@
-//! HTTP/1.1 by ourselves, for what a listener of ours serves: one future for each connection, no task and no channel.
-//!
-//! Requests are read into one buffer each, of which head and body are parts; nothing of a request that is not looked at is
-//! made into a value. While a connection is idle or a stream of events is open, it holds no buffer at all.
-//!
-//! What two readers could understand in two ways is refused (RFC 9112, 11.2): see [`head::BadHead`].
-
-mod answer;
-mod head;
-mod io;
-mod patience;
-mod rewind;
-#[cfg(test)]
-mod tests;
+//! One connection: its requests and their answers, in order.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
-use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use bytes::{Buf as _, Bytes};
 use http::{Method, Response};
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite};
 
-pub(super) use self::head::WireHead;
-use self::head::{BadHead, Begun, Search};
-use self::io::Io;
-use self::patience::Patience;
-pub(super) use self::rewind::Rewind;
-use super::body::HttpBody;
-use super::intake::BodyProblem;
-use super::listener::Bounds;
-use super::request::RequestHead;
-use super::served::{Served, WantedBody};
-use super::{PeerAddress, answer as refusal};
-use crate::framing::{BadChunk, Chunks, Framing};
+use super::head::{self, BadHead, Begun, Search, WireHead};
+use super::idle_timer::Patience;
+use super::io::Io;
+use super::response::Rules;
+use super::rewind::Rewind;
+use crate::framing::Framing;
+use crate::server::body::HttpBody;
+use crate::server::intake::BodyProblem;
+use crate::server::listener::Bounds;
+use crate::server::request::RequestHead;
+use crate::server::served::{Served, WantedBody};
+use crate::server::{PeerAddress, answer as refusal};
 
 /// What a connection of HTTP/2 begins with.
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Answers the requests of one connection until it ends. Gives it back if it speaks HTTP/2 and that is wanted.
-pub(super) async fn converse<S, I>(io: I, service: &S, peer: Option<PeerAddress>, bounds: &Bounds) -> Option<Rewind<I>>
+pub(in crate::server) async fn converse<S, I>(
+    io: I,
+    service: &S,
+    peer: Option<PeerAddress>,
+    bounds: &Bounds,
+) -> Option<Rewind<I>>
 where
     S: Served,
     I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -66,8 +58,8 @@ where
     }
 }
 
-struct Connection<'a, I> {
-    io: Io<I>,
+pub(super) struct Connection<'a, I> {
+    pub(super) io: Io<I>,
     patience: Patience,
     is_first: bool,
     bounds: &'a Bounds,
@@ -148,7 +140,7 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> Connection<'_, I> {
     async fn refuse(&mut self, bad: BadHead) -> std::io::Result<Then> {
         tracing::debug!(%bad, "what came is no request");
         let answer = refusal::refuse(bad.status(), bad.to_string());
-        self.write(answer, answer::Rules { is_head: false, is_old: false, keeps_alive: false }).await?;
+        self.write(answer, Rules { is_head: false, is_old: false, keeps_alive: false }).await?;
         Ok(Then::Drain)
     }
 
@@ -191,7 +183,7 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> Connection<'_, I> {
         // What is left of a body of which some was read is not to be taken for all of it.
         let is_in_order = !self.io.has_dropped_input && (is_read || (!is_begun && self.pass_over(framing)));
         let keeps_alive = keeps_alive && is_in_order && !self.bounds.ward.is_ending();
-        let goes_on = self.write(answer, answer::Rules { is_head, is_old, keeps_alive }).await?;
+        let goes_on = self.write(answer, Rules { is_head, is_old, keeps_alive }).await?;
         self.io.release();
         self.patience.renew();
         Ok(match (goes_on, is_in_order && !self.io.has_dropped_input) {
@@ -255,46 +247,4 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> Connection<'_, I> {
             _ => false,
         }
     }
-}
-
-impl<I: AsyncRead + AsyncWrite + Send + Unpin> Io<I> {
-    /// As many bytes, read as they come: what was announced costs nothing before it is there.
-    async fn read_exactly(&mut self, length: usize) -> Result<Bytes, BodyProblem> {
-        let mut body = self.input.split();
-        while body.len() < length {
-            let rest = length - body.len();
-            body.reserve(rest.min(body.len().max(SOME)));
-            match self.stream.read_buf(&mut (&mut body).limit(rest)).await {
-                Ok(0) => return Err(broken("the connection ended before the body did")),
-                Ok(_) => {}
-                Err(error) => return Err(broken(error)),
-            }
-        }
-        Ok(body.freeze())
-    }
-
-    async fn read_chunks(&mut self, limit: usize) -> Result<Bytes, BodyProblem> {
-        let mut chunks = Chunks::default();
-        let mut body = BytesMut::new();
-        loop {
-            match chunks.take(&mut self.input, &mut body, limit) {
-                Ok(true) => return Ok(body.freeze()),
-                Ok(false) => {}
-                Err(BadChunk::TooLong) => return Err(BodyProblem::TooLong(limit)),
-                Err(bad) => return Err(broken(bad)),
-            }
-            match poll_fn(|task| self.poll_fill(task)).await {
-                Ok(0) => return Err(broken("the connection ended before the body did")),
-                Ok(_) => {}
-                Err(error) => return Err(broken(error)),
-            }
-        }
-    }
-}
-
-/// How much room is made at once for a body that is longer than what is there.
-const SOME: usize = 64 * 1024;
-
-fn broken(problem: impl std::fmt::Display) -> BodyProblem {
-    BodyProblem::Broken(problem.to_string())
 }

@@ -10,7 +10,7 @@ use tokio::time::{Instant, Sleep};
 
 /// A byte stream whose writes fail when nothing has left for a while, so that a client that does not read cannot hold what
 /// was written for it.
-pub(super) struct Stall<I> {
+pub(in crate::server) struct Stall<I> {
     io: I,
     limit: Duration,
     /// Runs while a write waits. Made when first needed.
@@ -19,7 +19,7 @@ pub(super) struct Stall<I> {
 }
 
 impl<I> Stall<I> {
-    pub(super) fn new(io: I, limit: Duration) -> Self {
+    pub(in crate::server) fn new(io: I, limit: Duration) -> Self {
         Self { io, limit, timer: None, is_waiting: false }
     }
 

@@ -14,7 +14,7 @@ use http::response::Parts;
 use http::{HeaderMap, Response, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 
-use super::Connection;
+use super::connection::Connection;
 use super::io::Io;
 use crate::server::body::{EventSource, HttpBody, Kind, Repr};
 

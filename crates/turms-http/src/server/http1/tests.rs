@@ -11,6 +11,8 @@ use tokio::sync::Semaphore;
 use turms_core::BoxFuture;
 use turms_server::{Args, Server, Tool};
 
+#[cfg(feature = "http2")]
+use super::connection::PREFACE;
 use super::head::{self, BadHead, Begun, Search, WireHead};
 use crate::framing::{BadChunk, Chunks};
 use crate::server::ServeHttp as _;
@@ -297,7 +299,7 @@ async fn what_http2_begins_with_is_given_back() {
     let minute = Duration::from_secs(60);
     let bounds = Bounds::new(minute, minute, Arc::new(Ward::default()), permit);
     let service = Server::new("test", "1").http();
-    let preface = [super::PREFACE, b"and more"].concat();
+    let preface = [PREFACE, b"and more"].concat();
     let sending = async {
         ours.write_all(&preface).await.unwrap();
         ours.shutdown().await.unwrap();
