@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 
+use super::handler::Served;
 use super::http1;
 use super::listener::Bounds;
-use super::served::Served;
-use super::ward::Ward;
+use super::shutdown::Ward;
 
 /// Serves one connection over HTTP/1.1, as a listener does.
 pub async fn serve_connection<S, I>(io: I, service: &S)

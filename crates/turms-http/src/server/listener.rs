@@ -23,10 +23,10 @@ use tokio_rustls::TlsAcceptor;
 use turms_core::{BoxFuture, ServeError};
 
 use super::PeerAddress;
+use super::handler::{self, Served};
 use super::options::bounded;
-use super::served::{self, Served};
+use super::shutdown::Ward;
 use super::socket::Accepted;
-use super::ward::Ward;
 use super::{http1, hyper as by_hyper};
 
 /// Listens at an address and serves whoever comes, over HTTP/1.1, and over HTTP/2 with the feature `http2`.
@@ -376,7 +376,7 @@ impl<S: Served> Host for Upgrading<S> {
     {
         let respond = move |request: Request<Incoming>| {
             let service = self.0.clone();
-            async move { Ok::<_, Infallible>(served::answer(&*service, request, peer).await) }
+            async move { Ok::<_, Infallible>(handler::answer(&*service, request, peer).await) }
         };
         by_hyper::converse(io, bounds, respond).await;
     }

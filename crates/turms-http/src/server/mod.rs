@@ -1,33 +1,26 @@
 //! Serving over HTTP: every revision at one address.
 
-mod access;
-mod activity;
-mod answer;
-mod body;
-mod cors;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
-mod gauge;
-mod head;
+mod handler;
 mod http1;
 mod hyper;
-mod intake;
 mod keep_alive;
 mod listener;
 mod options;
 mod pair;
 mod request;
+mod response;
 mod route;
-mod served;
 mod session;
+mod shutdown;
 mod single;
 mod socket;
-mod source;
 mod stateless;
+mod stream_limit;
 #[cfg(feature = "tls")]
 mod tls;
 mod voice;
-mod ward;
 
 use std::convert::Infallible;
 use std::fmt;
@@ -46,20 +39,21 @@ use turms_core::{BoxFuture, IntoService, Limits, ServeError, Service};
 use turms_proto::session::unsupported_version;
 use turms_proto::{Ability, ErrorObject, RequestId};
 
-pub use self::access::{AccessDenied, AccessPolicy};
-use self::answer::Answer;
-pub use self::body::HttpBody;
-use self::gauge::Gauge;
-use self::head::Head;
-pub use self::intake::BodyProblem;
+pub use self::handler::{Served, WantedBody};
 pub use self::listener::Listener;
 use self::options::HttpOptions;
 pub use self::options::SessionOptions;
 use self::pair::Pairs;
 pub use self::request::RequestHead;
-pub use self::served::{Served, WantedBody};
+pub use self::request::access::{AccessDenied, AccessPolicy};
+pub use self::request::body::BodyProblem;
+use self::request::cors;
+use self::request::headers::{self, Head};
+use self::response::Answer;
+pub use self::response::HttpBody;
 pub use self::session::EventStream;
 use self::session::Sessions;
+use self::stream_limit::Gauge;
 
 /// Who is at the other end of the connection, for requests that came through a [`Listener`]. An extension of theirs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -286,7 +280,7 @@ impl HttpService {
         B::Data: Send,
         B::Error: fmt::Display,
     {
-        served::answer(self, request, None).await
+        handler::answer(self, request, None).await
     }
 
     /// Refuses somebody, and tells whoever runs the server what to do if they should be let in. Once, so that nobody can fill
@@ -303,7 +297,7 @@ impl HttpService {
             };
             tracing::warn!("{denied}; {remedy}. Further refusals are logged at the level debug");
         }
-        answer::refuse(StatusCode::FORBIDDEN, denied.to_string())
+        response::refuse(StatusCode::FORBIDDEN, denied.to_string())
     }
 
     fn speaks_with(&self, ability: Ability) -> bool {
@@ -320,7 +314,7 @@ impl HttpService {
 
     fn refuse_version(&self, id: Option<&RequestId>, named: &str) -> Answer {
         let error = unsupported_version(named, self.service.versions());
-        answer::error(StatusCode::BAD_REQUEST, id, &error)
+        response::error(StatusCode::BAD_REQUEST, id, &error)
     }
 }
 
@@ -388,9 +382,9 @@ impl fmt::Debug for HttpService {
 }
 
 fn unreadable_version(head: &Head<'_>, id: Option<&RequestId>) -> Answer {
-    let problem = head::single(head.version, turms_proto::header::PROTOCOL_VERSION).err();
+    let problem = headers::single(head.version, turms_proto::header::PROTOCOL_VERSION).err();
     let problem = problem.unwrap_or_else(|| ErrorObject::invalid_request("the protocol version cannot be read"));
-    answer::error(StatusCode::BAD_REQUEST, id, &problem)
+    response::error(StatusCode::BAD_REQUEST, id, &problem)
 }
 
 /// Does something at once that has to know in which task it is done.

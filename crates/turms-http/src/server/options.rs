@@ -9,7 +9,7 @@ use turms_core::Limits;
 use turms_core::store::{EventStore, MemoryEvents, MemorySessions, SessionStore};
 use turms_proto::DEFAULT_BATCH_LIMIT;
 
-use super::access::AccessPolicy;
+use super::request::access::AccessPolicy;
 
 /// The bounds and manners of a server. Each has a default that suits most.
 #[derive(Debug, Clone)]

@@ -20,13 +20,13 @@ use turms_proto::header::HeaderLookup;
 use turms_proto::{Ability, Incoming, Lines};
 
 use super::HttpService;
-use super::answer::{self, Answer};
-use super::body::EventSource;
-use super::gauge::Permit;
-use super::head;
-use super::intake::BodyProblem;
 use super::keep_alive::KeepAlive;
+use super::request::body::BodyProblem;
+use super::request::headers;
 use super::request::{Name, RequestHead};
+use super::response::EventSource;
+use super::response::{self, Answer};
+use super::stream_limit::Permit;
 use crate::sse;
 
 /// The name that the session goes by in the address to post to.
@@ -71,16 +71,16 @@ impl Pairs {
 
 impl HttpService {
     pub(super) fn open_pair(&self, head: RequestHead) -> Answer {
-        let Some(options) = self.options.pair.clone() else { return answer::method_not_allowed("POST") };
-        if !head::accepts_events(&head) {
+        let Some(options) = self.options.pair.clone() else { return response::method_not_allowed("POST") };
+        if !headers::accepts_events(&head) {
             let message = "this address opens a stream of events: send \"Accept: text/event-stream\"";
-            return answer::refuse(StatusCode::NOT_ACCEPTABLE, message);
+            return response::refuse(StatusCode::NOT_ACCEPTABLE, message);
         }
         if *self.state.closing.borrow() {
-            return answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, "the server is ending");
+            return response::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, "the server is ending");
         }
         let Some(permit) = self.state.streams.take(self.options.max_streams) else {
-            return answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, "too many streams are open");
+            return response::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, "too many streams are open");
         };
         let principal = head.principal().cloned();
         let id = random_id();
@@ -104,7 +104,7 @@ impl HttpService {
         let mut begin = Vec::new();
         sse::write_event(&mut begin, Some("endpoint"), None, format!("messages?{SESSION}{id}").as_bytes());
         self.state.pairs.0.lock().insert(id.clone(), Pair { posted, connection: handle, principal });
-        answer::events(PairEvents {
+        response::events(PairEvents {
             pairs: self.state.pairs.clone(),
             id,
             begin: Some(begin.into()),
@@ -118,8 +118,8 @@ impl HttpService {
 
     /// Whether a message can be taken: the connection that it belongs to.
     pub(super) fn pair_of(&self, head: &RequestHead) -> Result<Pair, Box<Answer>> {
-        if let Err(problem) = head::check_body(head) {
-            return Err(Box::new(answer::refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem)));
+        if let Err(problem) = headers::check_body(head) {
+            return Err(Box::new(response::refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem)));
         }
         let query = head.path_and_query().1.unwrap_or_default();
         let open = session_in(&query).and_then(|id| self.state.pairs.0.lock().get(id).cloned());
@@ -133,24 +133,24 @@ impl HttpService {
         };
         let bytes = match body {
             Ok(bytes) => bytes,
-            Err(problem) => return answer::refuse(problem.status(), problem.to_string()),
+            Err(problem) => return response::refuse(problem.status(), problem.to_string()),
         };
         if let Err(invalid) = Incoming::decode(bytes.clone(), self.options.max_batch) {
-            return answer::error(StatusCode::BAD_REQUEST, invalid.id.as_ref(), &invalid.error);
+            return response::error(StatusCode::BAD_REQUEST, invalid.id.as_ref(), &invalid.error);
         }
         match pair.posted.send_timeout(on_one_line(bytes), self.options.body_timeout).await {
-            Ok(()) => answer::empty(StatusCode::ACCEPTED),
+            Ok(()) => response::empty(StatusCode::ACCEPTED),
             Err(mpsc::error::SendTimeoutError::Closed(_)) => no_pair(),
             Err(mpsc::error::SendTimeoutError::Timeout(_)) => {
                 let message = "too many messages wait to be read: read the answers first";
-                answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, message)
+                response::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, message)
             }
         }
     }
 }
 
 fn no_pair() -> Answer {
-    answer::refuse(StatusCode::NOT_FOUND, "there is no such session: its stream has ended")
+    response::refuse(StatusCode::NOT_FOUND, "there is no such session: its stream has ended")
 }
 
 /// What calls of the connection see of the request that it began with.

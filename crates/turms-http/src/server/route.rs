@@ -11,14 +11,15 @@ use turms_proto::session::{Claim, Dialect, missing_meta};
 use turms_proto::types::{Discover, Initialize, Listen, Meta, key};
 use turms_proto::{Ability, Incoming, Message, ProtocolVersion, Request};
 
-use super::answer::{self, Answer};
-use super::head::{self, Head, Named};
-use super::intake::BodyProblem;
+use super::handler::WantedBody;
+use super::request::body::BodyProblem;
+use super::request::context::HttpSource;
+use super::request::cors;
+use super::request::headers::{self, Head, Named};
 use super::request::{Name, RequestHead};
-use super::served::WantedBody;
+use super::response::{self, Answer};
 use super::session::HttpSession;
-use super::source::HttpSource;
-use super::{HttpService, cors, in_task, pair, stateless, unreadable_version};
+use super::{HttpService, in_task, pair, stateless, unreadable_version};
 
 /// What is to be done about a request. Found out without waiting for anything, so that nothing of it has to be kept meanwhile.
 pub(super) enum Way<'a> {
@@ -37,7 +38,7 @@ impl HttpService {
     pub(super) fn let_in(&self, head: &RequestHead) -> Result<WantedBody, Box<Answer>> {
         self.options.access.check_head(head).map_err(|denied| Box::new(self.deny(&denied)))?;
         if self.options.cors && cors::Asked::of(head).is_preflight(head.method()) {
-            return Err(Box::new(answer::empty(StatusCode::NO_CONTENT)));
+            return Err(Box::new(response::empty(StatusCode::NO_CONTENT)));
         }
         match *head.method() {
             Method::POST if self.speaks_pair() && pair::is_message(head) => drop(self.pair_of(head)?),
@@ -70,19 +71,21 @@ impl HttpService {
             Method::GET if self.speaks_pair() && pair::is_opening(&head) => Way::Answered(self.open_pair(head)),
             Method::GET if self.has_sessions() => Way::Rare(Box::pin(self.get(head))),
             Method::DELETE if self.has_sessions() => Way::Rare(Box::pin(self.delete(head))),
-            _ if self.has_sessions() => Way::Answered(answer::method_not_allowed("GET, POST, DELETE")),
-            _ => Way::Answered(answer::method_not_allowed("POST")),
+            _ if self.has_sessions() => Way::Answered(response::method_not_allowed("GET, POST, DELETE")),
+            _ => Way::Answered(response::method_not_allowed("POST")),
         }
     }
 
     fn way_of_post(&self, head: RequestHead, body: Result<Bytes, BodyProblem>) -> Way<'_> {
         let bytes = match body {
             Ok(bytes) => bytes,
-            Err(problem) => return Way::Answered(answer::refuse(problem.status(), problem.to_string())),
+            Err(problem) => return Way::Answered(response::refuse(problem.status(), problem.to_string())),
         };
         match Incoming::decode(bytes, self.options.max_batch) {
             Ok(incoming) => self.way_of(incoming, head),
-            Err(invalid) => Way::Answered(answer::error(StatusCode::BAD_REQUEST, invalid.id.as_ref(), &invalid.error)),
+            Err(invalid) => {
+                Way::Answered(response::error(StatusCode::BAD_REQUEST, invalid.id.as_ref(), &invalid.error))
+            }
         }
     }
 
@@ -105,12 +108,12 @@ impl HttpService {
             return match stateless::admit(request, claim, name.as_ref(), &head, self.service.versions()) {
                 Ok(version) => {
                     let Incoming::One(Message::Request(request)) = incoming else {
-                        return Way::Answered(answer::empty(StatusCode::BAD_REQUEST));
+                        return Way::Answered(response::empty(StatusCode::BAD_REQUEST));
                     };
                     Way::Alone(request, version, meta, HttpSource::repeating(request_head))
                 }
                 Err(error) => {
-                    Way::Answered(answer::error(answer::status_of_refusal(&error), Some(&request.id), &error))
+                    Way::Answered(response::error(response::status_of_refusal(&error), Some(&request.id), &error))
                 }
             };
         }
@@ -143,7 +146,7 @@ impl HttpService {
                 let belongs = matches!(&*request.method, Discover::NAME | Listen::NAME);
                 if named == Named::Newest || belongs || head.method != HeaderLookup::Absent {
                     let error = missing_meta(key::PROTOCOL_VERSION);
-                    return Way::Answered(answer::error(StatusCode::BAD_REQUEST, id, &error));
+                    return Way::Answered(response::error(StatusCode::BAD_REQUEST, id, &error));
                 }
             }
             (Incoming::One(Message::Notification(_)), Named::Newest) => {
@@ -151,7 +154,7 @@ impl HttpService {
             }
             (_, Named::Newest) => {
                 let message = "the body must be one request or notification in this revision";
-                return Way::Answered(answer::refuse(StatusCode::BAD_REQUEST, message));
+                return Way::Answered(response::refuse(StatusCode::BAD_REQUEST, message));
             }
             _ => {}
         }
@@ -165,12 +168,12 @@ impl HttpService {
 
 /// Whether a message can be read and answered.
 fn check_post(head: &RequestHead) -> Result<(), Box<Answer>> {
-    if let Err(problem) = head::check_body(head) {
-        return Err(Box::new(answer::refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem)));
+    if let Err(problem) = headers::check_body(head) {
+        return Err(Box::new(response::refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem)));
     }
-    if !head::accepts_both(head) {
+    if !headers::accepts_both(head) {
         let message = "answers are JSON or events: send \"Accept: application/json, text/event-stream\"";
-        return Err(Box::new(answer::refuse(StatusCode::NOT_ACCEPTABLE, message)));
+        return Err(Box::new(response::refuse(StatusCode::NOT_ACCEPTABLE, message)));
     }
     Ok(())
 }

@@ -12,10 +12,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use turms_core::{BoxFuture, Guarded, Outcome, ResponseFuture};
 
-use super::body::EventSource;
-use super::gauge::Permit;
 use super::keep_alive::KeepAlive;
-use super::source::Known;
+use super::request::context::Known;
+use super::response::EventSource;
+use super::stream_limit::Permit;
 use super::voice::Voice;
 use crate::sse;
 

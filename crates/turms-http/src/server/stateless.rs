@@ -13,10 +13,10 @@ use turms_proto::types::{Listen, ListenResult, Meta};
 use turms_proto::{ErrorCode, ErrorObject, Incoming, Message, ProtocolVersion, RawJson, RequestId};
 
 use super::HttpService;
-use super::answer::{self, Answer};
-use super::head::Head;
+use super::request::context::HttpSource;
+use super::request::headers::Head;
+use super::response::{self, Answer};
 use super::single::{First, SingleCall, first};
-use super::source::HttpSource;
 
 /// What a request says of itself, and the name that its headers repeat, found in one pass.
 pub(super) fn claim_of(request: &turms_proto::Request) -> Option<(Result<Claim, ErrorObject>, Option<RawJson>)> {
@@ -73,7 +73,7 @@ impl HttpService {
                 asked.voice().leave();
                 let outcome = lower_outcome(outcome, &method, version);
                 let status = outcome.as_ref().err().map_or(StatusCode::OK, status);
-                answer::json(status, written_outcome(&id, outcome))
+                response::json(status, written_outcome(&id, outcome))
             }
             First::Word(call) => match self.state.streams.take(self.options.max_streams) {
                 Some(permit) => {
@@ -81,11 +81,11 @@ impl HttpService {
                         .then(|| (Box::pin(self.closing()) as BoxFuture<'static, ()>, Ok(end_of_listening(&id))));
                     let finish = move |outcome| written_outcome(&id, lower_outcome(outcome, &method, version));
                     let call = SingleCall::new(call, asked, self.options.keep_alive, permit, finish);
-                    answer::events(call.until(ending))
+                    response::events(call.until(ending))
                 }
                 None => {
                     asked.voice().leave();
-                    answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, Some(&id), "too many streams are open")
+                    response::overloaded(StatusCode::SERVICE_UNAVAILABLE, Some(&id), "too many streams are open")
                 }
             },
         }
@@ -94,13 +94,13 @@ impl HttpService {
     /// The core protocol has no notifications over HTTP in this revision, but applications may.
     pub(super) async fn hear_stateless(&self, incoming: Incoming, source: HttpSource) -> Answer {
         let Incoming::One(Message::Notification(notification)) = incoming else {
-            return answer::empty(StatusCode::BAD_REQUEST);
+            return response::empty(StatusCode::BAD_REQUEST);
         };
         let cx = CallContext::new(Dialect::Stateless(ProtocolVersion::LATEST), Peer::nobody())
             .with_meta(Meta::of_params(notification.params.as_ref()));
         let cx = source.surround(cx);
         GuardedNotify::new(|| self.service.notify(notification.method, notification.params, cx)).await;
-        answer::empty(StatusCode::ACCEPTED)
+        response::empty(StatusCode::ACCEPTED)
     }
 }
 
@@ -114,6 +114,6 @@ fn end_of_listening(id: &RequestId) -> Payload {
 pub(super) fn status_of_answer(error: &ServiceError) -> StatusCode {
     match error.origin() {
         ErrorOrigin::Params => StatusCode::BAD_REQUEST,
-        _ => answer::status_of(error),
+        _ => response::status_of(error),
     }
 }

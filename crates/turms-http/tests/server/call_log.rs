@@ -36,7 +36,7 @@ async fn failures_are_logged_with_and_without_a_session() {
 #[tokio::test]
 async fn requests_that_are_refused_before_a_handler_are_logged() {
     let fixture = Fixture::start().await;
-    let (events, _guard) = TraceEvents::record("turms_http::server::answer");
+    let (events, _guard) = TraceEvents::record("turms_http::server::response");
     let request = crate::wire::Request::post(call("early", "add", json!({})));
     assert_eq!(fixture.send(request).await.status(), 400);
     let logged = events.take();

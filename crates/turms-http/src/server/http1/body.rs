@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 
 use super::io::Io;
 use crate::framing::{BadChunk, Chunks};
-use crate::server::intake::BodyProblem;
+use crate::server::request::body::BodyProblem;
 
 impl<I: AsyncRead + AsyncWrite + Send + Unpin> Io<I> {
     /// As many bytes, read as they come: what was announced costs nothing before it is there.

@@ -15,12 +15,12 @@ use super::io::Io;
 use super::response::Rules;
 use super::rewind::Rewind;
 use crate::framing::Framing;
-use crate::server::body::HttpBody;
-use crate::server::intake::BodyProblem;
+use crate::server::handler::{Served, WantedBody};
 use crate::server::listener::Bounds;
 use crate::server::request::RequestHead;
-use crate::server::served::{Served, WantedBody};
-use crate::server::{PeerAddress, answer as refusal};
+use crate::server::request::body::BodyProblem;
+use crate::server::response::HttpBody;
+use crate::server::{PeerAddress, response as refusal};
 
 /// What a connection of HTTP/2 begins with.
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

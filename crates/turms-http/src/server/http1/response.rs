@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 
 use super::connection::Connection;
 use super::io::Io;
-use crate::server::body::{EventSource, HttpBody, Kind, Repr};
+use crate::server::response::{EventSource, HttpBody, Kind, Repr};
 
 /// By which rules an answer is written.
 #[derive(Debug, Clone, Copy)]

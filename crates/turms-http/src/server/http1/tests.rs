@@ -16,12 +16,12 @@ use super::connection::PREFACE;
 use super::head::{self, BadHead, Begun, Search, WireHead};
 use crate::framing::{BadChunk, Chunks};
 use crate::server::ServeHttp as _;
-use crate::server::body::HttpBody;
-use crate::server::intake::BodyProblem;
+use crate::server::handler::{Served, WantedBody};
 use crate::server::listener::Bounds;
 use crate::server::request::RequestHead;
-use crate::server::served::{Served, WantedBody};
-use crate::server::ward::Ward;
+use crate::server::request::body::BodyProblem;
+use crate::server::response::HttpBody;
+use crate::server::shutdown::Ward;
 
 /// The first head in what comes in pieces of these lengths.
 fn first_head(input: &[u8], pieces: &[usize]) -> Option<Result<Begun, BadHead>> {

@@ -11,8 +11,8 @@ use turms_proto::types::{Initialize, Meta};
 use turms_proto::{Ability, ErrorObject, Incoming, InvalidMessage, Message, Notification, ProtocolVersion};
 
 use crate::server::HttpService;
-use crate::server::answer::{self, Answer};
-use crate::server::source::HttpSource;
+use crate::server::request::context::HttpSource;
+use crate::server::response::{self, Answer};
 
 impl HttpService {
     pub(super) async fn take_alone(&self, incoming: Incoming, named: ProtocolVersion, source: &HttpSource) -> Answer {
@@ -20,7 +20,7 @@ impl HttpService {
             Incoming::One(Message::Request(request)) => {
                 let version = match self.version_alone(&request, named) {
                     Ok(version) => version,
-                    Err(error) => return answer::error(StatusCode::OK, Some(&request.id), &error),
+                    Err(error) => return response::error(StatusCode::OK, Some(&request.id), &error),
                 };
                 let status = |_: &ServiceError| StatusCode::OK;
                 let meta = Meta::of_params(request.params.as_ref());
@@ -28,14 +28,14 @@ impl HttpService {
             }
             Incoming::One(Message::Notification(notification)) => {
                 self.hear_alone(notification, named, source).await;
-                answer::empty(StatusCode::ACCEPTED)
+                response::empty(StatusCode::ACCEPTED)
             }
             // Nobody has asked anything, so nobody waits for it.
-            Incoming::One(Message::Response(_)) => answer::empty(StatusCode::ACCEPTED),
+            Incoming::One(Message::Response(_)) => response::empty(StatusCode::ACCEPTED),
             Incoming::Batch(messages) if named.has(Ability::Batching) => {
                 self.answer_batch(messages, named, source).await
             }
-            Incoming::Batch(_) => answer::error(StatusCode::BAD_REQUEST, None, &unexpected_batch()),
+            Incoming::Batch(_) => response::error(StatusCode::BAD_REQUEST, None, &unexpected_batch()),
         }
     }
 
@@ -88,10 +88,10 @@ impl HttpService {
             }
         }
         if body.is_empty() {
-            return answer::empty(StatusCode::ACCEPTED);
+            return response::empty(StatusCode::ACCEPTED);
         }
         body.push(b']');
-        answer::json(StatusCode::OK, body)
+        response::json(StatusCode::OK, body)
     }
 
     async fn answer_one(

@@ -17,9 +17,9 @@ use turms_proto::{Ability, ErrorCode, ErrorObject, Incoming, Message, Notificati
 use super::link::{EventStream, Route, SessionLink};
 use super::stream::StreamKind;
 use super::{HttpSession, Running, settle};
-use crate::server::answer::{self, Answer};
 use crate::server::request::RequestHead;
-use crate::server::source::HttpSource;
+use crate::server::request::context::HttpSource;
+use crate::server::response::{self, Answer};
 
 /// How one POST is answered.
 pub(super) enum Reaction {
@@ -113,8 +113,8 @@ impl HttpSession {
         if stream == 0 {
             return match post.answers.len() {
                 0 => Reaction::Nothing,
-                _ if post.is_batch => Reaction::Said(answer::json(StatusCode::OK, joined(post.answers))),
-                _ => Reaction::Said(answer::json(post.status, post.answers.into_iter().next().unwrap_or_default())),
+                _ if post.is_batch => Reaction::Said(response::json(StatusCode::OK, joined(post.answers))),
+                _ => Reaction::Said(response::json(post.status, post.answers.into_iter().next().unwrap_or_default())),
             };
         }
         {

@@ -12,9 +12,9 @@ use turms_core::store::{StoreError, StoredEvent};
 
 use super::HttpSession;
 use super::stream::{Found, Stream, StreamKind};
-use crate::server::body::EventSource;
-use crate::server::gauge::Permit;
 use crate::server::keep_alive::KeepAlive;
+use crate::server::response::EventSource;
+use crate::server::stream_limit::Permit;
 use crate::sse;
 
 /// Where to begin to read a stream.

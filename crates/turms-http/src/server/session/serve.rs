@@ -17,12 +17,12 @@ use super::HttpSession;
 use super::call::Reaction;
 use super::reader::{Begin, EventReader, parse_event_id};
 use super::stream::StreamKind;
-use crate::server::answer::{self, Answer};
-use crate::server::gauge::Permit;
-use crate::server::head::{Head, Named, accepts_events, single};
 use crate::server::options::SessionOptions;
+use crate::server::request::context::HttpSource;
+use crate::server::request::headers::{Head, Named, accepts_events, single};
 use crate::server::request::{Name, RequestHead};
-use crate::server::source::HttpSource;
+use crate::server::response::{self, Answer};
+use crate::server::stream_limit::Permit;
 use crate::server::{HttpService, header_value, in_task, unreadable_version};
 
 impl HttpService {
@@ -119,10 +119,10 @@ impl HttpService {
         let max = session.options.max_streams;
         if session.state.lock().readers as usize >= max {
             let message = format!("at most {max} streams of a session can be open at once");
-            return Err(Box::new(answer::overloaded(StatusCode::TOO_MANY_REQUESTS, id, message)));
+            return Err(Box::new(response::overloaded(StatusCode::TOO_MANY_REQUESTS, id, message)));
         }
         self.state.streams.take(self.options.max_streams).ok_or_else(|| {
-            Box::new(answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, id, "too many streams are open"))
+            Box::new(response::overloaded(StatusCode::SERVICE_UNAVAILABLE, id, "too many streams are open"))
         })
     }
 
@@ -137,7 +137,7 @@ impl HttpService {
             (Reaction::Said(answer), _) => answer,
             (Reaction::Stream(stream), Some(seat)) => self.read_stream(session, stream, Begin::Fresh(0), seat),
             (Reaction::Gone, _) => no_session(id),
-            (Reaction::Nothing | Reaction::Stream(_), _) => answer::empty(StatusCode::ACCEPTED),
+            (Reaction::Nothing | Reaction::Stream(_), _) => response::empty(StatusCode::ACCEPTED),
         }
     }
 
@@ -154,13 +154,13 @@ impl HttpService {
         let said = request.params.as_ref().map_or("{}", RawJson::as_str).to_owned();
         if said.len() > MAX_CLIENT {
             let error = ErrorObject::invalid_params(format!("params of initialize may be {MAX_CLIENT} bytes long"));
-            return answer::error(StatusCode::BAD_REQUEST, Some(&request.id), &error);
+            return response::error(StatusCode::BAD_REQUEST, Some(&request.id), &error);
         }
         let client = RawJson::parse(said).unwrap_or_default();
         request.params = Some(client.clone());
         let id = request.id.clone();
         let Some(seat) = self.state.streams.take(self.options.max_streams) else {
-            return answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, Some(&id), "too many streams are open");
+            return response::overloaded(StatusCode::SERVICE_UNAVAILABLE, Some(&id), "too many streams are open");
         };
         let principal = head.principal().map(|principal| principal.subject.clone());
         let session = HttpSession::new(random_id().into(), &self.service, options.clone(), self.service.versions());
@@ -176,7 +176,7 @@ impl HttpService {
             Err(error) => {
                 tracing::warn!(%error, "a session cannot be kept");
                 let message = "sessions cannot be kept now";
-                return answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, Some(&id), message);
+                return response::overloaded(StatusCode::SERVICE_UNAVAILABLE, Some(&id), message);
             }
         }
         let _ = session.record.set(record);
@@ -194,18 +194,18 @@ impl HttpService {
         options: &Arc<SessionOptions>,
         id: Option<&RequestId>,
     ) -> Result<Arc<HttpSession>, Answer> {
-        let bad = |error| answer::error(StatusCode::BAD_REQUEST, id, &error);
+        let bad = |error| response::error(StatusCode::BAD_REQUEST, id, &error);
         let Some(named) = single(head.lookup(Name::Session), SESSION_ID).map_err(bad)? else {
             let message = "header \"mcp-session-id\" is missing: POST initialize and send the id that its answer has, or name the \
                            protocol version in params._meta, which needs no session";
-            return Err(answer::error(StatusCode::BAD_REQUEST, id, &ErrorObject::invalid_request(message)));
+            return Err(response::error(StatusCode::BAD_REQUEST, id, &ErrorObject::invalid_request(message)));
         };
         let owner = head.principal().map(|principal| &*principal.subject);
         let here = match self.state.sessions.get(named) {
             Some(session) => Some(session),
             None => Box::pin(self.take_up(named, owner, options)).await.map_err(|error| {
                 tracing::warn!(%error, "sessions cannot be looked up");
-                answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, id, "sessions cannot be looked up now")
+                response::overloaded(StatusCode::SERVICE_UNAVAILABLE, id, "sessions cannot be looked up now")
             })?,
         };
         // Whoever is not its owner learns no more than that it is not theirs.
@@ -262,10 +262,10 @@ impl HttpService {
 
     /// Opens a stream for what belongs to no call, or takes one up after the last event that was seen of it.
     pub(in crate::server) async fn get(&self, request_head: RequestHead) -> Answer {
-        let Some(options) = &self.options.sessions else { return answer::method_not_allowed("POST") };
+        let Some(options) = &self.options.sessions else { return response::method_not_allowed("POST") };
         if !accepts_events(&request_head) {
             let message = "GET opens a stream of events: send \"Accept: text/event-stream\"";
-            return answer::refuse(StatusCode::NOT_ACCEPTABLE, message);
+            return response::refuse(StatusCode::NOT_ACCEPTABLE, message);
         }
         let head = Head::of(&request_head);
         if let Some(answer) = self.refuse_named(&head) {
@@ -278,7 +278,7 @@ impl HttpService {
         match single(head.last_event, LAST_EVENT_ID) {
             Ok(Some(event)) => self.resume(&session, event).await,
             Ok(None) => self.listen(&session).await,
-            Err(error) => answer::error(StatusCode::BAD_REQUEST, None, &error),
+            Err(error) => response::error(StatusCode::BAD_REQUEST, None, &error),
         }
     }
 
@@ -286,7 +286,7 @@ impl HttpService {
     fn refuse_named(&self, head: &Head<'_>) -> Option<Answer> {
         match head.named(self.service.versions()) {
             Named::Older(_) => None,
-            Named::Newest => Some(answer::method_not_allowed("POST")),
+            Named::Newest => Some(response::method_not_allowed("POST")),
             Named::Unknown(named) => Some(self.refuse_version(None, named)),
             Named::Unreadable => Some(unreadable_version(head, None)),
         }
@@ -318,7 +318,7 @@ impl HttpService {
 
     async fn resume(&self, session: &Arc<HttpSession>, event: &str) -> Answer {
         let unknown =
-            || answer::refuse(StatusCode::BAD_REQUEST, format!("there is no event {event:?} in this session"));
+            || response::refuse(StatusCode::BAD_REQUEST, format!("there is no event {event:?} in this session"));
         let Some((stream, number)) = parse_event_id(event) else { return unknown() };
         let last = session
             .state
@@ -352,20 +352,20 @@ impl HttpService {
 
     fn read_stream(&self, session: &Arc<HttpSession>, stream: u64, begin: Begin, seat: Permit) -> Answer {
         match EventReader::new(session, stream, begin, self.options.keep_alive, || self.no_longer_served(), seat) {
-            Some(reader) => answer::events(reader),
+            Some(reader) => response::events(reader),
             None => no_session(None),
         }
     }
 
     pub(in crate::server) async fn delete(&self, head: RequestHead) -> Answer {
-        let Some(options) = &self.options.sessions else { return answer::method_not_allowed("POST") };
+        let Some(options) = &self.options.sessions else { return response::method_not_allowed("POST") };
         if let Some(answer) = self.refuse_named(&Head::of(&head)) {
             return answer;
         }
         match self.session_of(&head, options, None).await {
             Ok(session) => {
                 self.state.sessions.close(&session.id, options).await;
-                answer::empty(StatusCode::NO_CONTENT)
+                response::empty(StatusCode::NO_CONTENT)
             }
             Err(answer) => answer,
         }
@@ -383,7 +383,7 @@ impl HttpService {
             Some(asked) => self.refuse_version(id, &asked),
             None => {
                 let error = turms_proto::session::missing_meta(turms_proto::types::key::PROTOCOL_VERSION);
-                answer::error(StatusCode::BAD_REQUEST, id, &error)
+                response::error(StatusCode::BAD_REQUEST, id, &error)
             }
         }
     }
@@ -394,19 +394,19 @@ const MAX_CLIENT: usize = 64 * 1024;
 
 fn no_session(id: Option<&RequestId>) -> Answer {
     let message = "there is no such session, or it has ended: begin a new one with initialize";
-    answer::error(StatusCode::NOT_FOUND, id, &ErrorObject::invalid_request(message))
+    response::error(StatusCode::NOT_FOUND, id, &ErrorObject::invalid_request(message))
 }
 
 fn gone(event: &str) -> Answer {
-    answer::refuse(StatusCode::GONE, format!("what came after the event {event:?} is not kept any more"))
+    response::refuse(StatusCode::GONE, format!("what came after the event {event:?} is not kept any more"))
 }
 
 fn unreadable(error: &StoreError) -> Answer {
     tracing::warn!(%error, "events cannot be read");
-    answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, "events cannot be read now")
+    response::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, "events cannot be read now")
 }
 
 fn full(max: usize, id: &RequestId) -> Answer {
     let message = format!("there are {max} sessions already, which is as many as this server keeps; try again later");
-    answer::overloaded(StatusCode::SERVICE_UNAVAILABLE, Some(id), message)
+    response::overloaded(StatusCode::SERVICE_UNAVAILABLE, Some(id), message)
 }

@@ -5,19 +5,19 @@ use turms_proto::header::HeaderLookup;
 use turms_proto::revision::names_stateless;
 use turms_proto::{Ability, ErrorObject, ProtocolVersion};
 
-use super::request::{Name, RequestHead};
+use super::{Name, RequestHead};
 
 /// The headers that the protocol gives a meaning.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Head<'a> {
-    pub(super) version: HeaderLookup<'a>,
-    pub(super) method: HeaderLookup<'a>,
-    pub(super) name: HeaderLookup<'a>,
-    pub(super) last_event: HeaderLookup<'a>,
+pub(in crate::server) struct Head<'a> {
+    pub(in crate::server) version: HeaderLookup<'a>,
+    pub(in crate::server) method: HeaderLookup<'a>,
+    pub(in crate::server) name: HeaderLookup<'a>,
+    pub(in crate::server) last_event: HeaderLookup<'a>,
 }
 
 impl<'a> Head<'a> {
-    pub(super) fn of(head: &'a RequestHead) -> Self {
+    pub(in crate::server) fn of(head: &'a RequestHead) -> Self {
         Self {
             version: head.lookup(Name::Version),
             method: head.lookup(Name::Method),
@@ -27,7 +27,7 @@ impl<'a> Head<'a> {
     }
 
     /// The revision that the header names, for a server that speaks these.
-    pub(super) fn named(&self, versions: &[ProtocolVersion]) -> Named<'a> {
+    pub(in crate::server) fn named(&self, versions: &[ProtocolVersion]) -> Named<'a> {
         let named = match self.version {
             HeaderLookup::Absent => return Named::Older(None),
             HeaderLookup::One(named) => named.trim(),
@@ -44,7 +44,7 @@ impl<'a> Head<'a> {
 
 /// A revision as a header names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Named<'a> {
+pub(in crate::server) enum Named<'a> {
     /// One with a handshake, or none.
     Older(Option<ProtocolVersion>),
     /// One without a handshake.
@@ -56,7 +56,7 @@ pub(super) enum Named<'a> {
 }
 
 /// A header that may be there once; what is wrong if it is there otherwise.
-pub(super) fn single<'a>(found: HeaderLookup<'a>, name: &str) -> Result<Option<&'a str>, ErrorObject> {
+pub(in crate::server) fn single<'a>(found: HeaderLookup<'a>, name: &str) -> Result<Option<&'a str>, ErrorObject> {
     match found {
         HeaderLookup::Absent => Ok(None),
         HeaderLookup::One(value) => Ok(Some(value.trim())),
@@ -66,7 +66,7 @@ pub(super) fn single<'a>(found: HeaderLookup<'a>, name: &str) -> Result<Option<&
 }
 
 /// Whether the body can be read; what is wrong if it cannot.
-pub(super) fn check_body(head: &RequestHead) -> Result<(), &'static str> {
+pub(in crate::server) fn check_body(head: &RequestHead) -> Result<(), &'static str> {
     if !is_json(head.lookup(Name::ContentType)) {
         return Err("the body must be JSON: send \"Content-Type: application/json\"");
     }
@@ -82,18 +82,18 @@ fn is_json(said: HeaderLookup<'_>) -> bool {
     matches!(said, HeaderLookup::One(value) if value == JSON || essence(value).eq_ignore_ascii_case(JSON))
 }
 
-pub(super) const JSON: &str = "application/json";
-pub(super) const EVENT_STREAM: &str = "text/event-stream";
+pub(in crate::server) const JSON: &str = "application/json";
+pub(in crate::server) const EVENT_STREAM: &str = "text/event-stream";
 
 /// Returns `true` if a POST may be answered with JSON and with an event stream. A POST without `Accept` takes anything.
-pub(super) fn accepts_both(head: &RequestHead) -> bool {
+pub(in crate::server) fn accepts_both(head: &RequestHead) -> bool {
     // As most clients say it, which needs no reading.
     let usual = head.lookup(Name::Accept) == HeaderLookup::One("application/json, text/event-stream");
     usual || [JSON, EVENT_STREAM].iter().all(|wanted| accepts(head, wanted).unwrap_or(true))
 }
 
 /// Returns `true` if a GET asks for an event stream. The specification wants the header, so one without `Accept` does not.
-pub(super) fn accepts_events(head: &RequestHead) -> bool {
+pub(in crate::server) fn accepts_events(head: &RequestHead) -> bool {
     accepts(head, EVENT_STREAM).unwrap_or(false)
 }
 

@@ -1,5 +1,11 @@
 //! What a request says before its body, however it came.
 
+pub(super) mod access;
+pub(super) mod body;
+pub(super) mod context;
+pub(super) mod cors;
+pub(super) mod headers;
+
 use std::borrow::Cow;
 use std::fmt;
 
@@ -10,8 +16,8 @@ use http::{Extensions, Method, Uri};
 use turms_core::Principal;
 use turms_proto::header::{self, HeaderLookup};
 
-use super::PeerAddress;
-use super::http1::WireHead;
+use crate::server::PeerAddress;
+use crate::server::http1::WireHead;
 
 /// What a request says before its body.
 ///
@@ -29,11 +35,11 @@ enum Said {
 }
 
 impl RequestHead {
-    pub(super) fn new(parts: Parts, peer: Option<PeerAddress>) -> Self {
+    pub(in crate::server) fn new(parts: Parts, peer: Option<PeerAddress>) -> Self {
         Self { method: parts.method.clone(), peer, said: Said::Parts(Box::new(parts)) }
     }
 
-    pub(super) fn of_wire(method: Method, head: WireHead, peer: Option<PeerAddress>) -> Self {
+    pub(in crate::server) fn of_wire(method: Method, head: WireHead, peer: Option<PeerAddress>) -> Self {
         Self { method, peer, said: Said::Wire(head) }
     }
 
@@ -49,7 +55,7 @@ impl RequestHead {
         self.peer
     }
 
-    pub(super) fn peer_ref(&self) -> Option<&PeerAddress> {
+    pub(in crate::server) fn peer_ref(&self) -> Option<&PeerAddress> {
         self.peer.as_ref()
     }
 
@@ -71,14 +77,14 @@ impl RequestHead {
     }
 
     /// All headers.
-    pub(super) fn headers(&self) -> Cow<'_, HeaderMap> {
+    pub(in crate::server) fn headers(&self) -> Cow<'_, HeaderMap> {
         match &self.said {
             Said::Parts(parts) => Cow::Borrowed(&parts.headers),
             Said::Wire(head) => Cow::Owned(head.headers()),
         }
     }
 
-    pub(super) fn uri(&self) -> Cow<'_, Uri> {
+    pub(in crate::server) fn uri(&self) -> Cow<'_, Uri> {
         match &self.said {
             Said::Parts(parts) => Cow::Borrowed(&parts.uri),
             Said::Wire(head) => Cow::Owned(head.uri()),
@@ -86,7 +92,7 @@ impl RequestHead {
     }
 
     /// What it has under the name of a header.
-    pub(super) fn lookup(&self, name: Name) -> HeaderLookup<'_> {
+    pub(in crate::server) fn lookup(&self, name: Name) -> HeaderLookup<'_> {
         match &self.said {
             Said::Parts(parts) => {
                 HeaderLookup::from_values(parts.headers.get_all(name.header()).iter().map(HeaderValue::to_str))
@@ -96,7 +102,7 @@ impl RequestHead {
     }
 
     /// The name of a host that the address has, beside the one in the headers.
-    pub(super) fn authority(&self) -> Option<Cow<'_, Authority>> {
+    pub(in crate::server) fn authority(&self) -> Option<Cow<'_, Authority>> {
         match &self.said {
             Said::Parts(parts) => parts.uri.authority().map(Cow::Borrowed),
             Said::Wire(head) if head.names_path_only() => None,
@@ -105,7 +111,7 @@ impl RequestHead {
     }
 
     /// The path and the query of its address, as far as it has them.
-    pub(super) fn path_and_query(&self) -> (Cow<'_, str>, Option<Cow<'_, str>>) {
+    pub(in crate::server) fn path_and_query(&self) -> (Cow<'_, str>, Option<Cow<'_, str>>) {
         let uri = match &self.said {
             Said::Parts(parts) => return (parts.uri.path().into(), parts.uri.query().map(Into::into)),
             Said::Wire(head) if head.names_path_only() => {
@@ -121,7 +127,7 @@ impl RequestHead {
     }
 
     /// What middleware has added to it.
-    pub(super) fn extensions(&self) -> Option<&Extensions> {
+    pub(in crate::server) fn extensions(&self) -> Option<&Extensions> {
         match &self.said {
             Said::Parts(parts) => Some(&parts.extensions),
             Said::Wire(_) => None,
@@ -129,7 +135,7 @@ impl RequestHead {
     }
 
     /// Takes out what middleware has added to it.
-    pub(super) fn take_extensions(&mut self) -> Extensions {
+    pub(in crate::server) fn take_extensions(&mut self) -> Extensions {
         match &mut self.said {
             Said::Parts(parts) => std::mem::take(&mut parts.extensions),
             Said::Wire(_) => Extensions::new(),
@@ -137,12 +143,12 @@ impl RequestHead {
     }
 
     /// Who has proved to send it, if anybody has.
-    pub(super) fn principal(&self) -> Option<&Principal> {
+    pub(in crate::server) fn principal(&self) -> Option<&Principal> {
         self.extensions()?.get::<Principal>()
     }
 
     /// The headers and the address, where they are values already.
-    pub(super) fn made(&self) -> Option<(&HeaderMap, &Uri)> {
+    pub(in crate::server) fn made(&self) -> Option<(&HeaderMap, &Uri)> {
         match &self.said {
             Said::Parts(parts) => Some((&parts.headers, &parts.uri)),
             Said::Wire(_) => None,
@@ -159,7 +165,7 @@ impl fmt::Debug for RequestHead {
 
 /// The headers that are looked for in every request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Name {
+pub(in crate::server) enum Name {
     Host,
     Origin,
     ContentType,
@@ -173,10 +179,10 @@ pub(super) enum Name {
 }
 
 impl Name {
-    pub(super) const COUNT: usize = 10;
+    pub(in crate::server) const COUNT: usize = 10;
 
     /// The one that is written like this.
-    pub(super) fn find(name: &str) -> Option<Self> {
+    pub(in crate::server) fn find(name: &str) -> Option<Self> {
         // Those of one length differ in their first letter.
         let found = match name.len() {
             4 => Self::Host,

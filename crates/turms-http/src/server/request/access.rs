@@ -6,7 +6,7 @@ use http::header::{HOST, HeaderName, HeaderValue, ORIGIN};
 use http::uri::Authority;
 use turms_proto::header::HeaderLookup;
 
-use super::request::{Name, RequestHead};
+use super::{Name, RequestHead};
 
 /// For which hosts a server answers, and pages of which origins may use it. Loopback names with any port unless said otherwise.
 ///
@@ -101,7 +101,7 @@ impl AccessPolicy {
     }
 
     /// As [`AccessPolicy::check`], without making a map of headers that are as usual.
-    pub(super) fn check_head(&self, head: &RequestHead) -> Result<(), AccessDenied> {
+    pub(in crate::server) fn check_head(&self, head: &RequestHead) -> Result<(), AccessDenied> {
         let authority = head.authority();
         if let (HeaderLookup::Absent, HeaderLookup::One(host), None) =
             (head.lookup(Name::Origin), head.lookup(Name::Host), &authority)

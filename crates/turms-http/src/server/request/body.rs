@@ -25,7 +25,7 @@ pub enum BodyProblem {
 }
 
 impl BodyProblem {
-    pub(super) fn status(&self) -> StatusCode {
+    pub(in crate::server) fn status(&self) -> StatusCode {
         match self {
             Self::TooLong(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow(_) => StatusCode::REQUEST_TIMEOUT,
@@ -34,7 +34,7 @@ impl BodyProblem {
     }
 }
 
-pub(super) async fn read<B>(body: B, limit: usize, timeout: Duration) -> Result<Bytes, BodyProblem>
+pub(in crate::server) async fn read<B>(body: B, limit: usize, timeout: Duration) -> Result<Bytes, BodyProblem>
 where
     B: Body,
     B::Error: fmt::Display,

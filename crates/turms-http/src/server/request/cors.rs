@@ -8,13 +8,13 @@ use http::header::{
 };
 use turms_proto::header;
 
+use super::RequestHead;
 use super::access::AccessPolicy;
-use super::answer::Answer;
-use super::header_value;
-use super::request::RequestHead;
+use crate::server::header_value;
+use crate::server::response::Answer;
 
 /// What a browser asks on behalf of a page.
-pub(super) struct Asked {
+pub(in crate::server) struct Asked {
     origin: Option<HeaderValue>,
     headers: Option<HeaderValue>,
     method: bool,
@@ -33,7 +33,7 @@ const HEADERS: [&str; 8] = [
 ];
 
 impl Asked {
-    pub(super) fn of(head: &RequestHead) -> Self {
+    pub(in crate::server) fn of(head: &RequestHead) -> Self {
         let headers = head.headers();
         Self {
             origin: headers.get(ORIGIN).cloned(),
@@ -42,11 +42,11 @@ impl Asked {
         }
     }
 
-    pub(super) fn is_preflight(&self, method: &Method) -> bool {
+    pub(in crate::server) fn is_preflight(&self, method: &Method) -> bool {
         method == Method::OPTIONS && self.origin.is_some() && self.method
     }
 
-    pub(super) fn decorate(self, answer: &mut Answer, access: &AccessPolicy) {
+    pub(in crate::server) fn decorate(self, answer: &mut Answer, access: &AccessPolicy) {
         let headers = answer.headers_mut();
         headers.append(VARY, HeaderValue::from_static("origin"));
         let Some(origin) = self.origin.filter(|origin| access.allows_origin(origin)) else { return };

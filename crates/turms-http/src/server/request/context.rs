@@ -9,20 +9,20 @@ use turms_core::{BoxFuture, CallContext, HeadersRepeatBody, PeerError, PeerTrans
 use turms_proto::session::RequestOptions;
 use turms_proto::{Notification, RawJson};
 
-use super::PeerAddress;
-use super::request::RequestHead;
-use super::session::EventStream;
-use super::voice::Voice;
+use super::RequestHead;
+use crate::server::PeerAddress;
+use crate::server::session::EventStream;
+use crate::server::voice::Voice;
 
 /// One request over HTTP: all that calls see of it in one piece, and what middleware added to it.
 #[derive(Clone)]
-pub(super) struct HttpSource {
+pub(in crate::server) struct HttpSource {
     known: Arc<Known>,
     added: Option<Arc<Extensions>>,
 }
 
 /// What is known of a request, and what its handler says before it answers if that is said within the request.
-pub(super) struct Known {
+pub(in crate::server) struct Known {
     head: RequestHead,
     /// Headers and address as values, once a handler has asked for one of them.
     made: OnceLock<Box<(HeaderMap, Uri)>>,
@@ -33,17 +33,17 @@ pub(super) struct Known {
 
 impl HttpSource {
     /// A request, which comes from its peer if nobody has put somebody else into its extensions.
-    pub(super) fn new(head: RequestHead) -> Self {
+    pub(in crate::server) fn new(head: RequestHead) -> Self {
         Self::with(head, None, None)
     }
 
     /// A request whose headers repeat its body.
-    pub(super) fn repeating(head: RequestHead) -> Self {
+    pub(in crate::server) fn repeating(head: RequestHead) -> Self {
         Self::with(head, Some(HeadersRepeatBody::new()), None)
     }
 
     /// A request whose calls have a stream of events.
-    pub(super) fn streaming(head: RequestHead, stream: EventStream) -> Self {
+    pub(in crate::server) fn streaming(head: RequestHead, stream: EventStream) -> Self {
         Self::with(head, None, Some(stream))
     }
 
@@ -58,12 +58,12 @@ impl HttpSource {
     }
 
     /// The request, which is also the client as its handler sees it if everything happens within it.
-    pub(super) fn known(&self) -> Arc<Known> {
+    pub(in crate::server) fn known(&self) -> Arc<Known> {
         self.known.clone()
     }
 
     /// A call by this request.
-    pub(super) fn surround(&self, cx: CallContext) -> CallContext {
+    pub(in crate::server) fn surround(&self, cx: CallContext) -> CallContext {
         let cx = cx.with_source(self.known.clone());
         match &self.added {
             Some(added) => cx.with_extensions(added.clone()),
@@ -73,7 +73,7 @@ impl HttpSource {
 }
 
 impl Known {
-    pub(super) fn voice(&self) -> &Voice {
+    pub(in crate::server) fn voice(&self) -> &Voice {
         &self.voice
     }
 

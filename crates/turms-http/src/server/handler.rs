@@ -8,9 +8,9 @@ use http_body::Body;
 use turms_core::BoxFuture;
 
 use super::PeerAddress;
-use super::body::HttpBody;
-use super::intake::{self, BodyProblem};
 use super::request::RequestHead;
+use super::request::body::{self, BodyProblem};
+use super::response::HttpBody;
 
 /// What answers requests and can be ended well.
 #[diagnostic::on_unimplemented(
@@ -76,7 +76,7 @@ where
     let body = match service.admit(&head) {
         Err(refusal) => return HttpBody::described(*refusal),
         Ok(WantedBody(None)) => Ok(Bytes::new()),
-        Ok(WantedBody(Some((limit, timeout)))) => intake::read(body, limit, timeout).await,
+        Ok(WantedBody(Some((limit, timeout)))) => body::read(body, limit, timeout).await,
     };
     HttpBody::described(service.respond(head, body).await)
 }
