@@ -50,7 +50,7 @@ pub use self::client::{
 pub use self::server::fuzzing;
 #[cfg(feature = "server")]
 pub use self::server::{
-    AccessDenied, AccessPolicy, BodyProblem, EventStream, HttpBody, HttpService, Listener, PeerAddress, RequestHead,
-    ServeHttp, Served, SessionOptions, WantedBody,
+    AccessDenied, AccessPolicy, BodyError, BodyLimit, EventStream, HttpBody, HttpHandler, HttpService, Listener,
+    PeerAddress, RequestHead, ServeHttp, SessionOptions,
 };
 pub use self::sse::{EventTooLong, SseDecoder, SseEvent};

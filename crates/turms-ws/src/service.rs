@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_tungstenite::tungstenite::protocol::Role;
 use turms_core::layer::WithExtensions;
 use turms_core::{BoxFuture, Connection, ConnectionError, IntoService, Limits, ServeError, Service};
-use turms_http::{AccessPolicy, BodyProblem, HttpBody, Listener, RequestHead, Served, WantedBody};
+use turms_http::{AccessPolicy, BodyError, BodyLimit, HttpBody, HttpHandler, Listener, RequestHead};
 
 use crate::body::WsBody;
 use crate::farewell::Farewell;
@@ -195,32 +195,32 @@ impl WsService {
     /// Ends every connection, and waits for that, so that an application that has this at one of its addresses can end. Calls
     /// that run have the time that the options of connections give them.
     pub async fn shutdown(&self) {
-        self.begin_closing();
+        self.begin_shutdown();
         self.close().await;
     }
 }
 
-impl Served for WsService {
+impl HttpHandler for WsService {
     const UPGRADES: bool = true;
 
-    fn admit(&self, _: &RequestHead) -> Result<WantedBody, Box<http::Response<HttpBody>>> {
-        Ok(WantedBody::nothing())
+    async fn check(&self, _: &mut RequestHead) -> Result<BodyLimit, Box<http::Response<HttpBody>>> {
+        Ok(BodyLimit::unread())
     }
 
-    fn respond(
+    fn handle(
         &self,
         head: RequestHead,
-        _: Result<Bytes, BodyProblem>,
+        _: Result<Bytes, BodyError>,
     ) -> impl Future<Output = http::Response<HttpBody>> + Send {
         let request = http::Request::from_parts(head.into_parts(), ());
         ready(self.answer_or_refuse(request).map(HttpBody::from))
     }
 
-    fn ending(&self) -> BoxFuture<'static, ()> {
+    fn shutdown_requested(&self) -> BoxFuture<'static, ()> {
         self.service.ending()
     }
 
-    fn begin_closing(&self) {
+    fn begin_shutdown(&self) {
         self.closing.send_replace(true);
     }
 

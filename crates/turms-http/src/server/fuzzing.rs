@@ -1,23 +1,21 @@
 //! A connection without a socket, for the fuzz targets. No part of the API.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Semaphore;
 
-use super::handler::Served;
+use super::handler::HttpHandler;
 use super::http1;
-use super::listener::Bounds;
-use super::shutdown::Ward;
+use super::options::ConnectionLimits;
+use super::shutdown::GracefulShutdown;
 
 /// Serves one connection over HTTP/1.1, as a listener does.
-pub async fn serve_connection<S, I>(io: I, service: &S)
+pub async fn serve_connection<H, I>(io: I, handler: &H)
 where
-    S: Served,
+    H: HttpHandler,
     I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let Ok(permit) = Arc::new(Semaphore::new(1)).acquire_owned().await else { return };
     let hour = Duration::from_secs(3_600);
-    http1::converse(io, service, None, &Bounds::new(hour, hour, Arc::new(Ward::default()), permit)).await;
+    let limits = ConnectionLimits { header_timeout: hour, write_timeout: hour };
+    http1::serve_connection(io, handler, None, limits, &GracefulShutdown::default()).await;
 }

@@ -3,80 +3,93 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Request, Response, StatusCode};
 use http_body::Body;
 use turms_core::BoxFuture;
 
 use super::PeerAddress;
 use super::request::RequestHead;
-use super::request::body::{self, BodyProblem};
+use super::request::body::{self, BodyError};
 use super::response::HttpBody;
 
-/// What answers requests and can be ended well.
+/// Handles HTTP requests, and can be shut down.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not served by `Listener::serve`",
-    note = "for `tower` services, such as the router of an application, there is `Listener::serve_tower`"
+    message = "`{Self}` cannot be served by `Listener::serve`",
+    note = "`tower` services, such as the router of an application, are served by `Listener::serve_tower`"
 )]
-pub trait Served: Send + Sync + 'static {
-    /// Whether connections may be upgraded, to WebSocket for example. What upgrades one finds hyper's `OnUpgrade` among the
-    /// extensions of its request.
+pub trait HttpHandler: Send + Sync + 'static {
+    /// `true` if connections may be upgraded, for example to WebSocket. The request then has hyper's `OnUpgrade` among its
+    /// extensions.
     const UPGRADES: bool = false;
 
-    /// Whether a request is let in, and how much of its body is wanted. Whoever is refused here need not send it.
+    /// Checks a request by its head, before its body is read.
     ///
     /// # Errors
-    /// The answer to one that is not let in.
-    fn admit(&self, head: &RequestHead) -> Result<WantedBody, Box<Response<HttpBody>>>;
+    /// The response to a request that is refused. Its body is not read.
+    fn check(&self, head: &mut RequestHead) -> impl Future<Output = Result<BodyLimit, Box<Response<HttpBody>>>> + Send;
 
-    /// Answers a request that was let in.
-    fn respond(
+    /// Handles a request that passed the check.
+    fn handle(
         &self,
         head: RequestHead,
-        body: Result<Bytes, BodyProblem>,
+        body: Result<Bytes, BodyError>,
     ) -> impl Future<Output = Response<HttpBody>> + Send;
 
-    /// Comes when it is to serve nobody any more.
-    fn ending(&self) -> BoxFuture<'static, ()>;
+    /// Returns the response to bytes that are not a valid request: plain text, unless implemented otherwise.
+    fn reject(&self, status: StatusCode, reason: String) -> Response<HttpBody> {
+        let mut response = Response::new(HttpBody::whole(reason));
+        *response.status_mut() = status;
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        response
+    }
 
-    /// Ends what would go on for ever, such as streams that belong to no call. What runs may finish.
-    fn begin_closing(&self);
+    /// Resolves when the handler is to be shut down.
+    fn shutdown_requested(&self) -> BoxFuture<'static, ()>;
 
-    /// Ends what is left, and waits for it.
+    /// Begins to shut down: ends what has no end of its own, such as streams that belong to no call. Calls may finish.
+    fn begin_shutdown(&self);
+
+    /// Closes what is left, and waits for it.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
-/// How much of the body of a request is wanted.
+/// Limits for the body of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WantedBody(pub(super) Option<(usize, Duration)>);
+pub struct BodyLimit(pub(super) Option<(usize, Duration)>);
 
-impl WantedBody {
-    /// Nothing of it.
+impl BodyLimit {
+    /// Limits of this length in bytes, and this time until all of it has arrived.
     #[must_use]
-    pub const fn nothing() -> Self {
-        Self(None)
+    pub const fn new(max_length: usize, timeout: Duration) -> Self {
+        Self(Some((max_length, timeout)))
     }
 
-    /// All of it, if it is at most so many bytes long and arrives in this time.
+    /// The body is not read.
     #[must_use]
-    pub const fn all(limit: usize, timeout: Duration) -> Self {
-        Self(Some((limit, timeout)))
+    pub const fn unread() -> Self {
+        Self(None)
     }
 }
 
-/// Answers a request that came by any way.
-pub(super) async fn answer<S, B>(service: &S, request: Request<B>, peer: Option<PeerAddress>) -> Response<HttpBody>
+/// Handles a request that another HTTP implementation has read.
+pub(super) async fn handle_request<H, B>(
+    handler: &H,
+    request: Request<B>,
+    peer: Option<PeerAddress>,
+) -> Response<HttpBody>
 where
-    S: Served,
+    H: HttpHandler,
     B: Body + Send,
     B::Data: Send,
     B::Error: std::fmt::Display,
 {
     let (parts, body) = request.into_parts();
-    let head = RequestHead::new(parts, peer);
-    let body = match service.admit(&head) {
-        Err(refusal) => return HttpBody::described(*refusal),
-        Ok(WantedBody(None)) => Ok(Bytes::new()),
-        Ok(WantedBody(Some((limit, timeout)))) => body::read(body, limit, timeout).await,
+    let mut head = RequestHead::from_parts(parts, peer);
+    let body = match handler.check(&mut head).await {
+        Err(response) => return HttpBody::with_headers(*response),
+        Ok(BodyLimit(None)) => Ok(Bytes::new()),
+        Ok(BodyLimit(Some((max_length, timeout)))) => body::read(body, max_length, timeout).await,
     };
-    HttpBody::described(service.respond(head, body).await)
+    HttpBody::with_headers(handler.handle(head, body).await)
 }

@@ -17,11 +17,12 @@ use pin_project_lite::pin_project;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
-use super::http1::Stall;
-use super::listener::Bounds;
+use super::http1::WriteTimeout;
+use super::options::ConnectionLimits;
+use super::shutdown::GracefulShutdown;
 
 /// Answers the requests of one connection until it ends.
-pub(super) async fn converse<I, F, A, B, E>(io: I, bounds: &Bounds, respond: F)
+pub(super) async fn converse<I, F, A, B, E>(io: I, limits: ConnectionLimits, shutdown: &GracefulShutdown, respond: F)
 where
     I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     F: Fn(Request<Incoming>) -> A + Send + 'static,
@@ -40,15 +41,15 @@ where
         .max_concurrent_streams(256)
         .max_header_list_size(64 * 1024)
         .keep_alive_interval(Some(Duration::from_secs(30)))
-        .keep_alive_timeout(bounds.write);
-    let io = TokioIo::new(Stall::new(io, bounds.write));
+        .keep_alive_timeout(limits.write_timeout);
+    let io = TokioIo::new(WriteTimeout::new(io, limits.write_timeout));
     let activity = Activity::default();
     let watched = activity.clone();
     let service = service_fn(move |request| watched.watch(respond(request)));
     let mut connection = pin!(builder.serve_connection_with_upgrades(io, service));
     let mut is_told = false;
     let conversation = poll_fn(|task| {
-        if bounds.ward.is_ending() && !is_told {
+        if shutdown.is_shutting_down() && !is_told {
             is_told = true;
             connection.as_mut().graceful_shutdown();
         }
@@ -60,7 +61,7 @@ where
             tracing::debug!(error, "a connection ended");
         },
         // A head that takes too long, and a connection on which nothing happens, in either version of HTTP.
-        () = activity.is_idle_for(bounds.header) => {}
+        () = activity.is_idle_for(limits.header_timeout) => {}
     }
 }
 

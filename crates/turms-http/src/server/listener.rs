@@ -6,7 +6,6 @@ use std::io;
 use std::net::SocketAddr;
 #[cfg(unix)]
 use std::path::Path;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,9 +22,9 @@ use tokio_rustls::TlsAcceptor;
 use turms_core::{BoxFuture, ServeError};
 
 use super::PeerAddress;
-use super::handler::{self, Served};
-use super::options::bounded;
-use super::shutdown::Ward;
+use super::handler::{self, HttpHandler};
+use super::options::{ConnectionLimits, bounded};
+use super::shutdown::GracefulShutdown;
 use super::socket::Accepted;
 use super::{http1, hyper as by_hyper};
 
@@ -56,8 +55,7 @@ pub struct Listener {
 /// Where connections come in.
 struct Door {
     socket: Socket,
-    header_timeout: Duration,
-    write_timeout: Duration,
+    limits: ConnectionLimits,
     #[cfg(feature = "tls")]
     tls: Option<TlsAcceptor>,
 }
@@ -110,8 +108,7 @@ impl Listener {
     fn new(socket: Socket, address: String) -> Self {
         let door = Door {
             socket,
-            header_timeout: Duration::from_secs(30),
-            write_timeout: Duration::from_secs(60),
+            limits: ConnectionLimits::default(),
             #[cfg(feature = "tls")]
             tls: None,
         };
@@ -168,13 +165,13 @@ impl Listener {
 
     /// How long the head of a request may take to arrive, and a connection may be idle: 30 seconds unless said otherwise.
     pub fn header_timeout(mut self, timeout: Duration) -> Self {
-        self.door.header_timeout = bounded(timeout);
+        self.door.limits.header_timeout = bounded(timeout);
         self
     }
 
     /// How long a client may leave what was written to it unread: 60 seconds unless said otherwise.
     pub fn write_timeout(mut self, timeout: Duration) -> Self {
-        self.door.write_timeout = bounded(timeout);
+        self.door.limits.write_timeout = bounded(timeout);
         self
     }
 
@@ -205,16 +202,16 @@ impl Listener {
     ///
     /// # Errors
     /// None at present; connections that cannot be accepted are tried again.
-    pub async fn serve<S: Served>(mut self, service: S) -> Result<(), ServeError> {
+    pub async fn serve<S: HttpHandler>(mut self, service: S) -> Result<(), ServeError> {
         tracing::info!(address = self.address, "listening");
         let service = Arc::new(service);
-        let (ending, asked, closing) = (service.ending(), self.until.take(), service.clone());
+        let (ending, asked, closing) = (service.shutdown_requested(), self.until.take(), service.clone());
         let end = async move {
             match asked {
                 Some(asked) => tokio::select! { () = asked => {}, () = ending => {} },
                 None => ending.await,
             }
-            closing.begin_closing();
+            closing.begin_shutdown();
         };
         let served = self.until(end).host(service.clone()).await;
         service.close().await;
@@ -222,7 +219,7 @@ impl Listener {
     }
 
     /// Serves in the way that the service needs. No future has room for both, so that programs have only what they use.
-    fn host<S: Served>(self, service: Arc<S>) -> BoxFuture<'static, Result<(), ServeError>> {
+    fn host<S: HttpHandler>(self, service: Arc<S>) -> BoxFuture<'static, Result<(), ServeError>> {
         if S::UPGRADES { Box::pin(self.run(Upgrading(service))) } else { Box::pin(self.run(service)) }
     }
 
@@ -246,7 +243,7 @@ impl Listener {
     /// Serves whoever comes.
     async fn run<H: Host>(self, host: H) -> Result<(), ServeError> {
         let room = Arc::new(Semaphore::new(self.max_connections));
-        let ward = Arc::new(Ward::default());
+        let shutdown = Arc::new(GracefulShutdown::default());
         let Self { door, until, drain_timeout, max_connections, heeds_signals, .. } = self;
         let mut end = until.unwrap_or_else(|| Box::pin(std::future::pending()));
         loop {
@@ -256,7 +253,7 @@ impl Listener {
             };
             let Ok(permit) = permit else { break };
             tokio::select! {
-                accepted = door.accept(permit, &host, &ward) => {
+                accepted = door.accept(permit, &host, &shutdown) => {
                     if let Err(error) = accepted {
                         // Most likely there are no descriptors left: some will be given back.
                         tracing::warn!(%error, "a connection cannot be accepted");
@@ -269,7 +266,7 @@ impl Listener {
         // Nobody new gets in, not even into the queue.
         drop(door);
         tracing::debug!("nobody new is let in; what runs may finish");
-        ward.begin_ending();
+        shutdown.begin();
         // All have ended when all permits are back.
         let all = max_connections as u32;
         tokio::select! {
@@ -277,7 +274,7 @@ impl Listener {
             () = tokio::time::sleep(drain_timeout) => tracing::warn!("some requests did not finish in time"),
             () = told_to_end(), if heeds_signals => tracing::warn!("told twice to end: what runs is cut"),
         }
-        ward.cut();
+        shutdown.abort();
         let _ = tokio::time::timeout(LAST_MOMENT, room.acquire_many(all)).await;
         Ok(())
     }
@@ -285,9 +282,13 @@ impl Listener {
 
 impl Door {
     /// Lets the next one in.
-    async fn accept<H: Host>(&self, permit: OwnedSemaphorePermit, host: &H, ward: &Arc<Ward>) -> io::Result<()> {
-        let host = host.clone();
-        let bounds = Bounds::new(self.header_timeout, self.write_timeout, ward.clone(), permit);
+    async fn accept<H: Host>(
+        &self,
+        permit: OwnedSemaphorePermit,
+        host: &H,
+        shutdown: &Arc<GracefulShutdown>,
+    ) -> io::Result<()> {
+        let (host, shutdown, limits) = (host.clone(), shutdown.clone(), self.limits);
         match &self.socket {
             Socket::Tcp(socket) => {
                 let (stream, peer) = socket.accept().await?;
@@ -297,19 +298,19 @@ impl Door {
                 #[cfg(feature = "tls")]
                 if let Some(tls) = self.tls.clone() {
                     tokio::spawn(Box::pin(async move {
-                        let greeting = pin!(tokio::time::timeout(bounds.header, tls.accept(stream)));
-                        if let Some(Ok(Ok(stream))) = bounds.ward.until_ending(greeting).await {
-                            attend(host, Box::new(stream), peer, bounds).await;
+                        let handshake = tokio::time::timeout(limits.header_timeout, tls.accept(stream));
+                        if let Some(Ok(Ok(stream))) = shutdown.run_until_begun(handshake).await {
+                            attend(host, Box::new(stream), peer, limits, shutdown, permit).await;
                         }
                     }));
                     return Ok(());
                 }
-                tokio::spawn(Box::pin(attend(host, Accepted::Tcp(stream), peer, bounds)));
+                tokio::spawn(Box::pin(attend(host, Accepted::Tcp(stream), peer, limits, shutdown, permit)));
             }
             #[cfg(unix)]
             Socket::Unix(socket) => {
                 let (stream, _) = socket.accept().await?;
-                tokio::spawn(Box::pin(attend(host, Accepted::Unix(stream), None, bounds)));
+                tokio::spawn(Box::pin(attend(host, Accepted::Unix(stream), None, limits, shutdown, permit)));
             }
         }
         Ok(())
@@ -317,45 +318,42 @@ impl Door {
 }
 
 /// Talks to whoever was let in. All that its task does, which is as large as the largest that is ever done in it.
-async fn attend<H, I>(host: H, io: I, peer: Option<PeerAddress>, bounds: Bounds)
-where
+async fn attend<H, I>(
+    host: H,
+    io: I,
+    peer: Option<PeerAddress>,
+    limits: ConnectionLimits,
+    shutdown: Arc<GracefulShutdown>,
+    _permit: OwnedSemaphorePermit,
+) where
     H: Host,
     I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let conversation = pin!(host.converse(io, peer, &bounds));
-    bounds.ward.watch(conversation).await;
-}
-
-/// What a connection is held to.
-pub(super) struct Bounds {
-    pub(super) header: Duration,
-    pub(super) write: Duration,
-    pub(super) ward: Arc<Ward>,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl Bounds {
-    pub(super) fn new(header: Duration, write: Duration, ward: Arc<Ward>, permit: OwnedSemaphorePermit) -> Self {
-        Self { header, write, ward, _permit: permit }
-    }
+    shutdown.run(host.converse(io, peer, limits, &shutdown)).await;
 }
 
 /// What talks to whoever was let in.
 trait Host: Clone + Send + 'static {
-    fn converse<I>(self, io: I, peer: Option<PeerAddress>, bounds: &Bounds) -> impl Future<Output = ()> + Send
+    fn converse<I>(
+        self,
+        io: I,
+        peer: Option<PeerAddress>,
+        limits: ConnectionLimits,
+        shutdown: &GracefulShutdown,
+    ) -> impl Future<Output = ()> + Send
     where
         I: AsyncRead + AsyncWrite + Send + Unpin + 'static;
 }
 
-impl<S: Served> Host for Arc<S> {
-    async fn converse<I>(self, io: I, peer: Option<PeerAddress>, bounds: &Bounds)
+impl<S: HttpHandler> Host for Arc<S> {
+    async fn converse<I>(self, io: I, peer: Option<PeerAddress>, limits: ConnectionLimits, shutdown: &GracefulShutdown)
     where
         I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let _spoken = http1::converse(io, &*self, peer, bounds).await;
+        let _spoken = http1::serve_connection(io, &*self, peer, limits, shutdown).await;
         #[cfg(feature = "http2")]
         if let Some(io) = _spoken {
-            Box::pin(Upgrading(self).converse(io, peer, bounds)).await;
+            Box::pin(Upgrading(self).converse(io, peer, limits, shutdown)).await;
         }
     }
 }
@@ -369,16 +367,16 @@ impl<S> Clone for Upgrading<S> {
     }
 }
 
-impl<S: Served> Host for Upgrading<S> {
-    async fn converse<I>(self, io: I, peer: Option<PeerAddress>, bounds: &Bounds)
+impl<S: HttpHandler> Host for Upgrading<S> {
+    async fn converse<I>(self, io: I, peer: Option<PeerAddress>, limits: ConnectionLimits, shutdown: &GracefulShutdown)
     where
         I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let respond = move |request: Request<Incoming>| {
             let service = self.0.clone();
-            async move { Ok::<_, Infallible>(handler::answer(&*service, request, peer).await) }
+            async move { Ok::<_, Infallible>(handler::handle_request(&*service, request, peer).await) }
         };
-        by_hyper::converse(io, bounds, respond).await;
+        by_hyper::converse(io, limits, shutdown, respond).await;
     }
 }
 
@@ -395,7 +393,7 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    async fn converse<I>(self, io: I, peer: Option<PeerAddress>, bounds: &Bounds)
+    async fn converse<I>(self, io: I, peer: Option<PeerAddress>, limits: ConnectionLimits, shutdown: &GracefulShutdown)
     where
         I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
@@ -410,7 +408,7 @@ where
                 service.call(request).await
             }
         };
-        by_hyper::converse(io, bounds, respond).await;
+        by_hyper::converse(io, limits, shutdown, respond).await;
     }
 }
 

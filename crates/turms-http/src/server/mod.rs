@@ -39,21 +39,21 @@ use turms_core::{BoxFuture, IntoService, Limits, ServeError, Service};
 use turms_proto::session::unsupported_version;
 use turms_proto::{Ability, ErrorObject, RequestId};
 
-pub use self::handler::{Served, WantedBody};
+pub use self::handler::{BodyLimit, HttpHandler};
 pub use self::listener::Listener;
 use self::options::HttpOptions;
 pub use self::options::SessionOptions;
 use self::pair::Pairs;
 pub use self::request::RequestHead;
 pub use self::request::access::{AccessDenied, AccessPolicy};
-pub use self::request::body::BodyProblem;
+pub use self::request::body::BodyError;
 use self::request::cors;
-use self::request::headers::{self, Head};
+use self::request::headers::{self, McpHeaders};
 use self::response::Answer;
 pub use self::response::HttpBody;
 pub use self::session::EventStream;
 use self::session::Sessions;
-use self::stream_limit::Gauge;
+use self::stream_limit::StreamLimit;
 
 /// Who is at the other end of the connection, for requests that came through a [`Listener`]. An extension of theirs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +97,7 @@ pub struct HttpService {
 struct State {
     sessions: Arc<Sessions>,
     pairs: Arc<Pairs>,
-    streams: Gauge,
+    streams: StreamLimit,
     closing: watch::Sender<bool>,
     has_denied: AtomicBool,
 }
@@ -252,7 +252,7 @@ impl HttpService {
     /// Ends what would go on for ever, such as streams that belong to no call, so that an application that has this at one of
     /// its addresses can end. Calls that run may finish.
     pub fn shutdown(&self) {
-        self.begin_closing();
+        self.begin_shutdown();
     }
 
     /// Comes when the server ends, or its listener does.
@@ -280,7 +280,7 @@ impl HttpService {
         B::Data: Send,
         B::Error: fmt::Display,
     {
-        handler::answer(self, request, None).await
+        handler::handle_request(self, request, None).await
     }
 
     /// Refuses somebody, and tells whoever runs the server what to do if they should be let in. Once, so that nobody can fill
@@ -338,17 +338,12 @@ where
     }
 }
 
-impl Served for HttpService {
-    fn admit(&self, head: &RequestHead) -> Result<WantedBody, Box<Answer>> {
-        self.let_in(head).map_err(|mut refusal| {
-            if self.options.cors {
-                cors::Asked::of(head).decorate(&mut refusal, &self.options.access);
-            }
-            refusal
-        })
+impl HttpHandler for HttpService {
+    fn check(&self, head: &mut RequestHead) -> impl Future<Output = Result<BodyLimit, Box<Answer>>> + Send {
+        std::future::ready(self.check_head(head))
     }
 
-    fn respond(&self, head: RequestHead, body: Result<Bytes, BodyProblem>) -> impl Future<Output = Answer> + Send {
+    fn handle(&self, head: RequestHead, body: Result<Bytes, BodyError>) -> impl Future<Output = Answer> + Send {
         let asked = self.options.cors.then(|| Box::new(cors::Asked::of(&head)));
         let way = self.way(head, body);
         async move {
@@ -360,11 +355,15 @@ impl Served for HttpService {
         }
     }
 
-    fn ending(&self) -> BoxFuture<'static, ()> {
+    fn reject(&self, status: StatusCode, reason: String) -> Answer {
+        response::refuse(status, reason)
+    }
+
+    fn shutdown_requested(&self) -> BoxFuture<'static, ()> {
         self.service.ending()
     }
 
-    fn begin_closing(&self) {
+    fn begin_shutdown(&self) {
         self.state.closing.send_replace(true);
         self.state.pairs.close_all();
     }
@@ -381,7 +380,7 @@ impl fmt::Debug for HttpService {
     }
 }
 
-fn unreadable_version(head: &Head<'_>, id: Option<&RequestId>) -> Answer {
+fn unreadable_version(head: &McpHeaders<'_>, id: Option<&RequestId>) -> Answer {
     let problem = headers::single(head.version, turms_proto::header::PROTOCOL_VERSION).err();
     let problem = problem.unwrap_or_else(|| ErrorObject::invalid_request("the protocol version cannot be read"));
     response::error(StatusCode::BAD_REQUEST, id, &problem)

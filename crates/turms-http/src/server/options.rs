@@ -42,6 +42,21 @@ impl Default for HttpOptions {
     }
 }
 
+/// The timeouts of one connection.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ConnectionLimits {
+    /// Timeout for the head of a request, and for an idle connection.
+    pub(super) header_timeout: Duration,
+    /// Timeout for a client that does not read.
+    pub(super) write_timeout: Duration,
+}
+
+impl Default for ConnectionLimits {
+    fn default() -> Self {
+        Self { header_timeout: Duration::from_secs(30), write_timeout: Duration::from_secs(60) }
+    }
+}
+
 /// The sessions of clients of 2025-03-26 to 2025-11-25.
 #[derive(Clone)]
 #[must_use]

@@ -21,9 +21,9 @@ use turms_proto::{Ability, Incoming, Lines};
 
 use super::HttpService;
 use super::keep_alive::KeepAlive;
-use super::request::body::BodyProblem;
-use super::request::headers;
-use super::request::{Name, RequestHead};
+use super::request::RequestHead;
+use super::request::body::BodyError;
+use super::request::headers::{self, KnownHeader};
 use super::response::EventSource;
 use super::response::{self, Answer};
 use super::stream_limit::Permit;
@@ -33,7 +33,7 @@ use crate::sse;
 const SESSION: &str = "session_id=";
 
 pub(super) fn is_opening(head: &RequestHead) -> bool {
-    last_segment(&head.path_and_query().0) == "sse" && head.lookup(Name::Session) == HeaderLookup::Absent
+    last_segment(&head.path_and_query().0) == "sse" && head.lookup(KnownHeader::SessionId) == HeaderLookup::Absent
 }
 
 pub(super) fn is_message(head: &RequestHead) -> bool {
@@ -126,7 +126,7 @@ impl HttpService {
         open.filter(|pair| pair.principal.as_ref() == head.principal()).ok_or_else(|| Box::new(no_pair()))
     }
 
-    pub(super) async fn take_pair_message(&self, head: RequestHead, body: Result<Bytes, BodyProblem>) -> Answer {
+    pub(super) async fn take_pair_message(&self, head: RequestHead, body: Result<Bytes, BodyError>) -> Answer {
         let pair = match self.pair_of(&head) {
             Ok(pair) => pair,
             Err(answer) => return *answer,

@@ -1,4 +1,4 @@
-//! Answers of every kind, and what they are made of: nothing, one piece, or events as they come.
+//! Responses and their bodies: empty, one piece, or a stream of events.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -12,40 +12,40 @@ use http_body::{Body, Frame, SizeHint};
 use turms_proto::jsonrpc::encode;
 use turms_proto::{ErrorCode, ErrorObject, RequestId};
 
-/// The body of an answer.
+/// The body of a response.
 pub struct HttpBody {
-    repr: Repr,
-    kind: Kind,
+    repr: BodyRepr,
+    kind: BodyKind,
 }
 
-pub(super) enum Repr {
+pub(super) enum BodyRepr {
     Whole(Option<Bytes>),
-    /// As [`Repr::Whole`], where nobody else holds it.
+    /// As [`BodyRepr::Whole`], without a reference count.
     Written(Vec<u8>),
     Events(Pin<Box<dyn EventSource>>),
 }
 
-/// What a body is, which the head of its answer says. Headers that are always the same need no map.
+/// The media type of a body. Headers that are always the same need no map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// What its headers say.
+pub(super) enum BodyKind {
+    /// As the headers of the response say.
     Other,
     Json,
     Events,
 }
 
-impl Kind {
-    /// The headers that say so, as they are written.
-    pub(super) fn lines(self) -> &'static str {
+impl BodyKind {
+    /// Returns its headers as HTTP/1.1 writes them.
+    pub(super) fn header_lines(self) -> &'static str {
         match self {
             Self::Other => "",
             Self::Json => "content-type: application/json\r\n",
-            // Proxies that gather answers before they pass them on would keep events from arriving.
+            // The last two keep proxies from buffering events.
             Self::Events => "content-type: text/event-stream\r\ncache-control: no-cache\r\nx-accel-buffering: no\r\n",
         }
     }
 
-    fn describe(self, headers: &mut HeaderMap) {
+    fn insert_headers(self, headers: &mut HeaderMap) {
         match self {
             Self::Other => {}
             Self::Json => {
@@ -60,41 +60,41 @@ impl Kind {
     }
 }
 
-/// Where the pieces of a stream come from. Dropping it says that nobody reads any more.
+/// The source of a stream. It is dropped when the client stops reading.
 pub(crate) trait EventSource: Send {
     fn poll_piece(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Bytes>>;
 }
 
 impl HttpBody {
-    /// Nothing.
+    /// Creates an empty body.
     #[must_use]
     pub fn empty() -> Self {
-        Self { repr: Repr::Whole(None), kind: Kind::Other }
+        Self { repr: BodyRepr::Whole(None), kind: BodyKind::Other }
     }
 
-    /// One piece.
+    /// Creates a body of one piece.
     #[must_use]
     pub fn whole(bytes: impl Into<Bytes>) -> Self {
         let bytes = Some(bytes.into()).filter(|bytes| !bytes.is_empty());
-        Self { repr: Repr::Whole(bytes), kind: Kind::Other }
+        Self { repr: BodyRepr::Whole(bytes), kind: BodyKind::Other }
     }
 
     pub(super) fn json(json: Vec<u8>) -> Self {
-        Self { repr: Repr::Written(json), kind: Kind::Json }
+        Self { repr: BodyRepr::Written(json), kind: BodyKind::Json }
     }
 
     pub(crate) fn events(source: impl EventSource + 'static) -> Self {
-        Self { repr: Repr::Events(Box::pin(source)), kind: Kind::Events }
+        Self { repr: BodyRepr::Events(Box::pin(source)), kind: BodyKind::Events }
     }
 
-    /// Says in the headers of an answer what its body is, for those who know no more than that.
-    pub(super) fn described(mut answer: Response<Self>) -> Response<Self> {
-        let kind = std::mem::replace(&mut answer.body_mut().kind, Kind::Other);
-        kind.describe(answer.headers_mut());
-        answer
+    /// Adds the headers of the body to the response, for hyper and applications, which do not know [`BodyKind`].
+    pub(super) fn with_headers(mut response: Response<Self>) -> Response<Self> {
+        let kind = std::mem::replace(&mut response.body_mut().kind, BodyKind::Other);
+        kind.insert_headers(response.headers_mut());
+        response
     }
 
-    pub(super) fn into_repr(self) -> (Kind, Repr) {
+    pub(super) fn into_repr(self) -> (BodyKind, BodyRepr) {
         (self.kind, self.repr)
     }
 }
@@ -105,28 +105,28 @@ impl Body for HttpBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let piece = match &mut self.repr {
-            Repr::Whole(bytes) => Poll::Ready(bytes.take()),
-            Repr::Written(bytes) => {
+            BodyRepr::Whole(bytes) => Poll::Ready(bytes.take()),
+            BodyRepr::Written(bytes) => {
                 Poll::Ready(Some(std::mem::take(bytes).into()).filter(|bytes: &Bytes| !bytes.is_empty()))
             }
-            Repr::Events(source) => source.as_mut().poll_piece(task),
+            BodyRepr::Events(source) => source.as_mut().poll_piece(task),
         };
         piece.map(|piece| piece.map(|bytes| Ok(Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.repr {
-            Repr::Whole(bytes) => bytes.is_none(),
-            Repr::Written(bytes) => bytes.is_empty(),
-            Repr::Events(_) => false,
+            BodyRepr::Whole(bytes) => bytes.is_none(),
+            BodyRepr::Written(bytes) => bytes.is_empty(),
+            BodyRepr::Events(_) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.repr {
-            Repr::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            Repr::Written(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Repr::Events(_) => SizeHint::default(),
+            BodyRepr::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            BodyRepr::Written(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            BodyRepr::Events(_) => SizeHint::default(),
         }
     }
 }
@@ -134,8 +134,8 @@ impl Body for HttpBody {
 impl fmt::Debug for HttpBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match &self.repr {
-            Repr::Whole(_) | Repr::Written(_) => "HttpBody::Whole",
-            Repr::Events(_) => "HttpBody::Events",
+            BodyRepr::Whole(_) | BodyRepr::Written(_) => "HttpBody::Whole",
+            BodyRepr::Events(_) => "HttpBody::Events",
         })
     }
 }

@@ -11,12 +11,12 @@ use turms_proto::session::{Claim, Dialect, missing_meta};
 use turms_proto::types::{Discover, Initialize, Listen, Meta, key};
 use turms_proto::{Ability, Incoming, Message, ProtocolVersion, Request};
 
-use super::handler::WantedBody;
-use super::request::body::BodyProblem;
+use super::handler::BodyLimit;
+use super::request::RequestHead;
+use super::request::body::BodyError;
 use super::request::context::HttpSource;
 use super::request::cors;
-use super::request::headers::{self, Head, Named};
-use super::request::{Name, RequestHead};
+use super::request::headers::{self, KnownHeader, McpHeaders, NamedVersion};
 use super::response::{self, Answer};
 use super::session::HttpSession;
 use super::{HttpService, in_task, pair, stateless, unreadable_version};
@@ -34,18 +34,27 @@ pub(super) enum Way<'a> {
 }
 
 impl HttpService {
-    /// Whether a request is let in, and whether it has a body to read.
-    pub(super) fn let_in(&self, head: &RequestHead) -> Result<WantedBody, Box<Answer>> {
-        self.options.access.check_head(head).map_err(|denied| Box::new(self.deny(&denied)))?;
+    /// Checks a request by its head.
+    pub(super) fn check_head(&self, head: &RequestHead) -> Result<BodyLimit, Box<Answer>> {
+        self.check_access(head).map_err(|mut refusal| {
+            if self.options.cors {
+                cors::Asked::of(head).decorate(&mut refusal, &self.options.access);
+            }
+            refusal
+        })
+    }
+
+    fn check_access(&self, head: &RequestHead) -> Result<BodyLimit, Box<Answer>> {
+        self.options.access.check_request(head).map_err(|denied| Box::new(self.deny(&denied)))?;
         if self.options.cors && cors::Asked::of(head).is_preflight(head.method()) {
             return Err(Box::new(response::empty(StatusCode::NO_CONTENT)));
         }
         match *head.method() {
             Method::POST if self.speaks_pair() && pair::is_message(head) => drop(self.pair_of(head)?),
             Method::POST => check_post(head)?,
-            _ => return Ok(WantedBody::nothing()),
+            _ => return Ok(BodyLimit::unread()),
         }
-        Ok(WantedBody::all(self.options.body_limit, self.options.body_timeout))
+        Ok(BodyLimit::new(self.options.body_limit, self.options.body_timeout))
     }
 
     /// Goes a way to its end.
@@ -62,7 +71,7 @@ impl HttpService {
     }
 
     /// Which way a request goes that was let in.
-    pub(super) fn way(&self, head: RequestHead, body: Result<Bytes, BodyProblem>) -> Way<'_> {
+    pub(super) fn way(&self, head: RequestHead, body: Result<Bytes, BodyError>) -> Way<'_> {
         match *head.method() {
             Method::POST if self.speaks_pair() && pair::is_message(&head) => {
                 Way::Rare(Box::pin(self.take_pair_message(head, body)))
@@ -76,7 +85,7 @@ impl HttpService {
         }
     }
 
-    fn way_of_post(&self, head: RequestHead, body: Result<Bytes, BodyProblem>) -> Way<'_> {
+    fn way_of_post(&self, head: RequestHead, body: Result<Bytes, BodyError>) -> Way<'_> {
         let bytes = match body {
             Ok(bytes) => bytes,
             Err(problem) => return Way::Answered(response::refuse(problem.status(), problem.to_string())),
@@ -98,7 +107,7 @@ impl HttpService {
 
     /// Decides by which rules a message goes. Every request is judged for itself, whatever came before it.
     fn way_of(&self, incoming: Incoming, request_head: RequestHead) -> Way<'_> {
-        let head = Head::of(&request_head);
+        let head = McpHeaders::of(&request_head);
         let newest = self.speaks_with(Ability::Stateless);
         if newest
             && let Incoming::One(Message::Request(request)) = &incoming
@@ -127,39 +136,40 @@ impl HttpService {
             return self.way_of_older(incoming, ProtocolVersion::LATEST_WITH_HANDSHAKE, request_head);
         }
         let named = match head.named(self.service.versions()) {
-            Named::Unknown(named) => return Way::Answered(self.refuse_version(id, named)),
-            Named::Unreadable => return Way::Answered(unreadable_version(&head, id)),
+            NamedVersion::Unknown(named) => return Way::Answered(self.refuse_version(id, named)),
+            NamedVersion::Unreadable => return Way::Answered(unreadable_version(&head, id)),
             named => named,
         };
         // The id of a session and the name of an older revision decide first, whatever other headers say: some clients send
         // `Mcp-Method` in older revisions, too.
-        let has_session = request_head.lookup(Name::Session) != HeaderLookup::Absent;
-        if let (true, HeaderLookup::One(name)) = (has_session && named == Named::Newest, head.version)
+        let has_session = request_head.lookup(KnownHeader::SessionId) != HeaderLookup::Absent;
+        if let (true, HeaderLookup::One(name)) = (has_session && named == NamedVersion::Newest, head.version)
             && name.trim().parse::<ProtocolVersion>().is_err()
         {
             return Way::Answered(self.refuse_version(id, name.trim()));
         }
-        let is_older = matches!(named, Named::Older(Some(_))) || (has_session && self.speaks_with(Ability::Handshake));
+        let is_older =
+            matches!(named, NamedVersion::Older(Some(_))) || (has_session && self.speaks_with(Ability::Handshake));
         match (&incoming, named) {
             _ if is_older => {}
             (Incoming::One(Message::Request(request)), named) if newest => {
                 let belongs = matches!(&*request.method, Discover::NAME | Listen::NAME);
-                if named == Named::Newest || belongs || head.method != HeaderLookup::Absent {
+                if named == NamedVersion::Newest || belongs || head.method != HeaderLookup::Absent {
                     let error = missing_meta(key::PROTOCOL_VERSION);
                     return Way::Answered(response::error(StatusCode::BAD_REQUEST, id, &error));
                 }
             }
-            (Incoming::One(Message::Notification(_)), Named::Newest) => {
+            (Incoming::One(Message::Notification(_)), NamedVersion::Newest) => {
                 return Way::Rare(Box::pin(self.hear_stateless(incoming, HttpSource::new(request_head))));
             }
-            (_, Named::Newest) => {
+            (_, NamedVersion::Newest) => {
                 let message = "the body must be one request or notification in this revision";
                 return Way::Answered(response::refuse(StatusCode::BAD_REQUEST, message));
             }
             _ => {}
         }
         let version = match named {
-            Named::Older(Some(version)) => version,
+            NamedVersion::Older(Some(version)) => version,
             _ => ProtocolVersion::ASSUMED_OVER_HTTP,
         };
         self.way_of_older(incoming, version, request_head)

@@ -1,30 +1,32 @@
-//! Telling all connections of a listener to end.
+//! The graceful shutdown of the connections of a listener.
 
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 
+use pin_project_lite::pin_project;
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
-/// How long connections may go on. Asking costs next to nothing, so that it can be asked whenever something happens.
+/// Tells the connections of a listener to finish, then to stop. Reading the phase is one atomic load.
 #[derive(Debug, Default)]
-pub(super) struct Ward {
+pub(super) struct GracefulShutdown {
     phase: AtomicU8,
     changed: Notify,
 }
 
-const ENDING: u8 = 1;
-const CUT: u8 = 2;
+const SHUTTING_DOWN: u8 = 1;
+const ABORTED: u8 = 2;
 
-impl Ward {
-    /// What runs may finish; nothing new begins.
-    pub(super) fn begin_ending(&self) {
-        self.enter(ENDING);
+impl GracefulShutdown {
+    /// Requests in flight may finish; connections take no further ones.
+    pub(super) fn begin(&self) {
+        self.enter(SHUTTING_DOWN);
     }
 
-    /// Nothing goes on.
-    pub(super) fn cut(&self) {
-        self.enter(CUT);
+    /// Stops what [`GracefulShutdown::run`] runs.
+    pub(super) fn abort(&self) {
+        self.enter(ABORTED);
     }
 
     fn enter(&self, phase: u8) {
@@ -32,46 +34,108 @@ impl Ward {
         self.changed.notify_waiters();
     }
 
-    pub(super) fn is_ending(&self) -> bool {
-        self.phase() >= ENDING
+    pub(super) fn is_shutting_down(&self) -> bool {
+        self.phase() >= SHUTTING_DOWN
     }
 
     fn phase(&self) -> u8 {
         self.phase.load(Ordering::Acquire)
     }
 
-    /// Does something until it is over or connections are to end. As [`Ward::watch`], all that its task does meanwhile.
-    #[cfg(feature = "tls")]
-    pub(super) async fn until_ending<F: Future>(&self, mut work: Pin<&mut F>) -> Option<F::Output> {
-        let work = pin!(std::future::poll_fn(|task| match work.as_mut().poll(task) {
-            Poll::Pending if self.is_ending() => Poll::Ready(None),
-            over => over.map(Some),
-        }));
-        self.watch(work).await.flatten()
+    /// Runs a future to its end; `None` if aborted before. The future is polled when the shutdown begins, so that it can look at
+    /// [`GracefulShutdown::is_shutting_down`].
+    pub(super) fn run<F: Future>(&self, work: F) -> Run<'_, F> {
+        Run { shutdown: self, work, changed: self.changed.notified(), registered: None }
     }
 
-    /// Does something until it is over or cut. It is polled, too, when connections are to end.
-    ///
-    /// This has to be all that its task does: it asks to be woken once, not whenever it is polled.
-    pub(super) async fn watch<F: Future>(&self, mut work: Pin<&mut F>) -> Option<F::Output> {
-        let mut changed = pin!(self.changed.notified());
-        let mut seen = None;
-        std::future::poll_fn(|task| {
-            // What changes while it is asked for is not missed: then it is asked for again.
-            loop {
-                let phase = self.phase();
-                if seen == Some(phase) {
-                    break;
-                }
-                changed.set(self.changed.notified());
-                let _ = changed.as_mut().poll(task);
-                seen = Some(phase);
+    /// Runs a future to its end; `None` if the shutdown begins before.
+    #[cfg(feature = "tls")]
+    pub(super) async fn run_until_begun<F: Future>(&self, work: F) -> Option<F::Output> {
+        let mut work = std::pin::pin!(work);
+        let work = std::future::poll_fn(|task| match work.as_mut().poll(task) {
+            Poll::Pending if self.is_shutting_down() => Poll::Ready(None),
+            output => output.map(Some),
+        });
+        self.run(work).await.flatten()
+    }
+}
+
+pin_project! {
+    /// Future of [`GracefulShutdown::run`].
+    pub(super) struct Run<'a, F> {
+        shutdown: &'a GracefulShutdown,
+        #[pin]
+        work: F,
+        #[pin]
+        changed: Notified<'a>,
+        // The phase after which `changed` was registered, and the waker that it has.
+        registered: Option<(u8, Waker)>,
+    }
+}
+
+impl<F: Future> Future for Run<'_, F> {
+    type Output = Option<F::Output>;
+
+    fn poll(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        loop {
+            let phase = this.shutdown.phase();
+            match this.registered {
+                Some((seen, waker)) if *seen == phase && waker.will_wake(task.waker()) => break,
+                _ => {}
             }
-            if seen == Some(CUT) {
-                return Poll::Ready(None);
-            }
-            work.as_mut().poll(task).map(Some)
-        })
-        .await
+            // Registered before the phase is read again, so that no change is missed.
+            this.changed.set(this.shutdown.changed.notified());
+            let _ = this.changed.as_mut().poll(task);
+            *this.registered = Some((phase, task.waker().clone()));
+        }
+        if this.shutdown.phase() == ABORTED {
+            return Poll::Ready(None);
+        }
+        this.work.poll(task).map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, poll_fn};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn work_is_polled_when_the_shutdown_begins_and_dropped_when_it_is_aborted() {
+        let shutdown = Arc::new(GracefulShutdown::default());
+        let (inner, outer) = (shutdown.clone(), shutdown.clone());
+        let finishes = tokio::spawn(async move {
+            let work = poll_fn(|_| if inner.is_shutting_down() { Poll::Ready(7) } else { Poll::Pending });
+            inner.run(work).await
+        });
+        let never = tokio::spawn(async move { outer.run(pending::<()>()).await });
+        tokio::task::yield_now().await;
+        shutdown.begin();
+        assert_eq!(finishes.await.unwrap(), Some(7));
+        assert!(!never.is_finished());
+        shutdown.abort();
+        assert_eq!(never.await.unwrap(), None);
+    }
+
+    /// Two of them in one task, as in a `select!`: each poll may come with another waker.
+    #[tokio::test]
+    async fn it_can_share_a_task_with_others() {
+        let shutdown = Arc::new(GracefulShutdown::default());
+        let moved = shutdown.clone();
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        // Polled once in this task, then in another.
+        let mut work = Box::pin(async move { moved.run(pending::<()>()).await });
+        poll_fn(|task| Poll::Ready(work.as_mut().poll(task).is_pending())).await;
+        tokio::spawn(async move {
+            let _ = sender.send(work.await);
+        });
+        tokio::task::yield_now().await;
+        shutdown.abort();
+        let ended = tokio::time::timeout(Duration::from_secs(5), receiver).await;
+        assert_eq!(ended.unwrap().unwrap(), None);
     }
 }

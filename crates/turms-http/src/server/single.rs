@@ -13,7 +13,7 @@ use bytes::Bytes;
 use turms_core::{BoxFuture, Guarded, Outcome, ResponseFuture};
 
 use super::keep_alive::KeepAlive;
-use super::request::context::Known;
+use super::request::context::HttpRequestInfo;
 use super::response::EventSource;
 use super::stream_limit::Permit;
 use super::voice::Voice;
@@ -44,7 +44,7 @@ pub(super) async fn first(mut call: Guarded, voice: &Voice) -> First {
 /// A call whose handler has spoken and may not have answered yet.
 pub(super) struct SingleCall {
     call: Option<Guarded>,
-    asked: Arc<Known>,
+    asked: Arc<HttpRequestInfo>,
     finish: Option<Finish>,
     keep_alive: KeepAlive,
     /// When and with what to end calls that would go on for ever.
@@ -58,7 +58,7 @@ type Finish = Box<dyn FnOnce(Outcome) -> Vec<u8> + Send>;
 impl SingleCall {
     pub(super) fn new(
         call: Guarded,
-        asked: Arc<Known>,
+        asked: Arc<HttpRequestInfo>,
         period: Duration,
         permit: Permit,
         finish: impl FnOnce(Outcome) -> Vec<u8> + Send + 'static,

@@ -14,7 +14,7 @@ use turms_proto::{ErrorCode, ErrorObject, Incoming, Message, ProtocolVersion, Ra
 
 use super::HttpService;
 use super::request::context::HttpSource;
-use super::request::headers::Head;
+use super::request::headers::McpHeaders;
 use super::response::{self, Answer};
 use super::single::{First, SingleCall, first};
 
@@ -31,7 +31,7 @@ pub(super) fn admit(
     request: &turms_proto::Request,
     claim: Result<Claim, ErrorObject>,
     name: Option<&RawJson>,
-    head: &Head<'_>,
+    head: &McpHeaders<'_>,
     versions: &[ProtocolVersion],
 ) -> Result<ProtocolVersion, ErrorObject> {
     if head.version == HeaderLookup::Absent {

@@ -1,21 +1,21 @@
-//! How many there are of something that must not become too many.
+//! The limit on event streams.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts permits that are out.
+/// Counts open event streams.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Gauge(Arc<AtomicUsize>);
+pub(super) struct StreamLimit(Arc<AtomicUsize>);
 
-/// One of what is counted, until it is dropped.
+/// One open event stream, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Permit(Arc<AtomicUsize>);
 
-impl Gauge {
-    /// One more, if there are fewer than so many.
-    pub(super) fn take(&self, limit: usize) -> Option<Permit> {
+impl StreamLimit {
+    /// Opens a stream if fewer than `max` are open.
+    pub(super) fn take(&self, max: usize) -> Option<Permit> {
         let taken =
-            self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| (count < limit).then_some(count + 1));
+            self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| (count < max).then_some(count + 1));
         taken.is_ok().then(|| Permit(self.0.clone()))
     }
 }

@@ -85,6 +85,8 @@ async fn what_is_no_request_is_refused() {
         b"POST /mcp HTTP/3.7\r\nHost: localhost\r\n\r\n",
         b"POST localhost HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"POST http:// HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"POST ftp://localhost/ HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"POST ftp://localhost/mcp HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"P@ST /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 this is TLS\r\n\r\n",
         b"POST /mcp HTTP/1.0\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",

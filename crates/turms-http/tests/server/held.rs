@@ -10,7 +10,7 @@ use turms_core::BoxFuture;
 use turms_core::store::{
     EventStore, MemoryEvents, MemorySessions, SessionRecord, SessionStore, StoreError, StoredEvent,
 };
-use turms_http::{Served as _, SessionOptions};
+use turms_http::{HttpHandler as _, SessionOptions};
 use turms_testkit::{eventually, within};
 
 use crate::dialog::{NEWEST_OLDER, Session, call, progress, request, with_progress};

@@ -17,7 +17,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use turms_http::{BodyProblem, HttpBody, RequestHead, Served, WantedBody, fuzzing};
+use turms_http::{BodyError, BodyLimit, HttpBody, HttpHandler, RequestHead, fuzzing};
 
 /// Maximum length of a body here. Inputs are shorter.
 const MAX_BODY: usize = 1 << 20;
@@ -66,23 +66,23 @@ impl Recorder {
     }
 }
 
-impl Served for Recorder {
-    fn admit(&self, _: &RequestHead) -> Result<WantedBody, Box<Response<HttpBody>>> {
-        Ok(WantedBody::all(MAX_BODY, Duration::from_secs(60)))
+impl HttpHandler for Recorder {
+    async fn check(&self, _: &mut RequestHead) -> Result<BodyLimit, Box<Response<HttpBody>>> {
+        Ok(BodyLimit::new(MAX_BODY, Duration::from_secs(60)))
     }
 
-    async fn respond(&self, head: RequestHead, body: Result<Bytes, BodyProblem>) -> Response<HttpBody> {
+    async fn handle(&self, head: RequestHead, body: Result<Bytes, BodyError>) -> Response<HttpBody> {
         if let Ok(body) = body {
             self.record(head.into_parts(), body);
         }
         Response::new(HttpBody::whole(""))
     }
 
-    fn ending(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    fn shutdown_requested(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(std::future::pending())
     }
 
-    fn begin_closing(&self) {}
+    fn begin_shutdown(&self) {}
 
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(std::future::ready(()))

@@ -1,4 +1,4 @@
-//! Reading bodies that are yet to come.
+//! Reads bodies that have not arrived with their head.
 
 use std::future::poll_fn;
 
@@ -7,46 +7,47 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 
 use super::io::Io;
 use crate::framing::{BadChunk, Chunks};
-use crate::server::request::body::BodyProblem;
+use crate::server::request::body::BodyError;
+
+/// Maximum number of bytes that are reserved at once: an announced length costs nothing before its bytes arrive.
+const MAX_RESERVE: usize = 64 * 1024;
 
 impl<I: AsyncRead + AsyncWrite + Send + Unpin> Io<I> {
-    /// As many bytes, read as they come: what was announced costs nothing before it is there.
-    pub(super) async fn read_exactly(&mut self, length: usize) -> Result<Bytes, BodyProblem> {
+    /// Reads a body of this length.
+    pub(super) async fn read_exactly(&mut self, length: usize) -> Result<Bytes, BodyError> {
         let mut body = self.input.split();
         while body.len() < length {
             let rest = length - body.len();
-            body.reserve(rest.min(body.len().max(SOME)));
-            match self.stream.read_buf(&mut (&mut body).limit(rest)).await {
-                Ok(0) => return Err(broken("the connection ended before the body did")),
-                Ok(_) => {}
-                Err(error) => return Err(broken(error)),
-            }
+            body.reserve(rest.min(body.len().max(MAX_RESERVE)));
+            check_read(self.stream.read_buf(&mut (&mut body).limit(rest)).await)?;
         }
         Ok(body.freeze())
     }
 
-    pub(super) async fn read_chunks(&mut self, limit: usize) -> Result<Bytes, BodyProblem> {
+    /// Reads a chunked body.
+    pub(super) async fn read_chunks(&mut self, max_length: usize) -> Result<Bytes, BodyError> {
         let mut chunks = Chunks::default();
         let mut body = BytesMut::new();
         loop {
-            match chunks.take(&mut self.input, &mut body, limit) {
+            match chunks.take(&mut self.input, &mut body, max_length) {
                 Ok(true) => return Ok(body.freeze()),
                 Ok(false) => {}
-                Err(BadChunk::TooLong) => return Err(BodyProblem::TooLong(limit)),
-                Err(bad) => return Err(broken(bad)),
+                Err(BadChunk::TooLong) => return Err(BodyError::TooLong(max_length)),
+                Err(error) => return Err(invalid(error)),
             }
-            match poll_fn(|task| self.poll_fill(task)).await {
-                Ok(0) => return Err(broken("the connection ended before the body did")),
-                Ok(_) => {}
-                Err(error) => return Err(broken(error)),
-            }
+            check_read(poll_fn(|task| self.poll_fill(task)).await)?;
         }
     }
 }
 
-/// How much room is made at once for a body that is longer than what is there.
-const SOME: usize = 64 * 1024;
+fn check_read(count: std::io::Result<usize>) -> Result<(), BodyError> {
+    match count {
+        Ok(0) => Err(invalid("the connection ended before the body did")),
+        Ok(_) => Ok(()),
+        Err(error) => Err(invalid(error)),
+    }
+}
 
-fn broken(problem: impl std::fmt::Display) -> BodyProblem {
-    BodyProblem::Broken(problem.to_string())
+fn invalid(reason: impl std::fmt::Display) -> BodyError {
+    BodyError::Invalid(reason.to_string())
 }

@@ -1,4 +1,4 @@
-//! One connection: its requests and their answers, in order.
+//! One connection: reads a request, has it handled, writes the response, and begins again.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -9,207 +9,221 @@ use bytes::{Buf as _, Bytes};
 use http::{Method, Response};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::head::{self, BadHead, Begun, Search, WireHead};
-use super::idle_timer::Patience;
+use super::head::{HeadError, HeadParser, RawHead};
+use super::idle_timer::IdleTimer;
 use super::io::Io;
-use super::response::Rules;
+use super::response::ResponseMode;
 use super::rewind::Rewind;
 use crate::framing::Framing;
-use crate::server::handler::{Served, WantedBody};
-use crate::server::listener::Bounds;
+use crate::server::PeerAddress;
+use crate::server::handler::HttpHandler;
+use crate::server::options::ConnectionLimits;
 use crate::server::request::RequestHead;
-use crate::server::request::body::BodyProblem;
+use crate::server::request::body::BodyError;
 use crate::server::response::HttpBody;
-use crate::server::{PeerAddress, response as refusal};
+use crate::server::shutdown::GracefulShutdown;
 
-/// What a connection of HTTP/2 begins with.
+/// The bytes that a connection of HTTP/2 begins with (RFC 9113, 3.4).
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Answers the requests of one connection until it ends. Gives it back if it speaks HTTP/2 and that is wanted.
-pub(in crate::server) async fn converse<S, I>(
+/// Serves the requests of one connection until it closes. Returns the connection if the client speaks HTTP/2 and the feature
+/// `http2` is enabled.
+pub(in crate::server) async fn serve_connection<H, I>(
     io: I,
-    service: &S,
+    handler: &H,
     peer: Option<PeerAddress>,
-    bounds: &Bounds,
+    limits: ConnectionLimits,
+    shutdown: &GracefulShutdown,
 ) -> Option<Rewind<I>>
 where
-    S: Served,
+    H: HttpHandler,
     I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let patience = Patience::new(bounds.header);
-    let mut connection = Connection { io: Io::new(io, bounds.write), patience, is_first: true, bounds };
+    let idle = IdleTimer::new(limits.header_timeout);
+    let io = Io::new(io, limits.write_timeout);
+    let mut connection = HttpConnection { io, idle, is_first: true, peer, shutdown };
     loop {
-        let last = match connection.next().await {
-            Next::Request(begun) => match connection.exchange(begun, service, peer).await {
-                Ok(Then::GoOn) => continue,
-                Ok(last) => last,
-                Err(error) => {
-                    // Clients that go away, or speak something else, are none of our concern.
-                    tracing::debug!(%error, "a connection ended");
-                    return None;
-                }
-            },
-            Next::Bad(bad) => connection.refuse(bad).await.unwrap_or(Then::End),
-            Next::Http2 => return Some(connection.io.rewound()),
-            Next::End => Then::End,
-        };
-        connection.io.hang_up(last == Then::Drain).await;
-        return None;
+        match connection.serve_next(handler).await {
+            Ok(Next::Request) => {}
+            Ok(Next::Close { drain }) => {
+                connection.io.close(drain).await;
+                return None;
+            }
+            Ok(Next::Reject(error)) => {
+                let drain = connection.reject(error, handler).await.is_ok();
+                connection.io.close(drain).await;
+                return None;
+            }
+            Ok(Next::Http2) => return Some(connection.io.rewind()),
+            Err(error) => {
+                // Clients disconnect at any time: that is no fault of the server.
+                tracing::debug!(%error, "a connection broke");
+                return None;
+            }
+        }
     }
 }
 
-pub(super) struct Connection<'a, I> {
+pub(super) struct HttpConnection<'a, I> {
     pub(super) io: Io<I>,
-    patience: Patience,
+    idle: IdleTimer,
     is_first: bool,
-    bounds: &'a Bounds,
+    peer: Option<PeerAddress>,
+    shutdown: &'a GracefulShutdown,
 }
 
-/// What comes next on a connection.
+/// A request whose body is still to be read.
+struct IncomingRequest {
+    head: RequestHead,
+    framing: Framing,
+    keep_alive: bool,
+    expects_continue: bool,
+    is_http10: bool,
+}
+
+/// What is to be done with a connection.
 enum Next {
-    Request(Begun),
-    Bad(BadHead),
+    /// Wait for another request.
+    Request,
+    /// Close it. What the client may still be sending is read and dropped if `drain` is set.
+    Close { drain: bool },
+    /// Respond to bytes that are not a valid request, and close it.
+    Reject(HeadError),
+    /// Let hyper serve it.
     Http2,
-    End,
 }
 
-/// What becomes of a connection after an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Then {
-    GoOn,
-    /// It ends.
-    End,
-    /// It ends, and the client may still be sending what nobody wants.
-    Drain,
-}
+impl<I: AsyncRead + AsyncWrite + Send + Unpin> HttpConnection<'_, I> {
+    /// Serves the next request.
+    async fn serve_next<H: HttpHandler>(&mut self, handler: &H) -> std::io::Result<Next> {
+        let mut request = match self.next_request().await {
+            Ok(request) => request,
+            Err(next) => return Ok(next),
+        };
+        let IncomingRequest { framing, is_http10, .. } = request;
+        let is_head_request = *request.head.method() == Method::HEAD;
+        let (mut is_body_read, mut is_body_begun) = (false, false);
+        let response = match handler.check(&mut request.head).await {
+            Err(response) => *response,
+            Ok(limit) => {
+                let body = match limit.0 {
+                    Some((max_length, timeout)) => {
+                        let body = match self.take_buffered_body(framing, max_length) {
+                            Some(body) => body,
+                            None => {
+                                is_body_begun = true;
+                                self.read_body(framing, max_length, timeout, request.expects_continue).await?
+                            }
+                        };
+                        is_body_read = body.is_ok();
+                        body
+                    }
+                    None => Ok(Bytes::new()),
+                };
+                let handling = pin!(handler.handle(request.head, body));
+                match self.until_disconnected(handling).await {
+                    Some(response) => response,
+                    None => return Ok(Next::Close { drain: false }),
+                }
+            }
+        };
+        // The rest of a body that was read in part must not be taken for a whole body.
+        let is_at_next_request =
+            !self.io.has_dropped_input && (is_body_read || (!is_body_begun && self.skip_buffered_body(framing)));
+        let keep_alive = request.keep_alive && is_at_next_request && !self.shutdown.is_shutting_down();
+        let keep_alive = self.write(response, ResponseMode { is_head_request, is_http10, keep_alive }).await?;
+        self.io.release_buffer();
+        self.idle.restart();
+        Ok(match (keep_alive, is_at_next_request && !self.io.has_dropped_input) {
+            (true, true) => Next::Request,
+            (false, true) => Next::Close { drain: false },
+            (_, false) => Next::Close { drain: true },
+        })
+    }
 
-impl<I: AsyncRead + AsyncWrite + Send + Unpin> Connection<'_, I> {
-    /// Waits for the next head, but not for ever.
-    async fn next(&mut self) -> Next {
-        let mut search = Search::default();
+    /// Responds to bytes that are not a valid request.
+    async fn reject<H: HttpHandler>(&mut self, error: HeadError, handler: &H) -> std::io::Result<()> {
+        tracing::debug!(%error, "invalid request");
+        let response = handler.reject(error.status(), error.to_string());
+        let mode = ResponseMode { is_head_request: false, is_http10: false, keep_alive: false };
+        self.write(response, mode).await.map(drop)
+    }
+
+    /// Waits for the next head, until the client disconnects, the idle timeout or the shutdown.
+    async fn next_request(&mut self) -> Result<IncomingRequest, Next> {
+        let mut parser = HeadParser::default();
         poll_fn(|task| {
             loop {
-                if let Some(next) = self.look(&mut search) {
+                if let Some(next) = self.parse_buffered(&mut parser) {
                     return Poll::Ready(next);
                 }
                 match self.io.poll_fill(task) {
                     Poll::Ready(Ok(count)) if count > 0 => {}
-                    Poll::Ready(_) => return Poll::Ready(Next::End),
-                    Poll::Pending if self.bounds.ward.is_ending() && self.io.input.is_empty() => {
-                        return Poll::Ready(Next::End);
+                    Poll::Ready(_) => return Poll::Ready(Err(Next::Close { drain: false })),
+                    Poll::Pending if self.shutdown.is_shutting_down() && self.io.input.is_empty() => {
+                        return Poll::Ready(Err(Next::Close { drain: false }));
                     }
-                    Poll::Pending => return self.patience.poll(task).map(|()| Next::End),
+                    Poll::Pending => return self.idle.poll(task).map(|()| Err(Next::Close { drain: false })),
                 }
             }
         })
         .await
     }
 
-    /// Looks whether what has come so far is enough.
-    fn look(&mut self, search: &mut Search) -> Option<Next> {
+    /// Parses what was read; `None` if that is not a complete head.
+    fn parse_buffered(&mut self, parser: &mut HeadParser) -> Option<Result<IncomingRequest, Next>> {
         let input = &mut self.io.input;
         if input.is_empty() {
             return None;
         }
         if self.is_first && cfg!(feature = "http2") {
             if input.starts_with(PREFACE) {
-                return Some(Next::Http2);
+                return Some(Err(Next::Http2));
             }
             if PREFACE.starts_with(input) {
                 return None;
             }
             self.is_first = false;
         }
-        // Some clients end a body with a line break that is no part of it (RFC 9112, 2.2).
-        while search.is_fresh() && input.starts_with(b"\r") {
+        // Some clients send an empty line after a body (RFC 9112, 2.2).
+        while parser.is_fresh() && input.starts_with(b"\r") {
             match input.get(1) {
                 Some(b'\n') => input.advance(2),
                 Some(_) => break,
                 None => return None,
             }
         }
-        let glanced = if search.is_fresh() { head::glance(input) } else { None };
-        let begun = glanced.or_else(|| match search.find(input) {
-            Ok(None) => None,
-            Ok(Some(end)) => Some(head::parse(&input[..end])),
-            Err(bad) => Some(Err(bad)),
-        })?;
-        Some(begun.map_or_else(Next::Bad, Next::Request))
-    }
-
-    async fn refuse(&mut self, bad: BadHead) -> std::io::Result<Then> {
-        tracing::debug!(%bad, "what came is no request");
-        let answer = refusal::refuse(bad.status(), bad.to_string());
-        self.write(answer, Rules { is_head: false, is_old: false, keeps_alive: false }).await?;
-        Ok(Then::Drain)
-    }
-
-    /// Answers one request.
-    async fn exchange<S: Served>(
-        &mut self,
-        begun: Begun,
-        service: &S,
-        peer: Option<PeerAddress>,
-    ) -> std::io::Result<Then> {
-        let Begun { method, framing, keeps_alive, awaits_continue, is_old, outline } = begun;
-        let head = WireHead::new(self.io.input.split_to(outline.length).freeze(), outline);
-        let is_head = method == Method::HEAD;
-        let head = RequestHead::of_wire(method, head, peer);
-        let (mut is_read, mut is_begun) = (false, false);
-        let answer = match service.admit(&head) {
-            Err(refusal) => *refusal,
-            Ok(WantedBody(wanted)) => {
-                let body = match wanted {
-                    Some((limit, timeout)) => {
-                        let body = match self.body_that_is_here(framing, limit) {
-                            Some(body) => body,
-                            None => {
-                                is_begun = true;
-                                Box::pin(self.body(framing, limit, timeout, awaits_continue)).await?
-                            }
-                        };
-                        is_read = body.is_ok();
-                        body
-                    }
-                    None => Ok(Bytes::new()),
-                };
-                let answering = pin!(service.respond(head, body));
-                match self.unless_gone(answering).await {
-                    Some(answer) => answer,
-                    None => return Ok(Then::End),
-                }
-            }
+        let parsed = match parser.parse(input) {
+            Ok(parsed) => parsed?,
+            Err(error) => return Some(Err(Next::Reject(error))),
         };
-        // What is left of a body of which some was read is not to be taken for all of it.
-        let is_in_order = !self.io.has_dropped_input && (is_read || (!is_begun && self.pass_over(framing)));
-        let keeps_alive = keeps_alive && is_in_order && !self.bounds.ward.is_ending();
-        let goes_on = self.write(answer, Rules { is_head, is_old, keeps_alive }).await?;
-        self.io.release();
-        self.patience.renew();
-        Ok(match (goes_on, is_in_order && !self.io.has_dropped_input) {
-            (true, true) => Then::GoOn,
-            (false, true) => Then::End,
-            (_, false) => Then::Drain,
-        })
+        let raw = RawHead::new(input.split_to(parsed.length).freeze(), parsed.target);
+        Some(Ok(IncomingRequest {
+            head: RequestHead::from_raw(parsed.method, raw, &parsed.headers, self.peer),
+            framing: parsed.framing,
+            keep_alive: parsed.keep_alive,
+            expects_continue: parsed.expects_continue,
+            is_http10: parsed.is_http10,
+        }))
     }
 
-    /// What somebody does, unless the client goes away meanwhile.
-    async fn unless_gone<F>(&mut self, mut work: Pin<&mut F>) -> Option<Response<HttpBody>>
+    /// Waits for a response; `None` if the client disconnects before.
+    async fn until_disconnected<F>(&mut self, mut handling: Pin<&mut F>) -> Option<Response<HttpBody>>
     where
         F: Future<Output = Response<HttpBody>>,
     {
-        poll_fn(|task| match work.as_mut().poll(task) {
-            Poll::Ready(answer) => Poll::Ready(Some(answer)),
-            Poll::Pending => self.io.poll_gone(task).map(|()| None),
+        poll_fn(|task| match handling.as_mut().poll(task) {
+            Poll::Ready(response) => Poll::Ready(Some(response)),
+            Poll::Pending => self.io.poll_disconnected(task).map(|()| None),
         })
         .await
     }
 
-    /// A body of which all is here already, as most are, or which need not be waited for.
-    fn body_that_is_here(&mut self, framing: Framing, limit: usize) -> Option<Result<Bytes, BodyProblem>> {
+    /// Returns the body, or why it is refused, if that needs no further read, as with most requests.
+    fn take_buffered_body(&mut self, framing: Framing, max_length: usize) -> Option<Result<Bytes, BodyError>> {
         match framing {
             Framing::Length(0) => Some(Ok(Bytes::new())),
-            Framing::Length(length) if length > limit as u64 => Some(Err(BodyProblem::TooLong(limit))),
+            Framing::Length(length) if length > max_length as u64 => Some(Err(BodyError::TooLong(max_length))),
             Framing::Length(length) if length <= self.io.input.len() as u64 => {
                 Some(Ok(self.io.input.split_to(length as usize).freeze()))
             }
@@ -217,28 +231,27 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> Connection<'_, I> {
         }
     }
 
-    /// A body that is yet to come.
-    async fn body(
+    async fn read_body(
         &mut self,
         framing: Framing,
-        limit: usize,
+        max_length: usize,
         timeout: Duration,
-        awaits_continue: bool,
-    ) -> std::io::Result<Result<Bytes, BodyProblem>> {
-        if awaits_continue && self.io.input.is_empty() {
+        expects_continue: bool,
+    ) -> std::io::Result<Result<Bytes, BodyError>> {
+        if expects_continue && self.io.input.is_empty() {
             self.io.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
         }
         let reading = async {
             match framing {
                 Framing::Length(length) => self.io.read_exactly(length as usize).await,
-                Framing::Chunked => self.io.read_chunks(limit).await,
+                Framing::Chunked => self.io.read_chunks(max_length).await,
             }
         };
-        Ok(tokio::time::timeout(timeout, reading).await.unwrap_or(Err(BodyProblem::TooSlow(timeout))))
+        Ok(tokio::time::timeout(timeout, reading).await.unwrap_or(Err(BodyError::Timeout(timeout))))
     }
 
-    /// Skips a body that nobody wants, if all of it is here. Else the connection cannot go on.
-    fn pass_over(&mut self, framing: Framing) -> bool {
+    /// Skips an unread body if it is buffered. Otherwise the connection cannot be used for another request.
+    fn skip_buffered_body(&mut self, framing: Framing) -> bool {
         match framing {
             Framing::Length(length) if length <= self.io.input.len() as u64 => {
                 self.io.input.advance(length as usize);

@@ -1,4 +1,4 @@
-//! The head of a request over HTTP/1.1 (RFC 9112): where it ends, what it says, and what is not one.
+//! The head of a request (RFC 9112, 2 to 6). Does no I/O: bytes go in, the places of its parts come out.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -9,133 +9,65 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::uri::Scheme;
 use http::{Method, StatusCode, Uri};
 use httparse::Header;
-use turms_proto::header::HeaderLookup;
+use smallvec::SmallVec;
 
 use crate::framing::Framing;
-use crate::server::request::Name;
 
-/// How long a head may be, and how many headers it may have.
-pub(super) const MAX_HEAD: usize = u16::MAX as usize;
-const MAX_HEADERS: usize = 100;
+/// Maximum length of a head in bytes, so that a place in it fits into 16 bits.
+pub(in crate::server) const MAX_HEAD_LENGTH: usize = u16::MAX as usize;
 
-/// A request that has begun.
+/// Maximum number of headers.
+pub(in crate::server) const MAX_HEADERS: usize = 100;
+
+/// Number of headers whose places need no memory of their own.
+const INLINE_HEADERS: usize = 16;
+
+/// The parsed head of a request: what it says of the message and the connection, and the places of its parts.
 #[derive(Debug)]
-pub(super) struct Begun {
-    pub(super) method: Method,
-    pub(super) framing: Framing,
-    /// Whether the client may ask something else afterwards.
-    pub(super) keeps_alive: bool,
-    /// Whether the client waits to be told to send the body.
-    pub(super) awaits_continue: bool,
-    pub(super) is_old: bool,
-    pub(super) outline: Outline,
+pub(in crate::server) struct ParsedHead {
+    pub(in crate::server) method: Method,
+    /// Length of the head in bytes.
+    pub(in crate::server) length: usize,
+    /// Length of the body.
+    pub(in crate::server) framing: Framing,
+    /// `true` if the client may send another request over this connection.
+    pub(in crate::server) keep_alive: bool,
+    /// `true` if the client waits for `100 Continue` before it sends the body.
+    pub(in crate::server) expects_continue: bool,
+    /// `true` for HTTP/1.0.
+    pub(in crate::server) is_http10: bool,
+    pub(in crate::server) target: RequestTarget,
+    pub(in crate::server) headers: SmallVec<[HeaderSpan; INLINE_HEADERS]>,
 }
 
-/// How long a head is, and where in it is what is looked for in every request.
+/// The place of the request target.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Outline {
-    pub(super) length: usize,
-    target: Span,
-    names_path_only: bool,
-    known: [Span; Name::COUNT],
+pub(in crate::server) struct RequestTarget {
+    span: Span,
+    /// `true` for a path, perhaps with a query, of characters that need no further check.
+    is_plain_path: bool,
 }
 
-/// Why something is not a request, or not one for us.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum BadHead {
-    #[error("the head of the request is longer than {MAX_HEAD} bytes")]
-    TooLong,
-    #[error("the request has more than {MAX_HEADERS} headers")]
-    TooMany,
-    #[error("this is not a request of HTTP/1.1: {0}")]
-    NoRequest(#[from] httparse::Error),
-    #[error("lines of a request end in CR LF, not in LF alone")]
-    BareLineFeed,
-    #[error("the method or the target of the request is invalid; a target is a path, or a URL of http or https")]
-    Target,
-    #[error("a request needs exactly one \"Host\", which is a name or an address and perhaps a port")]
-    Host,
-    #[error("\"Content-Length\" must be one number, and must not stand beside \"Transfer-Encoding\"")]
-    Length,
-    #[error("\"Transfer-Encoding\" needs HTTP/1.1")]
-    CodingOfOld,
-    #[error("bodies can be sent with \"Transfer-Encoding: chunked\" and with no other coding")]
-    Coding,
+/// The places of one header.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::server) struct HeaderSpan {
+    pub(in crate::server) name: Span,
+    pub(in crate::server) value: Span,
 }
 
-impl BadHead {
-    pub(super) fn status(self) -> StatusCode {
-        match self {
-            Self::TooLong | Self::TooMany => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            Self::Coding => StatusCode::NOT_IMPLEMENTED,
-            _ => StatusCode::BAD_REQUEST,
-        }
-    }
-}
-
-/// Looks for the end of a head in bytes that arrive little by little, at each of them once.
-#[derive(Debug, Default)]
-pub(super) struct Search {
-    searched: usize,
-}
-
-impl Search {
-    /// Whether nothing of a head was seen yet.
-    pub(super) fn is_fresh(&self) -> bool {
-        self.searched == 0
-    }
-
-    /// How long the head is, once all of it is there. Empty lines before it are not part of it.
-    pub(super) fn find(&mut self, input: &[u8]) -> Result<Option<usize>, BadHead> {
-        for found in memchr::memchr_iter(b'\n', &input[self.searched..]) {
-            let at = self.searched + found;
-            let before = &input[..at];
-            if before.last() != Some(&b'\r') {
-                return Err(BadHead::BareLineFeed);
-            }
-            if before.ends_with(b"\r\n\r") {
-                return if at < MAX_HEAD { Ok(Some(at + 1)) } else { Err(BadHead::TooLong) };
-            }
-        }
-        self.searched = input.len();
-        if input.len() > MAX_HEAD { Err(BadHead::TooLong) } else { Ok(None) }
-    }
-}
-
-/// A head as it came.
-#[derive(Debug)]
-pub(in crate::server) struct WireHead {
-    text: Text,
-    outline: Outline,
-}
-
-#[derive(Debug)]
-enum Text {
-    /// Visible ASCII characters, as nearly always.
-    Plain(ByteString),
-    Other(Bytes),
-}
-
-/// A part of a head. None of those that are looked for is at its very beginning.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Span {
+/// The place of a part of a head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::server) struct Span {
     start: u16,
     length: u16,
 }
 
 impl Span {
-    const ABSENT: Self = Self { start: 0, length: 0 };
-    const REPEATED: Self = Self { start: 0, length: 1 };
-
-    /// Where a part of `whole` begins in it.
-    fn start(part: &[u8], whole: &[u8]) -> usize {
-        // What is empty may be anywhere.
-        if part.is_empty() { 1 } else { (part.as_ptr() as usize).saturating_sub(whole.as_ptr() as usize) }
-    }
-
-    fn of(part: &[u8], whole: &[u8]) -> Self {
-        // No head is longer.
-        Self { start: Self::start(part, whole) as u16, length: part.len() as u16 }
+    /// Returns the place of `part`, which is a slice of `head`. No head is longer than [`MAX_HEAD_LENGTH`].
+    fn of(part: &[u8], head: &[u8]) -> Self {
+        // An empty part may be a slice of something else.
+        let start = if part.is_empty() { 0 } else { offset(part, head) };
+        Self { start: start as u16, length: part.len() as u16 }
     }
 
     fn range(self) -> Range<usize> {
@@ -144,135 +76,222 @@ impl Span {
     }
 }
 
-/// Reads a head at the beginning of what came, if all of it is there and its lines end as they should. Else there has to be a
-/// [`Search`], which sees more and costs more.
-pub(super) fn glance(input: &[u8]) -> Option<Result<Begun, BadHead>> {
+fn offset(part: &[u8], head: &[u8]) -> usize {
+    (part.as_ptr() as usize).saturating_sub(head.as_ptr() as usize)
+}
+
+/// Error for bytes that are not a request that this server accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(in crate::server) enum HeadError {
+    #[error("the head of the request is longer than {MAX_HEAD_LENGTH} bytes")]
+    TooLong,
+    #[error("the request has more than {MAX_HEADERS} headers")]
+    TooManyHeaders,
+    #[error("not a valid HTTP/1.1 request: {0}")]
+    Syntax(#[from] httparse::Error),
+    #[error("a line of the request ends in LF alone: lines must end in CR LF")]
+    BareLineFeed,
+    #[error("the method or the target of the request is invalid: the target must be a path, or an http or https URL")]
+    Target,
+    #[error("the request must have exactly one \"Host\" header: a name or an address, and optionally a port")]
+    Host,
+    #[error("\"Content-Length\" must be one number, without \"Transfer-Encoding\" beside it")]
+    ContentLength,
+    #[error("\"Transfer-Encoding\" requires HTTP/1.1")]
+    TransferEncodingInHttp10,
+    #[error("unsupported \"Transfer-Encoding\": only \"chunked\" is supported")]
+    TransferEncoding,
+}
+
+impl HeadError {
+    /// Returns the status of the response.
+    pub(in crate::server) fn status(self) -> StatusCode {
+        match self {
+            Self::TooLong | Self::TooManyHeaders => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Self::TransferEncoding => StatusCode::NOT_IMPLEMENTED,
+            _ => StatusCode::BAD_REQUEST,
+        }
+    }
+}
+
+/// Parses the head at the beginning of a buffer that grows. Each byte is searched once, however slowly the head arrives.
+#[derive(Debug, Default)]
+pub(in crate::server) struct HeadParser {
+    searched: usize,
+}
+
+impl HeadParser {
+    /// Returns `true` if no part of a head was seen.
+    pub(in crate::server) fn is_fresh(&self) -> bool {
+        self.searched == 0
+    }
+
+    /// Parses the head that `input` begins with; `None` while it is incomplete. With each call `input` begins with what it
+    /// was in the call before.
+    pub(in crate::server) fn parse(&mut self, input: &[u8]) -> Result<Option<ParsedHead>, HeadError> {
+        // Nearly always the first read brings the whole head, which then needs no search for its end.
+        if self.is_fresh()
+            && let Some(parsed) = parse_well_formed(input)
+        {
+            return parsed.map(Some);
+        }
+        match self.find_end(input)? {
+            Some(end) => parse_complete(&input[..end]).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the length of the head once it is complete.
+    fn find_end(&mut self, input: &[u8]) -> Result<Option<usize>, HeadError> {
+        for found in memchr::memchr_iter(b'\n', &input[self.searched..]) {
+            let at = self.searched + found;
+            let before = &input[..at];
+            if before.last() != Some(&b'\r') {
+                return Err(HeadError::BareLineFeed);
+            }
+            if before.ends_with(b"\r\n\r") {
+                return if at < MAX_HEAD_LENGTH { Ok(Some(at + 1)) } else { Err(HeadError::TooLong) };
+            }
+        }
+        self.searched = input.len();
+        if input.len() > MAX_HEAD_LENGTH { Err(HeadError::TooLong) } else { Ok(None) }
+    }
+}
+
+/// Parses a head in one pass if it is complete and each of its lines ends in CR LF, which `httparse` does not demand.
+fn parse_well_formed(input: &[u8]) -> Option<Result<ParsedHead, HeadError>> {
     if input.first()?.is_ascii_whitespace() {
         return None;
     }
-    let mut room = [const { MaybeUninit::<Header<'_>>::uninit() }; MAX_HEADERS];
+    let mut headers = [const { MaybeUninit::<Header<'_>>::uninit() }; MAX_HEADERS];
     let mut request = httparse::Request::new(&mut []);
-    match request.parse_with_uninit_headers(input, &mut room) {
-        Ok(httparse::Status::Complete(end)) if end <= MAX_HEAD && ends_lines_well(&request, &input[..end]) => {
-            Some(begin(&request, &input[..end]))
+    match request.parse_with_uninit_headers(input, &mut headers) {
+        Ok(httparse::Status::Complete(end)) if end <= MAX_HEAD_LENGTH && has_crlf_lines(&request, &input[..end]) => {
+            Some(ParsedHead::new(&request, &input[..end]))
         }
         _ => None,
     }
 }
 
-/// Whether all lines end in CR LF.
-fn ends_lines_well(request: &httparse::Request<'_, '_>, head: &[u8]) -> bool {
-    let begins_line = |header: &Header<'_>| {
-        let start = Span::start(header.name.as_bytes(), head);
+fn has_crlf_lines(request: &httparse::Request<'_, '_>, head: &[u8]) -> bool {
+    let follows_crlf = |header: &Header<'_>| {
+        let start = offset(header.name.as_bytes(), head);
         matches!(head.get(start.wrapping_sub(2)..start), Some([b'\r', b'\n']))
     };
-    head.ends_with(b"\r\n\r\n") && request.headers.iter().all(begins_line)
+    head.ends_with(b"\r\n\r\n") && request.headers.iter().all(follows_crlf)
 }
 
-/// Reads a whole head whose lines end in CR LF.
-pub(super) fn parse(head: &[u8]) -> Result<Begun, BadHead> {
-    let mut room = [const { MaybeUninit::<Header<'_>>::uninit() }; MAX_HEADERS];
+/// Parses a complete head whose lines end in CR LF.
+fn parse_complete(head: &[u8]) -> Result<ParsedHead, HeadError> {
+    let mut headers = [const { MaybeUninit::<Header<'_>>::uninit() }; MAX_HEADERS];
     let mut request = httparse::Request::new(&mut []);
-    match request.parse_with_uninit_headers(head, &mut room) {
-        Ok(httparse::Status::Complete(_)) => begin(&request, head),
-        Ok(httparse::Status::Partial) => Err(BadHead::Target),
-        Err(httparse::Error::TooManyHeaders) => Err(BadHead::TooMany),
+    match request.parse_with_uninit_headers(head, &mut headers) {
+        Ok(httparse::Status::Complete(_)) => ParsedHead::new(&request, head),
+        Ok(httparse::Status::Partial) => Err(HeadError::Target),
+        Err(httparse::Error::TooManyHeaders) => Err(HeadError::TooManyHeaders),
         Err(error) => Err(error.into()),
     }
 }
 
-fn begin(request: &httparse::Request<'_, '_>, whole: &[u8]) -> Result<Begun, BadHead> {
-    let (Some(method), Some(target), Some(minor)) = (request.method, request.path, request.version) else {
-        return Err(BadHead::Target);
-    };
-    let method = Method::from_bytes(method.as_bytes()).map_err(|_| BadHead::Target)?;
-    let names_path_only = is_plain_path(target);
-    if !names_path_only && !is_address(target, &method) {
-        return Err(BadHead::Target);
-    }
-    let is_old = minor == 0;
-    let mut known = [Span::ABSENT; Name::COUNT];
-    let mut said = Said::default();
-    for header in &*request.headers {
-        if let Some(name) = Name::find(header.name) {
-            let place = &mut known[name as usize];
-            *place = if *place == Span::ABSENT { Span::of(header.value, whole) } else { Span::REPEATED };
-        } else {
-            said.hear(header);
+impl ParsedHead {
+    fn new(request: &httparse::Request<'_, '_>, head: &[u8]) -> Result<Self, HeadError> {
+        let (Some(method), Some(target), Some(minor)) = (request.method, request.path, request.version) else {
+            return Err(HeadError::Target);
+        };
+        let method = Method::from_bytes(method.as_bytes()).map_err(|_| HeadError::Target)?;
+        let is_plain_path = is_plain_path(target);
+        if !is_plain_path && !is_valid_target(target, &method) {
+            return Err(HeadError::Target);
         }
+        let is_http10 = minor == 0;
+        let mut message = MessageHeaders::default();
+        let mut headers = SmallVec::with_capacity(request.headers.len());
+        for header in &*request.headers {
+            message.add(header, is_http10);
+            let name = Span::of(header.name.as_bytes(), head);
+            headers.push(HeaderSpan { name, value: Span::of(header.value, head) });
+        }
+        // HTTP/1.0 has no `Host`.
+        if !message.has_valid_host.unwrap_or(is_http10) {
+            return Err(HeadError::Host);
+        }
+        let target = RequestTarget { span: Span::of(target.as_bytes(), head), is_plain_path };
+        Ok(Self {
+            method,
+            length: head.len(),
+            framing: message.framing(is_http10)?,
+            keep_alive: !message.close && (message.keep_alive || !is_http10),
+            expects_continue: message.expects_continue && !is_http10,
+            is_http10,
+            target,
+            headers,
+        })
     }
-    let is_right_host = match known[Name::Host as usize] {
-        Span::REPEATED => false,
-        // HTTP/1.0 needs none.
-        Span { length: 0, .. } => is_old,
-        host => is_host(&whole[host.range()]),
-    };
-    if !is_right_host {
-        return Err(BadHead::Host);
-    }
-    let framing = said.framing(is_old)?;
-    let keeps_alive = if is_old { said.keep_alive && !said.close } else { !said.close };
-    let target = Span::of(target.as_bytes(), whole);
-    let outline = Outline { length: whole.len(), target, names_path_only, known };
-    let awaits_continue = said.awaits_continue && !is_old;
-    Ok(Begun { method, framing, keeps_alive, awaits_continue, is_old, outline })
 }
 
-/// What the headers say of the connection and the body.
+/// The headers that say how the message is framed and what becomes of the connection.
 #[derive(Default)]
-struct Said {
-    length: Option<Result<u64, BadHead>>,
-    coding: Option<bool>,
+struct MessageHeaders {
+    has_valid_host: Option<bool>,
+    content_length: Option<Result<u64, HeadError>>,
+    is_chunked: Option<bool>,
     close: bool,
     keep_alive: bool,
-    awaits_continue: bool,
+    expects_continue: bool,
 }
 
-impl Said {
-    fn hear(&mut self, header: &Header<'_>) {
-        let is = |name: &str| header.name.eq_ignore_ascii_case(name);
-        match header.name.len() {
-            14 if is("content-length") => {
-                self.length = Some(if self.length.is_some() { Err(BadHead::Length) } else { length(header.value) });
+impl MessageHeaders {
+    fn add(&mut self, header: &Header<'_>, is_http10: bool) {
+        let (name, value) = (header.name, header.value);
+        match name.len() {
+            4 if name.eq_ignore_ascii_case("host") => {
+                let is_valid = is_valid_host(value) || (is_http10 && value.is_empty());
+                self.has_valid_host = Some(self.has_valid_host.is_none() && is_valid);
             }
-            17 if is("transfer-encoding") => {
-                let is_chunked = self.coding.is_none() && header.value.eq_ignore_ascii_case(b"chunked");
-                self.coding = Some(is_chunked);
+            14 if name.eq_ignore_ascii_case("content-length") => {
+                let is_repeated = self.content_length.is_some();
+                self.content_length =
+                    Some(if is_repeated { Err(HeadError::ContentLength) } else { parse_content_length(value) });
             }
-            10 if is("connection") => {
-                for token in header.value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
-                    self.close |= token.eq_ignore_ascii_case(b"close");
-                    self.keep_alive |= token.eq_ignore_ascii_case(b"keep-alive");
+            17 if name.eq_ignore_ascii_case("transfer-encoding") => {
+                self.is_chunked = Some(self.is_chunked.is_none() && value.eq_ignore_ascii_case(b"chunked"));
+            }
+            10 if name.eq_ignore_ascii_case("connection") => {
+                for option in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+                    self.close |= option.eq_ignore_ascii_case(b"close");
+                    self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
                 }
             }
-            6 if is("expect") => self.awaits_continue |= header.value.eq_ignore_ascii_case(b"100-continue"),
+            6 if name.eq_ignore_ascii_case("expect") => {
+                self.expects_continue |= value.eq_ignore_ascii_case(b"100-continue");
+            }
             _ => {}
         }
     }
 
-    /// How the body is framed (RFC 9112, 6.3). Whatever two readers could understand in two ways is refused.
-    fn framing(&self, is_old: bool) -> Result<Framing, BadHead> {
-        match (self.coding, self.length) {
+    /// Returns how the end of the body is found (RFC 9112, 6.3). What two readers could understand in two ways is refused.
+    fn framing(&self, is_http10: bool) -> Result<Framing, HeadError> {
+        match (self.is_chunked, self.content_length) {
             (None, None) => Ok(Framing::Length(0)),
             (None, Some(length)) => length.map(Framing::Length),
-            (Some(_), Some(_)) => Err(BadHead::Length),
-            (Some(_), None) if is_old => Err(BadHead::CodingOfOld),
+            (Some(_), Some(_)) => Err(HeadError::ContentLength),
+            (Some(_), None) if is_http10 => Err(HeadError::TransferEncodingInHttp10),
             (Some(true), None) => Ok(Framing::Chunked),
-            (Some(false), None) => Err(BadHead::Coding),
+            (Some(false), None) => Err(HeadError::TransferEncoding),
         }
     }
 }
 
-fn length(value: &[u8]) -> Result<u64, BadHead> {
-    // As long as it has digits only, it can be parsed if it is not too long.
+fn parse_content_length(value: &[u8]) -> Result<u64, HeadError> {
+    // `parse` takes a sign, too.
     let digits = std::str::from_utf8(value).ok().filter(|value| value.bytes().all(|byte| byte.is_ascii_digit()));
-    digits.and_then(|digits| digits.parse().ok()).ok_or(BadHead::Length)
+    digits.and_then(|digits| digits.parse().ok()).ok_or(HeadError::ContentLength)
 }
 
-/// Returns `true` for a host name or an address in brackets, and perhaps a port (RFC 9110, 7.2).
+/// Returns `true` for a host name or an address in brackets, with or without a port (RFC 9110, 7.2).
 ///
-/// A name may have a comma by the letter (RFC 3986, 3.2.2). None has, and some readers would see two names.
-fn is_host(host: &[u8]) -> bool {
+/// RFC 3986, 3.2.2, allows a comma in a name. No host has one, and some readers would see two names.
+fn is_valid_host(host: &[u8]) -> bool {
     let port = match host.iter().rposition(|byte| matches!(byte, b':' | b']')) {
         Some(at) if host[at] == b':' => at,
         _ => host.len(),
@@ -286,14 +305,14 @@ fn is_host(host: &[u8]) -> bool {
     is_name && port.iter().skip(1).all(u8::is_ascii_digit)
 }
 
-/// Whether an address is a path that needs no closer look.
+/// Returns `true` for a path that needs no further check.
 fn is_plain_path(target: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.~?=&%+:@,;".contains(&byte);
     target.starts_with('/') && target.bytes().all(is_plain)
 }
 
-/// Whether an address is one that a request of this method can have.
-fn is_address(target: &str, method: &Method) -> bool {
+/// Returns `true` for a target that a request with this method may have (RFC 9112, 3.2).
+fn is_valid_target(target: &str, method: &Method) -> bool {
     match Uri::try_from(target) {
         Ok(uri) if uri.scheme().is_some() => {
             let is_http = matches!(uri.scheme(), Some(scheme) if *scheme == Scheme::HTTP || *scheme == Scheme::HTTPS);
@@ -306,70 +325,74 @@ fn is_address(target: &str, method: &Method) -> bool {
     }
 }
 
-impl WireHead {
-    pub(super) fn new(bytes: Bytes, outline: Outline) -> Self {
+/// A head as it arrived. The places of all headers are not kept: the future of each connection would have room for them (2 568
+/// bytes instead of 2 144).
+#[derive(Debug)]
+pub(in crate::server) struct RawHead {
+    text: HeadText,
+    target: RequestTarget,
+}
+
+#[derive(Debug)]
+enum HeadText {
+    /// Nearly every head. A part of it is text without another look.
+    Ascii(ByteString),
+    Other(Bytes),
+}
+
+impl RawHead {
+    /// `bytes` are those of the head that has this target.
+    pub(in crate::server) fn new(bytes: Bytes, target: RequestTarget) -> Self {
         let text = if bytes.is_ascii() {
-            // Which is text.
-            Text::Plain(ByteString::try_from(bytes).unwrap_or_default())
+            HeadText::Ascii(ByteString::try_from(bytes).unwrap_or_default())
         } else {
-            Text::Other(bytes)
+            HeadText::Other(bytes)
         };
-        Self { text, outline }
+        Self { text, target }
     }
 
     fn bytes(&self) -> &Bytes {
         match &self.text {
-            Text::Plain(text) => text.as_bytes(),
-            Text::Other(bytes) => bytes,
+            HeadText::Ascii(text) => text.as_bytes(),
+            HeadText::Other(bytes) => bytes,
         }
     }
 
-    /// A part of it, if that is text; what is text and yet not visible has been refused.
-    fn part(&self, span: Span) -> Option<&str> {
+    /// Returns a part of it; `None` unless that is ASCII. Control characters were refused by the parser.
+    pub(in crate::server) fn get(&self, span: Span) -> Option<&str> {
         match &self.text {
-            Text::Plain(text) => text.get(span.range()),
-            Text::Other(bytes) => {
+            HeadText::Ascii(text) => text.get(span.range()),
+            HeadText::Other(bytes) => {
                 let part = bytes.get(span.range()).filter(|part| part.is_ascii())?;
                 std::str::from_utf8(part).ok()
             }
         }
     }
 
-    pub(in crate::server) fn lookup(&self, name: Name) -> HeaderLookup<'_> {
-        match self.outline.known[name as usize] {
-            Span::ABSENT => HeaderLookup::Absent,
-            Span::REPEATED => HeaderLookup::Repeated,
-            span => self.part(span).map_or(HeaderLookup::NotText, HeaderLookup::One),
-        }
-    }
-
-    /// The address as it was sent.
+    /// Returns the request target as it was sent.
     pub(in crate::server) fn target(&self) -> &str {
-        self.part(self.outline.target).unwrap_or_default()
+        self.get(self.target.span).unwrap_or_default()
     }
 
-    /// Whether the address is a path that is written in the simplest way, and perhaps a query.
-    pub(in crate::server) fn names_path_only(&self) -> bool {
-        self.outline.names_path_only
+    /// Returns `true` if the target is a path, perhaps with a query, of unreserved characters.
+    pub(in crate::server) fn is_plain_path(&self) -> bool {
+        self.target.is_plain_path
     }
 
     pub(in crate::server) fn uri(&self) -> Uri {
-        // It was looked at when it came.
-        Uri::from_maybe_shared(self.bytes().slice(self.outline.target.range())).unwrap_or_default()
+        // The parser has checked it.
+        Uri::from_maybe_shared(self.bytes().slice(self.target.span.range())).unwrap_or_default()
     }
 
-    /// Its headers as a map, whose values are parts of what came.
-    pub(in crate::server) fn headers(&self) -> HeaderMap {
-        let mut room = [const { MaybeUninit::<Header<'_>>::uninit() }; MAX_HEADERS];
-        let mut request = httparse::Request::new(&mut []);
-        let mut headers = HeaderMap::new();
-        if request.parse_with_uninit_headers(self.bytes(), &mut room).is_err() {
-            return headers;
-        }
-        headers.reserve(request.headers.len());
-        for header in &*request.headers {
-            let value = HeaderValue::from_maybe_shared(self.bytes().slice_ref(header.value));
-            if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(header.name.as_bytes()), value) {
+    /// Builds a map of all headers, whose values are slices of the head.
+    pub(in crate::server) fn header_map(&self) -> HeaderMap {
+        let bytes = self.bytes();
+        let parsed = parse_complete(bytes).map(|head| head.headers).unwrap_or_default();
+        let mut headers = HeaderMap::with_capacity(parsed.len());
+        for header in parsed {
+            let name = HeaderName::from_bytes(&bytes[header.name.range()]);
+            let value = HeaderValue::from_maybe_shared(bytes.slice(header.value.range()));
+            if let (Ok(name), Ok(value)) = (name, value) {
                 headers.append(name, value);
             }
         }

@@ -1,45 +1,47 @@
-//! How long nothing may happen on a connection.
+//! The idle timeout of a connection.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
 
-/// One timer for the whole life of a connection, which is not set anew for each request.
+/// Resolves after a connection was idle for too long. One timer serves the whole connection: it is not reset with each request,
+/// which would take the lock of the timer wheel.
 #[derive(Debug)]
-pub(super) struct Patience {
-    limit: Duration,
-    since: Instant,
+pub(super) struct IdleTimer {
+    timeout: Duration,
+    idle_since: Instant,
     timer: Pin<Box<Sleep>>,
-    is_asked: bool,
+    /// The waker that the timer has.
+    waker: Option<Waker>,
 }
 
-impl Patience {
-    pub(super) fn new(limit: Duration) -> Self {
-        let since = Instant::now();
-        Self { limit, since, timer: Box::pin(tokio::time::sleep_until(since + limit)), is_asked: false }
+impl IdleTimer {
+    pub(super) fn new(timeout: Duration) -> Self {
+        let now = Instant::now();
+        Self { timeout, idle_since: now, timer: Box::pin(tokio::time::sleep_until(now + timeout)), waker: None }
     }
 
-    /// Something has happened.
-    pub(super) fn renew(&mut self) {
-        self.since = Instant::now();
+    /// Starts the timeout again.
+    pub(super) fn restart(&mut self) {
+        self.idle_since = Instant::now();
     }
 
-    /// Comes when nothing has happened for too long. The timer is asked once to wake the task, which is always the same.
     pub(super) fn poll(&mut self, task: &mut Context<'_>) -> Poll<()> {
-        if self.is_asked && !self.timer.is_elapsed() {
+        let is_registered = self.waker.as_ref().is_some_and(|waker| waker.will_wake(task.waker()));
+        if is_registered && !self.timer.is_elapsed() {
             return Poll::Pending;
         }
-        // A task that has done much at once would be put off by the timer, which would then never be asked.
+        // Unconstrained: a task whose budget is spent would get `Pending` without being registered.
         while Pin::new(&mut tokio::task::unconstrained(self.timer.as_mut())).poll(task).is_ready() {
-            let end = self.since + self.limit;
-            if end <= Instant::now() {
+            let deadline = self.idle_since + self.timeout;
+            if deadline <= Instant::now() {
                 return Poll::Ready(());
             }
-            self.timer.as_mut().reset(end);
+            self.timer.as_mut().reset(deadline);
         }
-        self.is_asked = true;
+        self.waker = Some(task.waker().clone());
         Poll::Pending
     }
 }
@@ -48,20 +50,43 @@ impl Patience {
 mod tests {
     use std::future::poll_fn;
     use std::pin::pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
 
     use super::*;
 
-    /// A task that has done much at once is told to wait by everything that it asks, timers among them.
+    #[derive(Default)]
+    struct Counter(AtomicUsize);
+
+    impl Wake for Counter {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
     #[tokio::test(start_paused = true)]
-    async fn patience_ends_also_for_a_task_that_has_done_much_at_once() {
-        let mut patience = Patience::new(Duration::from_secs(1));
+    async fn a_task_without_budget_is_registered() {
+        let mut idle = IdleTimer::new(Duration::from_secs(1));
         poll_fn(|task| {
             while pin!(tokio::task::consume_budget()).poll(task).is_ready() {}
-            assert!(patience.poll(task).is_pending());
+            assert!(idle.poll(task).is_pending());
             Poll::Ready(())
         })
         .await;
-        let end = poll_fn(|task| patience.poll(task));
+        let end = poll_fn(|task| idle.poll(task));
         tokio::time::timeout(Duration::from_secs(2), end).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_last_waker_is_woken() {
+        let mut idle = IdleTimer::new(Duration::from_secs(1));
+        let counters = [Arc::new(Counter::default()), Arc::new(Counter::default())];
+        for counter in &counters {
+            let waker = Waker::from(counter.clone());
+            assert!(idle.poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(counters.map(|counter| counter.0.load(Ordering::SeqCst)), [0, 1]);
     }
 }

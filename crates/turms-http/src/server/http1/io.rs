@@ -1,4 +1,4 @@
-//! The byte stream under a connection, and what was read of it and not used yet.
+//! The byte stream of a connection, and its read buffer.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -10,36 +10,37 @@ use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 
 use super::rewind::Rewind;
-use super::write_timeout::Stall;
+use super::write_timeout::WriteTimeout;
 
-/// How much is read at once.
-const SCRATCH: usize = 16 * 1024;
+/// Maximum number of bytes of one read, which goes to the stack first.
+const READ_LENGTH: usize = 16 * 1024;
 
-/// Maximum number of bytes kept of what a client sends while its last request is answered.
-const AHEAD: usize = 64 * 1024;
+/// Maximum number of bytes kept of what a client sends while its last request is handled.
+const MAX_READ_AHEAD: usize = 64 * 1024;
 
-/// How long and for how much a client is heard that is told that nobody listens, so that it can read why.
-const LAST_WORDS: Duration = Duration::from_secs(1);
-const LAST_BYTES: usize = 8 * 1024 * 1024;
+/// Timeout and maximum number of bytes for reading on after a refusal. A connection that is closed while the client sends is
+/// reset, and the client may then not read the response.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+const MAX_DRAIN: usize = 8 * 1024 * 1024;
 
 pub(super) struct Io<I> {
-    pub(super) stream: Stall<I>,
+    pub(super) stream: WriteTimeout<I>,
     pub(super) input: BytesMut,
-    /// Set when more was sent ahead than is kept: what is in `input` then is not what comes next.
+    /// `true` after more was sent ahead than is kept: `input` then does not begin with the next request.
     pub(super) has_dropped_input: bool,
 }
 
 impl<I> Io<I> {
     pub(super) fn new(io: I, write_timeout: Duration) -> Self {
-        Self { stream: Stall::new(io, write_timeout), input: BytesMut::new(), has_dropped_input: false }
+        Self { stream: WriteTimeout::new(io, write_timeout), input: BytesMut::new(), has_dropped_input: false }
     }
 
-    pub(super) fn rewound(self) -> Rewind<I> {
+    pub(super) fn rewind(self) -> Rewind<I> {
         Rewind::new(self.input.freeze(), self.stream.into_inner())
     }
 
-    /// Gives the buffer back if nothing is in it.
-    pub(super) fn release(&mut self) {
+    /// Frees the buffer if it is empty.
+    pub(super) fn release_buffer(&mut self) {
         if self.input.is_empty() {
             self.input = BytesMut::new();
         }
@@ -47,21 +48,21 @@ impl<I> Io<I> {
 }
 
 impl<I: AsyncRead + AsyncWrite + Send + Unpin> Io<I> {
-    /// Reads what is there: no room is kept for what is not.
+    /// Reads what has arrived. An idle connection has no buffer.
     pub(super) fn poll_fill(&mut self, task: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let mut scratch = [const { MaybeUninit::uninit() }; SCRATCH];
+        let mut scratch = [const { MaybeUninit::uninit() }; READ_LENGTH];
         let mut read = ReadBuf::uninit(&mut scratch);
         ready!(Pin::new(&mut self.stream).poll_read(task, &mut read))?;
         self.input.extend_from_slice(read.filled());
         Poll::Ready(Ok(read.filled().len()))
     }
 
-    /// Resolves when the client has gone away. What it sends meanwhile is kept for later, up to a limit. Beyond that it is
-    /// read all the same, because the end of the connection comes after it, and dropped: the connection then ends with the
-    /// answer, and a client that pipelines has to send again what was not answered (RFC 9112, 9.3.2).
-    pub(super) fn poll_gone(&mut self, task: &mut Context<'_>) -> Poll<()> {
+    /// Resolves when the client disconnects. What it sends meanwhile is kept up to a limit. Beyond the limit it is read and
+    /// dropped, because the end of the connection comes after it: the connection then closes with the response, and a client
+    /// that pipelines has to send the other requests again (RFC 9112, 9.3.2).
+    pub(super) fn poll_disconnected(&mut self, task: &mut Context<'_>) -> Poll<()> {
         loop {
-            if self.input.len() >= AHEAD {
+            if self.input.len() >= MAX_READ_AHEAD {
                 self.input.clear();
                 self.has_dropped_input = true;
             }
@@ -77,22 +78,21 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> Io<I> {
         self.stream.flush().await
     }
 
-    /// Ends the connection. A client that still sends something would lose what it was told last, so it is heard for a moment.
-    pub(super) async fn hang_up(&mut self, is_sending: bool) {
-        let ending = async {
-            if self.stream.shutdown().await.is_err() || !is_sending {
+    /// Closes the connection, after reading what the client still sends if `drain` is set.
+    pub(super) async fn close(&mut self, drain: bool) {
+        let closing = async {
+            if self.stream.shutdown().await.is_err() || !drain {
                 return;
             }
-            let mut heard = 0;
-            while heard < LAST_BYTES {
+            let mut drained = 0;
+            while drained < MAX_DRAIN {
                 self.input.clear();
                 match std::future::poll_fn(|task| self.poll_fill(task)).await {
-                    Ok(count) if count > 0 => heard += count,
+                    Ok(count) if count > 0 => drained += count,
                     _ => return,
                 }
             }
         };
-        // Whoever does not listen either is left alone.
-        let _ = tokio::time::timeout(LAST_WORDS, ending).await;
+        let _ = tokio::time::timeout(DRAIN_TIMEOUT, closing).await;
     }
 }

@@ -1,9 +1,67 @@
-//! HTTP/1.1 by ourselves, for what a listener of ours serves: one future for each connection, no task and no channel.
+//! HTTP/1.1 for the connections of a [`Listener`](super::Listener). It knows nothing of MCP: an
+//! [`HttpHandler`](super::HttpHandler) gets a head and a body and returns a response.
 //!
-//! Requests are read into one buffer each, of which head and body are parts; nothing of a request that is not looked at is
-//! made into a value. While a connection is idle or a stream of events is open, it holds no buffer at all.
+//! | file | what |
+//! |---|---|
+//! | `connection` | [`serve_connection`]: the loop of one connection |
+//! | `head` | [`HeadParser`](head::HeadParser): bytes in, [`ParsedHead`](head::ParsedHead) out; does no I/O |
+//! | `body` | reads bodies; chunks are taken apart by `crate::framing`, which the client uses, too |
+//! | `response` | writes responses: whole ones from the stack, streams in chunks |
+//! | `io`, `rewind` | the byte stream and its buffer |
+//! | `idle_timer`, `write_timeout` | the two timeouts of a connection |
 //!
-//! What two readers could understand in two ways is refused (RFC 9112, 11.2): see [`head::BadHead`].
+//! # Why not hyper
+//!
+//! Memory and instructions. A connection is one future of 2.1 KB: no task, no channel and no timer for each request. A request is
+//! one buffer of its own length, of which head and body are slices; headers become a map only if a handler asks for one. A
+//! response is put together on the stack and written with one system call. A connection that is idle or has a stream open holds
+//! no buffer.
+//!
+//! | measured when it replaced hyper, without LTO | hyper | this |
+//! |---|---:|---:|
+//! | instructions of a small call, 2026-07-28 | 74 503 | 47 583 |
+//! | instructions of a small call in a session | 62 018 | 32 553 |
+//! | allocations of a small call | 20 | 10 |
+//! | idle connection | 26.6 KiB | 3.5 KiB |
+//! | session with an open stream | 27.3 KiB | 5.8 KiB |
+//!
+//! Of those instructions the connection has 8 300, and `httparse` 2 000 of them. System calls are the same: two for each call.
+//! hyper serves HTTP/2, `tower` applications and upgrades, and HTTP/1.1 as well after `Listener::use_hyper`.
+//!
+//! # What is supported
+//!
+//! HTTP/1.1 and HTTP/1.0; keep-alive and pipelining, with responses in the order of requests; bodies by `Content-Length` and in
+//! chunks, with extensions and trailers, which are dropped; `Expect: 100-continue`, which is answered after
+//! [`HttpHandler::check`](super::HttpHandler::check); `HEAD`; targets that are a path, an `http` or `https` URL, or `*` with
+//! `OPTIONS`; responses of known length and in chunks; a client that disconnects while its request is handled, which drops the
+//! handler's future; graceful shutdown. Upgrades are not supported.
+//!
+//! # What is refused
+//!
+//! Whatever two readers could understand differently (RFC 9112, 11.2), with a response that says why, after which the connection
+//! closes. Each has a test in `tests/server/framing.rs` or `malformed.rs`; the fuzz targets `http_request` and `http_chunks` hold
+//! that hyper understands everything else alike.
+//!
+//! | status | for |
+//! |---|---|
+//! | 400 | syntax errors; a line that ends in LF alone; folded headers; control characters; no `Host`, two, or an invalid one; an invalid target; `Content-Length` that is repeated, a list, signed or beside `Transfer-Encoding`; `Transfer-Encoding` in HTTP/1.0; invalid chunks and trailers |
+//! | 408 | a body that does not arrive in time |
+//! | 413 | a body over the limit, by its announced length or when it is reached |
+//! | 431 | a head that is too long or has too many headers |
+//! | 501 | a `Transfer-Encoding` other than `chunked` |
+//!
+//! # Limits
+//!
+//! | limit | default | set by |
+//! |---|---:|---|
+//! | length of a head | 65 535 bytes | fixed |
+//! | headers of a request | 100 | fixed |
+//! | head timeout and idle timeout | 30 s | `Listener::header_timeout` |
+//! | time without progress of a write | 60 s | `Listener::write_timeout` |
+//! | length and timeout of a body | 4 MiB, 30 s | `HttpService::body_limit`, `body_timeout` |
+//! | chunk line; all chunk extensions; trailers | 256 bytes; 16 KiB; 16 KiB and 100 fields | fixed |
+//! | bytes of further requests that are kept while one is handled | 64 KiB | fixed; then the connection closes |
+//! | reading on after a refusal | 8 MiB, 1 s | fixed |
 
 mod body;
 mod connection;
@@ -16,6 +74,6 @@ mod rewind;
 mod tests;
 mod write_timeout;
 
-pub(super) use self::connection::converse;
-pub(super) use self::head::WireHead;
-pub(super) use self::write_timeout::Stall;
+pub(super) use self::connection::serve_connection;
+pub(super) use self::head::{HeaderSpan, RawHead, Span};
+pub(super) use self::write_timeout::WriteTimeout;

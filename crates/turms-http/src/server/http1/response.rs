@@ -1,4 +1,4 @@
-//! Writing answers.
+//! Writes responses.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -14,87 +14,93 @@ use http::response::Parts;
 use http::{HeaderMap, Response, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 
-use super::connection::Connection;
+use super::connection::HttpConnection;
 use super::io::Io;
-use crate::server::response::{EventSource, HttpBody, Kind, Repr};
+use crate::server::response::{BodyKind, BodyRepr, EventSource, HttpBody};
 
-/// By which rules an answer is written.
+/// What a response depends on beside itself.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rules {
-    /// Whether only the head is wanted.
-    pub(super) is_head: bool,
-    /// Whether the client speaks HTTP/1.0.
-    pub(super) is_old: bool,
-    /// Whether the connection goes on.
-    pub(super) keeps_alive: bool,
+pub(super) struct ResponseMode {
+    /// `true` for a response without body to a `HEAD` request.
+    pub(super) is_head_request: bool,
+    /// `true` if the client speaks HTTP/1.0.
+    pub(super) is_http10: bool,
+    /// `true` if the connection stays open.
+    pub(super) keep_alive: bool,
 }
 
-/// How long an answer may be to be gathered on the stack.
-const SMALL: usize = 4 * 1024;
+/// Maximum length of a response that is put together on the stack, so that it needs neither memory nor a second write.
+const MAX_STACK_RESPONSE: usize = 4 * 1024;
 
-/// How much of a stream is gathered before it is written.
-const GATHERED: usize = 64 * 1024;
+/// Number of bytes after which pieces of a stream are written instead of waiting for more that are ready.
+const STREAM_BUFFER: usize = 64 * 1024;
 
-/// How long the lines of a head may be that are not from a map.
-const FIXED: usize = 512;
+/// Maximum length of the lines of a head that do not come from the header map.
+const FIXED_HEAD_LENGTH: usize = 512;
 
-impl<I: AsyncRead + AsyncWrite + Send + Unpin> Connection<'_, I> {
-    /// Writes an answer; whether the connection goes on after it.
-    pub(super) async fn write(&mut self, answer: Response<HttpBody>, mut rules: Rules) -> io::Result<bool> {
-        let (parts, body) = answer.into_parts();
+impl<I: AsyncRead + AsyncWrite + Send + Unpin> HttpConnection<'_, I> {
+    /// Writes a response. Returns `true` if the connection stays open.
+    pub(super) async fn write(&mut self, response: Response<HttpBody>, mut mode: ResponseMode) -> io::Result<bool> {
+        let (parts, body) = response.into_parts();
         let (kind, repr) = body.into_repr();
         let source = match repr {
-            Repr::Whole(bytes) => {
-                self.io.write_whole(&parts, kind, bytes.as_deref().unwrap_or_default(), rules).await?;
-                return Ok(rules.keeps_alive);
+            BodyRepr::Whole(bytes) => {
+                self.io.write_whole(&parts, kind, bytes.as_deref().unwrap_or_default(), mode).await?;
+                return Ok(mode.keep_alive);
             }
-            Repr::Written(bytes) => {
-                self.io.write_whole(&parts, kind, &bytes, rules).await?;
-                return Ok(rules.keeps_alive);
+            BodyRepr::Written(bytes) => {
+                self.io.write_whole(&parts, kind, &bytes, mode).await?;
+                return Ok(mode.keep_alive);
             }
-            Repr::Events(source) => source,
+            BodyRepr::Events(source) => source,
         };
-        // Nothing else says where a stream ends.
-        rules.keeps_alive &= !rules.is_old;
-        let framing = if rules.is_old { Length::UntilEnd } else { Length::Chunked };
-        let mut head = Vec::with_capacity(FIXED + length_of(&parts.headers));
-        write_head(&mut head, parts.status, &parts.headers, kind, framing, rules);
-        // While it is open, a stream holds no more than it needs.
+        // HTTP/1.0 has no chunks: the end of the connection is the end of the stream.
+        mode.keep_alive &= !mode.is_http10;
+        let framing = if mode.is_http10 { ResponseFraming::UntilClose } else { ResponseFraming::Chunked };
+        let mut head = Vec::with_capacity(FIXED_HEAD_LENGTH + header_length(&parts.headers));
+        write_head(&mut head, parts.status, &parts.headers, kind, framing, mode);
+        // Frees what an open stream does not need.
         drop(parts);
-        self.io.release();
-        if rules.is_head {
+        self.io.release_buffer();
+        if mode.is_head_request {
             self.io.write_all(&head).await?;
-            return Ok(rules.keeps_alive);
+            return Ok(mode.keep_alive);
         }
-        let is_whole = self.io.write_stream(head, source, !rules.is_old).await?;
-        Ok(rules.keeps_alive && is_whole)
+        let is_whole = self.io.write_stream(head, source, !mode.is_http10).await?;
+        Ok(mode.keep_alive && is_whole)
     }
 }
 
 impl<I: AsyncRead + AsyncWrite + Send + Unpin> Io<I> {
-    async fn write_whole(&mut self, answer: &Parts, kind: Kind, body: &[u8], rules: Rules) -> io::Result<()> {
-        let Parts { status, headers, .. } = answer;
-        let length = if has_body(*status) { Length::Known(body.len()) } else { Length::None };
-        let body = if rules.is_head || !has_body(*status) { &[] } else { body };
-        let head_length = FIXED + length_of(headers);
-        if head_length + body.len() <= SMALL {
+    async fn write_whole(
+        &mut self,
+        response: &Parts,
+        kind: BodyKind,
+        body: &[u8],
+        mode: ResponseMode,
+    ) -> io::Result<()> {
+        let Parts { status, headers, .. } = response;
+        let framing = if has_body(*status) { ResponseFraming::Length(body.len()) } else { ResponseFraming::None };
+        let body = if mode.is_head_request || !has_body(*status) { &[] } else { body };
+        let head_length = FIXED_HEAD_LENGTH + header_length(headers);
+        if head_length + body.len() <= MAX_STACK_RESPONSE {
             return self
                 .write_small(|out| {
-                    write_head(out, *status, headers, kind, length, rules);
+                    write_head(out, *status, headers, kind, framing, mode);
                     out.put_slice(body);
                 })
                 .await;
         }
         let mut head = Vec::with_capacity(head_length);
-        write_head(&mut head, *status, headers, kind, length, rules);
+        write_head(&mut head, *status, headers, kind, framing, mode);
         self.stream.write_all_buf(&mut head.as_slice().chain(body)).await?;
         self.stream.flush().await
     }
 
-    /// Writes what is made on the stack, which needs memory only if the client does not take it at once.
+    /// Writes what `make` puts onto the stack. Needs memory only for what the socket does not take at once.
     async fn write_small(&mut self, make: impl Fn(&mut ReadBuf<'_>)) -> io::Result<()> {
         let rest = poll_fn(|task| {
-            let mut room = [const { MaybeUninit::uninit() }; SMALL];
+            let mut room = [const { MaybeUninit::uninit() }; MAX_STACK_RESPONSE];
             let mut out = ReadBuf::uninit(&mut room);
             make(&mut out);
             let written = match Pin::new(&mut self.stream).poll_write(task, out.filled()) {
@@ -111,22 +117,24 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> Io<I> {
         self.stream.flush().await
     }
 
-    /// Writes a stream as its pieces come; false if the client goes away meanwhile.
+    /// Writes a stream as its pieces come. Returns `false` if the client disconnects.
     async fn write_stream(
         &mut self,
         head: Vec<u8>,
         mut source: Pin<Box<dyn EventSource>>,
         is_chunked: bool,
     ) -> io::Result<bool> {
-        let mut gathered = head;
+        let mut buffer = head;
         loop {
             let step = poll_fn(|task| {
-                while gathered.len() < GATHERED {
+                while buffer.len() < STREAM_BUFFER {
                     match source.as_mut().poll_piece(task) {
-                        Poll::Ready(Some(piece)) if is_chunked => write_chunk(&mut gathered, &piece),
-                        Poll::Ready(Some(piece)) => gathered.extend_from_slice(&piece),
-                        Poll::Ready(None) => return Poll::Ready(Step::Over),
-                        Poll::Pending if gathered.is_empty() => return self.poll_gone(task).map(|()| Step::Gone),
+                        Poll::Ready(Some(piece)) if is_chunked => write_chunk(&mut buffer, &piece),
+                        Poll::Ready(Some(piece)) => buffer.extend_from_slice(&piece),
+                        Poll::Ready(None) => return Poll::Ready(Step::End),
+                        Poll::Pending if buffer.is_empty() => {
+                            return self.poll_disconnected(task).map(|()| Step::Disconnected);
+                        }
                         Poll::Pending => break,
                     }
                 }
@@ -134,16 +142,16 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> Io<I> {
             })
             .await;
             match step {
-                Step::Write => self.write_all(&std::mem::take(&mut gathered)).await?,
-                Step::Over => {
+                Step::Write => self.write_all(&std::mem::take(&mut buffer)).await?,
+                Step::End => {
                     drop(source);
                     if is_chunked {
-                        gathered.extend_from_slice(b"0\r\n\r\n");
+                        buffer.extend_from_slice(b"0\r\n\r\n");
                     }
-                    self.write_all(&gathered).await?;
+                    self.write_all(&buffer).await?;
                     return Ok(true);
                 }
-                Step::Gone => return Ok(false),
+                Step::Disconnected => return Ok(false),
             }
         }
     }
@@ -151,28 +159,28 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> Io<I> {
 
 enum Step {
     Write,
-    Over,
-    Gone,
+    End,
+    Disconnected,
 }
 
-/// What a head says of the length of what follows it.
+/// The framing of a response.
 #[derive(Debug, Clone, Copy)]
-enum Length {
-    /// There is nothing, and no way to say so.
+enum ResponseFraming {
+    /// No body, by the status.
     None,
-    Known(usize),
+    Length(usize),
     Chunked,
-    /// All until the connection ends.
-    UntilEnd,
+    /// Until the connection closes.
+    UntilClose,
 }
 
-/// Whether an answer of this status has a body (RFC 9112, 6.3).
+/// Returns `true` if a response of this status has a body (RFC 9112, 6.3).
 fn has_body(status: StatusCode) -> bool {
     !(status.is_informational() || status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED)
 }
 
-/// How long headers are when they are written.
-fn length_of(headers: &HeaderMap) -> usize {
+/// Returns the length of headers as they are written.
+fn header_length(headers: &HeaderMap) -> usize {
     headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum()
 }
 
@@ -180,24 +188,24 @@ fn write_head(
     out: &mut impl BufMut,
     status: StatusCode,
     headers: &HeaderMap,
-    kind: Kind,
-    length: Length,
-    rules: Rules,
+    kind: BodyKind,
+    framing: ResponseFraming,
+    mode: ResponseMode,
 ) {
-    if status == StatusCode::OK && kind == Kind::Json {
-        out.put_slice(&usual_beginning());
+    if status == StatusCode::OK && kind == BodyKind::Json {
+        out.put_slice(&json_ok_head());
     } else {
         out.put_slice(b"HTTP/1.1 ");
         out.put_slice(status.as_str().as_bytes());
         out.put_slice(b" ");
         out.put_slice(status.canonical_reason().unwrap_or("Other").as_bytes());
         out.put_slice(b"\r\ndate: ");
-        out.put_slice(&usual_beginning()[DATE_IN_USUAL..DATE_IN_USUAL + DATE_LENGTH]);
+        out.put_slice(&json_ok_head()[DATE_OFFSET..DATE_OFFSET + DATE_LENGTH]);
         out.put_slice(b"\r\n");
-        out.put_slice(kind.lines().as_bytes());
+        out.put_slice(kind.header_lines().as_bytes());
     }
     for (name, value) in headers {
-        // How the answer is framed, and when it was made, is for us to say.
+        // Written by this function.
         if matches!(*name, CONNECTION | CONTENT_LENGTH | DATE | TRANSFER_ENCODING) {
             continue;
         }
@@ -206,12 +214,12 @@ fn write_head(
         out.put_slice(value.as_bytes());
         out.put_slice(b"\r\n");
     }
-    match length {
-        Length::Known(length) => put_length(out, length),
-        Length::Chunked => out.put_slice(b"transfer-encoding: chunked\r\n"),
-        Length::None | Length::UntilEnd => {}
+    match framing {
+        ResponseFraming::Length(length) => put_length(out, length),
+        ResponseFraming::Chunked => out.put_slice(b"transfer-encoding: chunked\r\n"),
+        ResponseFraming::None | ResponseFraming::UntilClose => {}
     }
-    match (rules.keeps_alive, rules.is_old) {
+    match (mode.keep_alive, mode.is_http10) {
         (false, _) => out.put_slice(b"connection: close\r\n\r\n"),
         (true, true) => out.put_slice(b"connection: keep-alive\r\n\r\n"),
         (true, false) => out.put_slice(b"\r\n"),
@@ -219,7 +227,7 @@ fn write_head(
 }
 
 fn write_chunk(out: &mut Vec<u8>, piece: &[u8]) {
-    // An empty one would be the last.
+    // An empty chunk would be the last.
     if piece.is_empty() {
         return;
     }
@@ -243,24 +251,24 @@ fn put_length(out: &mut impl BufMut, mut length: usize) {
     out.put_slice(&line[..end + 2]);
 }
 
-/// What most answers begin with.
-const USUAL: &[u8; 86] =
+/// The beginning of most responses.
+const JSON_OK_HEAD: &[u8; 86] =
     b"HTTP/1.1 200 OK\r\ndate: Thu, 01 Jan 1970 00:00:00 GMT\r\ncontent-type: application/json\r\n";
-const DATE_IN_USUAL: usize = 23;
+const DATE_OFFSET: usize = 23;
 const DATE_LENGTH: usize = 29;
 
-/// What most answers begin with, at this time. It is written anew once a second.
-fn usual_beginning() -> [u8; USUAL.len()] {
+/// Returns the beginning of most responses with the current date, which is formatted once a second and thread.
+fn json_ok_head() -> [u8; JSON_OK_HEAD.len()] {
     thread_local! {
-        static WRITTEN: Cell<(u64, [u8; USUAL.len()])> = const { Cell::new((0, *USUAL)) };
+        static WRITTEN: Cell<(u64, [u8; JSON_OK_HEAD.len()])> = const { Cell::new((0, *JSON_OK_HEAD)) };
     }
-    #[expect(clippy::disallowed_methods, reason = "answers say when they were made (RFC 9110, 6.6.1)")]
+    #[expect(clippy::disallowed_methods, reason = "responses have a date (RFC 9110, 6.6.1)")]
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let (second, mut written) = WRITTEN.get();
     if second != now {
         let text = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(now));
         if text.len() == DATE_LENGTH {
-            written[DATE_IN_USUAL..DATE_IN_USUAL + DATE_LENGTH].copy_from_slice(text.as_bytes());
+            written[DATE_OFFSET..DATE_OFFSET + DATE_LENGTH].copy_from_slice(text.as_bytes());
         }
         WRITTEN.set((now, written));
     }
@@ -271,17 +279,17 @@ fn usual_beginning() -> [u8; USUAL.len()] {
 mod tests {
     use super::*;
 
-    fn head(status: StatusCode, kind: Kind, length: usize) -> String {
+    fn head(status: StatusCode, kind: BodyKind, length: usize) -> String {
         let mut out = Vec::new();
-        let rules = Rules { is_head: false, is_old: false, keeps_alive: true };
-        write_head(&mut out, status, &HeaderMap::new(), kind, Length::Known(length), rules);
+        let mode = ResponseMode { is_head_request: false, is_http10: false, keep_alive: true };
+        write_head(&mut out, status, &HeaderMap::new(), kind, ResponseFraming::Length(length), mode);
         String::from_utf8(out).unwrap()
     }
 
     #[test]
-    fn heads_are_written_by_the_book() {
+    fn heads_have_status_date_type_and_length() {
         for (status, reason) in [(StatusCode::OK, "200 OK"), (StatusCode::NOT_FOUND, "404 Not Found")] {
-            let head = head(status, Kind::Json, 7);
+            let head = head(status, BodyKind::Json, 7);
             let lines: Vec<_> = head.split("\r\n").collect();
             let [first, date, kind, length, "", ""] = lines[..] else { panic!("{head}") };
             assert_eq!((first, kind), (&*format!("HTTP/1.1 {reason}"), "content-type: application/json"));
@@ -294,7 +302,7 @@ mod tests {
     #[test]
     fn lengths_of_every_size_are_written() {
         for length in [0, 1, 9, 10, 99, 100, 4_096, 1_000_000, usize::MAX] {
-            let head = head(StatusCode::OK, Kind::Other, length);
+            let head = head(StatusCode::OK, BodyKind::Other, length);
             assert!(head.contains(&format!("\r\ncontent-length: {length}\r\n\r\n")), "{head}");
         }
     }

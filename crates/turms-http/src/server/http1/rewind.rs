@@ -1,4 +1,4 @@
-//! Putting back what was read from a connection.
+//! A connection whose first bytes were read and put back.
 
 use std::io;
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use bytes::{Buf as _, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A byte stream of which something was read that somebody else is to read.
+/// A byte stream that begins with bytes that were read from it before.
 #[derive(Debug)]
 pub(in crate::server) struct Rewind<I> {
     read: Bytes,

@@ -1,39 +1,36 @@
 //! Where what a client sends is cut does not matter, and nothing that it sends makes us panic.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::Response;
 use proptest::prelude::*;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::sync::Semaphore;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use turms_core::BoxFuture;
 use turms_server::{Args, Server, Tool};
 
 #[cfg(feature = "http2")]
 use super::connection::PREFACE;
-use super::head::{self, BadHead, Begun, Search, WireHead};
+use super::head::{HeadError, HeadParser, HeaderSpan, ParsedHead, RawHead};
+use super::rewind::Rewind;
 use crate::framing::{BadChunk, Chunks};
 use crate::server::ServeHttp as _;
-use crate::server::handler::{Served, WantedBody};
-use crate::server::listener::Bounds;
+use crate::server::handler::{BodyLimit, HttpHandler};
+use crate::server::options::ConnectionLimits;
 use crate::server::request::RequestHead;
-use crate::server::request::body::BodyProblem;
+use crate::server::request::body::BodyError;
 use crate::server::response::HttpBody;
-use crate::server::shutdown::Ward;
+use crate::server::shutdown::GracefulShutdown;
 
-/// The first head in what comes in pieces of these lengths.
-fn first_head(input: &[u8], pieces: &[usize]) -> Option<Result<Begun, BadHead>> {
-    let mut search = Search::default();
-    let mut come = 0;
+/// Parses the first head of what comes in pieces of these lengths.
+fn first_head(input: &[u8], pieces: &[usize]) -> Result<Option<ParsedHead>, HeadError> {
+    let mut parser = HeadParser::default();
+    let mut read = 0;
     let mut pieces = pieces.iter().copied().cycle();
     loop {
-        match search.find(&input[..come]) {
-            Ok(Some(end)) => return Some(head::parse(&input[..end])),
-            Ok(None) if come == input.len() => return None,
-            Ok(None) => come = (come + pieces.next().unwrap_or(1)).min(input.len()),
-            Err(bad) => return Some(Err(bad)),
+        match parser.parse(&input[..read]) {
+            Ok(None) if read < input.len() => read = (read + pieces.next().unwrap_or(1)).min(input.len()),
+            parsed => return parsed,
         }
     }
 }
@@ -112,15 +109,16 @@ proptest! {
             let whole = first_head(&input, &[usize::MAX / 2]);
             let cut = first_head(&input, &lengths);
             prop_assert_eq!(format!("{whole:?}"), format!("{cut:?}"));
-            // What can be read at a glance is read as by a search.
-            if let Some(glanced) = head::glance(&input) {
-                prop_assert_eq!(format!("{whole:?}"), format!("{:?}", Some(glanced)));
-            }
-            if let Some(Ok(begun)) = whole {
-                let bytes = Bytes::copy_from_slice(&input[..begun.outline.length]);
-                let head = WireHead::new(bytes, begun.outline);
-                // Whatever handlers may ask for is there.
-                let _ = (head.headers(), head.uri(), head.target());
+            if let Ok(Some(parsed)) = whole {
+                let head = RawHead::new(Bytes::copy_from_slice(&input[..parsed.length]), parsed.target);
+                let headers = head.header_map();
+                prop_assert_eq!(parsed.headers.len(), headers.len());
+                for HeaderSpan { name, value } in parsed.headers {
+                    let name = head.get(name).unwrap();
+                    let mut values = headers.get_all(name).iter().map(|value| value.to_str().ok());
+                    prop_assert!(values.any(|sent| sent == head.get(value)), "{}", name);
+                }
+                let _ = (head.uri(), head.target());
             }
         }
     }
@@ -155,6 +153,18 @@ proptest! {
     }
 }
 
+async fn serve<H: HttpHandler>(io: DuplexStream, handler: &H) -> Option<Rewind<DuplexStream>> {
+    serve_with(io, handler, ConnectionLimits::default()).await
+}
+
+async fn serve_with<H: HttpHandler>(
+    io: DuplexStream,
+    handler: &H,
+    limits: ConnectionLimits,
+) -> Option<Rewind<DuplexStream>> {
+    super::serve_connection(io, handler, None, limits, &GracefulShutdown::default()).await
+}
+
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Add {
     a: i64,
@@ -165,9 +175,6 @@ struct Add {
 async fn said_to(input: &[u8], room: usize) -> String {
     let add = Tool::builder("add").handler_sync(|Args(Add { a, b }): Args<Add>| (a + b).to_string());
     let service = Server::new("test", "1").tool(add).http();
-    let permit = Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap();
-    let minute = Duration::from_secs(60);
-    let bounds = Bounds::new(minute, minute, Arc::new(Ward::default()), permit);
     let (ours, theirs) = tokio::io::duplex(room);
     let (mut reader, mut writer) = tokio::io::split(ours);
     let sending = async move {
@@ -181,7 +188,7 @@ async fn said_to(input: &[u8], room: usize) -> String {
         said
     };
     let serving = async {
-        assert!(super::converse(theirs, &service, None, &bounds).await.is_none());
+        assert!(serve(theirs, &service).await.is_none());
     };
     let (_, said, ()) = tokio::join!(sending, hearing, serving);
     said.lines().filter(|line| !line.starts_with("date: ")).map(|line| format!("{line}\n")).collect()
@@ -227,21 +234,21 @@ struct Hasty;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-impl Served for Hasty {
-    fn admit(&self, _: &RequestHead) -> Result<WantedBody, Box<Response<HttpBody>>> {
-        Ok(WantedBody::all(1_000, SECOND))
+impl HttpHandler for Hasty {
+    async fn check(&self, _: &mut RequestHead) -> Result<BodyLimit, Box<Response<HttpBody>>> {
+        Ok(BodyLimit::new(1_000, SECOND))
     }
 
-    async fn respond(&self, _: RequestHead, _: Result<Bytes, BodyProblem>) -> Response<HttpBody> {
+    async fn handle(&self, _: RequestHead, _: Result<Bytes, BodyError>) -> Response<HttpBody> {
         tokio::time::sleep(SECOND).await;
         Response::new(HttpBody::empty())
     }
 
-    fn ending(&self) -> BoxFuture<'static, ()> {
+    fn shutdown_requested(&self) -> BoxFuture<'static, ()> {
         Box::pin(std::future::pending())
     }
 
-    fn begin_closing(&self) {}
+    fn begin_shutdown(&self) {}
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
@@ -251,9 +258,6 @@ impl Served for Hasty {
 /// The rest of a body that came too late is neither a body nor a request.
 #[tokio::test(start_paused = true)]
 async fn what_comes_after_a_body_was_given_up_is_not_read() {
-    let permit = Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap();
-    let minute = Duration::from_secs(60);
-    let bounds = Bounds::new(minute, minute, Arc::new(Ward::default()), permit);
     let (mut ours, theirs) = tokio::io::duplex(64 * 1024);
     let asking = async move {
         ours.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab").await.unwrap();
@@ -263,7 +267,7 @@ async fn what_comes_after_a_body_was_given_up_is_not_read() {
         ours.read_to_string(&mut said).await.unwrap();
         said
     };
-    let (said, _) = tokio::join!(asking, super::converse(theirs, &Hasty, None, &bounds));
+    let (said, _) = tokio::join!(asking, serve(theirs, &Hasty));
     assert_eq!(said.matches("HTTP/1.1 ").count(), 1, "{said}");
     assert!(said.contains("connection: close"), "{said}");
 }
@@ -274,9 +278,8 @@ async fn a_client_that_sends_too_much_ahead_gets_its_answer_and_then_the_end() {
     let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     let last = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     for (requests, answers) in [(1_000, 1_001), (10_000, 1)] {
-        let permit = Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap();
         let hour = SECOND * 3_600;
-        let bounds = Bounds::new(hour, hour, Arc::new(Ward::default()), permit);
+        let limits = ConnectionLimits { header_timeout: hour, write_timeout: hour };
         // There is hardly any room on the way, so that what is written has been read.
         let (mut ours, theirs) = tokio::io::duplex(request.len());
         let asking = async move {
@@ -285,7 +288,7 @@ async fn a_client_that_sends_too_much_ahead_gets_its_answer_and_then_the_end() {
             ours.read_to_string(&mut said).await.unwrap();
             said
         };
-        let (said, _) = tokio::join!(asking, super::converse(theirs, &Hasty, None, &bounds));
+        let (said, _) = tokio::join!(asking, serve_with(theirs, &Hasty, limits));
         assert_eq!(said.matches("HTTP/1.1 ").count(), answers);
         assert!(said.ends_with("connection: close\r\n\r\n"), "{said}");
     }
@@ -295,9 +298,6 @@ async fn a_client_that_sends_too_much_ahead_gets_its_answer_and_then_the_end() {
 #[tokio::test]
 async fn what_http2_begins_with_is_given_back() {
     let (mut ours, theirs) = tokio::io::duplex(3);
-    let permit = Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap();
-    let minute = Duration::from_secs(60);
-    let bounds = Bounds::new(minute, minute, Arc::new(Ward::default()), permit);
     let service = Server::new("test", "1").http();
     let preface = [PREFACE, b"and more"].concat();
     let sending = async {
@@ -305,7 +305,7 @@ async fn what_http2_begins_with_is_given_back() {
         ours.shutdown().await.unwrap();
     };
     let receiving = async {
-        let mut given = super::converse(theirs, &service, None, &bounds).await.unwrap();
+        let mut given = serve(theirs, &service).await.unwrap();
         let mut all = Vec::new();
         given.read_to_end(&mut all).await.unwrap();
         all
@@ -314,15 +314,13 @@ async fn what_http2_begins_with_is_given_back() {
     assert_eq!(all, preface);
 }
 
-/// Every connection has one of these as long as it lasts, however little happens on it.
+/// Every connection has one of these, however little happens on it.
 #[tokio::test]
 async fn a_connection_is_small() {
-    let permit = Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap();
-    let minute = Duration::from_secs(60);
-    let bounds = Bounds::new(minute, minute, Arc::new(Ward::default()), permit);
     let service = Server::new("test", "1").http();
     let (_, theirs) = tokio::io::duplex(1);
-    let connection = super::converse(theirs, &service, None, &bounds);
-    let (size, most) = (size_of_val(&connection), 2560);
-    assert!(size <= most, "{size} bytes, more than {most}");
+    let shutdown = GracefulShutdown::default();
+    let connection = super::serve_connection(theirs, &service, None, ConnectionLimits::default(), &shutdown);
+    let (size, max) = (size_of_val(&connection), 2304);
+    assert!(size <= max, "{size} bytes, more than {max}");
 }

@@ -1,4 +1,4 @@
-//! Giving up on whoever does not read.
+//! The write timeout of a connection.
 
 use std::io;
 use std::pin::Pin;
@@ -8,31 +8,31 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// A byte stream whose writes fail when nothing has left for a while, so that a client that does not read cannot hold what
+/// A byte stream whose writes fail after the client has read nothing for too long, so that it cannot make the server keep what
 /// was written for it.
-pub(in crate::server) struct Stall<I> {
+pub(in crate::server) struct WriteTimeout<I> {
     io: I,
-    limit: Duration,
-    /// Runs while a write waits. Made when first needed.
+    timeout: Duration,
+    /// Runs while a write is pending. Created by the first that is.
     timer: Option<Pin<Box<Sleep>>>,
     is_waiting: bool,
 }
 
-impl<I> Stall<I> {
-    pub(in crate::server) fn new(io: I, limit: Duration) -> Self {
-        Self { io, limit, timer: None, is_waiting: false }
+impl<I> WriteTimeout<I> {
+    pub(in crate::server) fn new(io: I, timeout: Duration) -> Self {
+        Self { io, timeout, timer: None, is_waiting: false }
     }
 
     pub(super) fn into_inner(self) -> I {
         self.io
     }
 
-    fn judge<T>(&mut self, task: &mut Context<'_>, write: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn check<T>(&mut self, task: &mut Context<'_>, write: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if write.is_ready() {
             self.is_waiting = false;
             return write;
         }
-        let deadline = Instant::now() + self.limit;
+        let deadline = Instant::now() + self.timeout;
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
         if !std::mem::replace(&mut self.is_waiting, true) {
             timer.as_mut().reset(deadline);
@@ -41,16 +41,16 @@ impl<I> Stall<I> {
     }
 }
 
-impl<I: AsyncRead + Unpin> AsyncRead for Stall<I> {
+impl<I: AsyncRead + Unpin> AsyncRead for WriteTimeout<I> {
     fn poll_read(mut self: Pin<&mut Self>, task: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.io).poll_read(task, out)
     }
 }
 
-impl<I: AsyncWrite + Unpin> AsyncWrite for Stall<I> {
+impl<I: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<I> {
     fn poll_write(mut self: Pin<&mut Self>, task: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let write = Pin::new(&mut self.io).poll_write(task, bytes);
-        self.judge(task, write)
+        self.check(task, write)
     }
 
     fn poll_write_vectored(
@@ -59,7 +59,7 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Stall<I> {
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let write = Pin::new(&mut self.io).poll_write_vectored(task, pieces);
-        self.judge(task, write)
+        self.check(task, write)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -68,11 +68,11 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Stall<I> {
 
     fn poll_flush(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flush = Pin::new(&mut self.io).poll_flush(task);
-        self.judge(task, flush)
+        self.check(task, flush)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
         let shutdown = Pin::new(&mut self.io).poll_shutdown(task);
-        self.judge(task, shutdown)
+        self.check(task, shutdown)
     }
 }

@@ -6,7 +6,8 @@ use http::header::{HOST, HeaderName, HeaderValue, ORIGIN};
 use http::uri::Authority;
 use turms_proto::header::HeaderLookup;
 
-use super::{Name, RequestHead};
+use super::RequestHead;
+use super::headers::KnownHeader;
 
 /// For which hosts a server answers, and pages of which origins may use it. Loopback names with any port unless said otherwise.
 ///
@@ -101,10 +102,10 @@ impl AccessPolicy {
     }
 
     /// As [`AccessPolicy::check`], without making a map of headers that are as usual.
-    pub(in crate::server) fn check_head(&self, head: &RequestHead) -> Result<(), AccessDenied> {
+    pub(in crate::server) fn check_request(&self, head: &RequestHead) -> Result<(), AccessDenied> {
         let authority = head.authority();
         if let (HeaderLookup::Absent, HeaderLookup::One(host), None) =
-            (head.lookup(Name::Origin), head.lookup(Name::Host), &authority)
+            (head.lookup(KnownHeader::Origin), head.lookup(KnownHeader::Host), &authority)
             && self.hosts.allow_host(host)
         {
             return Ok(());

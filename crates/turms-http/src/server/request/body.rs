@@ -1,4 +1,4 @@
-//! Reading the body of a request, but not all that somebody may want to send.
+//! Reads the body of a request that another HTTP implementation received, within limits.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -9,49 +9,49 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use http::StatusCode;
 use http_body::Body;
 
-/// Why a body was not read.
+/// Error for a body that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum BodyProblem {
-    /// There is more of it than is read.
+pub enum BodyError {
+    /// It is longer than the limit, in bytes.
     #[error("the body is longer than {0} bytes")]
     TooLong(usize),
-    /// It took too long.
+    /// It did not arrive in time.
     #[error("the body did not arrive within {0:?}")]
-    TooSlow(Duration),
-    /// It ended too early, or was not what its head said.
-    #[error("the body broke off: {0}")]
-    Broken(String),
+    Timeout(Duration),
+    /// It ended early, or is not framed as its head says.
+    #[error("the body is invalid: {0}")]
+    Invalid(String),
 }
 
-impl BodyProblem {
+impl BodyError {
     pub(in crate::server) fn status(&self) -> StatusCode {
         match self {
             Self::TooLong(_) => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::TooSlow(_) => StatusCode::REQUEST_TIMEOUT,
-            Self::Broken(_) => StatusCode::BAD_REQUEST,
+            Self::Timeout(_) => StatusCode::REQUEST_TIMEOUT,
+            Self::Invalid(_) => StatusCode::BAD_REQUEST,
         }
     }
 }
 
-pub(in crate::server) async fn read<B>(body: B, limit: usize, timeout: Duration) -> Result<Bytes, BodyProblem>
+pub(in crate::server) async fn read<B>(body: B, limit: usize, timeout: Duration) -> Result<Bytes, BodyError>
 where
     B: Body,
     B::Error: fmt::Display,
 {
-    // A body that says that it is too long need not prove it.
+    // Refused by its announced length.
     if body.size_hint().lower() > limit as u64 {
-        return Err(BodyProblem::TooLong(limit));
+        return Err(BodyError::TooLong(limit));
     }
     let mut reading = pin!(collect(body, limit));
     // Most bodies are there already and need no timer.
     if let std::task::Poll::Ready(read) = poll_fn(|task| std::task::Poll::Ready(reading.as_mut().poll(task))).await {
         return read;
     }
-    tokio::time::timeout(timeout, reading).await.unwrap_or(Err(BodyProblem::TooSlow(timeout)))
+    tokio::time::timeout(timeout, reading).await.unwrap_or(Err(BodyError::Timeout(timeout)))
 }
 
-async fn collect<B>(body: B, limit: usize) -> Result<Bytes, BodyProblem>
+async fn collect<B>(body: B, limit: usize) -> Result<Bytes, BodyError>
 where
     B: Body,
     B::Error: fmt::Display,
@@ -60,10 +60,10 @@ where
     let mut first = Bytes::new();
     let mut all = BytesMut::new();
     while let Some(frame) = poll_fn(|task| body.as_mut().poll_frame(task)).await {
-        let frame = frame.map_err(|error| BodyProblem::Broken(error.to_string()))?;
+        let frame = frame.map_err(|error| BodyError::Invalid(error.to_string()))?;
         let Ok(mut data) = frame.into_data() else { continue };
         if first.len() + all.len() + data.remaining() > limit {
-            return Err(BodyProblem::TooLong(limit));
+            return Err(BodyError::TooLong(limit));
         }
         // Most bodies come in one piece and need no copy.
         if first.is_empty() && all.is_empty() {

@@ -17,12 +17,12 @@ use crate::server::voice::Voice;
 /// One request over HTTP: all that calls see of it in one piece, and what middleware added to it.
 #[derive(Clone)]
 pub(in crate::server) struct HttpSource {
-    known: Arc<Known>,
+    known: Arc<HttpRequestInfo>,
     added: Option<Arc<Extensions>>,
 }
 
 /// What is known of a request, and what its handler says before it answers if that is said within the request.
-pub(in crate::server) struct Known {
+pub(in crate::server) struct HttpRequestInfo {
     head: RequestHead,
     /// Headers and address as values, once a handler has asked for one of them.
     made: OnceLock<Box<(HeaderMap, Uri)>>,
@@ -53,12 +53,12 @@ impl HttpSource {
         extensions.remove::<HeaderMap>();
         extensions.remove::<Uri>();
         let added = (!extensions.is_empty()).then(|| Arc::new(extensions));
-        let known = Known { head, made: OnceLock::new(), repeats_body, stream, voice: Voice::default() };
+        let known = HttpRequestInfo { head, made: OnceLock::new(), repeats_body, stream, voice: Voice::default() };
         Self { known: Arc::new(known), added }
     }
 
     /// The request, which is also the client as its handler sees it if everything happens within it.
-    pub(in crate::server) fn known(&self) -> Arc<Known> {
+    pub(in crate::server) fn known(&self) -> Arc<HttpRequestInfo> {
         self.known.clone()
     }
 
@@ -72,13 +72,13 @@ impl HttpSource {
     }
 }
 
-impl Known {
+impl HttpRequestInfo {
     pub(in crate::server) fn voice(&self) -> &Voice {
         &self.voice
     }
 
     fn made(&self) -> (&HeaderMap, &Uri) {
-        self.head.made().unwrap_or_else(|| {
+        self.head.built().unwrap_or_else(|| {
             let (headers, uri) =
                 &**self.made.get_or_init(|| Box::new((self.head.headers().into_owned(), self.head.uri().into_owned())));
             (headers, uri)
@@ -86,7 +86,7 @@ impl Known {
     }
 }
 
-impl RequestInfo for Known {
+impl RequestInfo for HttpRequestInfo {
     fn find(&self, kind: TypeId) -> Option<&dyn Any> {
         fn of<T: Any>(value: Option<&T>) -> Option<&dyn Any> {
             value.map(|value| value as &dyn Any)
@@ -102,7 +102,7 @@ impl RequestInfo for Known {
     }
 }
 
-impl PeerTransport for Known {
+impl PeerTransport for HttpRequestInfo {
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
         self.voice.notify(notification)
     }

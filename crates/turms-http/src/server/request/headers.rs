@@ -1,61 +1,157 @@
-//! What a request says before its body, read once.
+//! The headers that the protocol gives a meaning, and media types.
 
 use http::header::ACCEPT;
-use turms_proto::header::HeaderLookup;
+use turms_proto::header::{self, HeaderLookup};
 use turms_proto::revision::names_stateless;
 use turms_proto::{Ability, ErrorObject, ProtocolVersion};
 
-use super::{Name, RequestHead};
+use super::RequestHead;
 
-/// The headers that the protocol gives a meaning.
+/// The headers that every request is checked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::server) enum KnownHeader {
+    Host,
+    Origin,
+    ContentType,
+    ContentEncoding,
+    Accept,
+    ProtocolVersion,
+    Method,
+    Name,
+    SessionId,
+    LastEventId,
+}
+
+impl KnownHeader {
+    const COUNT: usize = 10;
+
+    /// Returns the header with this name, in any case.
+    fn find(name: &str) -> Option<Self> {
+        // No two of one length have the same first letter.
+        let header = match name.len() {
+            4 => Self::Host,
+            6 if name.starts_with(['a', 'A']) => Self::Accept,
+            6 => Self::Origin,
+            8 => Self::Name,
+            10 => Self::Method,
+            12 => Self::ContentType,
+            13 => Self::LastEventId,
+            14 => Self::SessionId,
+            16 => Self::ContentEncoding,
+            20 => Self::ProtocolVersion,
+            _ => return None,
+        };
+        // Most clients send lower case, which is compared faster.
+        let is_found = name == header.name() || name.eq_ignore_ascii_case(header.name());
+        is_found.then_some(header)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Origin => "origin",
+            Self::ContentType => "content-type",
+            Self::ContentEncoding => "content-encoding",
+            Self::Accept => "accept",
+            Self::ProtocolVersion => header::PROTOCOL_VERSION,
+            Self::Method => header::METHOD,
+            Self::Name => header::NAME,
+            Self::SessionId => header::SESSION_ID,
+            Self::LastEventId => header::LAST_EVENT_ID,
+        }
+    }
+}
+
+/// The places of the known headers of a request, found in one pass over all headers. In place of a look-up by name for each,
+/// of which a request needs nine.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::server) struct Head<'a> {
+pub(in crate::server) struct HeaderIndex<P>([Place<P>; KnownHeader::COUNT]);
+
+/// The place of a known header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::server) enum Place<P> {
+    Absent,
+    /// The only header of its name.
+    At(P),
+    Repeated,
+}
+
+impl<P: Copy> HeaderIndex<P> {
+    /// Indexes the headers of a request, each with its name and its place.
+    pub(in crate::server) fn new<'a>(headers: impl Iterator<Item = (&'a str, P)>) -> Self {
+        let mut index = Self([Place::Absent; KnownHeader::COUNT]);
+        for (name, place) in headers {
+            if let Some(header) = KnownHeader::find(name) {
+                let slot = &mut index.0[header as usize];
+                *slot = if matches!(slot, Place::Absent) { Place::At(place) } else { Place::Repeated };
+            }
+        }
+        index
+    }
+
+    /// Returns a known header, whose value `read` returns; `None` unless that is text.
+    pub(in crate::server) fn lookup<'a>(
+        &self,
+        header: KnownHeader,
+        read: impl FnOnce(P) -> Option<&'a str>,
+    ) -> HeaderLookup<'a> {
+        match self.0[header as usize] {
+            Place::Absent => HeaderLookup::Absent,
+            Place::Repeated => HeaderLookup::Repeated,
+            Place::At(place) => read(place).map_or(HeaderLookup::NotText, HeaderLookup::One),
+        }
+    }
+}
+
+/// The headers of the protocol in one request.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::server) struct McpHeaders<'a> {
     pub(in crate::server) version: HeaderLookup<'a>,
     pub(in crate::server) method: HeaderLookup<'a>,
     pub(in crate::server) name: HeaderLookup<'a>,
     pub(in crate::server) last_event: HeaderLookup<'a>,
 }
 
-impl<'a> Head<'a> {
+impl<'a> McpHeaders<'a> {
     pub(in crate::server) fn of(head: &'a RequestHead) -> Self {
         Self {
-            version: head.lookup(Name::Version),
-            method: head.lookup(Name::Method),
-            name: head.lookup(Name::Called),
-            last_event: head.lookup(Name::LastEvent),
+            version: head.lookup(KnownHeader::ProtocolVersion),
+            method: head.lookup(KnownHeader::Method),
+            name: head.lookup(KnownHeader::Name),
+            last_event: head.lookup(KnownHeader::LastEventId),
         }
     }
 
-    /// The revision that the header names, for a server that speaks these.
-    pub(in crate::server) fn named(&self, versions: &[ProtocolVersion]) -> Named<'a> {
+    /// Returns the revision that the header names, for a server that supports `versions`.
+    pub(in crate::server) fn named(&self, versions: &[ProtocolVersion]) -> NamedVersion<'a> {
         let named = match self.version {
-            HeaderLookup::Absent => return Named::Older(None),
+            HeaderLookup::Absent => return NamedVersion::Older(None),
             HeaderLookup::One(named) => named.trim(),
-            _ => return Named::Unreadable,
+            _ => return NamedVersion::Unreadable,
         };
         let speaks_newest = versions.iter().any(|version| version.has(Ability::Stateless));
         match named.parse() {
-            _ if names_stateless(named) && speaks_newest => Named::Newest,
-            Ok(version) if versions.contains(&version) => Named::Older(Some(version)),
-            _ => Named::Unknown(named),
+            _ if names_stateless(named) && speaks_newest => NamedVersion::Newest,
+            Ok(version) if versions.contains(&version) => NamedVersion::Older(Some(version)),
+            _ => NamedVersion::Unknown(named),
         }
     }
 }
 
 /// A revision as a header names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::server) enum Named<'a> {
-    /// One with a handshake, or none.
+pub(in crate::server) enum NamedVersion<'a> {
+    /// One with a handshake; `None` without the header.
     Older(Option<ProtocolVersion>),
     /// One without a handshake.
     Newest,
-    /// One that is not spoken here.
+    /// One that the server does not support.
     Unknown(&'a str),
-    /// The header is there more than once, or is not text.
+    /// The header is repeated, or is not text.
     Unreadable,
 }
 
-/// A header that may be there once; what is wrong if it is there otherwise.
+/// Returns the value of a header that may be sent once, or what is wrong with it.
 pub(in crate::server) fn single<'a>(found: HeaderLookup<'a>, name: &str) -> Result<Option<&'a str>, ErrorObject> {
     match found {
         HeaderLookup::Absent => Ok(None),
@@ -65,19 +161,19 @@ pub(in crate::server) fn single<'a>(found: HeaderLookup<'a>, name: &str) -> Resu
     }
 }
 
-/// Whether the body can be read; what is wrong if it cannot.
+/// Checks that the body is JSON without compression.
 pub(in crate::server) fn check_body(head: &RequestHead) -> Result<(), &'static str> {
-    if !is_json(head.lookup(Name::ContentType)) {
+    if !is_json(head.lookup(KnownHeader::ContentType)) {
         return Err("the body must be JSON: send \"Content-Type: application/json\"");
     }
-    match head.lookup(Name::ContentEncoding) {
+    match head.lookup(KnownHeader::ContentEncoding) {
         HeaderLookup::Absent => Ok(()),
         HeaderLookup::One(encoding) if encoding.eq_ignore_ascii_case("identity") => Ok(()),
         _ => Err("the body must not be compressed: send it without \"Content-Encoding\""),
     }
 }
 
-/// Whether the body says that it is JSON.
+/// Returns `true` if a content type is JSON.
 fn is_json(said: HeaderLookup<'_>) -> bool {
     matches!(said, HeaderLookup::One(value) if value == JSON || essence(value).eq_ignore_ascii_case(JSON))
 }
@@ -88,7 +184,7 @@ pub(in crate::server) const EVENT_STREAM: &str = "text/event-stream";
 /// Returns `true` if a POST may be answered with JSON and with an event stream. A POST without `Accept` takes anything.
 pub(in crate::server) fn accepts_both(head: &RequestHead) -> bool {
     // As most clients say it, which needs no reading.
-    let usual = head.lookup(Name::Accept) == HeaderLookup::One("application/json, text/event-stream");
+    let usual = head.lookup(KnownHeader::Accept) == HeaderLookup::One("application/json, text/event-stream");
     usual || [JSON, EVENT_STREAM].iter().all(|wanted| accepts(head, wanted).unwrap_or(true))
 }
 
@@ -99,7 +195,7 @@ pub(in crate::server) fn accepts_events(head: &RequestHead) -> bool {
 
 /// Returns whether `Accept` includes a media type; `None` without the header.
 fn accepts(head: &RequestHead, wanted: &str) -> Option<bool> {
-    match head.lookup(Name::Accept) {
+    match head.lookup(KnownHeader::Accept) {
         HeaderLookup::Absent => None,
         HeaderLookup::One(ranges) => Some(is_in_ranges(wanted, ranges.split(','))),
         _ => {
@@ -148,12 +244,47 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn every_known_header_is_found_in_any_case() {
+        let all = [
+            KnownHeader::Host,
+            KnownHeader::Origin,
+            KnownHeader::ContentType,
+            KnownHeader::ContentEncoding,
+            KnownHeader::Accept,
+            KnownHeader::ProtocolVersion,
+            KnownHeader::Method,
+            KnownHeader::Name,
+            KnownHeader::SessionId,
+            KnownHeader::LastEventId,
+        ];
+        assert_eq!(all.len(), KnownHeader::COUNT);
+        for (place, header) in all.into_iter().enumerate() {
+            assert_eq!(header as usize, place);
+            assert_eq!(KnownHeader::find(header.name()), Some(header));
+            assert_eq!(KnownHeader::find(&header.name().to_ascii_uppercase()), Some(header));
+        }
+        assert_eq!(KnownHeader::find("expect"), None);
+        assert_eq!(KnownHeader::find(""), None);
+    }
+
+    #[test]
+    fn one_pass_finds_every_header_and_those_that_are_repeated() {
+        let headers = [("x", "0"), ("HOST", "1"), ("accept", "2"), ("mcp-name", "3"), ("Accept", "4")];
+        let index = HeaderIndex::new(headers.into_iter());
+        let lookup = |header| index.lookup(header, |value| Some(value).filter(|value| *value != "3"));
+        assert_eq!(lookup(KnownHeader::Host), HeaderLookup::One("1"));
+        assert_eq!(lookup(KnownHeader::Name), HeaderLookup::NotText);
+        assert_eq!(lookup(KnownHeader::Accept), HeaderLookup::Repeated);
+        assert_eq!(lookup(KnownHeader::Origin), HeaderLookup::Absent);
+    }
+
     fn accept(values: &[&'static str]) -> RequestHead {
         let (mut parts, ()) = http::Request::new(()).into_parts();
         for value in values {
             parts.headers.append(ACCEPT, HeaderValue::from_static(value));
         }
-        RequestHead::new(parts, None)
+        RequestHead::from_parts(parts, None)
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a request says before its body, however it came.
+//! A request before its body is handled.
 
 pub(super) mod access;
 pub(super) mod body;
@@ -9,47 +9,60 @@ pub(super) mod headers;
 use std::borrow::Cow;
 use std::fmt;
 
-use http::header::{self as standard, HeaderMap, HeaderName, HeaderValue};
+use http::header::HeaderMap;
 use http::request::Parts;
 use http::uri::Authority;
 use http::{Extensions, Method, Uri};
 use turms_core::Principal;
-use turms_proto::header::{self, HeaderLookup};
+use turms_proto::header::HeaderLookup;
 
+use self::headers::{HeaderIndex, KnownHeader};
 use crate::server::PeerAddress;
-use crate::server::http1::WireHead;
+use crate::server::http1::{HeaderSpan, RawHead, Span};
 
-/// What a request says before its body.
+/// The head of a request.
 ///
-/// Most of what a request says is never looked at. What came over a connection of ours is kept as it came, and made into a map
-/// of headers when somebody asks for one.
+/// Most headers are never read. What our own HTTP/1.1 has parsed is kept as it arrived, and becomes a [`HeaderMap`] when one is
+/// asked for.
 pub struct RequestHead {
     method: Method,
     peer: Option<PeerAddress>,
-    said: Said,
+    repr: Repr,
 }
 
-enum Said {
-    Parts(Box<Parts>),
-    Wire(WireHead),
+enum Repr {
+    /// From our own HTTP/1.1.
+    Raw(RawHead, HeaderIndex<Span>),
+    /// From hyper, or from the application that this server is mounted in. A place is a position among the values of the map.
+    Parts(Box<Parts>, HeaderIndex<u16>),
 }
 
 impl RequestHead {
-    pub(in crate::server) fn new(parts: Parts, peer: Option<PeerAddress>) -> Self {
-        Self { method: parts.method.clone(), peer, said: Said::Parts(Box::new(parts)) }
+    pub(in crate::server) fn from_parts(parts: Parts, peer: Option<PeerAddress>) -> Self {
+        let index =
+            HeaderIndex::new(parts.headers.iter().zip(0..).map(|((name, _), position)| (name.as_str(), position)));
+        Self { method: parts.method.clone(), peer, repr: Repr::Parts(Box::new(parts), index) }
     }
 
-    pub(in crate::server) fn of_wire(method: Method, head: WireHead, peer: Option<PeerAddress>) -> Self {
-        Self { method, peer, said: Said::Wire(head) }
+    /// `headers` are those of the head.
+    pub(in crate::server) fn from_raw(
+        method: Method,
+        head: RawHead,
+        headers: &[HeaderSpan],
+        peer: Option<PeerAddress>,
+    ) -> Self {
+        let named = headers.iter().filter_map(|header| Some((head.get(header.name)?, header.value)));
+        let index = HeaderIndex::new(named);
+        Self { method, peer, repr: Repr::Raw(head, index) }
     }
 
-    /// What is asked for.
+    /// Returns the method of the request.
     #[must_use]
     pub fn method(&self) -> &Method {
         &self.method
     }
 
-    /// Who is at the other end of the connection, if that is known.
+    /// Returns the address of the client, if it is known.
     #[must_use]
     pub fn peer(&self) -> Option<PeerAddress> {
         self.peer
@@ -59,14 +72,14 @@ impl RequestHead {
         self.peer.as_ref()
     }
 
-    /// All of it, with the [`PeerAddress`] among the extensions.
+    /// Converts it into the type of the `http` crate, with the [`PeerAddress`] among the extensions.
     #[must_use]
     pub fn into_parts(self) -> Parts {
-        let mut parts = match self.said {
-            Said::Parts(parts) => *parts,
-            Said::Wire(head) => {
+        let mut parts = match self.repr {
+            Repr::Parts(parts, _) => *parts,
+            Repr::Raw(head, _) => {
                 let (mut parts, ()) = http::Request::new(()).into_parts();
-                (parts.method, parts.uri, parts.headers) = (self.method, head.uri(), head.headers());
+                (parts.method, parts.uri, parts.headers) = (self.method, head.uri(), head.header_map());
                 parts
             }
         };
@@ -76,82 +89,82 @@ impl RequestHead {
         parts
     }
 
-    /// All headers.
+    /// Returns all headers.
     pub(in crate::server) fn headers(&self) -> Cow<'_, HeaderMap> {
-        match &self.said {
-            Said::Parts(parts) => Cow::Borrowed(&parts.headers),
-            Said::Wire(head) => Cow::Owned(head.headers()),
+        match &self.repr {
+            Repr::Parts(parts, _) => Cow::Borrowed(&parts.headers),
+            Repr::Raw(head, _) => Cow::Owned(head.header_map()),
         }
     }
 
     pub(in crate::server) fn uri(&self) -> Cow<'_, Uri> {
-        match &self.said {
-            Said::Parts(parts) => Cow::Borrowed(&parts.uri),
-            Said::Wire(head) => Cow::Owned(head.uri()),
+        match &self.repr {
+            Repr::Parts(parts, _) => Cow::Borrowed(&parts.uri),
+            Repr::Raw(head, _) => Cow::Owned(head.uri()),
         }
     }
 
-    /// What it has under the name of a header.
-    pub(in crate::server) fn lookup(&self, name: Name) -> HeaderLookup<'_> {
-        match &self.said {
-            Said::Parts(parts) => {
-                HeaderLookup::from_values(parts.headers.get_all(name.header()).iter().map(HeaderValue::to_str))
-            }
-            Said::Wire(head) => head.lookup(name),
+    /// Returns a known header.
+    pub(in crate::server) fn lookup(&self, header: KnownHeader) -> HeaderLookup<'_> {
+        match &self.repr {
+            Repr::Parts(parts, index) => index.lookup(header, |position| {
+                parts.headers.values().nth(position.into()).and_then(|value| value.to_str().ok())
+            }),
+            Repr::Raw(head, index) => index.lookup(header, |value| head.get(value)),
         }
     }
 
-    /// The name of a host that the address has, beside the one in the headers.
+    /// Returns the authority that the request target has, beside the one in the headers.
     pub(in crate::server) fn authority(&self) -> Option<Cow<'_, Authority>> {
-        match &self.said {
-            Said::Parts(parts) => parts.uri.authority().map(Cow::Borrowed),
-            Said::Wire(head) if head.names_path_only() => None,
-            Said::Wire(head) => head.uri().into_parts().authority.map(Cow::Owned),
+        match &self.repr {
+            Repr::Parts(parts, _) => parts.uri.authority().map(Cow::Borrowed),
+            Repr::Raw(head, _) if head.is_plain_path() => None,
+            Repr::Raw(head, _) => head.uri().into_parts().authority.map(Cow::Owned),
         }
     }
 
-    /// The path and the query of its address, as far as it has them.
+    /// Returns the path and the query of the request target.
     pub(in crate::server) fn path_and_query(&self) -> (Cow<'_, str>, Option<Cow<'_, str>>) {
-        let uri = match &self.said {
-            Said::Parts(parts) => return (parts.uri.path().into(), parts.uri.query().map(Into::into)),
-            Said::Wire(head) if head.names_path_only() => {
+        let uri = match &self.repr {
+            Repr::Parts(parts, _) => return (parts.uri.path().into(), parts.uri.query().map(Into::into)),
+            Repr::Raw(head, _) if head.is_plain_path() => {
                 let target = head.target();
                 return match target.split_once('?') {
                     Some((path, query)) => (path.into(), Some(query.into())),
                     None => (target.into(), None),
                 };
             }
-            Said::Wire(head) => head.uri(),
+            Repr::Raw(head, _) => head.uri(),
         };
         (uri.path().to_owned().into(), uri.query().map(|query| query.to_owned().into()))
     }
 
-    /// What middleware has added to it.
+    /// Returns what the middleware of an application has added to the request.
     pub(in crate::server) fn extensions(&self) -> Option<&Extensions> {
-        match &self.said {
-            Said::Parts(parts) => Some(&parts.extensions),
-            Said::Wire(_) => None,
+        match &self.repr {
+            Repr::Parts(parts, _) => Some(&parts.extensions),
+            Repr::Raw(..) => None,
         }
     }
 
-    /// Takes out what middleware has added to it.
+    /// Takes what the middleware of an application has added to the request.
     pub(in crate::server) fn take_extensions(&mut self) -> Extensions {
-        match &mut self.said {
-            Said::Parts(parts) => std::mem::take(&mut parts.extensions),
-            Said::Wire(_) => Extensions::new(),
+        match &mut self.repr {
+            Repr::Parts(parts, _) => std::mem::take(&mut parts.extensions),
+            Repr::Raw(..) => Extensions::new(),
         }
     }
 
-    /// Who has proved to send it, if anybody has.
+    /// Returns the authenticated sender of the request.
     pub(in crate::server) fn principal(&self) -> Option<&Principal> {
         self.extensions()?.get::<Principal>()
     }
 
-    /// The headers and the address, where they are values already.
-    pub(in crate::server) fn made(&self) -> Option<(&HeaderMap, &Uri)> {
-        match &self.said {
-            Said::Parts(parts) => Some((&parts.headers, &parts.uri)),
-            Said::Wire(_) => None,
+    /// Returns the header map and the URI unless they have to be built.
+    pub(in crate::server) fn built(&self) -> Option<(&HeaderMap, &Uri)> {
+        match &self.repr {
+            Repr::Parts(parts, _) => Some((&parts.headers, &parts.uri)),
+            Repr::Raw(..) => None,
         }
     }
 }
@@ -160,101 +173,5 @@ impl fmt::Debug for RequestHead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Headers may hold secrets.
         f.debug_struct("RequestHead").field("method", &self.method).field("peer", &self.peer).finish_non_exhaustive()
-    }
-}
-
-/// The headers that are looked for in every request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::server) enum Name {
-    Host,
-    Origin,
-    ContentType,
-    ContentEncoding,
-    Accept,
-    Version,
-    Method,
-    Called,
-    Session,
-    LastEvent,
-}
-
-impl Name {
-    pub(in crate::server) const COUNT: usize = 10;
-
-    /// The one that is written like this.
-    pub(in crate::server) fn find(name: &str) -> Option<Self> {
-        // Those of one length differ in their first letter.
-        let found = match name.len() {
-            4 => Self::Host,
-            6 if name.starts_with(['a', 'A']) => Self::Accept,
-            6 => Self::Origin,
-            8 => Self::Called,
-            10 => Self::Method,
-            12 => Self::ContentType,
-            13 => Self::LastEvent,
-            14 => Self::Session,
-            16 => Self::ContentEncoding,
-            20 => Self::Version,
-            _ => return None,
-        };
-        // As most clients write them.
-        let is_usual = name == found.text();
-        (is_usual || name.eq_ignore_ascii_case(found.text())).then_some(found)
-    }
-
-    fn text(self) -> &'static str {
-        match self {
-            Self::Host => "host",
-            Self::Origin => "origin",
-            Self::ContentType => "content-type",
-            Self::ContentEncoding => "content-encoding",
-            Self::Accept => "accept",
-            Self::Version => header::PROTOCOL_VERSION,
-            Self::Method => header::METHOD,
-            Self::Called => header::NAME,
-            Self::Session => header::SESSION_ID,
-            Self::LastEvent => header::LAST_EVENT_ID,
-        }
-    }
-
-    fn header(self) -> HeaderName {
-        match self {
-            Self::Host => standard::HOST,
-            Self::Origin => standard::ORIGIN,
-            Self::ContentType => standard::CONTENT_TYPE,
-            Self::ContentEncoding => standard::CONTENT_ENCODING,
-            Self::Accept => standard::ACCEPT,
-            other => HeaderName::from_static(other.text()),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_name_is_found_however_it_is_written() {
-        let all = [
-            Name::Host,
-            Name::Origin,
-            Name::ContentType,
-            Name::ContentEncoding,
-            Name::Accept,
-            Name::Version,
-            Name::Method,
-            Name::Called,
-            Name::Session,
-            Name::LastEvent,
-        ];
-        assert_eq!(all.len(), Name::COUNT);
-        for (place, name) in all.into_iter().enumerate() {
-            assert_eq!(name as usize, place);
-            assert_eq!(Name::find(name.text()), Some(name));
-            assert_eq!(Name::find(&name.text().to_ascii_uppercase()), Some(name));
-            assert_eq!(name.header().as_str(), name.text());
-        }
-        assert_eq!(Name::find("expect"), None);
-        assert_eq!(Name::find(""), None);
     }
 }

@@ -18,9 +18,9 @@ use super::call::Reaction;
 use super::reader::{Begin, EventReader, parse_event_id};
 use super::stream::StreamKind;
 use crate::server::options::SessionOptions;
+use crate::server::request::RequestHead;
 use crate::server::request::context::HttpSource;
-use crate::server::request::headers::{Head, Named, accepts_events, single};
-use crate::server::request::{Name, RequestHead};
+use crate::server::request::headers::{KnownHeader, McpHeaders, NamedVersion, accepts_events, single};
 use crate::server::response::{self, Answer};
 use crate::server::stream_limit::Permit;
 use crate::server::{HttpService, header_value, in_task, unreadable_version};
@@ -65,7 +65,7 @@ impl HttpService {
         let options = self.options.sessions.as_ref().filter(|_| self.speaks_with(Ability::Handshake))?;
         let is_opening =
             matches!(incoming, Incoming::One(Message::Request(request)) if &*request.method == Initialize::NAME);
-        let named = single(head.lookup(Name::Session), SESSION_ID).ok()?.filter(|_| !is_opening)?;
+        let named = single(head.lookup(KnownHeader::SessionId), SESSION_ID).ok()?.filter(|_| !is_opening)?;
         let session = self.state.sessions.get(named)?;
         let is_theirs = session.principal() == head.principal().map(|principal| &*principal.subject);
         if !is_theirs || options.session_store().is_shared() || session.is_touch_due() {
@@ -195,7 +195,7 @@ impl HttpService {
         id: Option<&RequestId>,
     ) -> Result<Arc<HttpSession>, Answer> {
         let bad = |error| response::error(StatusCode::BAD_REQUEST, id, &error);
-        let Some(named) = single(head.lookup(Name::Session), SESSION_ID).map_err(bad)? else {
+        let Some(named) = single(head.lookup(KnownHeader::SessionId), SESSION_ID).map_err(bad)? else {
             let message = "header \"mcp-session-id\" is missing: POST initialize and send the id that its answer has, or name the \
                            protocol version in params._meta, which needs no session";
             return Err(response::error(StatusCode::BAD_REQUEST, id, &ErrorObject::invalid_request(message)));
@@ -267,7 +267,7 @@ impl HttpService {
             let message = "GET opens a stream of events: send \"Accept: text/event-stream\"";
             return response::refuse(StatusCode::NOT_ACCEPTABLE, message);
         }
-        let head = Head::of(&request_head);
+        let head = McpHeaders::of(&request_head);
         if let Some(answer) = self.refuse_named(&head) {
             return answer;
         }
@@ -283,12 +283,12 @@ impl HttpService {
     }
 
     /// Only clients of older revisions have sessions.
-    fn refuse_named(&self, head: &Head<'_>) -> Option<Answer> {
+    fn refuse_named(&self, head: &McpHeaders<'_>) -> Option<Answer> {
         match head.named(self.service.versions()) {
-            Named::Older(_) => None,
-            Named::Newest => Some(response::method_not_allowed("POST")),
-            Named::Unknown(named) => Some(self.refuse_version(None, named)),
-            Named::Unreadable => Some(unreadable_version(head, None)),
+            NamedVersion::Older(_) => None,
+            NamedVersion::Newest => Some(response::method_not_allowed("POST")),
+            NamedVersion::Unknown(named) => Some(self.refuse_version(None, named)),
+            NamedVersion::Unreadable => Some(unreadable_version(head, None)),
         }
     }
 
@@ -359,7 +359,7 @@ impl HttpService {
 
     pub(in crate::server) async fn delete(&self, head: RequestHead) -> Answer {
         let Some(options) = &self.options.sessions else { return response::method_not_allowed("POST") };
-        if let Some(answer) = self.refuse_named(&Head::of(&head)) {
+        if let Some(answer) = self.refuse_named(&McpHeaders::of(&head)) {
             return answer;
         }
         match self.session_of(&head, options, None).await {
