@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
 
 use tokio::sync::oneshot;
-use turms::core::{Connection, IntoService as _, Limits};
+use turms::core::{Connection, IntoEndpoint as _, Limits};
 use turms::http::{Listener, ServeHttp as _};
 use turms::proto::ProtocolVersion;
 use turms_bench_server::server;
@@ -33,7 +33,7 @@ fn a_call_over_http_in_a_session() {
         let head = format!("mcp-protocol-version: 2025-11-25\r\nmcp-session-id: {id}\r\n");
         post(&head, CALL)
     });
-    assert_most(each, 9);
+    assert_most(each, 11);
 }
 
 #[test]
@@ -43,10 +43,9 @@ fn a_call_over_a_byte_stream() {
     let each = measure(
         async move {
             let (reader, writer) = tokio::net::UnixStream::from_std(theirs).unwrap().into_split();
-            let service = server(2).into_service().unwrap();
-            let (connection, handle) = Connection::server(reader, writer, &ProtocolVersion::ALL, Limits::default());
-            let service = service.for_connection(&handle.peer()).unwrap();
-            connection.run(service).await.unwrap();
+            let endpoint = server(2).into_endpoint().unwrap();
+            let (connection, _) = Connection::server(reader, writer, &ProtocolVersion::ALL, Limits::default());
+            connection.serve(&endpoint).await.unwrap();
         },
         move || {
             ours.write_all(format!("{INITIALIZE}\n").as_bytes()).unwrap();
@@ -60,7 +59,7 @@ fn a_call_over_a_byte_stream() {
             }
         },
     );
-    assert_most(each, 4);
+    assert_most(each, 5);
 }
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}"#;

@@ -5,12 +5,12 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 use turms_client::Client;
 use turms_core::transport::memory;
-use turms_core::{CallContext, Connection, Limits, Outgoing, Payload, Request, Service};
+use turms_core::{CallContext, Connection, Limits, NotifyFuture, Outgoing, Payload, Request, Service};
 use turms_proto::session::{ClientOptions, VersionChoice};
 use turms_proto::types::{
     CallTool, CallToolParams, ClientCapabilities, Implementation, Meta, Outcome, RequestMeta, ToolResult,
 };
-use turms_proto::{Ability, Object, ProtocolVersion};
+use turms_proto::{Ability, Notification, Object, ProtocolVersion};
 use turms_server::{Args, Router, Server, Tool};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -62,7 +62,11 @@ fn a_connection_over_a_pair(bencher: Bencher<'_, '_>, version: &ProtocolVersion)
     struct Deaf;
     impl Service for Deaf {
         fn call(&self, request: Request, _: CallContext) -> turms_core::ResponseFuture {
-            turms_core::ResponseFuture::now(Err(turms_proto::ErrorObject::method_not_found(&request.method).into()))
+            Box::pin(std::future::ready(Err(turms_proto::ErrorObject::method_not_found(&request.method).into())))
+        }
+
+        fn notify(&self, _: Notification, _: CallContext) -> NotifyFuture {
+            Box::pin(async {})
         }
     }
     let (runtime, router, arguments) = (runtime(), router(), arguments());

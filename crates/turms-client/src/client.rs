@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytestring::ByteString;
 use serde::Serialize;
-use turms_core::{CallContext, NotifyFuture, Payload, Ready, Request, ResponseFuture, Service};
+use turms_core::{CallContext, NotifyFuture, Payload, Request, ResponseFuture, Service};
 use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::revision::raise_result;
 use turms_proto::session::{Opened, Stats};
@@ -172,7 +172,8 @@ impl Client {
     /// for. The timeout then counts for each time that the server is asked how it stands, progress is told until the task
     /// exists, and giving up the call gives up the task.
     pub fn call_tool(&self, name: impl Into<String>, arguments: impl Serialize) -> Operation<ToolResult> {
-        Operation::of_tool(self, call_tool_params(name.into(), Arguments::of(&arguments)), call_tool)
+        let params = call_tool_params(name.into(), Arguments::of(&arguments));
+        Operation::new(self, move |client, options| call_tool(client, params, options))
     }
 
     /// Reads a resource.
@@ -394,7 +395,7 @@ impl Service for Client {
         let meta = cx.meta().map(forwarded).filter(|meta| !meta.is_empty());
         // What becomes a task here is a task for whoever asks, too.
         let task = Tasking { refused: !cx.meta().is_some_and(declares_tasks), ..Tasking::default() };
-        ResponseFuture::later(async move {
+        Box::pin(async move {
             let params = request
                 .params
                 .into_raw()
@@ -411,11 +412,11 @@ impl Service for Client {
         })
     }
 
-    fn notify(&self, method: ByteString, params: Option<RawJson>, _: CallContext) -> NotifyFuture {
+    fn notify(&self, notification: Notification, _: CallContext) -> NotifyFuture {
         let client = self.clone();
-        NotifyFuture::later(async move {
+        Box::pin(async move {
             // Nobody waits to hear that it was not told.
-            let _ = client.engine.notify(Notification::raw(method, params)).await;
+            let _ = client.engine.notify(notification).await;
         })
     }
 }
@@ -496,34 +497,12 @@ pub(crate) fn get_prompt_params(name: &str, arguments: Arguments) -> Result<GetP
     Ok(params)
 }
 
-fn call_tool(client: Client, params: ToolParams, options: CallOptions) -> Ready<Result<ToolResult, CallError>> {
-    let params = match params {
-        Ok(params) => params,
-        Err(error) => return Ready::now(Err(error)),
-    };
-    let job = Job::in_rounds::<CallTool, _>(params, options);
-    let waiting = match client.engine.begin(&job).map(Ready::try_now) {
-        Some(Ok(Ok(performed))) if is_checked(&client, &job, &performed.payload) => {
-            return Ready::now(tool_result(&job, performed.payload));
-        }
-        Some(Ok(outcome)) => Some(Ready::now(outcome)),
-        Some(Err(waiting)) => Some(waiting),
-        None => None,
-    };
-    Ready::later(async move {
-        let performed = match waiting {
-            Some(waiting) => waiting.await,
-            None => client.engine.perform(job.clone()).await,
-        };
-        let result = tool_result(&job, performed?.payload)?;
-        check_output(&client, name_of(&job), &result, job.options.clone()).await?;
-        Ok(result)
-    })
-}
-
-/// Whether a result is a tool's, and nothing is wrong with it. Looked at where it is: results are large.
-fn is_checked(client: &Client, job: &Job, payload: &Payload) -> bool {
-    payload.get().is_some_and(|result| matches!(check_known(client, name_of(job), result), Some(Ok(()))))
+async fn call_tool(client: Client, params: ToolParams, options: CallOptions) -> Result<ToolResult, CallError> {
+    let job = Job::in_rounds::<CallTool, _>(params?, options);
+    let performed = client.engine.perform(job.clone()).await?;
+    let result = tool_result(&job, performed.payload)?;
+    check_output(&client, name_of(&job), &result, job.options.clone()).await?;
+    Ok(result)
 }
 
 fn name_of(job: &Job) -> &str {

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bytestring::ByteString;
 use serde::de::DeserializeOwned;
 use turms_core::{CallContext, NotifyFuture, Payload, Request, ResponseFuture, Service};
 use turms_proto::method::{Method, Notification as NotificationMethod};
@@ -13,7 +12,7 @@ use turms_proto::types::{
     Log, LogMessage, LoggingLevel, Ping, Progress, ProgressParams, PromptListChanged, ResourceListChanged,
     ResourceUpdated, Task, TaskChanged, ToolListChanged,
 };
-use turms_proto::{ErrorObject, Notification, ProtocolVersion, RawJson};
+use turms_proto::{ErrorObject, Notification, ProtocolVersion};
 
 use crate::answer::Answers;
 use crate::cache::{Cache, Changed};
@@ -138,11 +137,13 @@ impl Ear {
     {
         let mut params: M::Params = match params.take() {
             Ok(params) => params,
-            Err(error) => return ResponseFuture::now(Err(ErrorObject::invalid_params(error.to_string()).into())),
+            Err(error) => {
+                return Box::pin(std::future::ready(Err(ErrorObject::invalid_params(error.to_string()).into())));
+            }
         };
         params.raise(version);
         let (question, answers) = (question(params), self.answers.clone());
-        ResponseFuture::later(async move {
+        Box::pin(async move {
             let answer = answers.answer(question).await.map_err(ErrorObject::from)?;
             Ok(Payload::json(answer))
         })
@@ -153,7 +154,7 @@ impl Service for Ear {
     fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         let version = cx.version();
         match &*request.method {
-            Ping::NAME => ResponseFuture::now(Ok(Payload::new(EmptyResult::new()))),
+            Ping::NAME => Box::pin(std::future::ready(Ok(Payload::new(EmptyResult::new())))),
             CreateMessage::NAME => {
                 self.asked::<CreateMessage>(request.params, version, |params| InputRequest::Sample(Box::new(params)))
             }
@@ -165,9 +166,9 @@ impl Service for Ear {
         }
     }
 
-    fn notify(&self, method: ByteString, params: Option<RawJson>, _: CallContext) -> NotifyFuture {
-        self.hear(Notification::raw(method, params));
-        NotifyFuture::done()
+    fn notify(&self, notification: Notification, _: CallContext) -> NotifyFuture {
+        self.hear(notification);
+        Box::pin(async {})
     }
 }
 

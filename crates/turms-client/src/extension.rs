@@ -164,14 +164,14 @@ pub(crate) fn declared(
 pub(crate) fn ask(extensions: &[Arc<dyn ClientExtension>], request: Request) -> ResponseFuture {
     let Request { method, params, .. } = request;
     if extensions.is_empty() {
-        return ResponseFuture::now(Err(ErrorObject::method_not_found(&method).into()));
+        return Box::pin(std::future::ready(Err(ErrorObject::method_not_found(&method).into())));
     }
     let params = match params.into_raw() {
         Ok(params) => params,
-        Err(error) => return ResponseFuture::now(Err(ErrorObject::internal(error.to_string()).into())),
+        Err(error) => return Box::pin(std::future::ready(Err(ErrorObject::internal(error.to_string()).into()))),
     };
     match extensions.iter().find_map(|extension| extension.answer(&method, &params)) {
-        Some(answer) => ResponseFuture::later(async move { Ok(Payload::json(answer.await?)) }),
-        None => ResponseFuture::now(Err(ErrorObject::method_not_found(&method).into())),
+        Some(answer) => Box::pin(async move { Ok(Payload::json(answer.await?)) }),
+        None => Box::pin(std::future::ready(Err(ErrorObject::method_not_found(&method).into()))),
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use bytestring::ByteString;
-use turms_core::{BoxFuture, Payload, Ready};
+use turms_core::{BoxFuture, Payload};
 use turms_proto::method::Method;
 use turms_proto::revision::{Translate, task_of_core};
 use turms_proto::session::{Opened, Stats};
@@ -29,12 +29,6 @@ use crate::tool::KnownTools;
 
 /// What makes calls: one server, a pool, or many servers behind one face.
 pub(crate) trait Engine: Send + Sync + 'static {
-    /// Makes a call at once if the server is in this process, where the answer may be there at once, too. `None` if the call has
-    /// not been made and is for `perform`.
-    fn begin(&self, job: &Job) -> Option<Ready<Result<Performed, CallError>>> {
-        let _ = job;
-        None
-    }
     fn perform(&self, job: Job) -> BoxFuture<'_, Result<Performed, CallError>>;
     fn perform_all(&self, jobs: Vec<Job>) -> BoxFuture<'_, Vec<Result<Performed, CallError>>>;
     /// Sees whether the server answers: with `ping`, or `server/discover` where there is no `ping`.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use turms_core::Ready;
+use turms_core::BoxFuture;
 use turms_proto::types::{CallToolParams, Meta, ProgressParams};
 
 use crate::cancel::Cancel;
@@ -35,13 +35,8 @@ pub struct Operation<T> {
     run: Run<T>,
 }
 
-enum Run<T> {
-    Any(Box<dyn FnOnce(Client, CallOptions) -> Answer<T> + Send>),
-    /// What is done most needs no box.
-    Tool(ToolParams, fn(Client, ToolParams, CallOptions) -> Answer<T>),
-}
-
-type Answer<T> = Ready<Result<T, CallError>>;
+type Run<T> = Box<dyn FnOnce(Client, CallOptions) -> Answer<T> + Send>;
+type Answer<T> = BoxFuture<'static, Result<T, CallError>>;
 
 /// What a tool is to be called with, or why it cannot be.
 pub(crate) type ToolParams = Result<Arc<CallToolParams>, CallError>;
@@ -51,17 +46,8 @@ impl<T: 'static> Operation<T> {
     where
         F: Future<Output = Result<T, CallError>> + Send + 'static,
     {
-        let run = Run::Any(Box::new(move |client, options| Ready::later(run(client, options))));
+        let run: Run<T> = Box::new(move |client, options| Box::pin(run(client, options)));
         Self { client: client.clone(), options: CallOptions::default(), run }
-    }
-
-    /// A call of a tool, which may have its answer as soon as it is made.
-    pub(crate) fn of_tool(
-        client: &Client,
-        params: ToolParams,
-        run: fn(Client, ToolParams, CallOptions) -> Answer<T>,
-    ) -> Self {
-        Self { client: client.clone(), options: CallOptions::default(), run: Run::Tool(params, run) }
     }
 
     pub(crate) fn options_mut(&mut self) -> &mut CallOptions {
@@ -151,14 +137,7 @@ impl<T: 'static> Future for OperationFuture<T> {
             let Some(Operation { client, options, run }) = unmade.take() else {
                 panic!("polled again after the answer was taken");
             };
-            let made = match run {
-                Run::Tool(params, run) => run(client, params, options),
-                Run::Any(run) => run(client, options),
-            };
-            match made.try_now() {
-                Ok(answer) => return Poll::Ready(answer),
-                Err(waiting) => self.0 = Stage::Made(waiting),
-            }
+            self.0 = Stage::Made(run(client, options));
         }
         match &mut self.0 {
             Stage::Made(waiting) => Pin::new(waiting).poll(task),

@@ -3,7 +3,6 @@
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -157,15 +156,6 @@ impl<C: Borrow<PendingCalls>> Registered<C> {
     fn given_up(&self) -> CallError {
         let subject = self.calls.borrow().waiting.lock().get_mut(self.key).map(|waiting| waiting.label.text());
         CallError::new(subject.unwrap_or_default(), CallErrorKind::Cancelled, Delivery::Unknown)
-    }
-}
-
-impl Registered<&PendingCalls> {
-    /// The same, when the list is not borrowed any more.
-    pub(crate) fn owned(self, calls: Arc<PendingCalls>) -> Registered<Arc<PendingCalls>> {
-        let key = self.key;
-        std::mem::forget(self);
-        Registered { calls, key }
     }
 }
 

@@ -3,10 +3,11 @@
 
 use std::pin::pin;
 use std::task::{Context as TaskContext, Poll, Waker};
+use turms_proto::Notification;
 
 use divan::{Bencher, black_box, black_box_drop};
 use turms_core::registry::{Registration, ServiceCall, Services};
-use turms_core::{CallContext, Payload, Request, ResponseFuture, Service};
+use turms_core::{CallContext, NotifyFuture, Payload, Request, ResponseFuture, Service};
 use turms_proto::types::{CallTool, CallToolParams, Outcome, ToolResult};
 
 fn main() {
@@ -23,13 +24,17 @@ enum Greeter {
 impl Service for Greeter {
     fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
         match self {
-            Self::Now => ResponseFuture::now(greet(request)),
-            Self::Later => ResponseFuture::later(async move { greet(request) }),
+            Self::Now => Box::pin(std::future::ready(greet(request))),
+            Self::Later => Box::pin(async move { greet(request) }),
         }
+    }
+
+    fn notify(&self, _: Notification, _: CallContext) -> NotifyFuture {
+        Box::pin(async {})
     }
 }
 
-fn greet(request: Request) -> turms_core::Outcome {
+fn greet(request: Request) -> turms_core::CallResult {
     let params: CallToolParams = request.params.take().unwrap();
     Ok(Payload::new(Outcome::Complete(ToolResult::of_text(params.name))))
 }

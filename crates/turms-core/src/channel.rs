@@ -14,7 +14,6 @@ use crate::payload::Payload;
 use crate::peer::{BoxFuture, PeerError};
 use crate::service::Service;
 use crate::text::error_chain;
-use crate::transport::LocalChannel;
 
 /// A request on its way to a server, in the words of the server's revision.
 #[non_exhaustive]
@@ -161,11 +160,6 @@ pub trait Channel: Send + Sync + 'static {
 
     /// Asks several things at once, together if the revision has batches. The answers come in the order of the questions.
     fn batch(&self, requests: Vec<Outgoing>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>>;
-
-    /// The channel itself, if the server is in this process: its answers may be there at once, without a future to wait for.
-    fn local(&self) -> Option<&LocalChannel> {
-        None
-    }
 
     /// Whether the server sees requests in the order in which they are made, so that what it passes over without a word can be
     /// told by an answer to what came later. Where each has a connection of its own it does not, but refuses in so many words.

@@ -1,158 +1,247 @@
 use std::any::{Any, TypeId};
+use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
 use http::Extensions;
+use turms_proto::header::ParamHeaders;
 use turms_proto::session::Dialect;
-use turms_proto::types::Meta;
-use turms_proto::{ProtocolVersion, RequestId};
+use turms_proto::types::{ClientCapabilities, Implementation, LoggingLevel, Meta, RequestMeta};
+use turms_proto::{Object, ProtocolVersion, RequestId};
 
+use crate::error::ServiceError;
 use crate::peer::Peer;
+use crate::principal::Principal;
+use crate::session::SessionHandle;
 
-/// What surrounds a call: how it was asked, by whom, and how to reach them.
+/// The context of a call or a notification: its revision, id and `_meta`, the peer that sent it, and its session.
 #[derive(Clone)]
 pub struct CallContext {
     dialect: Dialect,
     id: Option<RequestId>,
     meta: Option<Meta>,
     peer: Peer,
+    session: Option<Arc<SessionHandle>>,
+    request: Option<Arc<dyn RequestInfo>>,
     extensions: Option<Arc<Extensions>>,
-    source: Option<Arc<dyn RequestInfo>>,
-    session: Option<Arc<dyn Any + Send + Sync>>,
+    scope: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+/// The cancellation of a call, as its peer asked for it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Cancelled {
+    /// The reason that the peer gave.
+    pub reason: Option<String>,
+}
+
+impl Cancelled {
+    /// A cancellation with a reason, if the peer gave one.
+    #[must_use]
+    pub fn new(reason: Option<String>) -> Self {
+        Self { reason }
+    }
 }
 
 impl CallContext {
-    /// Around a call in a dialect, from a peer.
+    /// Creates the context of a call in a dialect, from a peer.
     #[must_use]
     pub fn new(dialect: Dialect, peer: Peer) -> Self {
-        Self { dialect, id: None, meta: None, peer, extensions: None, source: None, session: None }
+        Self { dialect, id: None, meta: None, peer, session: None, request: None, extensions: None, scope: None }
     }
 
-    /// Around a call within this process: the newest revision, and nobody to speak to.
+    /// Creates the context of a call within this process: the newest revision, and no peer.
     #[must_use]
     pub fn in_process() -> Self {
         Self::new(Dialect::Stateless(ProtocolVersion::LATEST), Peer::nobody())
     }
 
-    /// With the request's id.
+    /// Sets the id of the request.
     #[must_use]
     pub fn with_id(mut self, id: RequestId) -> Self {
         self.id = Some(id);
         self
     }
 
-    /// With the request's `_meta`.
+    /// Sets the `_meta` of the request.
     #[must_use]
     pub fn with_meta(mut self, meta: Option<Meta>) -> Self {
         self.meta = meta;
         self
     }
 
-    /// With values that the transport or the application's own middleware put there.
+    /// Sets the values that the transport or middleware attached to the request.
     #[must_use]
     pub fn with_extensions(mut self, extensions: Arc<Extensions>) -> Self {
         self.extensions = Some(extensions);
         self
     }
 
-    /// With what the transport knows of the request.
+    /// Sets what the transport knows of the request.
     #[must_use]
-    pub fn with_source(mut self, source: Arc<dyn RequestInfo>) -> Self {
-        self.source = Some(source);
+    pub fn with_request_info(mut self, request: Arc<dyn RequestInfo>) -> Self {
+        self.request = Some(request);
         self
     }
 
-    /// With another peer to speak to.
+    /// Sets the peer.
     #[must_use]
     pub fn with_peer(mut self, peer: Peer) -> Self {
         self.peer = peer;
         self
     }
 
-    /// With what the service remembers of the peer between its requests.
+    /// Replaces the peer, for layers that see what handlers send: every notification and every request to the client.
     #[must_use]
-    pub fn with_session(mut self, session: Arc<dyn Any + Send + Sync>) -> Self {
+    pub fn map_peer(mut self, map: impl FnOnce(Peer) -> Peer) -> Self {
+        self.peer = map(std::mem::replace(&mut self.peer, Peer::nobody()));
+        self
+    }
+
+    /// Sets the session.
+    #[must_use]
+    pub fn with_session(mut self, session: Arc<SessionHandle>) -> Self {
         self.session = Some(session);
         self
     }
 
-    /// What the service remembers of the peer between its requests.
+    /// Removes the session, for a copy of the context that the session itself holds.
     #[must_use]
-    pub fn session<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
-        self.session.clone()?.downcast().ok()
+    pub fn without_session(mut self) -> Self {
+        self.session = None;
+        self
     }
 
-    /// How the call was asked.
+    /// Sets what a service needs again behind layers of its own. Other services do not see it.
+    #[must_use]
+    pub fn with_scope(mut self, scope: Arc<dyn Any + Send + Sync>) -> Self {
+        self.scope = Some(scope);
+        self
+    }
+
+    /// Takes what [`CallContext::with_scope`] has set.
+    pub fn take_scope<T: Send + Sync + 'static>(&mut self) -> Option<Arc<T>> {
+        self.scope.take()?.downcast().ok()
+    }
+
+    /// The session, in revisions with a handshake.
+    #[must_use]
+    pub fn session(&self) -> Option<&Arc<SessionHandle>> {
+        self.session.as_ref()
+    }
+
+    /// The dialect of the request.
     #[must_use]
     pub fn dialect(&self) -> Dialect {
         self.dialect
     }
 
-    /// The revision in which it was asked.
+    /// The revision of the request.
     #[must_use]
     pub fn version(&self) -> ProtocolVersion {
         self.dialect.version()
     }
 
-    /// The request's id, if it came over a wire.
+    /// The id of the request, if it came over a transport.
     #[must_use]
     pub fn id(&self) -> Option<&RequestId> {
         self.id.as_ref()
     }
 
-    /// The request's `_meta`.
+    /// The `_meta` of the request.
     #[must_use]
     pub fn meta(&self) -> Option<&Meta> {
         self.meta.as_ref()
     }
 
-    /// Who asked.
+    /// The peer that sent the request.
     #[must_use]
     pub fn peer(&self) -> &Peer {
         &self.peer
     }
 
-    /// A value that the transport or the application's own middleware put there.
+    /// The capabilities of the client: of this request in 2026-07-28, of the handshake before.
     #[must_use]
-    pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
-        let put = self.extensions.as_ref().and_then(|extensions| extensions.get());
-        put.or_else(|| self.source.as_ref()?.find(TypeId::of::<T>())?.downcast_ref())
+    pub fn client_capabilities(&self) -> Option<Cow<'_, ClientCapabilities>> {
+        match self.dialect {
+            Dialect::Stateless(_) => self.request_meta()?.client_capabilities.map(Cow::Owned),
+            _ => Some(Cow::Borrowed(&self.session.as_ref()?.client()?.capabilities)),
+        }
     }
 
-    /// Puts a value there; other calls do not see it.
+    /// The name and version of the client: of this request in 2026-07-28, of the handshake before. For logs.
+    #[must_use]
+    pub fn client_info(&self) -> Option<Cow<'_, Implementation>> {
+        match self.dialect {
+            Dialect::Stateless(_) => self.request_meta()?.client_info.map(Cow::Owned),
+            _ => Some(Cow::Borrowed(&self.session.as_ref()?.client()?.info)),
+        }
+    }
+
+    /// Returns `true` if the client wants log messages of this level.
+    #[must_use]
+    pub fn wants_log(&self, level: LoggingLevel) -> bool {
+        match self.dialect {
+            Dialect::Stateless(_) => {
+                self.request_meta().and_then(|meta| meta.log_level).is_some_and(|wanted| level >= wanted)
+            }
+            _ => self.session.as_ref().is_some_and(|session| session.wants_log(level)),
+        }
+    }
+
+    fn request_meta(&self) -> Option<RequestMeta> {
+        self.meta.as_ref()?.request().ok()
+    }
+
+    /// The authenticated caller.
+    #[must_use]
+    pub fn principal(&self) -> Option<&Principal> {
+        self.extension()
+    }
+
+    /// The cancellation of the call, while its future is dropped because of one. `None` if it was not cancelled by its peer.
+    #[must_use]
+    pub fn cancelled(&self) -> Option<Cancelled> {
+        self.peer.cancelled(self.id.as_ref()?)
+    }
+
+    /// A value that the transport or middleware attached to the request.
+    #[must_use]
+    pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        let attached = self.extensions.as_ref().and_then(|extensions| extensions.get());
+        attached.or_else(|| self.request.as_ref()?.get(TypeId::of::<T>())?.downcast_ref())
+    }
+
+    /// Attaches a value; other calls do not see it.
     pub fn insert_extension<T: Clone + Send + Sync + 'static>(&mut self, value: T) {
         let extensions = self.extensions.get_or_insert_default();
         Arc::make_mut(extensions).insert(value);
     }
-}
 
-/// What a transport knows of a request. Calls see it as extensions, without each part of it having been put among them.
-pub trait RequestInfo: Send + Sync + 'static {
-    /// What it knows of this type.
-    fn find(&self, kind: TypeId) -> Option<&dyn Any>;
-}
-
-/// An extension of requests whose `http::HeaderMap`, another extension, repeats parts of the body, as requests over HTTP
-/// do since 2026-07-28. Services that know more of the body than the transport does compare the rest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct HeadersRepeatBody;
-
-impl HeadersRepeatBody {
-    /// The mark.
+    /// What the transport knows of the request.
     #[must_use]
-    pub fn new() -> Self {
-        Self
+    pub fn request_info(&self) -> Option<&dyn RequestInfo> {
+        self.request.as_deref()
     }
 }
 
-impl Default for HeadersRepeatBody {
-    fn default() -> Self {
-        Self::new()
+/// What a transport knows of a request. Calls see it as [extensions](CallContext::extension), made when they are asked for.
+pub trait RequestInfo: Send + Sync + 'static {
+    /// The value of this type.
+    fn get(&self, kind: TypeId) -> Option<&dyn Any>;
+
+    /// Compares the arguments of a tool with the headers that mirror them. Only the router knows which ones do.
+    ///
+    /// # Errors
+    /// -32020 if a header differs from its argument.
+    fn check_arguments(&self, mirrored: &ParamHeaders, arguments: Option<&Object>) -> Result<(), ServiceError> {
+        let _ = (mirrored, arguments);
+        Ok(())
     }
 }
 
-impl std::fmt::Debug for CallContext {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for CallContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut context = f.debug_struct("CallContext");
         context.field("dialect", &self.dialect).field("id", &self.id).finish_non_exhaustive()
     }

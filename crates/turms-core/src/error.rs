@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::time::Duration;
 
 use turms_proto::revision::Translate as _;
-use turms_proto::{DecodeError, ErrorObject, ProtocolVersion};
+use turms_proto::{DecodeError, ErrorCode, ErrorObject, ProtocolVersion, RawJson};
 
 /// The error of a call: the error object that the caller receives, and its origin.
 ///
@@ -23,18 +24,41 @@ struct Parts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorOrigin {
-    /// The parameters of the request cannot be read.
+    /// The parameters of the request are unreadable or invalid.
     Params,
-    /// A handler, or anything that was asked for does not exist.
+    /// The server does not have the method.
+    MethodNotFound,
+    /// A handler has returned it.
     Handler,
-    /// A limit on the number or the rate of calls.
+    /// The caller calls too often.
+    RateLimited,
+    /// The server has too much to do, whoever calls.
     Overloaded,
-    /// A timeout.
+    /// The call took too long.
     TimedOut,
-    /// A handler that panicked.
+    /// Something that the server depends on cannot be reached, such as a store.
+    Unavailable,
+    /// The handler panicked.
     Panic,
-    /// A fault of the server, such as a result that is too large or cannot be written as JSON.
+    /// A fault of the server, such as a result that is too large or cannot be encoded as JSON.
     Internal,
+}
+
+impl ErrorOrigin {
+    /// The code of errors that Turms itself makes: -32050 to -32053 for those that may not happen to a later call, which the
+    /// specification leaves to servers, and the codes of JSON-RPC for the others.
+    #[must_use]
+    pub fn code(self) -> ErrorCode {
+        match self {
+            Self::Params => ErrorCode::INVALID_PARAMS,
+            Self::MethodNotFound => ErrorCode::METHOD_NOT_FOUND,
+            Self::RateLimited => ErrorCode::RATE_LIMITED,
+            Self::Overloaded => ErrorCode::OVERLOADED,
+            Self::TimedOut => ErrorCode::TIMED_OUT,
+            Self::Unavailable => ErrorCode::UNAVAILABLE,
+            Self::Handler | Self::Panic | Self::Internal => ErrorCode::INTERNAL_ERROR,
+        }
+    }
 }
 
 impl ServiceError {
@@ -44,9 +68,23 @@ impl ServiceError {
         Self(Box::new(Parts { object, origin }))
     }
 
-    /// Creates an error with the code -32603.
+    /// Creates an error with the [code](ErrorOrigin::code) of its origin.
     pub fn internal(origin: ErrorOrigin, message: impl Into<String>) -> Self {
-        Self::new(origin, ErrorObject::internal(message))
+        Self::new(origin, ErrorObject::new(origin.code(), message))
+    }
+
+    /// Creates an error for a call that may succeed later, with the time to wait as `retryAfterMs` in its data.
+    pub fn retry_after(origin: ErrorOrigin, message: impl Into<String>, wait: Duration) -> Self {
+        let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
+        let mut object = ErrorObject::new(origin.code(), message);
+        object.data = RawJson::parse(format!(r#"{{"retryAfterMs":{wait}}}"#)).ok();
+        Self::new(origin, object)
+    }
+
+    /// Creates the error for a method that the server does not have.
+    #[must_use]
+    pub fn method_not_found(method: &str) -> Self {
+        Self::new(ErrorOrigin::MethodNotFound, ErrorObject::method_not_found(method))
     }
 
     /// The origin of the error.

@@ -11,9 +11,12 @@
 mod channel;
 mod connection;
 mod context;
+mod dispatch;
+mod endpoint;
 mod error;
 pub mod layer;
-mod outcome;
+mod limits;
+mod panic_guard;
 mod payload;
 mod peer;
 mod principal;
@@ -21,6 +24,8 @@ mod random;
 pub mod registry;
 mod serve;
 mod service;
+mod session;
+mod shutdown;
 pub mod store;
 mod text;
 pub mod transport;
@@ -29,15 +34,22 @@ mod url;
 pub use self::channel::{
     Channel, ConnectError, Connector, Ended, Established, Outgoing, Update, Updates, write_params,
 };
-pub use self::connection::{Connection, ConnectionError, ConnectionHandle, Limits, OpenFailure};
-pub use self::context::{CallContext, HeadersRepeatBody, RequestInfo};
+pub use self::connection::{Connection, ConnectionError, ConnectionHandle, OpenFailure};
+pub use self::context::{CallContext, Cancelled, RequestInfo};
+pub use self::dispatch::{
+    Dispatch, dispatch, dispatch_in_process, dispatch_notification, encode_response, notification_guard, write_response,
+};
+pub use self::endpoint::{Endpoint, EndpointInfo, IntoEndpoint};
 pub use self::error::{ErrorOrigin, ServiceError};
-pub use self::outcome::{Outcome, lower_outcome, write_outcome, written_outcome};
+pub use self::limits::Limits;
+pub use self::panic_guard::{HandlerPanicked, PanicGuard};
 pub use self::payload::Payload;
 pub use self::peer::{BoxFuture, Peer, PeerError, PeerTransport};
 pub use self::principal::Principal;
 pub use self::random::{is_random_id, random_bytes, random_id};
-pub use self::serve::{IntoService, ServeError};
-pub use self::service::{Guarded, GuardedNotify, NotifyFuture, Ready, Request, ResponseFuture, Service};
+pub use self::serve::ServeError;
+pub use self::service::{CallResult, NotifyFuture, Request, ResponseFuture, Service, SharedService};
+pub use self::session::{ClientRecord, CloseReason, SessionHandle, SessionState};
+pub use self::shutdown::Shutdown;
 pub use self::text::{error_chain, escape_control};
 pub use self::url::{UrlConnector, UrlTarget, UrlTransport};

@@ -1,25 +1,8 @@
 use std::fmt;
 use std::io;
-use std::sync::Arc;
 
 use crate::connection::ConnectionError;
-use crate::service::Service;
 use crate::text::error_chain;
-
-/// What can become a service: one that is, or a server that is yet to be finished.
-pub trait IntoService {
-    /// The service.
-    ///
-    /// # Errors
-    /// When something that belongs to it cannot be used, such as a tool whose schema is none.
-    fn into_service(self) -> Result<Arc<dyn Service>, ServeError>;
-}
-
-impl<S: Service> IntoService for S {
-    fn into_service(self) -> Result<Arc<dyn Service>, ServeError> {
-        Ok(Arc::new(self))
-    }
-}
 
 /// Why a server does not serve.
 #[derive(thiserror::Error)]

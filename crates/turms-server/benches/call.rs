@@ -6,7 +6,7 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use divan::{Bencher, black_box};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use turms_core::{CallContext, Outcome, Payload, Request, Service};
+use turms_core::{CallContext, CallResult, Payload, Request, Service};
 use turms_proto::types::{CallTool, CallToolParams, ListTools, Outcome as Rounds, PaginatedParams, ToolResult};
 use turms_proto::{Object, RawJson};
 use turms_server::{Args, Router, Server, Tool};
@@ -38,7 +38,7 @@ fn server(tools: usize) -> Router {
 }
 
 /// Polls a call that is known to be ready.
-fn answer(service: &impl Service, request: Request) -> Outcome {
+fn answer(service: &impl Service, request: Request) -> CallResult {
     let call = service.call(request, CallContext::in_process());
     match std::pin::pin!(call).poll(&mut TaskContext::from_waker(Waker::noop())) {
         Poll::Ready(outcome) => outcome,

@@ -149,7 +149,7 @@ fn is_for_hosts(item: Item<'_>) -> bool {
 pub(crate) fn faults(catalog: &Catalog) -> Vec<String> {
     let fault = |tool: &Tool| {
         let uri = tool.spec().app_meta()?.ok()?.resource_uri?;
-        let is_there = catalog.resource_ways.is_some_and(|ways| (ways.has)(catalog, &uri));
+        let is_there = catalog.resource_at(&uri).is_some();
         let problem = match is_there {
             _ if !uri.starts_with("ui://") => format!("a page has to be at a ui:// URI, not at {uri:?}"),
             false => format!("there is no page at {uri:?}"),

@@ -2,7 +2,7 @@
 //!
 //! The target is `turms::server`. A handler that panics is an event of level error, a handler that fails (by an error or by a tool
 //! result with `isError`) of level info, a request that is refused (unknown, invalid, not allowed) of level debug. The fields are
-//! `method`, the name of the item (`tool`, `prompt` or `resource`), `session` ([`Session::serial`]), `id` of the request and `code`;
+//! `method`, the name of the item (`tool`, `prompt` or `resource`), `session` ([`Session::serial`](crate::Session::serial)), `id` of the request and `code`;
 //! long names are shortened.
 //! What callers send and handlers return is not logged.
 
@@ -12,13 +12,11 @@ use std::task::{Context as TaskContext, Poll};
 
 use bytestring::ByteString;
 use tracing::Level;
-use turms_core::{Outcome, Ready, Request};
+use turms_core::{CallResult, ErrorOrigin, Request, ServiceError};
 use turms_proto::method::Method as _;
 use turms_proto::types::{CallTool, CallToolParams, GetPrompt, ReadResource, ToolResult};
-use turms_proto::{ErrorCode, ErrorObject, RawJson, RequestId};
+use turms_proto::{ErrorCode, RawJson, RequestId};
 use turms_schema::shortened;
-
-use crate::session::Session;
 
 /// What the events about a call name.
 #[derive(Debug)]
@@ -39,31 +37,34 @@ enum Item {
 
 /// How a call failed, as far as it is logged.
 pub(crate) trait Failure {
-    /// The code of the error, `None` for a tool result that is one; `None` altogether if the call succeeded.
-    fn failure(&self) -> Option<Option<ErrorCode>>;
+    /// The origin and the code of the error; `None` if the call succeeded.
+    fn failure(&self) -> Option<(ErrorOrigin, Option<ErrorCode>)>;
 }
 
-impl Failure for Outcome {
-    fn failure(&self) -> Option<Option<ErrorCode>> {
+impl Failure for CallResult {
+    fn failure(&self) -> Option<(ErrorOrigin, Option<ErrorCode>)> {
         match self {
-            Ok(payload) => payload.get::<ToolResult>().is_some_and(ToolResult::failed).then_some(None),
-            Err(error) => Some(Some(error.code)),
+            Ok(payload) => {
+                let failed = payload.get::<ToolResult>().is_some_and(ToolResult::failed);
+                failed.then_some((ErrorOrigin::Handler, None))
+            }
+            Err(error) => Some((error.origin(), Some(error.code))),
         }
     }
 }
 
-impl Failure for Result<ToolResult, ErrorObject> {
-    fn failure(&self) -> Option<Option<ErrorCode>> {
+impl Failure for Result<ToolResult, ServiceError> {
+    fn failure(&self) -> Option<(ErrorOrigin, Option<ErrorCode>)> {
         match self {
-            Ok(result) => result.failed().then_some(None),
-            Err(error) => Some(Some(error.code)),
+            Ok(result) => result.failed().then_some((ErrorOrigin::Handler, None)),
+            Err(error) => Some((error.origin(), Some(error.code))),
         }
     }
 }
 
 /// The handler of a notification does not fail other than by a panic.
 impl Failure for () {
-    fn failure(&self) -> Option<Option<ErrorCode>> {
+    fn failure(&self) -> Option<(ErrorOrigin, Option<ErrorCode>)> {
         None
     }
 }
@@ -105,7 +106,7 @@ impl CallLog {
     }
 
     fn new(method: ByteString, item: Item, cx: &turms_core::CallContext) -> Self {
-        let session = cx.session::<Session>().map(|session| session.serial());
+        let session = cx.session().map(|session| session.serial());
         Self { method, item, session, id: cx.id().cloned() }
     }
 
@@ -119,30 +120,30 @@ impl CallLog {
     }
 
     /// Logs how a call fails. A panic goes on after it was logged.
-    pub(crate) fn watch<T: Failure + Send + Unpin + 'static>(self, call: impl FnOnce() -> Ready<T>) -> Ready<T> {
-        let future = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-            self.panicked();
-            resume_unwind(panic)
-        });
-        match future.try_now() {
-            Ok(outcome) => {
-                self.ended(&outcome);
-                Ready::now(outcome)
-            }
-            Err(future) => Ready::later(Watched { future, log: self }),
-        }
+    pub(crate) fn watch<F>(self, call: F) -> Watched<F>
+    where
+        F: Future + Unpin,
+        F::Output: Failure,
+    {
+        Watched { call, log: self }
     }
 
     fn panicked(&self) {
         event!(self, Level::ERROR, Some(ErrorCode::INTERNAL_ERROR.0), "a handler panicked");
     }
 
-    fn ended(&self, outcome: &impl Failure) {
-        let Some(code) = outcome.failure() else { return };
-        if code.is_some_and(is_refusal) {
-            event!(self, Level::DEBUG, code.map(|code| code.0), "a request is refused");
-        } else {
-            event!(self, Level::INFO, code.map(|code| code.0), "a handler failed");
+    fn ended(&self, result: &impl Failure) {
+        let Some((origin, code)) = result.failure() else { return };
+        let number = code.map(|code| code.0);
+        match origin {
+            ErrorOrigin::Internal | ErrorOrigin::Panic => event!(self, Level::ERROR, number, "a call failed"),
+            ErrorOrigin::RateLimited | ErrorOrigin::Overloaded | ErrorOrigin::TimedOut | ErrorOrigin::Unavailable => {
+                event!(self, Level::WARN, number, "a call is not served")
+            }
+            ErrorOrigin::Handler if !code.is_some_and(is_refusal) => {
+                event!(self, Level::INFO, number, "a handler failed");
+            }
+            _ => event!(self, Level::DEBUG, number, "a request is refused"),
         }
     }
 
@@ -178,27 +179,29 @@ fn is_refusal(code: ErrorCode) -> bool {
     ) || code.is_modern()
 }
 
-/// A call that goes on.
-struct Watched<T> {
-    future: Ready<T>,
+/// A call whose failure is logged.
+pub(crate) struct Watched<F> {
+    call: F,
     log: CallLog,
 }
 
-impl<T: Failure> Future for Watched<T> {
-    type Output = T;
+impl<F> Future for Watched<F>
+where
+    F: Future + Unpin,
+    F::Output: Failure,
+{
+    type Output = F::Output;
 
-    fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<T> {
+    fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<F::Output> {
         let this = &mut *self;
-        let poll = catch_unwind(AssertUnwindSafe(|| Pin::new(&mut this.future).poll(task)));
-        match poll.unwrap_or_else(|panic| {
+        let poll = catch_unwind(AssertUnwindSafe(|| Pin::new(&mut this.call).poll(task)));
+        let poll = poll.unwrap_or_else(|panic| {
             this.log.panicked();
             resume_unwind(panic)
-        }) {
-            Poll::Ready(outcome) => {
-                this.log.ended(&outcome);
-                Poll::Ready(outcome)
-            }
-            Poll::Pending => Poll::Pending,
-        }
+        });
+        poll.map(|result| {
+            this.log.ended(&result);
+            result
+        })
     }
 }

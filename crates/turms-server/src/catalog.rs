@@ -16,10 +16,7 @@ use turms_proto::types::{
 use turms_proto::{Ability, ErrorObject, Object, ProtocolVersion, RawJson};
 
 use crate::prompt::Prompt;
-use crate::resource::Resource;
-use crate::router;
-use crate::router::prompt::PromptWays;
-use crate::router::resource::ResourceWays;
+use crate::resource::{Resource, Spec};
 use crate::tool::Tool;
 
 /// Everything that a server has.
@@ -29,10 +26,6 @@ pub(crate) struct Catalog {
     pub(crate) prompts: Table<Prompt>,
     pub(crate) resources: Table<Resource>,
     pub(crate) templates: Table<Resource>,
-    /// What is done with prompts, if there have been any.
-    pub(crate) prompt_ways: Option<&'static PromptWays>,
-    /// What is done with resources, if there have been any.
-    pub(crate) resource_ways: Option<&'static ResourceWays>,
     lists: Lists,
 }
 
@@ -90,45 +83,32 @@ impl<T> Table<T> {
 
 impl Catalog {
     pub(crate) fn insert_prompt(&mut self, prompt: Prompt) {
-        self.prompt_ways = Some(&router::prompt::WAYS);
-        self.put_prompt(prompt);
+        self.prompts.insert(prompt.name().to_owned(), prompt);
     }
 
     pub(crate) fn insert_resource(&mut self, resource: Resource) {
-        self.resource_ways = Some(&router::resource::WAYS);
-        self.put_resource(resource);
+        let uri = resource.uri().to_owned();
+        let table = if resource.is_template() { &mut self.templates } else { &mut self.resources };
+        table.insert(uri, resource);
     }
 
-    /// Puts in a prompt; false if there is one of that name already.
+    /// Adds a prompt; returns `false` if there is one of that name already.
     pub(crate) fn add_prompt(&mut self, prompt: &Prompt) -> bool {
-        self.prompt_ways = Some(&router::prompt::WAYS);
         self.prompts.add(prompt.name(), prompt)
     }
 
-    /// Puts in a resource or a family; false if there is one of that URI already.
+    /// Adds a resource or a template; returns `false` if there is one of that URI already.
     pub(crate) fn add_resource(&mut self, resource: &Resource) -> bool {
-        self.resource_ways = Some(&router::resource::WAYS);
         let table = if resource.is_template() { &mut self.templates } else { &mut self.resources };
         table.add(resource.uri(), resource)
     }
 
-    /// Puts in what another has, too.
+    /// Adds everything that another catalog has.
     pub(crate) fn adopt(&mut self, other: &Self) {
-        self.prompt_ways = self.prompt_ways.or(other.prompt_ways);
-        self.resource_ways = self.resource_ways.or(other.resource_ways);
         other.tools.iter().for_each(|tool| self.tools.insert(tool.name().to_owned(), tool.clone()));
-        other.prompts.iter().for_each(|prompt| self.put_prompt(prompt.clone()));
-        other.resources.iter().chain(other.templates.iter()).for_each(|resource| self.put_resource(resource.clone()));
-    }
-
-    fn put_prompt(&mut self, prompt: Prompt) {
-        self.prompts.insert(prompt.name().to_owned(), prompt);
-    }
-
-    fn put_resource(&mut self, resource: Resource) {
-        let uri = resource.uri().to_owned();
-        let table = if resource.is_template() { &mut self.templates } else { &mut self.resources };
-        table.insert(uri, resource);
+        other.prompts.iter().for_each(|prompt| self.insert_prompt(prompt.clone()));
+        let resources = other.resources.iter().chain(other.templates.iter());
+        resources.for_each(|resource| self.insert_resource(resource.clone()));
     }
 
     pub(crate) fn remove_resource(&mut self, uri: &str) -> bool {
@@ -181,8 +161,6 @@ impl Catalog {
 
     /// Declares every kind, as something of it may be added.
     pub(crate) fn offer_all(&mut self) {
-        self.prompt_ways = Some(&router::prompt::WAYS);
-        self.resource_ways = Some(&router::resource::WAYS);
         (self.tools.offered, self.prompts.offered, self.resources.offered) = (true, true, true);
     }
 
@@ -204,10 +182,23 @@ impl Catalog {
                 let specs: Vec<_> = self.tools.iter().map(|tool| tool.spec().clone()).collect();
                 write_pages(&specs, version, style, ListToolsResult::new)
             }
-            ListKind::Prompts => self.prompt_ways.map(|ways| (ways.list)(self, version, style)).unwrap_or_default(),
-            ListKind::Resources => self.resource_ways.map(|ways| (ways.list)(self, version, style)).unwrap_or_default(),
+            ListKind::Prompts => {
+                let specs: Vec<_> = self.prompts.iter().map(|prompt| prompt.spec().clone()).collect();
+                write_pages(&specs, version, style, ListPromptsResult::new)
+            }
+            ListKind::Resources => {
+                let specs = self.resources.iter().filter_map(|resource| match resource.spec() {
+                    Spec::One(spec) => Some(spec.clone()),
+                    Spec::Family(..) => None,
+                });
+                write_pages(&specs.collect::<Vec<_>>(), version, style, ListResourcesResult::new)
+            }
             ListKind::Templates => {
-                self.resource_ways.map(|ways| (ways.list_templates)(self, version, style)).unwrap_or_default()
+                let specs = self.templates.iter().filter_map(|resource| match resource.spec() {
+                    Spec::Family(spec, _) => Some(spec.clone()),
+                    Spec::One(_) => None,
+                });
+                write_pages(&specs.collect::<Vec<_>>(), version, style, ListResourceTemplatesResult::new)
             }
         }
     }
@@ -223,6 +214,15 @@ pub(crate) enum ListKind {
 }
 
 impl ListKind {
+    pub(crate) fn method(self) -> &'static str {
+        match self {
+            Self::Tools => ListTools::NAME,
+            Self::Prompts => ListPrompts::NAME,
+            Self::Resources => ListResources::NAME,
+            Self::Templates => ListResourceTemplates::NAME,
+        }
+    }
+
     pub(crate) fn of_method(method: &str) -> Option<Self> {
         match method {
             ListTools::NAME => Some(Self::Tools),

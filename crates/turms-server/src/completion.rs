@@ -1,12 +1,12 @@
 //! What could stand in an argument or a variable.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use turms_core::Ready;
+use turms_core::{BoxFuture, ServiceError};
 use turms_proto::ErrorObject;
 use turms_proto::types::Completion;
 
-use crate::handler::{Call, FromCall, Handler, Input, Rejection};
+use crate::handler::{BoxedHandler, Call, FromCall, Handler, Input, Rejection};
 use crate::respond::IntoCompletion;
 
 /// An argument that is being written, and what is known already. Handlers of completions take this.
@@ -44,14 +44,29 @@ pub(crate) fn input(value: String, known: Option<BTreeMap<String, String>>) -> I
     Input::Texts(texts)
 }
 
-pub(crate) type Completer = Box<dyn Fn(Call) -> Ready<Result<Completion, ErrorObject>> + Send + Sync>;
+pub(crate) type Completer = BoxedHandler<Completion>;
 
 pub(crate) fn completer<H: Handler<X>, X>(handler: H) -> Completer
 where
     H::Output: IntoCompletion,
 {
-    Box::new(move |mut call| match handler.call(&mut call) {
-        Ok(running) => running.map(IntoCompletion::into_completion),
-        Err(rejection) => Ready::now(Err(rejection.into_error(&call.context))),
+    Box::new(move |call| {
+        let handler = handler.clone();
+        Box::pin(async move { Ok(handler.call(call).await?.into_completion()?) })
+    })
+}
+
+/// Completes an argument by its completer, if it has one.
+pub(crate) fn complete(
+    completers: &HashMap<String, Completer>,
+    argument: &str,
+    call: Call,
+) -> BoxFuture<'static, Result<Completion, ServiceError>> {
+    let completed = completers.get(argument).map(|completer| completer(call));
+    Box::pin(async move {
+        match completed {
+            Some(completed) => Ok(completed.await.map_err(Rejection::into_error)?),
+            None => Ok(Completion::new(Vec::new())),
+        }
     })
 }

@@ -1,15 +1,16 @@
 //! What a handler can see and do around its call.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use turms_core::store::{StoreError, TaskAnswer};
-use turms_core::{Peer, PeerError, random_id};
+use turms_core::{CallContext, Peer, PeerError, random_id};
 use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::revision::{CannotExpress, Translate as _, lower_elicitation};
-use turms_proto::session::{Dialect, RequestError, RequestOptions};
+use turms_proto::session::{RequestError, RequestOptions};
 use turms_proto::types::{
     ClientCapabilities, ClientCapability, CreateMessage, CreateMessageParams, CreateMessageResult, Elicit,
     ElicitAction, ElicitParams, ElicitResult, EmptyParams, Implementation, InputRequest, ListRoots, ListRootsResult,
@@ -19,52 +20,68 @@ use turms_proto::{Ability, DecodeError, ErrorObject, Number, ProgressToken, Prot
 
 use crate::form;
 use crate::handle::ServerHandle;
-use crate::input::Rounds;
+use crate::input::InputRounds;
 use crate::session::Session;
-use crate::task::{Door, Running};
+use crate::task::{DetachPoint, RunningTask};
 use turms_core::Principal;
+
+/// The server's part of a context, while its call passes the layers of an item.
+struct ItemScope {
+    server: ServerHandle,
+    session: Option<Arc<Session>>,
+    rounds: Option<Arc<InputRounds>>,
+    detach: Option<Arc<DetachPoint>>,
+}
 
 /// What surrounds a call. Cheap to clone, and may be taken along into other tasks.
 #[derive(Debug, Clone)]
 pub struct Context {
-    call: turms_core::CallContext,
+    call: CallContext,
     server: ServerHandle,
     session: Option<Arc<Session>>,
-    rounds: Option<Arc<Rounds>>,
-    door: Option<Arc<Door>>,
+    rounds: Option<Arc<InputRounds>>,
+    detach: Option<Arc<DetachPoint>>,
 }
 
 impl Context {
-    pub(crate) fn new(call: turms_core::CallContext, server: ServerHandle, session: Option<Arc<Session>>) -> Self {
-        Self { call, server, session, rounds: None, door: None }
+    pub(crate) fn new(call: CallContext, server: ServerHandle, session: Option<Arc<Session>>) -> Self {
+        Self { call, server, session, rounds: None, detach: None }
     }
 
-    pub(crate) fn set_rounds(&mut self, rounds: Option<Arc<Rounds>>) {
+    pub(crate) fn set_rounds(&mut self, rounds: Option<Arc<InputRounds>>) {
         self.rounds = rounds;
     }
 
-    pub(crate) fn rounds(&self) -> Option<&Rounds> {
-        self.rounds.as_deref()
+    pub(crate) fn rounds(&self) -> Option<&Arc<InputRounds>> {
+        self.rounds.as_ref()
     }
 
-    pub(crate) fn with_door(mut self, door: Arc<Door>) -> Self {
-        self.door = Some(door);
+    pub(crate) fn with_detach_point(mut self, detach: Arc<DetachPoint>) -> Self {
+        self.detach = Some(detach);
         self
     }
 
     /// The task that the handler runs as, if it does.
-    fn running(&self) -> Option<&Arc<Running>> {
-        self.door.as_ref()?.beyond()
+    fn running(&self) -> Option<&Arc<RunningTask>> {
+        self.detach.as_ref()?.task()
     }
 
-    pub(crate) fn call(&self) -> &turms_core::CallContext {
+    pub(crate) fn call(&self) -> &CallContext {
         &self.call
     }
 
-    /// The same call with what layers have put around it.
-    pub(crate) fn within(mut self, call: turms_core::CallContext) -> Self {
-        self.call = call;
-        self
+    /// The context as layers of an item see it. The server's part of it travels along, for the item behind the layers.
+    pub(crate) fn into_layered(self) -> CallContext {
+        let Self { call, server, session, rounds, detach } = self;
+        call.with_scope(Arc::new(ItemScope { server, session, rounds, detach }))
+    }
+
+    /// The context of an item behind its layers, with what they have attached to it.
+    pub(crate) fn from_layered(mut call: CallContext) -> Option<Self> {
+        let scope = call.take_scope::<ItemScope>()?;
+        let ItemScope { server, session, rounds, detach } = &*scope;
+        let (server, session) = (server.clone(), session.clone());
+        Some(Self { call, server, session, rounds: rounds.clone(), detach: detach.clone() })
     }
 
     /// Returns `true` if what a caller sees depends on the caller.
@@ -78,7 +95,7 @@ impl Context {
     pub(crate) fn sees_listed(&self, uri: &str) -> bool {
         let Some(settings) = self.server.settings() else { return false };
         let resource = crate::router::find(&self.server.catalog(), self, |catalog| catalog.resources.get(uri).cloned());
-        resource.is_some_and(|resource| settings.shows(crate::server::Item::Resource(&resource), self))
+        resource.is_some_and(|resource| settings.check_item(crate::server::Item::Resource(&resource), self))
     }
 
     pub(crate) fn put<T: Clone + Send + Sync + 'static>(&mut self, value: T) {
@@ -130,26 +147,19 @@ impl Context {
     /// Who the client has proved to be.
     #[must_use]
     pub fn principal(&self) -> Option<&Principal> {
-        self.call.extension()
+        self.call.principal()
     }
 
     /// Who the client says it is. For people and logs.
     #[must_use]
     pub fn client_info(&self) -> Option<Implementation> {
-        match self.call.dialect() {
-            Dialect::Stateless(_) => self.request_meta().and_then(|meta| meta.client_info),
-            _ => self.session.as_ref()?.client_info().cloned(),
-        }
+        self.call.client_info().map(Cow::into_owned)
     }
 
     /// What the client can do: what this request says, or what the handshake said.
     #[must_use]
     pub fn client_capabilities(&self) -> ClientCapabilities {
-        let declared = match self.call.dialect() {
-            Dialect::Stateless(_) => self.request_meta().and_then(|meta| meta.client_capabilities),
-            _ => self.session.as_ref().and_then(|session| session.client_capabilities().cloned()),
-        };
-        declared.unwrap_or_default()
+        self.call.client_capabilities().map(Cow::into_owned).unwrap_or_default()
     }
 
     /// The id of the task that the handler runs as, if it does.
@@ -161,8 +171,8 @@ impl Context {
     /// Goes on as a task from here, in a tool that says [`ToolBuilder::task_later`](crate::ToolBuilder::task_later): the caller
     /// is told of the task and waits no more. Does nothing for callers that do not know of tasks.
     pub async fn go_on_as_task(&self) {
-        if let Some(door) = &self.door {
-            door.leave().await;
+        if let Some(detach) = &self.detach {
+            detach.detach().await;
         }
     }
 
@@ -220,12 +230,7 @@ impl Context {
     /// Whether the client wants log messages of this level.
     #[must_use]
     pub fn wants_log(&self, level: LoggingLevel) -> bool {
-        match self.call.dialect() {
-            Dialect::Stateless(_) => {
-                self.request_meta().and_then(|meta| meta.log_level).is_some_and(|wanted| level >= wanted)
-            }
-            _ => self.session.as_ref().is_some_and(|session| session.wants_log(level)),
-        }
+        self.call.wants_log(level)
     }
 
     /// Asks the person to fill in a form made from `T`, a struct of strings, numbers, booleans, enums without data and
@@ -459,7 +464,7 @@ impl Context {
 
     async fn ask_as_task<M: Method>(
         &self,
-        running: &Running,
+        running: &RunningTask,
         key: &str,
         mut question: InputRequest,
     ) -> Result<M::Result, AskError> {
@@ -482,10 +487,6 @@ impl Context {
                 Err(_) => {}
             }
         }
-    }
-
-    fn request_meta(&self) -> Option<turms_proto::types::RequestMeta> {
-        self.meta()?.request().ok()
     }
 }
 

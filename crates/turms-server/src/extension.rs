@@ -6,12 +6,11 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use turms_core::layer::Layer;
-use turms_core::{Payload, Service, ServiceError};
+use turms_core::{Payload, Service, ServiceError, SharedService};
 use turms_proto::types::{ClientCapability, Meta, ResultType, is_extension_id};
 use turms_proto::{ErrorObject, Object, RawJson};
 
 use crate::context::Context;
-use crate::front::SharedService;
 use crate::handle::ServerHandle;
 use crate::prompt::IntoPrompt;
 use crate::resource::IntoResource;

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context as SubscriberContext, Layer};
-use turms_core::{Ready, ResponseFuture};
+use turms_core::ResponseFuture;
 use turms_proto::types::{Log, LogMessage, LoggingLevel};
 use turms_proto::{Notification, RawJson};
 
@@ -17,10 +17,9 @@ tokio::task_local! {
     static CURRENT: Context;
 }
 
-/// Runs a call so that [`ForwardLogs`] knows whose it is.
-pub(crate) fn within(context: Context, call: impl FnOnce() -> ResponseFuture) -> ResponseFuture {
-    let future = CURRENT.sync_scope(context.clone(), call);
-    if future.is_now() { future } else { Ready::later(CURRENT.scope(context, future)) }
+/// Runs a call so that [`ForwardLogs`] knows to which call an event belongs.
+pub(crate) fn within(context: Context, call: ResponseFuture) -> ResponseFuture {
+    Box::pin(CURRENT.scope(context, call))
 }
 
 /// A layer for `tracing-subscriber` that sends the events of a handler to the client that called it, if the client wants log

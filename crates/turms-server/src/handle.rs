@@ -3,24 +3,25 @@
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use serde::Serialize;
+use turms_core::{CallContext, ClientRecord, SessionHandle, Shutdown};
 use turms_proto::types::{Log, LogMessage, LoggingLevel};
 use turms_proto::{Notification, RawJson};
 use turms_schema::DEFAULT_MAX_VALIDATION_STEPS;
 
 use crate::catalog::Catalog;
 use crate::context::Context;
-use crate::hub::{Change, Hub, tell, tell_change};
 use crate::prompt::{IntoPrompt, Prompt};
 use crate::resource::{IntoResource, Resource};
 use crate::router;
 use crate::server::Settings;
 use crate::session::Session;
-use crate::task::TaskWays;
+use crate::subscriptions::{Change, Subscriptions, tell, tell_change};
 use crate::tool::{IntoTool, Tool};
 
 /// A server while it runs: register, announce, look and end from any task. Clones are the same server.
@@ -29,9 +30,13 @@ pub struct ServerHandle(Arc<Core>);
 
 struct Core {
     catalog: ArcSwap<Catalog>,
-    hub: Arc<Hub>,
-    /// What is done with tasks, if there has ever been a tool that runs as one.
-    task_ways: OnceLock<&'static TaskWays>,
+    subscriptions: Arc<Subscriptions>,
+    shutdown: Shutdown,
+    /// Set if there has ever been a tool that runs as a task. Tasks outlast the tools that made them.
+    has_tasks: AtomicBool,
+    /// The records of the last few different clients. Most sessions are of the same few programs, and the record is the larger
+    /// part of an idle session.
+    clients: Mutex<Vec<Weak<ClientRecord>>>,
     states: ArcSwap<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     /// Set when the server is built. The router owns the settings, which may hold this handle.
     settings: OnceLock<Weak<Settings>>,
@@ -42,8 +47,10 @@ impl ServerHandle {
     pub(crate) fn new() -> Self {
         Self(Arc::new(Core {
             catalog: ArcSwap::default(),
-            hub: Arc::new(Hub::new()),
-            task_ways: OnceLock::new(),
+            subscriptions: Arc::default(),
+            shutdown: Shutdown::new(),
+            has_tasks: AtomicBool::new(false),
+            clients: Mutex::default(),
             states: ArcSwap::default(),
             settings: OnceLock::new(),
             max_validation_steps: AtomicU64::new(DEFAULT_MAX_VALIDATION_STEPS),
@@ -243,7 +250,7 @@ impl ServerHandle {
 
     /// Tells whoever listens that something has changed that the server cannot see, such as what stands in a resource.
     pub fn announce(&self, change: &Change) {
-        self.0.hub.announce(change, |session, uri| self.may_tell(session, uri));
+        self.0.subscriptions.announce(change, |handle, session, uri| self.may_tell(handle, session, uri));
     }
 
     /// Tells whoever watches this resource that it has changed.
@@ -254,9 +261,7 @@ impl ServerHandle {
     /// Tells every client that has shaken hands something of your own.
     pub fn notify(&self, notification: &Notification) {
         for session in self.sessions() {
-            if session.is_open() {
-                tell(&session, notification.clone());
-            }
+            tell(&session, notification.clone());
         }
     }
 
@@ -267,8 +272,10 @@ impl ServerHandle {
         let Ok(notification) = Notification::new::<Log>(&LogMessage::new(level, data)) else {
             return;
         };
-        for session in self.sessions() {
-            if session.is_open() && session.wants_log(level) {
+        for handle in self.0.subscriptions.sessions() {
+            if handle.wants_log(level)
+                && let Some(session) = handle.existing_state()
+            {
                 tell(&session, notification.clone());
             }
         }
@@ -277,31 +284,44 @@ impl ServerHandle {
     /// The clients that have shaken hands and are still there.
     #[must_use]
     pub fn sessions(&self) -> Vec<Arc<Session>> {
-        self.0.hub.sessions()
+        self.0.subscriptions.sessions().iter().filter_map(|handle| handle.existing_state()).collect()
     }
 
     /// Ends the server: no more is taken in, what runs may finish within the time that [`Server::limits`](crate::Server::limits)
     /// grants (two seconds unless told otherwise) and is refused after, then every connection is closed. Over HTTP the listener
     /// says how long what runs may take.
     pub fn shutdown(&self) {
-        self.0.hub.end();
+        self.0.shutdown.begin();
     }
 
-    /// Waits until somebody ends the server.
+    /// Resolves when the shutdown of the server begins.
     pub async fn ending(&self) {
-        let mut ending = self.0.hub.ending();
-        // The sender lives as long as this handle.
-        let _ = ending.wait_for(|ending| *ending).await;
+        self.0.shutdown.begun().await;
     }
 
-    /// Whether some tool runs as a task, or did. Tasks outlast the tools that made them.
+    pub(crate) fn shutdown_token(&self) -> &Shutdown {
+        &self.0.shutdown
+    }
+
+    /// Returns `true` if some tool runs as a task, or did.
     pub(crate) fn has_tasks(&self) -> bool {
-        self.task_ways().is_some()
+        self.0.has_tasks.load(Ordering::Relaxed)
     }
 
-    /// What is done with tasks, where there are any.
-    pub(crate) fn task_ways(&self) -> Option<&'static TaskWays> {
-        self.0.task_ways.get().copied()
+    /// The same record as another session has, if one of the last few different clients has sent the same.
+    pub(crate) fn share_client(&self, client: ClientRecord) -> Arc<ClientRecord> {
+        const MAX_CLIENTS: usize = 16;
+        let mut clients = self.0.clients.lock();
+        if let Some(same) = clients.iter().filter_map(Weak::upgrade).find(|other| **other == client) {
+            return same;
+        }
+        let client = Arc::new(client);
+        clients.retain(|other| other.strong_count() > 0);
+        if clients.len() == MAX_CLIENTS {
+            clients.remove(0);
+        }
+        clients.push(Arc::downgrade(&client));
+        client
     }
 
     fn usable_tool<M>(&self, tool: impl IntoTool<M>) -> Result<Tool, RegistrationError> {
@@ -310,8 +330,8 @@ impl ServerHandle {
             let (name, reason) = (tool.name().to_owned(), fault.to_owned());
             return Err(RegistrationError::Invalid { kind: "tool", name, reason });
         }
-        if let Some(ways) = tool.task_ways() {
-            self.0.task_ways.get_or_init(|| ways);
+        if tool.task_mode().is_some() {
+            self.0.has_tasks.store(true, Ordering::Relaxed);
         }
         Ok(tool)
     }
@@ -337,16 +357,16 @@ impl ServerHandle {
     }
 
     /// Returns `true` if the one who subscribed to a resource in a session may still see it.
-    fn may_tell(&self, session: &Arc<Session>, uri: &str) -> bool {
+    fn may_tell(&self, handle: &Arc<SessionHandle>, session: &Arc<Session>, uri: &str) -> bool {
         let Some(subscriber) = session.subscriber(uri) else { return true };
         let Some(settings) = self.settings() else { return false };
-        let call = turms_core::CallContext::clone(&subscriber).with_session(session.clone());
+        let call = CallContext::clone(&subscriber).with_session(handle.clone());
         let context = Context::new(call, self.clone(), Some(session.clone()));
         !router::hides(&settings, self, &context, uri)
     }
 
-    pub(crate) fn hub(&self) -> &Arc<Hub> {
-        &self.0.hub
+    pub(crate) fn subscriptions(&self) -> &Arc<Subscriptions> {
+        &self.0.subscriptions
     }
 
     pub(crate) fn catalog(&self) -> arc_swap::Guard<Arc<Catalog>> {

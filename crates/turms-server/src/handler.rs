@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use turms_core::Ready;
-use turms_proto::revision::Translate as _;
+use turms_core::BoxFuture;
 use turms_proto::types::{CallToolParams, ToolResult};
-use turms_proto::{Ability, DecodeError, ErrorObject, Object, decode_strings};
+use turms_proto::{Ability, DecodeError, ErrorCode, ErrorObject, Object, ProtocolVersion, decode_strings};
 
 use crate::context::Context;
 use crate::schema;
@@ -33,14 +32,6 @@ pub(crate) enum Input {
 }
 
 impl Input {
-    /// The arguments of a tool, from whoever holds them.
-    pub(crate) fn of_tool(shared: Option<Arc<CallToolParams>>, arguments: Option<Object>) -> Self {
-        match shared {
-            Some(params) => Self::Shared(params),
-            None => Self::Json(arguments.unwrap_or_default()),
-        }
-    }
-
     /// The arguments as an object.
     pub(crate) fn arguments(&self) -> Cow<'_, Object> {
         static NONE: Object = Object::new();
@@ -65,7 +56,7 @@ impl Call {
     #[must_use]
     pub fn context(&self) -> &Context {
         if let Some(rounds) = self.context.rounds() {
-            rounds.may_be_asked();
+            rounds.note_context_extracted();
         }
         &self.context
     }
@@ -73,7 +64,7 @@ impl Call {
     /// The last check before the handler runs, which has taken what it wants.
     fn check(&self) -> Result<(), Rejection> {
         match self.context.rounds() {
-            Some(rounds) => Ok(rounds.check_of_who_cannot_ask()?),
+            Some(rounds) => Ok(rounds.check_without_context()?),
             None => Ok(()),
         }
     }
@@ -90,23 +81,25 @@ pub enum Rejection {
 }
 
 impl Rejection {
-    /// As an error of the protocol, in the words of the caller's revision.
-    pub(crate) fn into_error(self, context: &Context) -> ErrorObject {
-        let mut error = match self {
+    /// Converts into the protocol's error.
+    pub(crate) fn into_error(self) -> ErrorObject {
+        match self {
             Self::Arguments(message) => ErrorObject::invalid_params(message),
             Self::Protocol(error) => *error,
-        };
-        error.lower(context.version());
-        error
+        }
     }
 
-    /// As what a tool gives, where the caller's revision wants wrong arguments to be a result rather than an error.
-    pub(crate) fn into_tool_result(self, context: &Context) -> Result<ToolResult, ErrorObject> {
+    /// Converts into the result or the error of a tool. Wrong arguments are a result where the caller's revision wants them to
+    /// be. So is a missing capability of the client in revisions that have no error for it.
+    pub(crate) fn into_tool_result(self, version: ProtocolVersion) -> Result<ToolResult, ErrorObject> {
         match self {
-            Self::Arguments(message) if context.version().has(Ability::ArgumentErrorsAsResults) => {
-                Ok(ToolResult::error(message))
+            Self::Arguments(message) if version.has(Ability::ArgumentErrorsAsResults) => Ok(ToolResult::error(message)),
+            Self::Protocol(error)
+                if error.code == ErrorCode::MISSING_CLIENT_CAPABILITY && !version.has(Ability::Stateless) =>
+            {
+                Ok(ToolResult::error(&error.message))
             }
-            rejection => Err(rejection.into_error(context)),
+            rejection => Err(rejection.into_error()),
         }
     }
 }
@@ -149,13 +142,10 @@ pub trait FromCall: Sized {
 )]
 pub trait Handler<X>: Clone + Send + Sync + 'static {
     /// What it returns.
-    type Output: Send + Unpin + 'static;
+    type Output: Send + 'static;
 
-    /// Calls it.
-    ///
-    /// # Errors
-    /// When the call does not have what it takes.
-    fn call(&self, call: &mut Call) -> Result<Ready<Self::Output>, Rejection>;
+    /// Takes the arguments out of the call, and calls the function with them. It fails if the call does not have one of them.
+    fn call(self, call: Call) -> impl Future<Output = Result<Self::Output, Rejection>> + Send;
 
     /// The schema of the caller's arguments.
     #[must_use]
@@ -170,7 +160,7 @@ pub trait Handler<X>: Clone + Send + Sync + 'static {
 )]
 pub trait SyncHandler<X>: Clone + Send + Sync + 'static {
     /// What it returns.
-    type Output: Send + Unpin + 'static;
+    type Output: Send + 'static;
 
     /// Calls it.
     ///
@@ -183,6 +173,9 @@ pub trait SyncHandler<X>: Clone + Send + Sync + 'static {
     fn input_schema() -> Option<Value>;
 }
 
+/// A handler whose type is erased: the one place where that happens.
+pub(crate) type BoxedHandler<R> = Box<dyn Fn(Call) -> BoxFuture<'static, Result<R, Rejection>> + Send + Sync>;
+
 macro_rules! handlers {
     ($($T:ident)*) => {
         #[allow(non_snake_case, unused_variables, reason = "named for the types")]
@@ -190,15 +183,20 @@ macro_rules! handlers {
         where
             F: Fn($($T),*) -> Fut + Clone + Send + Sync + 'static,
             Fut: Future + Send + 'static,
-            Fut::Output: Send + Unpin + 'static,
+            Fut::Output: Send + 'static,
             $($T: FromCall,)*
         {
             type Output = Fut::Output;
 
-            fn call(&self, call: &mut Call) -> Result<Ready<Self::Output>, Rejection> {
-                $( let $T = $T::from_call(call)?; )*
-                call.check()?;
-                Ok(Ready::begun(self($($T),*)))
+            #[allow(unused_mut, reason = "a handler without arguments takes nothing out of the call")]
+            async fn call(self, mut call: Call) -> Result<Self::Output, Rejection> {
+                let running = {
+                    $( let $T = $T::from_call(&mut call)?; )*
+                    call.check()?;
+                    self($($T),*)
+                };
+                drop(call);
+                Ok(running.await)
             }
 
             fn input_schema() -> Option<Value> {
@@ -212,7 +210,7 @@ macro_rules! handlers {
         impl<F, O, $($T,)*> SyncHandler<($($T,)*)> for F
         where
             F: Fn($($T),*) -> O + Clone + Send + Sync + 'static,
-            O: Send + Unpin + 'static,
+            O: Send + 'static,
             $($T: FromCall,)*
         {
             type Output = O;

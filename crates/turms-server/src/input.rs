@@ -1,36 +1,33 @@
-//! Asking the client in both dialects, with one way to write it in a handler.
+//! Input requests to the client, the same for handlers in every revision.
 //!
 //! An older client is sent a request, and the handler waits. A client of 2026-07-28 cannot be sent anything: the call ends
 //! with the questions, and when it is made again with the answers, the handler runs again and finds them.
 
-use std::any::Any;
 use std::collections::HashMap;
-use std::fmt;
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context as TaskContext, Poll, Waker};
+use std::task::{Poll, Waker};
 
 use bytestring::ByteString;
 use parking_lot::Mutex;
-use turms_core::{Outcome as CallOutcome, Payload, Ready, ResponseFuture};
+use turms_core::{CallResult, Payload, ServiceError};
 use turms_proto::types::{InputRequest, InputRequests, InputRequired, InputResponses, Meta};
 use turms_proto::{ErrorObject, Object, RawJson};
 
-use crate::router::say_who;
+use crate::router::attach_server_info;
 use crate::seal::{Sealer, Unsealable};
 
-/// The rounds of one request so far. Few handlers ever ask, so that nothing is opened or read before one does, and programs
-/// where none does have nothing of it in them.
+/// The rounds of one request. Few handlers ask, so nothing is opened before one does.
 #[derive(Debug)]
-pub(crate) struct Rounds {
-    request: RoundsOf,
-    phase: Mutex<Phase>,
+pub(crate) struct InputRounds {
+    request: InputRequestState,
+    state: Mutex<RoundState>,
 }
 
 /// The request that may take several rounds.
 #[derive(Debug)]
-pub(crate) struct RoundsOf {
+pub(crate) struct InputRequestState {
     pub(crate) sealer: Arc<Sealer>,
     pub(crate) method: &'static str,
     /// What is called, got or read.
@@ -44,17 +41,12 @@ pub(crate) struct RoundsOf {
 }
 
 #[derive(Debug, Default)]
-struct Phase {
-    asking: Option<Box<dyn Asking>>,
+struct RoundState {
+    /// The round, once the handler has asked or wanted to know what was answered earlier.
+    round: Option<Round>,
     waker: Option<Waker>,
-    /// Whether the handler may ask yet.
-    may_ask: bool,
-}
-
-/// A round in which the handler has asked, or wanted to know what was answered earlier.
-trait Asking: Any + fmt::Debug + Send {
-    /// How the round ends, if it does.
-    fn end(&mut self, request: &RoundsOf) -> Option<CallOutcome>;
+    /// Set once an extractor has handed out the context, with which the handler can ask.
+    is_context_extracted: bool,
 }
 
 #[derive(Debug, Default)]
@@ -74,7 +66,7 @@ struct Round {
 }
 
 impl Round {
-    fn open(request: &RoundsOf, principal: Option<&str>) -> Self {
+    fn open(request: &InputRequestState, principal: Option<&str>) -> Self {
         let mut round = Self::default();
         match binding(request.method, &request.subject, request.arguments.as_ref(), principal) {
             Ok(bound_to) => round.bound_to = bound_to,
@@ -96,7 +88,7 @@ impl Round {
     }
 }
 
-impl RoundsOf {
+impl InputRequestState {
     /// The answers and outcomes of earlier rounds; -32602 when the state is not one that this server gave for this request.
     fn opened(&self, sealed: &str, bound_to: &[u8]) -> Result<(Object, Object), ErrorObject> {
         let opened =
@@ -108,8 +100,9 @@ impl RoundsOf {
     }
 }
 
-impl Asking for Round {
-    fn end(&mut self, request: &RoundsOf) -> Option<CallOutcome> {
+impl Round {
+    /// The result of the call if the round ends it.
+    fn end(&mut self, request: &InputRequestState) -> Option<CallResult> {
         if let Some(error) = self.refused.clone() {
             return Some(Err(error.into()));
         }
@@ -123,52 +116,63 @@ impl Asking for Round {
             .collect();
         round.request_state = Some(request.sealer.seal(carried.as_str().as_bytes(), &self.bound_to));
         if let Some(server) = &request.server {
-            say_who(&mut round.meta, server.clone());
+            attach_server_info(&mut round.meta, server.clone());
         }
         Some(Ok(Payload::new(round)))
     }
 }
 
-impl Rounds {
-    pub(crate) fn of(request: RoundsOf) -> Arc<Self> {
-        Arc::new(Self { request, phase: Mutex::default() })
+/// Whom a change of a round wakes.
+#[derive(PartialEq)]
+enum Wake {
+    Nobody,
+    /// The future of the call, which ends the round.
+    Call,
+}
+
+impl InputRounds {
+    pub(crate) fn new(request: InputRequestState) -> Arc<Self> {
+        Arc::new(Self { request, state: Mutex::default() })
     }
 
-    /// Works on the round, which is opened for `principal` at first. `None` if that cannot be: the call ends with the reason,
-    /// and its handler must not go on.
-    fn with<T>(&self, principal: Option<&str>, work: impl FnOnce(&mut Round, &mut Option<Waker>) -> T) -> Option<T> {
-        let Phase { asking, waker, .. } = &mut *self.phase.lock();
-        let asking = asking.get_or_insert_with(|| Box::new(Round::open(&self.request, principal)));
-        let round = (&mut **asking as &mut dyn Any).downcast_mut::<Round>()?;
-        if round.refused.is_some() {
-            waker.take().into_iter().for_each(Waker::wake);
-            return None;
-        }
-        Some(work(round, waker))
+    /// Works on the round, which is opened for `principal` at first. `None` if the round is refused: the call ends with the
+    /// reason, and its handler must not go on. Wakes the call if `work` says so, after the lock is released.
+    fn with<T>(&self, principal: Option<&str>, work: impl FnOnce(&mut Round) -> (T, Wake)) -> Option<T> {
+        let mut state = self.state.lock();
+        let RoundState { round, waker, .. } = &mut *state;
+        let round = round.get_or_insert_with(|| Round::open(&self.request, principal));
+        let worked = if round.refused.is_some() { None } else { Some(work(round)) };
+        let (value, wake) = match worked {
+            Some((value, wake)) => (Some(value), wake),
+            None => (None, Wake::Call),
+        };
+        let waker = if wake == Wake::Call { waker.take() } else { None };
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
+        value
     }
 
-    /// Whether the client carried a state that this server gave for this request, if it carried any.
+    /// Checks that the client carried a state that this server gave for this request, if it carried any.
     pub(crate) fn check(&self, principal: Option<&str>) -> Result<(), ErrorObject> {
         if self.request.state.is_none() {
             return Ok(());
         }
-        let Phase { asking, .. } = &mut *self.phase.lock();
         let round = Round::open(&self.request, principal);
         let refused = round.refused.clone();
-        *asking = Some(Box::new(round));
+        self.state.lock().round = Some(round);
         refused.map_or(Ok(()), Err)
     }
 
-    /// Somebody has got hold of what the client can be asked with.
-    pub(crate) fn may_be_asked(&self) {
-        self.phase.lock().may_ask = true;
+    /// Notes that the handler has the context, with which it can ask the client.
+    pub(crate) fn note_context_extracted(&self) {
+        self.state.lock().is_context_extracted = true;
     }
 
-    /// Who cannot ask has never given a state to carry.
-    pub(crate) fn check_of_who_cannot_ask(&self) -> Result<(), ErrorObject> {
-        let phase = self.phase.lock();
+    /// Refuses a state if the handler cannot ask: it has never given one.
+    pub(crate) fn check_without_context(&self) -> Result<(), ErrorObject> {
+        let state = self.state.lock();
         match self.request.state {
-            Some(_) if phase.asking.is_none() && !phase.may_ask => {
+            Some(_) if state.round.is_none() && !state.is_context_extracted => {
                 Err(ErrorObject::invalid_params(Unsealable.to_string()))
             }
             _ => Ok(()),
@@ -177,10 +181,10 @@ impl Rounds {
 
     /// A key for a question that has none of its own. Handlers ask in the same order each time, so the keys agree.
     pub(crate) fn next_key(&self, principal: Option<&str>, kind: &'static str) -> String {
-        let count = self.with(principal, |round, _| {
+        let count = self.with(principal, |round| {
             let count = round.counts.entry(kind).or_default();
             *count += 1;
-            *count
+            (*count, Wake::Nobody)
         });
         format!("{kind}-{}", count.unwrap_or_default())
     }
@@ -190,13 +194,12 @@ impl Rounds {
     pub(crate) async fn ask(&self, principal: Option<&str>, key: &str, request: InputRequest) -> RawJson {
         let mut request = Some(request);
         poll_fn(|_| {
-            let answer = self.with(principal, |round, waker| {
-                let answer = round.answers.get(key);
-                if let (None, Some(request)) = (&answer, request.take()) {
+            let answer = self.with(principal, |round| match (round.answers.get(key), request.take()) {
+                (None, Some(request)) => {
                     round.asked.insert(key.to_owned(), request);
-                    waker.take().into_iter().for_each(Waker::wake);
+                    (None, Wake::Call)
                 }
-                answer
+                (answer, _) => (answer, Wake::Nobody),
             });
             answer.flatten().map_or(Poll::Pending, Poll::Ready)
         })
@@ -205,25 +208,25 @@ impl Rounds {
 
     /// Throws away an answer that makes no sense, so that it is asked for again.
     pub(crate) fn forget(&self, key: &str) {
-        self.with(None, |round, _| round.answers.remove(key));
+        self.with(None, |round| (round.answers.remove(key), Wake::Nobody));
     }
 
     /// What came of a side effect in an earlier round.
     pub(crate) async fn outcome(&self, principal: Option<&str>, key: &str) -> Option<RawJson> {
-        let look = || self.with(principal, |round, _| round.outcomes.get(key));
+        let look = || self.with(principal, |round| (round.outcomes.get(key), Wake::Nobody));
         poll_fn(|_| look().map_or(Poll::Pending, Poll::Ready)).await
     }
 
     pub(crate) fn keep_outcome(&self, key: &str, outcome: &RawJson) {
-        self.with(None, |round, _| round.outcomes.insert_raw(key, outcome));
+        self.with(None, |round| (round.outcomes.insert_raw(key, outcome), Wake::Nobody));
     }
 
     /// The end of a round, if the handler has put questions.
-    pub(crate) fn end(&self, waker: &Waker) -> Option<CallOutcome> {
-        let mut phase = self.phase.lock();
-        let end = phase.asking.as_mut().and_then(|asking| asking.end(&self.request));
-        if end.is_none() {
-            phase.waker = Some(waker.clone());
+    pub(crate) fn end(&self, waker: &Waker) -> Option<CallResult> {
+        let mut state = self.state.lock();
+        let end = state.round.as_mut().and_then(|round| round.end(&self.request));
+        if end.is_none() && !state.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            state.waker = Some(waker.clone());
         }
         end
     }
@@ -250,41 +253,28 @@ fn binding(
     Ok(bound_to)
 }
 
-/// Runs a handler until it answers, of which `finish` makes an outcome, or has put its questions.
-pub(crate) fn run<T: Send + Unpin + 'static>(
-    handler: Ready<Result<T, ErrorObject>>,
-    rounds: Option<Arc<Rounds>>,
-    finish: impl FnOnce(Result<T, ErrorObject>) -> CallOutcome + Send + 'static,
-) -> ResponseFuture {
-    match rounds {
-        Some(rounds) if !handler.is_now() => Ready::later(async move {
-            match (UntilAsked { handler, rounds }).await {
-                Ok(result) => finish(result),
-                Err(asked) => asked,
-            }
-        }),
-        _ => handler.map(finish),
-    }
+/// The end of a round: the handler has returned, or the client is asked.
+pub(crate) enum RoundEnd<T> {
+    Finished(Result<T, ServiceError>),
+    InputRequired(CallResult),
 }
 
-struct UntilAsked<T> {
-    handler: Ready<Result<T, ErrorObject>>,
-    rounds: Arc<Rounds>,
-}
-
-impl<T: Unpin> Future for UntilAsked<T> {
-    /// What the handler answered, or how the call ends without.
-    type Output = Result<Result<T, ErrorObject>, CallOutcome>;
-
-    fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Self::Output> {
-        if let Poll::Ready(result) = Pin::new(&mut self.handler).poll(task) {
-            return Poll::Ready(Ok(result));
+/// Runs a handler until it returns or has asked the client.
+pub(crate) async fn run_round<T>(
+    handler: impl Future<Output = Result<T, ServiceError>>,
+    rounds: Option<&InputRounds>,
+) -> RoundEnd<T> {
+    let mut handler = pin!(handler);
+    poll_fn(|task| {
+        if let Poll::Ready(result) = handler.as_mut().poll(task) {
+            return Poll::Ready(RoundEnd::Finished(result));
         }
-        match self.rounds.end(task.waker()) {
-            Some(asked) => Poll::Ready(Err(asked)),
+        match rounds.and_then(|rounds| rounds.end(task.waker())) {
+            Some(result) => Poll::Ready(RoundEnd::InputRequired(result)),
             None => Poll::Pending,
         }
-    }
+    })
+    .await
 }
 
 #[cfg(test)]

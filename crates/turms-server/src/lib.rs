@@ -36,11 +36,10 @@ mod extension;
 mod extract;
 mod form;
 mod forward;
-mod front;
 mod handle;
 mod handler;
-mod hub;
 mod input;
+mod layered;
 mod prompt;
 mod resource;
 mod respond;
@@ -51,6 +50,7 @@ mod server;
 mod session;
 #[cfg(feature = "skills")]
 mod skill;
+mod subscriptions;
 mod task;
 pub mod testing;
 mod text_arguments;
@@ -65,10 +65,8 @@ pub use self::extract::{Args, Cancellation, CancellationToken, ClientInfo, Exten
 #[doc(hidden)]
 pub use self::extract::{Argument, Arguments};
 pub use self::forward::ForwardLogs;
-pub use self::front::SharedService;
 pub use self::handle::{RegistrationError, ServerHandle};
 pub use self::handler::{Call, FromCall, Handler, Rejection, SyncHandler};
-pub use self::hub::Change;
 pub use self::prompt::{IntoPrompt, Prompt, PromptBuilder};
 pub use self::resource::{IntoResource, Resource, ResourceBuilder, Uri};
 pub use self::respond::{IntoCompletion, IntoPromptResult, IntoResourceResult, IntoToolResult, Json};
@@ -79,7 +77,8 @@ pub use self::server::{Item, Server, ServerParts};
 pub use self::session::Session;
 #[cfg(feature = "skills")]
 pub use self::skill::{Skill, SkillError, Skills};
+pub use self::subscriptions::Change;
 pub use self::task::Tasks;
 pub use self::tool::{IntoTool, Tool, ToolBuilder};
 pub use self::tool_error::ToolError;
-pub use turms_core::{Principal, ServeError};
+pub use turms_core::{Principal, ServeError, SharedService};

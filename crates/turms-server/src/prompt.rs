@@ -7,72 +7,90 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use turms_core::layer::Layer;
-use turms_core::{Ready, Service};
-use turms_proto::ErrorObject;
-use turms_proto::method::Method as _;
-use turms_proto::types::{Completion, GetPrompt, Icon, Meta, Prompt as PromptSpec, PromptArgument, PromptResult};
+use turms_core::{BoxFuture, Payload, Request, Service, ServiceError, SharedService};
+use turms_proto::types::{
+    Completion, GetPrompt, GetPromptParams, Icon, Meta, Prompt as PromptSpec, PromptArgument, PromptResult,
+};
 
-use crate::completion::{Completer, completer};
-use crate::front::{Front, Run, SharedService};
-use crate::handler::{Call, Handler, Rejection, SyncHandler};
+use crate::completion::{Completer, complete, completer};
+use crate::context::Context;
+use crate::handler::{BoxedHandler, Call, Handler, Input, SyncHandler};
+use crate::layered::{Innermost, LayerStack, call_layered};
 use crate::respond::{IntoCompletion, IntoPromptResult};
 use crate::text_arguments::TextArguments;
 
 /// Messages prepared for a model: what they are, and the function that makes them.
 #[derive(Clone)]
-pub struct Prompt(Arc<Inner>);
-
-struct Inner {
-    spec: PromptSpec,
-    run: Run<PromptResult>,
-    completers: HashMap<String, Completer>,
-    /// The reason why it cannot be used; said when the server is built rather than when the prompt is called.
-    fault: Option<String>,
+pub struct Prompt {
+    core: Arc<PromptCore>,
+    /// The prompt behind its layers, if it has any.
+    layered: Option<SharedService>,
 }
 
-type Action = Box<dyn Fn(&mut Call) -> Result<Ready<Result<PromptResult, ErrorObject>>, Rejection> + Send + Sync>;
+/// A prompt without its layers.
+struct PromptCore {
+    spec: PromptSpec,
+    constraints: Option<TextArguments>,
+    handler: BoxedHandler<PromptResult>,
+    completers: HashMap<String, Completer>,
+    /// The reason why it cannot be used. It is reported when the server is built, not when the prompt is called.
+    fault: Option<String>,
+}
 
 impl Prompt {
     /// Begins a prompt of this name.
     pub fn builder(name: impl Into<String>) -> PromptBuilder {
-        PromptBuilder { spec: PromptSpec::new(name), completers: HashMap::new(), front: Front::default() }
+        PromptBuilder { spec: PromptSpec::new(name), completers: HashMap::new(), layers: LayerStack::default() }
     }
 
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.0.spec.name
+        &self.core.spec.name
     }
 
     /// What clients are told of it.
     #[must_use]
     pub fn spec(&self) -> &PromptSpec {
-        &self.0.spec
+        &self.core.spec
     }
 
     pub(crate) fn fault(&self) -> Option<&str> {
-        self.0.fault.as_deref()
+        self.core.fault.as_deref()
     }
 
-    pub(crate) fn call(&self, call: Call) -> Ready<Result<PromptResult, ErrorObject>> {
-        (self.0.run)(call)
-    }
-
-    pub(crate) fn complete(&self, argument: &str, call: Call) -> Ready<Result<Completion, ErrorObject>> {
-        match self.0.completers.get(argument) {
-            Some(completer) => completer(call),
-            None => Ready::now(Ok(Completion::new(Vec::new()))),
+    /// Gets the prompt, through its layers if it has any.
+    pub(crate) async fn call(&self, params: GetPromptParams, context: Context) -> Result<PromptResult, ServiceError> {
+        match &self.layered {
+            None => self.core.run(params, context).await,
+            Some(layered) => call_layered(&**layered, Request::new::<GetPrompt>(params), context).await,
         }
     }
 
+    pub(crate) fn complete(&self, argument: &str, call: Call) -> BoxFuture<'static, Result<Completion, ServiceError>> {
+        complete(&self.core.completers, argument, call)
+    }
+
     pub(crate) fn completes(&self) -> bool {
-        !self.0.completers.is_empty()
+        !self.core.completers.is_empty()
+    }
+}
+
+impl PromptCore {
+    async fn run(&self, params: GetPromptParams, context: Context) -> Result<PromptResult, ServiceError> {
+        let call = Call { context, input: Input::Texts(params.arguments.unwrap_or_default()) };
+        let checked = self.constraints.as_ref().map_or(Ok(()), |constraints| constraints.check(&call));
+        let result = match checked {
+            Ok(()) => (self.handler)(call).await,
+            Err(rejection) => Err(rejection),
+        };
+        Ok(result.map_err(|rejection| rejection.into_error())?)
     }
 }
 
 impl fmt::Debug for Prompt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Prompt").field("spec", &self.0.spec).finish_non_exhaustive()
+        f.debug_struct("Prompt").field("spec", &self.core.spec).finish_non_exhaustive()
     }
 }
 
@@ -81,7 +99,7 @@ impl fmt::Debug for Prompt {
 pub struct PromptBuilder {
     spec: PromptSpec,
     completers: HashMap<String, Completer>,
-    front: Front<PromptResult>,
+    layers: LayerStack,
 }
 
 impl PromptBuilder {
@@ -130,7 +148,7 @@ impl PromptBuilder {
         L: Layer<SharedService> + Send + Sync + 'static,
         L::Service: Service,
     {
-        self.front.push(layer);
+        self.layers.push(layer);
         self
     }
 
@@ -139,8 +157,11 @@ impl PromptBuilder {
     where
         H::Output: IntoPromptResult,
     {
-        let action: Action = Box::new(move |call| Ok(handler.call(call)?.map(IntoPromptResult::into_prompt_result)));
-        self.finish(action, H::input_schema())
+        let boxed: BoxedHandler<PromptResult> = Box::new(move |call| {
+            let handler = handler.clone();
+            Box::pin(async move { Ok(handler.call(call).await?.into_prompt_result()?) })
+        });
+        self.finish(boxed, H::input_schema())
     }
 
     /// The function behind it, if it answers at once.
@@ -148,11 +169,14 @@ impl PromptBuilder {
     where
         H::Output: IntoPromptResult,
     {
-        let action: Action = Box::new(move |call| Ok(Ready::now(handler.call(call)?.into_prompt_result())));
-        self.finish(action, H::input_schema())
+        let boxed: BoxedHandler<PromptResult> = Box::new(move |mut call| {
+            let handler = handler.clone();
+            Box::pin(async move { Ok(handler.call(&mut call)?.into_prompt_result()?) })
+        });
+        self.finish(boxed, H::input_schema())
     }
 
-    fn finish(mut self, action: Action, schema: Option<Value>) -> Prompt {
+    fn finish(mut self, handler: BoxedHandler<PromptResult>, schema: Option<Value>) -> Prompt {
         let (constraints, fault) = match schema.as_ref().map(TextArguments::of_type).transpose() {
             Ok(constraints) => (constraints.flatten(), None),
             Err(error) => (None, Some(error.to_string())),
@@ -162,15 +186,13 @@ impl PromptBuilder {
         {
             self.spec.arguments = Some(arguments_of(&schema)).filter(|arguments| !arguments.is_empty());
         }
-        let run = move |mut call: Call| {
-            let checked = constraints.as_ref().map_or(Ok(()), |constraints| constraints.check(&call));
-            match checked.and_then(|()| action(&mut call)) {
-                Ok(running) => running,
-                Err(rejection) => Ready::now(Err(rejection.into_error(&call.context))),
-            }
-        };
-        let run = self.front.before(GetPrompt::NAME, &self.spec.name, Box::new(run));
-        Prompt(Arc::new(Inner { spec: self.spec, run, completers: self.completers, fault }))
+        let core = Arc::new(PromptCore { spec: self.spec, constraints, handler, completers: self.completers, fault });
+        let innermost = core.clone();
+        let layered = self.layers.wrap(Innermost(move |request: Request, context| {
+            let core = innermost.clone();
+            async move { Ok(Payload::new(core.run(request.params.take()?, context).await?)) }
+        }));
+        Prompt { core, layered }
     }
 }
 

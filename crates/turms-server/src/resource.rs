@@ -6,19 +6,18 @@ use std::fmt;
 use std::sync::Arc;
 
 use turms_core::layer::Layer;
-use turms_core::{Ready, Service};
+use turms_core::{BoxFuture, Payload, Request, Service, ServiceError, SharedService};
 use turms_proto::ErrorObject;
-use turms_proto::method::Method as _;
 use turms_proto::types::{
-    Annotations, CacheScope, Completion, Icon, Meta, ReadResource, ReadResourceResult, Resource as ResourceSpec,
-    ResourceTemplate as TemplateSpec,
+    Annotations, CacheScope, Completion, Icon, Meta, ReadResource, ReadResourceParams, ReadResourceResult,
+    Resource as ResourceSpec, ResourceTemplate as TemplateSpec,
 };
 use turms_proto::uri_template::{UriTemplate, Value};
 
-use crate::completion::{Completer, completer};
+use crate::completion::{Completer, complete, completer};
 use crate::context::Context;
-use crate::front::{Front, Run, SharedService};
-use crate::handler::{Call, FromCall, Handler, Rejection, SyncHandler};
+use crate::handler::{Call, FromCall, Handler, Input, Rejection, SyncHandler};
+use crate::layered::{Innermost, LayerStack, call_layered};
 use crate::respond::{IntoCompletion, IntoResourceResult};
 use crate::text_arguments::TextArguments;
 
@@ -33,17 +32,27 @@ use crate::text_arguments::TextArguments;
 /// assert!(!config.is_template());
 /// ```
 #[derive(Clone)]
-pub struct Resource(Arc<Inner>);
+pub struct Resource {
+    core: Arc<ResourceCore>,
+    /// The resource behind its layers, if it has any.
+    layered: Option<SharedService>,
+}
 
-struct Inner {
+/// A resource without its layers.
+struct ResourceCore {
     spec: Spec,
-    run: Run<ReadResourceResult>,
+    constraints: Option<TextArguments>,
+    handler: ResourceHandler,
     completers: HashMap<String, Completer>,
     cache: Option<(i64, CacheScope)>,
     shown_if: Option<ShownIf>,
-    /// What is wrong with it; said when the server is built rather than when the resource is read.
+    /// The reason why it cannot be used. It is reported when the server is built, not when the resource is read.
     fault: Option<String>,
 }
+
+/// A handler whose type is erased, with the URI that is read.
+type ResourceHandler =
+    Box<dyn Fn(Call, String) -> BoxFuture<'static, Result<ReadResourceResult, Rejection>> + Send + Sync>;
 
 /// What clients are told.
 #[derive(Debug, Clone)]
@@ -53,9 +62,6 @@ pub(crate) enum Spec {
 }
 
 type ShownIf = Box<dyn Fn(&str, &Context) -> bool + Send + Sync>;
-
-type Action =
-    Box<dyn Fn(&mut Call, &str) -> Result<Ready<Result<ReadResourceResult, ErrorObject>>, Rejection> + Send + Sync>;
 
 impl Resource {
     /// Begins a resource at this URI, or a family of them if it has variables in braces.
@@ -78,7 +84,7 @@ impl Resource {
             completers: HashMap::new(),
             cache: None,
             shown_if: None,
-            front: Front::default(),
+            layers: LayerStack::default(),
             fault,
         }
     }
@@ -86,7 +92,7 @@ impl Resource {
     /// Its URI, or the form of its URIs.
     #[must_use]
     pub fn uri(&self) -> &str {
-        match &self.0.spec {
+        match &self.core.spec {
             Spec::One(spec) => &spec.uri,
             Spec::Family(spec, _) => &spec.uri_template,
         }
@@ -95,20 +101,66 @@ impl Resource {
     /// Whether it is a family of resources.
     #[must_use]
     pub fn is_template(&self) -> bool {
-        matches!(self.0.spec, Spec::Family(..))
+        matches!(self.core.spec, Spec::Family(..))
     }
 
     pub(crate) fn fault(&self) -> Option<&str> {
-        self.0.fault.as_deref()
+        self.core.fault.as_deref()
     }
 
     pub(crate) fn spec(&self) -> &Spec {
-        &self.0.spec
+        &self.core.spec
     }
 
     /// The variables in a URI, if it is one of this family.
     pub(crate) fn variables(&self, uri: &str) -> Option<BTreeMap<String, String>> {
-        match &self.0.spec {
+        self.core.variables(uri)
+    }
+
+    /// Returns `true` if the caller may see the member of this family at a URI.
+    pub(crate) fn is_shown(&self, uri: &str, context: &Context) -> bool {
+        self.core.shown_if.as_ref().is_none_or(|shown_if| shown_if(uri, context))
+    }
+
+    /// Reads the resource at a URI, through its layers if it has any.
+    pub(crate) async fn read(
+        &self,
+        params: ReadResourceParams,
+        context: Context,
+    ) -> Result<ReadResourceResult, ServiceError> {
+        match &self.layered {
+            None => self.core.run(params, context).await,
+            Some(layered) => call_layered(&**layered, Request::new::<ReadResource>(params), context).await,
+        }
+    }
+
+    pub(crate) fn complete(&self, variable: &str, call: Call) -> BoxFuture<'static, Result<Completion, ServiceError>> {
+        complete(&self.core.completers, variable, call)
+    }
+
+    pub(crate) fn completes(&self) -> bool {
+        !self.core.completers.is_empty()
+    }
+}
+
+impl ResourceCore {
+    async fn run(&self, params: ReadResourceParams, mut context: Context) -> Result<ReadResourceResult, ServiceError> {
+        let uri = params.uri;
+        let Some(variables) = self.variables(&uri) else { return Err(ErrorObject::resource_not_found(&uri).into()) };
+        context.put(Uri(uri.clone()));
+        let call = Call { context, input: Input::Texts(variables) };
+        let checked = self.constraints.as_ref().map_or(Ok(()), |constraints| constraints.check(&call));
+        let result = match checked {
+            Ok(()) => (self.handler)(call, uri.clone()).await,
+            Err(rejection) => Err(rejection),
+        };
+        let result = result.map_err(|rejection| rejection.into_error())?;
+        Ok(self.complete_result(result, &uri))
+    }
+
+    /// The variables in a URI, if it is one of this family.
+    fn variables(&self, uri: &str) -> Option<BTreeMap<String, String>> {
+        match &self.spec {
             Spec::One(spec) => (spec.uri == uri).then(BTreeMap::new),
             Spec::Family(_, template) => {
                 let captures = template.matches(uri)?;
@@ -118,21 +170,9 @@ impl Resource {
         }
     }
 
-    /// Returns `true` if the caller may see the member of this family at a URI.
-    pub(crate) fn is_shown(&self, uri: &str, context: &Context) -> bool {
-        self.0.shown_if.as_ref().is_none_or(|shown_if| shown_if(uri, context))
-    }
-
-    /// Reads at the URI that the call's context names.
-    pub(crate) fn read(&self, uri: String, call: Call) -> Ready<Result<ReadResourceResult, ErrorObject>> {
-        let this = self.clone();
-        let running = (self.0.run)(call);
-        running.map(move |result| result.map(|result| this.complete_result(result, &uri)))
-    }
-
     /// Fills in what the handler left out.
     fn complete_result(&self, mut result: ReadResourceResult, uri: &str) -> ReadResourceResult {
-        let mime_type = match &self.0.spec {
+        let mime_type = match &self.spec {
             Spec::One(spec) => spec.mime_type.as_ref(),
             Spec::Family(spec, _) => spec.mime_type.as_ref(),
         };
@@ -144,27 +184,16 @@ impl Resource {
                 contents.mime_type = mime_type.cloned();
             }
         }
-        if let Some((ttl, scope)) = &self.0.cache {
+        if let Some((ttl, scope)) = &self.cache {
             (result.ttl_ms, result.cache_scope) = (Some(*ttl), Some(scope.clone()));
         }
         result
-    }
-
-    pub(crate) fn complete(&self, variable: &str, call: Call) -> Ready<Result<Completion, ErrorObject>> {
-        match self.0.completers.get(variable) {
-            Some(completer) => completer(call),
-            None => Ready::now(Ok(Completion::new(Vec::new()))),
-        }
-    }
-
-    pub(crate) fn completes(&self) -> bool {
-        !self.0.completers.is_empty()
     }
 }
 
 impl fmt::Debug for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Resource").field("spec", &self.0.spec).finish_non_exhaustive()
+        f.debug_struct("Resource").field("spec", &self.core.spec).finish_non_exhaustive()
     }
 }
 
@@ -175,7 +204,7 @@ pub struct ResourceBuilder {
     completers: HashMap<String, Completer>,
     cache: Option<(i64, CacheScope)>,
     shown_if: Option<ShownIf>,
-    front: Front<ReadResourceResult>,
+    layers: LayerStack,
     fault: Option<String>,
 }
 
@@ -253,7 +282,7 @@ impl ResourceBuilder {
         L: Layer<SharedService> + Send + Sync + 'static,
         L::Service: Service,
     {
-        self.front.push(layer);
+        self.layers.push(layer);
         self
     }
 
@@ -262,11 +291,11 @@ impl ResourceBuilder {
     where
         H::Output: IntoResourceResult,
     {
-        let action: Action = Box::new(move |call, uri| {
-            let uri = uri.to_owned();
-            Ok(handler.call(call)?.map(move |value| value.into_resource_result(&uri)))
+        let boxed: ResourceHandler = Box::new(move |call, uri| {
+            let handler = handler.clone();
+            Box::pin(async move { Ok(handler.call(call).await?.into_resource_result(&uri)?) })
         });
-        self.finish(action, H::input_schema().as_ref())
+        self.finish(boxed, H::input_schema().as_ref())
     }
 
     /// The function behind it, if it answers at once.
@@ -274,26 +303,26 @@ impl ResourceBuilder {
     where
         H::Output: IntoResourceResult,
     {
-        let action: Action = Box::new(move |call, uri| Ok(Ready::now(handler.call(call)?.into_resource_result(uri))));
-        self.finish(action, H::input_schema().as_ref())
+        let boxed: ResourceHandler = Box::new(move |mut call, uri| {
+            let handler = handler.clone();
+            Box::pin(async move { Ok(handler.call(&mut call)?.into_resource_result(&uri)?) })
+        });
+        self.finish(boxed, H::input_schema().as_ref())
     }
 
-    fn finish(self, action: Action, schema: Option<&serde_json::Value>) -> Resource {
+    fn finish(self, handler: ResourceHandler, schema: Option<&serde_json::Value>) -> Resource {
         let (constraints, fault) = match schema.map(TextArguments::of_type).transpose() {
             Ok(constraints) => (constraints.flatten(), self.fault),
             Err(error) => (None, self.fault.or_else(|| Some(error.to_string()))),
         };
-        let run = move |mut call: Call| {
-            let checked = constraints.as_ref().map_or(Ok(()), |constraints| constraints.check(&call));
-            let uri = call.context.extension::<Uri>().map(|uri| uri.0.clone()).unwrap_or_default();
-            match checked.and_then(|()| action(&mut call, &uri)) {
-                Ok(running) => running,
-                Err(rejection) => Ready::now(Err(rejection.into_error(&call.context))),
-            }
-        };
-        let run = self.front.before(ReadResource::NAME, "", Box::new(run));
-        let (spec, completers, cache) = (self.spec, self.completers, self.cache);
-        Resource(Arc::new(Inner { spec, run, completers, cache, shown_if: self.shown_if, fault }))
+        let Self { spec, completers, cache, shown_if, layers, .. } = self;
+        let core = Arc::new(ResourceCore { spec, constraints, handler, completers, cache, shown_if, fault });
+        let innermost = core.clone();
+        let layered = layers.wrap(Innermost(move |request: Request, context| {
+            let core = innermost.clone();
+            async move { Ok(Payload::new(core.run(request.params.take()?, context).await?)) }
+        }));
+        Resource { core, layered }
     }
 }
 

@@ -13,8 +13,8 @@ use tokio::task::JoinSet;
 use turms_core::layer::Layer;
 use turms_core::transport::stdio;
 use turms_core::{
-    Connection, ConnectionError, ConnectionHandle, IntoService, Limits, NotifyFuture, Payload, Ready, ResponseFuture,
-    ServeError, Service, ServiceError,
+    Connection, Endpoint, EndpointInfo, IntoEndpoint, Limits, NotifyFuture, Payload, ResponseFuture, ServeError,
+    Service, ServiceError, SharedService,
 };
 use turms_proto::types::{CacheScope, Icon, Implementation, Meta, key};
 use turms_proto::{ErrorObject, Object, ProtocolVersion, RawJson};
@@ -23,14 +23,14 @@ use crate::app;
 use crate::catalog::{Catalog, ListStyle};
 use crate::context::Context;
 use crate::extension;
-use crate::front::{Layers, SharedService};
 use crate::handle::{RegistrationError, ServerHandle};
+use crate::layered::LayerStack;
 use crate::prompt::{IntoPrompt, Prompt};
 use crate::resource::{IntoResource, Resource};
-use crate::router::{self, ConnectedRouter, Router};
+use crate::router::{self, Router};
 use crate::seal::{SealKey, Sealer};
 use crate::session::Session;
-use crate::task::{Keeper, Tasks};
+use crate::task::{TaskManager, Tasks};
 use crate::tool::{IntoTool, Tool};
 
 /// A server in the making.
@@ -46,11 +46,11 @@ use crate::tool::{IntoTool, Tool};
 #[must_use = "a server does nothing until it serves"]
 pub struct Server {
     handle: ServerHandle,
-    info: Implementation,
+    info: EndpointInfo,
     pub(crate) settings: Settings,
     seal_keys: Vec<SealKey>,
     seal_lifetime: Duration,
-    layers: Layers,
+    layers: LayerStack,
     pub(crate) faults: Vec<String>,
     /// Where tools, prompts and resources were registered, by kind and name.
     places: HashMap<(&'static str, String), &'static Location<'static>>,
@@ -58,14 +58,12 @@ pub struct Server {
 
 /// What a server was told when it was put together.
 pub(crate) struct Settings {
-    pub(crate) connection: Limits,
     pub(crate) instructions: Option<String>,
-    pub(crate) versions: Vec<ProtocolVersion>,
     pub(crate) lists: ListStyle,
     pub(crate) experimental: Option<Object>,
     pub(crate) extensions: Option<Object>,
     pub(crate) sealer: Arc<Sealer>,
-    pub(crate) tasks: Arc<Keeper>,
+    pub(crate) tasks: Arc<TaskManager>,
     pub(crate) visible: Option<Visible>,
     pub(crate) forward_tracing: bool,
     pub(crate) methods: HashMap<String, MethodAction>,
@@ -82,7 +80,8 @@ type Visible = Box<dyn Fn(Item<'_>, &Context) -> bool + Send + Sync>;
 type MethodAction = Arc<dyn Fn(&str, Payload, Context) -> ResponseFuture + Send + Sync>;
 
 impl Settings {
-    pub(crate) fn shows(&self, item: Item<'_>, context: &Context) -> bool {
+    /// Returns `true` if the caller may see and use an item: asked by everything that names one.
+    pub(crate) fn check_item(&self, item: Item<'_>, context: &Context) -> bool {
         self.visible.as_ref().is_none_or(|visible| visible(item, context))
     }
 
@@ -93,10 +92,10 @@ impl Settings {
             seen.adopt(own);
         }
         if self.visible.is_some() {
-            seen.tools.retain(|tool| self.shows(Item::Tool(tool), context));
-            seen.prompts.retain(|prompt| self.shows(Item::Prompt(prompt), context));
-            seen.resources.retain(|resource| self.shows(Item::Resource(resource), context));
-            seen.templates.retain(|resource| self.shows(Item::Resource(resource), context));
+            seen.tools.retain(|tool| self.check_item(Item::Tool(tool), context));
+            seen.prompts.retain(|prompt| self.check_item(Item::Prompt(prompt), context));
+            seen.resources.retain(|resource| self.check_item(Item::Resource(resource), context));
+            seen.templates.retain(|resource| self.check_item(Item::Resource(resource), context));
         }
         seen
     }
@@ -128,7 +127,7 @@ impl Item<'_> {
 
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings").field("versions", &self.versions).finish_non_exhaustive()
+        f.debug_struct("Settings").finish_non_exhaustive()
     }
 }
 
@@ -137,16 +136,14 @@ impl Server {
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self {
             handle: ServerHandle::new(),
-            info: Implementation::new(name, version),
+            info: EndpointInfo::new(Implementation::new(name, version)),
             settings: Settings {
-                connection: Limits::default(),
                 instructions: None,
-                versions: ProtocolVersion::ALL.to_vec(),
                 lists: ListStyle { page_size: 1000, ttl_ms: 0, scope: CacheScope::Private, server_meta: Meta::new() },
                 experimental: None,
                 extensions: None,
                 sealer: Arc::new(Sealer::new(Vec::new(), Duration::ZERO)),
-                tasks: Arc::new(Keeper::new(Tasks::new())),
+                tasks: Arc::new(TaskManager::new(Tasks::new())),
                 visible: None,
                 forward_tracing: false,
                 methods: HashMap::new(),
@@ -158,7 +155,7 @@ impl Server {
             },
             seal_keys: Vec::new(),
             seal_lifetime: Duration::from_secs(60 * 60),
-            layers: Layers::default(),
+            layers: LayerStack::default(),
             faults: Vec::new(),
             places: HashMap::new(),
         }
@@ -166,25 +163,25 @@ impl Server {
 
     /// Its name for people.
     pub fn title(mut self, title: impl Into<String>) -> Self {
-        self.info.title = Some(title.into());
+        self.info.server_info.title = Some(title.into());
         self
     }
 
     /// What it is.
     pub fn description(mut self, description: impl Into<String>) -> Self {
-        self.info.description = Some(description.into());
+        self.info.server_info.description = Some(description.into());
         self
     }
 
     /// Where to read more.
     pub fn website(mut self, url: impl Into<String>) -> Self {
-        self.info.website_url = Some(url.into());
+        self.info.server_info.website_url = Some(url.into());
         self
     }
 
     /// A picture of it.
     pub fn icon(mut self, icon: Icon) -> Self {
-        self.info.icons.get_or_insert_default().push(icon);
+        self.info.server_info.icons.get_or_insert_default().push(icon);
         self
     }
 
@@ -265,7 +262,7 @@ impl Server {
 
     /// The revisions to speak; all of them unless told otherwise.
     pub fn versions(mut self, versions: impl IntoIterator<Item = ProtocolVersion>) -> Self {
-        self.settings.versions = versions.into_iter().collect();
+        self.info.versions = versions.into_iter().collect();
         self
     }
 
@@ -297,13 +294,13 @@ impl Server {
 
     /// How tasks are kept and run.
     pub fn tasks(mut self, tasks: Tasks) -> Self {
-        self.settings.tasks = Arc::new(Keeper::new(tasks));
+        self.settings.tasks = Arc::new(TaskManager::new(tasks));
         self
     }
 
-    /// The bounds of connections.
-    pub fn limits(mut self, options: Limits) -> Self {
-        self.settings.connection = options;
+    /// Sets the limits, which hold over every transport.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.info.limits = limits;
         self
     }
 
@@ -362,7 +359,7 @@ impl Server {
         let handler = Arc::new(handler);
         let action: MethodAction = Arc::new(move |_, params, context| {
             let handler = handler.clone();
-            Ready::later(async move {
+            Box::pin(async move {
                 let params = params.into_raw().map_err(|error| crate::respond::unwritable(&error))?;
                 let result = handler(params, context).await?;
                 RawJson::encode(&result)
@@ -384,10 +381,10 @@ impl Server {
         let hook: NotificationHook = Box::new(move |method, params, context| {
             let params = params.unwrap_or_else(|| Object::new().into());
             match params.decode::<P>() {
-                Ok(params) => NotifyFuture::later(handler(params, context)),
+                Ok(params) => Box::pin(handler(params, context)),
                 Err(error) => {
                     tracing::warn!(method, %error, "a notification of the wrong shape is passed over");
-                    NotifyFuture::done()
+                    Box::pin(async {})
                 }
             }
         });
@@ -461,10 +458,10 @@ impl Server {
         if !self.faults.is_empty() {
             return Err(ServeError::Registered(self.faults.join("; ")));
         }
-        let info = RawJson::encode(&self.info).unwrap_or_default();
+        let info = RawJson::encode(&self.info.server_info).unwrap_or_default();
         self.settings.lists.server_meta.insert_raw(key::SERVER_INFO, &info);
         self.settings.sealer = Arc::new(Sealer::new(self.seal_keys, self.seal_lifetime));
-        Ok(Router::new(self.handle, Arc::new(self.settings), &self.layers))
+        Ok(Router::new(self.handle, Arc::new(self.settings), self.info, &self.layers))
     }
 
     /// Serves one client over standard input and output, until it goes or the server is shut down.
@@ -510,9 +507,9 @@ fn after(earlier: Option<SessionHook>, hook: impl Fn(&Arc<Session>) + Send + Syn
     }
 }
 
-impl IntoService for Server {
-    fn into_service(self) -> Result<Arc<dyn Service>, ServeError> {
-        Ok(Arc::new(self.build()?))
+impl IntoEndpoint for Server {
+    fn into_endpoint(self) -> Result<Endpoint, ServeError> {
+        Ok(self.build()?.endpoint())
     }
 }
 
@@ -520,53 +517,20 @@ impl Router {
     /// Serves one more client over a byte stream.
     ///
     /// # Errors
-    /// When reading or writing fails.
+    /// If reading or writing fails.
     pub async fn serve<R, W>(&self, reader: R, writer: W) -> Result<(), ServeError>
     where
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
-        self.serve_with(reader, writer, self.options().clone()).await
-    }
-
-    /// As [`Router::serve`], with bounds of your own.
-    ///
-    /// # Errors
-    /// When reading or writing fails.
-    pub async fn serve_with<R, W>(&self, reader: R, writer: W, options: Limits) -> Result<(), ServeError>
-    where
-        R: AsyncRead + Unpin,
-        W: AsyncWrite + Unpin,
-    {
-        let (connection, handle) = Connection::server(reader, writer, self.versions(), options);
-        let service = ConnectedRouter::new(self.clone(), Session::new(handle.peer()));
-        self.until_over(connection.run(service), handle).await
-    }
-
-    /// Lets a connection run until it is over, which it is told when the server is shut down.
-    async fn until_over(
-        &self,
-        running: impl Future<Output = Result<(), ConnectionError>>,
-        handle: ConnectionHandle,
-    ) -> Result<(), ServeError> {
-        let mut running = std::pin::pin!(running);
-        let mut ending = std::pin::pin!(self.own_handle().ending());
-        let mut told = false;
-        std::future::poll_fn(|task| {
-            if !told && ending.as_mut().poll(task).is_ready() {
-                told = true;
-                handle.shutdown();
-            }
-            running.as_mut().poll(task)
-        })
-        .await
-        .map_err(ServeError::Connection)
+        let (connection, _) = Connection::server(reader, writer, self.versions(), self.limits().clone());
+        connection.serve(&self.endpoint()).await.map_err(ServeError::Connection)
     }
 }
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("info", &self.info).finish_non_exhaustive()
+        f.debug_struct("Server").field("info", &self.info.server_info).finish_non_exhaustive()
     }
 }
 

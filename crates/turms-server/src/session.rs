@@ -1,18 +1,21 @@
-//! What is remembered of a client between its requests, in the older dialect where connections are conversations.
+//! The state of a client session, in revisions with a handshake.
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
-use turms_core::Peer;
-use turms_proto::types::{ClientCapabilities, Implementation, InitializeParams, LoggingLevel};
+use turms_core::{ClientRecord, CloseReason, Peer, SessionState};
+use turms_proto::types::{ClientCapabilities, Implementation};
 
 use crate::catalog::Catalog;
-use crate::hub::Change;
+use crate::handle::ServerHandle;
+use crate::server::Settings;
+use crate::subscriptions::Change;
 
 /// A client session after `initialize`. There is none in 2026-07-28.
 ///
@@ -26,46 +29,18 @@ use crate::hub::Change;
 pub struct Session {
     serial: u64,
     peer: Peer,
-    client: OnceLock<Arc<Client>>,
-    log_level: AtomicU8,
+    server: ServerHandle,
+    client: OnceLock<Arc<ClientRecord>>,
     pub(crate) own: ArcSwapOption<Catalog>,
-    /// Whether `initialize` has come.
-    begun: AtomicBool,
-    announced: AtomicBool,
+    /// Set once `on_open` has been called.
+    is_open: AtomicBool,
     /// What few sessions have and idle ones need no room for.
-    kept: Mutex<Option<Box<Kept>>>,
+    rest: Mutex<Option<Box<SessionRest>>>,
 }
 
-/// What a client has said of itself.
-#[derive(Debug, PartialEq)]
-struct Client {
-    info: Implementation,
-    capabilities: ClientCapabilities,
-}
-
-impl Client {
-    /// The same as another session has, if one of the last few different clients has said the same. Most sessions are of
-    /// the same few programs, and what they say is the larger part of an idle session.
-    fn shared(self) -> Arc<Self> {
-        const FEW: usize = 16;
-        static RECENT: Mutex<Vec<Weak<Client>>> = Mutex::new(Vec::new());
-        let mut recent = RECENT.lock();
-        if let Some(same) = recent.iter().filter_map(Weak::upgrade).find(|other| **other == self) {
-            return same;
-        }
-        let client = Arc::new(self);
-        recent.retain(|other| other.strong_count() > 0);
-        if recent.len() == FEW {
-            recent.remove(0);
-        }
-        recent.push(Arc::downgrade(&client));
-        client
-    }
-}
-
-/// What is kept for a session.
+/// The part of a session that idle ones do not have.
 #[derive(Default)]
-struct Kept {
+struct SessionRest {
     /// The resources subscribed to, each with the call that did, if visibility depends on the caller.
     subscriptions: BTreeMap<String, Option<Arc<turms_core::CallContext>>>,
     /// Few enough to be looked through.
@@ -79,28 +54,26 @@ struct Kept {
 pub(crate) const MAX_SUBSCRIPTIONS: usize = 1024;
 
 impl Session {
-    pub(crate) fn new(peer: Peer) -> Self {
-        static SERIALS: AtomicU64 = AtomicU64::new(1);
+    pub(crate) fn new(peer: Peer, serial: u64, server: ServerHandle) -> Self {
         Self {
-            serial: SERIALS.fetch_add(1, Ordering::Relaxed),
+            serial,
             peer,
+            server,
             client: OnceLock::new(),
-            log_level: AtomicU8::new(rank(LoggingLevel::Info)),
             own: ArcSwapOption::empty(),
-            begun: AtomicBool::new(false),
-            announced: AtomicBool::new(false),
-            kept: Mutex::default(),
+            is_open: AtomicBool::new(false),
+            rest: Mutex::default(),
         }
     }
 
     /// Looks at what is kept.
-    fn look<T: Default>(&self, look: impl FnOnce(&Kept) -> T) -> T {
-        self.kept.lock().as_deref().map(look).unwrap_or_default()
+    fn look<T: Default>(&self, look: impl FnOnce(&SessionRest) -> T) -> T {
+        self.rest.lock().as_deref().map(look).unwrap_or_default()
     }
 
     /// Changes what is kept.
-    fn keep<T>(&self, change: impl FnOnce(&mut Kept) -> T) -> T {
-        change(self.kept.lock().get_or_insert_default())
+    fn keep<T>(&self, change: impl FnOnce(&mut SessionRest) -> T) -> T {
+        change(self.rest.lock().get_or_insert_default())
     }
 
     /// A number that no other session of this process has.
@@ -142,36 +115,29 @@ impl Session {
     /// A value that was kept.
     #[must_use]
     pub fn assigned<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
-        let find = |kept: &Kept| kept.assigns.iter().find(|(kind, _)| *kind == TypeId::of::<T>()).cloned();
+        let find = |kept: &SessionRest| kept.assigns.iter().find(|(kind, _)| *kind == TypeId::of::<T>()).cloned();
         let (_, value) = self.look(find)?;
         value.downcast().ok()
     }
 
-    /// Returns `true` for the first `initialize`. A further one begins another session.
-    pub(crate) fn begin(&self) -> bool {
-        !self.begun.swap(true, Ordering::Relaxed)
+    /// Stores what the client has sent in `initialize`.
+    pub(crate) fn set_client(&self, client: Arc<ClientRecord>) {
+        let _ = self.client.set(client);
     }
 
-    pub(crate) fn shake_hands(&self, client: InitializeParams) {
-        // There is one handshake in a session.
-        let _ = self.client.set(Client { info: client.client_info, capabilities: client.capabilities }.shared());
-    }
-
-    pub(crate) fn is_open(&self) -> bool {
+    /// Returns `true` if the client has sent `initialize`.
+    pub(crate) fn is_initialized(&self) -> bool {
         self.client.get().is_some()
     }
 
-    pub(crate) fn wants_log(&self, level: LoggingLevel) -> bool {
-        rank(level) >= self.log_level.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_log_level(&self, level: LoggingLevel) {
-        self.log_level.store(rank(level), Ordering::Relaxed);
-    }
-
-    /// Whether the handshake is done and nobody has been told yet; true once.
-    pub(crate) fn is_announced_now(&self) -> bool {
-        self.is_open() && !self.announced.swap(true, Ordering::Relaxed)
+    /// Calls `on_open` when the client has sent `notifications/initialized`, once.
+    pub(crate) fn open(self: &Arc<Self>, settings: &Settings) {
+        if self.is_initialized()
+            && !self.is_open.swap(true, Ordering::Relaxed)
+            && let Some(hook) = &settings.on_open
+        {
+            hook(self);
+        }
     }
 
     pub(crate) fn has_backlog(&self) -> bool {
@@ -203,9 +169,9 @@ impl Session {
         })
     }
 
-    /// False if there are too many.
+    /// Adds a subscription; returns `false` if there are too many.
     pub(crate) fn subscribe(&self, uri: String, subscriber: Option<Arc<turms_core::CallContext>>) -> bool {
-        self.keep(|Kept { subscriptions, .. }| {
+        self.keep(|SessionRest { subscriptions, .. }| {
             let fits = subscriptions.len() < MAX_SUBSCRIPTIONS || subscriptions.contains_key(&uri);
             if fits {
                 subscriptions.insert(uri, subscriber);
@@ -223,8 +189,23 @@ impl Session {
         self.keep(|kept| kept.subscriptions.remove(uri));
     }
 
-    pub(crate) fn is_subscribed(&self, uri: &str) -> bool {
-        self.look(|kept| kept.subscriptions.contains_key(uri))
+    /// The URIs that the client is subscribed to.
+    pub(crate) fn subscribed_uris(&self) -> Vec<String> {
+        self.look(|kept| kept.subscriptions.keys().cloned().collect())
+    }
+}
+
+impl SessionState for Session {
+    /// Runs after the last call of the session: `on_close` follows each `on_open`.
+    fn on_close(self: Arc<Self>, _: CloseReason) {
+        self.server.subscriptions().leave(&self);
+        if self.is_open.load(Ordering::Relaxed)
+            && let Some(settings) = self.server.settings()
+            && let Some(hook) = &settings.on_close
+        {
+            // A hook that panics must not keep the connection from ending.
+            let _ = catch_unwind(AssertUnwindSafe(|| hook(&self)));
+        }
     }
 }
 
@@ -235,8 +216,4 @@ impl fmt::Debug for Session {
             .field("client", &self.client_info())
             .finish_non_exhaustive()
     }
-}
-
-fn rank(level: LoggingLevel) -> u8 {
-    level as u8
 }

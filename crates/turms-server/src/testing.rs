@@ -401,13 +401,13 @@ struct Ear {
 
 impl Service for Ear {
     fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
-        ResponseFuture::now(self.answer(request).map(Payload::lowered).map_err(Into::into))
+        Box::pin(std::future::ready(self.answer(request).map(Payload::lowered).map_err(Into::into)))
     }
 
-    fn notify(&self, method: ByteString, params: Option<RawJson>, _: CallContext) -> NotifyFuture {
-        self.heard.notifications.lock().push(Notification::raw(method, params));
+    fn notify(&self, notification: Notification, _: CallContext) -> NotifyFuture {
+        self.heard.notifications.lock().push(notification);
         self.heard.more.notify_waiters();
-        NotifyFuture::done()
+        Box::pin(async {})
     }
 }
 

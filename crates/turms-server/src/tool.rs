@@ -7,19 +7,21 @@ use std::time::Duration;
 
 use serde_json::Value;
 use turms_core::layer::Layer;
-use turms_core::{Ready, Service};
+use turms_core::{Payload, Request, Service, ServiceError, SharedService};
 use turms_proto::header::ParamHeaders;
 use turms_proto::method::Method as _;
 use turms_proto::types::{
     CallTool, Icon, Meta, TaskSupport, Tool as ToolSpec, ToolAnnotations, ToolExecution, ToolResult,
 };
-use turms_proto::{Ability, ErrorCode, ErrorObject, Object, ProtocolVersion, RawJson};
+use turms_proto::{ErrorObject, Object, RawJson};
 
-use crate::front::{Front, Run, SharedService};
-use crate::handler::{Call, Handler, Rejection, SyncHandler};
+use crate::context::Context;
+use crate::handler::{BoxedHandler, Call, Handler, Rejection, SyncHandler};
+use crate::layered::{Innermost, LayerStack, call_layered};
 use crate::respond::IntoToolResult;
+use crate::router::ToolRequest;
 use crate::schema::{Schema, SchemaError};
-use crate::task::{TaskMode, TaskWays, WAYS};
+use crate::task::TaskMode;
 
 /// Something that can be called: what it is, and the function behind it.
 ///
@@ -43,19 +45,24 @@ use crate::task::{TaskMode, TaskWays, WAYS};
 /// assert_eq!(tool.name(), "add");
 /// ```
 #[derive(Clone)]
-pub struct Tool(Arc<Inner>);
-
-struct Inner {
-    spec: ToolSpec,
-    headers: Option<ParamHeaders>,
-    run: Run<ToolResult>,
-    task: Option<(TaskMode, &'static TaskWays)>,
-    keep: Option<Duration>,
-    /// What is wrong with it; said when the server is built rather than when the tool is called.
-    fault: Option<String>,
+pub struct Tool {
+    core: Arc<ToolCore>,
+    /// The tool behind its layers, if it has any.
+    layered: Option<SharedService>,
 }
 
-type Action = Box<dyn Fn(&mut Call) -> Result<Ready<Result<ToolResult, ErrorObject>>, Rejection> + Send + Sync>;
+/// A tool without its layers: its description, the schemas that its input and output are checked against, and its handler.
+struct ToolCore {
+    spec: ToolSpec,
+    input: Option<Schema>,
+    output: Option<Schema>,
+    mirrored: Option<ParamHeaders>,
+    handler: BoxedHandler<ToolResult>,
+    task: Option<TaskMode>,
+    keep_task_for: Option<Duration>,
+    /// The reason why it cannot be used. It is reported when the server is built, not when the tool is called.
+    fault: Option<String>,
+}
 
 impl Tool {
     /// Begins a tool of this name.
@@ -65,120 +72,88 @@ impl Tool {
             input: None,
             output: None,
             annotations: ToolAnnotations::new(),
-            front: Front::default(),
+            layers: LayerStack::default(),
             blocking: false,
             task: None,
-            keep: None,
+            keep_task_for: None,
         }
     }
 
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.0.spec.name
+        &self.core.spec.name
     }
 
     /// What clients are told of it.
     #[must_use]
     pub fn spec(&self) -> &ToolSpec {
-        &self.0.spec
+        &self.core.spec
     }
 
     /// The headers that mirror its arguments over HTTP.
     #[must_use]
     pub fn headers(&self) -> Option<&ParamHeaders> {
-        self.0.headers.as_ref()
+        self.core.mirrored.as_ref()
     }
 
-    /// When it runs as a task, if it ever does.
     pub(crate) fn task_mode(&self) -> Option<TaskMode> {
-        self.0.task.map(|(mode, _)| mode)
+        self.core.task
     }
 
-    /// What is done with its tasks, if it ever runs as one.
-    pub(crate) fn task_ways(&self) -> Option<&'static TaskWays> {
-        self.0.task.map(|(_, ways)| ways)
-    }
-
-    /// For how long its tasks are kept, if not as usual.
-    pub(crate) fn keeps_task_for(&self) -> Option<Duration> {
-        self.0.keep
+    /// How long its tasks are kept, if not as long as the others.
+    pub(crate) fn keep_task_for(&self) -> Option<Duration> {
+        self.core.keep_task_for
     }
 
     pub(crate) fn fault(&self) -> Option<&str> {
-        self.0.fault.as_deref()
+        self.core.fault.as_deref()
     }
 
-    pub(crate) fn call(&self, call: Call) -> Ready<Result<ToolResult, ErrorObject>> {
-        (self.0.run)(call)
-    }
-}
-
-/// A function with the checks on what goes in and what comes out.
-struct Checked {
-    input: Option<Schema>,
-    output: Option<Arc<Output>>,
-    action: Action,
-}
-
-struct Output {
-    tool: String,
-    schema: Schema,
-}
-
-impl Checked {
-    fn run(&self, mut call: Call) -> Ready<Result<ToolResult, ErrorObject>> {
-        let version = call.context.version();
-        let started = self.check_input(&call).and_then(|()| (self.action)(&mut call));
-        match (started, &self.output) {
-            (Err(rejection), _) => Ready::now(rejection.into_tool_result(&call.context)),
-            (Ok(running), None) if version.has(Ability::Stateless) => running,
-            (Ok(running), None) => running.edit(move |result| as_the_revision_has_it(result, version)),
-            (Ok(running), Some(output)) => {
-                let (output, max_steps) = (output.clone(), call.context.server().max_validation_steps());
-                running.map(move |mut result| {
-                    as_the_revision_has_it(&mut result, version);
-                    output.check(result?, max_steps)
-                })
+    /// Runs the tool, through its layers if it has any.
+    pub(crate) async fn call(&self, request: ToolRequest, context: Context) -> Result<ToolResult, ServiceError> {
+        match &self.layered {
+            None => self.core.run(Call { context, input: request.into_input() }).await,
+            Some(layered) => {
+                let request = Request::raw(CallTool::NAME, request.into_payload());
+                call_layered(&**layered, request, context).await
             }
         }
     }
+}
 
-    fn check_input(&self, call: &Call) -> Result<(), Rejection> {
+impl ToolCore {
+    /// Checks the arguments, calls the handler, and checks its structured content.
+    async fn run(&self, call: Call) -> Result<ToolResult, ServiceError> {
+        let (version, max_steps) = (call.context.version(), call.context.server().max_validation_steps());
+        let result = match self.check_input(&call, max_steps) {
+            Ok(()) => (self.handler)(call).await,
+            Err(rejection) => Err(rejection),
+        };
+        let result = result.or_else(|rejection| rejection.into_tool_result(version))?;
+        match &self.output {
+            Some(schema) if !result.failed() => self.check_output(schema, &result, max_steps)?,
+            _ => {}
+        }
+        Ok(result)
+    }
+
+    fn check_input(&self, call: &Call, max_steps: u64) -> Result<(), Rejection> {
         let Some(schema) = self.input.as_ref().filter(|schema| !schema.is_kept_by_decoding()) else { return Ok(()) };
-        let arguments = call.input.arguments();
-        let violations = schema.violations(
-            &RawJson::from(arguments.into_owned()),
-            "arguments",
-            call.context.server().max_validation_steps(),
-        );
+        let arguments = RawJson::from(call.input.arguments().into_owned());
+        let violations = schema.violations(&arguments, "arguments", max_steps);
         if violations.is_empty() { Ok(()) } else { Err(Rejection::Arguments(violations.join("; "))) }
     }
-}
 
-/// Before 2026-07-28 there is no error for a client that lacks a capability; then the tool failed, and says why.
-fn as_the_revision_has_it(result: &mut Result<ToolResult, ErrorObject>, version: ProtocolVersion) {
-    if let Err(error) = result
-        && error.code == ErrorCode::MISSING_CLIENT_CAPABILITY
-        && !version.has(Ability::Stateless)
-    {
-        *result = Ok(ToolResult::error(&error.message));
-    }
-}
-
-impl Output {
-    fn check(&self, result: ToolResult, max_steps: u64) -> Result<ToolResult, ErrorObject> {
-        if result.failed() {
-            return Ok(result);
-        }
+    fn check_output(&self, schema: &Schema, result: &ToolResult, max_steps: u64) -> Result<(), ErrorObject> {
         let violations = match &result.structured_content {
-            Some(content) => self.schema.violations(content, "structuredContent", max_steps),
+            Some(content) => schema.violations(content, "structuredContent", max_steps),
             None => vec!["structuredContent is missing".to_owned()],
         };
         if violations.is_empty() {
-            return Ok(result);
+            return Ok(());
         }
-        let tool = &self.tool;
+        let tool = &self.spec.name;
         let message = format!("tool {tool:?} gave what its output schema forbids: {}", violations.join("; "));
         Err(ErrorObject::internal(message))
     }
@@ -186,7 +161,7 @@ impl Output {
 
 impl fmt::Debug for Tool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tool").field("spec", &self.0.spec).finish_non_exhaustive()
+        f.debug_struct("Tool").field("spec", &self.core.spec).finish_non_exhaustive()
     }
 }
 
@@ -198,10 +173,10 @@ pub struct ToolBuilder {
     input: Option<Object>,
     output: Option<Object>,
     annotations: ToolAnnotations,
-    front: Front<ToolResult>,
+    layers: LayerStack,
     blocking: bool,
-    task: Option<(TaskMode, &'static TaskWays)>,
-    keep: Option<Duration>,
+    task: Option<TaskMode>,
+    keep_task_for: Option<Duration>,
 }
 
 impl ToolBuilder {
@@ -276,26 +251,26 @@ impl ToolBuilder {
     /// It takes its time: for a client that knows of tasks it runs as one, so that the client need not wait with an open request.
     /// One that is done at once answers at once. Its handler is written as any other. A question that it asks is one of the task, and a task that is cancelled drops it.
     pub fn task(mut self) -> Self {
-        self.task = Some((TaskMode::Optional, &WAYS));
+        self.task = Some(TaskMode::Optional);
         self
     }
 
     /// As [`ToolBuilder::task`], and clients of 2025-11-25 and later that do not know of tasks are refused.
     pub fn task_required(mut self) -> Self {
-        self.task = Some((TaskMode::Required, &WAYS));
+        self.task = Some(TaskMode::Required);
         self
     }
 
     /// It begins as a call like any other, and may go on as a task from where its handler says
     /// [`Context::go_on_as_task`](crate::Context::go_on_as_task). What it asks before that belongs to the call.
     pub fn task_later(mut self) -> Self {
-        self.task = Some((TaskMode::Later, &WAYS));
+        self.task = Some(TaskMode::Detachable);
         self
     }
 
     /// For how long its tasks are kept from their beginning, if not as long as [`Tasks::keep_for`](crate::Tasks::keep_for) says.
     pub fn keep_task_for(mut self, time: Duration) -> Self {
-        self.keep = Some(time);
+        self.keep_task_for = Some(time);
         self
     }
 
@@ -305,7 +280,7 @@ impl ToolBuilder {
         L: Layer<SharedService> + Send + Sync + 'static,
         L::Service: Service,
     {
-        self.front.push(layer);
+        self.layers.push(layer);
         self
     }
 
@@ -314,8 +289,11 @@ impl ToolBuilder {
     where
         H::Output: IntoToolResult,
     {
-        let action: Action = Box::new(move |call| Ok(handler.call(call)?.map(IntoToolResult::into_tool_result)));
-        self.finish(action, H::input_schema(), <H::Output as IntoToolResult>::output_schema())
+        let boxed: BoxedHandler<ToolResult> = Box::new(move |call| {
+            let handler = handler.clone();
+            Box::pin(async move { Ok(handler.call(call).await?.into_tool_result()?) })
+        });
+        self.finish(boxed, H::input_schema(), <H::Output as IntoToolResult>::output_schema())
     }
 
     /// The function behind it, if it answers at once. The connection waits for it: one that computes for long, reads files or
@@ -324,15 +302,16 @@ impl ToolBuilder {
     where
         H::Output: IntoToolResult,
     {
-        let action: Action = if self.blocking {
-            Box::new(move |call| Ok(on_a_thread(handler.clone(), call.clone())))
-        } else {
-            Box::new(move |call| Ok(Ready::now(handler.call(call)?.into_tool_result())))
-        };
-        self.finish(action, H::input_schema(), <H::Output as IntoToolResult>::output_schema())
+        let is_blocking = self.blocking;
+        let boxed: BoxedHandler<ToolResult> = Box::new(move |mut call| {
+            let handler = handler.clone();
+            let mut run = move || Ok(handler.call(&mut call)?.into_tool_result()?);
+            if is_blocking { Box::pin(on_a_thread(run)) } else { Box::pin(async move { run() }) }
+        });
+        self.finish(boxed, H::input_schema(), <H::Output as IntoToolResult>::output_schema())
     }
 
-    fn finish(mut self, action: Action, input: Option<Value>, output: Option<Value>) -> Tool {
+    fn finish(mut self, handler: BoxedHandler<ToolResult>, input: Option<Value>, output: Option<Value>) -> Tool {
         let mut fault = None;
         if !ToolSpec::is_valid_name(&self.spec.name) {
             fault = Some("a name is 1 to 128 letters, digits, `_`, `-` and `.`".to_owned());
@@ -357,41 +336,51 @@ impl ToolBuilder {
             self.spec.input_schema = schema.object().clone();
         }
         self.spec.output_schema = output.as_ref().map(|schema| schema.object().clone());
-        let support = self.task.map(|(mode, _)| match mode {
+        let support = self.task.map(|mode| match mode {
             TaskMode::Required => TaskSupport::Required,
-            TaskMode::Optional | TaskMode::Later => TaskSupport::Optional,
+            TaskMode::Optional | TaskMode::Detachable => TaskSupport::Optional,
         });
         self.spec.execution = support.map(|support| ToolExecution::new().task_support(support));
         if self.annotations != ToolAnnotations::new() {
             self.spec.annotations = Some(self.annotations);
         }
-        let headers = match param_headers(&self.spec.input_schema) {
+        let mirrored = match param_headers(&self.spec.input_schema) {
             Ok(headers) => headers,
             Err(problem) => {
                 fault.get_or_insert(problem);
                 None
             }
         };
-        let output = output.map(|schema| Arc::new(Output { tool: self.spec.name.clone(), schema }));
-        let checked = Checked { input, output, action };
-        let run = self.front.before(CallTool::NAME, &self.spec.name, Box::new(move |call| checked.run(call)));
-        Tool(Arc::new(Inner { spec: self.spec, headers, run, task: self.task, keep: self.keep, fault }))
+        let core = Arc::new(ToolCore {
+            spec: self.spec,
+            input,
+            output,
+            mirrored,
+            handler,
+            task: self.task,
+            keep_task_for: self.keep_task_for,
+            fault,
+        });
+        let innermost = core.clone();
+        let layered = self.layers.wrap(Innermost(move |request: Request, context| {
+            let core = innermost.clone();
+            async move {
+                let input = ToolRequest::parse(request.params)?.into_input();
+                Ok(Payload::new(core.run(Call { context, input }).await?))
+            }
+        }));
+        Tool { core, layered }
     }
 }
 
-fn on_a_thread<H: SyncHandler<X>, X>(handler: H, mut call: Call) -> Ready<Result<ToolResult, ErrorObject>>
-where
-    H::Output: IntoToolResult,
-{
-    let context = call.context.clone();
-    let work = tokio::task::spawn_blocking(move || handler.call(&mut call).map(IntoToolResult::into_tool_result));
-    Ready::later(async move {
-        match work.await {
-            Ok(Ok(result)) => result,
-            Ok(Err(rejection)) => rejection.into_tool_result(&context),
-            Err(_) => Err(ErrorObject::internal("the handler panicked")),
-        }
-    })
+/// Runs a function on a thread of its own, where it may block.
+async fn on_a_thread(
+    run: impl FnOnce() -> Result<ToolResult, Rejection> + Send + 'static,
+) -> Result<ToolResult, Rejection> {
+    match tokio::task::spawn_blocking(run).await {
+        Ok(result) => result,
+        Err(_) => Err(ErrorObject::internal("the handler panicked").into()),
+    }
 }
 
 fn param_headers(schema: &Object) -> Result<Option<ParamHeaders>, String> {

@@ -10,9 +10,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use turms_core::layer::Layer;
-use turms_core::{Request, ResponseFuture, Service};
+use turms_core::{CallContext, NotifyFuture, Request, ResponseFuture, Service};
 use turms_proto::types::*;
-use turms_proto::{ErrorObject, RawJson};
+use turms_proto::{ErrorObject, Notification, RawJson};
 use turms_server::{
     Args, AskError, Cancellation, Completing, Context, Elicited, Json, Progress, Prompt, Resource, Server, Session,
     SharedService, State, Tasks, Tool,
@@ -84,7 +84,7 @@ impl Layer<SharedService> for CountRequests {
 }
 
 impl Service for RequestCounter {
-    fn call(&self, request: Request, cx: turms_core::CallContext) -> ResponseFuture {
+    fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         self.1.add(&request.method, 1);
         if request.method != "subscriptions/listen" {
             return self.0.call(request, cx);
@@ -92,10 +92,14 @@ impl Service for RequestCounter {
         self.1.add("listening", 1);
         let listening = CountOnDrop::new(&self.1, "listening", -1);
         let answer = self.0.call(request, cx);
-        ResponseFuture::later(async move {
+        Box::pin(async move {
             let _listening = listening;
             answer.await
         })
+    }
+
+    fn notify(&self, notification: Notification, cx: CallContext) -> NotifyFuture {
+        self.0.notify(notification, cx)
     }
 }
 

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
-use turms_core::{NotifyFuture, Principal};
+use turms_core::Principal;
 use turms_http::{HttpService, Listener, ServeHttp as _};
 use turms_proto::Object;
 use turms_proto::types::{CreateMessageParams, LoggingLevel, PromptResult, SamplingMessage};
@@ -207,10 +207,10 @@ pub fn asking(server: Server, answered: &Arc<AtomicUsize>) -> Server {
     let answered = answered.clone();
     server.on_notification(move |method, _, context| {
         if method != "notifications/roots/list_changed" {
-            return NotifyFuture::done();
+            return Box::pin(async {});
         }
         let answered = answered.clone();
-        NotifyFuture::later(async move {
+        Box::pin(async move {
             context.roots().await.unwrap();
             answered.fetch_add(1, Ordering::SeqCst);
         })

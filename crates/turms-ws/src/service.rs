@@ -10,10 +10,9 @@ use bytes::Bytes;
 use http::request::Parts;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_tungstenite::tungstenite::protocol::Role;
-use turms_core::layer::WithExtensions;
-use turms_core::{BoxFuture, Connection, ConnectionError, IntoService, Limits, ServeError, Service};
+use turms_core::{BoxFuture, Connection, ConnectionError, Endpoint, IntoEndpoint, ServeError, Shutdown};
 use turms_http::{AccessPolicy, BodyError, BodyLimit, HttpBody, HttpHandler, Listener, RequestHead};
 
 use crate::body::WsBody;
@@ -34,16 +33,16 @@ use crate::upgrade::{Refusal, Upgrade};
 #[derive(Clone)]
 #[must_use]
 pub struct WsService {
-    service: Arc<dyn Service>,
+    endpoint: Endpoint,
     settings: Arc<Settings>,
     slots: Arc<Semaphore>,
-    closing: Arc<watch::Sender<bool>>,
+    /// Begins with the shutdown of the server, or by [`WsService::shutdown`].
+    shutdown: Shutdown,
 }
 
 #[derive(Debug, Clone)]
 struct Settings {
     access: AccessPolicy,
-    options: Limits,
     keep_alive: KeepAlive,
     max_connections: u32,
 }
@@ -55,27 +54,20 @@ impl WsService {
     /// How many connections there may be unless said otherwise.
     pub const DEFAULT_MAX_CONNECTIONS: u32 = 10_000;
 
-    /// Serves this service.
-    pub fn new(service: Arc<dyn Service>) -> Self {
+    /// Serves this endpoint.
+    pub fn new(endpoint: Endpoint) -> Self {
         let settings = Settings {
             access: AccessPolicy::new(),
-            options: Limits::default(),
             keep_alive: KeepAlive::default(),
             max_connections: Self::DEFAULT_MAX_CONNECTIONS,
         };
-        let closing = Arc::new(watch::Sender::new(false));
-        Self { service, settings: Arc::new(settings), slots: slots(Self::DEFAULT_MAX_CONNECTIONS), closing }
+        let shutdown = endpoint.shutdown().child();
+        Self { endpoint, settings: Arc::new(settings), slots: slots(Self::DEFAULT_MAX_CONNECTIONS), shutdown }
     }
 
     /// Lets in whom the policy lets in. Unless said otherwise: hosts and origins on loopback.
     pub fn access(mut self, policy: AccessPolicy) -> Self {
         self.settings_mut().access = policy;
-        self
-    }
-
-    /// With other bounds for each connection. A message that is longer than `max_message_bytes` closes the connection with 1009.
-    pub fn options(mut self, options: Limits) -> Self {
-        self.settings_mut().options = options;
         self
     }
 
@@ -142,34 +134,25 @@ impl WsService {
     }
 
     async fn drive(&self, stream: Upgraded, request: Parts) -> Result<(), ConnectionError> {
-        let Settings { options, keep_alive, .. } = &*self.settings;
+        let (limits, keep_alive) = (&self.endpoint.info().limits, self.settings.keep_alive);
         let farewell = Arc::new(Farewell::default());
         let stream = TokioIo::new(stream);
-        let socket = Socket::new(stream, Role::Server, options.max_message_bytes, *keep_alive, farewell.clone()).await;
+        let socket = Socket::new(stream, Role::Server, limits.max_message_bytes, keep_alive, farewell.clone()).await;
         let (reader, writer) = tokio::io::split(socket);
-        let (connection, handle) = Connection::server(reader, writer, self.service.versions(), options.clone());
-        let service = self.service.for_connection(&handle.peer()).unwrap_or_else(|| self.service.clone());
+        let (connection, handle) = Connection::server(reader, writer, &self.endpoint.info().versions, limits.clone());
         let Parts { headers, uri, mut extensions, .. } = request;
         extensions.insert(headers);
         extensions.insert(uri);
-        let mut running = pin!(connection.run(WithExtensions::new(service, extensions)));
-        let mut closing = self.closing.subscribe();
-        let mut ending = pin!(async {
-            tokio::select! {
-                () = self.service.ending() => {}
-                _ = closing.wait_for(|closing| *closing) => {}
-            }
-        });
-        let mut told = false;
-        std::future::poll_fn(|task| {
-            if !told && ending.as_mut().poll(task).is_ready() {
-                told = true;
+        let mut running = pin!(connection.with_extensions(extensions).run(self.endpoint.service().clone()));
+        tokio::select! {
+            biased;
+            ended = &mut running => return ended,
+            () = self.shutdown.begun() => {
                 farewell.go_away();
                 handle.shutdown();
             }
-            running.as_mut().poll(task)
-        })
-        .await
+        }
+        running.await
     }
 }
 
@@ -217,11 +200,11 @@ impl HttpHandler for WsService {
     }
 
     fn shutdown_requested(&self) -> BoxFuture<'static, ()> {
-        self.service.ending()
+        Box::pin(self.endpoint.shutdown().begun())
     }
 
     fn begin_shutdown(&self) {
-        self.closing.send_replace(true);
+        self.shutdown.begin();
     }
 
     /// Every connection ends by itself, in the time that its options give it.
@@ -240,15 +223,15 @@ impl fmt::Debug for WsService {
 }
 
 /// Everything that can be served can be served over WebSocket.
-pub trait ServeWs: IntoService + Sized {
+pub trait ServeWs: IntoEndpoint + Sized {
     /// As a tower service, to be mounted into an application or to listen by itself.
     ///
     /// # Panics
     /// When the server cannot be built because something that was registered cannot be used, such as a tool whose schema is
     /// none. To see that as an error, build the server first: what it is built into never fails here.
     fn ws(self) -> WsService {
-        match self.into_service() {
-            Ok(service) => WsService::new(service),
+        match self.into_endpoint() {
+            Ok(endpoint) => WsService::new(endpoint),
             Err(error) => panic!("the server cannot be served over WebSocket: {error}"),
         }
     }
@@ -266,10 +249,10 @@ pub trait ServeWs: IntoService + Sized {
         Self: Send,
     {
         async move {
-            let service = self.into_service().map(WsService::new)?;
+            let service = self.into_endpoint().map(WsService::new)?;
             Listener::bind(address).await?.until_told_to_end().serve(service).await
         }
     }
 }
 
-impl<S: IntoService> ServeWs for S {}
+impl<S: IntoEndpoint> ServeWs for S {}

@@ -27,11 +27,11 @@ struct Served {
 }
 
 impl Served {
-    async fn with(settings: impl FnOnce(WsService) -> WsService) -> Self {
+    async fn with(limits: Limits, settings: impl FnOnce(WsService) -> WsService) -> Self {
         let repeat = Tool::builder("repeat").handler_sync(|Args(wish): Args<Value>| {
             "0123456789".repeat(wish["tens"].as_u64().unwrap_or_default() as usize)
         });
-        let router = Server::new("fixture", "1.0.0").tool(repeat).build().unwrap();
+        let router = Server::new("fixture", "1.0.0").tool(repeat).limits(limits).build().unwrap();
         let handle = router.handle().clone();
         let listener = Listener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -47,7 +47,7 @@ async fn a_client_that_never_reads_is_given_up_and_costs_little() {
     options.max_write_buffer_bytes = 64 * 1024;
     options.write_timeout = Duration::from_millis(300);
     options.drain_timeout = Duration::from_millis(100);
-    let served = Served::with(|service| service.options(options)).await;
+    let served = Served::with(options, |service| service).await;
     let mut hand = WsConnection::open(served.address).await;
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
         "name": "repeat",
@@ -80,7 +80,7 @@ async fn a_client_that_never_reads_is_given_up_and_costs_little() {
 #[tokio::test]
 async fn pings_without_end_whose_answers_nobody_reads_cost_little() {
     let _alone = alone().await;
-    let served = Served::with(|service| service).await;
+    let served = Served::with(Limits::default(), |service| service).await;
     let mut hand = WsConnection::open(served.address).await;
     let pings = frame(true, PING, &[7; 125]).repeat(1000);
     let before = memory();

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use bytestring::ByteString;
 use turms::core::{
     BoxFuture, CallContext, Channel, ConnectError, Connector, Ended, Established, NotifyFuture, Outgoing, Payload,
     PeerError, Request, ResponseFuture, Service,
 };
+use turms::proto::Notification;
 use turms::proto::session::{ClientOptions, Stats};
-use turms::proto::{Notification, ProtocolVersion, RawJson};
 
 use super::record::{Page, Record};
 use crate::printer::{Printer, Verbosity};
@@ -141,25 +140,19 @@ impl Service for Spy<Arc<dyn Service>> {
     fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         let (spy, method) = (self.clone(), request.method.clone());
         self.received(&method, Some(&request.params));
-        self.inner.call(request, cx).map(move |outcome| {
-            match &outcome {
+        let call = self.inner.call(request, cx);
+        Box::pin(async move {
+            let result = call.await;
+            match &result {
                 Ok(payload) => spy.sent(&method, Some(payload)),
                 Err(error) => spy.sent(&format!("{method} {error}"), None),
             }
-            outcome
+            result
         })
     }
 
-    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: CallContext) -> NotifyFuture {
-        self.received(&method, params.clone().map(Payload::json).as_ref());
-        self.inner.notify(method, params, cx)
-    }
-
-    fn versions(&self) -> &[ProtocolVersion] {
-        self.inner.versions()
-    }
-
-    fn ending(&self) -> BoxFuture<'static, ()> {
-        self.inner.ending()
+    fn notify(&self, notification: Notification, cx: CallContext) -> NotifyFuture {
+        self.received(&notification.method, notification.params.clone().map(Payload::json).as_ref());
+        self.inner.notify(notification, cx)
     }
 }

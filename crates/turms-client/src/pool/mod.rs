@@ -12,9 +12,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use bytestring::ByteString;
 use turms_core::{CallContext, ConnectError, NotifyFuture, Request, ResponseFuture, Service, error_chain};
-use turms_proto::RawJson;
+use turms_proto::Notification;
 
 pub use self::builder::PoolBuilder;
 use self::member::Turn;
@@ -170,8 +169,8 @@ impl Service for Pool {
         self.client().call(request, cx)
     }
 
-    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: CallContext) -> NotifyFuture {
-        Service::notify(&self.client(), method, params, cx)
+    fn notify(&self, notification: Notification, cx: CallContext) -> NotifyFuture {
+        Service::notify(&self.client(), notification, cx)
     }
 }
 

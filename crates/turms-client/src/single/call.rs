@@ -15,7 +15,6 @@ use turms_proto::types::{CallTool, Discover, DiscoverResult, EmptyParams, InputR
 use turms_proto::{Ability, ErrorCode, Notification, Object, RawJson};
 
 use super::connection::{LAST_WORDS, closed};
-use super::local::{Begun, First};
 use super::task::{declaring_tasks, is_about_tasks, renouncing_tasks};
 use super::{Live, Single};
 use crate::error::{CallError, CallErrorKind, Delivery};
@@ -29,12 +28,12 @@ const MOST_QUESTIONS: usize = 64;
 
 impl Single {
     /// Makes a call and follows it to its end.
-    pub(super) async fn complete(&self, job: &Job, begun: Option<Begun>) -> Result<Performed, CallError> {
-        self.follow(job, self.attempt(job, begun).await?).await
+    pub(super) async fn complete(&self, job: &Job) -> Result<Performed, CallError> {
+        self.follow(job, self.attempt(job).await?).await
     }
 
     /// Makes a call, again if it was lost and that is safe.
-    pub(super) async fn attempt(&self, job: &Job, mut begun: Option<Begun>) -> Result<Performed, CallError> {
+    pub(super) async fn attempt(&self, job: &Job) -> Result<Performed, CallError> {
         // As the tools are known now: another connection forgets them. Without a budget nothing is repeated that has run.
         let safe = self.budget.is_some() && job.is_safe_to_repeat(Some(&self.ear.tools));
         // How a call ended that may have run. Whatever becomes of it later, it may have.
@@ -46,7 +45,7 @@ impl Single {
             budget.earn();
         }
         loop {
-            let (outcome, next) = match self.try_once(job, begun.take(), safe).await {
+            let (outcome, next) = match self.try_once(job, safe).await {
                 Ok(tried) => tried,
                 Err(unsent) => return Err(lost.unwrap_or(unsent)),
             };
@@ -94,18 +93,9 @@ impl Single {
     }
 
     /// Makes a call on whatever connection there is. The outer error is one of not having come so far.
-    async fn try_once(
-        &self,
-        job: &Job,
-        begun: Option<Begun>,
-        safe: bool,
-    ) -> Result<(Result<Performed, CallError>, Next), CallError> {
+    async fn try_once(&self, job: &Job, safe: bool) -> Result<(Result<Performed, CallError>, Next), CallError> {
         let trial = self.admit(job)?;
-        let (live, first) = match begun {
-            Some(Begun { live, first }) => (Some(live), Some(first)),
-            None => (self.live_now(), None),
-        };
-        let live = match live {
+        let live = match self.live_now() {
             Some(live) => live,
             // Boxed, as all that seldom happens: calls that fare well do not carry room for it.
             None => match Box::pin(self.live(job, self.patience(&job.options))).await {
@@ -116,7 +106,7 @@ impl Single {
                 }
             },
         };
-        let outcome = self.rounds(&live, job, first).await;
+        let outcome = self.rounds(&live, job).await;
         trial.end(outcome.as_ref().err());
         // It was spoken to in the wrong revision. The next connection is not opened by memory. A tool may have run all the same,
         // unless the error proves that the call was not understood.
@@ -157,7 +147,7 @@ impl Single {
     }
 
     /// Makes a call on one connection, answering what the server asks in between.
-    async fn rounds(&self, live: &Arc<Live>, job: &Job, mut first: Option<First>) -> Result<Performed, CallError> {
+    async fn rounds(&self, live: &Arc<Live>, job: &Job) -> Result<Performed, CallError> {
         let most = self.settings.max_rounds;
         let too_many = || CallError::answered(job.subject(), CallErrorKind::TooManyRounds(most));
         let visits = self.visits_pages(live);
@@ -165,12 +155,7 @@ impl Single {
         for round in 0..=most {
             // That a page was visited may be told together with the error that wants it.
             let events = visits.then(|| self.ear.events.subscribe());
-            let exchanged = match first.take() {
-                Some(First::Asked(answer)) => self.answered(live, job, answer.await).await,
-                Some(First::Read(read)) => read,
-                None => self.exchange(live, job, params).await,
-            };
-            params = match exchanged {
+            params = match self.exchange(live, job, params).await {
                 Ok(Decoded::Complete(payload)) => {
                     return Ok(Performed { answered: round > 0, ..Performed::new(payload) });
                 }

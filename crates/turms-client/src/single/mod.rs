@@ -2,7 +2,6 @@
 
 mod call;
 mod connection;
-mod local;
 mod task;
 
 use std::fmt;
@@ -15,7 +14,7 @@ use futures_util::future::join_all;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OnceCell, watch};
 use tokio::time::Instant;
-use turms_core::{BoxFuture, Channel, ConnectError, Connector, Ended, PeerError, Ready};
+use turms_core::{BoxFuture, Channel, ConnectError, Connector, Ended, PeerError};
 use turms_proto::method::Method;
 use turms_proto::session::{Opened, RequestOptions, Stats, VersionChoice};
 use turms_proto::types::{
@@ -185,15 +184,11 @@ impl Single {
 }
 
 impl Engine for Single {
-    fn begin(&self, job: &Job) -> Option<Ready<Result<Performed, CallError>>> {
-        self.call_local(job)
-    }
-
     fn perform(&self, job: Job) -> BoxFuture<'_, Result<Performed, CallError>> {
         Box::pin(async move {
             let cancel = job.options.cancel.clone();
             // Pinned here, so that there is room for it only once.
-            let call = pin!(self.complete(&job, None));
+            let call = pin!(self.complete(&job));
             self.pending.track(&job, cancel, call).await
         })
     }

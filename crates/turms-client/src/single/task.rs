@@ -74,7 +74,7 @@ impl Single {
     /// Asks how a task stands.
     pub(crate) async fn look_up(&self, running: &Running, options: &CallOptions) -> Result<Task, CallError> {
         let job = get_task(&running.id, options.clone());
-        let performed = self.attempt(&job, None).await.map_err(|error| gone(error, &running.id))?;
+        let performed = self.attempt(&job).await.map_err(|error| gone(error, &running.id))?;
         let task: Task = taken(&job, performed.payload)?;
         running.see(task.clone());
         Ok(task)
@@ -90,7 +90,7 @@ impl Single {
         if core && declared().is_none() {
             return Err(CallError::not_sent(job.subject(), CallErrorKind::NotOffered(CancelTask::NAME.to_owned())));
         }
-        let mut performed = match self.attempt(&job, None).await {
+        let mut performed = match self.attempt(&job).await {
             // There, one that is over is refused as one that is not known.
             Err(error) if core && is_refused(&error) => {
                 let task = self.look_up(running, &job.options).await?;
@@ -324,7 +324,7 @@ impl Wait<'_> {
         let params = UpdateTaskParams::new(&self.running.id, responses);
         let job =
             Job::about_task::<UpdateTask>(params, &self.running.id, self.options.clone(), decode_whole::<EmptyResult>);
-        self.single.attempt(&job, None).await?;
+        self.single.attempt(&job).await?;
         // Only now: what did not arrive is for whoever waits next.
         asked.answered.extend(keys);
         Ok(())
@@ -335,7 +335,7 @@ impl Wait<'_> {
         let options = self.options.clone().with(|it| it.timeout = timeout);
         let params = TaskParams::new(&self.running.id);
         let job = Job::about_task::<GetCoreTaskResult>(params, &self.running.id, options, decode_any);
-        let outcome = match self.single.attempt(&job, None).await {
+        let outcome = match self.single.attempt(&job).await {
             Ok(performed) => Ok(taken_raw(&job, performed.payload)?),
             Err(error) => Err(error.server_error().cloned().ok_or(error)?),
         };

@@ -20,9 +20,9 @@ use turms_client::{
     Event, Fleet, MemberError, Status, Supervision, Target, VersionMemory,
 };
 use turms_core::transport::{LocalConnector, MemoryEnd, StreamConnector, memory};
-use turms_core::{CallContext, ConnectError, Connector, Payload, Request, ResponseFuture, Service};
+use turms_core::{CallContext, ConnectError, Connector, NotifyFuture, Payload, Request, ResponseFuture, Service};
 use turms_proto::types::*;
-use turms_proto::{ErrorObject, Object, ProtocolVersion, RawJson};
+use turms_proto::{ErrorObject, Notification, Object, ProtocolVersion, RawJson};
 use turms_server::{
     Args, AskError, Completing, Context, Elicited, Json, Prompt as ServerPrompt, Resource as ServerResource, Router,
     Server, Tool as ServerTool,
@@ -156,11 +156,15 @@ impl Service for Table {
             Some(uri) => format!("{} {}", request.method, uri.as_str().trim_matches('"')),
             None => request.method.to_string(),
         };
-        ResponseFuture::now(match self.0.get(key.as_str()) {
+        Box::pin(std::future::ready(match self.0.get(key.as_str()) {
             Some(answer) => Ok(Payload::json(RawJson::encode(answer).unwrap())),
             None if key.contains(' ') => Err(ErrorObject::resource_not_found(key.split_once(' ').unwrap().1).into()),
             None => Err(ErrorObject::method_not_found(&key).into()),
-        })
+        }))
+    }
+
+    fn notify(&self, _: Notification, _: CallContext) -> NotifyFuture {
+        Box::pin(async {})
     }
 }
 

@@ -3,11 +3,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use turms_proto::Notification;
 
 use tokio::task::AbortHandle;
 use turms_client::{Backoff, Client, Event, Events, Status, Supervision, VersionMemory};
 use turms_core::transport::{MemoryEnd, StreamConnector, memory};
-use turms_core::{CallContext, Payload, Request, ResponseFuture, Service};
+use turms_core::{CallContext, NotifyFuture, Payload, Request, ResponseFuture, Service};
 use turms_proto::RawJson;
 use turms_server::{Server, Tool};
 use turms_testkit::within;
@@ -19,9 +20,13 @@ impl Service for Mute {
     fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
         let discovered = r#"{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}}}"#;
         match &*request.method {
-            "server/discover" => ResponseFuture::now(Ok(Payload::json(RawJson::parse(discovered).unwrap()))),
-            _ => ResponseFuture::later(std::future::pending()),
+            "server/discover" => Box::pin(std::future::ready(Ok(Payload::json(RawJson::parse(discovered).unwrap())))),
+            _ => Box::pin(std::future::pending()),
         }
+    }
+
+    fn notify(&self, _: Notification, _: CallContext) -> NotifyFuture {
+        Box::pin(async {})
     }
 }
 
@@ -101,10 +106,14 @@ async fn a_service_that_knows_one_method_goes_on_after_an_error() {
     struct Own;
     impl Service for Own {
         fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
-            ResponseFuture::now(match &*request.method {
+            Box::pin(std::future::ready(match &*request.method {
                 "tools/call" => Ok(Payload::new(turms_proto::types::ToolResult::of_text("ran"))),
                 method => Err(turms_proto::ErrorObject::method_not_found(method).into()),
-            })
+            }))
+        }
+
+        fn notify(&self, _: Notification, _: CallContext) -> NotifyFuture {
+            Box::pin(async {})
         }
     }
     let client = Client::builder("c", "1").connect_service(Own).await.unwrap();

@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bytestring::ByteString;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use turms_client::{
@@ -18,9 +17,9 @@ use turms_client::{
     Status, Strategy, Supervision,
 };
 use turms_core::transport::{StreamConnector, memory};
-use turms_core::{CallContext, ConnectError, Connection, Limits, NotifyFuture, Peer, Request, ResponseFuture, Service};
+use turms_core::{CallContext, ConnectError, Connection, Limits, NotifyFuture, Request, ResponseFuture, Service};
 use turms_proto::types::{LoggingLevel, SubscriptionFilter};
-use turms_proto::{ProtocolVersion, RawJson};
+use turms_proto::{Notification, ProtocolVersion};
 use turms_server::{Resource, Router, Server, Tool};
 use turms_testkit::within;
 
@@ -51,19 +50,14 @@ impl Service for Front {
     fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         let _ = self.asked.send(request.method.to_string());
         if self.silent.load(Ordering::SeqCst) {
-            return ResponseFuture::later(std::future::pending());
+            return Box::pin(std::future::pending());
         }
         self.service.call(request, cx)
     }
 
-    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: CallContext) -> NotifyFuture {
-        let _ = self.asked.send(method.to_string());
-        self.service.notify(method, params, cx)
-    }
-
-    fn for_connection(&self, peer: &Peer) -> Option<Arc<dyn Service>> {
-        let service = self.service.for_connection(peer)?;
-        Some(Arc::new(Self { service, ..self.clone() }))
+    fn notify(&self, notification: Notification, cx: CallContext) -> NotifyFuture {
+        let _ = self.asked.send(notification.method.to_string());
+        self.service.notify(notification, cx)
     }
 }
 
@@ -142,9 +136,8 @@ fn serve(front: Front, (reader, writer): turms_core::transport::MemoryEnd) -> Jo
     tokio::spawn(async move {
         let options = Limits::default();
         let (connection, handle) = Connection::server(reader, writer, &ProtocolVersion::ALL, options);
-        let service = front.for_connection(&handle.peer()).unwrap();
         drop(handle);
-        let _ = connection.run(service).await;
+        let _ = connection.run(front).await;
     })
 }
 

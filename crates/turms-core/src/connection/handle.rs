@@ -1,13 +1,16 @@
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytestring::ByteString;
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 use turms_proto::session::{OpenError, Opened, RequestError, RequestOptions, SessionError, Stats, Status};
-use turms_proto::{Notification, RawJson};
+use turms_proto::{Notification, RawJson, RequestId};
 
 use crate::channel::{Outgoing, Update, Updates};
+use crate::context::Cancelled;
 use crate::payload::Payload;
 use crate::peer::{BoxFuture, Peer, PeerError, PeerTransport};
 
@@ -76,8 +79,32 @@ pub struct ConnectionHandle {
     pub(super) signals: mpsc::UnboundedSender<Signal>,
     pub(super) view: watch::Receiver<View>,
     pub(super) keys: Arc<AtomicU64>,
+    pub(super) cancelled: Arc<CancelledCalls>,
     /// The session that it belongs to; `None` for the connection as a whole.
     pub(super) session: Option<u64>,
+}
+
+/// The cancelled calls whose futures are not dropped yet.
+#[derive(Debug, Default)]
+pub(super) struct CancelledCalls(Mutex<HashMap<RequestId, Cancelled>>);
+
+impl CancelledCalls {
+    pub(super) fn insert(&self, id: RequestId, cancelled: Cancelled) {
+        self.0.lock().insert(id, cancelled);
+    }
+
+    /// Removes the call when the returned guard is dropped.
+    pub(super) fn forget_on_drop(self: Arc<Self>, id: RequestId) -> impl Drop {
+        ForgetCancelled(self, id)
+    }
+}
+
+struct ForgetCancelled(Arc<CancelledCalls>, RequestId);
+
+impl Drop for ForgetCancelled {
+    fn drop(&mut self) {
+        self.0.0.lock().remove(&self.1);
+    }
 }
 
 impl ConnectionHandle {
@@ -231,6 +258,10 @@ impl PeerTransport for ConnectionHandle {
         options: RequestOptions,
     ) -> BoxFuture<'_, Result<RawJson, PeerError>> {
         Box::pin(self.ask(Outgoing::new(method, params.map_or_else(Payload::default, Payload::json)).options(options)))
+    }
+
+    fn cancelled(&self, id: &RequestId) -> Option<Cancelled> {
+        self.cancelled.0.lock().get(id).cloned()
     }
 }
 

@@ -9,39 +9,40 @@ use turms_proto::session::Session;
 use turms_proto::{Message, Request, RequestId, Response};
 
 use super::now;
-use crate::outcome::{Outcome, write_outcome};
+use crate::dispatch::write_response;
+use crate::service::CallResult;
 
-/// What is to be written: messages gather in one buffer and leave together.
+/// The messages that wait to be written: they gather in one buffer and leave together.
 #[derive(Debug)]
 pub(super) struct Output<W> {
     writer: W,
     buffer: Vec<u8>,
     written: usize,
-    /// How much of the buffer answers the peer.
-    answers: usize,
+    /// Number of bytes of the buffer that are responses.
+    responses: usize,
     unflushed: bool,
-    /// Whether the peer has closed its end: what is written is thrown away.
+    /// Set if the peer has closed its end: output is discarded.
     broken: bool,
-    /// Whether the peer has to read before more can be written.
+    /// Set if the peer has to read before more can be written.
     blocked: bool,
-    /// When something last left, or the first of what is left came.
+    /// The time at which bytes last left, or the first of the waiting ones came.
     moved: Instant,
 }
 
 impl<W: AsyncWrite + Unpin> Output<W> {
-    /// As much as a pipe holds: with so much to write nobody waits for more.
+    /// Number of bytes that are written without waiting for more messages: as much as a pipe holds.
     const FULL: usize = 64 * 1024;
 
-    /// A buffer that is empty keeps room for what was last in it, between these bounds, and gives back the rest.
-    const LEAST_KEPT: usize = 64 * 1024;
-    const MOST_KEPT: usize = 256 * 1024;
+    /// An empty buffer keeps its capacity within these bounds.
+    const MIN_KEPT: usize = 64 * 1024;
+    const MAX_KEPT: usize = 256 * 1024;
 
     pub(super) fn new(writer: W) -> Self {
         Self {
             writer,
             buffer: Vec::new(),
             written: 0,
-            answers: 0,
+            responses: 0,
             unflushed: false,
             broken: false,
             blocked: false,
@@ -49,7 +50,7 @@ impl<W: AsyncWrite + Unpin> Output<W> {
         }
     }
 
-    /// Nobody reads any more.
+    /// Discards all output from now on: the peer does not read any more.
     pub(super) fn give_up(&mut self) {
         self.broken = true;
         self.unflushed = false;
@@ -59,35 +60,35 @@ impl<W: AsyncWrite + Unpin> Output<W> {
     fn discard(&mut self) {
         self.buffer = Vec::new();
         self.written = 0;
-        self.answers = 0;
+        self.responses = 0;
     }
 
-    /// How much waits to be written.
+    /// Number of bytes that wait to be written.
     pub(super) fn len(&self) -> usize {
         self.buffer.len() - self.written
     }
 
-    /// Whether so much waits to be written that it had better leave now, as far as the peer is known to read.
+    /// Returns `true` if the output should be written before more is read, unless the peer does not read.
     pub(super) fn is_full(&self) -> bool {
         self.len() >= Self::FULL && !self.blocked
     }
 
-    /// How much of what waits to be written would not be there if the peer had said nothing.
-    pub(super) fn answers(&self) -> usize {
-        self.answers.min(self.len())
+    /// Number of bytes of responses that wait to be written.
+    pub(super) fn responses(&self) -> usize {
+        self.responses.min(self.len())
     }
 
-    /// Until when something has to have left, or the peer counts as one that does not read.
-    pub(super) fn stalled_at(&self, patience: Duration) -> Option<Instant> {
-        if self.len() == 0 { None } else { self.moved.checked_add(patience) }
+    /// The deadline for the peer to read something.
+    pub(super) fn stalled_at(&self, timeout: Duration) -> Option<Instant> {
+        if self.len() == 0 { None } else { self.moved.checked_add(timeout) }
     }
 
-    pub(super) fn is_stalled(&self, patience: Duration) -> bool {
-        self.stalled_at(patience).is_some_and(|stalled| stalled <= now())
+    pub(super) fn is_stalled(&self, timeout: Duration) -> bool {
+        self.stalled_at(timeout).is_some_and(|stalled| stalled <= now())
     }
 
-    /// Makes ready for a message. A peer that reads all the time may never see the end of what is written, so what has gone
-    /// is let go once there is as much of it as of the rest.
+    /// Prepares the buffer for a message. While a peer reads all the time the buffer may never be empty, so the written part is
+    /// removed once it is as large as the rest.
     fn begin(&mut self) {
         if self.len() == 0 {
             self.moved = now();
@@ -98,41 +99,41 @@ impl<W: AsyncWrite + Unpin> Output<W> {
         }
     }
 
-    pub(super) fn message<T>(&mut self, session: &mut Session<T>, message: &Message) {
+    pub(super) fn push<T>(&mut self, session: &mut Session<T>, message: &Message) {
         self.begin();
         let start = self.buffer.len();
         session.encode(message, &mut self.buffer);
         self.buffer.push(b'\n');
         if matches!(message, Message::Response(_)) {
-            self.answers += self.buffer.len() - start;
+            self.responses += self.buffer.len() - start;
         }
     }
 
-    pub(super) fn batch<T>(&mut self, session: &mut Session<T>, responses: &[Response]) {
+    pub(super) fn push_batch<T>(&mut self, session: &mut Session<T>, responses: &[Response]) {
         self.begin();
         let start = self.buffer.len();
         session.encode_batch(responses, &mut self.buffer);
         self.buffer.push(b'\n');
-        self.answers += self.buffer.len() - start;
+        self.responses += self.buffer.len() - start;
     }
 
     /// Several requests, together where the peer's revision has batches.
-    pub(super) fn requests<T>(&mut self, session: &mut Session<T>, requests: Vec<Request>) {
+    pub(super) fn push_requests<T>(&mut self, session: &mut Session<T>, requests: Vec<Request>) {
         self.begin();
         if requests.len() > 1 && session.encode_requests(&requests, &mut self.buffer) {
             self.buffer.push(b'\n');
         } else {
-            requests.into_iter().for_each(|request| self.message(session, &Message::Request(request)));
+            requests.into_iter().for_each(|request| self.push(session, &Message::Request(request)));
         }
     }
 
-    pub(super) fn answer<T>(&mut self, session: &mut Session<T>, id: &RequestId, outcome: Outcome) {
+    pub(super) fn push_response<T>(&mut self, session: &mut Session<T>, id: &RequestId, result: CallResult) {
         self.begin();
         let start = self.buffer.len();
-        write_outcome(&mut self.buffer, id, outcome);
+        write_response(&mut self.buffer, id, result);
         session.count_sent(self.buffer.len() - start);
         self.buffer.push(b'\n');
-        self.answers += self.buffer.len() - start;
+        self.responses += self.buffer.len() - start;
     }
 
     /// Writes what it can; ready once everything has gone, never ready if there was nothing.
@@ -154,11 +155,11 @@ impl<W: AsyncWrite + Unpin> Output<W> {
             self.moved = now();
             self.unflushed = true;
         }
-        let kept = self.buffer.len().clamp(Self::LEAST_KEPT, Self::MOST_KEPT);
+        let kept = self.buffer.len().clamp(Self::MIN_KEPT, Self::MAX_KEPT);
         self.buffer.clear();
         self.buffer.shrink_to(kept);
         self.written = 0;
-        self.answers = 0;
+        self.responses = 0;
         ready!(Pin::new(&mut self.writer).poll_flush(task))?;
         self.unflushed = false;
         Poll::Ready(Ok(()))

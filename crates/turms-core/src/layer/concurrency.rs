@@ -1,8 +1,7 @@
 use std::sync::Arc;
 
-use bytestring::ByteString;
 use tokio::sync::Semaphore;
-use turms_proto::RawJson;
+use turms_proto::Notification;
 use turms_proto::method::Method as _;
 use turms_proto::types::Listen;
 
@@ -37,20 +36,20 @@ pub struct ConcurrencyLimitService<S> {
 }
 
 impl<S: Service> Service for ConcurrencyLimitService<S> {
-    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: CallContext) -> NotifyFuture {
-        self.inner.notify(method, params, cx)
-    }
-
     fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         // A subscription lasts by design.
         if &*request.method == Listen::NAME {
             return self.inner.call(request, cx);
         }
         let (inner, turns) = (self.inner.clone(), self.turns.clone());
-        ResponseFuture::later(async move {
+        Box::pin(async move {
             let turn = turns.acquire_owned().await;
             let _turn = turn.map_err(|_| ServiceError::internal(ErrorOrigin::Overloaded, "no more calls are taken"))?;
             inner.call(request, cx).await
         })
+    }
+
+    fn notify(&self, notification: Notification, cx: CallContext) -> NotifyFuture {
+        self.inner.notify(notification, cx)
     }
 }

@@ -3,7 +3,6 @@
 //! Middleware written for `tower` goes through [`tower`].
 
 mod concurrency;
-mod extensions;
 mod rate;
 mod size;
 mod timeout;
@@ -13,7 +12,6 @@ mod trace;
 pub use tower_layer::Layer;
 
 pub use self::concurrency::{ConcurrencyLimit, ConcurrencyLimitService};
-pub use self::extensions::WithExtensions;
 pub use self::rate::{RateLimit, RateLimitService};
 pub use self::size::{ResponseSizeLimit, ResponseSizeLimitService};
 pub use self::timeout::{Timeout, TimeoutService};

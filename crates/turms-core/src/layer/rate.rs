@@ -1,9 +1,9 @@
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytestring::ByteString;
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use turms_proto::RawJson;
+use turms_proto::Notification;
 
 use super::Layer;
 use crate::{CallContext, ErrorOrigin, NotifyFuture, Request, ResponseFuture, Service, ServiceError};
@@ -37,53 +37,62 @@ impl<S: Service> Layer<S> for RateLimit {
     type Service = RateLimitService<S>;
 
     fn layer(&self, inner: S) -> RateLimitService<S> {
-        RateLimitService { inner, limit: *self, bucket: Mutex::new(None) }
+        RateLimitService { inner: Arc::new(inner), bucket: Arc::new(Bucket { limit: *self, level: Mutex::new(None) }) }
     }
 }
 
 /// See [`RateLimit`].
 #[derive(Debug)]
 pub struct RateLimitService<S> {
-    inner: S,
+    inner: Arc<S>,
+    bucket: Arc<Bucket>,
+}
+
+#[derive(Debug)]
+struct Bucket {
     limit: RateLimit,
-    bucket: Mutex<Option<Bucket>>,
+    /// `None` before the first call.
+    level: Mutex<Option<Level>>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Bucket {
+struct Level {
     tokens: f64,
-    filled: Instant,
+    filled_at: Instant,
 }
 
-impl<S> RateLimitService<S> {
-    /// Takes a token, or says how long it takes until there is one.
+impl Bucket {
+    /// Takes a token; if there is none, the error is the time until there is one.
     fn take(&self, now: Instant) -> Result<(), Duration> {
         let (burst, rate) = (f64::from(self.limit.burst), f64::from(self.limit.calls) / self.limit.per.as_secs_f64());
-        let mut bucket = self.bucket.lock();
-        let bucket = bucket.get_or_insert(Bucket { tokens: burst, filled: now });
-        let since = now.saturating_duration_since(bucket.filled).as_secs_f64();
-        bucket.tokens = (bucket.tokens + since * rate).min(burst);
-        bucket.filled = now;
-        if bucket.tokens < 1.0 {
-            return Err(Duration::try_from_secs_f64((1.0 - bucket.tokens) / rate).unwrap_or(Duration::MAX));
+        let mut level = self.level.lock();
+        let level = level.get_or_insert(Level { tokens: burst, filled_at: now });
+        let elapsed = now.saturating_duration_since(level.filled_at).as_secs_f64();
+        level.tokens = (level.tokens + elapsed * rate).min(burst);
+        level.filled_at = now;
+        if level.tokens < 1.0 {
+            return Err(Duration::try_from_secs_f64((1.0 - level.tokens) / rate).unwrap_or(Duration::MAX));
         }
-        bucket.tokens -= 1.0;
+        level.tokens -= 1.0;
         Ok(())
     }
 }
 
 impl<S: Service> Service for RateLimitService<S> {
-    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: CallContext) -> NotifyFuture {
-        self.inner.notify(method, params, cx)
+    fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
+        let (inner, bucket) = (self.inner.clone(), self.bucket.clone());
+        Box::pin(async move {
+            match bucket.take(Instant::now()) {
+                Ok(()) => inner.call(request, cx).await,
+                Err(wait) => {
+                    let message = format!("too many calls of {}: try again in {wait:.1?}", request.method);
+                    Err(ServiceError::retry_after(ErrorOrigin::RateLimited, message, wait))
+                }
+            }
+        })
     }
 
-    fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
-        match self.take(Instant::now()) {
-            Ok(()) => self.inner.call(request, cx),
-            Err(wait) => {
-                let message = format!("too many calls of {}: try again in {wait:.1?}", request.method);
-                ResponseFuture::now(Err(ServiceError::internal(ErrorOrigin::Overloaded, message)))
-            }
-        }
+    fn notify(&self, notification: Notification, cx: CallContext) -> NotifyFuture {
+        self.inner.notify(notification, cx)
     }
 }

@@ -1,8 +1,9 @@
-use bytestring::ByteString;
-use turms_proto::RawJson;
+use turms_proto::Notification;
 
 use super::Layer;
-use crate::{CallContext, ErrorOrigin, NotifyFuture, Outcome, Payload, Request, ResponseFuture, Service, ServiceError};
+use crate::{
+    CallContext, CallResult, ErrorOrigin, NotifyFuture, Payload, Request, ResponseFuture, Service, ServiceError,
+};
 
 /// Refuses answers that are too big to be sent.
 #[derive(Debug, Clone, Copy)]
@@ -32,18 +33,19 @@ pub struct ResponseSizeLimitService<S> {
 }
 
 impl<S: Service> Service for ResponseSizeLimitService<S> {
-    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: CallContext) -> NotifyFuture {
-        self.inner.notify(method, params, cx)
-    }
-
     fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         let (method, limit) = (request.method.clone(), self.limit);
-        self.inner.call(request, cx).map(move |outcome| outcome.and_then(|payload| check(payload, limit, &method)))
+        let call = self.inner.call(request, cx);
+        Box::pin(async move { check(call.await?, limit, &method) })
+    }
+
+    fn notify(&self, notification: Notification, cx: CallContext) -> NotifyFuture {
+        self.inner.notify(notification, cx)
     }
 }
 
 /// The value stays a value, so that it can still be fitted to the peer; only its size is looked at.
-fn check(payload: Payload, limit: usize, method: &str) -> Outcome {
+fn check(payload: Payload, limit: usize, method: &str) -> CallResult {
     let size = match payload.as_raw() {
         Some(json) => json.as_str().len(),
         None => {

@@ -9,7 +9,9 @@ use tracing::span::{Attributes, Id, Record};
 use turms_proto::types::Meta;
 
 use super::*;
-use crate::{CallContext, Outcome, Payload, Request, ResponseFuture, Service};
+use turms_proto::Notification;
+
+use crate::{CallContext, CallResult, NotifyFuture, Payload, Request, ResponseFuture, Service};
 
 /// Answers at once, or never, or when told.
 #[derive(Clone)]
@@ -21,14 +23,21 @@ enum Fixture {
 
 impl Service for Fixture {
     fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
-        match self.clone() {
-            Self::Echo => ResponseFuture::now(Ok(request.params)),
-            Self::Never => ResponseFuture::later(std::future::pending()),
-            Self::Waits(notify) => ResponseFuture::later(async move {
-                notify.notified().await;
-                Ok(request.params)
-            }),
-        }
+        let fixture = self.clone();
+        Box::pin(async move {
+            match fixture {
+                Self::Echo => Ok(request.params),
+                Self::Never => std::future::pending().await,
+                Self::Waits(notify) => {
+                    notify.notified().await;
+                    Ok(request.params)
+                }
+            }
+        })
+    }
+
+    fn notify(&self, _: Notification, _: CallContext) -> NotifyFuture {
+        Box::pin(async {})
     }
 }
 
@@ -36,7 +45,7 @@ fn call(service: &impl Service) -> ResponseFuture {
     service.call(Request::raw("test", Payload::default()), CallContext::in_process())
 }
 
-fn message(outcome: Outcome) -> String {
+fn message(outcome: CallResult) -> String {
     outcome.map(|_| "fine".to_owned()).unwrap_or_else(|error| error.message.clone())
 }
 
@@ -72,7 +81,7 @@ async fn the_others_wait_for_their_turn() {
     assert_eq!(message(poll(&mut second).expect("it was released")), "fine");
 }
 
-fn poll(future: &mut ResponseFuture) -> Option<Outcome> {
+fn poll(future: &mut ResponseFuture) -> Option<CallResult> {
     let mut task = std::task::Context::from_waker(std::task::Waker::noop());
     match std::pin::Pin::new(future).poll(&mut task) {
         std::task::Poll::Ready(outcome) => Some(outcome),
@@ -160,8 +169,8 @@ async fn a_call_is_traced_under_the_names_of_open_telemetry() {
         ("gen_ai.tool.name", "add"),
         ("jsonrpc.request.id", "7"),
         ("traceparent", "00-1-2-01"),
-        ("error.type", "internal error"),
-        ("rpc.response.status_code", "-32603"),
+        ("error.type", "timed out"),
+        ("rpc.response.status_code", "-32052"),
     ] {
         assert_eq!(fields.get(name).map(String::as_str), Some(value), "{name}");
     }

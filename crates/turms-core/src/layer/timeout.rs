@@ -1,7 +1,6 @@
 use std::time::Duration;
 
-use bytestring::ByteString;
-use turms_proto::RawJson;
+use turms_proto::Notification;
 use turms_proto::method::Method as _;
 use turms_proto::types::Listen;
 
@@ -36,10 +35,6 @@ pub struct TimeoutService<S> {
 }
 
 impl<S: Service> Service for TimeoutService<S> {
-    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: CallContext) -> NotifyFuture {
-        self.inner.notify(method, params, cx)
-    }
-
     fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         // A subscription lasts by design.
         if &*request.method == Listen::NAME {
@@ -47,10 +42,7 @@ impl<S: Service> Service for TimeoutService<S> {
         }
         let (method, limit) = (request.method.clone(), self.limit);
         let call = self.inner.call(request, cx);
-        if call.is_now() {
-            return call;
-        }
-        ResponseFuture::later(async move {
+        Box::pin(async move {
             match tokio::time::timeout(limit, call).await {
                 Ok(outcome) => outcome,
                 Err(_) => {
@@ -59,5 +51,9 @@ impl<S: Service> Service for TimeoutService<S> {
                 }
             }
         })
+    }
+
+    fn notify(&self, notification: Notification, cx: CallContext) -> NotifyFuture {
+        self.inner.notify(notification, cx)
     }
 }

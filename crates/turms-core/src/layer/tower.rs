@@ -2,12 +2,16 @@ use std::error::Error;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
-use turms_proto::ErrorObject;
+use turms_proto::{ErrorObject, Notification};
 
 use super::Layer;
-use crate::{CallContext, ErrorOrigin, Outcome, Payload, Request, ResponseFuture, Service, ServiceError};
+use crate::{
+    CallContext, CallResult, ErrorOrigin, NotifyFuture, Payload, Request, ResponseFuture, Service, ServiceError,
+    SharedService,
+};
 
 /// A call as middleware for `tower` sees it.
 #[derive(Debug)]
@@ -45,7 +49,7 @@ where
     type Service = FromTower<L::Service>;
 
     fn layer(&self, inner: S) -> FromTower<L::Service> {
-        FromTower(self.0.layer(ToTower(inner)))
+        FromTower { inner: Arc::new(inner.clone()), service: self.0.layer(ToTower(inner)) }
     }
 }
 
@@ -88,8 +92,19 @@ impl fmt::Debug for ToTowerFuture {
 }
 
 /// A service of `tower`'s as one of ours. Its errors are the protocol's if they are error objects, internal ones if not.
-#[derive(Debug, Clone)]
-pub struct FromTower<T>(T);
+///
+/// Middleware of `tower` sees requests only; notifications go to the service behind it.
+#[derive(Clone)]
+pub struct FromTower<T> {
+    service: T,
+    inner: SharedService,
+}
+
+impl<T> fmt::Debug for FromTower<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FromTower")
+    }
+}
 
 impl<T> Service for FromTower<T>
 where
@@ -98,16 +113,20 @@ where
     T::Future: Send,
 {
     fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
-        let mut service = self.0.clone();
-        ResponseFuture::later(async move {
+        let mut service = self.service.clone();
+        Box::pin(async move {
             poll_fn(|task| service.poll_ready(task)).await.map_err(|error| to_service_error(error.into()))?;
             let called = service.call(Call { request, context: cx }).await;
-            to_outcome(called)
+            to_call_result(called)
         })
+    }
+
+    fn notify(&self, notification: Notification, cx: CallContext) -> NotifyFuture {
+        self.inner.notify(notification, cx)
     }
 }
 
-fn to_outcome<E: Into<BoxError>>(called: Result<Payload, E>) -> Outcome {
+fn to_call_result<E: Into<BoxError>>(called: Result<Payload, E>) -> CallResult {
     called.map_err(|error| to_service_error(error.into()))
 }
 

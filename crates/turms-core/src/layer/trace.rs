@@ -1,11 +1,10 @@
-use bytestring::ByteString;
 use tracing::{Instrument as _, Span, field};
-use turms_proto::RawJson;
+use turms_proto::Notification;
 use turms_proto::method::Method as _;
 use turms_proto::types::{CallTool, GetPrompt, ReadResource, key};
 
 use super::Layer;
-use crate::{CallContext, NotifyFuture, Outcome, Request, ResponseFuture, Service};
+use crate::{CallContext, CallResult, NotifyFuture, Request, ResponseFuture, Service};
 
 /// Puts every call into a span of its own, under OpenTelemetry's names for MCP.
 ///
@@ -37,21 +36,17 @@ pub struct TraceService<S> {
 }
 
 impl<S: Service> Service for TraceService<S> {
-    fn notify(&self, method: ByteString, params: Option<RawJson>, cx: CallContext) -> NotifyFuture {
-        self.inner.notify(method, params, cx)
-    }
-
     fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         let span = span_of(&request, &cx);
         if span.is_disabled() {
             return self.inner.call(request, cx);
         }
-        let call = span.in_scope(|| self.inner.call(request, cx));
-        if call.is_now() {
-            return call.map(move |outcome| record(outcome, &span));
-        }
-        let within = span.clone();
-        ResponseFuture::later(async move { record(call.await, &span) }.instrument(within))
+        let (call, within) = (span.in_scope(|| self.inner.call(request, cx)), span.clone());
+        Box::pin(async move { record(call.await, &span) }.instrument(within))
+    }
+
+    fn notify(&self, notification: Notification, cx: CallContext) -> NotifyFuture {
+        self.inner.notify(notification, cx)
     }
 }
 
@@ -100,7 +95,7 @@ fn record_subject(request: &Request, span: &Span) {
     span.record(attribute, subject);
 }
 
-fn record(outcome: Outcome, span: &Span) -> Outcome {
+fn record(outcome: CallResult, span: &Span) -> CallResult {
     if let Err(error) = &outcome {
         span.record("error.type", error.code.name().unwrap_or("error"));
         span.record("rpc.response.status_code", error.code.0);

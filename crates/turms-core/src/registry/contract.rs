@@ -257,33 +257,33 @@ impl Service for Fixture {
     fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
         let this = self.clone();
         match &*request.method {
-            "contract/echo" => ResponseFuture::now(Ok(request.params)),
-            "contract/echo-later" => ResponseFuture::later(async move {
+            "contract/echo" => Box::pin(std::future::ready(Ok(request.params))),
+            "contract/echo-later" => Box::pin(async move {
                 tokio::task::yield_now().await;
                 Ok(request.params)
             }),
             "contract/meta" => {
                 let meta = cx.meta().map(RawJson::encode).and_then(Result::ok);
-                ResponseFuture::now(Ok(meta.map_or_else(Payload::default, Payload::json)))
+                Box::pin(std::future::ready(Ok(meta.map_or_else(Payload::default, Payload::json))))
             }
-            "contract/fail" => ResponseFuture::now(Err(as_asked().into())),
+            "contract/fail" => Box::pin(std::future::ready(Err(as_asked().into()))),
             "contract/panic" => panic!("as asked"),
-            "contract/panic-later" => ResponseFuture::later(async { panic!("as asked") }),
-            "contract/wait" => ResponseFuture::later(async move {
+            "contract/panic-later" => Box::pin(async { panic!("as asked") }),
+            "contract/wait" => Box::pin(async move {
                 // Nobody may want to know.
                 let _ = this.heard.send((request.method, None));
                 let released = this.release.acquire().await.map(SemaphorePermit::forget);
                 released.map_err(|error| ErrorObject::internal(error.to_string()))?;
                 Ok(request.params)
             }),
-            method => ResponseFuture::now(Err(ErrorObject::method_not_found(method).into())),
+            method => Box::pin(std::future::ready(Err(ErrorObject::method_not_found(method).into()))),
         }
     }
 
-    fn notify(&self, method: ByteString, params: Option<RawJson>, _: CallContext) -> NotifyFuture {
+    fn notify(&self, notification: Notification, _: CallContext) -> NotifyFuture {
         // Nobody may want to know.
-        let _ = self.heard.send((method, params));
-        NotifyFuture::done()
+        let heard = self.heard.clone();
+        Box::pin(async move { drop(heard.send((notification.method, notification.params))) })
     }
 }
 

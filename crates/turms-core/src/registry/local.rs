@@ -11,12 +11,12 @@ use tokio::time::{Sleep, sleep};
 use turms_proto::Notification;
 
 use super::{RegisterError, Registration, Registry, RegistryError, ServiceCallError, ServiceCallOptions, ServiceName};
-use crate::{CallContext, Guarded, GuardedNotify, Payload, Ready, Request, Service, ServiceError};
+use crate::{BoxFuture, CallContext, Payload, Request, Service, ServiceError, dispatch_in_process, notification_guard};
 
 /// The registry of one process.
 ///
-/// A call passes the caller's value to the service; nothing is written as JSON. If the service has its answer at once, the
-/// call needs no allocation, no timer and no task. Names are locked during the lookup only, not during the call.
+/// A call passes the caller's value to the service; nothing is encoded as JSON. A call that is ready when it is first polled needs no
+/// timer. Names are locked during the lookup only, not during the call.
 ///
 /// Waiting for an answer with a timeout needs the timers of a tokio runtime.
 #[derive(Default)]
@@ -31,20 +31,27 @@ impl LocalRegistry {
 }
 
 impl Registry for LocalRegistry {
-    fn register(&self, name: ServiceName, service: Arc<dyn Service>) -> Ready<Result<Registration, RegisterError>> {
-        let entry = Arc::new(Entry { name: name.clone(), service });
-        // Neither may keep the other alive: a service can hold its own registration.
-        let (table, registered) = (Arc::downgrade(&self.0), Arc::downgrade(&entry));
-        if !self.0.insert(entry) {
-            return Ready::now(Err(RegisterError::Taken { name }));
-        }
-        let own_name = name.clone();
-        let end = move || {
-            if let Some(table) = table.upgrade() {
-                table.remove(&own_name, &registered);
+    fn register(
+        &self,
+        name: ServiceName,
+        service: Arc<dyn Service>,
+    ) -> BoxFuture<'static, Result<Registration, RegisterError>> {
+        let services = self.0.clone();
+        Box::pin(async move {
+            let entry = Arc::new(Entry { name: name.clone(), service });
+            // Neither may keep the other alive: a service can hold its own registration.
+            let (table, registered) = (Arc::downgrade(&services), Arc::downgrade(&entry));
+            if !services.insert(entry) {
+                return Err(RegisterError::Taken { name });
             }
-        };
-        Ready::now(Ok(Registration::new(name, end)))
+            let own_name = name.clone();
+            let end = move || {
+                if let Some(table) = table.upgrade() {
+                    table.remove(&own_name, &registered);
+                }
+            };
+            Ok(Registration::new(name, end))
+        })
     }
 
     fn call(
@@ -52,20 +59,14 @@ impl Registry for LocalRegistry {
         name: &str,
         request: Request,
         options: ServiceCallOptions,
-    ) -> Ready<Result<Payload, ServiceCallError>> {
-        let entry = match self.0.get(name) {
-            Ok(entry) => entry,
-            Err(error) => return Ready::now(Err(error)),
-        };
-        let cx = CallContext::in_process().with_meta(options.meta);
-        match Guarded::call(|| entry.service.call(request, cx)).try_now() {
-            Ok(outcome) => Ready::now(outcome.map_err(|error| entry.failed(error))),
-            Err(call) => {
-                Ready::later(
-                    async move { entry.wait(call, options.timeout).await?.map_err(|error| entry.failed(error)) },
-                )
-            }
-        }
+    ) -> BoxFuture<'static, Result<Payload, ServiceCallError>> {
+        let entry = self.0.get(name);
+        Box::pin(async move {
+            let entry = entry?;
+            let cx = CallContext::in_process().with_meta(options.meta);
+            let call = dispatch_in_process(&*entry.service, request, cx);
+            entry.wait(call, options.timeout).await?.map_err(|error| entry.failed(error))
+        })
     }
 
     fn notify(
@@ -73,25 +74,23 @@ impl Registry for LocalRegistry {
         name: &str,
         notification: Notification,
         options: ServiceCallOptions,
-    ) -> Ready<Result<(), ServiceCallError>> {
-        let entry = match self.0.get(name) {
-            Ok(entry) => entry,
-            Err(error) => return Ready::now(Err(error)),
-        };
-        let cx = CallContext::in_process().with_meta(options.meta);
-        let Notification { method, params, .. } = notification;
-        match GuardedNotify::new(|| entry.service.notify(method, params, cx)).try_now() {
-            Ok(()) => Ready::now(Ok(())),
-            Err(notified) => Ready::later(async move { entry.wait(notified, options.timeout).await }),
-        }
+    ) -> BoxFuture<'static, Result<(), ServiceCallError>> {
+        let entry = self.0.get(name);
+        Box::pin(async move {
+            let entry = entry?;
+            let cx = CallContext::in_process().with_meta(options.meta);
+            // A handler that panics has handled it.
+            let _ = entry.wait(notification_guard(&*entry.service, notification, cx), options.timeout).await?;
+            Ok(())
+        })
     }
 
-    fn names(&self) -> Ready<Result<Vec<ServiceName>, RegistryError>> {
-        Ready::now(Ok(self.0.names()))
+    fn names(&self) -> BoxFuture<'static, Result<Vec<ServiceName>, RegistryError>> {
+        Box::pin(std::future::ready(Ok(self.0.names())))
     }
 
-    fn check(&self, name: &str) -> Ready<Result<(), ServiceCallError>> {
-        Ready::now(self.0.get(name).map(drop))
+    fn check(&self, name: &str) -> BoxFuture<'static, Result<(), ServiceCallError>> {
+        Box::pin(std::future::ready(self.0.get(name).map(drop)))
     }
 }
 
@@ -182,13 +181,17 @@ impl ServiceTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ResponseFuture;
+    use crate::{NotifyFuture, ResponseFuture};
 
     struct Silent;
 
     impl Service for Silent {
         fn call(&self, _: Request, _: CallContext) -> ResponseFuture {
-            ResponseFuture::now(Err(turms_proto::ErrorObject::internal("silent").into()))
+            Box::pin(std::future::ready(Err(turms_proto::ErrorObject::internal("silent").into())))
+        }
+
+        fn notify(&self, _: Notification, _: CallContext) -> NotifyFuture {
+            Box::pin(async {})
         }
     }
 

@@ -14,7 +14,7 @@
 //!
 //! impl Service for Clock {
 //!     fn call(&self, _: Request, _: CallContext) -> ResponseFuture {
-//!         ResponseFuture::now(Ok(Payload::new(Outcome::Complete(ToolResult::of_text("noon")))))
+//!         Box::pin(std::future::ready(Ok(Payload::new(Outcome::Complete(ToolResult::of_text("noon"))))))
 //!     }
 //! }
 //!
@@ -50,12 +50,11 @@ pub use self::local::LocalRegistry;
 pub use self::name::{InvalidName, ServiceName};
 pub use self::registration::Registration;
 pub use self::services::{ServiceCall, ServiceCallFuture, Services};
-use crate::{Payload, Ready, Request, Service};
+use crate::{BoxFuture, Payload, Request, Service};
 
 /// Where services are found by name.
 ///
-/// Most code calls through [`Services`]; this is for those who make a registry. Everything may be there already or on its
-/// way, so that a registry within one process costs no allocation and one across many can ask the others.
+/// Most code calls through [`Services`]; this is for those who make a registry. Nothing happens before a future is polled.
 ///
 /// Two registries know nothing of each other's names unless they are made to share them. An implementation shows that it
 /// keeps to the rules by passing [`contract::check`].
@@ -64,7 +63,11 @@ pub trait Registry: Send + Sync + 'static {
     ///
     /// # Errors
     /// When the name is taken, or the registry cannot be reached.
-    fn register(&self, name: ServiceName, service: Arc<dyn Service>) -> Ready<Result<Registration, RegisterError>>;
+    fn register(
+        &self,
+        name: ServiceName,
+        service: Arc<dyn Service>,
+    ) -> BoxFuture<'static, Result<Registration, RegisterError>>;
 
     /// Calls a service. Dropping the future gives the call up.
     ///
@@ -78,7 +81,7 @@ pub trait Registry: Send + Sync + 'static {
         name: &str,
         request: Request,
         options: ServiceCallOptions,
-    ) -> Ready<Result<Payload, ServiceCallError>>;
+    ) -> BoxFuture<'static, Result<Payload, ServiceCallError>>;
 
     /// Tells a service something. Done when the service has heard it, or when it is on its way to another process.
     ///
@@ -89,13 +92,13 @@ pub trait Registry: Send + Sync + 'static {
         name: &str,
         notification: Notification,
         options: ServiceCallOptions,
-    ) -> Ready<Result<(), ServiceCallError>>;
+    ) -> BoxFuture<'static, Result<(), ServiceCallError>>;
 
     /// The names of all services, in alphabetical order.
     ///
     /// # Errors
     /// When the registry cannot be reached.
-    fn names(&self) -> Ready<Result<Vec<ServiceName>, RegistryError>>;
+    fn names(&self) -> BoxFuture<'static, Result<Vec<ServiceName>, RegistryError>>;
 
     /// Whether a service is there and can be called now.
     ///
@@ -103,11 +106,15 @@ pub trait Registry: Send + Sync + 'static {
     ///
     /// # Errors
     /// When there is no such service, or it cannot be reached.
-    fn check(&self, name: &str) -> Ready<Result<(), ServiceCallError>>;
+    fn check(&self, name: &str) -> BoxFuture<'static, Result<(), ServiceCallError>>;
 }
 
 impl<R: Registry + ?Sized> Registry for Arc<R> {
-    fn register(&self, name: ServiceName, service: Arc<dyn Service>) -> Ready<Result<Registration, RegisterError>> {
+    fn register(
+        &self,
+        name: ServiceName,
+        service: Arc<dyn Service>,
+    ) -> BoxFuture<'static, Result<Registration, RegisterError>> {
         (**self).register(name, service)
     }
 
@@ -116,7 +123,7 @@ impl<R: Registry + ?Sized> Registry for Arc<R> {
         name: &str,
         request: Request,
         options: ServiceCallOptions,
-    ) -> Ready<Result<Payload, ServiceCallError>> {
+    ) -> BoxFuture<'static, Result<Payload, ServiceCallError>> {
         (**self).call(name, request, options)
     }
 
@@ -125,15 +132,15 @@ impl<R: Registry + ?Sized> Registry for Arc<R> {
         name: &str,
         notification: Notification,
         options: ServiceCallOptions,
-    ) -> Ready<Result<(), ServiceCallError>> {
+    ) -> BoxFuture<'static, Result<(), ServiceCallError>> {
         (**self).notify(name, notification, options)
     }
 
-    fn names(&self) -> Ready<Result<Vec<ServiceName>, RegistryError>> {
+    fn names(&self) -> BoxFuture<'static, Result<Vec<ServiceName>, RegistryError>> {
         (**self).names()
     }
 
-    fn check(&self, name: &str) -> Ready<Result<(), ServiceCallError>> {
+    fn check(&self, name: &str) -> BoxFuture<'static, Result<(), ServiceCallError>> {
         (**self).check(name)
     }
 }
@@ -144,7 +151,7 @@ impl<R: Registry + ?Sized> Registry for Arc<R> {
 pub struct ServiceCallOptions {
     /// How long to wait for the answer. `None` waits for ever.
     pub timeout: Option<Duration>,
-    /// What the service finds in [`CallContext::meta`](crate::Context::meta).
+    /// What the service finds in [`CallContext::meta`](crate::CallContext::meta).
     pub meta: Option<Meta>,
 }
 

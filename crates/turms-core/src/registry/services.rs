@@ -13,7 +13,7 @@ use super::{
     LocalRegistry, RegisterError, Registration, Registry, RegistryError, ServiceCallError, ServiceCallOptions,
     ServiceName,
 };
-use crate::{Payload, Ready, Request, Service};
+use crate::{BoxFuture, Payload, Request, Service};
 
 /// A registry, for everybody who registers services or calls them. Clones share it.
 ///
@@ -28,7 +28,7 @@ use crate::{Payload, Ready, Request, Service};
 ///
 /// impl Service for Echo {
 ///     fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
-///         ResponseFuture::now(Ok(request.params))
+///         Box::pin(std::future::ready(Ok(request.params)))
 ///     }
 /// }
 ///
@@ -75,10 +75,10 @@ impl Services {
         &self,
         name: impl Into<ByteString>,
         service: impl Service,
-    ) -> Ready<Result<Registration, RegisterError>> {
+    ) -> BoxFuture<'static, Result<Registration, RegisterError>> {
         match ServiceName::new(name) {
             Ok(name) => self.0.register(name, Arc::new(service)),
-            Err(error) => Ready::now(Err(error.into())),
+            Err(error) => Box::pin(std::future::ready(Err(error.into()))),
         }
     }
 
@@ -107,7 +107,7 @@ impl Services {
     ///
     /// # Errors
     /// When there is no such service, when it does not listen in time, or when it cannot be reached.
-    pub fn notify(&self, name: &str, notification: Notification) -> Ready<Result<(), ServiceCallError>> {
+    pub fn notify(&self, name: &str, notification: Notification) -> BoxFuture<'static, Result<(), ServiceCallError>> {
         self.0.notify(name, notification, ServiceCallOptions::default())
     }
 
@@ -115,7 +115,7 @@ impl Services {
     ///
     /// # Errors
     /// When the registry cannot be reached.
-    pub fn names(&self) -> Ready<Result<Vec<ServiceName>, RegistryError>> {
+    pub fn names(&self) -> BoxFuture<'static, Result<Vec<ServiceName>, RegistryError>> {
         self.0.names()
     }
 
@@ -123,7 +123,7 @@ impl Services {
     ///
     /// # Errors
     /// When there is no such service, or it cannot be reached.
-    pub fn check(&self, name: &str) -> Ready<Result<(), ServiceCallError>> {
+    pub fn check(&self, name: &str) -> BoxFuture<'static, Result<(), ServiceCallError>> {
         self.0.check(name)
     }
 }
@@ -161,7 +161,7 @@ impl<T> ServiceCall<'_, T> {
         self
     }
 
-    /// With metadata, which the service finds in [`CallContext::meta`](crate::Context::meta).
+    /// With metadata, which the service finds in [`CallContext::meta`](crate::CallContext::meta).
     pub fn meta(mut self, meta: impl Into<Option<Meta>>) -> Self {
         self.options.meta = meta.into();
         self
@@ -195,7 +195,7 @@ impl<T> fmt::Debug for ServiceCall<'_, T> {
 #[must_use = "futures do nothing unless polled"]
 pub struct ServiceCallFuture<'a, T = Payload> {
     name: &'a str,
-    answer: Ready<Result<Payload, ServiceCallError>>,
+    answer: BoxFuture<'static, Result<Payload, ServiceCallError>>,
     take: Take<T>,
 }
 

@@ -97,6 +97,9 @@ pub trait TaskStore: Send + Sync + 'static {
     /// False if somebody else was quicker, or there is no such task any more.
     fn replace(&self, record: TaskRecord) -> BoxFuture<'_, Result<bool, StoreError>>;
 
+    /// Removes a task, if it is there. Waiting for its changes ends.
+    fn remove<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), StoreError>>;
+
     /// Waits until the task has a later revision than this and gives the newest; `None` when it is not kept any more.
     fn changed<'a>(&'a self, id: &'a str, revision: u64) -> BoxFuture<'a, Result<Option<Arc<TaskRecord>>, StoreError>>;
 
@@ -220,6 +223,14 @@ impl MemoryTasks {
         true
     }
 
+    fn delete(&self, id: &str) {
+        let mut state = self.state.lock();
+        if let Some(entry) = state.entries.remove(id) {
+            state.order.remove(&entry.place);
+            state.bytes -= entry.record().size();
+        }
+    }
+
     fn watch(&self, id: &str) -> Option<(watch::Receiver<Arc<TaskRecord>>, Option<Instant>)> {
         let state = self.state.lock();
         let entry = state.entries.get(id).filter(|entry| entry.is_kept(Instant::now()))?;
@@ -253,6 +264,11 @@ impl TaskStore for MemoryTasks {
 
     fn replace(&self, record: TaskRecord) -> BoxFuture<'_, Result<bool, StoreError>> {
         Box::pin(std::future::ready(Ok(self.put(record))))
+    }
+
+    fn remove<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.delete(id);
+        Box::pin(std::future::ready(Ok(())))
     }
 
     fn changed<'a>(&'a self, id: &'a str, revision: u64) -> BoxFuture<'a, Result<Option<Arc<TaskRecord>>, StoreError>> {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::task::Poll;
 
 use bytestring::ByteString;
+use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -22,22 +23,23 @@ use turms_proto::{Ability, Notification, ProtocolVersion, RawJson, RequestId};
 
 use crate::channel::{Channel, ConnectError, Connector, Ended, Established, Outgoing, Update, Updates};
 use crate::context::CallContext;
+use crate::dispatch::{Dispatch, dispatch, dispatch_in_process, dispatch_notification, notification_guard};
 use crate::error::ServiceError;
-use crate::outcome::Outcome;
+use crate::panic_guard::PanicGuard;
 use crate::payload::Payload;
 use crate::peer::{BoxFuture, Peer, PeerError, PeerTransport};
-use crate::service::{Guarded, GuardedNotify, Ready, Request, Service};
+use crate::service::{CallResult, NotifyFuture, Request, Service, SharedService};
+use crate::session::SessionHandle;
 
-/// Joins a client to a service in this process.
+/// Connects a client to a service in this process.
 ///
-/// The newest revision is spoken unless the client is told otherwise; in it a call is a call of a function, and nothing is
-/// written as JSON.
+/// They speak the newest common revision; in 2026-07-28 a call is a call of a function, and nothing is encoded as JSON.
 pub struct LocalConnector {
-    service: Arc<dyn Service>,
+    service: SharedService,
 }
 
 impl LocalConnector {
-    /// To this service.
+    /// Connects to this service.
     pub fn new(service: impl Service) -> Self {
         Self { service: Arc::new(service) }
     }
@@ -99,6 +101,8 @@ fn common_version(server: Option<&DiscoverResult>, ours: &[ProtocolVersion]) -> 
 /// A channel to a service in this process.
 pub struct LocalChannel {
     service: Arc<dyn Service>,
+    /// The session, in revisions with a handshake.
+    session: Option<Arc<SessionHandle>>,
     link: LocalLink,
     /// The client, for calls that nobody hears updates of.
     peer: Peer,
@@ -124,18 +128,26 @@ struct Counters {
 }
 
 impl LocalChannel {
-    fn new(service: &Arc<dyn Service>, client: Arc<dyn Service>, dialect: Dialect) -> Self {
+    fn new(service: &SharedService, client: SharedService, dialect: Dialect) -> Self {
         let link = LocalLink { client, dialect, updates: None };
         let peer = Peer::new(link.clone());
-        let service = service.for_connection(&peer).unwrap_or_else(|| service.clone());
+        let session = matches!(dialect, Dialect::Handshake(_)).then(|| SessionHandle::new(peer.clone()));
         let (counters, open, closed) = (Counters::default(), watch::Sender::new(true), AtomicBool::new(false));
-        Self { service, link, peer, state: Arc::new(State { counters, open, closed }) }
+        let state = Arc::new(State { counters, open, closed });
+        Self { service: service.clone(), session, link, peer, state }
     }
 
-    /// As [`Channel::request`], but the service is called at once, and its answer is there if that comes at once.
-    pub fn call(&self, request: Outgoing) -> Ready<Result<Payload, PeerError>> {
+    fn context(&self, peer: Peer) -> CallContext {
+        let cx = CallContext::new(self.link.dialect, peer);
+        match &self.session {
+            Some(session) => cx.with_session(session.clone()),
+            None => cx,
+        }
+    }
+
+    async fn call(&self, request: Outgoing) -> Result<Payload, PeerError> {
         if !self.state.is_open() {
-            return Ready::now(Err(PeerError::Closed));
+            return Err(PeerError::Closed);
         }
         let Outgoing { method, params, mut meta, options, updates } = request;
         let id = self.state.counters.requests.fetch_add(1, Ordering::Relaxed) + 1;
@@ -147,29 +159,17 @@ impl LocalChannel {
             Some(_) => Peer::new(LocalLink { updates, ..self.link.clone() }),
             None => self.peer.clone(),
         };
-        let cx = CallContext::new(self.link.dialect, peer).with_meta(meta).with_id(RequestId::Number(id));
-        let version = self.link.dialect.version();
+        let cx = self.context(peer).with_meta(meta).with_id(RequestId::Number(id));
         let lasts = method == Listen::NAME;
-        // The newest revision is what services speak.
-        let lowered = (!version.has(Ability::Stateless)).then(|| (method.clone(), version));
-        let call = Guarded::call(|| self.service.call(Request::raw(method, params), cx));
-        match call.try_now() {
-            Ok(outcome) => Ready::now(self.state.settle(outcome, lowered)),
-            Err(call) => {
-                let state = self.state.clone();
-                Ready::later(async move {
-                    match state.wait(call, options, lasts, beats).await {
-                        Ok(outcome) => state.settle(outcome, lowered),
-                        Err(error) => state.count(Err(error)),
-                    }
-                })
-            }
-        }
+        let dispatch = if self.session.is_some() { dispatch } else { dispatch_in_process };
+        let call = dispatch(&*self.service, Request::raw(method, params), cx);
+        let result = self.state.wait(call, options, lasts, beats).await;
+        self.state.count(result.and_then(|result| result.map_err(refused)))
     }
 
     async fn shake_hands(&self, meta: &RequestMeta) -> Result<DiscoverResult, OpenError> {
         let params = initialize_of_meta(meta, self.link.dialect.version());
-        let answer = self.exchange(Outgoing::new(Initialize::NAME, Payload::new(params))).await;
+        let answer = self.call(Outgoing::new(Initialize::NAME, Payload::new(params))).await;
         let answer = answer.map_err(|error| match error {
             PeerError::Request(RequestError::Peer(error)) => OpenError::Refused(error),
             other => OpenError::Invalid(other.to_string()),
@@ -182,33 +182,19 @@ impl LocalChannel {
     /// A service need not be a server that tells of itself.
     async fn discover(&self, meta: &RequestMeta) -> Option<DiscoverResult> {
         let request = Outgoing::new(Discover::NAME, Payload::new(EmptyParams::new())).meta(Meta::from(meta));
-        self.exchange(request).await.ok()?.take().ok()
+        self.call(request).await.ok()?.take().ok()
     }
 
     async fn tell(&self, notification: Notification) {
-        let cx = CallContext::new(self.link.dialect, self.peer.clone());
+        let cx = self.context(self.peer.clone());
         self.state.counters.notifications.fetch_add(1, Ordering::Relaxed);
-        self.service.notify(notification.method, notification.params, cx).await;
-    }
-
-    /// As [`LocalChannel::call`], when it is waited for.
-    async fn exchange(&self, request: Outgoing) -> Result<Payload, PeerError> {
-        self.call(request).await
+        dispatch_notification(&*self.service, notification, cx).await;
     }
 }
 
 impl State {
     fn is_open(&self) -> bool {
         !self.closed.load(Ordering::Acquire)
-    }
-
-    /// What came of a call, in the words of the client's revision if it is not the newest.
-    fn settle(&self, outcome: Outcome, lowered: Option<(ByteString, ProtocolVersion)>) -> Result<Payload, PeerError> {
-        let settled = match lowered {
-            Some((method, version)) => lower(outcome, &method, version),
-            None => outcome.map_err(refused),
-        };
-        self.count(settled)
     }
 
     fn count(&self, outcome: Result<Payload, PeerError>) -> Result<Payload, PeerError> {
@@ -223,11 +209,11 @@ impl State {
 
     async fn wait(
         &self,
-        mut call: Guarded,
+        mut call: Dispatch,
         options: RequestOptions,
         lasts: bool,
         mut beats: Option<watch::Receiver<()>>,
-    ) -> Result<Outcome, PeerError> {
+    ) -> Result<CallResult, PeerError> {
         // Many answers are there after one step and need no timer.
         if let Poll::Ready(outcome) = std::future::poll_fn(|task| Poll::Ready(Pin::new(&mut call).poll(task))).await {
             return Ok(outcome);
@@ -255,16 +241,6 @@ impl State {
 
 fn refused(error: ServiceError) -> PeerError {
     PeerError::Request(RequestError::Peer(Box::new(error.into_object())))
-}
-
-#[cold]
-fn lower(outcome: Outcome, method: &str, version: ProtocolVersion) -> Result<Payload, PeerError> {
-    let mut payload = outcome.map_err(|mut error| {
-        error.lower(version);
-        refused(error)
-    })?;
-    payload.lower_result(method, version)?;
-    Ok(payload)
 }
 
 /// Waits until a moment, or for ever.
@@ -307,15 +283,11 @@ impl fmt::Debug for LocalChannel {
 
 impl Channel for LocalChannel {
     fn request(&self, request: Outgoing) -> BoxFuture<'_, Result<Payload, PeerError>> {
-        Box::pin(self.exchange(request))
+        Box::pin(self.call(request))
     }
 
     fn batch(&self, requests: Vec<Outgoing>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
-        Box::pin(join_all(requests.into_iter().map(|request| self.exchange(request))))
-    }
-
-    fn local(&self) -> Option<&LocalChannel> {
-        Some(self)
+        Box::pin(join_all(requests.into_iter().map(|request| self.call(request))))
     }
 
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
@@ -367,9 +339,9 @@ impl LocalLink {
         CallContext::new(self.dialect, Peer::nobody()).with_meta(Meta::of_params(params))
     }
 
-    fn hear(&self, notification: Notification) -> GuardedNotify {
+    fn hear(&self, notification: Notification) -> PanicGuard<NotifyFuture> {
         let cx = self.context(notification.params.as_ref());
-        GuardedNotify::new(|| self.client.notify(notification.method, notification.params, cx))
+        notification_guard(&*self.client, notification, cx)
     }
 
     /// What belongs to the request goes to whoever made it; the rest comes back.
@@ -397,19 +369,22 @@ impl PeerTransport for LocalLink {
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
         Box::pin(async move {
             if let Some(notification) = self.update(notification) {
-                self.hear(notification).await;
+                let _ = self.hear(notification).await;
             }
             Ok(())
         })
     }
 
     fn try_notify(&self, notification: Notification) -> bool {
-        if let Some(notification) = self.update(notification)
-            && let Err(hearing) = self.hear(notification).try_now()
-        {
-            tokio::spawn(hearing);
+        let Some(notification) = self.update(notification) else { return true };
+        let mut handler = self.hear(notification);
+        // In place if it can be, so that it is handled before the response of the call that sends it.
+        if (&mut handler).now_or_never().is_some() {
+            return true;
         }
-        true
+        // Outside of a runtime nothing can wait for a handler.
+        let runtime = tokio::runtime::Handle::try_current();
+        runtime.map(|runtime| runtime.spawn(handler)).is_ok()
     }
 
     fn request(
@@ -421,7 +396,7 @@ impl PeerTransport for LocalLink {
         Box::pin(async move {
             let cx = self.context(params.as_ref());
             let params = params.map_or_else(Payload::default, Payload::json);
-            let call = Guarded::call(|| self.client.call(Request::raw(method, params), cx));
+            let call = dispatch(&*self.client, Request::raw(method, params), cx);
             let outcome = match options.timeout {
                 Some(limit) => tokio::time::timeout(limit, call)
                     .await

@@ -10,7 +10,8 @@ use turms_proto::Notification;
 use turms_proto::session::{ClientOptions, RequestError, RequestOptions, Stats};
 
 use crate::channel::{Channel, ConnectError, Connector, Ended, Established, Outgoing};
-use crate::connection::{Connection, ConnectionHandle, Limits};
+use crate::connection::{Connection, ConnectionHandle};
+use crate::limits::Limits;
 use crate::payload::Payload;
 use crate::peer::{BoxFuture, PeerError, PeerTransport as _};
 use crate::service::Service;

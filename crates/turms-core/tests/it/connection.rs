@@ -8,19 +8,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-use bytestring::ByteString;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::Notify;
 use turms_core::transport::{MemoryEnd, memory};
 use turms_core::{
-    CallContext, Connection, ConnectionHandle, Limits, Outgoing, Payload, Peer, PeerError, Request, ResponseFuture,
-    Service,
+    CallContext, Connection, ConnectionHandle, Limits, NotifyFuture, Outgoing, Payload, Peer, PeerError, Request,
+    ResponseFuture, Service,
 };
 use turms_proto::session::{ClientOptions, Dialect, RequestError, RequestOptions, Status, VersionChoice};
 use turms_proto::types::{
     ClientCapabilities, DiscoverResult, Implementation, InitializeResult, ServerCapabilities, key,
 };
-use turms_proto::{Ability, ErrorObject, Object, ProtocolVersion, RawJson};
+use turms_proto::{Ability, ErrorObject, Notification, Object, ProtocolVersion, RawJson};
 use turms_testkit::within;
 
 /// Answers a handful of methods, each showing one thing.
@@ -39,33 +38,37 @@ impl Service for Fixture {
         match &*request.method {
             "initialize" => {
                 let result = InitializeResult::new(cx.version().as_str(), capabilities, server);
-                ResponseFuture::now(Ok(Payload::new(result)))
+                Box::pin(std::future::ready(Ok(Payload::new(result))))
             }
             "server/discover" => {
                 let versions: Vec<_> = ProtocolVersion::ALL.iter().map(ToString::to_string).collect();
-                ResponseFuture::now(Ok(Payload::new(DiscoverResult::new(versions, capabilities))))
+                Box::pin(std::future::ready(Ok(Payload::new(DiscoverResult::new(versions, capabilities)))))
             }
-            "test/echo" => ResponseFuture::now(Ok(request.params)),
+            "test/echo" => Box::pin(std::future::ready(Ok(request.params))),
             "test/panic" => panic!("as asked"),
-            "test/tell" => ResponseFuture::later(async move {
+            "test/tell" => Box::pin(async move {
                 for _ in 0..300 {
-                    let told = turms_proto::Notification::raw("test/told", None);
+                    let told = Notification::raw("test/told", None);
                     cx.peer().notify_raw(told).await.map_err(|error| ErrorObject::internal(error.to_string()))?;
                 }
                 Ok(Payload::default())
             }),
-            "test/ask" => ResponseFuture::later(async move {
+            "test/ask" => Box::pin(async move {
                 let answer = cx.peer().request_raw("test/echo", None, RequestOptions::default()).await;
                 answer.map(Payload::json).map_err(|error| ErrorObject::internal(error.to_string()).into())
             }),
-            "test/wait" => ResponseFuture::later(self.clone().wait()),
-            method => ResponseFuture::now(Err(ErrorObject::method_not_found(method).into())),
+            "test/wait" => Box::pin(self.clone().wait()),
+            method => Box::pin(std::future::ready(Err(ErrorObject::method_not_found(method).into()))),
         }
+    }
+
+    fn notify(&self, _: Notification, _: CallContext) -> NotifyFuture {
+        Box::pin(async {})
     }
 }
 
 impl Fixture {
-    async fn wait(self) -> turms_core::Outcome {
+    async fn wait(self) -> turms_core::CallResult {
         let guard = Waiting::enter(&self);
         self.release.notified().await;
         drop(guard);
@@ -97,12 +100,12 @@ struct Listener(Arc<AtomicUsize>);
 
 impl Service for Listener {
     fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
-        ResponseFuture::now(Ok(request.params))
+        Box::pin(std::future::ready(Ok(request.params)))
     }
 
-    fn notify(&self, _: ByteString, _: Option<RawJson>, _: CallContext) -> turms_core::NotifyFuture {
+    fn notify(&self, _: Notification, _: CallContext) -> NotifyFuture {
         self.0.fetch_add(1, Ordering::SeqCst);
-        turms_core::NotifyFuture::done()
+        Box::pin(async {})
     }
 }
 
@@ -282,13 +285,13 @@ async fn a_notification_that_panics_harms_nobody() {
     struct Touchy;
     impl Service for Touchy {
         fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
-            ResponseFuture::now(Ok(request.params))
+            Box::pin(std::future::ready(Ok(request.params)))
         }
 
-        fn notify(&self, method: ByteString, _: Option<RawJson>, _: CallContext) -> turms_core::NotifyFuture {
-            match &*method {
+        fn notify(&self, notification: Notification, _: CallContext) -> NotifyFuture {
+            match &*notification.method {
                 "test/now" => panic!("as asked"),
-                _ => turms_core::NotifyFuture::later(async { panic!("as asked") }),
+                _ => Box::pin(async { panic!("as asked") }),
             }
         }
     }
@@ -472,7 +475,11 @@ struct Generous(Arc<AtomicUsize>);
 impl Service for Generous {
     fn call(&self, _: Request, _: CallContext) -> ResponseFuture {
         self.0.fetch_add(1, Ordering::SeqCst);
-        ResponseFuture::now(Ok(Payload::json(RawJson::string(&"x".repeat(10 * 1024)))))
+        Box::pin(std::future::ready(Ok(Payload::json(RawJson::string(&"x".repeat(10 * 1024))))))
+    }
+
+    fn notify(&self, _: Notification, _: CallContext) -> NotifyFuture {
+        Box::pin(async {})
     }
 }
 

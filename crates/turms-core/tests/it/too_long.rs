@@ -5,11 +5,12 @@ use std::sync::Arc;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use turms_core::transport::{ChildCommand, StreamConnector, memory};
 use turms_core::{
-    CallContext, Channel, Connector, Limits, Outgoing, Payload, PeerError, Request, ResponseFuture, Service,
+    CallContext, Channel, Connector, Limits, NotifyFuture, Outgoing, Payload, PeerError, Request, ResponseFuture,
+    Service,
 };
 use turms_proto::session::{ClientOptions, Dialect, RequestError, RequestOptions};
 use turms_proto::types::{ClientCapabilities, Implementation};
-use turms_proto::{ErrorObject, ProtocolVersion};
+use turms_proto::{ErrorObject, Notification, ProtocolVersion};
 use turms_testkit::within;
 
 /// The client's side, which answers nothing.
@@ -17,7 +18,11 @@ struct Nothing;
 
 impl Service for Nothing {
     fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
-        ResponseFuture::now(Err(ErrorObject::method_not_found(&request.method).into()))
+        Box::pin(std::future::ready(Err(ErrorObject::method_not_found(&request.method).into())))
+    }
+
+    fn notify(&self, _: Notification, _: CallContext) -> NotifyFuture {
+        Box::pin(async {})
     }
 }
 

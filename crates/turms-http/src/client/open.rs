@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use turms_core::{CallContext, ConnectError, Established, GuardedNotify, Peer, Service, UrlTransport};
+use turms_core::{CallContext, ConnectError, Established, Peer, Service, UrlTransport, dispatch_notification};
 use turms_proto::method::Method as _;
 use turms_proto::session::{ClientOptions, Dialect, Event, Opened, Session};
 use turms_proto::types::{Discover, Initialize, key};
@@ -115,8 +115,7 @@ impl Opening {
                 Event::Notification(notification) => {
                     let dialect = Dialect::Handshake(ProtocolVersion::LATEST_WITH_HANDSHAKE);
                     let cx = CallContext::new(dialect, Peer::nobody());
-                    let service = self.service.clone();
-                    GuardedNotify::new(|| service.notify(notification.method, notification.params, cx)).await;
+                    dispatch_notification(&*self.service, notification, cx).await;
                 }
                 _ => {}
             }

@@ -13,8 +13,8 @@ use futures_util::future::join_all;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use turms_core::{
-    BoxFuture, CallContext, Channel, Ended, GuardedNotify, Outgoing, Payload, Peer, PeerError, Service, Update,
-    Updates, write_params,
+    BoxFuture, CallContext, Channel, Ended, Outgoing, Payload, Peer, PeerError, Service, Update, Updates,
+    dispatch_notification, write_params,
 };
 use turms_proto::jsonrpc::encode;
 use turms_proto::method::{Method as _, Notification as _};
@@ -236,7 +236,7 @@ impl StatelessChannel {
         }
         let meta = Meta::of_params(notification.params.as_ref());
         let cx = CallContext::new(Dialect::Stateless(self.version), Peer::nobody()).with_meta(meta);
-        GuardedNotify::new(|| self.service.notify(notification.method, notification.params, cx)).await;
+        dispatch_notification(&*self.service, notification, cx).await;
         alive
     }
 

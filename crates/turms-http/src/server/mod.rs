@@ -34,10 +34,9 @@ use bytes::Bytes;
 use http::header::HeaderValue;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
-use tokio::sync::watch;
-use turms_core::{BoxFuture, IntoService, Limits, ServeError, Service};
+use turms_core::{BoxFuture, CloseReason, Endpoint, IntoEndpoint, Limits, ServeError, Shutdown};
 use turms_proto::session::unsupported_version;
-use turms_proto::{Ability, ErrorObject, RequestId};
+use turms_proto::{Ability, ErrorObject, ProtocolVersion, RequestId};
 
 pub use self::handler::{BodyLimit, HttpHandler};
 pub use self::listener::Listener;
@@ -87,7 +86,7 @@ impl PeerAddress {
 /// whole applications with [`Listener::serve_tower`].
 #[derive(Clone)]
 pub struct HttpService {
-    service: Arc<dyn Service>,
+    endpoint: Endpoint,
     options: Arc<HttpOptions>,
     state: Arc<State>,
 }
@@ -98,12 +97,13 @@ struct State {
     sessions: Arc<Sessions>,
     pairs: Arc<Pairs>,
     streams: StreamLimit,
-    closing: watch::Sender<bool>,
+    /// Begins with the shutdown of the server, or by [`HttpService::shutdown`].
+    shutdown: Shutdown,
     has_denied: AtomicBool,
 }
 
-/// What can be served over HTTP: every service, and servers that are yet to be finished.
-pub trait ServeHttp: IntoService + Sized {
+/// Something that can be served over HTTP: a server, or any endpoint.
+pub trait ServeHttp: IntoEndpoint + Sized {
     /// As a `tower` service. A server that is to be reached in several ways is built once: `let router = server.build()?`, then
     /// `router.clone().http()` and so on.
     ///
@@ -112,8 +112,8 @@ pub trait ServeHttp: IntoService + Sized {
     /// server first.
     #[must_use]
     fn http(self) -> HttpService {
-        match self.into_service() {
-            Ok(service) => HttpService::shared(service),
+        match self.into_endpoint() {
+            Ok(endpoint) => HttpService::new(endpoint),
             Err(problem) => panic!("the server cannot be used: {problem}"),
         }
     }
@@ -139,32 +139,35 @@ pub trait ServeHttp: IntoService + Sized {
     where
         Self: Send,
     {
-        let (service, address) = (self.into_service(), address.into());
-        serve_at(service, address)
+        async move {
+            let service = HttpService::new(self.into_endpoint()?);
+            Listener::bind(address.into()).await?.until_told_to_end().serve(service).await
+        }
     }
 }
 
-impl<T: IntoService> ServeHttp for T {}
-
-/// Not generic, so that it is compiled once and here.
-fn serve_at(
-    service: Result<Arc<dyn Service>, ServeError>,
-    address: String,
-) -> BoxFuture<'static, Result<(), ServeError>> {
-    Box::pin(async move {
-        let service = HttpService::shared(service?);
-        Listener::bind(address).await?.until_told_to_end().serve(service).await
-    })
-}
+impl<T: IntoEndpoint> ServeHttp for T {}
 
 impl HttpService {
-    /// Serves a service, with safe defaults.
-    pub fn new(service: impl Service) -> Self {
-        Self::shared(Arc::new(service))
+    /// Serves an endpoint, with safe defaults.
+    #[must_use]
+    pub fn new(endpoint: Endpoint) -> Self {
+        let state = State { shutdown: endpoint.shutdown().child(), ..State::default() };
+        Self { endpoint, options: Arc::default(), state: Arc::new(state) }
     }
 
-    fn shared(service: Arc<dyn Service>) -> Self {
-        Self { service, options: Arc::default(), state: Arc::default() }
+    fn limits(&self) -> &Limits {
+        &self.endpoint.info().limits
+    }
+
+    fn versions(&self) -> &[ProtocolVersion] {
+        &self.endpoint.info().versions
+    }
+
+    /// The endpoint for connections that end when this service does.
+    fn connection_endpoint(&self) -> Endpoint {
+        let endpoint = &self.endpoint;
+        Endpoint::with_shutdown(endpoint.service().clone(), endpoint.info().clone(), self.state.shutdown.clone())
     }
 
     fn with(mut self, change: impl FnOnce(&mut HttpOptions)) -> Self {
@@ -223,16 +226,10 @@ impl HttpService {
         self.with(|options| options.sessions = None)
     }
 
-    /// Sets the limits of each connection over the HTTP+SSE transport of 2024-11-05.
-    #[must_use]
-    pub fn sse_transport(self, options: Limits) -> Self {
-        self.with(|all| all.pair = Some(options))
-    }
-
     /// Does not offer the HTTP+SSE transport of 2024-11-05.
     #[must_use]
     pub fn without_sse_transport(self) -> Self {
-        self.with(|options| options.pair = None)
+        self.with(|options| options.http_sse = false)
     }
 
     /// How many sessions there are.
@@ -244,7 +241,7 @@ impl HttpService {
     /// Ends a session, as its client can by DELETE; false if there is none of this id.
     pub async fn close_session(&self, id: &str) -> bool {
         match self.options.sessions.as_ref() {
-            Some(options) => self.state.sessions.close(id, options).await,
+            Some(options) => self.state.sessions.close(id, options, CloseReason::Server).await,
             None => false,
         }
     }
@@ -255,22 +252,9 @@ impl HttpService {
         self.begin_shutdown();
     }
 
-    /// Comes when the server ends, or its listener does.
-    fn no_longer_served(&self) -> BoxFuture<'static, ()> {
-        let (ending, closing) = (self.service.ending(), self.closing());
-        Box::pin(async move {
-            tokio::select! { () = ending => {}, () = closing => {} }
-        })
-    }
-
-    /// Comes when the server is no longer served.
-    fn closing(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut closing = self.state.closing.subscribe();
-        async move {
-            if closing.wait_for(|closing| *closing).await.is_err() {
-                std::future::pending().await
-            }
-        }
+    /// Resolves when the server or this service shuts down.
+    fn shutting_down(&self) -> BoxFuture<'static, ()> {
+        Box::pin(self.state.shutdown.begun())
     }
 
     /// Answers a request.
@@ -301,11 +285,11 @@ impl HttpService {
     }
 
     fn speaks_with(&self, ability: Ability) -> bool {
-        self.service.versions().iter().any(|version| version.has(ability))
+        self.versions().iter().any(|version| version.has(ability))
     }
 
     fn speaks_pair(&self) -> bool {
-        self.options.pair.is_some() && self.speaks_with(Ability::Handshake)
+        self.options.http_sse && self.speaks_with(Ability::Handshake)
     }
 
     fn has_sessions(&self) -> bool {
@@ -313,7 +297,7 @@ impl HttpService {
     }
 
     fn refuse_version(&self, id: Option<&RequestId>, named: &str) -> Answer {
-        let error = unsupported_version(named, self.service.versions());
+        let error = unsupported_version(named, self.versions());
         response::error(StatusCode::BAD_REQUEST, id, &error)
     }
 }
@@ -360,12 +344,11 @@ impl HttpHandler for HttpService {
     }
 
     fn shutdown_requested(&self) -> BoxFuture<'static, ()> {
-        self.service.ending()
+        Box::pin(self.endpoint.shutdown().begun())
     }
 
     fn begin_shutdown(&self) {
-        self.state.closing.send_replace(true);
-        self.state.pairs.close_all();
+        self.state.shutdown.begin();
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
@@ -384,12 +367,6 @@ fn unreadable_version(head: &McpHeaders<'_>, id: Option<&RequestId>) -> Answer {
     let problem = headers::single(head.version, turms_proto::header::PROTOCOL_VERSION).err();
     let problem = problem.unwrap_or_else(|| ErrorObject::invalid_request("the protocol version cannot be read"));
     response::error(StatusCode::BAD_REQUEST, id, &problem)
-}
-
-/// Does something at once that has to know in which task it is done.
-fn in_task<T>(work: impl FnOnce(&mut TaskContext<'_>) -> T) -> impl Future<Output = T> {
-    let mut work = Some(work);
-    std::future::poll_fn(move |task| work.take().map_or(Poll::Pending, |work| Poll::Ready(work(task))))
 }
 
 /// A header value of our own making.

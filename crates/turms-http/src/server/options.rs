@@ -5,9 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use turms_core::Limits;
 use turms_core::store::{EventStore, MemoryEvents, MemorySessions, SessionStore};
-use turms_proto::DEFAULT_BATCH_LIMIT;
 
 use super::request::access::AccessPolicy;
 
@@ -18,12 +16,11 @@ pub(super) struct HttpOptions {
     pub(super) cors: bool,
     pub(super) body_limit: usize,
     pub(super) body_timeout: Duration,
-    pub(super) max_batch: usize,
     pub(super) keep_alive: Duration,
     pub(super) max_streams: usize,
     pub(super) sessions: Option<Arc<SessionOptions>>,
-    /// Of connections over HTTP+SSE; `None` if that transport is not offered.
-    pub(super) pair: Option<Limits>,
+    /// Set if the HTTP+SSE transport of 2024-11-05 is offered.
+    pub(super) http_sse: bool,
 }
 
 impl Default for HttpOptions {
@@ -33,11 +30,10 @@ impl Default for HttpOptions {
             cors: false,
             body_limit: 4 * 1024 * 1024,
             body_timeout: Duration::from_secs(30),
-            max_batch: DEFAULT_BATCH_LIMIT,
             keep_alive: Duration::from_secs(15),
             max_streams: 16 * 1024,
             sessions: Some(Arc::new(SessionOptions::new())),
-            pair: Some(Limits::default()),
+            http_sse: true,
         }
     }
 }
@@ -64,7 +60,6 @@ pub struct SessionOptions {
     pub(super) idle: Duration,
     pub(super) max: usize,
     pub(super) max_streams: usize,
-    pub(super) max_in_flight: usize,
     pub(super) retention: Duration,
     store: Option<Arc<dyn SessionStore>>,
     /// The store if none was given.
@@ -83,7 +78,6 @@ impl SessionOptions {
             idle: Duration::from_secs(30 * 60),
             max: Self::MAX,
             max_streams: 256,
-            max_in_flight: 1024,
             retention: Duration::from_secs(5 * 60),
             store: None,
             memory: OnceLock::new(),
@@ -148,12 +142,6 @@ impl SessionOptions {
     /// How many event streams one session may have open at once; more are refused.
     pub fn max_streams(mut self, max: usize) -> Self {
         self.max_streams = max;
-        self
-    }
-
-    /// How many requests of one session may run at once; more are refused.
-    pub fn max_in_flight(mut self, max: usize) -> Self {
-        self.max_in_flight = max;
         self
     }
 

@@ -14,8 +14,7 @@ use http::{Extensions, StatusCode};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, DuplexStream, ReadBuf};
 use tokio::sync::mpsc;
-use turms_core::layer::WithExtensions;
-use turms_core::{Connection, ConnectionHandle, Principal, random_id};
+use turms_core::{Connection, Principal, random_id};
 use turms_proto::header::HeaderLookup;
 use turms_proto::{Ability, Incoming, Lines};
 
@@ -59,24 +58,19 @@ pub(super) struct Pairs(Mutex<HashMap<String, Pair>>);
 #[derive(Clone)]
 pub(super) struct Pair {
     posted: mpsc::Sender<Bytes>,
-    connection: ConnectionHandle,
     principal: Option<Principal>,
-}
-
-impl Pairs {
-    pub(super) fn close_all(&self) {
-        self.0.lock().values().for_each(|pair| pair.connection.shutdown());
-    }
 }
 
 impl HttpService {
     pub(super) fn open_pair(&self, head: RequestHead) -> Answer {
-        let Some(options) = self.options.pair.clone() else { return response::method_not_allowed("POST") };
+        if !self.options.http_sse {
+            return response::method_not_allowed("POST");
+        }
         if !headers::accepts_events(&head) {
             let message = "this address opens a stream of events: send \"Accept: text/event-stream\"";
             return response::refuse(StatusCode::NOT_ACCEPTABLE, message);
         }
-        if *self.state.closing.borrow() {
+        if self.state.shutdown.has_begun() {
             return response::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, "the server is ending");
         }
         let Some(permit) = self.state.streams.take(self.options.max_streams) else {
@@ -86,24 +80,15 @@ impl HttpService {
         let id = random_id();
         let (posted, queue) = mpsc::channel(1);
         let (written, events) = tokio::io::duplex(64 * 1024);
-        let versions: Vec<_> = self.service.versions().iter().copied().filter(|v| v.has(Ability::Handshake)).collect();
+        let versions: Vec<_> = self.versions().iter().copied().filter(|v| v.has(Ability::Handshake)).collect();
         let reader = Posted { queue, piece: Bytes::new() };
-        let (connection, handle) = Connection::server(reader, written, &versions, options);
-        let service = self.service.for_connection(&handle.peer()).unwrap_or_else(|| self.service.clone());
-        let service = WithExtensions::new(service, extensions_of(head));
-        let (ending, closing) = (self.service.ending(), handle.clone());
-        tokio::spawn(async move {
-            let mut running = std::pin::pin!(connection.run(service));
-            tokio::select! {
-                _ = &mut running => return,
-                () = ending => closing.shutdown(),
-            }
-            // Whoever reads the stream sees it end; there is nobody else to tell.
-            let _ = running.await;
-        });
+        let (connection, _) = Connection::server(reader, written, &versions, self.limits().clone());
+        let (connection, endpoint) = (connection.with_extensions(extensions_of(head)), self.connection_endpoint());
+        // The client sees the stream end, however that happens.
+        tokio::spawn(async move { drop(connection.serve(&endpoint).await) });
         let mut begin = Vec::new();
         sse::write_event(&mut begin, Some("endpoint"), None, format!("messages?{SESSION}{id}").as_bytes());
-        self.state.pairs.0.lock().insert(id.clone(), Pair { posted, connection: handle, principal });
+        self.state.pairs.0.lock().insert(id.clone(), Pair { posted, principal });
         response::events(PairEvents {
             pairs: self.state.pairs.clone(),
             id,
@@ -135,7 +120,7 @@ impl HttpService {
             Ok(bytes) => bytes,
             Err(problem) => return response::refuse(problem.status(), problem.to_string()),
         };
-        if let Err(invalid) = Incoming::decode(bytes.clone(), self.options.max_batch) {
+        if let Err(invalid) = Incoming::decode(bytes.clone(), self.limits().max_batch) {
             return response::error(StatusCode::BAD_REQUEST, invalid.id.as_ref(), &invalid.error);
         }
         match pair.posted.send_timeout(on_one_line(bytes), self.options.body_timeout).await {

@@ -18,8 +18,8 @@ use super::request::context::HttpSource;
 use super::request::cors;
 use super::request::headers::{self, KnownHeader, McpHeaders, NamedVersion};
 use super::response::{self, Answer};
-use super::session::HttpSession;
-use super::{HttpService, in_task, pair, stateless, unreadable_version};
+use super::session::{HttpSession, PostedMessages};
+use super::{HttpService, pair, stateless, unreadable_version};
 
 /// What is to be done about a request. Found out without waiting for anything, so that nothing of it has to be kept meanwhile.
 pub(super) enum Way<'a> {
@@ -28,7 +28,7 @@ pub(super) enum Way<'a> {
     /// It stands alone.
     Alone(Request, ProtocolVersion, Option<Meta>, HttpSource),
     /// It belongs to a session that is at hand.
-    AtHand(Arc<HttpSession>, Incoming, RequestHead),
+    AtHand(Arc<HttpSession>, PostedMessages),
     /// It is not asked for so often that it should have its room in the future of every request.
     Rare(BoxFuture<'a, Answer>),
 }
@@ -54,7 +54,8 @@ impl HttpService {
             Method::POST => check_post(head)?,
             _ => return Ok(BodyLimit::unread()),
         }
-        Ok(BodyLimit::new(self.options.body_limit, self.options.body_timeout))
+        let max_bytes = self.options.body_limit.min(self.limits().max_message_bytes);
+        Ok(BodyLimit::new(max_bytes, self.options.body_timeout))
     }
 
     /// Goes a way to its end.
@@ -63,9 +64,10 @@ impl HttpService {
             Way::Answered(answer) => answer,
             Way::Alone(request, version, meta, source) => {
                 let dialect = Dialect::Stateless(version);
-                self.answer_alone(request, dialect, meta, &source, stateless::status_of_answer).await
+                self.answer_alone(request, dialect, meta, &source, stateless::status_of_error).await
             }
-            Way::AtHand(session, incoming, head) => in_task(|task| self.take_in(&session, incoming, head, task)).await,
+            // Boxed: it would take 1.7 KB of the future of every connection.
+            Way::AtHand(session, posted) => Box::pin(self.take_in(&session, posted)).await,
             Way::Rare(answer) => answer.await,
         }
     }
@@ -90,7 +92,7 @@ impl HttpService {
             Ok(bytes) => bytes,
             Err(problem) => return Way::Answered(response::refuse(problem.status(), problem.to_string())),
         };
-        match Incoming::decode(bytes, self.options.max_batch) {
+        match Incoming::decode(bytes, self.limits().max_batch) {
             Ok(incoming) => self.way_of(incoming, head),
             Err(invalid) => {
                 Way::Answered(response::error(StatusCode::BAD_REQUEST, invalid.id.as_ref(), &invalid.error))
@@ -100,7 +102,7 @@ impl HttpService {
 
     fn way_of_older(&self, incoming: Incoming, version: ProtocolVersion, head: RequestHead) -> Way<'_> {
         match self.session_at_hand(&incoming, &head) {
-            Some(session) => Way::AtHand(session, incoming, head),
+            Some(session) => Way::AtHand(session, PostedMessages { incoming, head }),
             None => Way::Rare(Box::pin(self.take_older(incoming, version, head))),
         }
     }
@@ -114,7 +116,7 @@ impl HttpService {
             && let Some((claim, name)) = stateless::claim_of(request)
         {
             let meta = claim.as_ref().ok().map(Claim::meta);
-            return match stateless::admit(request, claim, name.as_ref(), &head, self.service.versions()) {
+            return match stateless::admit(request, claim, name.as_ref(), &head, self.versions()) {
                 Ok(version) => {
                     let Incoming::One(Message::Request(request)) = incoming else {
                         return Way::Answered(response::empty(StatusCode::BAD_REQUEST));
@@ -135,7 +137,7 @@ impl HttpService {
         {
             return self.way_of_older(incoming, ProtocolVersion::LATEST_WITH_HANDSHAKE, request_head);
         }
-        let named = match head.named(self.service.versions()) {
+        let named = match head.named(self.versions()) {
             NamedVersion::Unknown(named) => return Way::Answered(self.refuse_version(id, named)),
             NamedVersion::Unreadable => return Way::Answered(unreadable_version(&head, id)),
             named => named,

@@ -10,7 +10,7 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use turms_core::{BoxFuture, Guarded, Outcome, ResponseFuture};
+use turms_core::{BoxFuture, CallResult, Dispatch};
 
 use super::keep_alive::KeepAlive;
 use super::request::context::HttpRequestInfo;
@@ -21,12 +21,18 @@ use crate::sse;
 
 /// What comes first: the answer, or a word before it.
 pub(super) enum First {
-    Answer(Outcome),
-    Word(Guarded),
+    Answer(CallResult),
+    Word(Running),
+}
+
+/// A call that has sent a notification and may have finished.
+pub(super) enum Running {
+    Pending(Dispatch),
+    Finished(CallResult),
 }
 
 /// Waits until the handler has answered or spoken.
-pub(super) async fn first(mut call: Guarded, voice: &Voice) -> First {
+pub(super) async fn first(mut call: Dispatch, voice: &Voice) -> First {
     let outcome = poll_fn(|task| match Pin::new(&mut call).poll(task) {
         Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
         Poll::Pending => voice.poll_spoken(task).map(|()| None),
@@ -36,32 +42,32 @@ pub(super) async fn first(mut call: Guarded, voice: &Voice) -> First {
     match outcome {
         Some(outcome) if spoken.is_pending() => First::Answer(outcome),
         // What was said before the answer is heard before it.
-        Some(outcome) => First::Word(Guarded::call(|| ResponseFuture::now(outcome))),
-        None => First::Word(call),
+        Some(outcome) => First::Word(Running::Finished(outcome)),
+        None => First::Word(Running::Pending(call)),
     }
 }
 
 /// A call whose handler has spoken and may not have answered yet.
 pub(super) struct SingleCall {
-    call: Option<Guarded>,
+    call: Option<Running>,
     asked: Arc<HttpRequestInfo>,
     finish: Option<Finish>,
     keep_alive: KeepAlive,
     /// When and with what to end calls that would go on for ever.
-    ending: Option<(BoxFuture<'static, ()>, Outcome)>,
+    ending: Option<(BoxFuture<'static, ()>, CallResult)>,
     _permit: Permit,
 }
 
 /// Writes an outcome as a message.
-type Finish = Box<dyn FnOnce(Outcome) -> Vec<u8> + Send>;
+type Finish = Box<dyn FnOnce(CallResult) -> Vec<u8> + Send>;
 
 impl SingleCall {
     pub(super) fn new(
-        call: Guarded,
+        call: Running,
         asked: Arc<HttpRequestInfo>,
         period: Duration,
         permit: Permit,
-        finish: impl FnOnce(Outcome) -> Vec<u8> + Send + 'static,
+        finish: impl FnOnce(CallResult) -> Vec<u8> + Send + 'static,
     ) -> Self {
         let keep_alive = KeepAlive::new(period);
         let finish: Option<Finish> = Some(Box::new(finish));
@@ -69,14 +75,14 @@ impl SingleCall {
     }
 
     /// Ends with an answer of ours when this comes.
-    pub(super) fn until(mut self, ending: Option<(BoxFuture<'static, ()>, Outcome)>) -> Self {
+    pub(super) fn until(mut self, ending: Option<(BoxFuture<'static, ()>, CallResult)>) -> Self {
         self.ending = ending;
         self
     }
 }
 
 impl SingleCall {
-    fn poll_ending(&mut self, task: &mut TaskContext<'_>) -> Option<Outcome> {
+    fn poll_ending(&mut self, task: &mut TaskContext<'_>) -> Option<CallResult> {
         let (ending, _) = self.ending.as_mut()?;
         match ending.as_mut().poll(task) {
             Poll::Ready(()) => self.ending.take().map(|(_, outcome)| outcome),
@@ -89,9 +95,15 @@ impl EventSource for SingleCall {
     fn poll_piece(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Option<Bytes>> {
         let this = &mut *self;
         // What the handler says while it is polled goes out before its answer.
-        let outcome = match this.call.as_mut().map(|call| Pin::new(call).poll(task)) {
-            Some(Poll::Ready(outcome)) => Some(outcome),
-            Some(Poll::Pending) => this.poll_ending(task),
+        let outcome = match this.call.take() {
+            Some(Running::Finished(result)) => Some(result),
+            Some(Running::Pending(mut call)) => match Pin::new(&mut call).poll(task) {
+                Poll::Ready(result) => Some(result),
+                Poll::Pending => {
+                    this.call = Some(Running::Pending(call));
+                    this.poll_ending(task)
+                }
+            },
             None => return Poll::Ready(None),
         };
         let mut piece = match this.asked.voice().poll_heard(task) {

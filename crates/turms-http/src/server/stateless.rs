@@ -2,8 +2,7 @@
 
 use http::StatusCode;
 use turms_core::{
-    BoxFuture, CallContext, ErrorOrigin, Guarded, GuardedNotify, Payload, Peer, Request, ServiceError, lower_outcome,
-    written_outcome,
+    CallContext, ErrorOrigin, Payload, Peer, Request, ServiceError, dispatch, dispatch_notification, encode_response,
 };
 use turms_proto::header::{HeaderLookup, HeaderMismatch, check_method, check_name, check_version, name_member};
 use turms_proto::method::Method;
@@ -61,25 +60,28 @@ impl HttpService {
         source: &HttpSource,
         status: fn(&ServiceError) -> StatusCode,
     ) -> Answer {
-        let turms_proto::Request { id, method, params, .. } = request;
+        let (id, is_subscription) = (request.id.clone(), &*request.method == Listen::NAME);
         let asked = source.known();
         let cx = CallContext::new(dialect, Peer::shared(asked.clone())).with_id(id.clone()).with_meta(meta);
         let cx = source.surround(cx);
-        let payload = params.map_or_else(Payload::default, Payload::json);
-        let call = Guarded::call(|| self.service.call(Request::raw(method.clone(), payload), cx));
-        let version = dialect.version();
+        let call = dispatch(&**self.endpoint.service(), Request::from(request), cx);
         match first(call, asked.voice()).await {
-            First::Answer(outcome) => {
+            First::Answer(result) => {
                 asked.voice().leave();
-                let outcome = lower_outcome(outcome, &method, version);
-                let status = outcome.as_ref().err().map_or(StatusCode::OK, status);
-                response::json(status, written_outcome(&id, outcome))
+                let (status, retry_after) = match &result {
+                    Ok(_) => (StatusCode::OK, None),
+                    Err(error) => (status(error), retry_after(error)),
+                };
+                let mut answer = response::json(status, encode_response(&id, result));
+                if let Some(seconds) = retry_after.filter(|_| status != StatusCode::OK) {
+                    answer.headers_mut().insert(http::header::RETRY_AFTER, seconds.into());
+                }
+                answer
             }
             First::Word(call) => match self.state.streams.take(self.options.max_streams) {
                 Some(permit) => {
-                    let ending = (*method == *Listen::NAME)
-                        .then(|| (Box::pin(self.closing()) as BoxFuture<'static, ()>, Ok(end_of_listening(&id))));
-                    let finish = move |outcome| written_outcome(&id, lower_outcome(outcome, &method, version));
+                    let ending = is_subscription.then(|| (self.shutting_down(), Ok(end_of_listening(&id))));
+                    let finish = move |result| encode_response(&id, result);
                     let call = SingleCall::new(call, asked, self.options.keep_alive, permit, finish);
                     response::events(call.until(ending))
                 }
@@ -99,7 +101,7 @@ impl HttpService {
         let cx = CallContext::new(Dialect::Stateless(ProtocolVersion::LATEST), Peer::nobody())
             .with_meta(Meta::of_params(notification.params.as_ref()));
         let cx = source.surround(cx);
-        GuardedNotify::new(|| self.service.notify(notification.method, notification.params, cx)).await;
+        dispatch_notification(&**self.endpoint.service(), notification, cx).await;
         response::empty(StatusCode::ACCEPTED)
     }
 }
@@ -110,10 +112,22 @@ fn end_of_listening(id: &RequestId) -> Payload {
     Payload::new(ListenResult::new().meta(meta.unwrap_or_default()))
 }
 
-/// Parameters that cannot be read are a bad request; an error of a handler is an ordinary response.
-pub(super) fn status_of_answer(error: &ServiceError) -> StatusCode {
+/// The status of an error of 2026-07-28, by its origin. A refusal is an error of HTTP, too; an error that a handler returned is
+/// an ordinary response.
+pub(super) fn status_of_error(error: &ServiceError) -> StatusCode {
     match error.origin() {
         ErrorOrigin::Params => StatusCode::BAD_REQUEST,
+        ErrorOrigin::MethodNotFound => StatusCode::NOT_FOUND,
+        ErrorOrigin::RateLimited => StatusCode::TOO_MANY_REQUESTS,
+        ErrorOrigin::Overloaded | ErrorOrigin::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorOrigin::TimedOut => StatusCode::GATEWAY_TIMEOUT,
+        ErrorOrigin::Panic | ErrorOrigin::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         _ => response::status_of(error),
     }
+}
+
+/// The seconds after which a call may succeed, if the error says so.
+fn retry_after(error: &ServiceError) -> Option<u64> {
+    let wait: u64 = error.data.as_ref()?.member("retryAfterMs")?.decode().ok()?;
+    Some(wait.div_ceil(1000))
 }

@@ -14,7 +14,6 @@ mod stream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytestring::ByteString;
 use serde_json::{Value, json};
 use turms_core::{
     CallContext, ConnectError, Connector as _, Established, NotifyFuture, Outgoing, Payload, PeerError, Request,
@@ -23,7 +22,7 @@ use turms_core::{
 use turms_http::HttpConnector;
 use turms_proto::session::{ClientOptions, Dialect, RequestError};
 use turms_proto::types::{ClientCapabilities, Implementation, Meta, RequestMeta};
-use turms_proto::{ProtocolVersion, RawJson};
+use turms_proto::{Notification, ProtocolVersion, RawJson};
 
 use turms_testkit::fake_http_server::{FakeHttpServer, Received, Reply};
 use turms_testkit::within;
@@ -56,13 +55,13 @@ impl Ear {
 
 impl Service for Ear {
     fn call(&self, _: Request, _: CallContext) -> ResponseFuture {
-        ResponseFuture::now(Ok(Payload::json(raw(&json!({ "roots": [] })))))
+        Box::pin(std::future::ready(Ok(Payload::json(raw(&json!({ "roots": [] }))))))
     }
 
-    fn notify(&self, method: ByteString, _: Option<RawJson>, _: CallContext) -> NotifyFuture {
-        self.0.lock().unwrap().push(method.to_string());
+    fn notify(&self, notification: Notification, _: CallContext) -> NotifyFuture {
+        self.0.lock().unwrap().push(notification.method.to_string());
         self.1.notify_one();
-        NotifyFuture::done()
+        Box::pin(async {})
     }
 }
 

@@ -1,6 +1,7 @@
 //! Requests without a session.
 
 use turms_core::Update;
+use turms_proto::Notification;
 use turms_proto::session::{RequestError, RequestOptions};
 
 use super::*;
@@ -85,11 +86,11 @@ struct Slow;
 
 impl Service for Slow {
     fn call(&self, _: Request, _: CallContext) -> ResponseFuture {
-        ResponseFuture::now(Err(turms_proto::ErrorObject::internal("not asked").into()))
+        Box::pin(std::future::ready(Err(turms_proto::ErrorObject::internal("not asked").into())))
     }
 
-    fn notify(&self, _: ByteString, _: Option<RawJson>, _: CallContext) -> NotifyFuture {
-        NotifyFuture::later(std::future::pending())
+    fn notify(&self, _: Notification, _: CallContext) -> NotifyFuture {
+        Box::pin(std::future::pending())
     }
 }
 

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use turms_server::Server;
 
 use serde_json::json;
 use tokio::sync::Semaphore;
-use turms_core::NotifyFuture;
+use turms_core::{Limits, NotifyFuture};
 use turms_http::SessionOptions;
 use turms_testkit::{eventually, within};
 
@@ -110,8 +111,8 @@ async fn a_server_has_only_so_many_streams() {
 
 #[tokio::test]
 async fn a_session_runs_only_so_many_requests_at_once() {
-    let options = SessionOptions::new().max_in_flight(2);
-    let fixture = Fixture::with(|service| service.sessions(options)).await;
+    let narrow = |server: Server| server.limits(Limits::new().max_in_flight(2));
+    let fixture = Fixture::of(narrow, |service| service).await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     let mut running = Vec::new();
     for id in [1, 2] {
@@ -186,16 +187,16 @@ async fn what_a_client_says_of_itself_must_not_be_long() {
 async fn only_so_many_notifications_are_heard_at_once() {
     let (heard, gate) = (Arc::<AtomicUsize>::default(), Arc::new(Semaphore::new(0)));
     let (counted, held) = (heard.clone(), gate.clone());
-    let hear_slowly = move |method: &str, _, _| {
+    let hear_slowly = move |method: &str, _, _| -> NotifyFuture {
         if method != "notifications/slow" {
-            return NotifyFuture::done();
+            return Box::pin(async {});
         }
         counted.fetch_add(1, Ordering::SeqCst);
         let held = held.clone();
-        NotifyFuture::later(async move { held.acquire().await.unwrap().forget() })
+        Box::pin(async move { held.acquire().await.unwrap().forget() })
     };
-    let options = SessionOptions::new().max_in_flight(4);
-    let fixture = Fixture::of(|server| server.on_notification(hear_slowly), |service| service.sessions(options)).await;
+    let narrow = |server: Server| server.on_notification(hear_slowly).limits(Limits::new().max_notifications(4));
+    let fixture = Fixture::of(narrow, |service| service).await;
     let session = Session::begin(&fixture, NEWEST_OLDER).await;
     let slow = session.post(notification("notifications/slow"));
     for _ in 0..50 {
@@ -217,12 +218,8 @@ async fn only_so_many_notifications_are_heard_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn sessions_may_be_kept_for_ever() {
-    let options = SessionOptions::new()
-        .idle(Duration::MAX)
-        .retention(Duration::MAX)
-        .max(usize::MAX)
-        .max_streams(usize::MAX)
-        .max_in_flight(usize::MAX);
+    let options =
+        SessionOptions::new().idle(Duration::MAX).retention(Duration::MAX).max(usize::MAX).max_streams(usize::MAX);
     let service = service(options)
         .keep_alive(Duration::MAX)
         .body_timeout(Duration::MAX)

@@ -116,9 +116,17 @@ impl ErrorCode {
     pub const MISSING_CLIENT_CAPABILITY: Self = Self(-32021);
     /// Since 2026-07-28: the request is of a revision that the server does not speak.
     pub const UNSUPPORTED_VERSION: Self = Self(-32022);
+    /// Servers of Turms: the caller calls too often. `data.retryAfterMs` is the time to wait.
+    pub const RATE_LIMITED: Self = Self(-32050);
+    /// Servers of Turms: the server has too much to do.
+    pub const OVERLOADED: Self = Self(-32051);
+    /// Servers of Turms: the call took too long.
+    pub const TIMED_OUT: Self = Self(-32052);
+    /// Servers of Turms: something that the server depends on cannot be reached.
+    pub const UNAVAILABLE: Self = Self(-32053);
 
-    /// Every code that JSON-RPC or a revision of MCP gives a meaning, with its name.
-    pub const NAMED: [(Self, &'static str); 11] = [
+    /// Every code that JSON-RPC, a revision of MCP or Turms gives a meaning, with its name.
+    pub const NAMED: [(Self, &'static str); 15] = [
         (Self::PARSE_ERROR, "parse error"),
         (Self::INVALID_REQUEST, "invalid request"),
         (Self::METHOD_NOT_FOUND, "method not found"),
@@ -130,6 +138,10 @@ impl ErrorCode {
         (Self::HEADER_MISMATCH, "header mismatch"),
         (Self::MISSING_CLIENT_CAPABILITY, "missing client capability"),
         (Self::UNSUPPORTED_VERSION, "unsupported protocol version"),
+        (Self::RATE_LIMITED, "rate limited"),
+        (Self::OVERLOADED, "overloaded"),
+        (Self::TIMED_OUT, "timed out"),
+        (Self::UNAVAILABLE, "unavailable"),
     ];
 
     /// The name of a code that has a meaning.

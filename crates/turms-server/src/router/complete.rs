@@ -1,55 +1,43 @@
-//! Completion of arguments of prompts and of variables of resources.
+//! `completion/complete`.
 
-use turms_core::{Payload, ResponseFuture, ServiceError};
+use turms_core::{CallResult, Payload, ServiceError};
 use turms_proto::ErrorObject;
 use turms_proto::method::Method as _;
 use turms_proto::types::{Complete, CompleteParams, CompleteResult, Reference};
-use turms_schema::shortened;
 
-use super::{Bare, find};
+use super::{Router, find};
 use crate::completion;
 use crate::context::Context;
 use crate::handler::Call;
 use crate::server::Item;
 
-impl Bare {
-    pub(super) fn complete(&self, params: Payload, context: Context) -> Result<ResponseFuture, ServiceError> {
+impl Router {
+    pub(super) async fn complete(self, params: Payload, context: Context) -> CallResult {
         let params: CompleteParams = params.take()?;
-        let catalog = self.handle.catalog();
-        if catalog.capabilities().completions.is_none() {
-            return Err(ErrorObject::method_not_found(Complete::NAME).into());
+        if self.0.handle.catalog().capabilities().completions.is_none() {
+            return Err(ServiceError::method_not_found(Complete::NAME));
         }
         let known = params.context.and_then(|context| context.arguments);
         let input = completion::input(params.argument.value, known);
         let meta = self.result_meta(&context);
-        let call = Call { context, input };
-        let running = match &params.reference {
-            Reference::Prompt(reference) => match self.prompt(&catalog, &call.context, &reference.name) {
-                Some(prompt) => prompt.complete(&params.argument.name, call),
-                None => {
-                    let name = shortened(&reference.name);
-                    return Err(ErrorObject::invalid_params(format!("unknown prompt: {name:?}")).into());
-                }
-            },
+        let argument = &params.argument.name;
+        let completed = match &params.reference {
+            Reference::Prompt(reference) => {
+                let prompt = self.find_prompt(&reference.name, &context)?;
+                prompt.complete(argument, Call { context, input })
+            }
             Reference::Resource(reference) => {
-                let found = find(&catalog, &call.context, |catalog| {
+                let found = find(&self.0.handle.catalog(), &context, |catalog| {
                     catalog.templates.get(&reference.uri).or_else(|| catalog.resources.get(&reference.uri)).cloned()
                 });
-                match found.filter(|family| self.settings.shows(Item::Resource(family), &call.context)) {
-                    Some(family) => family.complete(&params.argument.name, call),
-                    None => return Err(ErrorObject::resource_not_found(&reference.uri).into()),
-                }
+                let found = found.filter(|found| self.0.settings.check_item(Item::Resource(found), &context));
+                let resource = found.ok_or_else(|| ErrorObject::resource_not_found(&reference.uri))?;
+                resource.complete(argument, Call { context, input })
             }
             _ => return Err(ErrorObject::invalid_params("unknown kind of reference in params.ref").into()),
         };
-        Ok(running
-            .map(move |completion| {
-                completion.map(|completion| {
-                    let mut result = CompleteResult::new(completion);
-                    result.meta = meta;
-                    Payload::new(result)
-                })
-            })
-            .map(|result| result.map_err(Into::into)))
+        let mut result = CompleteResult::new(completed.await?);
+        result.meta = meta;
+        Ok(Payload::new(result))
     }
 }

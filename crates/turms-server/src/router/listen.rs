@@ -1,9 +1,7 @@
 //! Requests that last: `subscriptions/listen`.
 
-use std::sync::Arc;
-
 use bytestring::ByteString;
-use turms_core::{Outcome as CallOutcome, Payload, Ready, ResponseFuture, ServiceError};
+use turms_core::{CallResult, Payload, ServiceError};
 use turms_proto::method::{Method as _, Notification as _};
 use turms_proto::revision::tag_subscription;
 use turms_proto::types::{
@@ -11,55 +9,50 @@ use turms_proto::types::{
 };
 use turms_proto::{ErrorObject, RawJson};
 
-use super::{Bare, hides};
+use super::{Router, find_resource, hides};
 use crate::context::Context;
 use crate::handle::ServerHandle;
-use crate::hub::{Change, Listening};
 use crate::server::Settings;
 use crate::session::MAX_SUBSCRIPTIONS;
-use crate::task::{MOST_WATCHED, TaskChanges};
+use crate::subscriptions::{Change, Listening};
+use crate::task::{MAX_WATCHED_TASKS, TaskWatch, declared};
 
-impl Bare {
-    /// A request that lasts: first what will be told, then every change of it, until either side has had enough.
-    pub(super) fn listen(&self, params: Payload, context: Context) -> Result<ResponseFuture, ServiceError> {
+impl Router {
+    /// Serves a subscription: first the acknowledgement, then every change, until either side ends it.
+    pub(super) async fn listen(self, params: Payload, context: Context) -> CallResult {
         let params: ListenParams = params.take()?;
         let capabilities = self.capabilities();
-        let tells = capabilities.tools.is_some() || capabilities.prompts.is_some() || capabilities.resources.is_some();
-        if !tells {
-            return Err(ErrorObject::method_not_found(Listen::NAME).into());
+        let has_lists =
+            capabilities.tools.is_some() || capabilities.prompts.is_some() || capabilities.resources.is_some();
+        if !has_lists {
+            return Err(ServiceError::method_not_found(Listen::NAME));
         }
+        let (handle, settings) = (&self.0.handle, &self.0.settings);
         let mut task_ids = params.notifications.task_ids.clone().unwrap_or_default();
-        if !self.handle.has_tasks() {
+        if !handle.has_tasks() {
             task_ids.clear();
         }
-        if task_ids.len() > MOST_WATCHED {
-            let most = MOST_WATCHED;
-            return Err(ErrorObject::invalid_params(format!("at most {most} tasks can be watched at once")).into());
+        if task_ids.len() > MAX_WATCHED_TASKS {
+            let message = format!("at most {MAX_WATCHED_TASKS} tasks can be watched at once");
+            return Err(ErrorObject::invalid_params(message).into());
         }
         if params.notifications.resource_subscriptions.as_ref().is_some_and(|uris| uris.len() > MAX_SUBSCRIPTIONS) {
             return Err(too_many_subscriptions().into());
         }
         let mut filter = honoured(&params.notifications, &capabilities);
-        if let (Some(uris), Some(ways), Some(_)) =
-            (&mut filter.resource_subscriptions, self.resource_ways(&context), &self.settings.visible)
-        {
-            // Also without those that do not exist: the two must not be told apart.
-            let catalog = self.handle.catalog();
-            uris.retain(|uri| (ways.find)(&self.settings, &catalog, &context, uri).is_shown());
+        if let (Some(uris), Some(_)) = (&mut filter.resource_subscriptions, &settings.visible) {
+            // Without those that do not exist, too: a client must not be able to tell them from hidden ones.
+            uris.retain(|uri| find_resource(settings, handle, &context, uri).is_visible());
         }
-        let listening = self.handle.hub().listen(filter.clone());
-        let handle = self.handle.clone();
-        let settings = self.settings.clone();
-        Ok(Ready::later(async move {
-            let mut filter = filter;
-            let mut changes = None;
-            if let Some(ways) = handle.task_ways() {
-                let (watch, watched) = (ways.watch)(&settings.tasks, &task_ids, &context).await?;
-                changes = Some(watch);
-                filter.task_ids = Some(watched).filter(|watched| !watched.is_empty());
-            }
-            tell_changes(filter, listening, changes, context, handle, settings).await
-        }))
+        let listening = handle.subscriptions().listen(filter.clone());
+        let mut tasks = None;
+        if !task_ids.is_empty() {
+            declared(&context)?;
+            let (watch, watched) = TaskWatch::of(&settings.tasks, &task_ids, &context).await;
+            tasks = Some(watch);
+            filter.task_ids = Some(watched).filter(|watched| !watched.is_empty());
+        }
+        send_changes(filter, listening, tasks, context, handle, settings).await
     }
 }
 
@@ -80,14 +73,14 @@ fn honoured(wanted: &SubscriptionFilter, capabilities: &ServerCapabilities) -> S
     filter
 }
 
-async fn tell_changes(
+async fn send_changes(
     filter: SubscriptionFilter,
     listening: Listening,
-    mut tasks: Option<Box<dyn TaskChanges>>,
+    mut tasks: Option<TaskWatch>,
     context: Context,
-    handle: ServerHandle,
-    settings: Arc<Settings>,
-) -> CallOutcome {
+    handle: &ServerHandle,
+    settings: &Settings,
+) -> CallResult {
     let id = context.request_id().cloned().unwrap_or_else(|| 0.into());
     let gone = |_| ErrorObject::internal("the client has gone");
     let acknowledged = AcknowledgedParams::new(filter);
@@ -97,16 +90,16 @@ async fn tell_changes(
     };
     let acknowledgement = tagged(Some(&params), ByteString::from_static(Acknowledged::NAME));
     context.peer().notify_raw(acknowledgement).await.map_err(gone)?;
-    let mut ending = handle.hub().ending();
+    let shutdown = handle.shutdown_token();
     loop {
         let notification = tokio::select! {
             biased;
             change = listening.next_change() => match &change {
-                Change::Resource(uri) if hides(&settings, &handle, &context, uri) => None,
+                Change::Resource(uri) if hides(settings, handle, &context, uri) => None,
                 change => change.notification(),
             },
             task = next_of(&mut tasks) => task,
-            _ = ending.wait_for(|ending| *ending) => break,
+            () = shutdown.begun() => break,
         };
         let Some(notification) = notification else { continue };
         let told = tagged(notification.params.as_ref(), notification.method);
@@ -120,7 +113,7 @@ async fn tell_changes(
     Ok(Payload::new(ListenResult::new().meta(meta)))
 }
 
-async fn next_of(tasks: &mut Option<Box<dyn TaskChanges>>) -> Option<turms_proto::Notification> {
+async fn next_of(tasks: &mut Option<TaskWatch>) -> Option<turms_proto::Notification> {
     match tasks {
         Some(tasks) => tasks.next().await,
         None => std::future::pending().await,

@@ -1,57 +1,26 @@
-//! Resources: how they are read, listed and subscribed to.
+//! `resources/read`, `resources/subscribe` and `resources/unsubscribe`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use turms_core::{Payload, Peer, ResponseFuture, ServiceError};
+use turms_core::{CallResult, Payload, Peer, ServiceError};
+use turms_proto::ErrorObject;
 use turms_proto::method::Method as _;
-use turms_proto::types::{
-    EmptyResult, ListResourceTemplatesResult, ListResourcesResult, ReadResource, ReadResourceParams,
-    ReadResourceResult, ResourceParams,
-};
-use turms_proto::{ErrorObject, ProtocolVersion, RawJson};
+use turms_proto::types::{EmptyResult, ReadResource, ReadResourceParams, ResourceParams, Subscribe};
 
 use super::listen::too_many_subscriptions;
-use super::{Bare, RoundParts, Way, answer, find, now};
-use crate::catalog::{Catalog, ListKind, ListStyle, write_pages};
+use super::{RoundRequest, Router, attach_server_info, find};
+use crate::catalog::ListKind;
 use crate::context::Context;
-use crate::handler::{Call, Input};
-use crate::input;
-use crate::resource::{Resource, Spec, Uri};
+use crate::handle::ServerHandle;
+use crate::input::{RoundEnd, run_round};
+use crate::resource::Resource;
 use crate::server::{Item, Settings};
-
-/// What is done with resources. Only what registers one names it, so that a program without any has none of it in it.
-pub(crate) static WAYS: ResourceWays = ResourceWays {
-    read: Bare::read_resource,
-    subscribe: Bare::subscribe,
-    complete: Bare::complete,
-    has: |catalog, uri| catalog.resource_at(uri).is_some(),
-    find: find_resource,
-    list,
-    list_templates,
-};
-
-/// See [`WAYS`].
-#[derive(Debug)]
-pub(crate) struct ResourceWays {
-    pub(super) read: Way,
-    pub(super) subscribe: Way,
-    pub(super) complete: Way,
-    /// Whether there is anything at a URI.
-    pub(crate) has: fn(&Catalog, &str) -> bool,
-    /// Finds what a caller sees at a URI.
-    pub(crate) find: fn(&Settings, &Catalog, &Context, &str) -> Found,
-    /// Writes the pages of the list.
-    pub(crate) list: fn(&Catalog, ProtocolVersion, &ListStyle) -> Vec<RawJson>,
-    /// Writes the pages of the list of templates.
-    pub(crate) list_templates: fn(&Catalog, ProtocolVersion, &ListStyle) -> Vec<RawJson>,
-}
 
 /// What a caller sees at a URI.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// A resource, with the variables in its URI.
-    Shown(Resource, BTreeMap<String, String>),
+    /// A resource.
+    Visible(Resource),
     /// A resource that the caller must not learn of.
     Hidden,
     /// Nothing.
@@ -59,85 +28,83 @@ pub(crate) enum Found {
 }
 
 impl Found {
-    pub(crate) fn is_shown(&self) -> bool {
-        matches!(self, Self::Shown(..))
-    }
-
-    pub(crate) fn is_hidden(&self) -> bool {
-        matches!(self, Self::Hidden)
+    pub(crate) fn is_visible(&self) -> bool {
+        matches!(self, Self::Visible(..))
     }
 }
 
 /// Decides which resource a caller sees at a URI, for everything that takes one.
-fn find_resource(settings: &Settings, catalog: &Catalog, context: &Context, uri: &str) -> Found {
-    let found = find(catalog, context, |catalog| {
-        catalog.resource_at(uri).map(|(resource, variables)| (resource.clone(), variables))
-    });
+pub(crate) fn find_resource(settings: &Settings, server: &ServerHandle, context: &Context, uri: &str) -> Found {
+    let found =
+        find(&server.catalog(), context, |catalog| catalog.resource_at(uri).map(|(resource, _)| resource.clone()));
     match found {
         None => Found::Absent,
-        Some((resource, variables)) => {
-            let is_shown = settings.shows(Item::Resource(&resource), context) && resource.is_shown(uri, context);
-            if is_shown { Found::Shown(resource, variables) } else { Found::Hidden }
+        Some(resource) => {
+            let is_visible = settings.check_item(Item::Resource(&resource), context) && resource.is_shown(uri, context);
+            if is_visible { Found::Visible(resource) } else { Found::Hidden }
         }
     }
 }
 
-fn list(catalog: &Catalog, version: ProtocolVersion, style: &ListStyle) -> Vec<RawJson> {
-    let specs = catalog.resources.iter().filter_map(|resource| match resource.spec() {
-        Spec::One(spec) => Some(spec.clone()),
-        Spec::Family(..) => None,
-    });
-    write_pages(&specs.collect::<Vec<_>>(), version, style, ListResourcesResult::new)
+/// Returns `true` if there is a resource at the URI that the caller must not learn of. Updates of a removed resource may be sent.
+pub(crate) fn hides(settings: &Settings, server: &ServerHandle, context: &Context, uri: &str) -> bool {
+    matches!(find_resource(settings, server, context, uri), Found::Hidden)
 }
 
-fn list_templates(catalog: &Catalog, version: ProtocolVersion, style: &ListStyle) -> Vec<RawJson> {
-    let specs = catalog.templates.iter().filter_map(|resource| match resource.spec() {
-        Spec::Family(spec, _) => Some(spec.clone()),
-        Spec::One(_) => None,
-    });
-    write_pages(&specs.collect::<Vec<_>>(), version, style, ListResourceTemplatesResult::new)
-}
-
-impl Bare {
-    fn read_resource(&self, params: Payload, mut context: Context) -> Result<ResponseFuture, ServiceError> {
+impl Router {
+    pub(super) async fn read_resource(self, params: Payload, mut context: Context) -> CallResult {
+        self.require(ListKind::Resources, ReadResource::NAME, &context)?;
         let params: ReadResourceParams = params.take()?;
-        let catalog = self.handle.catalog();
-        let Found::Shown(resource, variables) = find_resource(&self.settings, &catalog, &context, &params.uri) else {
-            if !catalog.offers(ListKind::Resources) {
-                return Err(ErrorObject::method_not_found(ReadResource::NAME).into());
-            }
-            return Err(ErrorObject::resource_not_found(&params.uri).into());
-        };
-        let meta = self.result_meta(&context);
-        let parts = RoundParts {
+        let resource = self.find_visible_resource(&params.uri, &context)?;
+        let server = self.result_meta(&context);
+        let round = RoundRequest {
             method: ReadResource::NAME,
             subject: &params.uri,
             arguments: None,
             state: params.request_state.as_deref(),
             responses: params.input_responses.as_ref(),
         };
-        let rounds = self.rounds(&context, &parts, meta.as_ref());
-        context.put(Uri(params.uri.clone()));
+        let rounds = self.rounds(&context, round, server.as_ref());
         context.set_rounds(rounds.clone());
-        let call = Call { context, input: Input::Texts(variables) };
-        Ok(input::run(resource.read(params.uri, call), rounds, move |outcome| {
-            answer(outcome, meta, |result: &mut ReadResourceResult| &mut result.meta)
-        }))
+        match run_round(resource.read(params, context), rounds.as_deref()).await {
+            RoundEnd::Finished(result) => {
+                let mut result = result?;
+                if let Some(server) = server {
+                    attach_server_info(&mut result.meta, server);
+                }
+                Ok(Payload::new(result))
+            }
+            RoundEnd::InputRequired(result) => result,
+        }
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "one of several ways")]
-    fn subscribe(&self, params: Payload, context: Context) -> Result<ResponseFuture, ServiceError> {
+    fn find_visible_resource(&self, uri: &str, context: &Context) -> Result<Resource, ServiceError> {
+        match find_resource(&self.0.settings, &self.0.handle, context, uri) {
+            Found::Visible(resource) => Ok(resource),
+            Found::Hidden | Found::Absent => Err(ErrorObject::resource_not_found(uri).into()),
+        }
+    }
+
+    pub(super) fn subscribe(&self, params: Payload, context: &Context) -> CallResult {
+        self.require(ListKind::Resources, Subscribe::NAME, context)?;
         let params: ResourceParams = params.take()?;
-        let catalog = self.handle.catalog();
-        if !find_resource(&self.settings, &catalog, &context, &params.uri).is_shown() {
-            return Err(ErrorObject::resource_not_found(&params.uri).into());
-        }
+        self.find_visible_resource(&params.uri, context)?;
+        let Some(session) = context.session() else { return Ok(Payload::new(EmptyResult::new())) };
         // Without the session, which will hold it, and without the peer of this one request.
-        let subscriber = || context.call().clone().with_peer(Peer::nobody()).with_session(Arc::new(()));
-        let subscriber = self.settings.visible.is_some().then(|| Arc::new(subscriber()));
-        match context.session() {
-            Some(session) if !session.subscribe(params.uri, subscriber) => Err(too_many_subscriptions().into()),
-            _ => Ok(now(EmptyResult::new())),
+        let subscriber = || context.call().clone().with_peer(Peer::nobody()).without_session();
+        let subscriber = self.0.settings.visible.is_some().then(|| Arc::new(subscriber()));
+        if self.0.handle.subscriptions().subscribe(session, params.uri, subscriber) {
+            Ok(Payload::new(EmptyResult::new()))
+        } else {
+            Err(too_many_subscriptions().into())
         }
+    }
+
+    pub(super) fn unsubscribe(&self, params: Payload, context: &Context) -> CallResult {
+        let params: ResourceParams = params.take()?;
+        if let Some(session) = context.session() {
+            self.0.handle.subscriptions().unsubscribe(session, &params.uri);
+        }
+        Ok(Payload::new(EmptyResult::new()))
     }
 }

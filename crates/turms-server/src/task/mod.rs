@@ -4,29 +4,36 @@
 //! something of it changes the record; whoever waits for it waits for the record to change. So the process that runs a handler
 //! need not be the one that is asked about it.
 
-mod door;
-mod method;
+mod detach;
+mod methods;
 mod run;
 mod watch;
-mod ways;
 
 use std::collections::HashSet;
 use std::fmt;
+use std::future::poll_fn;
 use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::sync::watch::Sender;
-use turms_core::random_id;
 use turms_core::store::{MemoryTasks, StoreError, TaskRecord, TaskStore};
-use turms_proto::types::{ClientCapability, RelatedTask, TASKS_EXTENSION, Task, TaskRequest, TaskStatus, key};
+use turms_core::{BoxFuture, CallResult, Payload, ServiceError, random_id};
+use turms_proto::types::{
+    ClientCapability, Meta, Outcome, RelatedTask, ResultType, TASKS_EXTENSION, Task, TaskRequest, TaskStatus,
+    ToolResult, key,
+};
 use turms_proto::{Ability, ErrorCode, ErrorObject, Object, RawJson};
 
-pub(crate) use self::door::{Door, Until, until_answered};
-pub(crate) use self::run::Running;
-pub(crate) use self::watch::{MOST_WATCHED, TaskChanges};
-pub(crate) use self::ways::{TaskWays, WAYS};
+pub(crate) use self::detach::DetachPoint;
+use self::detach::{Until, run_until_detached};
+pub(crate) use self::run::RunningTask;
+pub(crate) use self::watch::{MAX_WATCHED_TASKS, TaskWatch};
+use crate::call_log::CallLog;
 use crate::context::Context;
+use crate::router::{ToolRequest, attach_server_info};
+use crate::tool::Tool;
 
 /// How a server keeps and runs its tasks. Without a word about it, tasks are kept in memory for an hour.
 ///
@@ -110,7 +117,7 @@ pub(crate) enum TaskMode {
     /// From the beginning, and not otherwise.
     Required,
     /// From where its handler says so.
-    Later,
+    Detachable,
 }
 
 /// How a call is to be run.
@@ -118,39 +125,7 @@ pub(crate) enum TaskMode {
 pub(crate) enum Plan {
     Call,
     Task,
-    Later,
-}
-
-/// How a call of a tool is to be run.
-///
-/// # Errors
-/// When it cannot be run the way the caller wants, or the only way there is.
-pub(crate) fn plan(tool: &crate::Tool, wish: Option<&TaskRequest>, context: &Context) -> Result<Plan, ErrorObject> {
-    let version = context.version();
-    let begun = |mode| if mode == TaskMode::Later { Plan::Later } else { Plan::Task };
-    if version.has(Ability::TasksExtension) {
-        let Some(mode) = tool.task_mode() else { return Ok(Plan::Call) };
-        return match declared(context) {
-            Ok(()) => Ok(begun(mode)),
-            Err(missing) if mode == TaskMode::Required => Err(missing),
-            Err(_) => Ok(Plan::Call),
-        };
-    }
-    // A server that did not say that it has tasks passes over the wish for one.
-    if !version.has(Ability::CoreTasks) || !context.server().has_tasks() {
-        return Ok(Plan::Call);
-    }
-    // There the caller decides, and gets a task if that is what they asked for.
-    let refused = |problem: &str| {
-        let message = format!("tool {:?} {problem}", tool.name());
-        Err(ErrorObject::new(ErrorCode::METHOD_NOT_FOUND, message))
-    };
-    match (tool.task_mode(), wish) {
-        (None, Some(_)) => refused("cannot be run as a task"),
-        (Some(TaskMode::Required), None) => refused("can only be run as a task"),
-        (Some(_), Some(_)) => Ok(Plan::Task),
-        (_, None) => Ok(Plan::Call),
-    }
+    Detachable,
 }
 
 /// # Errors
@@ -160,14 +135,14 @@ pub(crate) fn declared(context: &Context) -> Result<(), ErrorObject> {
 }
 
 /// The tasks of a server.
-pub(crate) struct Keeper {
+pub(crate) struct TaskManager {
     options: Tasks,
     running: Arc<Semaphore>,
     /// Questions that some client is being asked, so that it is asked once.
     being_asked: Sender<HashSet<(String, String)>>,
 }
 
-impl Keeper {
+impl TaskManager {
     pub(crate) fn new(options: Tasks) -> Self {
         let running = Arc::new(Semaphore::new(options.most_running.min(Semaphore::MAX_PERMITS)));
         Self { options, running, being_asked: Sender::default() }
@@ -177,7 +152,91 @@ impl Keeper {
         self.options.store.get_or_init(|| Arc::new(MemoryTasks::new(10_000, 256 * 1024 * 1024)))
     }
 
-    /// A new task, which is to be [kept](Running::keep) before anybody is told of it.
+    /// Plans how a call of a tool is run.
+    ///
+    /// # Errors
+    /// If it cannot be run the way the caller asks for, or the only way there is.
+    pub(crate) fn plan(&self, tool: &Tool, wish: Option<&TaskRequest>, context: &Context) -> Result<Plan, ErrorObject> {
+        if tool.task_mode().is_none() && wish.is_none() {
+            return Ok(Plan::Call);
+        }
+        let version = context.version();
+        let plan = |mode| if mode == TaskMode::Detachable { Plan::Detachable } else { Plan::Task };
+        if version.has(Ability::TasksExtension) {
+            let Some(mode) = tool.task_mode() else { return Ok(Plan::Call) };
+            return match declared(context) {
+                Ok(()) => Ok(plan(mode)),
+                Err(missing) if mode == TaskMode::Required => Err(missing),
+                Err(_) => Ok(Plan::Call),
+            };
+        }
+        // A server that has not declared tasks ignores a request for one.
+        if !version.has(Ability::CoreTasks) || !context.server().has_tasks() {
+            return Ok(Plan::Call);
+        }
+        // In 2025-11-25 the caller decides, and gets a task if it asks for one.
+        let refused = |problem: &str| {
+            let message = format!("tool {:?} {problem}", tool.name());
+            Err(ErrorObject::new(ErrorCode::METHOD_NOT_FOUND, message))
+        };
+        match (tool.task_mode(), wish) {
+            (None, Some(_)) => refused("cannot be run as a task"),
+            (Some(TaskMode::Required), None) => refused("can only be run as a task"),
+            (Some(_), Some(_)) => Ok(Plan::Task),
+            (_, None) => Ok(Plan::Call),
+        }
+    }
+
+    /// Runs a tool as a task. The task is stored before its handler starts, so that one that cannot be stored has not run.
+    pub(crate) async fn run(
+        self: &Arc<Self>,
+        tool: Tool,
+        request: ToolRequest,
+        context: Context,
+        server: Option<Meta>,
+    ) -> CallResult {
+        let task = Arc::new(self.create(&context, tool.keep_task_for(), request.task())?);
+        task.store().await?;
+        let detach = Arc::new(DetachPoint::default());
+        detach.open(task.clone());
+        let context = context.with_detach_point(detach);
+        let (version, log) = (context.version(), CallLog::of_tool(tool.name(), context.call()));
+        let mut handler = boxed_call(tool, request, context);
+        // A result that is ready at once is the response in 2026-07-28; in 2025-11-25 a request for a task always gets one.
+        if version.has(Ability::TasksExtension)
+            && let Poll::Ready(result) = poll_fn(|cx| Poll::Ready(handler.as_mut().poll(cx))).await
+        {
+            task.discard().await;
+            return crate::router::finish(result?, server);
+        }
+        Ok(spawn(task, handler, server, log))
+    }
+
+    /// Runs a tool as a call, and as a task from where its handler detaches.
+    pub(crate) async fn run_detachable(
+        self: Arc<Self>,
+        tool: Tool,
+        request: ToolRequest,
+        context: Context,
+        server: Option<Meta>,
+    ) -> CallResult {
+        let detach = Arc::new(DetachPoint::default());
+        let context = context.with_detach_point(detach.clone());
+        let handler = boxed_call(tool.clone(), request, context.clone());
+        match run_until_detached(handler, context.rounds().map(|rounds| &**rounds), &detach).await {
+            Until::Finished(result) => crate::router::finish(result?, server),
+            Until::InputRequired(result) => result,
+            Until::Detached(handler) => {
+                let task = Arc::new(self.create(&context, tool.keep_task_for(), None)?);
+                task.store().await?;
+                detach.open(task.clone());
+                let log = CallLog::of_tool(tool.name(), context.call());
+                Ok(spawn(task, handler, server, log))
+            }
+        }
+    }
+
+    /// Creates a task, which is to be [stored](RunningTask::store) before its caller is told of it.
     ///
     /// # Errors
     /// When too many run already.
@@ -186,7 +245,7 @@ impl Keeper {
         context: &Context,
         keep: Option<Duration>,
         wish: Option<&TaskRequest>,
-    ) -> Result<Running, ErrorObject> {
+    ) -> Result<RunningTask, ErrorObject> {
         let too_many = |_| {
             let most = self.options.most_running;
             ErrorObject::internal(format!("no more than {most} tasks can run at once: try again later"))
@@ -200,7 +259,7 @@ impl Keeper {
         task.poll_interval_ms = Some(interval);
         let owner = context.principal().map(|principal| principal.subject.clone());
         let record = TaskRecord::new(task, creator(context).unwrap_or_default()).owner(owner);
-        Ok(Running::new(record, keep, self.store().clone(), context, permit))
+        Ok(RunningTask::new(record, keep, self.store().clone(), context, permit))
     }
 
     /// The task of this id, if the caller may see it.
@@ -210,10 +269,31 @@ impl Keeper {
     }
 }
 
-impl fmt::Debug for Keeper {
+impl fmt::Debug for TaskManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keeper").field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("TaskManager").field("options", &self.options).finish_non_exhaustive()
     }
+}
+
+/// The future of a tool that runs as a task, or may.
+pub(super) type ToolFuture = BoxFuture<'static, Result<ToolResult, ServiceError>>;
+
+fn boxed_call(tool: Tool, request: ToolRequest, context: Context) -> ToolFuture {
+    Box::pin(async move { tool.call(request, context).await })
+}
+
+/// Lets a handler go on as a task; returns the response of its call.
+fn spawn(task: Arc<RunningTask>, handler: ToolFuture, server: Option<Meta>, log: Option<CallLog>) -> Payload {
+    let handler: ToolFuture = match log {
+        Some(log) => Box::pin(log.watch(handler)),
+        None => handler,
+    };
+    let mut created = task.created().result_type(ResultType::Task);
+    if let Some(server) = &server {
+        attach_server_info(&mut created.meta, server.clone());
+    }
+    tokio::spawn(task.run(handler, server));
+    Payload::new(Outcome::<ToolResult>::Task(Box::new(created)))
 }
 
 fn is_owned(record: &TaskRecord, context: &Context) -> bool {

@@ -5,27 +5,25 @@ use std::time::Duration;
 
 use bytestring::ByteString;
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::OwnedSemaphorePermit;
 use turms_core::store::{StoreError, TaskAnswer, TaskRecord, TaskStore};
-use turms_core::{Guarded, Payload, Ready};
+use turms_core::{PanicGuard, ServiceError};
 use turms_proto::method::Notification as NotificationMethod;
 use turms_proto::revision::core_task;
-use turms_proto::types::{CoreTaskStatus, InputRequest, Meta, Task, TaskStatus, ToolResult};
+use turms_proto::types::{CoreTaskStatus, InputRequest, Meta, Task, TaskStatus};
 use turms_proto::{Ability, ErrorObject, Notification, Object, RawJson};
 
-use super::{change, end, related, unkept};
+use super::{ToolFuture, change, end, related, unkept};
 use crate::context::Context;
-use crate::hub::tell;
 use crate::session::Session;
+use crate::subscriptions::tell;
 
 /// A task as its handler sees it.
-pub(crate) struct Running {
+pub(crate) struct RunningTask {
     /// As it began.
     record: TaskRecord,
     keep: Option<Duration>,
     store: Arc<dyn TaskStore>,
-    /// Whether the store has it. A handler may begin before that.
-    is_kept: watch::Sender<bool>,
     keys: Mutex<Keys>,
     /// Keys of answers that were taken notice of, and need not be kept when the record changes next.
     heard: Mutex<Vec<String>>,
@@ -34,7 +32,7 @@ pub(crate) struct Running {
     permit: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
-impl Running {
+impl RunningTask {
     pub(super) fn new(
         record: TaskRecord,
         keep: Option<Duration>,
@@ -45,30 +43,32 @@ impl Running {
         let hears = context.version().has(Ability::CoreTasks);
         let session = context.session().filter(|_| hears).map(Arc::downgrade);
         let (keys, heard, permit) = (Mutex::default(), Mutex::default(), Mutex::new(Some(permit)));
-        Self { record, keep, store, is_kept: watch::Sender::new(false), keys, heard, session, permit }
+        Self { record, keep, store, keys, heard, session, permit }
     }
 
-    /// Keeps the task, so that whoever is told of it finds it.
-    pub(crate) async fn keep(&self) -> Result<(), ErrorObject> {
+    /// Stores the task, so that its caller finds it.
+    pub(crate) async fn store(&self) -> Result<(), ErrorObject> {
         if let Err(error) = self.store.insert(self.record.clone(), self.keep).await {
-            self.rest();
+            self.release();
             return Err(unkept(&error));
         }
-        self.is_kept.send_replace(true);
         Ok(())
     }
 
-    async fn kept(&self) {
-        // The sender lives as long as this does.
-        let _ = self.is_kept.subscribe().wait_for(|kept| *kept).await;
+    /// Removes the task again: its result is the response of the call, and its caller is not told of a task.
+    pub(crate) async fn discard(&self) {
+        if let Err(error) = self.store.remove(self.id()).await {
+            tracing::warn!(%error, "a task whose caller is not told of it stays in its store");
+        }
+        self.release();
     }
 
     pub(crate) fn id(&self) -> &str {
         &self.record.task.task_id
     }
 
-    /// The task as it began.
-    pub(crate) fn begun(&self) -> Task {
+    /// The task as it was created.
+    pub(crate) fn created(&self) -> Task {
         self.record.task.clone()
     }
 
@@ -84,7 +84,6 @@ impl Running {
 
     /// Asks the client, and waits however long it takes; `None` if the task is over before there is an answer.
     pub(crate) async fn ask(&self, wish: &str, question: InputRequest) -> Result<Option<TaskAnswer>, StoreError> {
-        self.kept().await;
         let key = self.keys.lock().unused(wish);
         let heard = std::mem::take(&mut *self.heard.lock());
         let asked = change(&*self.store, self.id(), |record| {
@@ -117,7 +116,6 @@ impl Running {
 
     /// Says how the task stands, for people.
     pub(crate) async fn say(&self, message: &str) -> Result<(), StoreError> {
-        self.kept().await;
         let said = change(&*self.store, self.id(), |record| {
             if record.task.status.is_terminal() {
                 return false;
@@ -132,21 +130,23 @@ impl Running {
     }
 
     /// Runs the handler to its end, or until the task is given up or forgotten.
-    pub(crate) async fn run(self: Arc<Self>, handler: Ready<Result<ToolResult, ErrorObject>>, server: Option<Meta>) {
-        let handler = Guarded::call(|| {
-            handler
-                .map(move |result| result.map(|result| told(result, server)))
-                .map(|result| result.map_err(Into::into))
-        });
-        let outcome = tokio::select! {
-            // The handler of a task that is over is dropped, and not told.
+    pub(crate) async fn run(self: Arc<Self>, handler: ToolFuture, server: Option<Meta>) {
+        let result = tokio::select! {
+            // The handler of a task that is over is dropped without its result.
             biased;
-            () = self.given_up() => return self.rest(),
-            outcome = handler => outcome,
+            () = self.given_up() => return self.release(),
+            result = PanicGuard::new(|| handler) => result,
         };
-        let outcome = outcome
-            .map_err(ErrorObject::from)
-            .and_then(|payload| payload.into_raw().map_err(|error| crate::respond::unwritable(&error)));
+        let result = match result {
+            Ok(result) => result.map_err(ErrorObject::from),
+            Err(panicked) => Err(ServiceError::from(panicked).into_object()),
+        };
+        let outcome = result.and_then(|mut result| {
+            if let Some(server) = server {
+                crate::router::attach_server_info(&mut result.meta, server);
+            }
+            RawJson::encode(&result).map_err(|error| crate::respond::unwritable(&error))
+        });
         let mut pause = Duration::from_millis(500);
         // A store that cannot be reached now may be reached later, and the result is worth something.
         for _ in 0..8 {
@@ -155,7 +155,7 @@ impl Running {
                     if let Some(record) = &record {
                         self.tell(record);
                     }
-                    return self.rest();
+                    return self.release();
                 }
                 Err(error) => tracing::warn!(%error, "what came of a task is not kept yet"),
             }
@@ -163,7 +163,7 @@ impl Running {
             pause *= 2;
         }
         tracing::error!("what came of a task is lost: its store cannot be reached");
-        self.rest();
+        self.release();
     }
 
     /// Comes when somebody has ended the task, or it is not kept any more.
@@ -181,10 +181,9 @@ impl Running {
         }
     }
 
-    /// The handler runs no more, or never will as a task. What it left running need not wait for the task to be kept.
-    pub(crate) fn rest(&self) {
+    /// Makes room for another task: the handler has ended, or does not run as one.
+    pub(crate) fn release(&self) {
         self.permit.lock().take();
-        self.is_kept.send_replace(true);
     }
 
     /// Tells a client of 2025-11-25 how the task stands. It need not hear, and asks anyway.
@@ -195,14 +194,6 @@ impl Running {
             tell(&session, notification);
         }
     }
-}
-
-/// The result as `tasks/get` gives it.
-fn told(mut result: ToolResult, server: Option<Meta>) -> Payload {
-    if let Some(server) = server {
-        crate::router::say_who(&mut result.meta, server);
-    }
-    Payload::new(result)
 }
 
 fn finish(record: &mut TaskRecord, outcome: &Result<RawJson, ErrorObject>) -> bool {
@@ -258,7 +249,7 @@ impl Keys {
 
 /// Takes a question back that its handler does not wait for any more.
 struct Withdrawn<'a> {
-    running: &'a Running,
+    running: &'a RunningTask,
     key: &'a str,
 }
 
@@ -289,9 +280,9 @@ pub(super) fn answered(record: &mut TaskRecord, key: &str, answer: Option<TaskAn
     true
 }
 
-impl fmt::Debug for Running {
+impl fmt::Debug for RunningTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Running").finish_non_exhaustive()
+        f.debug_struct("RunningTask").finish_non_exhaustive()
     }
 }
 

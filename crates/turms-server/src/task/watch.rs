@@ -7,21 +7,15 @@ use turms_core::store::{StoreError, TaskRecord};
 use turms_proto::Notification;
 use turms_proto::types::{Task, TaskChanged};
 
-use super::{Keeper, is_owned};
+use super::{TaskManager, is_owned};
 use crate::context::Context;
 
-/// Changes of tasks, as they are told to who listens. Behind a trait, so that who has no tasks links nothing of them.
-pub(crate) trait TaskChanges: Send {
-    /// The next one.
-    fn next(&mut self) -> BoxFuture<'_, Option<Notification>>;
-}
-
-/// How many tasks one client may listen to at once.
-pub(crate) const MOST_WATCHED: usize = 256;
+/// Maximum number of tasks that one subscription may watch.
+pub(crate) const MAX_WATCHED_TASKS: usize = 256;
 
 /// Tasks that somebody listens to.
 pub(crate) struct TaskWatch {
-    keeper: Arc<Keeper>,
+    manager: Arc<TaskManager>,
     waiting: Vec<Waiting>,
 }
 
@@ -29,14 +23,14 @@ type Waiting = BoxFuture<'static, Result<Option<Arc<TaskRecord>>, StoreError>>;
 
 impl TaskWatch {
     /// Of these tasks, those that the caller may see; with their ids.
-    pub(crate) async fn of(keeper: &Arc<Keeper>, ids: &[String], context: &Context) -> (Self, Vec<String>) {
-        let mut watch = Self { keeper: keeper.clone(), waiting: Vec::new() };
+    pub(crate) async fn of(manager: &Arc<TaskManager>, ids: &[String], context: &Context) -> (Self, Vec<String>) {
+        let mut watch = Self { manager: manager.clone(), waiting: Vec::new() };
         let mut watched = Vec::new();
         for id in ids {
             if watched.contains(id) {
                 continue;
             }
-            let found = keeper.store().load(id).await;
+            let found = manager.store().load(id).await;
             if found.is_ok_and(|record| record.is_some_and(|record| is_owned(&record, context))) {
                 // What has happened since the task began is news, too.
                 watch.wait(id.clone(), 0);
@@ -47,8 +41,13 @@ impl TaskWatch {
     }
 
     fn wait(&mut self, id: String, revision: u64) {
-        let keeper = self.keeper.clone();
-        self.waiting.push(Box::pin(async move { keeper.store().changed(&id, revision).await }));
+        let manager = self.manager.clone();
+        self.waiting.push(Box::pin(async move { manager.store().changed(&id, revision).await }));
+    }
+
+    /// The notification of the next change.
+    pub(crate) async fn next(&mut self) -> Option<Notification> {
+        Notification::new::<TaskChanged>(&self.next_change().await).ok()
     }
 
     async fn next_change(&mut self) -> Task {
@@ -70,11 +69,5 @@ impl TaskWatch {
                 return record.task.clone();
             }
         }
-    }
-}
-
-impl TaskChanges for TaskWatch {
-    fn next(&mut self) -> BoxFuture<'_, Option<Notification>> {
-        Box::pin(async { Notification::new::<TaskChanged>(&self.next_change().await).ok() })
     }
 }

@@ -224,6 +224,10 @@ impl TaskStore for Racing {
         })
     }
 
+    fn remove<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.0.remove(id)
+    }
+
     fn changed<'a>(&'a self, id: &'a str, revision: u64) -> BoxFuture<'a, Result<Option<Arc<TaskRecord>>, StoreError>> {
         self.0.changed(id, revision)
     }

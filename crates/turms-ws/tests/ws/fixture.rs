@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::task::JoinHandle;
 use turms_client::{Client, ClientBuilder, Refusal, VersionMemory};
+use turms_core::Limits;
 use turms_core::ServeError;
 use turms_http::Listener;
 use turms_proto::Object;
@@ -28,7 +29,12 @@ struct Repeat {
 
 /// The behaviour server, with tools for what only a WebSocket has.
 pub(crate) fn server(counters: &Arc<CallCounters>) -> Router {
+    limited_server(counters, Limits::default())
+}
+
+fn limited_server(counters: &Arc<CallCounters>, limits: Limits) -> Router {
     let server = server_with(counters)
+        .limits(limits)
         .tool(tools::echo())
         .tool(Tool::builder("repeat").handler_sync(|Args(repeat): Args<Repeat>| "0123456789".repeat(repeat.tens)))
         .tool(Tool::builder("header").handler_sync(|Headers(headers): Headers| {
@@ -53,8 +59,16 @@ impl Served {
     }
 
     pub(crate) async fn with(settings: impl FnOnce(WsService) -> WsService) -> Self {
+        Self::start(Limits::default(), settings).await
+    }
+
+    pub(crate) async fn limited(limits: Limits) -> Self {
+        Self::start(limits, |service| service).await
+    }
+
+    async fn start(limits: Limits, settings: impl FnOnce(WsService) -> WsService) -> Self {
         let counters = Arc::default();
-        let router = server(&counters);
+        let router = limited_server(&counters, limits);
         let listener = Listener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let ended = tokio::spawn(listener.serve(settings(router.clone().ws())));

@@ -32,7 +32,7 @@ async fn answer(hand: &mut WsConnection) -> (i64, String) {
 async fn limited(limit: usize) -> WsConnection {
     let mut options = Limits::default();
     options.max_message_bytes = limit;
-    WsConnection::open(Served::with(|service| service.options(options)).await.address).await
+    WsConnection::open(Served::limited(options).await.address).await
 }
 
 #[tokio::test]

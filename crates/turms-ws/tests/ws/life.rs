@@ -13,7 +13,7 @@ use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use turms_client::{Client, ConnectionEvent, Event};
-use turms_core::{ConnectError, Limits, NotifyFuture};
+use turms_core::{ConnectError, Limits};
 use turms_http::Listener;
 use turms_proto::ProtocolVersion;
 use turms_server::Server;
@@ -339,7 +339,7 @@ async fn a_second_initialize_begins_another_session() {
 async fn calls_that_wait_are_counted_by_what_they_keep() {
     let mut options = Limits::default();
     (options.max_in_flight, options.max_queued_bytes) = (1, 4 * 1024);
-    let served = Served::with(|service| service.options(options)).await;
+    let served = Served::limited(options).await;
     let mut hand = WsConnection::open(served.address).await;
     hand.text(SLOW).await;
     served.reaches("started", 1).await;
@@ -362,7 +362,7 @@ async fn calls_that_wait_are_counted_by_what_they_keep() {
 #[tokio::test]
 async fn responses_are_read_however_many_notifications_wait_for_them() {
     let server = Server::new("asking", "1").on_notification(|_, _, context| {
-        NotifyFuture::later(async move {
+        Box::pin(async move {
             let _ = context.roots().await;
         })
     });

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use turms_client::{CallErrorKind, Change, Client, Event, Fleet, Pool, Strategy, TaskHandle};
-use turms_core::{CallContext, Payload, Request, ResponseFuture, Service};
+use turms_core::{CallContext, NotifyFuture, Payload, Request, ResponseFuture, Service};
 use turms_proto::types::{SubscriptionFilter, TaskStatus};
-use turms_proto::{ErrorObject, RawJson};
+use turms_proto::{ErrorObject, Notification, RawJson};
 
 use crate::task::peer::*;
 
@@ -245,7 +245,11 @@ impl Service for Site {
         let params: Value = request.params.take().unwrap_or_default();
         self.heard.lock().unwrap().push(request.method.to_string());
         let answer = self.answer(&request.method, &params);
-        ResponseFuture::now(answer.map(|answer| Payload::json(RawJson::from(answer))).map_err(Into::into))
+        Box::pin(std::future::ready(answer.map(|answer| Payload::json(RawJson::from(answer))).map_err(Into::into)))
+    }
+
+    fn notify(&self, _: Notification, _: CallContext) -> NotifyFuture {
+        Box::pin(async {})
     }
 }
 

@@ -6,7 +6,7 @@ use turms_proto::session::{ClientOptions, Stats};
 use super::pipe::Overheard;
 use super::{Child, ChildCommand};
 use crate::channel::{Channel, ConnectError, Connector, Ended, Established, Outgoing};
-use crate::connection::Limits;
+use crate::limits::Limits;
 use crate::payload::Payload;
 use crate::peer::{BoxFuture, PeerError};
 use crate::service::Service;

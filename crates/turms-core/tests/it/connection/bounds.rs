@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bytestring::ByteString;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines, ReadHalf, WriteHalf};
 use turms_core::transport::memory;
 use turms_core::{CallContext, Connection, Limits, NotifyFuture, Request, ResponseFuture, Service};
 use turms_proto::session::RequestOptions;
-use turms_proto::{ProtocolVersion, RawJson};
+use turms_proto::{Notification, ProtocolVersion};
 use turms_testkit::{eventually, within};
 
 use super::Fixture;
@@ -86,12 +85,12 @@ impl Service for Asking {
         self.calls.call(request, cx)
     }
 
-    fn notify(&self, method: ByteString, _: Option<RawJson>, cx: CallContext) -> NotifyFuture {
-        if &*method == "notifications/initialized" {
-            return NotifyFuture::done();
+    fn notify(&self, notification: Notification, cx: CallContext) -> NotifyFuture {
+        if &*notification.method == "notifications/initialized" {
+            return Box::pin(async {});
         }
         let answered = self.answered.clone();
-        NotifyFuture::later(async move {
+        Box::pin(async move {
             cx.peer().request_raw("roots/list", None, RequestOptions::default().for_ever()).await.unwrap();
             answered.fetch_add(1, Ordering::SeqCst);
         })

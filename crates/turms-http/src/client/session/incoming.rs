@@ -5,8 +5,7 @@ use std::sync::Weak;
 
 use bytestring::ByteString;
 use turms_core::{
-    BoxFuture, CallContext, Guarded, GuardedNotify, Outgoing, Payload, Peer, PeerError, PeerTransport, Update,
-    lower_outcome,
+    BoxFuture, CallContext, Outgoing, Payload, Peer, PeerError, PeerTransport, Update, dispatch, dispatch_notification,
 };
 use turms_proto::session::{Call, Event, RequestOptions, Session, Ticket};
 use turms_proto::types::{Meta, Progress};
@@ -101,7 +100,7 @@ impl Shared {
 
     async fn hear(&self, notification: Notification) {
         let cx = self.context(notification.params.as_ref());
-        GuardedNotify::new(|| self.service.notify(notification.method, notification.params, cx)).await;
+        dispatch_notification(&*self.service, notification, cx).await;
     }
 
     fn context(&self, params: Option<&RawJson>) -> CallContext {
@@ -120,9 +119,8 @@ impl Shared {
             return;
         }
         let cx = self.context(request.params.as_ref()).with_id(ticket.id().clone());
-        let params = request.params.map_or_else(Payload::default, Payload::json);
-        let asked = turms_core::Request::raw(request.method.clone(), params);
-        let future = Guarded::call(|| self.service.call(asked, cx));
+        let method = request.method.clone();
+        let call = dispatch(&*self.service, request.into(), cx);
         let key = Task::Call(ticket.clone());
         // Held until the task is noted, so that it cannot end before.
         let mut tasks = self.tasks.lock();
@@ -131,18 +129,11 @@ impl Shared {
             return;
         }
         let task = tokio::spawn(async move {
-            let outcome = me.lower(future.await, &request.method);
+            let result = call.await.map_err(ErrorObject::from).and_then(|payload| encode(payload, &method));
             me.tasks.lock().remove(&Task::Call(ticket.clone()));
-            me.answer(&ticket, outcome);
+            me.answer(&ticket, result);
         });
         tasks.insert(key, task.abort_handle());
-    }
-
-    fn lower(&self, outcome: turms_core::Outcome, method: &str) -> Result<RawJson, ErrorObject> {
-        let payload = lower_outcome(outcome, method, self.dialect.version())?;
-        payload
-            .into_raw()
-            .map_err(|problem| ErrorObject::internal(format!("the result of {method} is not one: {problem}")))
     }
 
     fn answer(&self, ticket: &Ticket, outcome: Result<RawJson, ErrorObject>) {
@@ -150,6 +141,11 @@ impl Shared {
             self.settle(event);
         }
     }
+}
+
+fn encode(payload: Payload, method: &str) -> Result<RawJson, ErrorObject> {
+    let invalid = |problem| ErrorObject::internal(format!("the result of {method} is invalid: {problem}"));
+    payload.into_raw().map_err(invalid)
 }
 
 /// The server, as the service sees it.

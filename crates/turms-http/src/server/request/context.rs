@@ -4,10 +4,12 @@ use std::any::{Any, TypeId};
 use std::sync::{Arc, OnceLock};
 
 use bytestring::ByteString;
+use http::HeaderValue;
 use http::{Extensions, HeaderMap, Uri};
-use turms_core::{BoxFuture, CallContext, HeadersRepeatBody, PeerError, PeerTransport, RequestInfo};
+use turms_core::{BoxFuture, CallContext, ErrorOrigin, PeerError, PeerTransport, RequestInfo, ServiceError};
+use turms_proto::header::{HeaderLookup, ParamHeaders};
 use turms_proto::session::RequestOptions;
-use turms_proto::{Notification, RawJson};
+use turms_proto::{ErrorCode, ErrorObject, Notification, Object, RawJson};
 
 use super::RequestHead;
 use crate::server::PeerAddress;
@@ -26,7 +28,8 @@ pub(in crate::server) struct HttpRequestInfo {
     head: RequestHead,
     /// Headers and address as values, once a handler has asked for one of them.
     made: OnceLock<Box<(HeaderMap, Uri)>>,
-    repeats_body: Option<HeadersRepeatBody>,
+    /// Set if headers mirror parts of the body, as they do in 2026-07-28.
+    mirrors_body: bool,
     stream: Option<EventStream>,
     voice: Voice,
 }
@@ -34,26 +37,26 @@ pub(in crate::server) struct HttpRequestInfo {
 impl HttpSource {
     /// A request, which comes from its peer if nobody has put somebody else into its extensions.
     pub(in crate::server) fn new(head: RequestHead) -> Self {
-        Self::with(head, None, None)
+        Self::with(head, false, None)
     }
 
     /// A request whose headers repeat its body.
     pub(in crate::server) fn repeating(head: RequestHead) -> Self {
-        Self::with(head, Some(HeadersRepeatBody::new()), None)
+        Self::with(head, true, None)
     }
 
     /// A request whose calls have a stream of events.
     pub(in crate::server) fn streaming(head: RequestHead, stream: EventStream) -> Self {
-        Self::with(head, None, Some(stream))
+        Self::with(head, false, Some(stream))
     }
 
-    fn with(mut head: RequestHead, repeats_body: Option<HeadersRepeatBody>, stream: Option<EventStream>) -> Self {
+    fn with(mut head: RequestHead, mirrors_body: bool, stream: Option<EventStream>) -> Self {
         let mut extensions = head.take_extensions();
         // What the request itself says is not for others to say.
         extensions.remove::<HeaderMap>();
         extensions.remove::<Uri>();
         let added = (!extensions.is_empty()).then(|| Arc::new(extensions));
-        let known = HttpRequestInfo { head, made: OnceLock::new(), repeats_body, stream, voice: Voice::default() };
+        let known = HttpRequestInfo { head, made: OnceLock::new(), mirrors_body, stream, voice: Voice::default() };
         Self { known: Arc::new(known), added }
     }
 
@@ -64,7 +67,7 @@ impl HttpSource {
 
     /// A call by this request.
     pub(in crate::server) fn surround(&self, cx: CallContext) -> CallContext {
-        let cx = cx.with_source(self.known.clone());
+        let cx = cx.with_request_info(self.known.clone());
         match &self.added {
             Some(added) => cx.with_extensions(added.clone()),
             None => cx,
@@ -87,7 +90,7 @@ impl HttpRequestInfo {
 }
 
 impl RequestInfo for HttpRequestInfo {
-    fn find(&self, kind: TypeId) -> Option<&dyn Any> {
+    fn get(&self, kind: TypeId) -> Option<&dyn Any> {
         fn of<T: Any>(value: Option<&T>) -> Option<&dyn Any> {
             value.map(|value| value as &dyn Any)
         }
@@ -95,10 +98,31 @@ impl RequestInfo for HttpRequestInfo {
             _ if kind == TypeId::of::<HeaderMap>() => of(Some(self.made().0)),
             _ if kind == TypeId::of::<Uri>() => of(Some(self.made().1)),
             _ if kind == TypeId::of::<PeerAddress>() => of(self.head.peer_ref()),
-            _ if kind == TypeId::of::<HeadersRepeatBody>() => of(self.repeats_body.as_ref()),
             _ if kind == TypeId::of::<EventStream>() => of(self.stream.as_ref()),
             _ => None,
         }
+    }
+
+    fn check_arguments(&self, mirrored: &ParamHeaders, arguments: Option<&Object>) -> Result<(), ServiceError> {
+        if !self.mirrors_body {
+            return Ok(());
+        }
+        let mismatch = |message: String| {
+            ServiceError::new(ErrorOrigin::Params, ErrorObject::new(ErrorCode::HEADER_MISMATCH, message))
+        };
+        let arguments = match arguments.map(|arguments| serde_json::from_str(arguments.as_str())) {
+            Some(Ok(arguments)) => arguments,
+            // What cannot be read cannot be compared, such as a number beyond all numbers.
+            Some(Err(error)) => {
+                let message = format!("the arguments cannot be compared with the headers that repeat them: {error}");
+                return Err(mismatch(message));
+            }
+            None => serde_json::Value::Null,
+        };
+        let headers = self.made().0;
+        mirrored
+            .check(&arguments, |name| HeaderLookup::from_values(headers.get_all(name).iter().map(HeaderValue::to_str)))
+            .map_err(|problem| mismatch(problem.to_string()))
     }
 }
 

@@ -1,9 +1,7 @@
 //! Clients of older revisions without a session: every message stands alone, and the server can ask nothing.
 
 use http::StatusCode;
-use turms_core::{
-    CallContext, Guarded, GuardedNotify, Payload, Peer, Request, ServiceError, lower_outcome, write_outcome,
-};
+use turms_core::{CallContext, Peer, ServiceError, dispatch, dispatch_notification, write_response};
 use turms_proto::method::Method as _;
 use turms_proto::revision::{method_info, unexpected_batch, version_for_initialize};
 use turms_proto::session::Dialect;
@@ -47,7 +45,7 @@ impl HttpService {
     ) -> Result<ProtocolVersion, ErrorObject> {
         if &*request.method == Initialize::NAME {
             let params = request.params::<Initialize>()?;
-            let version = version_for_initialize(&params.protocol_version, self.service.versions());
+            let version = version_for_initialize(&params.protocol_version, self.versions());
             return Ok(version.unwrap_or(named));
         }
         match method_info(&request.method) {
@@ -60,7 +58,7 @@ impl HttpService {
         let cx = CallContext::new(Dialect::Handshake(version), Peer::nobody())
             .with_meta(Meta::of_params(notification.params.as_ref()));
         let cx = source.surround(cx);
-        GuardedNotify::new(|| self.service.notify(notification.method, notification.params, cx)).await;
+        dispatch_notification(&**self.endpoint.service(), notification, cx).await;
     }
 
     /// Answers one after the other; what they say before they answer has nowhere to go.
@@ -101,21 +99,20 @@ impl HttpService {
         source: &HttpSource,
         body: &mut Vec<u8>,
     ) {
-        let outcome = match self.version_alone(&request, version) {
+        let id = request.id.clone();
+        let result = match self.version_alone(&request, version) {
             Ok(_) if &*request.method == Initialize::NAME => {
                 Err(ErrorObject::invalid_request("initialize cannot be part of a batch").into())
             }
             Ok(_) => {
                 let cx = CallContext::new(Dialect::Handshake(version), Peer::nobody())
-                    .with_id(request.id.clone())
+                    .with_id(id.clone())
                     .with_meta(Meta::of_params(request.params.as_ref()));
                 let cx = source.surround(cx);
-                let params = request.params.map_or_else(Payload::default, Payload::json);
-                let asked = Request::raw(request.method.clone(), params);
-                Guarded::call(|| self.service.call(asked, cx)).await
+                dispatch(&**self.endpoint.service(), request.into(), cx).await
             }
             Err(error) => Err(error.into()),
         };
-        write_outcome(body, &request.id, lower_outcome(outcome, &request.method, version));
+        write_response(body, &id, result);
     }
 }

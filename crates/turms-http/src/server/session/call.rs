@@ -1,33 +1,58 @@
 //! What the messages of a client come to.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context as TaskContext, Poll};
+use std::task::Poll;
 
 use http::StatusCode;
 use smallvec::SmallVec;
 use turms_core::{
-    CallContext, Guarded, GuardedNotify, Outcome, Payload, Peer, Request, lower_outcome, written_outcome,
+    CallContext, CallResult, Cancelled, Limits, Peer, Request, dispatch, encode_response, notification_guard,
 };
 use turms_proto::method::Method as _;
 use turms_proto::session::{Call, Dialect, Event, Reply, Ticket};
 use turms_proto::types::{Initialize, Meta};
-use turms_proto::{Ability, ErrorCode, ErrorObject, Incoming, Message, Notification, Response};
+use turms_proto::{Ability, ErrorCode, ErrorObject, Incoming, Message, Notification, RequestId, Response};
 
 use super::link::{EventStream, Route, SessionLink};
 use super::stream::StreamKind;
 use super::{HttpSession, Running, settle};
 use crate::server::request::RequestHead;
 use crate::server::request::context::HttpSource;
-use crate::server::response::{self, Answer};
 
-/// How one POST is answered.
-pub(super) enum Reaction {
-    /// There is nothing to answer.
-    Nothing,
-    /// All at once.
-    Said(Answer),
-    /// By what follows on a stream.
+/// The messages of one POST, with its head.
+pub(in crate::server) struct PostedMessages {
+    pub(in crate::server) incoming: Incoming,
+    pub(in crate::server) head: RequestHead,
+}
+
+impl PostedMessages {
+    /// The id of the request, if there is one alone.
+    pub(super) fn id(&self) -> Option<RequestId> {
+        match &self.incoming {
+            Incoming::One(Message::Request(request)) => Some(request.id.clone()),
+            _ => None,
+        }
+    }
+
+    /// Returns `true` if there is a request among the messages.
+    pub(super) fn has_request(&self) -> bool {
+        let is_request = |message: &Message| matches!(message, Message::Request(_));
+        match &self.incoming {
+            Incoming::One(message) => is_request(message),
+            Incoming::Batch(messages) => messages.iter().flatten().any(is_request),
+        }
+    }
+}
+
+/// The reply to one POST, as data: nothing of it belongs to a connection.
+pub(super) enum PostReply {
+    /// There is nothing to respond.
+    Accepted,
+    /// All responses, encoded.
+    Response { status: StatusCode, body: Vec<u8> },
+    /// The responses follow on a stream.
     Stream(u64),
     /// The session has ended meanwhile.
     Gone,
@@ -46,36 +71,32 @@ struct Post {
 type Events = SmallVec<[Event<super::Waiter>; 1]>;
 
 impl HttpSession {
-    /// Takes what one POST held, and begins what it asks for.
-    pub(super) fn receive(
-        self: &Arc<Self>,
-        incoming: Incoming,
-        head: RequestHead,
-        task: &mut TaskContext<'_>,
-    ) -> Reaction {
+    /// Takes the messages of one POST, and starts the calls that they ask for.
+    pub(super) async fn receive(self: &Arc<Self>, posted: PostedMessages, limits: &Limits) -> PostReply {
+        let PostedMessages { incoming, head } = posted;
         let has_batches = self.state.lock().protocol.agreed().is_some_and(|version| version.has(Ability::Batching));
         let is_batch = has_batches && matches!(incoming, Incoming::Batch(_));
-        let Some((call, events)) = self.take(incoming, is_batch) else { return Reaction::Gone };
+        let Some((call, events)) = self.take(incoming, is_batch) else { return PostReply::Gone };
         let link = Arc::new(SessionLink::new(self.me.clone(), Route::call()));
         let source = HttpSource::streaming(head, EventStream::new(link.clone()));
         let mut post = Post { link, source, is_batch, answers: SmallVec::new(), status: StatusCode::OK };
         if let Some(call) = call {
-            self.begin(call, &mut post, task);
+            self.start_call(call, &mut post, limits).await;
         }
         for event in events {
             match event {
-                Event::Request(call) => self.begin(*call, &mut post, task),
-                Event::Notification(notification) => self.hear(notification, &mut post, task),
+                Event::Request(call) => self.start_call(*call, &mut post, limits).await,
+                Event::Notification(notification) => self.handle_notification(notification, &post, limits).await,
                 Event::Send(Message::Response(response)) => self.refuse(response, &mut post),
                 Event::Send(message) => {
                     // It waits until somebody listens.
                     let _ = self.say(&Route::Standalone, &message, None);
                 }
-                Event::Cancelled { ticket, .. } => self.cancel(&ticket),
+                Event::Cancelled { ticket, reason } => self.cancel(&ticket, reason),
                 event => settle(event),
             }
         }
-        self.react(post)
+        self.reply(post)
     }
 
     /// Messages of a batch are taken one by one: over HTTP they have a stream in common, and nothing else.
@@ -106,15 +127,18 @@ impl HttpSession {
         Some((call, std::iter::from_fn(|| state.protocol.next_event()).chain(refused).collect()))
     }
 
-    fn react(&self, post: Post) -> Reaction {
-        let Route::Call(stream) = post.link.route() else { return Reaction::Nothing };
+    fn reply(&self, post: Post) -> PostReply {
+        let Route::Call(stream) = post.link.route() else { return PostReply::Accepted };
         // If no stream was needed until now, what a handler says after its answer belongs to no call: no stream has this number.
         let stream = *stream.get_or_init(|| 0);
         if stream == 0 {
             return match post.answers.len() {
-                0 => Reaction::Nothing,
-                _ if post.is_batch => Reaction::Said(response::json(StatusCode::OK, joined(post.answers))),
-                _ => Reaction::Said(response::json(post.status, post.answers.into_iter().next().unwrap_or_default())),
+                0 => PostReply::Accepted,
+                _ if post.is_batch => PostReply::Response { status: StatusCode::OK, body: joined(post.answers) },
+                _ => {
+                    let body = post.answers.into_iter().next().unwrap_or_default();
+                    PostReply::Response { status: post.status, body }
+                }
             };
         }
         {
@@ -127,24 +151,22 @@ impl HttpSession {
             state.end_if_done(stream);
         }
         self.keep(stream);
-        Reaction::Stream(stream)
+        PostReply::Stream(stream)
     }
 
-    fn begin(self: &Arc<Self>, call: Call, post: &mut Post, task: &mut TaskContext<'_>) {
+    /// Starts a call. Most finish when they are first polled and need neither a task nor a stream.
+    async fn start_call(self: &Arc<Self>, call: Call, post: &mut Post, limits: &Limits) {
         let Call { request, dialect, ticket, meta, .. } = call;
-        let (method, params) = (request.method, request.params);
-        if self.state.lock().protocol.running() > self.options.max_in_flight {
+        if self.state.lock().protocol.running() > limits.max_in_flight {
             let error = ErrorObject::internal("too many requests in flight: wait for answers before asking more");
-            return post.answers.extend(self.finish(&ticket, &method, dialect, Err(error.into())));
+            return post.answers.extend(self.finish_call(&ticket, Err(error.into())));
         }
         let cx =
             CallContext::new(dialect, Peer::shared(post.link.clone())).with_id(ticket.id().clone()).with_meta(meta);
-        let cx = post.source.surround(cx);
-        let params = params.map_or_else(Payload::default, Payload::json);
-        let mut call = Guarded::call(|| self.service.call(Request::raw(method.clone(), params), cx));
-        // Most calls answer at once and need neither a task nor a stream.
-        match Pin::new(&mut call).poll(task) {
-            Poll::Ready(outcome) => post.answers.extend(self.finish(&ticket, &method, dialect, outcome)),
+        let cx = post.source.surround(cx).with_session(self.handle.clone());
+        let mut call = dispatch(&*self.service, Request::from(request), cx);
+        match poll_fn(|task| Poll::Ready(Pin::new(&mut call).poll(task))).await {
+            Poll::Ready(result) => post.answers.extend(self.finish_call(&ticket, result)),
             Poll::Pending => {
                 let mut state = self.state.lock();
                 // It may have been given up while it was polled.
@@ -159,30 +181,31 @@ impl HttpSession {
                 let (session, key) = (self.clone(), ticket.clone());
                 // The task cannot end before it is noted down: it needs the lock for that.
                 let task = tokio::spawn(async move {
-                    let outcome = call.await;
-                    session.complete(&ticket, &method, dialect, outcome);
+                    // Declared first, so dropped after the call, which may ask for the reason of its cancellation.
+                    let _reason = ForgetCancelled { session: &session, id: ticket.id() };
+                    let result = call.await;
+                    session.complete(&ticket, result);
                 });
                 state.tasks.insert(key, Running { task: task.abort_handle(), stream });
             }
         }
     }
 
-    /// Hearing may take a while; nobody waits for it, but there are not any number of them.
-    fn hear(self: &Arc<Self>, notification: Notification, post: &mut Post, task: &mut TaskContext<'_>) {
+    /// Handles a notification. Nothing waits for its handler, but the number of handlers is limited.
+    async fn handle_notification(self: &Arc<Self>, notification: Notification, post: &Post, limits: &Limits) {
         let Some(version) = self.state.lock().protocol.agreed() else { return };
-        let peer = Peer::new(SessionLink::new(self.me.clone(), Route::Standalone));
-        let cx = CallContext::new(Dialect::Handshake(version), peer)
+        let cx = CallContext::new(Dialect::Handshake(version), self.handle.peer().clone())
             .with_meta(Meta::of_params(notification.params.as_ref()));
-        let cx = post.source.surround(cx);
-        if self.state.lock().hearing as usize >= self.options.max_in_flight {
-            tracing::debug!(method = &*notification.method, "a notification is passed over: too many are being heard");
+        let cx = post.source.surround(cx).with_session(self.handle.clone());
+        if self.state.lock().hearing as usize >= limits.max_notifications {
+            tracing::debug!(method = &*notification.method, "a notification is dropped: too many handlers run");
             return;
         }
-        let mut hearing = GuardedNotify::new(|| self.service.notify(notification.method, notification.params, cx));
-        if Pin::new(&mut hearing).poll(task).is_pending() {
+        let mut handler = notification_guard(&*self.service, notification, cx);
+        if poll_fn(|task| Poll::Ready(Pin::new(&mut handler).poll(task))).await.is_pending() {
             let heard = Heard::new(self.clone());
             tokio::spawn(async move {
-                hearing.await;
+                let _ = handler.await;
                 drop(heard);
             });
         }
@@ -204,18 +227,16 @@ impl HttpSession {
         post.answers.push(message);
     }
 
-    /// A call has ended: the answer, if one is still wanted.
-    fn finish(&self, ticket: &Ticket, method: &str, dialect: Dialect, outcome: Outcome) -> Option<Vec<u8>> {
-        let outcome = lower_outcome(outcome, method, dialect.version());
-        let is_wanted = self.state.lock().protocol.reply(ticket, outcome.is_ok()).reply() == Reply::Send;
-        is_wanted.then(|| written_outcome(ticket.id(), outcome))
+    /// Encodes the response of a call that has finished, if it is still wanted.
+    fn finish_call(&self, ticket: &Ticket, result: CallResult) -> Option<Vec<u8>> {
+        let is_wanted = self.state.lock().protocol.reply(ticket, result.is_ok()).reply() == Reply::Send;
+        is_wanted.then(|| encode_response(ticket.id(), result))
     }
 
-    /// A call that ran as a task has ended.
-    fn complete(&self, ticket: &Ticket, method: &str, dialect: Dialect, outcome: Outcome) {
-        let outcome = lower_outcome(outcome, method, dialect.version());
-        let is_ok = outcome.is_ok();
-        let message = written_outcome(ticket.id(), outcome);
+    /// A call that ran as a task has finished.
+    fn complete(&self, ticket: &Ticket, result: CallResult) {
+        let is_ok = result.is_ok();
+        let message = encode_response(ticket.id(), result);
         let stream = {
             let mut state = self.state.lock();
             let Some(running) = state.tasks.remove(ticket) else { return };
@@ -236,9 +257,10 @@ impl HttpSession {
     }
 
     /// The client does not wait for this answer any more: the call ends, and no answer comes.
-    fn cancel(&self, ticket: &Ticket) {
+    fn cancel(&self, ticket: &Ticket, reason: Option<String>) {
         let mut state = self.state.lock();
         let Some(running) = state.tasks.remove(ticket) else { return };
+        state.cancelled.push((ticket.id().clone(), Cancelled::new(reason)));
         running.task.abort();
         if let Some(stream) = state.streams.get_mut(&running.stream) {
             stream.calls = stream.calls.saturating_sub(1);
@@ -255,6 +277,18 @@ fn joined(answers: SmallVec<[Vec<u8>; 1]>) -> Vec<u8> {
     }
     all.push(b']');
     all
+}
+
+/// Removes the reason of a cancellation when the call that it cancels is dropped.
+struct ForgetCancelled<'a> {
+    session: &'a HttpSession,
+    id: &'a RequestId,
+}
+
+impl Drop for ForgetCancelled<'_> {
+    fn drop(&mut self) {
+        self.session.state.lock().cancelled.retain(|(id, _)| id != self.id);
+    }
 }
 
 /// A notification that is being heard.

@@ -19,17 +19,18 @@ mod stream;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use turms_core::store::SessionRecord;
-use turms_core::{Peer, Service, random_bytes};
+use turms_core::{Cancelled, CloseReason, Peer, Service, SessionHandle, random_bytes};
 use turms_proto::session::{Event, RequestError, Session, Status, Ticket};
-use turms_proto::{Ability, ProtocolVersion, RawJson};
+use turms_proto::{Ability, ProtocolVersion, RawJson, RequestId};
 
+pub(super) use self::call::PostedMessages;
 pub use self::link::EventStream;
 use self::link::{Route, SessionLink};
 pub(super) use self::sessions::Sessions;
@@ -44,6 +45,8 @@ pub(super) struct HttpSession {
     id: Arc<str>,
     me: Weak<Self>,
     record: OnceLock<Arc<SessionRecord>>,
+    /// The session as the service sees it.
+    handle: Arc<SessionHandle>,
     service: Arc<dyn Service>,
     options: Arc<SessionOptions>,
     state: Mutex<State>,
@@ -53,7 +56,7 @@ pub(super) struct HttpSession {
 }
 
 /// There are thousands of them, and most rest.
-const _: () = assert!(size_of::<HttpSession>() <= 480);
+const _: () = assert!(size_of::<HttpSession>() <= 512);
 
 struct State {
     protocol: Session<Waiter>,
@@ -63,6 +66,8 @@ struct State {
     /// The streams that have ended, oldest first.
     ended: VecDeque<u64>,
     tasks: BTreeMap<Ticket, Running>,
+    /// The cancelled calls whose futures are not dropped yet.
+    cancelled: Vec<(RequestId, Cancelled)>,
     /// How many notifications are being heard.
     hearing: u32,
     last_reader: u32,
@@ -108,14 +113,14 @@ impl HttpSession {
         protocol: Session<Waiter>,
     ) -> Arc<Self> {
         Arc::new_cyclic(|session: &Weak<Self>| {
-            let peer = Peer::new(SessionLink::new(session.clone(), Route::Standalone));
-            let service = service.for_connection(&peer).unwrap_or_else(|| service.clone());
+            let handle = SessionHandle::new(Peer::new(SessionLink::new(session.clone(), Route::Standalone)));
             let state = State {
                 protocol,
                 streams: BTreeMap::new(),
                 last_stream: first_stream(),
                 ended: VecDeque::new(),
                 tasks: BTreeMap::new(),
+                cancelled: Vec::new(),
                 hearing: 0,
                 last_reader: 0,
                 readers: 0,
@@ -126,7 +131,8 @@ impl HttpSession {
                 id,
                 me: session.clone(),
                 record: OnceLock::new(),
-                service,
+                handle,
+                service: service.clone(),
                 options,
                 state: Mutex::new(state),
                 used: AtomicU64::new(now),
@@ -192,7 +198,7 @@ impl HttpSession {
     }
 
     /// Ends it: calls are given up, streams end, whoever waits for an answer hears that there will be none.
-    fn close(&self) {
+    fn close(&self, reason: CloseReason) {
         let (events, streams): (Vec<_>, _) = {
             let mut state = self.state.lock();
             state.is_open = false;
@@ -206,6 +212,7 @@ impl HttpSession {
         };
         streams.into_values().for_each(|mut stream| stream.wake_all());
         events.into_iter().for_each(settle);
+        self.handle.close(reason);
     }
 }
 
@@ -229,10 +236,10 @@ fn first_stream() -> u64 {
     u64::from(u32::from_be_bytes(random_bytes())) << 24
 }
 
-/// Does at once what can be done at once, and the rest when it can be.
+/// Does at once what can be done at once, and the rest in a task.
 fn now_or_later(work: impl Future<Output = ()> + Send + 'static) {
     let mut work = Box::pin(work);
-    if work.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())).is_pending() {
+    if (&mut work).now_or_never().is_none() {
         tokio::spawn(work);
     }
 }

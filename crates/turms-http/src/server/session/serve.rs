@@ -1,20 +1,21 @@
 //! POST, GET and DELETE of clients of older revisions (basic/transports of 2025-03-26 to 2025-11-25).
 
 use std::sync::Arc;
-use std::task::Context as TaskContext;
 
 use http::StatusCode;
 use http::header::HeaderName;
 use turms_core::store::{SessionRecord, StoreError};
-use turms_core::{CallContext, Guarded, GuardedNotify, Payload, Peer, Request, is_random_id, random_id};
+use turms_core::{
+    CallContext, CloseReason, Payload, Peer, Request, dispatch, dispatch_notification, is_random_id, random_id,
+};
 use turms_proto::header::{LAST_EVENT_ID, SESSION_ID};
 use turms_proto::method::{Method as _, Notification as _};
 use turms_proto::session::Dialect;
 use turms_proto::types::{Initialize, Initialized};
-use turms_proto::{Ability, ErrorObject, Incoming, Message, ProtocolVersion, RawJson, RequestId};
+use turms_proto::{Ability, ErrorObject, Incoming, Message, Notification, ProtocolVersion, RawJson, RequestId};
 
 use super::HttpSession;
-use super::call::Reaction;
+use super::call::{PostReply, PostedMessages};
 use super::reader::{Begin, EventReader, parse_event_id};
 use super::stream::StreamKind;
 use crate::server::options::SessionOptions;
@@ -23,7 +24,7 @@ use crate::server::request::context::HttpSource;
 use crate::server::request::headers::{KnownHeader, McpHeaders, NamedVersion, accepts_events, single};
 use crate::server::response::{self, Answer};
 use crate::server::stream_limit::Permit;
-use crate::server::{HttpService, header_value, in_task, unreadable_version};
+use crate::server::{HttpService, header_value, unreadable_version};
 
 impl HttpService {
     /// Takes messages of a revision with a handshake; `named` is the one that the headers name.
@@ -53,7 +54,7 @@ impl HttpService {
             Ok(session) => session,
             Err(answer) => return answer,
         };
-        in_task(|task| self.take_in(&session, incoming, head, task)).await
+        self.take_in(&session, PostedMessages { incoming, head }).await
     }
 
     /// The session of a message, if it needs no more than a look: it is here, and no store has to hear of it.
@@ -75,44 +76,20 @@ impl HttpService {
         Some(session)
     }
 
-    /// Takes what belongs to a session.
-    pub(in crate::server) fn take_in(
-        &self,
-        session: &Arc<HttpSession>,
-        incoming: Incoming,
-        head: RequestHead,
-        task: &mut TaskContext<'_>,
-    ) -> Answer {
-        let id = match &incoming {
-            Incoming::One(Message::Request(request)) => Some(request.id.clone()),
-            _ => None,
-        };
-        // What could not be read is not begun.
-        let seat = match self.seat(session, &incoming, id.as_ref()) {
+    /// Takes the messages of a session.
+    pub(in crate::server) async fn take_in(&self, session: &Arc<HttpSession>, posted: PostedMessages) -> Answer {
+        let (id, has_request) = (posted.id(), posted.has_request());
+        // A call whose response could not be read is not started.
+        let seat = match has_request.then(|| self.take_seat(session, id.as_ref())).transpose() {
             Ok(seat) => seat,
             Err(answer) => return *answer,
         };
-        let reaction = session.receive(incoming, head, task);
+        let reply = session.receive(posted, self.limits()).await;
         // Notifications alone are the end of a handshake, or rare.
-        if seat.is_none() {
+        if !has_request {
             session.rest();
         }
-        self.react(session, reaction, seat, id.as_ref())
-    }
-
-    /// A place to read the stream that calls may need; `None` if there are no calls.
-    fn seat(
-        &self,
-        session: &HttpSession,
-        incoming: &Incoming,
-        id: Option<&RequestId>,
-    ) -> Result<Option<Permit>, Box<Answer>> {
-        let asks = |message: &Message| matches!(message, Message::Request(_));
-        let is_call = match incoming {
-            Incoming::One(message) => asks(message),
-            Incoming::Batch(messages) => messages.iter().flatten().any(asks),
-        };
-        if is_call { self.take_seat(session, id).map(Some) } else { Ok(None) }
+        self.respond_to_post(session, reply, seat, id.as_ref())
     }
 
     fn take_seat(&self, session: &HttpSession, id: Option<&RequestId>) -> Result<Permit, Box<Answer>> {
@@ -126,18 +103,18 @@ impl HttpService {
         })
     }
 
-    fn react(
+    fn respond_to_post(
         &self,
         session: &Arc<HttpSession>,
-        reaction: Reaction,
+        reply: PostReply,
         seat: Option<Permit>,
         id: Option<&RequestId>,
     ) -> Answer {
-        match (reaction, seat) {
-            (Reaction::Said(answer), _) => answer,
-            (Reaction::Stream(stream), Some(seat)) => self.read_stream(session, stream, Begin::Fresh(0), seat),
-            (Reaction::Gone, _) => no_session(id),
-            (Reaction::Nothing | Reaction::Stream(_), _) => response::empty(StatusCode::ACCEPTED),
+        match (reply, seat) {
+            (PostReply::Response { status, body }, _) => response::json(status, body),
+            (PostReply::Stream(stream), Some(seat)) => self.read_stream(session, stream, Begin::Fresh(0), seat),
+            (PostReply::Gone, _) => no_session(id),
+            (PostReply::Accepted | PostReply::Stream(_), _) => response::empty(StatusCode::ACCEPTED),
         }
     }
 
@@ -163,11 +140,11 @@ impl HttpService {
             return response::overloaded(StatusCode::SERVICE_UNAVAILABLE, Some(&id), "too many streams are open");
         };
         let principal = head.principal().map(|principal| principal.subject.clone());
-        let session = HttpSession::new(random_id().into(), &self.service, options.clone(), self.service.versions());
+        let session = HttpSession::new(random_id().into(), self.endpoint.service(), options.clone(), self.versions());
         let incoming = Incoming::One(Message::Request(request));
-        let reaction = in_task(|task| session.receive(incoming, head, task)).await;
+        let reply = session.receive(PostedMessages { incoming, head }, self.limits()).await;
         let Some(version) = session.state.lock().protocol.agreed() else {
-            return self.react(&session, reaction, Some(seat), Some(&id));
+            return self.respond_to_post(&session, reply, Some(seat), Some(&id));
         };
         let record = self.state.sessions.shared(SessionRecord::new(version, client).principal(principal));
         match options.session_store().insert(&session.id, record.clone(), options.kept()).await {
@@ -182,7 +159,7 @@ impl HttpService {
         let _ = session.record.set(record);
         session.rest();
         let session = self.state.sessions.add(session);
-        let mut answer = self.react(&session, reaction, Some(seat), Some(&id));
+        let mut answer = self.respond_to_post(&session, reply, Some(seat), Some(&id));
         answer.headers_mut().insert(HeaderName::from_static(SESSION_ID), header_value(&session.id));
         answer
     }
@@ -223,7 +200,7 @@ impl HttpService {
         }
         let is_there = options.touch(&session.id).await;
         if !is_there {
-            self.state.sessions.close(&session.id, options).await;
+            self.state.sessions.close(&session.id, options, CloseReason::Deleted).await;
         }
         is_there
     }
@@ -242,19 +219,20 @@ impl HttpService {
         if record.principal.as_deref() != owner {
             return Ok(None);
         }
-        let session = HttpSession::resumed(id.into(), &self.service, options.clone(), record.clone());
-        // The service gets to know the client as if it had shaken hands just now.
+        let session = HttpSession::resumed(id.into(), self.endpoint.service(), options.clone(), record.clone());
+        // The service gets to know the client by its handshake, which is replayed.
         let dialect = Dialect::Handshake(record.version);
-        let cx = || CallContext::new(dialect, Peer::nobody());
-        let hello = Request::raw(Initialize::NAME, Payload::json(record.client.clone()));
-        if Guarded::call(|| session.service.call(hello, cx())).await.is_err() {
+        let cx = || CallContext::new(dialect, Peer::nobody()).with_session(session.handle.clone());
+        let initialize = Request::raw(Initialize::NAME, Payload::json(record.client.clone()));
+        if dispatch(&*session.service, initialize, cx()).await.is_err() {
             return Ok(None);
         }
-        GuardedNotify::new(|| session.service.notify(Initialized::NAME.into(), None, cx())).await;
+        let initialized = Notification::raw(Initialized::NAME, None);
+        dispatch_notification(&*session.service, initialized, cx()).await;
         let session = self.state.sessions.add(session);
         // Somebody may have ended it meanwhile.
         if options.session_store().load(id).await?.is_none() {
-            self.state.sessions.close(id, options).await;
+            self.state.sessions.close(id, options, CloseReason::Deleted).await;
             return Ok(None);
         }
         Ok(Some(session))
@@ -284,7 +262,7 @@ impl HttpService {
 
     /// Only clients of older revisions have sessions.
     fn refuse_named(&self, head: &McpHeaders<'_>) -> Option<Answer> {
-        match head.named(self.service.versions()) {
+        match head.named(self.versions()) {
             NamedVersion::Older(_) => None,
             NamedVersion::Newest => Some(response::method_not_allowed("POST")),
             NamedVersion::Unknown(named) => Some(self.refuse_version(None, named)),
@@ -351,7 +329,7 @@ impl HttpService {
     }
 
     fn read_stream(&self, session: &Arc<HttpSession>, stream: u64, begin: Begin, seat: Permit) -> Answer {
-        match EventReader::new(session, stream, begin, self.options.keep_alive, || self.no_longer_served(), seat) {
+        match EventReader::new(session, stream, begin, self.options.keep_alive, || self.shutting_down(), seat) {
             Some(reader) => response::events(reader),
             None => no_session(None),
         }
@@ -364,7 +342,7 @@ impl HttpService {
         }
         match self.session_of(&head, options, None).await {
             Ok(session) => {
-                self.state.sessions.close(&session.id, options).await;
+                self.state.sessions.close(&session.id, options, CloseReason::Deleted).await;
                 response::empty(StatusCode::NO_CONTENT)
             }
             Err(answer) => answer,

@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
+use turms_core::CloseReason;
 use turms_core::store::SessionRecord;
 
 use super::HttpSession;
@@ -93,7 +94,7 @@ impl Sessions {
     }
 
     /// Ends a session; false if there is none of this id, here or in the store.
-    pub(in crate::server) async fn close(&self, id: &str, options: &SessionOptions) -> bool {
+    pub(in crate::server) async fn close(&self, id: &str, options: &SessionOptions, reason: CloseReason) -> bool {
         // First where others look it up: whoever found it there would begin it anew.
         let is_there = options.session_store().remove(id).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "a session that has ended cannot be removed from the store");
@@ -101,7 +102,7 @@ impl Sessions {
         });
         let here = self.take(id);
         if let Some(session) = &here {
-            session.close();
+            session.close(reason);
         }
         if let Err(error) = options.events.remove_session(id).await {
             tracing::warn!(%error, "the events of a session that has ended cannot be removed from the store");
@@ -114,7 +115,7 @@ impl Sessions {
         for shard in &self.shards {
             let sessions = std::mem::take(&mut *shard.write());
             self.count.fetch_sub(sessions.len(), Ordering::Relaxed);
-            sessions.values().for_each(|session| session.close());
+            sessions.values().for_each(|session| session.close(CloseReason::Shutdown));
         }
     }
 
@@ -165,7 +166,7 @@ async fn sweep(sessions: &Weak<Sessions>, period: Duration) -> bool {
         let options = session.options.clone();
         session.forget_streams();
         if session.is_expired() {
-            sessions.close(&session.id, &options).await;
+            sessions.close(&session.id, &options, CloseReason::Idle).await;
         } else if !session.is_busy() {
             if session.unused_for() >= period {
                 session.rest();

@@ -221,7 +221,7 @@ fn narrow() -> Limits {
 
 #[tokio::test]
 async fn calls_that_wait_are_counted_by_what_they_keep() {
-    let fixture = Fixture::with(|service| service.sse_transport(narrow())).await;
+    let fixture = Fixture::of(|server| server.limits(narrow()), |service| service).await;
     let mut old = Old::begin(&fixture).await;
     old.say(&fixture, call("first", "wait", json!({}))).await;
     for id in 0..8 {
@@ -245,7 +245,7 @@ async fn responses_are_read_however_many_notifications_wait_for_them() {
     let mut options = Limits::default();
     options.max_notifications = 4;
     let answered = Arc::<AtomicUsize>::default();
-    let fixture = Fixture::of(|server| asking(server, &answered), |service| service.sse_transport(options)).await;
+    let fixture = Fixture::of(|server| asking(server, &answered).limits(options), |service| service).await;
     let mut old = Old::begin(&fixture).await;
     for _ in 0..8 {
         old.say(&fixture, notification("notifications/roots/list_changed")).await;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use turms_core::Limits;
 
 use serde_json::{Value, json};
-use turms_http::SessionOptions;
 use turms_testkit::eventually;
 
 use crate::dialog::{NEWEST_OLDER, SESSIONS, Session, call, initialize, notification, request, with_progress};
@@ -181,9 +181,10 @@ async fn without_sessions_older_clients_are_served_one_request_at_a_time() {
 
 #[tokio::test]
 async fn responses_are_read_however_many_notifications_wait_for_them() {
-    let narrow = |service: turms_http::HttpService| service.sessions(SessionOptions::new().max_in_flight(4));
     let answered = Arc::<AtomicUsize>::default();
-    let fixture = Fixture::of(|server| asking(server, &answered), narrow).await;
+    let fixture =
+        Fixture::of(|server| asking(server, &answered).limits(Limits::new().max_notifications(4)), |service| service)
+            .await;
     let session = Session::begin(&fixture, "2025-11-25").await;
     let mut stream = fixture.stream(session.get()).await;
     for _ in 0..8 {

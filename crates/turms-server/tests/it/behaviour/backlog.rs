@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
-use turms_core::{BoxFuture, Payload, Peer, PeerError, PeerTransport, Request, Service as _};
+use turms_core::{BoxFuture, Payload, Peer, PeerError, PeerTransport, Request, Service as _, SessionHandle};
 use turms_proto::Notification;
 use turms_proto::session::{Dialect, RequestOptions};
 use turms_testkit::eventually;
@@ -50,16 +50,17 @@ impl PeerTransport for Slow {
 }
 
 /// Opens a session of a client; it lasts as long as what is returned.
-async fn open(router: &Router, client: &Arc<Slow>) -> Arc<dyn turms_core::Service> {
+async fn open(router: &Router, client: &Arc<Slow>) -> Arc<SessionHandle> {
     let peer = Peer::shared(client.clone());
-    let connected = router.for_connection(&peer).unwrap();
-    let cx = turms_core::CallContext::new(Dialect::Handshake(ProtocolVersion::V2025_06_18), peer);
+    let session = SessionHandle::new(peer.clone());
+    let dialect = Dialect::Handshake(ProtocolVersion::V2025_06_18);
+    let cx = turms_core::CallContext::new(dialect, peer).with_session(session.clone());
     let params = json!({
         "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "slow", "version": "1" }
     });
     let request = Request::raw("initialize", Payload::json(RawJson::from(params)));
-    connected.call(request, cx).await.unwrap();
-    connected
+    router.call(request, cx).await.unwrap();
+    session
 }
 
 const TOOLS: &str = "notifications/tools/list_changed";

@@ -1,6 +1,8 @@
 //! What sessions remember, what changes, and what stands in front of handlers.
 
 use super::*;
+use turms_core::{CallContext, NotifyFuture};
+use turms_proto::Notification;
 
 #[tokio::test]
 async fn sessions_remember_and_stateless_requests_do_not() {
@@ -91,10 +93,14 @@ async fn a_layer_in_front_of_one_tool_sees_its_call_and_can_add_to_it() {
         }
     }
     impl turms_core::Service for Stamping {
-        fn call(&self, request: turms_core::Request, mut cx: turms_core::CallContext) -> turms_core::ResponseFuture {
-            let seen = request.params.as_raw().map(ToString::to_string).unwrap_or_default();
-            cx.insert_extension(Stamp(seen));
+        fn call(&self, request: turms_core::Request, mut cx: CallContext) -> turms_core::ResponseFuture {
+            let seen = request.params.as_raw().and_then(|params| Some(params.member("arguments")?.to_string()));
+            cx.insert_extension(Stamp(seen.unwrap_or_default()));
             self.0.call(request, cx)
+        }
+
+        fn notify(&self, notification: Notification, cx: CallContext) -> NotifyFuture {
+            self.0.notify(notification, cx)
         }
     }
     let router = Server::new("s", "1")
@@ -105,7 +111,7 @@ async fn a_layer_in_front_of_one_tool_sees_its_call_and_can_add_to_it() {
         .unwrap();
     let client = TestClient::connect(&router, ProtocolVersion::LATEST).await;
     let result = client.call_tool("stamped", json!({ "a": 1, "b": 2 })).await.unwrap();
-    assert_eq!(result.text(), r#"{"name":"stamped","arguments":{"a":1,"b":2}} 1"#);
+    assert_eq!(result.text(), r#"{"a":1,"b":2} 1"#);
 }
 
 #[tokio::test]
@@ -248,7 +254,7 @@ async fn a_server_tells_its_sessions_something_of_its_own() {
     let client = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
     router
         .handle()
-        .notify(&turms_proto::Notification::new::<Log>(&LogMessage::new(LoggingLevel::Alert, RawJson::NULL)).unwrap());
+        .notify(&Notification::new::<Log>(&LogMessage::new(LoggingLevel::Alert, RawJson::NULL)).unwrap());
     assert_eq!(client.expect_notification::<Log>().await.level, LoggingLevel::Alert);
     router.handle().log(LoggingLevel::Debug, "too low");
     router.handle().log(LoggingLevel::Error, "high enough");
@@ -260,7 +266,7 @@ async fn notifications_of_ones_own_are_heard() {
     let counters = Arc::default();
     let router = server_with(&counters).build().unwrap();
     let client = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
-    let ring = turms_proto::Notification::raw("fixture/ring", None);
+    let ring = Notification::raw("fixture/ring", None);
     client.connection().peer().notify_raw(ring).await.unwrap();
     within("the notification", counters.reaches("rung", 1)).await;
 }
@@ -287,7 +293,7 @@ async fn methods_of_ones_own_and_a_fallback_are_called() {
     let router = server_with(&Arc::default())
         .fallback(|method, _, _| {
             let text = RawJson::string(method);
-            turms_core::ResponseFuture::now(Ok(turms_core::Payload::lowered(text)))
+            Box::pin(std::future::ready(Ok(turms_core::Payload::lowered(text))))
         })
         .build()
         .unwrap();

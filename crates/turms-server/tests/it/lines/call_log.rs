@@ -1,6 +1,7 @@
 //! The `tracing` events of calls that fail.
 
 use std::sync::Arc;
+use turms_proto::Notification;
 
 use serde_json::{Value, json};
 use tracing::Level;
@@ -28,8 +29,8 @@ fn server() -> Server {
             ""
         }))
         .on_notification(|method, _, _| match method {
-            "notifications/own" => NotifyFuture::later(async { panic!("as asked") }),
-            _ => NotifyFuture::done(),
+            "notifications/own" => Box::pin(async { panic!("as asked") }),
+            _ => Box::pin(async {}),
         })
 }
 
@@ -85,7 +86,7 @@ async fn failures_over_a_byte_stream_are_logged_once_and_without_what_was_sent()
 
 #[tokio::test]
 async fn requests_that_the_connection_refuses_are_logged() {
-    let (events, _guard) = TraceEvents::record("turms_core::connection");
+    let (events, _guard) = TraceEvents::record("turms_core::connection::calls");
     let mut wire = Wire::of(server());
     wire.ask(json!({ "jsonrpc": "2.0", "id": "early", "method": "tools/list" })).await;
     let logged = events.take();
@@ -98,7 +99,11 @@ struct Nothing;
 
 impl Service for Nothing {
     fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
-        ResponseFuture::now(Err(ErrorObject::method_not_found(&request.method).into()))
+        Box::pin(std::future::ready(Err(ErrorObject::method_not_found(&request.method).into())))
+    }
+
+    fn notify(&self, _: Notification, _: CallContext) -> NotifyFuture {
+        Box::pin(async {})
     }
 }
 

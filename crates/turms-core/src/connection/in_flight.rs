@@ -7,52 +7,52 @@ use turms_proto::session::{Call, Ticket};
 use turms_proto::types::Listen;
 use turms_proto::{Notification, RawJson, RequestId};
 
-use super::Limits;
+use crate::limits::Limits;
 
-/// What a connection has at work, and what waits for its turn. Dropping it stops everything.
+/// The calls and notification handlers of a connection that run or wait. Dropping it stops all of them.
 #[derive(Debug, Default)]
-pub(super) struct Crowd {
+pub(super) struct InFlight {
     calls: JoinSet<()>,
     notifications: JoinSet<()>,
-    tasks: HashMap<Ticket, Task>,
-    listens: usize,
+    tasks: HashMap<Ticket, CallTask>,
+    subscriptions: usize,
     waiting: VecDeque<Call>,
     /// Notifications that wait until the handler of another one has finished.
     waiting_notifications: VecDeque<Notification>,
     waiting_bytes: usize,
-    /// Whether the last notification that had to wait was dropped.
+    /// Set if the last notification that had to wait was dropped.
     is_dropping: bool,
 }
 
 #[derive(Debug)]
-struct Task {
+struct CallTask {
     abort: AbortHandle,
-    listens: bool,
+    is_subscription: bool,
 }
 
-/// What is to be done with a call that has come.
+/// The decision about a call that has arrived.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Turn {
-    Now,
-    Later,
-    Never,
+pub(super) enum CallPermit {
+    Start,
+    Wait,
+    Refuse,
 }
 
-impl Crowd {
-    pub(super) fn turn(&self, call: &Call, options: &Limits) -> Turn {
-        if listens(call) {
-            return if self.listens < options.max_subscriptions { Turn::Now } else { Turn::Never };
+impl InFlight {
+    pub(super) fn admit(&self, call: &Call, limits: &Limits) -> CallPermit {
+        if is_subscription(call) {
+            return if self.subscriptions < limits.max_subscriptions { CallPermit::Start } else { CallPermit::Refuse };
         }
-        if !self.is_full(options) {
-            return Turn::Now;
+        if !self.is_full(limits) {
+            return CallPermit::Start;
         }
-        if self.has_room(size_of(call), options) { Turn::Later } else { Turn::Never }
+        if self.has_room(size_of(call), limits) { CallPermit::Wait } else { CallPermit::Refuse }
     }
 
     /// Returns `true` if one more message of this size may wait.
-    fn has_room(&self, size: usize, options: &Limits) -> bool {
-        self.waiting.len() + self.waiting_notifications.len() < options.max_queued
-            && self.waiting_bytes.saturating_add(size) <= options.max_queued_bytes
+    fn has_room(&self, size: usize, limits: &Limits) -> bool {
+        self.waiting.len() + self.waiting_notifications.len() < limits.max_queued
+            && self.waiting_bytes.saturating_add(size) <= limits.max_queued_bytes
     }
 
     pub(super) fn wait(&mut self, mut call: Call) {
@@ -62,9 +62,9 @@ impl Crowd {
         self.waiting.push_back(call);
     }
 
-    /// The next call whose turn has come.
-    pub(super) fn next(&mut self, options: &Limits) -> Option<Call> {
-        if self.is_full(options) {
+    /// The next waiting call, if one may start.
+    pub(super) fn next(&mut self, limits: &Limits) -> Option<Call> {
+        if self.is_full(limits) {
             return None;
         }
         let call = self.waiting.pop_front()?;
@@ -72,26 +72,35 @@ impl Crowd {
         Some(call)
     }
 
-    pub(super) fn start(&mut self, ticket: Ticket, method: &str, work: impl Future<Output = ()> + Send + 'static) {
-        let listens = method == Listen::NAME;
-        self.listens += usize::from(listens);
-        let abort = self.calls.spawn(work);
-        self.tasks.insert(ticket, Task { abort, listens });
+    pub(super) fn spawn(
+        &mut self,
+        ticket: Ticket,
+        is_subscription: bool,
+        call: impl Future<Output = ()> + Send + 'static,
+    ) {
+        self.subscriptions += usize::from(is_subscription);
+        let abort = self.calls.spawn(call);
+        self.tasks.insert(ticket, CallTask { abort, is_subscription });
     }
 
-    pub(super) fn hear(&mut self, work: impl Future<Output = ()> + Send + 'static) {
-        self.notifications.spawn(work);
+    pub(super) fn spawn_notification(&mut self, handler: impl Future<Output = ()> + Send + 'static) {
+        self.notifications.spawn(handler);
+    }
+
+    /// Returns `true` if the call runs as a task.
+    pub(super) fn is_running(&self, ticket: &Ticket) -> bool {
+        self.tasks.contains_key(ticket)
     }
 
     /// Returns `true` if the handler of a notification may run now.
-    pub(super) fn can_hear(&self, options: &Limits) -> bool {
-        self.notifications.len() < options.max_notifications && self.waiting_notifications.is_empty()
+    pub(super) fn can_notify(&self, limits: &Limits) -> bool {
+        self.notifications.len() < limits.max_notifications && self.waiting_notifications.is_empty()
     }
 
     /// Keeps a notification until its handler may run. Without room it is dropped: responses behind it must be read, because
     /// the handlers that run may wait for them.
-    pub(super) fn wait_to_hear(&mut self, mut notification: Notification, options: &Limits) {
-        if self.has_room(size_of_notification(&notification), options) {
+    pub(super) fn wait_to_notify(&mut self, mut notification: Notification, limits: &Limits) {
+        if self.has_room(size_of_notification(&notification), limits) {
             notification.detach();
             self.waiting_bytes += size_of_notification(&notification);
             self.waiting_notifications.push_back(notification);
@@ -99,15 +108,15 @@ impl Crowd {
         } else if !std::mem::replace(&mut self.is_dropping, true) {
             tracing::warn!(
                 method = &*notification.method,
-                max_notifications = options.max_notifications,
+                max_notifications = limits.max_notifications,
                 "notifications are dropped: too many handlers of notifications run, and too many messages wait"
             );
         }
     }
 
-    /// The next notification whose handler may run.
-    pub(super) fn next_notification(&mut self, options: &Limits) -> Option<Notification> {
-        if self.notifications.len() >= options.max_notifications {
+    /// The next waiting notification, if its handler may start.
+    pub(super) fn next_notification(&mut self, limits: &Limits) -> Option<Notification> {
+        if self.notifications.len() >= limits.max_notifications {
             return None;
         }
         let notification = self.waiting_notifications.pop_front()?;
@@ -116,7 +125,7 @@ impl Crowd {
     }
 
     /// Stops the handlers of notifications, and drops what waits for them.
-    pub(super) fn stop_hearing(&mut self) {
+    pub(super) fn stop_notifications(&mut self) {
         self.notifications.abort_all();
         for notification in self.waiting_notifications.drain(..) {
             self.waiting_bytes -= size_of_notification(&notification);
@@ -129,14 +138,14 @@ impl Crowd {
             return;
         }
         if let Some(task) = self.tasks.remove(ticket) {
-            self.listens -= usize::from(task.listens);
+            self.subscriptions -= usize::from(task.is_subscription);
         }
     }
 
     pub(super) fn cancel(&mut self, ticket: &Ticket) {
         match self.tasks.remove(ticket) {
             Some(task) => {
-                self.listens -= usize::from(task.listens);
+                self.subscriptions -= usize::from(task.is_subscription);
                 task.abort.abort();
             }
             None => {
@@ -149,33 +158,33 @@ impl Crowd {
         }
     }
 
-    /// Stops everything; the tickets of what was not answered.
+    /// Stops everything; returns the tickets of the calls that have no response.
     pub(super) fn stop(&mut self) -> Vec<Ticket> {
         self.calls.abort_all();
-        self.listens = 0;
+        self.subscriptions = 0;
         self.waiting_notifications.clear();
         self.waiting_bytes = 0;
         let waiting = std::mem::take(&mut self.waiting).into_iter().map(|call| call.ticket);
         self.tasks.drain().map(|(ticket, _)| ticket).chain(waiting).collect()
     }
 
-    /// Forgets what has ended. Ready when the handler of a notification has, since another one may run then.
+    /// Removes finished tasks. Ready when the handler of a notification has finished, since another one may start then.
     pub(super) fn poll(&mut self, task: &mut TaskContext<'_>) -> Poll<()> {
         while let Poll::Ready(Some(_)) = self.calls.poll_join_next(task) {}
-        let mut heard = false;
+        let mut is_free = false;
         while let Poll::Ready(Some(_)) = self.notifications.poll_join_next(task) {
-            heard = true;
+            is_free = true;
         }
-        if heard { Poll::Ready(()) } else { Poll::Pending }
+        if is_free { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Subscriptions last, so they are counted apart: they must not take the place of calls.
-    fn is_full(&self, options: &Limits) -> bool {
-        self.tasks.len() - self.listens >= options.max_in_flight
+    /// Subscriptions are counted separately, since they last: they must not take the place of calls.
+    fn is_full(&self, limits: &Limits) -> bool {
+        self.tasks.len() - self.subscriptions >= limits.max_in_flight
     }
 }
 
-fn listens(call: &Call) -> bool {
+fn is_subscription(call: &Call) -> bool {
     &*call.request.method == Listen::NAME
 }
 
@@ -228,14 +237,14 @@ mod tests {
             let now = tokio::time::Instant::now().into_std();
             let call = session.receive_call(Incoming::decode(line, 1), now).unwrap();
             assert_eq!(Arc::strong_count(&is_shared), 2, "a call that does not wait is not copied");
-            let mut crowd = Crowd::default();
-            crowd.wait(call);
+            let mut in_flight = InFlight::default();
+            in_flight.wait(call);
             assert_eq!(Arc::strong_count(&is_shared), 1, "the line is kept");
-            assert_eq!(crowd.waiting_bytes, 1 + method.len() + params.len());
-            let call = crowd.next(&Limits::default()).unwrap();
+            assert_eq!(in_flight.waiting_bytes, 1 + method.len() + params.len());
+            let call = in_flight.next(&Limits::default()).unwrap();
             assert_eq!(call.request.params.unwrap().as_str(), params);
             assert!(call.meta.unwrap().iter().count() == 2);
-            assert_eq!(crowd.waiting_bytes, 0);
+            assert_eq!(in_flight.waiting_bytes, 0);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 use turms_core::store::{StoreError, TaskAnswer, TaskRecord};
-use turms_core::{Outcome as CallOutcome, Payload, Peer, PeerError, Ready, ResponseFuture, ServiceError};
+use turms_core::{CallResult, Payload, Peer, PeerError, ServiceError};
 use turms_proto::method::Method as _;
 use turms_proto::revision::{core_task, core_task_result};
 use turms_proto::session::{RequestError, RequestOptions};
@@ -15,36 +15,36 @@ use turms_proto::types::{
 use turms_proto::{Ability, ErrorObject, Object, RawJson};
 
 use super::run::answered;
-use super::{Keeper, change, creator, declared, end, is_owned, related, unkept, unknown};
+use super::{TaskManager, change, creator, declared, end, is_owned, related, unkept, unknown};
 use crate::context::{ASK_TIMEOUT, Context};
 
 /// How many tasks a page of them has.
 const PAGE: usize = 100;
 
-impl Keeper {
-    /// Answers a method that is about tasks; `None` if it is none, or the caller's revision does not have it.
-    pub(crate) fn answer(
+impl TaskManager {
+    /// Handles a method of tasks; `None` if it is none, or the caller's revision does not have it.
+    pub(crate) async fn handle(
         self: &Arc<Self>,
         method: &str,
         params: &mut Payload,
         context: &Context,
         server: Option<Meta>,
-    ) -> Option<Result<ResponseFuture, ServiceError>> {
+    ) -> Option<CallResult> {
         let version = context.version();
         let mut params = || std::mem::take(params);
         Some(if version.has(Ability::TasksExtension) {
             match method {
-                GetTask::NAME => self.get(params(), context, server),
-                UpdateTask::NAME => self.update(params(), context, server),
-                CancelTask::NAME => self.cancel(params(), context, server),
+                GetTask::NAME => self.get(params(), context, server).await,
+                UpdateTask::NAME => self.update(params(), context, server).await,
+                CancelTask::NAME => self.cancel(params(), context, server).await,
                 _ => return None,
             }
         } else if version.has(Ability::CoreTasks) {
             match method {
-                GetTask::NAME => self.get_core(params(), context),
-                CancelTask::NAME => self.cancel_core(params(), context),
-                GetCoreTaskResult::NAME => self.core_result(params(), context),
-                ListCoreTasks::NAME => self.list_core(params(), context),
+                GetTask::NAME => self.get_core(params(), context).await,
+                CancelTask::NAME => self.cancel_core(params(), context).await,
+                GetCoreTaskResult::NAME => self.core_result(params(), context).await,
+                ListCoreTasks::NAME => self.list_core(params(), context).await,
                 _ => return None,
             }
         } else {
@@ -52,61 +52,37 @@ impl Keeper {
         })
     }
 
-    fn get(
-        self: &Arc<Self>,
-        params: Payload,
-        context: &Context,
-        server: Option<Meta>,
-    ) -> Result<ResponseFuture, ServiceError> {
+    async fn get(&self, params: Payload, context: &Context, server: Option<Meta>) -> CallResult {
         declared(context)?;
         let params: TaskParams = params.take()?;
-        let (keeper, context) = (self.clone(), context.clone());
-        Ok(Ready::later(async move {
-            let record = keeper.owned(&params.task_id, &context).await?;
-            let mut task = record.task.clone().result_type(ResultType::Complete);
-            task.meta = server;
-            Ok(Payload::new(task))
-        }))
+        let record = self.owned(&params.task_id, context).await?;
+        let mut task = record.task.clone().result_type(ResultType::Complete);
+        task.meta = server;
+        Ok(Payload::new(task))
     }
 
-    fn update(
-        self: &Arc<Self>,
-        params: Payload,
-        context: &Context,
-        server: Option<Meta>,
-    ) -> Result<ResponseFuture, ServiceError> {
+    async fn update(&self, params: Payload, context: &Context, server: Option<Meta>) -> CallResult {
         declared(context)?;
         let params: UpdateTaskParams = params.take()?;
-        let (keeper, context) = (self.clone(), context.clone());
-        Ok(Ready::later(async move {
-            keeper.owned(&params.task_id, &context).await?;
-            let given: Vec<(String, RawJson)> =
-                params.input_responses.iter().map(|(key, answer)| (key.into_owned(), answer)).collect();
-            let take = |record: &mut TaskRecord| {
-                // Answers to what is not asked, or not any more, are of no use to anybody.
-                let taken =
-                    given.iter().filter(|(key, answer)| answered(record, key, Some(TaskAnswer::Given(answer.clone()))));
-                taken.count() > 0
-            };
-            let found = change(&**keeper.store(), &params.task_id, take).await;
-            found.map_err(|error| unkept(&error))?.ok_or_else(|| unknown(&params.task_id))?;
-            Ok(Payload::new(done(server)))
-        }))
+        self.owned(&params.task_id, context).await?;
+        let given: Vec<(String, RawJson)> =
+            params.input_responses.iter().map(|(key, answer)| (key.into_owned(), answer)).collect();
+        let take = |record: &mut TaskRecord| {
+            // Answers to what is not asked, or not any more, are ignored.
+            let taken =
+                given.iter().filter(|(key, answer)| answered(record, key, Some(TaskAnswer::Given(answer.clone()))));
+            taken.count() > 0
+        };
+        let found = change(&**self.store(), &params.task_id, take).await;
+        found.map_err(|error| unkept(&error))?.ok_or_else(|| unknown(&params.task_id))?;
+        Ok(Payload::new(done(server)))
     }
 
-    fn cancel(
-        self: &Arc<Self>,
-        params: Payload,
-        context: &Context,
-        server: Option<Meta>,
-    ) -> Result<ResponseFuture, ServiceError> {
+    async fn cancel(&self, params: Payload, context: &Context, server: Option<Meta>) -> CallResult {
         declared(context)?;
         let params: TaskParams = params.take()?;
-        let (keeper, context) = (self.clone(), context.clone());
-        Ok(Ready::later(async move {
-            keeper.end(&params.task_id, &context).await?;
-            Ok(Payload::new(done(server)))
-        }))
+        self.end(&params.task_id, context).await?;
+        Ok(Payload::new(done(server)))
     }
 
     /// Gives a task up if it still runs: the task as it is then, and as it was.
@@ -117,62 +93,47 @@ impl Keeper {
         Ok((record, before))
     }
 
-    fn get_core(self: &Arc<Self>, params: Payload, context: &Context) -> Result<ResponseFuture, ServiceError> {
+    async fn get_core(&self, params: Payload, context: &Context) -> CallResult {
         let params: TaskParams = params.take()?;
-        let (keeper, context) = (self.clone(), context.clone());
-        Ok(Ready::later(async move {
-            let record = keeper.owned(&params.task_id, &context).await?;
-            Ok(core(&record))
-        }))
+        Ok(core(&*self.owned(&params.task_id, context).await?))
     }
 
-    fn cancel_core(self: &Arc<Self>, params: Payload, context: &Context) -> Result<ResponseFuture, ServiceError> {
+    async fn cancel_core(&self, params: Payload, context: &Context) -> CallResult {
         let params: TaskParams = params.take()?;
-        let (keeper, context) = (self.clone(), context.clone());
-        Ok(Ready::later(async move {
-            let (record, before) = keeper.end(&params.task_id, &context).await?;
-            // It may have come to its own end in between.
-            let status = record.task.status;
-            if before.is_terminal() || status != TaskStatus::Cancelled {
-                let message = format!("the task cannot be cancelled any more: it is {}", status.as_str());
-                return Err(ErrorObject::invalid_params(message));
-            }
-            Ok(core(&record))
-        })
-        .map(|result| result.map_err(Into::into)))
+        let (record, before) = self.end(&params.task_id, context).await?;
+        // It may have come to its own end in between.
+        let status = record.task.status;
+        if before.is_terminal() || status != TaskStatus::Cancelled {
+            let message = format!("the task cannot be cancelled any more: it is {}", status.as_str());
+            return Err(ErrorObject::invalid_params(message).into());
+        }
+        Ok(core(&record))
     }
 
-    fn list_core(self: &Arc<Self>, params: Payload, context: &Context) -> Result<ResponseFuture, ServiceError> {
-        let creator = creator(context).ok_or_else(|| ErrorObject::method_not_found(ListCoreTasks::NAME))?;
+    async fn list_core(&self, params: Payload, context: &Context) -> CallResult {
+        let creator = creator(context).ok_or_else(|| ServiceError::method_not_found(ListCoreTasks::NAME))?;
         let params: PaginatedParams = params.take()?;
-        let (keeper, context) = (self.clone(), context.clone());
-        Ok(Ready::later(async move {
-            let after = params.cursor.as_ref().map(Cursor::as_str);
-            let listed = keeper.store().list(&creator, after, PAGE).await;
-            let records = listed.map_err(|error| match error {
-                StoreError::Gone => ErrorObject::invalid_params("the cursor is not one that this server gave"),
-                error => unkept(&error),
-            })?;
-            let seen = records.iter().filter(|record| is_owned(record, &context));
-            let tasks: Vec<CoreTask> = seen.map(|record| core_task(&record.task)).collect();
-            let next = records.last().filter(|_| records.len() == PAGE);
-            let mut result = ListTasksResult::new(tasks);
-            result.next_cursor = next.map(|record| Cursor::from(record.task.task_id.clone()));
-            Ok(Payload::new(result))
-        }))
+        let after = params.cursor.as_ref().map(Cursor::as_str);
+        let records = self.store().list(&creator, after, PAGE).await.map_err(|error| match error {
+            StoreError::Gone => ErrorObject::invalid_params("the cursor is not one that this server gave"),
+            error => unkept(&error),
+        })?;
+        let visible = records.iter().filter(|record| is_owned(record, context));
+        let tasks: Vec<CoreTask> = visible.map(|record| core_task(&record.task)).collect();
+        let next = records.last().filter(|_| records.len() == PAGE);
+        let mut result = ListTasksResult::new(tasks);
+        result.next_cursor = next.map(|record| Cursor::from(record.task.task_id.clone()));
+        Ok(Payload::new(result))
     }
 
-    fn core_result(self: &Arc<Self>, params: Payload, context: &Context) -> Result<ResponseFuture, ServiceError> {
+    async fn core_result(self: &Arc<Self>, params: Payload, context: &Context) -> CallResult {
         let params: TaskParams = params.take()?;
-        let (keeper, context) = (self.clone(), context.clone());
-        Ok(Ready::later(async move {
-            let record = keeper.owned(&params.task_id, &context).await?;
-            keeper.wait_and_ask(record, &context).await
-        }))
+        let record = self.owned(&params.task_id, context).await?;
+        self.clone().wait_and_ask(record, context).await
     }
 
     /// Waits for a task to end. What it asks in the meantime is asked here, where somebody listens.
-    async fn wait_and_ask(self: Arc<Self>, mut record: Arc<TaskRecord>, context: &Context) -> CallOutcome {
+    async fn wait_and_ask(self: Arc<Self>, mut record: Arc<TaskRecord>, context: &Context) -> CallResult {
         let id = record.task.task_id.clone();
         let mut asking: JoinSet<Result<(), ErrorObject>> = JoinSet::new();
         let mut claims = self.being_asked.subscribe();
@@ -200,25 +161,25 @@ impl Keeper {
 
 /// The right to ask a question, which only one of those has that wait for a task.
 struct Claim {
-    keeper: Arc<Keeper>,
+    manager: Arc<TaskManager>,
     id: String,
     key: String,
 }
 
 impl Claim {
-    fn of(keeper: &Arc<Keeper>, id: &str, key: &str) -> Option<Self> {
+    fn of(manager: &Arc<TaskManager>, id: &str, key: &str) -> Option<Self> {
         let mut claimed = false;
-        keeper.being_asked.send_if_modified(|claims| {
+        manager.being_asked.send_if_modified(|claims| {
             claimed = claims.insert((id.to_owned(), key.to_owned()));
             // Only a right that is free again is news.
             false
         });
-        claimed.then(|| Self { keeper: keeper.clone(), id: id.to_owned(), key: key.to_owned() })
+        claimed.then(|| Self { manager: manager.clone(), id: id.to_owned(), key: key.to_owned() })
     }
 
     async fn ask(self, peer: Peer) -> Result<(), ErrorObject> {
         // Whoever had the right before may have got an answer, which is kept before the right is given back.
-        let found = self.keeper.store().load(&self.id).await.map_err(|error| unkept(&error))?;
+        let found = self.manager.store().load(&self.id).await.map_err(|error| unkept(&error))?;
         let question = found.and_then(|record| record.task.input_requests.as_ref()?.get(&self.key).cloned());
         let Some(question) = question else { return Ok(()) };
         let answer = match ask(&peer, question, &self.id).await {
@@ -231,7 +192,7 @@ impl Claim {
             Err(error) => return Err(ErrorObject::internal(format!("the client could not be asked: {error}"))),
         };
         let take = |record: &mut TaskRecord| answered(record, &self.key, Some(answer.clone()));
-        change(&**self.keeper.store(), &self.id, take).await.map_err(|error| unkept(&error))?;
+        change(&**self.manager.store(), &self.id, take).await.map_err(|error| unkept(&error))?;
         Ok(())
     }
 }
@@ -239,7 +200,7 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         let claim = (std::mem::take(&mut self.id), std::mem::take(&mut self.key));
-        self.keeper.being_asked.send_if_modified(|claims| claims.remove(&claim));
+        self.manager.being_asked.send_if_modified(|claims| claims.remove(&claim));
     }
 }
 
@@ -256,7 +217,7 @@ async fn ask(peer: &Peer, question: InputRequest, task: &str) -> Result<RawJson,
     peer.request_raw(method, Some(params), RequestOptions::default().timeout(ASK_TIMEOUT)).await
 }
 
-fn result_of(record: &TaskRecord) -> CallOutcome {
+fn result_of(record: &TaskRecord) -> CallResult {
     match core_task_result(&record.task) {
         Some(Ok(result)) => {
             let result = result.as_object().unwrap_or_default();

@@ -1,0 +1,275 @@
+//! Messages of the peer, and the calls that they start.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+
+use bytes::Bytes;
+use tokio::io::{AsyncRead, AsyncWrite};
+use turms_proto::method::Method as _;
+use turms_proto::session::{Call, Dialect, Event, Reply, Ticket};
+use turms_proto::types::{Listen, Meta, Progress, ProgressParams};
+use turms_proto::{ErrorObject, Incoming, LineTooLong, Message, Notification, ProtocolVersion, RequestId, Response};
+
+use super::handle::{Command, Question, SessionCommand};
+use super::in_flight::CallPermit;
+use super::{Connection, Stage, now};
+use crate::channel::Update;
+use crate::context::{CallContext, Cancelled};
+use crate::dispatch::{dispatch, encode_failure, notification_guard};
+use crate::service::{CallResult, Request, Service};
+use crate::session::{CloseReason, SessionHandle};
+
+/// A call that has finished.
+#[derive(Debug)]
+pub(super) struct FinishedCall {
+    ticket: Ticket,
+    result: CallResult,
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
+    pub(super) fn handle_lines(&mut self, service: &impl Service, task: &mut TaskContext<'_>) {
+        loop {
+            self.has_unhandled_lines = !self.may_read() || self.output.is_full();
+            if self.has_unhandled_lines {
+                return;
+            }
+            let Some(line) = self.lines.next_line() else { return };
+            if let Some(call) = self.decode_line(line) {
+                self.admit_call(call, service, task);
+            }
+            self.handle_events(service, task);
+        }
+    }
+
+    pub(super) fn decode_line(&mut self, line: Result<Bytes, LineTooLong>) -> Option<Call> {
+        match line {
+            Ok(line) => {
+                let incoming = Incoming::decode(line, self.limits.max_batch);
+                self.protocol.receive_call(incoming, now())
+            }
+            Err(too_long) => {
+                tracing::warn!(limit = too_long.limit, "a message is longer than max_message_bytes and is not read");
+                self.protocol.receive_too_long(too_long, now());
+                None
+            }
+        }
+    }
+
+    /// Handles everything that the last message has led to.
+    pub(super) fn handle_events(&mut self, service: &impl Service, task: &mut TaskContext<'_>) {
+        while let Some(event) = self.protocol.next_event() {
+            match event {
+                Event::Send(message) => {
+                    if let Message::Response(Response { id, outcome: Err(error), .. }) = &message {
+                        let id = id.as_ref().map(tracing::field::display);
+                        tracing::debug!(id, code = error.code.0, "a request is refused");
+                    }
+                    self.output.push(&mut self.protocol, &message);
+                }
+                Event::SendBatch(responses) => self.output.push_batch(&mut self.protocol, &responses),
+                Event::Request(call) => self.admit_call(*call, service, task),
+                Event::Notification(notification) => self.handle_notification(notification, service, task),
+                Event::Answered { owner, outcome, .. } => {
+                    self.pending.remove(&owner.key);
+                    owner.settle(outcome);
+                }
+                Event::Cancelled { ticket, reason } => self.cancel_call(&ticket, reason),
+                Event::Progress { id, params } => self.handle_progress(&id, &params, service, task),
+                Event::Told { id, notification } => self.handle_subscribed(&id, notification, service, task),
+                Event::Opened(opened) => {
+                    let opened = Some(Ok(Arc::from(opened)));
+                    self.view.send_modify(|view| view.opened = opened);
+                }
+                Event::SessionEnded => self.begin_session(),
+                Event::OpenFailed(error) => {
+                    self.view.send_modify(|view| view.opened = Some(Err(error)));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The client has sent `initialize` again. Handlers of the earlier session cannot reach the client of the new one.
+    fn begin_session(&mut self) {
+        self.in_flight.stop_notifications();
+        self.session_number += 1;
+        let number = self.session_number;
+        self.session.close(CloseReason::Client);
+        self.session = SessionHandle::new(self.handle.peer_in(Some(number)));
+        self.view.send_modify(|view| view.session = number);
+    }
+
+    fn context(&self, dialect: Dialect, meta: Option<Meta>) -> CallContext {
+        let cx = match dialect {
+            Dialect::Handshake(_) => {
+                CallContext::new(dialect, self.session.peer().clone()).with_session(self.session.clone())
+            }
+            _ => CallContext::new(dialect, self.peer.clone()),
+        };
+        match &self.extensions {
+            Some(extensions) => cx.with_meta(meta).with_extensions(extensions.clone()),
+            None => cx.with_meta(meta),
+        }
+    }
+
+    pub(super) fn admit_call(&mut self, call: Call, service: &impl Service, task: &mut TaskContext<'_>) {
+        if self.stage != Stage::Open {
+            return self.refuse(&call.ticket, "no more requests are taken: the connection is closing");
+        }
+        match self.in_flight.admit(&call, &self.limits) {
+            CallPermit::Start => self.start_call(call, service, task),
+            CallPermit::Wait => self.in_flight.wait(call),
+            CallPermit::Refuse => {
+                self.refuse(&call.ticket, "too many requests in flight: wait for answers before asking more")
+            }
+        }
+    }
+
+    pub(super) fn refuse(&mut self, ticket: &Ticket, reason: &str) {
+        self.protocol.answer(ticket, Err(ErrorObject::internal(reason)));
+    }
+
+    /// Starts calls and notification handlers that have waited for others to finish.
+    pub(super) fn start_waiting(&mut self, service: &impl Service, task: &mut TaskContext<'_>) {
+        while let Some(call) = self.in_flight.next(&self.limits) {
+            self.start_call(call, service, task);
+            self.handle_events(service, task);
+        }
+        while let Some(notification) = self.in_flight.next_notification(&self.limits) {
+            self.start_notification(notification, service, task);
+        }
+    }
+
+    /// Most calls finish when they are first polled and need no task of their own.
+    fn start_call(&mut self, call: Call, service: &impl Service, task: &mut TaskContext<'_>) {
+        let Call { request, dialect, ticket, meta, .. } = call;
+        let cx = self.context(dialect, meta).with_id(ticket.id().clone());
+        let is_subscription = &*request.method == Listen::NAME;
+        let mut call = dispatch(service, Request::from(request), cx);
+        match Pin::new(&mut call).poll(task) {
+            Poll::Ready(result) => self.finish_call(FinishedCall { ticket, result }),
+            Poll::Pending => {
+                let (finished, cancelled) = (self.finished_calls_sender.clone(), self.handle.cancelled.clone());
+                self.in_flight.spawn(ticket.clone(), is_subscription, async move {
+                    // Declared first, so dropped after the call, which may ask for the reason of its cancellation.
+                    let _reason = cancelled.forget_on_drop(ticket.id().clone());
+                    let result = call.await;
+                    // The connection may have ended meanwhile.
+                    let _ = finished.send(FinishedCall { ticket, result });
+                });
+            }
+        }
+    }
+
+    fn cancel_call(&mut self, ticket: &Ticket, reason: Option<String>) {
+        if self.in_flight.is_running(ticket) {
+            self.handle.cancelled.insert(ticket.id().clone(), Cancelled::new(reason));
+        }
+        self.in_flight.cancel(ticket);
+    }
+
+    fn handle_notification(&mut self, notification: Notification, service: &impl Service, task: &mut TaskContext<'_>) {
+        if self.in_flight.can_notify(&self.limits) {
+            self.start_notification(notification, service, task);
+        } else {
+            self.in_flight.wait_to_notify(notification, &self.limits);
+        }
+    }
+
+    fn start_notification(&mut self, notification: Notification, service: &impl Service, task: &mut TaskContext<'_>) {
+        let dialect = self.protocol.dialect().unwrap_or(Dialect::Handshake(ProtocolVersion::LATEST_WITH_HANDSHAKE));
+        let cx = self.context(dialect, Meta::of_params(notification.params.as_ref()));
+        let mut handler = notification_guard(service, notification, cx);
+        if Pin::new(&mut handler).poll(task).is_pending() {
+            self.in_flight.spawn_notification(async move {
+                let _ = handler.await;
+            });
+        }
+    }
+
+    /// Progress of one of our requests goes to its caller; if that does not want it, to the service.
+    fn handle_progress(
+        &mut self,
+        id: &RequestId,
+        params: &ProgressParams,
+        service: &impl Service,
+        task: &mut TaskContext<'_>,
+    ) {
+        let taken = self.protocol.owner(id).is_some_and(|waiter| waiter.update(Update::Progress(params.clone())));
+        if !taken && let Ok(notification) = Notification::new::<Progress>(params) {
+            self.handle_notification(notification, service, task);
+        }
+    }
+
+    /// A notification of one of our subscriptions goes to its caller; if that does not want it, to the service.
+    fn handle_subscribed(
+        &mut self,
+        id: &RequestId,
+        notification: Notification,
+        service: &impl Service,
+        task: &mut TaskContext<'_>,
+    ) {
+        let taken = self.protocol.owner(id).is_some_and(|waiter| waiter.update(Update::Told(notification.clone())));
+        if !taken {
+            self.handle_notification(notification, service, task);
+        }
+    }
+
+    /// What a handler has sent before it returned leaves before its response.
+    pub(super) fn finish_call(&mut self, call: FinishedCall) {
+        while let Ok(command) = self.commands.try_recv() {
+            self.handle_command(command);
+        }
+        let FinishedCall { ticket, result } = call;
+        self.in_flight.finished(&ticket);
+        let to = self.protocol.reply(&ticket, result.is_ok());
+        match to.reply() {
+            Reply::Send => self.output.push_response(&mut self.protocol, ticket.id(), result),
+            Reply::Collect => {
+                let result = result.and_then(|payload| payload.into_raw().map_err(|error| encode_failure(&error)));
+                self.protocol.collect(to, Response::new(ticket.id().clone(), result.map_err(Into::into)));
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn handle_command(&mut self, command: SessionCommand) {
+        if command.session.is_some_and(|session| session != self.session_number) {
+            return;
+        }
+        match command.command {
+            Command::Notify(notification) => {
+                let Notification { method, params, .. } = notification;
+                if let Ok(notification) = self.protocol.notify(method, params) {
+                    self.output.push(&mut self.protocol, &Message::Notification(notification));
+                }
+            }
+            Command::Request(question) => {
+                if let Some(request) = self.register(question) {
+                    self.output.push(&mut self.protocol, &Message::Request(request));
+                }
+            }
+            Command::Batch(questions) => {
+                let requests: Vec<_> = questions.into_iter().filter_map(|question| self.register(question)).collect();
+                self.output.push_requests(&mut self.protocol, requests);
+            }
+        }
+    }
+
+    /// Makes a request of a question, unless its caller has stopped waiting or nothing can be requested now.
+    fn register(&mut self, question: Question) -> Option<turms_proto::Request> {
+        let Question { method, params, options, waiter } = question;
+        if waiter.is_gone() {
+            return None;
+        }
+        if let Err(error) = self.protocol.may_request(&method) {
+            waiter.refuse(error);
+            return None;
+        }
+        let key = waiter.key;
+        let request = self.protocol.request(method, params, options, waiter, now()).ok()?;
+        self.pending.insert(key, request.id.clone());
+        Some(request)
+    }
+}

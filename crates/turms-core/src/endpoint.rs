@@ -1,0 +1,137 @@
+use std::fmt;
+use std::sync::Arc;
+
+use turms_proto::ProtocolVersion;
+use turms_proto::types::Implementation;
+
+use crate::layer::Layer;
+use crate::limits::Limits;
+use crate::serve::ServeError;
+use crate::service::{Service, SharedService};
+use crate::shutdown::Shutdown;
+
+/// A service with everything that transports need to serve it: its name, revisions, limits and shutdown.
+///
+/// A layer around an endpoint keeps them. A layered service alone is not an endpoint, so it cannot be served by mistake without
+/// them:
+///
+/// ```
+/// use turms_core::layer::RateLimit;
+/// use turms_core::{Endpoint, EndpointInfo, Service};
+/// use turms_proto::ProtocolVersion;
+/// use turms_proto::types::Implementation;
+///
+/// # fn example(service: impl Service) {
+/// let info = EndpointInfo::new(Implementation::new("echo", "1.0.0")).versions([ProtocolVersion::V2025_11_25]);
+/// let endpoint = Endpoint::new(service, info).layer(RateLimit::per_second(100));
+/// assert_eq!(endpoint.info().versions, [ProtocolVersion::V2025_11_25]);
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Endpoint {
+    service: SharedService,
+    info: Arc<EndpointInfo>,
+    shutdown: Shutdown,
+}
+
+/// What transports and clients are told of a service.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct EndpointInfo {
+    /// The name and version of the server.
+    pub server_info: Implementation,
+    /// The revisions that the service speaks, oldest first.
+    pub versions: Vec<ProtocolVersion>,
+    /// The limits of each connection and session.
+    pub limits: Limits,
+}
+
+impl EndpointInfo {
+    /// Describes a service that speaks every revision, with the default limits.
+    #[must_use]
+    pub fn new(server_info: Implementation) -> Self {
+        Self { server_info, versions: ProtocolVersion::ALL.to_vec(), limits: Limits::default() }
+    }
+
+    /// Sets the revisions that the service speaks, oldest first.
+    #[must_use]
+    pub fn versions(mut self, versions: impl IntoIterator<Item = ProtocolVersion>) -> Self {
+        self.versions = versions.into_iter().collect();
+        self
+    }
+
+    /// Sets the limits of each connection and session.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+}
+
+impl Endpoint {
+    /// Makes an endpoint of a service.
+    pub fn new(service: impl Service, info: EndpointInfo) -> Self {
+        Self::with_shutdown(Arc::new(service), info, Shutdown::new())
+    }
+
+    /// Makes an endpoint of a service that has a shutdown already.
+    #[must_use]
+    pub fn with_shutdown(service: SharedService, info: EndpointInfo, shutdown: Shutdown) -> Self {
+        Self { service, info: Arc::new(info), shutdown }
+    }
+
+    /// Puts a layer around the service.
+    #[must_use]
+    pub fn layer<L>(self, layer: L) -> Self
+    where
+        L: Layer<SharedService>,
+        L::Service: Service,
+    {
+        Self { service: Arc::new(layer.layer(self.service)), ..self }
+    }
+
+    /// The service.
+    #[must_use]
+    pub fn service(&self) -> &SharedService {
+        &self.service
+    }
+
+    /// What transports and clients are told of the service.
+    #[must_use]
+    pub fn info(&self) -> &EndpointInfo {
+        &self.info
+    }
+
+    /// The shutdown of the server.
+    #[must_use]
+    pub fn shutdown(&self) -> &Shutdown {
+        &self.shutdown
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("info", &self.info).finish_non_exhaustive()
+    }
+}
+
+/// Something that can be served: an [`Endpoint`], or a server that is built for it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be served",
+    label = "not an endpoint",
+    note = "a service needs a name, revisions and limits to be served: `Endpoint::new(service, EndpointInfo::new(..))`",
+    note = "to put a layer around a server, use `Server::layer` or `Endpoint::layer`, which keep them"
+)]
+pub trait IntoEndpoint {
+    /// Makes the endpoint.
+    ///
+    /// # Errors
+    /// If something that was registered cannot be used, such as a tool with an invalid schema.
+    fn into_endpoint(self) -> Result<Endpoint, ServeError>;
+}
+
+impl IntoEndpoint for Endpoint {
+    fn into_endpoint(self) -> Result<Endpoint, ServeError> {
+        Ok(self)
+    }
+}

@@ -1,0 +1,88 @@
+use std::time::Duration;
+
+use turms_proto::{DEFAULT_BATCH_LIMIT, Lines};
+
+/// The limits of a server or a client, the same for every transport.
+///
+/// Set them with [`Server::limits`](https://docs.rs/turms-server). A connection over stdio, a byte stream, WebSocket or HTTP+SSE,
+/// and a session over HTTP, each have their own count.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Maximum length of a message in bytes (16 MiB). A longer one is not read: the request that it answers fails with
+    /// [`RequestError::TooLong`](turms_proto::session::RequestError::TooLong), the request that it is is refused. Over HTTP the
+    /// body of a request has a limit of its own, too.
+    pub max_message_bytes: usize,
+    /// Maximum number of messages in a batch (100).
+    pub max_batch: usize,
+    /// Maximum number of requests of the peer that run at once (1024). More wait; over HTTP, where the client can wait, they are
+    /// refused.
+    pub max_in_flight: usize,
+    /// Maximum number of notifications whose handlers run at once (256). More wait.
+    pub max_notifications: usize,
+    /// Maximum number of requests and notifications that wait (16 384). More requests are refused, more notifications dropped.
+    pub max_queued: usize,
+    /// Maximum number of bytes that waiting requests and notifications keep in memory (ids, methods, parameters; 64 MiB). More
+    /// requests are refused, more notifications dropped.
+    pub max_queued_bytes: usize,
+    /// Maximum number of open subscriptions (256). More are refused.
+    pub max_subscriptions: usize,
+    /// Maximum number of bytes that wait to be written before no more is accepted from handlers, and of responses before no more
+    /// is read (1 MiB).
+    pub max_write_buffer_bytes: usize,
+    /// Timeout for a peer that does not read what is written to it (60 seconds).
+    pub write_timeout: Duration,
+    /// Timeout for running calls when the peer has gone or the server shuts down (2 seconds).
+    pub drain_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_message_bytes: Lines::DEFAULT_LIMIT,
+            max_batch: DEFAULT_BATCH_LIMIT,
+            max_in_flight: 1024,
+            max_notifications: 256,
+            max_queued: 16 * 1024,
+            max_queued_bytes: 64 * 1024 * 1024,
+            max_subscriptions: 256,
+            max_write_buffer_bytes: 1024 * 1024,
+            write_timeout: Duration::from_secs(60),
+            drain_timeout: Duration::from_secs(2),
+        }
+    }
+}
+
+macro_rules! setters {
+    ($($name:ident: $Type:ty,)+) => {
+        impl Limits {$(
+            #[doc = concat!("Sets [`", stringify!($name), "`](field@Self::", stringify!($name), ").")]
+            #[must_use]
+            pub fn $name(mut self, $name: $Type) -> Self {
+                self.$name = $name;
+                self
+            }
+        )+}
+    };
+}
+
+setters! {
+    max_message_bytes: usize,
+    max_batch: usize,
+    max_in_flight: usize,
+    max_notifications: usize,
+    max_queued: usize,
+    max_queued_bytes: usize,
+    max_subscriptions: usize,
+    max_write_buffer_bytes: usize,
+    write_timeout: Duration,
+    drain_timeout: Duration,
+}
+
+impl Limits {
+    /// The default limits.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+}

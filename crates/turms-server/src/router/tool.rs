@@ -1,0 +1,154 @@
+//! `tools/call` in three steps: parse the request, find the tool and plan how to run it, run it.
+
+use std::sync::Arc;
+
+use bytestring::ByteString;
+use turms_core::{CallResult, Payload, ServiceError};
+use turms_proto::method::Method as _;
+use turms_proto::types::{CallTool, CallToolParams, InputResponses, Meta, TaskRequest, ToolResult};
+use turms_proto::{DecodeError, ErrorObject, Object, RawJson};
+use turms_schema::shortened;
+
+use super::{RoundRequest, Router, attach_server_info, find};
+use crate::catalog::ListKind;
+use crate::context::Context;
+use crate::handler::Input;
+use crate::input::{RoundEnd, run_round};
+use crate::server::Item;
+use crate::task::Plan;
+use crate::tool::Tool;
+
+/// The parameters of `tools/call`.
+pub(crate) enum ToolRequest {
+    /// A name and arguments only, as most calls have; both share the text of the parameters.
+    Plain { params: RawJson, name: ByteString, arguments: Option<Object> },
+    /// Anything else, or a value of a client in this process.
+    Full(Arc<CallToolParams>),
+}
+
+impl ToolRequest {
+    pub(crate) fn parse(params: Payload) -> Result<Self, DecodeError> {
+        if let Some(raw) = params.as_raw()
+            && let Some((name, arguments)) = CallToolParams::plain(raw)
+        {
+            return Ok(Self::Plain { params: raw.clone(), name, arguments });
+        }
+        match params.share::<CallToolParams>() {
+            Some(shared) => Ok(Self::Full(shared)),
+            None => Ok(Self::Full(Arc::new(params.take()?))),
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::Plain { name, .. } => name,
+            Self::Full(params) => &params.name,
+        }
+    }
+
+    fn arguments(&self) -> Option<&Object> {
+        match self {
+            Self::Plain { arguments, .. } => arguments.as_ref(),
+            Self::Full(params) => params.arguments.as_ref(),
+        }
+    }
+
+    fn full(&self) -> Option<&CallToolParams> {
+        match self {
+            Self::Plain { .. } => None,
+            Self::Full(params) => Some(params),
+        }
+    }
+
+    pub(crate) fn task(&self) -> Option<&TaskRequest> {
+        self.full()?.task.as_ref()
+    }
+
+    fn request_state(&self) -> Option<&str> {
+        self.full()?.request_state.as_deref()
+    }
+
+    fn input_responses(&self) -> Option<&InputResponses> {
+        self.full()?.input_responses.as_ref()
+    }
+
+    pub(crate) fn into_input(self) -> Input {
+        match self {
+            Self::Plain { arguments, .. } => Input::Json(arguments.unwrap_or_default()),
+            Self::Full(params) => Input::Shared(params),
+        }
+    }
+
+    pub(crate) fn into_payload(self) -> Payload {
+        match self {
+            Self::Plain { params, .. } => Payload::json(params),
+            Self::Full(params) => Payload::shared(params),
+        }
+    }
+}
+
+impl Router {
+    pub(super) async fn call_tool(self, params: Payload, context: Context) -> CallResult {
+        let request = ToolRequest::parse(params)?;
+        let tool = self.find_tool(&request, &context).await?;
+        if let (Some(mirrored), Some(info)) = (tool.headers(), context.call().request_info()) {
+            info.check_arguments(mirrored, request.arguments())?;
+        }
+        let tasks = &self.0.settings.tasks;
+        match tasks.plan(&tool, request.task(), &context)? {
+            Plan::Call => self.run_tool(&tool, request, context).await,
+            // Boxed: a call that is no task needs no room for one.
+            Plan::Task => {
+                let server = self.result_meta(&context);
+                Box::pin(tasks.run(tool, request, context, server)).await
+            }
+            Plan::Detachable => Box::pin(self.run_detachable(tool, request, context)).await,
+        }
+    }
+
+    /// Finds the tool that the caller may use. It is async for catalogs that have to be asked.
+    async fn find_tool(&self, request: &ToolRequest, context: &Context) -> Result<Tool, ServiceError> {
+        self.require(ListKind::Tools, CallTool::NAME, context)?;
+        let name = request.name();
+        let tool = find(&self.0.handle.catalog(), context, |catalog| catalog.tools.get(name).cloned());
+        let tool = tool.filter(|tool| self.0.settings.check_item(Item::Tool(tool), context));
+        tool.ok_or_else(|| ErrorObject::invalid_params(format!("unknown tool: {:?}", shortened(name))).into())
+    }
+
+    async fn run_tool(&self, tool: &Tool, request: ToolRequest, mut context: Context) -> CallResult {
+        let server = self.begin_rounds(&request, &mut context);
+        let rounds = context.rounds().cloned();
+        match run_round(tool.call(request, context), rounds.as_deref()).await {
+            RoundEnd::Finished(result) => finish(result?, server),
+            RoundEnd::InputRequired(result) => result,
+        }
+    }
+
+    async fn run_detachable(&self, tool: Tool, request: ToolRequest, mut context: Context) -> CallResult {
+        let server = self.begin_rounds(&request, &mut context);
+        self.0.settings.tasks.clone().run_detachable(tool, request, context, server).await
+    }
+
+    /// Gives the context the rounds that the request may take; returns the server info for the result.
+    fn begin_rounds(&self, request: &ToolRequest, context: &mut Context) -> Option<Meta> {
+        let server = self.result_meta(context);
+        let round = RoundRequest {
+            method: CallTool::NAME,
+            subject: request.name(),
+            arguments: request.arguments(),
+            state: request.request_state(),
+            responses: request.input_responses(),
+        };
+        let rounds = self.rounds(context, round, server.as_ref());
+        context.set_rounds(rounds);
+        server
+    }
+}
+
+/// The result of a tool as the response of its call.
+pub(crate) fn finish(mut result: ToolResult, server: Option<Meta>) -> CallResult {
+    if let Some(server) = server {
+        attach_server_info(&mut result.meta, server);
+    }
+    Ok(Payload::new(result))
+}

@@ -1,0 +1,263 @@
+//! Subscriptions to changes: of sessions, in revisions with a handshake, and of `subscriptions/listen` in 2026-07-28.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use turms_core::{CallContext, SessionHandle};
+use turms_proto::Notification;
+use turms_proto::types::{
+    PromptListChanged, ResourceListChanged, ResourceParams, ResourceUpdated, SubscriptionFilter, ToolListChanged,
+};
+
+use crate::session::Session;
+
+/// Something that has changed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Change {
+    /// The list of tools.
+    Tools,
+    /// The list of prompts.
+    Prompts,
+    /// The list of resources or of templates.
+    Resources,
+    /// A resource.
+    Resource(String),
+}
+
+impl Change {
+    pub(crate) fn notification(&self) -> Option<Notification> {
+        use turms_proto::types::EmptyParams;
+        let empty = EmptyParams::new();
+        let made = match self {
+            Self::Tools => Notification::new::<ToolListChanged>(&empty),
+            Self::Prompts => Notification::new::<PromptListChanged>(&empty),
+            Self::Resources => Notification::new::<ResourceListChanged>(&empty),
+            Self::Resource(uri) => Notification::new::<ResourceUpdated>(&ResourceParams::new(uri.as_str())),
+        };
+        made.ok()
+    }
+
+    fn concerns(&self, filter: &SubscriptionFilter) -> bool {
+        match self {
+            Self::Tools => filter.tools_list_changed == Some(true),
+            Self::Prompts => filter.prompts_list_changed == Some(true),
+            Self::Resources => filter.resources_list_changed == Some(true),
+            Self::Resource(uri) => filter.resource_subscriptions.as_ref().is_some_and(|uris| uris.contains(uri)),
+        }
+    }
+}
+
+/// The sessions and listen requests of a server, and the resources that they are subscribed to.
+#[derive(Debug, Default)]
+pub(crate) struct Subscriptions {
+    members: Mutex<Members>,
+}
+
+#[derive(Debug, Default)]
+struct Members {
+    sessions: HashMap<u64, Weak<SessionHandle>>,
+    listeners: HashMap<u64, Listener>,
+    last_listener: u64,
+    /// The subscribers of each resource, so that an update finds them without looking at all sessions.
+    by_uri: HashMap<String, Subscribers>,
+}
+
+/// The subscribers of one resource: serials of sessions and keys of listen requests.
+#[derive(Debug, Default)]
+struct Subscribers {
+    sessions: HashSet<u64>,
+    listeners: HashSet<u64>,
+}
+
+impl Members {
+    fn unsubscribe(&mut self, uri: &str, remove: impl FnOnce(&mut Subscribers) -> bool) {
+        if let Some(subscribers) = self.by_uri.get_mut(uri) {
+            remove(subscribers);
+            if subscribers.sessions.is_empty() && subscribers.listeners.is_empty() {
+                self.by_uri.remove(uri);
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Listener {
+    filter: SubscriptionFilter,
+    pending: Arc<PendingChanges>,
+}
+
+/// Changes that a listen request has still to send, each once however often it happened: never more than the filter names.
+#[derive(Debug, Default)]
+pub(crate) struct PendingChanges {
+    changes: Mutex<BTreeSet<Change>>,
+    more: Notify,
+}
+
+impl PendingChanges {
+    fn add(&self, change: Change) {
+        self.changes.lock().insert(change);
+        self.more.notify_one();
+    }
+
+    fn take(&self) -> Option<Change> {
+        self.changes.lock().pop_first()
+    }
+}
+
+/// A listen request that is being served; dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    key: u64,
+    subscriptions: Arc<Subscriptions>,
+    pending: Arc<PendingChanges>,
+}
+
+impl Listening {
+    /// The next change to tell.
+    pub(crate) async fn next_change(&self) -> Change {
+        loop {
+            let more = self.pending.more.notified();
+            if let Some(change) = self.pending.take() {
+                return change;
+            }
+            more.await;
+        }
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let mut members = self.subscriptions.members.lock();
+        let Some(listener) = members.listeners.remove(&self.key) else { return };
+        for uri in listener.filter.resource_subscriptions.iter().flatten() {
+            members.unsubscribe(uri, |subscribers| subscribers.listeners.remove(&self.key));
+        }
+    }
+}
+
+impl Subscriptions {
+    pub(crate) fn join(&self, session: &Arc<SessionHandle>) {
+        self.members.lock().sessions.insert(session.serial(), Arc::downgrade(session));
+    }
+
+    pub(crate) fn leave(&self, session: &Session) {
+        let mut members = self.members.lock();
+        members.sessions.remove(&session.serial());
+        // Thousands may come and go.
+        if members.sessions.capacity() > 256 && members.sessions.len() * 4 < members.sessions.capacity() {
+            members.sessions.shrink_to_fit();
+        }
+        for uri in session.subscribed_uris() {
+            members.unsubscribe(&uri, |subscribers| subscribers.sessions.remove(&session.serial()));
+        }
+    }
+
+    /// Subscribes a session to a resource; returns `false` if it has too many subscriptions. `subscriber` is the call that did, if
+    /// visibility depends on the caller.
+    pub(crate) fn subscribe(&self, session: &Session, uri: String, subscriber: Option<Arc<CallContext>>) -> bool {
+        let mut members = self.members.lock();
+        let fits = session.subscribe(uri.clone(), subscriber);
+        if fits {
+            members.by_uri.entry(uri).or_default().sessions.insert(session.serial());
+        }
+        fits
+    }
+
+    pub(crate) fn unsubscribe(&self, session: &Session, uri: &str) {
+        let mut members = self.members.lock();
+        session.unsubscribe(uri);
+        members.unsubscribe(uri, |subscribers| subscribers.sessions.remove(&session.serial()));
+    }
+
+    /// The sessions that have sent `initialize`.
+    pub(crate) fn sessions(&self) -> Vec<Arc<SessionHandle>> {
+        let sessions: Vec<_> = self.members.lock().sessions.values().filter_map(Weak::upgrade).collect();
+        sessions.into_iter().filter(|session| session.client().is_some()).collect()
+    }
+
+    pub(crate) fn listen(self: &Arc<Self>, filter: SubscriptionFilter) -> Listening {
+        let pending = Arc::new(PendingChanges::default());
+        let mut members = self.members.lock();
+        members.last_listener += 1;
+        let key = members.last_listener;
+        for uri in filter.resource_subscriptions.iter().flatten() {
+            members.by_uri.entry(uri.clone()).or_default().listeners.insert(key);
+        }
+        members.listeners.insert(key, Listener { filter, pending: pending.clone() });
+        Listening { key, subscriptions: self.clone(), pending }
+    }
+
+    /// Sends a change to its subscribers, without waiting for any of them; returns the number of deliveries. Of a resource, only
+    /// to sessions that `may_tell` allows.
+    pub(crate) fn announce(
+        &self,
+        change: &Change,
+        may_tell: impl Fn(&Arc<SessionHandle>, &Arc<Session>, &str) -> bool,
+    ) -> usize {
+        let (listeners, sessions) = self.subscribers(change);
+        let mut deliveries = listeners.len();
+        for listener in listeners {
+            listener.add(change.clone());
+        }
+        for handle in sessions {
+            let Some(session) = handle.existing_state::<Session>().filter(|session| session.is_initialized()) else {
+                continue;
+            };
+            if !matches!(change, Change::Resource(uri) if !may_tell(&handle, &session, uri)) {
+                deliveries += 1;
+                tell_change(&session, change);
+            }
+        }
+        deliveries
+    }
+
+    fn subscribers(&self, change: &Change) -> (Vec<Arc<PendingChanges>>, Vec<Arc<SessionHandle>>) {
+        let members = self.members.lock();
+        let Change::Resource(uri) = change else {
+            let listeners = members.listeners.values().filter(|listener| change.concerns(&listener.filter));
+            let listeners = listeners.map(|listener| listener.pending.clone()).collect();
+            return (listeners, members.sessions.values().filter_map(Weak::upgrade).collect());
+        };
+        let Some(subscribers) = members.by_uri.get(uri) else { return Default::default() };
+        let listeners = subscribers.listeners.iter().filter_map(|key| members.listeners.get(key));
+        let sessions = subscribers.sessions.iter().filter_map(|serial| members.sessions.get(serial)?.upgrade());
+        (listeners.map(|listener| listener.pending.clone()).collect(), sessions.collect())
+    }
+}
+
+/// Tells a session of a change without waiting. If it has no room, the change waits for it: each once, however often it
+/// happened, so that a client that does not read cannot fill our memory. If it cannot be told even so, or there is no runtime to
+/// wait in, it is told with the next change.
+pub(crate) fn tell_change(session: &Arc<Session>, change: &Change) {
+    let told = |notification| session.peer().try_notify_raw(notification);
+    if !session.has_backlog() && change.notification().is_some_and(told) {
+        return;
+    }
+    let can_wait = tokio::runtime::Handle::try_current().is_ok();
+    if session.keep_for_later(change.clone(), can_wait) {
+        let session = Arc::downgrade(session);
+        tokio::spawn(tell_backlog(session));
+    }
+}
+
+async fn tell_backlog(session: Weak<Session>) {
+    while let Some(session) = session.upgrade() {
+        let Some(change) = session.take_kept() else { return };
+        let Some(notification) = change.notification() else { continue };
+        if session.peer().notify_raw(notification).await.is_err() {
+            session.put_back(change);
+            return;
+        }
+    }
+}
+
+/// Tells a session something without waiting; what a client that does not read has no room for is lost.
+pub(crate) fn tell(session: &Session, notification: Notification) {
+    let method = notification.method.clone();
+    if !session.peer().try_notify_raw(notification) {
+        tracing::debug!(session = session.serial(), %method, "a client that does not read misses a notification");
+    }
+}

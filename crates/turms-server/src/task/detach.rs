@@ -1,0 +1,99 @@
+use std::future::poll_fn;
+use std::sync::{Arc, OnceLock};
+use std::task::{Poll, Waker};
+
+use parking_lot::Mutex;
+use turms_core::{CallResult, ServiceError};
+use turms_proto::types::ToolResult;
+
+use super::ToolFuture;
+use super::run::RunningTask;
+use crate::input::InputRounds;
+
+/// The point at which a handler leaves the call that it serves and goes on as a task.
+#[derive(Debug, Default)]
+pub(crate) struct DetachPoint {
+    task: OnceLock<Arc<RunningTask>>,
+    wakers: Mutex<DetachWakers>,
+}
+
+#[derive(Debug, Default)]
+struct DetachWakers {
+    /// Set once the handler wants to detach.
+    is_requested: bool,
+    /// Those who wait for the task, which may be more than the handler.
+    handlers: Vec<Waker>,
+    /// The call that waits for the handler.
+    call: Option<Waker>,
+}
+
+impl DetachPoint {
+    /// The task, if the handler runs as one already.
+    pub(crate) fn task(&self) -> Option<&Arc<RunningTask>> {
+        self.task.get()
+    }
+
+    /// Sets the task: the handler goes on.
+    pub(crate) fn open(&self, task: Arc<RunningTask>) {
+        let _ = self.task.set(task);
+        let handlers = std::mem::take(&mut self.wakers.lock().handlers);
+        handlers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Waits, in the handler, until it runs as a task.
+    pub(crate) async fn detach(&self) {
+        poll_fn(|task| {
+            if self.task.get().is_some() {
+                return Poll::Ready(());
+            }
+            let call = {
+                let mut wakers = self.wakers.lock();
+                wakers.is_requested = true;
+                if !wakers.handlers.iter().any(|waiting| waiting.will_wake(task.waker())) {
+                    wakers.handlers.push(task.waker().clone());
+                }
+                wakers.call.take()
+            };
+            call.into_iter().for_each(Waker::wake);
+            // It may have been set in between.
+            if self.task.get().is_some() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    /// Returns `true` if the handler wants to detach; otherwise `waker` is woken when it does.
+    fn is_requested(&self, waker: &Waker) -> bool {
+        let mut wakers = self.wakers.lock();
+        if !wakers.is_requested && !wakers.call.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            wakers.call = Some(waker.clone());
+        }
+        wakers.is_requested
+    }
+}
+
+/// How far a handler came within its call.
+pub(super) enum Until {
+    Finished(Result<ToolResult, ServiceError>),
+    InputRequired(CallResult),
+    /// It wants to go on as a task.
+    Detached(ToolFuture),
+}
+
+/// Runs a handler until it returns, asks the client, or wants to go on as a task.
+pub(super) async fn run_until_detached(
+    mut handler: ToolFuture,
+    rounds: Option<&InputRounds>,
+    detach: &DetachPoint,
+) -> Until {
+    let reached = poll_fn(|task| {
+        if let Poll::Ready(result) = handler.as_mut().poll(task) {
+            return Poll::Ready(Some(Until::Finished(result)));
+        }
+        if let Some(result) = rounds.and_then(|rounds| rounds.end(task.waker())) {
+            return Poll::Ready(Some(Until::InputRequired(result)));
+        }
+        if detach.is_requested(task.waker()) { Poll::Ready(None) } else { Poll::Pending }
+    })
+    .await;
+    reached.unwrap_or(Until::Detached(handler))
+}
