@@ -1,13 +1,13 @@
 //! A connection without a socket, for the fuzz targets. No part of the API.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::handler::HttpHandler;
-use super::http1;
+use super::http1::HttpConnection;
 use super::options::ConnectionLimits;
-use super::shutdown::GracefulShutdown;
 
 /// Serves one connection over HTTP/1.1, as a listener does.
 pub async fn serve_connection<H, I>(io: I, handler: &H)
@@ -17,5 +17,5 @@ where
 {
     let hour = Duration::from_secs(3_600);
     let limits = ConnectionLimits { header_timeout: hour, write_timeout: hour };
-    http1::serve_connection(io, handler, None, limits, &GracefulShutdown::default()).await;
+    HttpConnection::new(io, None, limits, Arc::default()).serve(handler).await;
 }

@@ -1,5 +1,6 @@
-//! Connections that hyper speaks for us: those of HTTP/2, of whole applications, and of what upgrades them.
+//! Connections that hyper serves: HTTP/2, `tower` services, upgrades, and all of a listener after `Listener::use_hyper`.
 
+use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -17,23 +18,73 @@ use pin_project_lite::pin_project;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
+use super::PeerAddress;
+use super::handler::{HttpHandler, handle_request};
 use super::http1::WriteTimeout;
+use super::listener::AcceptedConnection;
 use super::options::ConnectionLimits;
 use super::shutdown::GracefulShutdown;
 
-/// Answers the requests of one connection until it ends.
-pub(super) async fn converse<I, F, A, B, E>(io: I, limits: ConnectionLimits, shutdown: &GracefulShutdown, respond: F)
+/// Serves one connection with a handler.
+pub(super) async fn serve<H: HttpHandler>(connection: AcceptedConnection, handler: Arc<H>) {
+    let AcceptedConnection { stream, peer, limits, shutdown, permit } = connection;
+    serve_stream(stream, handler, peer, limits, &shutdown).await;
+    drop(permit);
+}
+
+/// As [`serve`], over any byte stream.
+pub(super) async fn serve_stream<H: HttpHandler>(
+    io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    handler: Arc<H>,
+    peer: Option<PeerAddress>,
+    limits: ConnectionLimits,
+    shutdown: &GracefulShutdown,
+) {
+    let respond = move |request: Request<Incoming>| {
+        let handler = handler.clone();
+        async move { Ok::<_, Infallible>(handle_request(&*handler, request, peer).await) }
+    };
+    serve_connection(io, limits, shutdown, respond).await;
+}
+
+/// Serves one connection with a `tower` service.
+pub(super) async fn serve_tower<S, B>(connection: AcceptedConnection, service: S)
+where
+    S: tower_service::Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let AcceptedConnection { stream, peer, limits, shutdown, permit } = connection;
+    let respond = move |mut request: Request<Incoming>| {
+        if let Some(peer) = peer {
+            request.extensions_mut().insert(peer);
+        }
+        let mut service = service.clone();
+        async move {
+            poll_fn(|task| service.poll_ready(task)).await?;
+            service.call(request).await
+        }
+    };
+    serve_connection(stream, limits, &shutdown, respond).await;
+    drop(permit);
+}
+
+/// Serves the requests of one connection until it closes.
+async fn serve_connection<I, F, R, B, E>(io: I, limits: ConnectionLimits, shutdown: &GracefulShutdown, respond: F)
 where
     I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    F: Fn(Request<Incoming>) -> A + Send + 'static,
-    A: Future<Output = Result<Response<B>, E>> + Send + 'static,
+    F: Fn(Request<Incoming>) -> R + Send + 'static,
+    R: Future<Output = Result<Response<B>, E>> + Send + 'static,
     B: Body + Send + 'static,
     B::Data: Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     E: Into<Box<dyn std::error::Error + Send + Sync>> + 'static,
 {
     let mut builder = Builder::new(TokioExecutor::new());
-    // Heads that do not arrive are seen to below, without a timer for each.
+    // The idle timeout below covers heads that do not arrive, without a timer for each.
     builder.http1().header_read_timeout(None).max_buf_size(64 * 1024);
     builder
         .http2()
@@ -44,100 +95,97 @@ where
         .keep_alive_timeout(limits.write_timeout);
     let io = TokioIo::new(WriteTimeout::new(io, limits.write_timeout));
     let activity = Activity::default();
-    let watched = activity.clone();
-    let service = service_fn(move |request| watched.watch(respond(request)));
+    let tracked = activity.clone();
+    let service = service_fn(move |request| tracked.track(respond(request)));
     let mut connection = pin!(builder.serve_connection_with_upgrades(io, service));
-    let mut is_told = false;
-    let conversation = poll_fn(|task| {
-        if shutdown.is_shutting_down() && !is_told {
-            is_told = true;
+    let mut is_shutting_down = false;
+    let serving = poll_fn(|task| {
+        if shutdown.is_shutting_down() && !is_shutting_down {
+            is_shutting_down = true;
             connection.as_mut().graceful_shutdown();
         }
         connection.as_mut().poll(task)
     });
     tokio::select! {
-        // Clients that go away, or speak something else, are none of our concern.
-        ended = conversation => if let Err(error) = ended {
-            tracing::debug!(error, "a connection ended");
+        // Clients disconnect at any time: that is no fault of the server.
+        served = serving => if let Err(error) = served {
+            tracing::debug!(error, "a connection broke");
         },
-        // A head that takes too long, and a connection on which nothing happens, in either version of HTTP.
-        () = activity.is_idle_for(limits.header_timeout) => {}
+        () = activity.idle_for(limits.header_timeout) => {}
     }
 }
 
-/// The requests of a connection that are not answered to the end yet.
+/// The requests in flight of a connection, and since when there are none.
 #[derive(Debug, Clone)]
-pub(super) struct Activity(Arc<Mutex<Pulse>>);
+struct Activity(Arc<Mutex<ActivityState>>);
 
 #[derive(Debug)]
-struct Pulse {
+struct ActivityState {
     requests: usize,
     idle_since: Instant,
 }
 
 impl Default for Activity {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(Pulse { requests: 0, idle_since: Instant::now() })))
+        Self(Arc::new(Mutex::new(ActivityState { requests: 0, idle_since: Instant::now() })))
     }
 }
 
 impl Activity {
-    fn change(&self, change: impl FnOnce(&mut Pulse)) {
+    fn change(&self, change: impl FnOnce(&mut ActivityState)) {
         change(&mut self.0.lock());
     }
 
-    /// Counts a request until its answer is written.
-    pub(super) fn watch<A, B, E>(
-        &self,
-        answer: A,
-    ) -> impl Future<Output = Result<Response<WatchedBody<B>>, E>> + use<A, B, E>
+    /// Counts a request until its response is written.
+    fn track<R, B, E>(&self, response: R) -> impl Future<Output = Result<Response<TrackedBody<B>>, E>> + use<R, B, E>
     where
-        A: Future<Output = Result<Response<B>, E>>,
+        R: Future<Output = Result<Response<B>, E>>,
     {
-        self.change(|pulse| pulse.requests += 1);
-        let busy = Busy(self.clone());
-        async move { Ok(answer.await?.map(|body| WatchedBody { _busy: busy, body })) }
+        self.change(|state| state.requests += 1);
+        let request = InFlightRequest(self.clone());
+        async move { Ok(response.await?.map(|body| TrackedBody { _request: request, body })) }
     }
 
-    /// How much longer nothing may happen.
-    fn patience(&self, limit: Duration) -> Duration {
-        let pulse = self.0.lock();
-        if pulse.requests > 0 { limit } else { limit.saturating_sub(pulse.idle_since.elapsed()) }
+    /// Returns the time until the connection was idle for `limit`.
+    fn remaining(&self, limit: Duration) -> Duration {
+        let state = self.0.lock();
+        if state.requests > 0 { limit } else { limit.saturating_sub(state.idle_since.elapsed()) }
     }
 
-    /// Comes when nothing has happened for so long.
-    pub(super) async fn is_idle_for(&self, limit: Duration) {
+    /// Resolves when the connection was idle for `limit`, in either version of HTTP.
+    async fn idle_for(&self, limit: Duration) {
         loop {
-            match self.patience(limit) {
+            match self.remaining(limit) {
                 Duration::ZERO => return,
-                patience => tokio::time::sleep(patience).await,
+                remaining => tokio::time::sleep(remaining).await,
             }
         }
     }
 }
 
-/// A request that is not answered to the end yet.
+/// A request whose response is not written.
 #[derive(Debug)]
-struct Busy(Activity);
+struct InFlightRequest(Activity);
 
-impl Drop for Busy {
+impl Drop for InFlightRequest {
     fn drop(&mut self) {
-        self.0.change(|pulse| {
-            pulse.requests -= 1;
-            pulse.idle_since = Instant::now();
+        self.0.change(|state| {
+            state.requests -= 1;
+            state.idle_since = Instant::now();
         });
     }
 }
 
 pin_project! {
-    pub(super) struct WatchedBody<B> {
-        _busy: Busy,
+    /// The body of a response, which counts as activity until it is written.
+    struct TrackedBody<B> {
+        _request: InFlightRequest,
         #[pin]
         body: B,
     }
 }
 
-impl<B: Body> Body for WatchedBody<B> {
+impl<B: Body> Body for TrackedBody<B> {
     type Data = B::Data;
     type Error = B::Error;
 

@@ -1,7 +1,5 @@
-//! Listening for connections, with bounds on how many there are and how slow they may be.
+//! Accepts connections and has them served, with limits on their number and their pace.
 
-use std::convert::Infallible;
-use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 #[cfg(unix)]
@@ -12,7 +10,6 @@ use std::time::Duration;
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 #[cfg(unix)]
 use tokio::net::UnixListener;
@@ -21,14 +18,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 use turms_core::{BoxFuture, ServeError};
 
-use super::PeerAddress;
-use super::handler::{self, HttpHandler};
+use super::handler::HttpHandler;
 use super::options::{ConnectionLimits, bounded};
 use super::shutdown::GracefulShutdown;
-use super::socket::Accepted;
-use super::{http1, hyper as by_hyper};
+use super::socket::{Socket, Stream};
+use super::{PeerAddress, http1, hyper as by_hyper};
 
-/// Listens at an address and serves whoever comes, over HTTP/1.1, and over HTTP/2 with the feature `http2`.
+/// Listens at an address and serves HTTP/1.1, and HTTP/2 with the feature `http2`.
 ///
 /// ```no_run
 /// use turms_http::{Listener, ServeHttp};
@@ -43,37 +39,45 @@ use super::{http1, hyper as by_hyper};
 /// ```
 #[must_use]
 pub struct Listener {
-    door: Door,
+    acceptor: Acceptor,
     address: String,
     until: Option<BoxFuture<'static, ()>>,
     max_connections: usize,
     drain_timeout: Duration,
-    /// Whether to end at once when told to end once more.
-    heeds_signals: bool,
+    /// `true` if a second signal ends the drain.
+    handles_signals: bool,
+    uses_hyper: bool,
 }
 
-/// Where connections come in.
-struct Door {
+/// Accepts connections, with or without TLS.
+struct Acceptor {
     socket: Socket,
     limits: ConnectionLimits,
     #[cfg(feature = "tls")]
     tls: Option<TlsAcceptor>,
 }
 
-/// How long what was cut may take to notice.
-const LAST_MOMENT: Duration = Duration::from_secs(1);
-
-enum Socket {
-    Tcp(TcpListener),
-    #[cfg(unix)]
-    Unix(UnixListener),
+/// An accepted connection.
+pub(super) struct AcceptedConnection {
+    pub(super) stream: Stream,
+    pub(super) peer: Option<PeerAddress>,
+    pub(super) limits: ConnectionLimits,
+    pub(super) shutdown: Arc<GracefulShutdown>,
+    /// Held until the connection is closed or upgraded.
+    pub(super) permit: OwnedSemaphorePermit,
 }
 
+/// Timeout for connections to notice that they are aborted.
+const ABORT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Time until the next attempt after an accept that failed, most likely because the process has no file descriptor left.
+const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+
 impl Listener {
-    /// Listens at a TCP address such as `127.0.0.1:8080`; port 0 takes any that is free.
+    /// Listens at a TCP address such as `127.0.0.1:8080`. Port 0 takes any free port.
     ///
     /// # Errors
-    /// When it cannot be listened at.
+    /// If the address cannot be bound.
     pub async fn bind(address: impl Into<String>) -> Result<Self, ServeError> {
         let address = address.into();
         match TcpListener::bind(&address).await {
@@ -85,10 +89,10 @@ impl Listener {
         }
     }
 
-    /// Listens at a Unix socket. A socket that an earlier process left behind is replaced.
+    /// Listens at a Unix socket. A socket file that an earlier process left behind is replaced.
     ///
     /// # Errors
-    /// When it cannot be listened at.
+    /// If the path cannot be bound.
     #[cfg(unix)]
     pub fn bind_unix(path: impl AsRef<Path>) -> Result<Self, ServeError> {
         let path = path.as_ref();
@@ -96,7 +100,7 @@ impl Listener {
         let is_left_behind = std::os::unix::net::UnixStream::connect(path)
             .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
         if is_left_behind {
-            // If it cannot be removed, it cannot be listened at either, which says more.
+            // If the file cannot be removed, binding fails with a better reason.
             let _ = std::fs::remove_file(path);
         }
         match UnixListener::bind(path) {
@@ -106,128 +110,143 @@ impl Listener {
     }
 
     fn new(socket: Socket, address: String) -> Self {
-        let door = Door {
+        let acceptor = Acceptor {
             socket,
             limits: ConnectionLimits::default(),
             #[cfg(feature = "tls")]
             tls: None,
         };
         Self {
-            door,
+            acceptor,
             address,
             until: None,
             max_connections: 16 * 1024,
             drain_timeout: Duration::from_secs(10),
-            heeds_signals: false,
+            handles_signals: false,
+            uses_hyper: false,
         }
     }
 
-    /// Where it listens, for people.
+    /// Returns the address as text, for messages.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Where it listens; `None` if that is not a TCP address.
+    /// Returns the address; `None` for a Unix socket.
     #[must_use]
     pub fn local_addr(&self) -> Option<SocketAddr> {
-        match &self.door.socket {
+        match &self.acceptor.socket {
             Socket::Tcp(socket) => socket.local_addr().ok(),
             #[cfg(unix)]
             Socket::Unix(_) => None,
         }
     }
 
-    /// Ends gracefully when this comes: nobody new is let in, and what runs may finish.
-    pub fn until(mut self, end: impl Future<Output = ()> + Send + 'static) -> Self {
-        self.until = Some(Box::pin(end));
+    /// Shuts down gracefully when this future resolves: no connection is accepted any more, and requests in flight may finish.
+    pub fn until(mut self, shutdown: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.until = Some(Box::pin(shutdown));
         self
     }
 
-    /// Does this when it ends, before it waits for what runs: the place to end what would go on for ever.
-    pub fn on_end(mut self, end: impl FnOnce() + Send + 'static) -> Self {
+    /// Calls this when the shutdown begins, before requests in flight are waited for: the place to end what has no end of its
+    /// own.
+    pub fn on_end(mut self, hook: impl FnOnce() + Send + 'static) -> Self {
         let until = self.until.take();
         self.until(async move {
             match until {
                 Some(until) => until.await,
                 None => std::future::pending().await,
             }
-            end();
+            hook();
         })
     }
 
-    /// How many connections there may be at once; more have to wait. One that was upgraded, to WebSocket for example, does not
-    /// count any more.
+    /// Maximum number of connections; further ones have to wait. One that was upgraded, for example to WebSocket, does not count.
+    /// 16 384 by default.
     pub fn max_connections(mut self, max: usize) -> Self {
         self.max_connections = max.min(Semaphore::MAX_PERMITS).min(u32::MAX as usize);
         self
     }
 
-    /// How long the head of a request may take to arrive, and a connection may be idle: 30 seconds unless said otherwise.
+    /// Timeout for the head of a request, and for an idle connection. 30 seconds by default.
     pub fn header_timeout(mut self, timeout: Duration) -> Self {
-        self.door.limits.header_timeout = bounded(timeout);
+        self.acceptor.limits.header_timeout = bounded(timeout);
         self
     }
 
-    /// How long a client may leave what was written to it unread: 60 seconds unless said otherwise.
+    /// Timeout for a client that does not read what was written. 60 seconds by default.
     pub fn write_timeout(mut self, timeout: Duration) -> Self {
-        self.door.limits.write_timeout = bounded(timeout);
+        self.acceptor.limits.write_timeout = bounded(timeout);
         self
     }
 
-    /// How long what runs may take to finish in the end: 10 seconds unless said otherwise.
+    /// Timeout for requests in flight after the shutdown has begun. 10 seconds by default.
     pub fn drain_timeout(mut self, timeout: Duration) -> Self {
         self.drain_timeout = bounded(timeout);
         self
     }
 
-    /// Speaks TLS, with a certificate (and those that it stands on) and its key, both in PEM. A certificate that signs itself
-    /// must not be one that may sign others (`CA:FALSE`), or clients refuse it.
+    /// Uses TLS, with a certificate chain and its key in PEM. A self-signed certificate must not be a CA (`CA:FALSE`), or clients
+    /// refuse it.
     ///
     /// # Errors
-    /// When they cannot be used.
+    /// If certificate and key cannot be used.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, certificate: &[u8], key: &[u8]) -> Result<Self, ServeError> {
-        self.door.tls = Some(super::tls::acceptor(certificate, key)?);
+        self.acceptor.tls = Some(super::tls::acceptor(certificate, key)?);
         Ok(self)
     }
 
-    /// Ends gracefully when the process is told to end, by Ctrl-C or SIGTERM, and at once when it is told so again.
-    pub fn until_told_to_end(mut self) -> Self {
-        self.heeds_signals = true;
-        self.until(told_to_end())
+    /// Serves HTTP/1.1 with hyper in place of the implementation of this crate.
+    ///
+    /// Requests of the protocol get the same responses. A connection needs more memory and a call more instructions. Invalid
+    /// requests differ:
+    ///
+    /// - hyper accepts lines that end in LF alone, a missing, invalid or repeated `Host`, and `Content-Length` beside
+    ///   `Transfer-Encoding`, which it then ignores. [`AccessPolicy`](crate::AccessPolicy) still refuses hosts by name, with 403.
+    /// - Its refusals have no body that says why, and an unsupported `Transfer-Encoding` gets the status 400, not 501.
+    pub fn use_hyper(mut self) -> Self {
+        self.uses_hyper = true;
+        self
     }
 
-    /// Serves until the server is shut down, or what [`Listener::until`] was given comes.
+    /// Shuts down gracefully on Ctrl-C or SIGTERM, and at once on a second signal.
+    pub fn until_told_to_end(mut self) -> Self {
+        self.handles_signals = true;
+        self.until(termination_signal())
+    }
+
+    /// Serves until the server is shut down, or the future of [`Listener::until`] resolves.
     ///
     /// # Errors
-    /// None at present; connections that cannot be accepted are tried again.
-    pub async fn serve<S: HttpHandler>(mut self, service: S) -> Result<(), ServeError> {
+    /// None at present; a failed accept is repeated.
+    pub async fn serve<H: HttpHandler>(mut self, handler: H) -> Result<(), ServeError> {
         tracing::info!(address = self.address, "listening");
-        let service = Arc::new(service);
-        let (ending, asked, closing) = (service.shutdown_requested(), self.until.take(), service.clone());
-        let end = async move {
-            match asked {
-                Some(asked) => tokio::select! { () = asked => {}, () = ending => {} },
-                None => ending.await,
+        let handler = Arc::new(handler);
+        let (requested, until, closing) = (handler.shutdown_requested(), self.until.take(), handler.clone());
+        let listener = self.until(async move {
+            match until {
+                Some(until) => tokio::select! { () = until => {}, () = requested => {} },
+                None => requested.await,
             }
             closing.begin_shutdown();
-        };
-        let served = self.until(end).host(service.clone()).await;
-        service.close().await;
-        served
+        });
+        let (uses_hyper, shared) = (listener.uses_hyper || H::UPGRADES, handler.clone());
+        if uses_hyper {
+            listener.run(move |connection| by_hyper::serve(connection, shared)).await;
+        } else {
+            listener.run(move |connection| http1::serve(connection, shared)).await;
+        }
+        handler.close().await;
+        Ok(())
     }
 
-    /// Serves in the way that the service needs. No future has room for both, so that programs have only what they use.
-    fn host<S: HttpHandler>(self, service: Arc<S>) -> BoxFuture<'static, Result<(), ServeError>> {
-        if S::UPGRADES { Box::pin(self.run(Upgrading(service))) } else { Box::pin(self.run(service)) }
-    }
-
-    /// Serves any `tower` service, such as an application that has this server at one of its addresses, until what
-    /// [`Listener::until`] was given.
+    /// Serves a `tower` service, such as an application that this server is mounted in, until the future of [`Listener::until`]
+    /// resolves.
     ///
     /// # Errors
-    /// None at present; connections that cannot be accepted are tried again.
+    /// None at present; a failed accept is repeated.
     pub async fn serve_tower<S, B>(self, service: S) -> Result<(), ServeError>
     where
         S: tower_service::Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
@@ -237,178 +256,91 @@ impl Listener {
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        self.run(Application(service)).await
+        self.run(move |connection| by_hyper::serve_tower(connection, service)).await;
+        Ok(())
     }
 
-    /// Serves whoever comes.
-    async fn run<H: Host>(self, host: H) -> Result<(), ServeError> {
-        let room = Arc::new(Semaphore::new(self.max_connections));
+    /// Accepts connections until the shutdown, then waits for those that are open.
+    async fn run<F>(self, serve: impl FnOnce(AcceptedConnection) -> F + Clone + Send + 'static)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let permits = Arc::new(Semaphore::new(self.max_connections));
         let shutdown = Arc::new(GracefulShutdown::default());
-        let Self { door, until, drain_timeout, max_connections, heeds_signals, .. } = self;
-        let mut end = until.unwrap_or_else(|| Box::pin(std::future::pending()));
+        let Self { acceptor, until, drain_timeout, max_connections, handles_signals, .. } = self;
+        let mut until = until.unwrap_or_else(|| Box::pin(std::future::pending()));
         loop {
             let permit = tokio::select! {
-                permit = room.clone().acquire_owned() => permit,
-                () = &mut end => break,
+                permit = permits.clone().acquire_owned() => permit,
+                () = &mut until => break,
             };
             let Ok(permit) = permit else { break };
             tokio::select! {
-                accepted = door.accept(permit, &host, &shutdown) => {
+                accepted = acceptor.accept(permit, serve.clone(), shutdown.clone()) => {
                     if let Err(error) = accepted {
-                        // Most likely there are no descriptors left: some will be given back.
                         tracing::warn!(%error, "a connection cannot be accepted");
-                        tokio::time::sleep(Duration::from_millis(50)).await;
+                        tokio::time::sleep(ACCEPT_RETRY).await;
                     }
                 }
-                () = &mut end => break,
+                () = &mut until => break,
             }
         }
-        // Nobody new gets in, not even into the queue.
-        drop(door);
-        tracing::debug!("nobody new is let in; what runs may finish");
+        // Closes the socket, and with it the queue of connections that are not accepted.
+        drop(acceptor);
+        tracing::debug!("shutting down: waiting for requests in flight");
         shutdown.begin();
-        // All have ended when all permits are back.
+        // All connections are closed when all permits are back.
         let all = max_connections as u32;
         tokio::select! {
-            _ = room.acquire_many(all) => return Ok(()),
+            _ = permits.acquire_many(all) => return,
             () = tokio::time::sleep(drain_timeout) => tracing::warn!("some requests did not finish in time"),
-            () = told_to_end(), if heeds_signals => tracing::warn!("told twice to end: what runs is cut"),
+            () = termination_signal(), if handles_signals => tracing::warn!("second signal: requests in flight are aborted"),
         }
         shutdown.abort();
-        let _ = tokio::time::timeout(LAST_MOMENT, room.acquire_many(all)).await;
-        Ok(())
+        let _ = tokio::time::timeout(ABORT_TIMEOUT, permits.acquire_many(all)).await;
     }
 }
 
-impl Door {
-    /// Lets the next one in.
-    async fn accept<H: Host>(
+impl Acceptor {
+    /// Accepts a connection and spawns the task that serves it.
+    async fn accept<F>(
         &self,
         permit: OwnedSemaphorePermit,
-        host: &H,
-        shutdown: &Arc<GracefulShutdown>,
-    ) -> io::Result<()> {
-        let (host, shutdown, limits) = (host.clone(), shutdown.clone(), self.limits);
-        match &self.socket {
-            Socket::Tcp(socket) => {
-                let (stream, peer) = socket.accept().await?;
-                // Answers are written whole; waiting for more would only make them late.
-                let _ = stream.set_nodelay(true);
-                let peer = Some(PeerAddress(peer));
-                #[cfg(feature = "tls")]
-                if let Some(tls) = self.tls.clone() {
-                    tokio::spawn(Box::pin(async move {
-                        let handshake = tokio::time::timeout(limits.header_timeout, tls.accept(stream));
-                        if let Some(Ok(Ok(stream))) = shutdown.run_until_begun(handshake).await {
-                            attend(host, Box::new(stream), peer, limits, shutdown, permit).await;
-                        }
-                    }));
-                    return Ok(());
+        serve: impl FnOnce(AcceptedConnection) -> F + Send + 'static,
+        shutdown: Arc<GracefulShutdown>,
+    ) -> io::Result<()>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (stream, peer) = self.socket.accept().await?;
+        let (peer, limits) = (peer.map(PeerAddress), self.limits);
+        let connection = AcceptedConnection { stream, peer, limits, shutdown: shutdown.clone(), permit };
+        #[cfg(feature = "tls")]
+        if let Some(tls) = self.tls.clone() {
+            tokio::spawn(async move {
+                if let Some(connection) = connection.handshake(&tls).await {
+                    shutdown.run(serve(connection)).await;
                 }
-                tokio::spawn(Box::pin(attend(host, Accepted::Tcp(stream), peer, limits, shutdown, permit)));
-            }
-            #[cfg(unix)]
-            Socket::Unix(socket) => {
-                let (stream, _) = socket.accept().await?;
-                tokio::spawn(Box::pin(attend(host, Accepted::Unix(stream), None, limits, shutdown, permit)));
-            }
+            });
+            return Ok(());
         }
+        tokio::spawn(shutdown.run(serve(connection)));
         Ok(())
     }
 }
 
-/// Talks to whoever was let in. All that its task does, which is as large as the largest that is ever done in it.
-async fn attend<H, I>(
-    host: H,
-    io: I,
-    peer: Option<PeerAddress>,
-    limits: ConnectionLimits,
-    shutdown: Arc<GracefulShutdown>,
-    _permit: OwnedSemaphorePermit,
-) where
-    H: Host,
-    I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
-    shutdown.run(host.converse(io, peer, limits, &shutdown)).await;
-}
-
-/// What talks to whoever was let in.
-trait Host: Clone + Send + 'static {
-    fn converse<I>(
-        self,
-        io: I,
-        peer: Option<PeerAddress>,
-        limits: ConnectionLimits,
-        shutdown: &GracefulShutdown,
-    ) -> impl Future<Output = ()> + Send
-    where
-        I: AsyncRead + AsyncWrite + Send + Unpin + 'static;
-}
-
-impl<S: HttpHandler> Host for Arc<S> {
-    async fn converse<I>(self, io: I, peer: Option<PeerAddress>, limits: ConnectionLimits, shutdown: &GracefulShutdown)
-    where
-        I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    {
-        let _spoken = http1::serve_connection(io, &*self, peer, limits, shutdown).await;
-        #[cfg(feature = "http2")]
-        if let Some(io) = _spoken {
-            Box::pin(Upgrading(self).converse(io, peer, limits, shutdown)).await;
+#[cfg(feature = "tls")]
+impl AcceptedConnection {
+    /// Performs the TLS handshake; `None` if it fails, takes too long, or the listener shuts down.
+    async fn handshake(self, tls: &TlsAcceptor) -> Option<Self> {
+        let Self { stream, peer, limits, shutdown, permit } = self;
+        let handshake = tokio::time::timeout(limits.header_timeout, tls.accept(stream));
+        match shutdown.clone().run_until_begun(handshake).await {
+            Some(Ok(Ok(stream))) => {
+                Some(Self { stream: Stream::Tls(Box::new(stream)), peer, limits, shutdown, permit })
+            }
+            _ => None,
         }
-    }
-}
-
-/// What hyper speaks for: HTTP/2, and connections that may be upgraded.
-struct Upgrading<S>(Arc<S>);
-
-impl<S> Clone for Upgrading<S> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
-
-impl<S: HttpHandler> Host for Upgrading<S> {
-    async fn converse<I>(self, io: I, peer: Option<PeerAddress>, limits: ConnectionLimits, shutdown: &GracefulShutdown)
-    where
-        I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    {
-        let respond = move |request: Request<Incoming>| {
-            let service = self.0.clone();
-            async move { Ok::<_, Infallible>(handler::handle_request(&*service, request, peer).await) }
-        };
-        by_hyper::converse(io, limits, shutdown, respond).await;
-    }
-}
-
-/// A whole application.
-#[derive(Clone)]
-struct Application<S>(S);
-
-impl<S, B> Host for Application<S>
-where
-    S: tower_service::Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
-    S::Future: Send,
-    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    async fn converse<I>(self, io: I, peer: Option<PeerAddress>, limits: ConnectionLimits, shutdown: &GracefulShutdown)
-    where
-        I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    {
-        let service = self.0;
-        let respond = move |mut request: Request<Incoming>| {
-            if let Some(peer) = peer {
-                request.extensions_mut().insert(peer);
-            }
-            let mut service = service.clone();
-            async move {
-                poll_fn(|task| service.poll_ready(task)).await?;
-                service.call(request).await
-            }
-        };
-        by_hyper::converse(io, limits, shutdown, respond).await;
     }
 }
 
@@ -418,8 +350,8 @@ impl std::fmt::Debug for Listener {
     }
 }
 
-/// Comes when the process is told to end.
-async fn told_to_end() {
+/// Resolves on Ctrl-C or SIGTERM.
+async fn termination_signal() {
     let interrupt = async {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending().await
@@ -435,4 +367,30 @@ async fn told_to_end() {
     #[cfg(not(unix))]
     let terminate = std::future::pending::<()>();
     tokio::select! { () = interrupt => {}, () = terminate => {} }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use turms_server::Server;
+
+    use super::*;
+    use crate::server::ServeHttp as _;
+
+    /// Each connection has such a task, however little happens on it.
+    #[tokio::test]
+    async fn the_task_of_a_connection_is_small() {
+        let (stream, _other) = tokio::net::UnixStream::pair().unwrap();
+        let shutdown = Arc::<GracefulShutdown>::default();
+        let connection = AcceptedConnection {
+            stream: Stream::Unix(stream),
+            peer: None,
+            limits: ConnectionLimits::default(),
+            shutdown: shutdown.clone(),
+            permit: Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap(),
+        };
+        let handler = Arc::new(Server::new("test", "1").http());
+        let task = shutdown.run(http1::serve(connection, handler));
+        let (size, max) = (size_of_val(&task), 2432);
+        assert!(size <= max, "{size} bytes, more than {max}");
+    }
 }

@@ -1,18 +1,19 @@
 //! The graceful shutdown of the connections of a listener.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use pin_project_lite::pin_project;
 use tokio::sync::Notify;
-use tokio::sync::futures::Notified;
+use tokio::sync::futures::OwnedNotified;
 
 /// Tells the connections of a listener to finish, then to stop. Reading the phase is one atomic load.
 #[derive(Debug, Default)]
 pub(super) struct GracefulShutdown {
     phase: AtomicU8,
-    changed: Notify,
+    changed: Arc<Notify>,
 }
 
 const SHUTTING_DOWN: u8 = 1;
@@ -44,16 +45,17 @@ impl GracefulShutdown {
 
     /// Runs a future to its end; `None` if aborted before. The future is polled when the shutdown begins, so that it can look at
     /// [`GracefulShutdown::is_shutting_down`].
-    pub(super) fn run<F: Future>(&self, work: F) -> Run<'_, F> {
-        Run { shutdown: self, work, changed: self.changed.notified(), registered: None }
+    pub(super) fn run<F: Future>(self: Arc<Self>, work: F) -> Run<F> {
+        Run { work, changed: self.changed.clone().notified_owned(), shutdown: self, registered: None }
     }
 
     /// Runs a future to its end; `None` if the shutdown begins before.
     #[cfg(feature = "tls")]
-    pub(super) async fn run_until_begun<F: Future>(&self, work: F) -> Option<F::Output> {
+    pub(super) async fn run_until_begun<F: Future>(self: Arc<Self>, work: F) -> Option<F::Output> {
         let mut work = std::pin::pin!(work);
+        let shutdown = self.clone();
         let work = std::future::poll_fn(|task| match work.as_mut().poll(task) {
-            Poll::Pending if self.is_shutting_down() => Poll::Ready(None),
+            Poll::Pending if shutdown.is_shutting_down() => Poll::Ready(None),
             output => output.map(Some),
         });
         self.run(work).await.flatten()
@@ -62,18 +64,18 @@ impl GracefulShutdown {
 
 pin_project! {
     /// Future of [`GracefulShutdown::run`].
-    pub(super) struct Run<'a, F> {
-        shutdown: &'a GracefulShutdown,
+    pub(super) struct Run<F> {
+        shutdown: Arc<GracefulShutdown>,
         #[pin]
         work: F,
         #[pin]
-        changed: Notified<'a>,
+        changed: OwnedNotified,
         // The phase after which `changed` was registered, and the waker that it has.
         registered: Option<(u8, Waker)>,
     }
 }
 
-impl<F: Future> Future for Run<'_, F> {
+impl<F: Future> Future for Run<F> {
     type Output = Option<F::Output>;
 
     fn poll(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
@@ -85,7 +87,7 @@ impl<F: Future> Future for Run<'_, F> {
                 _ => {}
             }
             // Registered before the phase is read again, so that no change is missed.
-            this.changed.set(this.shutdown.changed.notified());
+            this.changed.set(this.shutdown.changed.clone().notified_owned());
             let _ = this.changed.as_mut().poll(task);
             *this.registered = Some((phase, task.waker().clone()));
         }
@@ -99,7 +101,6 @@ impl<F: Future> Future for Run<'_, F> {
 #[cfg(test)]
 mod tests {
     use std::future::{pending, poll_fn};
-    use std::sync::Arc;
     use std::time::Duration;
 
     use super::*;
@@ -110,7 +111,7 @@ mod tests {
         let (inner, outer) = (shutdown.clone(), shutdown.clone());
         let finishes = tokio::spawn(async move {
             let work = poll_fn(|_| if inner.is_shutting_down() { Poll::Ready(7) } else { Poll::Pending });
-            inner.run(work).await
+            inner.clone().run(work).await
         });
         let never = tokio::spawn(async move { outer.run(pending::<()>()).await });
         tokio::task::yield_now().await;
@@ -128,7 +129,7 @@ mod tests {
         let moved = shutdown.clone();
         let (sender, receiver) = tokio::sync::oneshot::channel();
         // Polled once in this task, then in another.
-        let mut work = Box::pin(async move { moved.run(pending::<()>()).await });
+        let mut work = Box::pin(moved.run(pending::<()>()));
         poll_fn(|task| Poll::Ready(work.as_mut().poll(task).is_pending())).await;
         tokio::spawn(async move {
             let _ = sender.send(work.await);

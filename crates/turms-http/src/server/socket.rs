@@ -1,46 +1,77 @@
+//! The sockets that a listener accepts connections from, and their streams.
+
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 #[cfg(unix)]
-use tokio::net::UnixStream;
+use tokio::net::{UnixListener, UnixStream};
 
-/// A connection as it was accepted. One type for all kinds, so that the code which talks to them is there once.
-pub(super) enum Accepted {
+/// A socket that listens.
+pub(super) enum Socket {
+    Tcp(TcpListener),
+    #[cfg(unix)]
+    Unix(UnixListener),
+}
+
+impl Socket {
+    /// Accepts a connection. Only TCP has the address of the client.
+    pub(super) async fn accept(&self) -> io::Result<(Stream, Option<SocketAddr>)> {
+        match self {
+            Self::Tcp(socket) => {
+                let (stream, peer) = socket.accept().await?;
+                // Responses are written whole: to wait for more bytes would only delay them.
+                let _ = stream.set_nodelay(true);
+                Ok((Stream::Tcp(stream), Some(peer)))
+            }
+            #[cfg(unix)]
+            Self::Unix(socket) => Ok((Stream::Unix(socket.accept().await?.0), None)),
+        }
+    }
+}
+
+/// The byte stream of an accepted connection.
+pub(super) enum Stream {
     Tcp(TcpStream),
     #[cfg(unix)]
     Unix(UnixStream),
+    /// Boxed: 1 232 bytes that a connection without TLS does not need.
+    #[cfg(feature = "tls")]
+    Tls(Box<tokio_rustls::server::TlsStream<Self>>),
 }
 
-macro_rules! of_each {
+macro_rules! each {
     ($this:expr, $method:ident $(, $argument:expr)*) => {
         match $this.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).$method($($argument),*),
             #[cfg(unix)]
             Self::Unix(stream) => Pin::new(stream).$method($($argument),*),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => Pin::new(stream).$method($($argument),*),
         }
     };
 }
 
-impl AsyncRead for Accepted {
-    fn poll_read(self: Pin<&mut Self>, task: &mut TaskContext<'_>, room: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        of_each!(self, poll_read, task, room)
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, task: &mut TaskContext<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        each!(self, poll_read, task, buffer)
     }
 }
 
-impl AsyncWrite for Accepted {
+impl AsyncWrite for Stream {
     fn poll_write(self: Pin<&mut Self>, task: &mut TaskContext<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        of_each!(self, poll_write, task, bytes)
+        each!(self, poll_write, task, bytes)
     }
 
     fn poll_write_vectored(
         self: Pin<&mut Self>,
         task: &mut TaskContext<'_>,
-        parts: &[IoSlice<'_>],
+        slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        of_each!(self, poll_write_vectored, task, parts)
+        each!(self, poll_write_vectored, task, slices)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -48,10 +79,10 @@ impl AsyncWrite for Accepted {
     }
 
     fn poll_flush(self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
-        of_each!(self, poll_flush, task)
+        each!(self, poll_flush, task)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
-        of_each!(self, poll_shutdown, task)
+        each!(self, poll_shutdown, task)
     }
 }

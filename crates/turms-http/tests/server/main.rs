@@ -29,5 +29,6 @@ mod tasks;
 mod text_arguments;
 #[cfg(feature = "tls")]
 mod tls;
+mod use_hyper;
 
 use turms_testkit::{fixture, messages as dialog, raw_http as wire};

@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -13,10 +14,10 @@ use super::head::{HeadError, HeadParser, RawHead};
 use super::idle_timer::IdleTimer;
 use super::io::Io;
 use super::response::ResponseMode;
-use super::rewind::Rewind;
 use crate::framing::Framing;
 use crate::server::PeerAddress;
 use crate::server::handler::HttpHandler;
+use crate::server::listener::AcceptedConnection;
 use crate::server::options::ConnectionLimits;
 use crate::server::request::RequestHead;
 use crate::server::request::body::BodyError;
@@ -26,50 +27,42 @@ use crate::server::shutdown::GracefulShutdown;
 /// The bytes that a connection of HTTP/2 begins with (RFC 9113, 3.4).
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Serves the requests of one connection until it closes. Returns the connection if the client speaks HTTP/2 and the feature
-/// `http2` is enabled.
-pub(in crate::server) async fn serve_connection<H, I>(
-    io: I,
-    handler: &H,
-    peer: Option<PeerAddress>,
-    limits: ConnectionLimits,
-    shutdown: &GracefulShutdown,
-) -> Option<Rewind<I>>
-where
-    H: HttpHandler,
-    I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
-    let idle = IdleTimer::new(limits.header_timeout);
-    let io = Io::new(io, limits.write_timeout);
-    let mut connection = HttpConnection { io, idle, is_first: true, peer, shutdown };
-    loop {
-        match connection.serve_next(handler).await {
-            Ok(Next::Request) => {}
-            Ok(Next::Close { drain }) => {
-                connection.io.close(drain).await;
-                return None;
-            }
-            Ok(Next::Reject(error)) => {
-                let drain = connection.reject(error, handler).await.is_ok();
-                connection.io.close(drain).await;
-                return None;
-            }
-            Ok(Next::Http2) => return Some(connection.io.rewind()),
-            Err(error) => {
-                // Clients disconnect at any time: that is no fault of the server.
-                tracing::debug!(%error, "a connection broke");
-                return None;
-            }
+/// Serves one connection. One that begins with HTTP/2 is served by hyper if the feature `http2` is enabled.
+pub(in crate::server) fn serve<H: HttpHandler>(
+    accepted: AcceptedConnection,
+    handler: Arc<H>,
+) -> impl Future<Output = ()> + Send {
+    let AcceptedConnection { stream, peer, limits, shutdown, permit } = accepted;
+    // Built outside of the future, which would otherwise have room for all of it once more.
+    let mut connection = HttpConnection::new(stream, peer, limits, shutdown);
+    async move {
+        let _version = connection.serve(&*handler).await;
+        #[cfg(feature = "http2")]
+        if _version == HttpVersion::Http2 {
+            let HttpConnection { io, shutdown, .. } = connection;
+            // Boxed: 2 248 bytes that a connection of HTTP/1.1 does not need.
+            Box::pin(crate::server::hyper::serve_stream(io.rewind(), handler, peer, limits, &shutdown)).await;
         }
+        drop(permit);
     }
 }
 
-pub(super) struct HttpConnection<'a, I> {
+/// One connection.
+pub(in crate::server) struct HttpConnection<I> {
     pub(super) io: Io<I>,
     idle: IdleTimer,
     is_first: bool,
     peer: Option<PeerAddress>,
-    shutdown: &'a GracefulShutdown,
+    shutdown: Arc<GracefulShutdown>,
+}
+
+/// The version that a client speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::server) enum HttpVersion {
+    /// HTTP/1.1 or HTTP/1.0.
+    Http1,
+    /// HTTP/2, of which nothing was read.
+    Http2,
 }
 
 /// A request whose body is still to be read.
@@ -93,7 +86,41 @@ enum Next {
     Http2,
 }
 
-impl<I: AsyncRead + AsyncWrite + Send + Unpin> HttpConnection<'_, I> {
+impl<I: AsyncRead + AsyncWrite + Send + Unpin> HttpConnection<I> {
+    pub(in crate::server) fn new(
+        io: I,
+        peer: Option<PeerAddress>,
+        limits: ConnectionLimits,
+        shutdown: Arc<GracefulShutdown>,
+    ) -> Self {
+        let idle = IdleTimer::new(limits.header_timeout);
+        Self { io: Io::new(io, limits.write_timeout), idle, is_first: true, peer, shutdown }
+    }
+
+    /// Serves the requests of the connection until it closes, unless the client speaks HTTP/2.
+    pub(in crate::server) async fn serve<H: HttpHandler>(&mut self, handler: &H) -> HttpVersion {
+        loop {
+            match self.serve_next(handler).await {
+                Ok(Next::Request) => {}
+                Ok(Next::Close { drain }) => {
+                    self.io.close(drain).await;
+                    return HttpVersion::Http1;
+                }
+                Ok(Next::Reject(error)) => {
+                    let drain = self.reject(error, handler).await.is_ok();
+                    self.io.close(drain).await;
+                    return HttpVersion::Http1;
+                }
+                Ok(Next::Http2) => return HttpVersion::Http2,
+                Err(error) => {
+                    // Clients disconnect at any time: that is no fault of the server.
+                    tracing::debug!(%error, "a connection broke");
+                    return HttpVersion::Http1;
+                }
+            }
+        }
+    }
+
     /// Serves the next request.
     async fn serve_next<H: HttpHandler>(&mut self, handler: &H) -> std::io::Result<Next> {
         let mut request = match self.next_request().await {

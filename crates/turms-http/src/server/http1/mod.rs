@@ -3,7 +3,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `connection` | [`serve_connection`]: the loop of one connection |
+//! | `connection` | [`serve`]: the loop of one connection |
 //! | `head` | [`HeadParser`](head::HeadParser): bytes in, [`ParsedHead`](head::ParsedHead) out; does no I/O |
 //! | `body` | reads bodies; chunks are taken apart by `crate::framing`, which the client uses, too |
 //! | `response` | writes responses: whole ones from the stack, streams in chunks |
@@ -12,7 +12,7 @@
 //!
 //! # Why not hyper
 //!
-//! Memory and instructions. A connection is one future of 2.1 KB: no task, no channel and no timer for each request. A request is
+//! Memory and instructions. A connection is one future of 2.2 KB: no task, no channel and no timer for each request. A request is
 //! one buffer of its own length, of which head and body are slices; headers become a map only if a handler asks for one. A
 //! response is put together on the stack and written with one system call. A connection that is idle or has a stream open holds
 //! no buffer.
@@ -69,11 +69,14 @@ mod head;
 mod idle_timer;
 mod io;
 mod response;
+#[cfg(feature = "http2")]
 mod rewind;
 #[cfg(test)]
 mod tests;
 mod write_timeout;
 
-pub(super) use self::connection::serve_connection;
+#[cfg(feature = "fuzzing")]
+pub(super) use self::connection::HttpConnection;
+pub(super) use self::connection::serve;
 pub(super) use self::head::{HeaderSpan, RawHead, Span};
 pub(super) use self::write_timeout::WriteTimeout;

@@ -38,7 +38,7 @@ const STREAM_BUFFER: usize = 64 * 1024;
 /// Maximum length of the lines of a head that do not come from the header map.
 const FIXED_HEAD_LENGTH: usize = 512;
 
-impl<I: AsyncRead + AsyncWrite + Send + Unpin> HttpConnection<'_, I> {
+impl<I: AsyncRead + AsyncWrite + Send + Unpin> HttpConnection<I> {
     /// Writes a response. Returns `true` if the connection stays open.
     pub(super) async fn write(&mut self, response: Response<HttpBody>, mut mode: ResponseMode) -> io::Result<bool> {
         let (parts, body) = response.into_parts();

@@ -1,5 +1,6 @@
 //! Where what a client sends is cut does not matter, and nothing that it sends makes us panic.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -11,8 +12,8 @@ use turms_server::{Args, Server, Tool};
 
 #[cfg(feature = "http2")]
 use super::connection::PREFACE;
+use super::connection::{HttpConnection, HttpVersion};
 use super::head::{HeadError, HeadParser, HeaderSpan, ParsedHead, RawHead};
-use super::rewind::Rewind;
 use crate::framing::{BadChunk, Chunks};
 use crate::server::ServeHttp as _;
 use crate::server::handler::{BodyLimit, HttpHandler};
@@ -20,7 +21,6 @@ use crate::server::options::ConnectionLimits;
 use crate::server::request::RequestHead;
 use crate::server::request::body::BodyError;
 use crate::server::response::HttpBody;
-use crate::server::shutdown::GracefulShutdown;
 
 /// Parses the first head of what comes in pieces of these lengths.
 fn first_head(input: &[u8], pieces: &[usize]) -> Result<Option<ParsedHead>, HeadError> {
@@ -153,16 +153,13 @@ proptest! {
     }
 }
 
-async fn serve<H: HttpHandler>(io: DuplexStream, handler: &H) -> Option<Rewind<DuplexStream>> {
-    serve_with(io, handler, ConnectionLimits::default()).await
+async fn serve<H: HttpHandler>(io: DuplexStream, handler: &H) {
+    serve_with(io, handler, ConnectionLimits::default()).await;
 }
 
-async fn serve_with<H: HttpHandler>(
-    io: DuplexStream,
-    handler: &H,
-    limits: ConnectionLimits,
-) -> Option<Rewind<DuplexStream>> {
-    super::serve_connection(io, handler, None, limits, &GracefulShutdown::default()).await
+async fn serve_with<H: HttpHandler>(io: DuplexStream, handler: &H, limits: ConnectionLimits) {
+    let mut connection = HttpConnection::new(io, None, limits, Arc::default());
+    assert_eq!(connection.serve(handler).await, HttpVersion::Http1);
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -187,10 +184,7 @@ async fn said_to(input: &[u8], room: usize) -> String {
         reader.read_to_string(&mut said).await.unwrap();
         said
     };
-    let serving = async {
-        assert!(serve(theirs, &service).await.is_none());
-    };
-    let (_, said, ()) = tokio::join!(sending, hearing, serving);
+    let (_, said, ()) = tokio::join!(sending, hearing, serve(theirs, &service));
     said.lines().filter(|line| !line.starts_with("date: ")).map(|line| format!("{line}\n")).collect()
 }
 
@@ -267,7 +261,7 @@ async fn what_comes_after_a_body_was_given_up_is_not_read() {
         ours.read_to_string(&mut said).await.unwrap();
         said
     };
-    let (said, _) = tokio::join!(asking, serve(theirs, &Hasty));
+    let (said, ()) = tokio::join!(asking, serve(theirs, &Hasty));
     assert_eq!(said.matches("HTTP/1.1 ").count(), 1, "{said}");
     assert!(said.contains("connection: close"), "{said}");
 }
@@ -288,7 +282,7 @@ async fn a_client_that_sends_too_much_ahead_gets_its_answer_and_then_the_end() {
             ours.read_to_string(&mut said).await.unwrap();
             said
         };
-        let (said, _) = tokio::join!(asking, serve_with(theirs, &Hasty, limits));
+        let (said, ()) = tokio::join!(asking, serve_with(theirs, &Hasty, limits));
         assert_eq!(said.matches("HTTP/1.1 ").count(), answers);
         assert!(said.ends_with("connection: close\r\n\r\n"), "{said}");
     }
@@ -305,22 +299,12 @@ async fn what_http2_begins_with_is_given_back() {
         ours.shutdown().await.unwrap();
     };
     let receiving = async {
-        let mut given = serve(theirs, &service).await.unwrap();
+        let mut connection = HttpConnection::new(theirs, None, ConnectionLimits::default(), Arc::default());
+        assert_eq!(connection.serve(&service).await, HttpVersion::Http2);
         let mut all = Vec::new();
-        given.read_to_end(&mut all).await.unwrap();
+        connection.io.rewind().read_to_end(&mut all).await.unwrap();
         all
     };
     let ((), all) = tokio::join!(sending, receiving);
     assert_eq!(all, preface);
-}
-
-/// Every connection has one of these, however little happens on it.
-#[tokio::test]
-async fn a_connection_is_small() {
-    let service = Server::new("test", "1").http();
-    let (_, theirs) = tokio::io::duplex(1);
-    let shutdown = GracefulShutdown::default();
-    let connection = super::serve_connection(theirs, &service, None, ConnectionLimits::default(), &shutdown);
-    let (size, max) = (size_of_val(&connection), 2304);
-    assert!(size <= max, "{size} bytes, more than {max}");
 }
