@@ -12,6 +12,8 @@ const FEATURE_SETS: &[&str] = &[
     "",
     "default",
     "client,http-client",
+    "client,ws",
+    "server,ws",
     "server,http-server",
     "client,server,http",
     "client,server,http,tls,ws",
@@ -27,6 +29,7 @@ pub(crate) fn steps() -> Vec<Step> {
     vec![
         Step::function("versions", version_comparison::check),
         dependency_step(),
+        Step::function("lean clients", dependencies::check_ws_client),
         Step::new("features", feature_checks().iter().map(|line| program::command(line)).collect()),
         Step::cargo("fuzz", "check --manifest-path fuzz/Cargo.toml --target-dir target/fuzz"),
         Step::cargo("docs", "doc --workspace --all-features --no-deps").env("RUSTDOCFLAGS", "-D warnings"),

@@ -24,6 +24,20 @@ pub(crate) fn check() -> Result<(), Box<dyn Error>> {
     if problems.is_empty() { Ok(()) } else { Err(Problems(problems).into()) }
 }
 
+/// Checks that a WebSocket client does not depend on the HTTP server.
+pub(crate) fn check_ws_client() -> Result<(), Box<dyn Error>> {
+    let line = "cargo tree --locked --edges normal --prefix none -p turms --no-default-features --features client,ws";
+    let output = program::command(line).current_dir(env!("CARGO_MANIFEST_DIR")).output()?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).trim().into());
+    }
+    let tree = String::from_utf8_lossy(&output.stdout);
+    match tree.lines().find(|line| line.starts_with("turms-http ")) {
+        Some(http) => Err(format!("a client with the feature `ws` depends on {http}: see `{line}`").into()),
+        None => Ok(()),
+    }
+}
+
 /// The features of a package of the workspace, sorted; empty if cargo cannot say.
 pub(crate) fn features_of(name: &str) -> Vec<String> {
     let packages = packages("--no-deps").unwrap_or_default();
@@ -206,6 +220,11 @@ mod tests {
 
     fn package(name: &str, version: &str, license: &str, source: &str) -> String {
         format!(r#"{{"name":"{name}","version":"{version}","license":"{license}","source":"{source}"}}"#)
+    }
+
+    #[test]
+    fn a_websocket_client_brings_no_http_server() {
+        check_ws_client().unwrap();
     }
 
     #[test]

@@ -9,12 +9,14 @@ use http_body::{Frame, SizeHint};
 #[derive(Debug, Default)]
 pub struct WsBody(Option<Bytes>);
 
+#[cfg(feature = "server")]
 impl From<String> for WsBody {
     fn from(text: String) -> Self {
         Self(Some(Bytes::from(text)).filter(|text| !text.is_empty()))
     }
 }
 
+#[cfg(feature = "server")]
 impl From<WsBody> for turms_http::HttpBody {
     fn from(WsBody(text): WsBody) -> Self {
         text.map_or_else(Self::empty, Self::whole)

@@ -28,7 +28,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use turms_core::escape_control;
 
 use crate::body::WsBody;
-use crate::upgrade::{SUBPROTOCOL, VERSION, has_token};
+use crate::handshake::{SUBPROTOCOL, VERSION, has_token};
 use crate::url::WsUrl;
 
 /// Why a server could not be reached over WebSocket. It is the source of a

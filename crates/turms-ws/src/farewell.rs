@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
-use turms_core::{Ended, escape_control};
+#[cfg(feature = "client")]
+use turms_core::Ended;
+use turms_core::escape_control;
 
 /// How a connection ends, seen from both ends: what is to be said, and what was heard.
 ///
@@ -19,6 +21,7 @@ pub(crate) struct Farewell {
 
 impl Farewell {
     /// From now on the reason for an end is that this side serves nobody any more.
+    #[cfg(feature = "server")]
     pub(crate) fn go_away(&self) {
         self.going_away.store(true, Ordering::Relaxed);
     }
@@ -63,6 +66,7 @@ impl Farewell {
     }
 
     /// What became of the other side.
+    #[cfg(feature = "client")]
     pub(crate) fn ended(&self) -> Ended {
         match self.heard.get() {
             Some(how) => Ended::new().how(how),

@@ -65,26 +65,49 @@
 //! | 1003 | the peer sent a binary message |
 //! | 1007 | the peer sent text that is not UTF-8 |
 //! | 1009 | the peer sent a message that is longer than the limit |
+//!
+//! # Features
+//!
+//! `client` and `server`, both on by default. Without `server` there is no HTTP server among the dependencies.
 
+#[cfg(any(feature = "client", feature = "server"))]
 mod body;
+#[cfg(feature = "client")]
 mod connector;
+#[cfg(feature = "client")]
 mod dial;
+#[cfg(any(feature = "client", feature = "server"))]
 mod farewell;
+#[cfg(any(feature = "client", feature = "server"))]
+mod handshake;
+#[cfg(any(feature = "client", feature = "server"))]
 mod pulse;
+#[cfg(feature = "server")]
 mod service;
+#[cfg(any(feature = "client", feature = "server"))]
 mod socket;
+#[cfg(feature = "client")]
 mod transport;
+#[cfg(feature = "server")]
 mod upgrade;
+#[cfg(feature = "client")]
 mod url;
 
+#[cfg(any(feature = "client", feature = "server"))]
 pub use self::body::WsBody;
+#[cfg(feature = "client")]
 pub use self::connector::WsConnector;
+#[cfg(feature = "client")]
 pub use self::dial::WsConnectError;
+#[cfg(feature = "server")]
 pub use self::service::{ServeWs, WsService};
+#[cfg(feature = "client")]
 pub use self::transport::WsTransport;
+#[cfg(feature = "client")]
 pub use self::url::WsUrlError;
 
 /// What servers and connections are made of can travel between threads.
+#[cfg(all(feature = "client", feature = "server"))]
 const _: () = {
     const fn is_send_and_sync<T: Send + Sync>() {}
     is_send_and_sync::<WsConnector>();

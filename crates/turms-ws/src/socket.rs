@@ -16,6 +16,7 @@ use tokio_tungstenite::tungstenite::error::{Error as WsError, ProtocolError};
 use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message, Role, WebSocketConfig};
+#[cfg(feature = "server")]
 use turms_core::ConnectionError;
 
 use crate::farewell::{Farewell, close_frame};
@@ -396,6 +397,7 @@ fn gone() -> io::Error {
 }
 
 /// Whether a connection has ended because the peer has gone, as peers do.
+#[cfg(feature = "server")]
 pub(crate) fn is_gone(error: &ConnectionError) -> bool {
     matches!(error, ConnectionError::Read(error) if error.kind() == io::ErrorKind::ConnectionAborted)
 }

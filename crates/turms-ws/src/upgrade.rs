@@ -10,12 +10,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use turms_http::{AccessDenied, AccessPolicy};
 
 use crate::body::WsBody;
-
-/// The subprotocol by which both sides know what the other one speaks.
-pub(crate) const SUBPROTOCOL: &str = "mcp";
-
-/// The one version of the WebSocket protocol.
-pub(crate) const VERSION: &str = "13";
+use crate::handshake::{SUBPROTOCOL, VERSION, has_token, tokens};
 
 /// A request to speak WebSocket that may be granted.
 #[derive(Debug, PartialEq, Eq)]
@@ -131,20 +126,6 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let first = values.next()?.to_str().ok()?;
     values.next().is_none().then_some(first.trim())
-}
-
-/// The members of a header that is a list.
-pub(crate) fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
-    headers
-        .get_all(name)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .map(str::trim)
-}
-
-pub(crate) fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
-    tokens(headers, name).any(|own| own.eq_ignore_ascii_case(token))
 }
 
 #[cfg(test)]

@@ -85,7 +85,7 @@ pub use turms_server::{Skill, SkillError, Skills};
 #[cfg(feature = "ws")]
 #[doc(no_inline)]
 pub use turms_ws as ws;
-#[cfg(feature = "ws")]
+#[cfg(all(feature = "server", feature = "ws"))]
 pub use turms_ws::ServeWs;
 
 #[cfg(feature = "server")]
@@ -112,7 +112,7 @@ pub mod prelude {
     #[cfg(feature = "http-server")]
     #[doc(no_inline)]
     pub use crate::ServeHttp;
-    #[cfg(feature = "ws")]
+    #[cfg(all(feature = "server", feature = "ws"))]
     #[doc(no_inline)]
     pub use crate::ServeWs;
     #[doc(no_inline)]
