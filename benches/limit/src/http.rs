@@ -48,20 +48,12 @@ async fn respond(request: Request<Incoming>) -> Result<Response<Whole>, hyper::E
         Method::POST => {}
         _ => return Ok(empty(StatusCode::METHOD_NOT_ALLOWED)),
     }
-    let mut all: Option<Bytes> = None;
-    while let Some(frame) = poll_fn(|task| Pin::new(&mut body).poll_frame(task)).await {
-        let Ok(data) = frame?.into_data() else { continue };
-        all = Some(match all {
-            None => data,
-            Some(before) => [before, data].concat().into(),
-        });
-    }
+    let all = read(&mut body).await?;
     let repeated = Repeated {
         version: text(headers, "mcp-protocol-version"),
         method: text(headers, "mcp-method"),
         name: text(headers, "mcp-name"),
     };
-    let all = all.unwrap_or_default();
     let mut out = Vec::with_capacity(all.len() + 256);
     let answered = answer(&all, Some(repeated), &mut out);
     Ok(match answered {
@@ -78,6 +70,19 @@ async fn respond(request: Request<Incoming>) -> Result<Response<Whole>, hyper::E
             response
         }
     })
+}
+
+/// Reads a whole body.
+pub(crate) async fn read(body: &mut Incoming) -> Result<Bytes, hyper::Error> {
+    let mut all: Option<Bytes> = None;
+    while let Some(frame) = poll_fn(|task| Pin::new(&mut *body).poll_frame(task)).await {
+        let Ok(data) = frame?.into_data() else { continue };
+        all = Some(match all {
+            None => data,
+            Some(before) => [before, data].concat().into(),
+        });
+    }
+    Ok(all.unwrap_or_default())
 }
 
 fn is_local(headers: &HeaderMap) -> bool {
@@ -108,7 +113,7 @@ fn empty(status: StatusCode) -> Response<Whole> {
 }
 
 /// A body in one piece.
-struct Whole(Option<Bytes>);
+pub(crate) struct Whole(pub(crate) Option<Bytes>);
 
 impl Body for Whole {
     type Data = Bytes;

@@ -1,8 +1,11 @@
 //! What a call costs when there is nothing but `hyper` and `serde_json`: `turms-bench-limit stdio`, or
 //! `turms-bench-limit http PORT`. It checks what the protocol wants to be checked, and has no other comfort: no limits, no
 //! timeouts, no schemas, no notifications, and one handler that is known beforehand.
+//!
+//! `turms-bench-limit hyper PORT` and `turms-bench-limit axum PORT` send each body back: what HTTP costs there without any JSON.
 
 mod answer;
+mod echo;
 mod http;
 mod stdio;
 
@@ -10,8 +13,12 @@ use std::io;
 
 fn main() -> io::Result<()> {
     let mut args = std::env::args().skip(1);
-    match args.next().as_deref() {
-        Some("http") => http::serve(args.next().and_then(|port| port.parse().ok()).unwrap_or(8080)),
+    let mode = args.next();
+    let port = args.next().and_then(|port| port.parse().ok()).unwrap_or(8080);
+    match mode.as_deref() {
+        Some("http") => http::serve(port),
+        Some("hyper") => echo::serve_hyper(port),
+        Some("axum") => echo::serve_axum(port),
         _ => stdio::serve(),
     }
 }

@@ -55,3 +55,11 @@ pub fn server(tools: usize) -> Server {
         server.tool(tool)
     })
 }
+
+/// Builds the server that `BENCH_TOOLS` names.
+pub fn from_environment() -> Server {
+    match std::env::var("BENCH_TOOLS").as_deref() {
+        Ok("progress") => server_with_progress(),
+        tools => server(tools.ok().and_then(|count| count.parse().ok()).unwrap_or(2)),
+    }
+}

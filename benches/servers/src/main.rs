@@ -5,10 +5,7 @@ use turms::prelude::*;
 
 #[tokio::main]
 async fn main() -> turms::Result<()> {
-    let server = match std::env::var("BENCH_TOOLS").as_deref() {
-        Ok("progress") => turms_bench_server::server_with_progress(),
-        tools => turms_bench_server::server(tools.ok().and_then(|count| count.parse().ok()).unwrap_or(2)),
-    };
+    let server = turms_bench_server::from_environment();
     let mut args = std::env::args().skip(1);
     match args.next().as_deref() {
         Some("http") => {

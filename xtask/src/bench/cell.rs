@@ -17,9 +17,17 @@ pub(crate) enum Candidate {
     Limit,
     Rmcp,
     RmcpPipes,
+    /// Ours mounted in an application of axum.
+    Axum,
+    /// Ours served by hyper as a `tower` service.
+    Hyper,
+    /// axum that sends each body back.
+    AxumEcho,
+    /// hyper that sends each body back.
+    HyperEcho,
 }
 
-use Candidate::{Limit, Rmcp, RmcpPipes, Turms};
+use Candidate::{Axum, AxumEcho, Hyper, HyperEcho, Limit, Rmcp, RmcpPipes, Turms};
 
 const HTTP: &[Candidate] = &[Turms, Limit, Rmcp];
 const STDIO: &[Candidate] = &[Turms, Limit, Rmcp, RmcpPipes];
@@ -36,6 +44,18 @@ pub(super) const PIPE: Cell = cell("stdio, small, 64 in flight", "stdio", "small
 pub(super) const SINGLE_PIPE: Cell = cell("stdio, small, 1 in flight", "stdio", "small", 1, "2", STDIO);
 pub(super) const LIST_PIPE: Cell = cell("stdio, list of 100 tools, 8 in flight", "stdio", "list", 8, "100", STDIO);
 pub(super) const LARGE_PIPE: Cell = cell("stdio, 100 KiB, 8 in flight", "stdio", "100k", 8, "2", STDIO);
+
+/// Ours in an application, beside that application without anything.
+pub(super) const MOUNTED: Cell = cell(
+    "mounted, HTTP 2026-07-28, small, 32 connections",
+    "stateless",
+    "small",
+    32,
+    "2",
+    &[Axum, AxumEcho, Hyper, HyperEcho, Rmcp],
+);
+pub(super) const MOUNTED_SESSION: Cell =
+    cell("mounted, HTTP 2025-11-25, small, 32 connections", "session", "small", 32, "2", &[Axum, Hyper, Rmcp]);
 
 /// What each session takes of the memory.
 pub(super) const IDLE: Cell = cell("idle session", "idle", "small", 2000, "2", HTTP);
@@ -63,6 +83,7 @@ pub(super) const CLIENT: Cell = cell("the client of Turms", "client", "small", 1
 
 pub(super) const BESIDE_OTHERS: [&Cell; 10] =
     [&STATELESS, &SESSION, &SINGLE, &SINGLE_SESSION, &LIST, &LARGE, &PIPE, &SINGLE_PIPE, &LIST_PIPE, &LARGE_PIPE];
+pub(super) const MOUNTED_CELLS: [&Cell; 2] = [&MOUNTED, &MOUNTED_SESSION];
 pub(super) const MEMORY: [&Cell; 2] = [&IDLE, &LISTENING];
 pub(super) const OWN: [&Cell; 10] = [
     &FEW_TOOLS,
@@ -85,7 +106,7 @@ pub(super) const CLIENTS: [&Cell; 2] = [&LEAST_CLIENT, &CLIENT];
 
 /// All of them.
 pub(super) fn all() -> impl Iterator<Item = &'static Cell> {
-    BESIDE_OTHERS.into_iter().chain(MEMORY).chain(OWN).chain(CLIENTS).chain([&INSIDE])
+    BESIDE_OTHERS.into_iter().chain(MOUNTED_CELLS).chain(MEMORY).chain(OWN).chain(CLIENTS).chain([&INSIDE])
 }
 
 const fn cell(
@@ -100,6 +121,8 @@ const fn cell(
 }
 
 pub(super) const OUR_SERVER: &str = "target/release/turms-bench-server";
+const LIMIT_SERVER: &str = "target/release/turms-bench-limit";
+const MOUNTED_SERVER: &str = "target/release/turms-bench-mounted";
 pub(super) const LOAD: &str = "target/release/turms-bench-load";
 pub(super) const RMCP_SERVER: &str = "benches/rmcp/target/release/turms-bench-rmcp";
 
@@ -125,8 +148,12 @@ impl Candidate {
         let (program, way) = match (self, kind) {
             (Self::Turms, "stdio") => (OUR_SERVER, "stdio"),
             (Self::Turms, _) => (OUR_SERVER, "http {port}"),
-            (Self::Limit, "stdio") => ("target/release/turms-bench-limit", "stdio"),
-            (Self::Limit, _) => ("target/release/turms-bench-limit", "http {port}"),
+            (Self::Limit, "stdio") => (LIMIT_SERVER, "stdio"),
+            (Self::Limit, _) => (LIMIT_SERVER, "http {port}"),
+            (Self::Axum, _) => (MOUNTED_SERVER, "axum {port}"),
+            (Self::Hyper, _) => (MOUNTED_SERVER, "hyper {port}"),
+            (Self::AxumEcho, _) => (LIMIT_SERVER, "axum {port}"),
+            (Self::HyperEcho, _) => (LIMIT_SERVER, "hyper {port}"),
             (Self::RmcpPipes, _) => (RMCP_SERVER, "pipes"),
             (Self::Rmcp, "stdio") => (RMCP_SERVER, "stdio"),
             (Self::Rmcp, "stateless") => (RMCP_SERVER, "http {port}"),

@@ -2,8 +2,8 @@
 
 use super::cell::{
     ALONE_IN_SESSION, BY_EVENTS, BY_JSON, CLIENT, Candidate, Cell, FEW_TOOLS, IDLE, IN_CROWD, INSIDE, LARGE,
-    LARGE_PIPE, LEAST_CLIENT, LIST, LIST_PIPE, LISTENING, MANY_TOOLS, PIPE, SESSION, SINGLE, SINGLE_PIPE, SIZES,
-    STATELESS,
+    LARGE_PIPE, LEAST_CLIENT, LIST, LIST_PIPE, LISTENING, MANY_TOOLS, MOUNTED, PIPE, SESSION, SINGLE, SINGLE_PIPE,
+    SIZES, STATELESS,
 };
 use super::figures::{Measured, Place};
 use super::weight;
@@ -22,7 +22,7 @@ pub(super) enum Bound {
 }
 
 use Bound::{AtLeast, AtMost};
-use Candidate::{Limit, Rmcp, RmcpPipes, Turms};
+use Candidate::{Axum, Limit, Rmcp, RmcpPipes, Turms};
 
 impl Demand {
     /// Whether it is met; nobody knows if it was not measured.
@@ -65,6 +65,9 @@ pub(super) fn all(measured: &Measured) -> Vec<Demand> {
         };
         demand(format!("{}: {whose}", cell.name), times(cell, who), AtLeast(least));
     }
+
+    let mounted = measured.ratio(cost(&MOUNTED, Rmcp), cost(&MOUNTED, Axum));
+    demand(format!("{}: processor time of rmcp / ours", MOUNTED.name), mounted, AtLeast(2.3));
 
     let p50 = |cell, who| place(cell, who, "p50_ns");
     demand(

@@ -56,7 +56,8 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), BenchError> {
 
 /// One after the other: built together, they would share features that they do not have alone.
 fn build() -> Result<(), BenchError> {
-    for package in ["turms-bench-server", "turms-bench-load", "turms-bench-limit"] {
+    let mounted = "turms-bench-server --features mounted --bin turms-bench-mounted";
+    for package in ["turms-bench-server --bin turms-bench-server", mounted, "turms-bench-load", "turms-bench-limit"] {
         program::run(&mut program::command(&format!("cargo build --release -p {package}")))?;
     }
     Ok(())

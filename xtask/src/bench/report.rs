@@ -8,7 +8,7 @@ use super::demand::{self, Bound, Demand};
 use super::figures::{Measured, Place};
 use crate::program;
 
-use Candidate::{Limit, Rmcp, RmcpPipes, Turms};
+use Candidate::{Axum, AxumEcho, Hyper, HyperEcho, Limit, Rmcp, RmcpPipes, Turms};
 
 /// Everything that was measured, with the machine and the commit.
 pub(super) fn write(measured: &Measured, rounds: usize) -> String {
@@ -41,6 +41,7 @@ pub(super) fn write(measured: &Measured, rounds: usize) -> String {
         ];
         row(&mut text, cell.name, &columns);
     }
+    mounted(&mut text, measured);
     text.push_str("\n| memory | KiB each | limit | rmcp | of rmcp's |\n|---|---:|---:|---:|---:|\n");
     for cell in cell::MEMORY {
         let place = |who| Place { cell, who, figure: "bytes" };
@@ -57,6 +58,29 @@ pub(super) fn write(measured: &Measured, rounds: usize) -> String {
         demanded(&mut text, &demand);
     }
     text
+}
+
+/// Ours in an application. Our share is what is left of the cost without that of the application that sends bodies back.
+fn mounted(text: &mut String, measured: &Measured) {
+    text.push_str(
+        "\n| mounted | in axum, us | axum echo | our share | x rmcp | in hyper, us | hyper echo | our share |\n",
+    );
+    text.push_str("|---|---:|---:|---:|---:|---:|---:|---:|\n");
+    for cell in cell::MOUNTED_CELLS {
+        let place = |who| Place { cell, who, figure: "cpu_ns" };
+        let cost = |who| measured.median(place(who)).map(|ns| ns / 1000.0);
+        let share = |who, echo| measured.ratio(place(echo), place(who)).map(|rest| 1.0 - rest);
+        let columns = [
+            cost(Axum),
+            cost(AxumEcho),
+            share(Axum, AxumEcho),
+            measured.ratio(place(Rmcp), place(Axum)),
+            cost(Hyper),
+            cost(HyperEcho),
+            share(Hyper, HyperEcho),
+        ];
+        row(text, cell.name, &columns);
+    }
 }
 
 fn demanded(text: &mut String, demand: &Demand) {
