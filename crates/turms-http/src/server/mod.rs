@@ -329,9 +329,9 @@ impl HttpHandler for HttpService {
 
     fn handle(&self, head: RequestHead, body: Result<Bytes, BodyError>) -> impl Future<Output = Answer> + Send {
         let asked = self.options.cors.then(|| Box::new(cors::Asked::of(&head)));
-        let way = self.way(head, body);
+        let kind = self.classify(head, body);
         async move {
-            let mut answer = self.go(way).await;
+            let mut answer = self.handle_kind(kind).await;
             if let Some(asked) = asked {
                 asked.decorate(&mut answer, &self.options.access);
             }

@@ -1,4 +1,4 @@
-//! Which way a request goes.
+//! Decides how a request is handled.
 
 use std::sync::Arc;
 
@@ -21,16 +21,17 @@ use super::response::{self, Answer};
 use super::session::{HttpSession, PostedMessages};
 use super::{HttpService, pair, stateless, unreadable_version};
 
-/// What is to be done about a request. Found out without waiting for anything, so that nothing of it has to be kept meanwhile.
-pub(super) enum Way<'a> {
-    /// It is answered already.
-    Answered(Answer),
-    /// It stands alone.
-    Alone(Request, ProtocolVersion, Option<Meta>, HttpSource),
-    /// It belongs to a session that is at hand.
-    AtHand(Arc<HttpSession>, PostedMessages),
-    /// It is not asked for so often that it should have its room in the future of every request.
-    Rare(BoxFuture<'a, Answer>),
+/// How a request is handled. Decided without an await, so that the future of a request holds nothing that is only needed to
+/// decide.
+pub(super) enum RequestKind<'a> {
+    /// With this response.
+    Respond(Answer),
+    /// As a request of 2026-07-28.
+    Stateless(Request, ProtocolVersion, Option<Meta>, HttpSource),
+    /// In a session that is in memory.
+    Session(Arc<HttpSession>, PostedMessages),
+    /// In a way that is rare enough to be boxed: its future would make that of each connection larger.
+    Boxed(BoxFuture<'a, Answer>),
 }
 
 impl HttpService {
@@ -58,57 +59,57 @@ impl HttpService {
         Ok(BodyLimit::new(max_bytes, self.options.body_timeout))
     }
 
-    /// Goes a way to its end.
-    pub(super) async fn go(&self, way: Way<'_>) -> Answer {
-        match way {
-            Way::Answered(answer) => answer,
-            Way::Alone(request, version, meta, source) => {
+    /// Handles a classified request.
+    pub(super) async fn handle_kind(&self, kind: RequestKind<'_>) -> Answer {
+        match kind {
+            RequestKind::Respond(answer) => answer,
+            RequestKind::Stateless(request, version, meta, source) => {
                 let dialect = Dialect::Stateless(version);
                 self.answer_alone(request, dialect, meta, &source, stateless::status_of_error).await
             }
             // Boxed: it would take 1.7 KB of the future of every connection.
-            Way::AtHand(session, posted) => Box::pin(self.take_in(&session, posted)).await,
-            Way::Rare(answer) => answer.await,
+            RequestKind::Session(session, posted) => Box::pin(self.take_in(&session, posted)).await,
+            RequestKind::Boxed(answer) => answer.await,
         }
     }
 
-    /// Which way a request goes that was let in.
-    pub(super) fn way(&self, head: RequestHead, body: Result<Bytes, BodyError>) -> Way<'_> {
+    /// Classifies a request that passed the check.
+    pub(super) fn classify(&self, head: RequestHead, body: Result<Bytes, BodyError>) -> RequestKind<'_> {
         match *head.method() {
             Method::POST if self.speaks_pair() && pair::is_message(&head) => {
-                Way::Rare(Box::pin(self.take_pair_message(head, body)))
+                RequestKind::Boxed(Box::pin(self.take_pair_message(head, body)))
             }
-            Method::POST => self.way_of_post(head, body),
-            Method::GET if self.speaks_pair() && pair::is_opening(&head) => Way::Answered(self.open_pair(head)),
-            Method::GET if self.has_sessions() => Way::Rare(Box::pin(self.get(head))),
-            Method::DELETE if self.has_sessions() => Way::Rare(Box::pin(self.delete(head))),
-            _ if self.has_sessions() => Way::Answered(response::method_not_allowed("GET, POST, DELETE")),
-            _ => Way::Answered(response::method_not_allowed("POST")),
+            Method::POST => self.classify_post(head, body),
+            Method::GET if self.speaks_pair() && pair::is_opening(&head) => RequestKind::Respond(self.open_pair(head)),
+            Method::GET if self.has_sessions() => RequestKind::Boxed(Box::pin(self.get(head))),
+            Method::DELETE if self.has_sessions() => RequestKind::Boxed(Box::pin(self.delete(head))),
+            _ if self.has_sessions() => RequestKind::Respond(response::method_not_allowed("GET, POST, DELETE")),
+            _ => RequestKind::Respond(response::method_not_allowed("POST")),
         }
     }
 
-    fn way_of_post(&self, head: RequestHead, body: Result<Bytes, BodyError>) -> Way<'_> {
+    fn classify_post(&self, head: RequestHead, body: Result<Bytes, BodyError>) -> RequestKind<'_> {
         let bytes = match body {
             Ok(bytes) => bytes,
-            Err(problem) => return Way::Answered(response::refuse(problem.status(), problem.to_string())),
+            Err(problem) => return RequestKind::Respond(response::refuse(problem.status(), problem.to_string())),
         };
         match Incoming::decode(bytes, self.limits().max_batch) {
-            Ok(incoming) => self.way_of(incoming, head),
+            Ok(incoming) => self.classify_message(incoming, head),
             Err(invalid) => {
-                Way::Answered(response::error(StatusCode::BAD_REQUEST, invalid.id.as_ref(), &invalid.error))
+                RequestKind::Respond(response::error(StatusCode::BAD_REQUEST, invalid.id.as_ref(), &invalid.error))
             }
         }
     }
 
-    fn way_of_older(&self, incoming: Incoming, version: ProtocolVersion, head: RequestHead) -> Way<'_> {
+    fn classify_older(&self, incoming: Incoming, version: ProtocolVersion, head: RequestHead) -> RequestKind<'_> {
         match self.session_at_hand(&incoming, &head) {
-            Some(session) => Way::AtHand(session, PostedMessages { incoming, head }),
-            None => Way::Rare(Box::pin(self.take_older(incoming, version, head))),
+            Some(session) => RequestKind::Session(session, PostedMessages { incoming, head }),
+            None => RequestKind::Boxed(Box::pin(self.take_older(incoming, version, head))),
         }
     }
 
-    /// Decides by which rules a message goes. Every request is judged for itself, whatever came before it.
-    fn way_of(&self, incoming: Incoming, request_head: RequestHead) -> Way<'_> {
+    /// Decides which revision a message belongs to. Each request is decided for itself, whatever came before it.
+    fn classify_message(&self, incoming: Incoming, request_head: RequestHead) -> RequestKind<'_> {
         let head = McpHeaders::of(&request_head);
         let newest = self.speaks_with(Ability::Stateless);
         if newest
@@ -119,13 +120,15 @@ impl HttpService {
             return match stateless::admit(request, claim, name.as_ref(), &head, self.versions()) {
                 Ok(version) => {
                     let Incoming::One(Message::Request(request)) = incoming else {
-                        return Way::Answered(response::empty(StatusCode::BAD_REQUEST));
+                        return RequestKind::Respond(response::empty(StatusCode::BAD_REQUEST));
                     };
-                    Way::Alone(request, version, meta, HttpSource::repeating(request_head))
+                    RequestKind::Stateless(request, version, meta, HttpSource::repeating(request_head))
                 }
-                Err(error) => {
-                    Way::Answered(response::error(response::status_of_refusal(&error), Some(&request.id), &error))
-                }
+                Err(error) => RequestKind::Respond(response::error(
+                    response::status_of_refusal(&error),
+                    Some(&request.id),
+                    &error,
+                )),
             };
         }
         let id = match &incoming {
@@ -135,11 +138,11 @@ impl HttpService {
         if let Incoming::One(Message::Request(request)) = &incoming
             && &*request.method == Initialize::NAME
         {
-            return self.way_of_older(incoming, ProtocolVersion::LATEST_WITH_HANDSHAKE, request_head);
+            return self.classify_older(incoming, ProtocolVersion::LATEST_WITH_HANDSHAKE, request_head);
         }
         let named = match head.named(self.versions()) {
-            NamedVersion::Unknown(named) => return Way::Answered(self.refuse_version(id, named)),
-            NamedVersion::Unreadable => return Way::Answered(unreadable_version(&head, id)),
+            NamedVersion::Unknown(named) => return RequestKind::Respond(self.refuse_version(id, named)),
+            NamedVersion::Unreadable => return RequestKind::Respond(unreadable_version(&head, id)),
             named => named,
         };
         // The id of a session and the name of an older revision decide first, whatever other headers say: some clients send
@@ -148,7 +151,7 @@ impl HttpService {
         if let (true, HeaderLookup::One(name)) = (has_session && named == NamedVersion::Newest, head.version)
             && name.trim().parse::<ProtocolVersion>().is_err()
         {
-            return Way::Answered(self.refuse_version(id, name.trim()));
+            return RequestKind::Respond(self.refuse_version(id, name.trim()));
         }
         let is_older =
             matches!(named, NamedVersion::Older(Some(_))) || (has_session && self.speaks_with(Ability::Handshake));
@@ -158,15 +161,15 @@ impl HttpService {
                 let belongs = matches!(&*request.method, Discover::NAME | Listen::NAME);
                 if named == NamedVersion::Newest || belongs || head.method != HeaderLookup::Absent {
                     let error = missing_meta(key::PROTOCOL_VERSION);
-                    return Way::Answered(response::error(StatusCode::BAD_REQUEST, id, &error));
+                    return RequestKind::Respond(response::error(StatusCode::BAD_REQUEST, id, &error));
                 }
             }
             (Incoming::One(Message::Notification(_)), NamedVersion::Newest) => {
-                return Way::Rare(Box::pin(self.hear_stateless(incoming, HttpSource::new(request_head))));
+                return RequestKind::Boxed(Box::pin(self.hear_stateless(incoming, HttpSource::new(request_head))));
             }
             (_, NamedVersion::Newest) => {
                 let message = "the body must be one request or notification in this revision";
-                return Way::Answered(response::refuse(StatusCode::BAD_REQUEST, message));
+                return RequestKind::Respond(response::refuse(StatusCode::BAD_REQUEST, message));
             }
             _ => {}
         }
@@ -174,11 +177,11 @@ impl HttpService {
             NamedVersion::Older(Some(version)) => version,
             _ => ProtocolVersion::ASSUMED_OVER_HTTP,
         };
-        self.way_of_older(incoming, version, request_head)
+        self.classify_older(incoming, version, request_head)
     }
 }
 
-/// Whether a message can be read and answered.
+/// Checks that the body is JSON, and that the client takes both kinds of responses.
 fn check_post(head: &RequestHead) -> Result<(), Box<Answer>> {
     if let Err(problem) = headers::check_body(head) {
         return Err(Box::new(response::refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem)));

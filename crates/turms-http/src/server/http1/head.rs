@@ -357,6 +357,11 @@ impl RawHead {
         }
     }
 
+    /// Returns the bytes of a part of it.
+    pub(in crate::server) fn bytes_of(&self, span: Span) -> &[u8] {
+        self.bytes().get(span.range()).unwrap_or_default()
+    }
+
     /// Returns a part of it; `None` unless that is ASCII. Control characters were refused by the parser.
     pub(in crate::server) fn get(&self, span: Span) -> Option<&str> {
         match &self.text {

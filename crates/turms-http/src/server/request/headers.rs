@@ -26,11 +26,11 @@ impl KnownHeader {
     const COUNT: usize = 10;
 
     /// Returns the header with this name, in any case.
-    fn find(name: &str) -> Option<Self> {
+    fn find(name: &[u8]) -> Option<Self> {
         // No two of one length have the same first letter.
         let header = match name.len() {
             4 => Self::Host,
-            6 if name.starts_with(['a', 'A']) => Self::Accept,
+            6 if name[0].eq_ignore_ascii_case(&b'a') => Self::Accept,
             6 => Self::Origin,
             8 => Self::Name,
             10 => Self::Method,
@@ -42,7 +42,8 @@ impl KnownHeader {
             _ => return None,
         };
         // Most clients send lower case, which is compared faster.
-        let is_found = name == header.name() || name.eq_ignore_ascii_case(header.name());
+        let known = header.name().as_bytes();
+        let is_found = name == known || name.eq_ignore_ascii_case(known);
         is_found.then_some(header)
     }
 
@@ -78,7 +79,7 @@ pub(in crate::server) enum Place<P> {
 
 impl<P: Copy> HeaderIndex<P> {
     /// Indexes the headers of a request, each with its name and its place.
-    pub(in crate::server) fn new<'a>(headers: impl Iterator<Item = (&'a str, P)>) -> Self {
+    pub(in crate::server) fn new<'a>(headers: impl Iterator<Item = (&'a [u8], P)>) -> Self {
         let mut index = Self([Place::Absent; KnownHeader::COUNT]);
         for (name, place) in headers {
             if let Some(header) = KnownHeader::find(name) {
@@ -261,17 +262,17 @@ mod tests {
         assert_eq!(all.len(), KnownHeader::COUNT);
         for (place, header) in all.into_iter().enumerate() {
             assert_eq!(header as usize, place);
-            assert_eq!(KnownHeader::find(header.name()), Some(header));
-            assert_eq!(KnownHeader::find(&header.name().to_ascii_uppercase()), Some(header));
+            assert_eq!(KnownHeader::find(header.name().as_bytes()), Some(header));
+            assert_eq!(KnownHeader::find(header.name().to_ascii_uppercase().as_bytes()), Some(header));
         }
-        assert_eq!(KnownHeader::find("expect"), None);
-        assert_eq!(KnownHeader::find(""), None);
+        assert_eq!(KnownHeader::find(b"expect"), None);
+        assert_eq!(KnownHeader::find(b""), None);
     }
 
     #[test]
     fn one_pass_finds_every_header_and_those_that_are_repeated() {
         let headers = [("x", "0"), ("HOST", "1"), ("accept", "2"), ("mcp-name", "3"), ("Accept", "4")];
-        let index = HeaderIndex::new(headers.into_iter());
+        let index = HeaderIndex::new(headers.into_iter().map(|(name, place)| (name.as_bytes(), place)));
         let lookup = |header| index.lookup(header, |value| Some(value).filter(|value| *value != "3"));
         assert_eq!(lookup(KnownHeader::Host), HeaderLookup::One("1"));
         assert_eq!(lookup(KnownHeader::Name), HeaderLookup::NotText);

@@ -39,8 +39,9 @@ enum Repr {
 
 impl RequestHead {
     pub(in crate::server) fn from_parts(parts: Parts, peer: Option<PeerAddress>) -> Self {
-        let index =
-            HeaderIndex::new(parts.headers.iter().zip(0..).map(|((name, _), position)| (name.as_str(), position)));
+        let index = HeaderIndex::new(
+            parts.headers.iter().zip(0..).map(|((name, _), position)| (name.as_str().as_bytes(), position)),
+        );
         Self { method: parts.method.clone(), peer, repr: Repr::Parts(Box::new(parts), index) }
     }
 
@@ -51,8 +52,7 @@ impl RequestHead {
         headers: &[HeaderSpan],
         peer: Option<PeerAddress>,
     ) -> Self {
-        let named = headers.iter().filter_map(|header| Some((head.get(header.name)?, header.value)));
-        let index = HeaderIndex::new(named);
+        let index = HeaderIndex::new(headers.iter().map(|header| (head.bytes_of(header.name), header.value)));
         Self { method, peer, repr: Repr::Raw(head, index) }
     }
 
