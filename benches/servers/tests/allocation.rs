@@ -19,11 +19,21 @@ const CALLS: usize = 200;
 
 #[test]
 fn a_call_over_http_of_the_newest_revision() {
-    let call = post(
+    assert_most(over_http(|_| newest_call()), 9);
+}
+
+/// As in an application: hyper reads requests and writes responses.
+#[test]
+fn a_call_over_http_that_hyper_serves() {
+    assert_most(over_http_by(|listener| listener.serve_tower(server(2).http()), |_| newest_call()), 22);
+    assert_most(over_http_by(|listener| listener.use_hyper().serve(server(2).http()), |_| newest_call()), 18);
+}
+
+fn newest_call() -> String {
+    post(
         "mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: echo\r\n",
         r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}"#,
-    );
-    assert_most(over_http(|_| call), 9);
+    )
 }
 
 #[test]
@@ -87,12 +97,23 @@ fn shake_hands(stream: &mut TcpStream) -> String {
 
 /// How often each call asks for memory; `prepare` makes the request that is repeated.
 fn over_http(prepare: impl FnOnce(&mut TcpStream) -> String + Send + 'static) -> f64 {
+    over_http_by(|listener| listener.serve(server(2).http()), prepare)
+}
+
+/// As [`over_http`], with another way to serve.
+fn over_http_by<F>(
+    serve: impl FnOnce(Listener) -> F + Send + 'static,
+    prepare: impl FnOnce(&mut TcpStream) -> String + Send + 'static,
+) -> f64
+where
+    F: Future<Output = Result<(), ServeError>> + Send,
+{
     let (sender, address) = mpsc::channel();
     measure(
         async move {
             let listener = Listener::bind("127.0.0.1:0").await.unwrap();
             sender.send(listener.local_addr().unwrap()).unwrap();
-            listener.serve(server(2).http()).await.unwrap();
+            serve(listener).await.unwrap();
         },
         move || {
             let mut stream = TcpStream::connect(address.recv().unwrap()).unwrap();

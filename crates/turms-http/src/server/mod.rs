@@ -46,7 +46,6 @@ use self::pair::Pairs;
 pub use self::request::RequestHead;
 pub use self::request::access::{AccessDenied, AccessPolicy};
 pub use self::request::body::BodyError;
-use self::request::cors;
 use self::request::headers::{self, McpHeaders};
 use self::response::Answer;
 pub use self::response::HttpBody;
@@ -85,15 +84,19 @@ impl PeerAddress {
 /// [`HttpService::shutdown`] in the future that tells the application to end. A [`Listener`] does so by itself, and serves
 /// whole applications with [`Listener::serve_tower`].
 #[derive(Clone)]
-pub struct HttpService {
+pub struct HttpService(Arc<HttpState>);
+
+/// The parts of an [`HttpService`]. A clone of the service clones one `Arc`.
+#[derive(Clone)]
+struct HttpState {
     endpoint: Endpoint,
-    options: Arc<HttpOptions>,
-    state: Arc<State>,
+    options: HttpOptions,
+    state: Arc<SharedState>,
 }
 
-/// What all clones share.
+/// The state of all clones of a service, also of those with other options.
 #[derive(Default)]
-struct State {
+struct SharedState {
     sessions: Arc<Sessions>,
     pairs: Arc<Pairs>,
     streams: StreamLimit,
@@ -152,26 +155,12 @@ impl HttpService {
     /// Serves an endpoint, with safe defaults.
     #[must_use]
     pub fn new(endpoint: Endpoint) -> Self {
-        let state = State { shutdown: endpoint.shutdown().child(), ..State::default() };
-        Self { endpoint, options: Arc::default(), state: Arc::new(state) }
-    }
-
-    fn limits(&self) -> &Limits {
-        &self.endpoint.info().limits
-    }
-
-    fn versions(&self) -> &[ProtocolVersion] {
-        &self.endpoint.info().versions
-    }
-
-    /// The endpoint for connections that end when this service does.
-    fn connection_endpoint(&self) -> Endpoint {
-        let endpoint = &self.endpoint;
-        Endpoint::with_shutdown(endpoint.service().clone(), endpoint.info().clone(), self.state.shutdown.clone())
+        let state = SharedState { shutdown: endpoint.shutdown().child(), ..SharedState::default() };
+        Self(Arc::new(HttpState { endpoint, options: HttpOptions::default(), state: Arc::new(state) }))
     }
 
     fn with(mut self, change: impl FnOnce(&mut HttpOptions)) -> Self {
-        change(Arc::make_mut(&mut self.options));
+        change(&mut Arc::make_mut(&mut self.0).options);
         self
     }
 
@@ -235,13 +224,13 @@ impl HttpService {
     /// How many sessions there are.
     #[must_use]
     pub fn session_count(&self) -> usize {
-        self.state.sessions.len()
+        self.0.state.sessions.len()
     }
 
     /// Ends a session, as its client can by DELETE; false if there is none of this id.
     pub async fn close_session(&self, id: &str) -> bool {
-        match self.options.sessions.as_ref() {
-            Some(options) => self.state.sessions.close(id, options, CloseReason::Server).await,
+        match self.0.options.sessions.as_ref() {
+            Some(options) => self.0.state.sessions.close(id, options, CloseReason::Server).await,
             None => false,
         }
     }
@@ -252,12 +241,7 @@ impl HttpService {
         self.begin_shutdown();
     }
 
-    /// Resolves when the server or this service shuts down.
-    fn shutting_down(&self) -> BoxFuture<'static, ()> {
-        Box::pin(self.state.shutdown.begun())
-    }
-
-    /// Answers a request.
+    /// Responds to a request.
     pub async fn answer<B>(&self, request: Request<B>) -> Response<HttpBody>
     where
         B: Body + Send,
@@ -265,6 +249,27 @@ impl HttpService {
         B::Error: fmt::Display,
     {
         handler::handle_request(self, request, None).await
+    }
+}
+
+impl HttpState {
+    fn limits(&self) -> &Limits {
+        &self.endpoint.info().limits
+    }
+
+    fn versions(&self) -> &[ProtocolVersion] {
+        &self.endpoint.info().versions
+    }
+
+    /// The endpoint for connections that end when this service does.
+    fn connection_endpoint(&self) -> Endpoint {
+        let endpoint = &self.endpoint;
+        Endpoint::with_shutdown(endpoint.service().clone(), endpoint.info().clone(), self.state.shutdown.clone())
+    }
+
+    /// Resolves when the server or this service shuts down.
+    fn shutting_down(&self) -> BoxFuture<'static, ()> {
+        Box::pin(self.state.shutdown.begun())
     }
 
     /// Refuses somebody, and tells whoever runs the server what to do if they should be let in. Once, so that nobody can fill
@@ -324,19 +329,11 @@ where
 
 impl HttpHandler for HttpService {
     fn check(&self, head: &mut RequestHead) -> impl Future<Output = Result<BodyLimit, Box<Answer>>> + Send {
-        std::future::ready(self.check_head(head))
+        std::future::ready(self.0.check_head(head))
     }
 
     fn handle(&self, head: RequestHead, body: Result<Bytes, BodyError>) -> impl Future<Output = Answer> + Send {
-        let asked = self.options.cors.then(|| Box::new(cors::Asked::of(&head)));
-        let kind = self.classify(head, body);
-        async move {
-            let mut answer = self.handle_kind(kind).await;
-            if let Some(asked) = asked {
-                asked.decorate(&mut answer, &self.options.access);
-            }
-            answer
-        }
+        self.0.handle(head, body)
     }
 
     fn reject(&self, status: StatusCode, reason: String) -> Answer {
@@ -344,22 +341,22 @@ impl HttpHandler for HttpService {
     }
 
     fn shutdown_requested(&self) -> BoxFuture<'static, ()> {
-        Box::pin(self.endpoint.shutdown().begun())
+        Box::pin(self.0.endpoint.shutdown().begun())
     }
 
     fn begin_shutdown(&self) {
-        self.state.shutdown.begin();
+        self.0.state.shutdown.begin();
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        self.state.sessions.close_all();
+        self.0.state.sessions.close_all();
         Box::pin(std::future::ready(()))
     }
 }
 
 impl fmt::Debug for HttpService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpService").field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("HttpService").field("options", &self.0.options).finish_non_exhaustive()
     }
 }
 

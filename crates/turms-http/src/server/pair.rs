@@ -18,7 +18,7 @@ use turms_core::{Connection, Principal, random_id};
 use turms_proto::header::HeaderLookup;
 use turms_proto::{Ability, Incoming, Lines};
 
-use super::HttpService;
+use super::HttpState;
 use super::keep_alive::KeepAlive;
 use super::request::RequestHead;
 use super::request::body::BodyError;
@@ -61,7 +61,7 @@ pub(super) struct Pair {
     principal: Option<Principal>,
 }
 
-impl HttpService {
+impl HttpState {
     pub(super) fn open_pair(&self, head: RequestHead) -> Answer {
         if !self.options.http_sse {
             return response::method_not_allowed("POST");

@@ -19,7 +19,7 @@ use super::request::cors;
 use super::request::headers::{self, KnownHeader, McpHeaders, NamedVersion};
 use super::response::{self, Answer};
 use super::session::{HttpSession, PostedMessages};
-use super::{HttpService, pair, stateless, unreadable_version};
+use super::{HttpState, pair, stateless, unreadable_version};
 
 /// How a request is handled. Decided without an await, so that the future of a request holds nothing that is only needed to
 /// decide.
@@ -34,7 +34,7 @@ pub(super) enum RequestKind<'a> {
     Boxed(BoxFuture<'a, Answer>),
 }
 
-impl HttpService {
+impl HttpState {
     /// Checks a request by its head.
     pub(super) fn check_head(&self, head: &RequestHead) -> Result<BodyLimit, Box<Answer>> {
         self.check_access(head).map_err(|mut refusal| {
@@ -59,8 +59,24 @@ impl HttpService {
         Ok(BodyLimit::new(max_bytes, self.options.body_timeout))
     }
 
-    /// Handles a classified request.
-    pub(super) async fn handle_kind(&self, kind: RequestKind<'_>) -> Answer {
+    /// Handles a request that passed the check.
+    pub(super) fn handle(
+        &self,
+        head: RequestHead,
+        body: Result<Bytes, BodyError>,
+    ) -> impl Future<Output = Answer> + Send {
+        let asked = self.options.cors.then(|| Box::new(cors::Asked::of(&head)));
+        let kind = self.classify(head, body);
+        async move {
+            let mut answer = self.handle_kind(kind).await;
+            if let Some(asked) = asked {
+                asked.decorate(&mut answer, &self.options.access);
+            }
+            answer
+        }
+    }
+
+    async fn handle_kind(&self, kind: RequestKind<'_>) -> Answer {
         match kind {
             RequestKind::Respond(answer) => answer,
             RequestKind::Stateless(request, version, meta, source) => {
@@ -74,7 +90,7 @@ impl HttpService {
     }
 
     /// Classifies a request that passed the check.
-    pub(super) fn classify(&self, head: RequestHead, body: Result<Bytes, BodyError>) -> RequestKind<'_> {
+    fn classify(&self, head: RequestHead, body: Result<Bytes, BodyError>) -> RequestKind<'_> {
         match *head.method() {
             Method::POST if self.speaks_pair() && pair::is_message(&head) => {
                 RequestKind::Boxed(Box::pin(self.take_pair_message(head, body)))

@@ -11,7 +11,7 @@ use turms_proto::session::{Claim, Dialect};
 use turms_proto::types::{Listen, ListenResult, Meta};
 use turms_proto::{ErrorCode, ErrorObject, Incoming, Message, ProtocolVersion, RawJson, RequestId};
 
-use super::HttpService;
+use super::HttpState;
 use super::request::context::HttpSource;
 use super::request::headers::McpHeaders;
 use super::response::{self, Answer};
@@ -50,7 +50,7 @@ fn mismatch(mismatch: HeaderMismatch) -> ErrorObject {
     ErrorObject::new(ErrorCode::HEADER_MISMATCH, mismatch.to_string())
 }
 
-impl HttpService {
+impl HttpState {
     /// Answers a request that stands alone, inside its own future.
     pub(super) async fn answer_alone(
         &self,

@@ -38,7 +38,9 @@ enum Repr {
 }
 
 impl RequestHead {
-    pub(in crate::server) fn from_parts(parts: Parts, peer: Option<PeerAddress>) -> Self {
+    pub(in crate::server) fn from_parts(mut parts: Parts, peer: Option<PeerAddress>) -> Self {
+        // Often the only extension: without it there are none to be shared with handlers.
+        let peer = peer.or_else(|| parts.extensions.remove());
         let index = HeaderIndex::new(
             parts.headers.iter().zip(0..).map(|((name, _), position)| (name.as_str().as_bytes(), position)),
         );

@@ -8,11 +8,11 @@ use turms_proto::session::Dialect;
 use turms_proto::types::{Initialize, Meta};
 use turms_proto::{Ability, ErrorObject, Incoming, InvalidMessage, Message, Notification, ProtocolVersion};
 
-use crate::server::HttpService;
+use crate::server::HttpState;
 use crate::server::request::context::HttpSource;
 use crate::server::response::{self, Answer};
 
-impl HttpService {
+impl HttpState {
     pub(super) async fn take_alone(&self, incoming: Incoming, named: ProtocolVersion, source: &HttpSource) -> Answer {
         match incoming {
             Incoming::One(Message::Request(request)) => {

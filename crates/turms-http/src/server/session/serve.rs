@@ -24,9 +24,9 @@ use crate::server::request::context::HttpSource;
 use crate::server::request::headers::{KnownHeader, McpHeaders, NamedVersion, accepts_events, single};
 use crate::server::response::{self, Answer};
 use crate::server::stream_limit::Permit;
-use crate::server::{HttpService, header_value, unreadable_version};
+use crate::server::{HttpState, header_value, unreadable_version};
 
-impl HttpService {
+impl HttpState {
     /// Takes messages of a revision with a handshake; `named` is the one that the headers name.
     pub(in crate::server) async fn take_older(
         &self,

@@ -252,9 +252,7 @@ async fn what_a_handler_traces_reaches_its_caller() {
 async fn a_server_tells_its_sessions_something_of_its_own() {
     let router = Server::new("s", "1").build().unwrap();
     let client = TestClient::connect(&router, ProtocolVersion::V2025_06_18).await;
-    router
-        .handle()
-        .notify(&Notification::new::<Log>(&LogMessage::new(LoggingLevel::Alert, RawJson::NULL)).unwrap());
+    router.handle().notify(&Notification::new::<Log>(&LogMessage::new(LoggingLevel::Alert, RawJson::NULL)).unwrap());
     assert_eq!(client.expect_notification::<Log>().await.level, LoggingLevel::Alert);
     router.handle().log(LoggingLevel::Debug, "too low");
     router.handle().log(LoggingLevel::Error, "high enough");
