@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
 
 use tokio::sync::oneshot;
-use turms::core::{Connection, IntoEndpoint as _, Limits};
+use turms::core::{Connection, IntoEndpoint as _, Limits, ServeError};
 use turms::http::{Listener, ServeHttp as _};
 use turms::proto::ProtocolVersion;
 use turms_bench_server::server;
