@@ -12,7 +12,7 @@ use turms_proto::types::{
     Role, RootsCapability, SamplingCapability, SamplingMessage,
 };
 use turms_proto::{ErrorCode, ErrorObject, Object, RawJson};
-use turms_schema::Validator;
+use turms_schema::{Trust, Validator};
 
 use crate::roots::Roots;
 
@@ -308,7 +308,7 @@ fn fit_to_form(answer: &mut ElicitResult, schema: &turms_proto::types::FormSchem
         }
     }
     let schema = Object::encode(schema).map_err(|error| error.to_string())?;
-    let validator = Validator::new(&schema).map_err(|error| format!("the form is {error}"))?;
+    let validator = Validator::new(&schema, Trust::Foreign).map_err(|error| format!("the form is {error}"))?;
     let violations = validator.violations(&content.clone().into(), "content");
     if violations.is_empty() {
         Ok(())

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use turms_proto::header::ParamHeaders;
 use turms_proto::types::{TaskSupport, Tool, ToolResult};
 use turms_proto::{Object, RawJson};
-use turms_schema::Validator;
+use turms_schema::{Trust, Validator};
 
 /// The tools that were listed last.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ impl KnownTool {
 }
 
 fn usable(name: &str, schema: &Object) -> Option<Validator> {
-    Validator::new(schema)
+    Validator::new(schema, Trust::Foreign)
         .map(Validator::formats_as_annotations)
         .inspect_err(|error| {
             tracing::warn!(target: "turms::client", tool = ?name, %error, "the tool's output cannot be validated");
@@ -205,14 +205,14 @@ mod tests {
 
     #[test]
     fn work_on_an_output_is_bounded_by_the_setting() {
-        let result = |length| ToolResult::new().structured_content(RawJson::string(&"a".repeat(length)));
+        let result = |length| ToolResult::new().structured_content(RawJson::string(&"ab".repeat(length)));
         let violations = |max_steps, length| {
             let tools = KnownTools::new(max_steps);
-            tools.learn(&[tool(r#"{"pattern":"^[a-z]+$"}"#)]);
+            tools.learn(&[tool(r#"{"pattern":"(?:a?b?){500}[^ab]{3}x|^[ab]*$"}"#)]);
             tools.get("a").unwrap().violations("a", &result(length))
         };
         let words = "structuredContent: is too expensive to validate with \"pattern\", see `max_validation_steps`";
-        assert_eq!(violations(DEFAULT_MAX_VALIDATION_STEPS, 4_000_000), [words]);
+        assert_eq!(violations(DEFAULT_MAX_VALIDATION_STEPS, 2_000_000), [words]);
         assert!(violations(DEFAULT_MAX_VALIDATION_STEPS, 1000).is_empty());
         assert_eq!(violations(1000, 1000), [words]);
     }

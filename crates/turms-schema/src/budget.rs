@@ -40,6 +40,11 @@ impl Budget {
         self.charge(bytes as u64 / in_a_step)
     }
 
+    #[cfg(test)]
+    pub(super) fn left(&self) -> u64 {
+        self.left
+    }
+
     pub(super) fn is_exhausted(&self) -> bool {
         self.left == 0
     }

@@ -6,6 +6,7 @@ use super::format::Format;
 use super::instance::{Instance, Kind, Part, Place};
 use super::node::{Bound, Contains, Limit, Members, NodeId, Nodes, Rule};
 use super::number::{Number, is_multiple};
+use super::pattern::validity_steps;
 use super::survey::{ResourceId, Survey};
 
 /// Holds one value against a schema.
@@ -189,6 +190,7 @@ impl<'s> Checker<'s> {
             Rule::Dynamic(_) => self.target(rule).is_none_or(|node| self.holds(node, at)),
             Rule::IsSchema(draft) => {
                 self.budget.charge_each(part.raw.len(), PARSE_STEPS)
+                    && self.budget.charge(validity_steps(part.raw))
                     && serde_json::from_str(part.raw).is_ok_and(|value| Survey::is_schema(&value, *draft))
             }
             Rule::UnevaluatedMembers(node) => part.kind != Kind::Object || self.unevaluated_hold(*node, rules, at),
@@ -268,7 +270,7 @@ impl<'s> Checker<'s> {
                 continue;
             }
             known = true;
-            if pattern.is_matchable() {
+            if pattern.is_enforced() {
                 show(self, *node, false);
             }
         }

@@ -4,23 +4,31 @@ use std::collections::{HashMap, VecDeque};
 
 use serde_json::{Map, Value};
 
-use super::SchemaError;
 use super::format::{Content, Format};
 use super::keyword::{Draft, count, shape_of};
+use super::message::shortened;
 use super::node::{Bound, Contains, Dynamic, If, Items, Limit, Members, Names, Node, NodeId, Nodes, Rule, Types};
 use super::number::Number;
-use super::pattern::Pattern;
+use super::pattern::{Pattern, PatternError, PatternQuota};
 use super::reference::Pointer;
 use super::survey::{Spot, Survey};
 use super::weight::weigh;
+use super::{SchemaError, Trust};
 
 /// # Errors
 /// When the document is not a schema, refers to something outside itself, or stands for too much work.
-pub(super) fn compile(document: &Value) -> Result<Nodes, SchemaError> {
+pub(super) fn compile(document: &Value, trust: Trust) -> Result<Nodes, SchemaError> {
     let survey = Survey::new(document)?;
     let root = survey.spot(document, &survey.resource(0).root, Pointer::default());
-    let mut compiler =
-        Compiler { survey, nodes: Vec::new(), known: HashMap::new(), open: VecDeque::new(), is_dynamic: false };
+    let mut compiler = Compiler {
+        survey,
+        nodes: Vec::new(),
+        known: HashMap::new(),
+        open: VecDeque::new(),
+        is_dynamic: false,
+        trust,
+        quota: PatternQuota::new(),
+    };
     compiler.node(root);
     while let Some((id, spot)) = compiler.open.pop_front() {
         let resource = spot.resource;
@@ -38,6 +46,9 @@ struct Compiler<'a> {
     /// What has a number, but no rules yet.
     open: VecDeque<(NodeId, Spot<'a>)>,
     is_dynamic: bool,
+    trust: Trust,
+    /// What patterns may still take.
+    quota: PatternQuota,
 }
 
 impl<'a> Compiler<'a> {
@@ -64,8 +75,8 @@ impl<'a> Compiler<'a> {
         }
         let mut rules = Vec::new();
         value_rules(&words, &mut rules);
-        text_rules(&words, spot, &mut rules);
-        self.object_rules(&words, spot, &mut rules);
+        self.text_rules(&words, spot, &mut rules)?;
+        self.object_rules(&words, spot, &mut rules)?;
         self.array_rules(&words, spot, &mut rules);
         self.combining_rules(&words, spot, &mut rules);
         self.reference_rules(&words, spot, &mut rules)?;
@@ -78,12 +89,13 @@ impl<'a> Compiler<'a> {
         Ok(rules)
     }
 
-    fn object_rules(&mut self, words: &Words<'a>, spot: &Spot<'a>, rules: &mut Vec<Rule>) {
+    fn object_rules(&mut self, words: &Words<'a>, spot: &Spot<'a>, rules: &mut Vec<Rule>) -> Result<(), SchemaError> {
         let mut named: Vec<(Box<str>, NodeId)> = self.children_by_name(words, spot, "properties").collect();
         named.sort_unstable();
         let by_pattern: Vec<_> = self.children_by_name(words, spot, "patternProperties").collect();
-        let patterns: Vec<_> =
-            by_pattern.into_iter().filter_map(|(text, node)| Some((pattern(&text, spot)?, node))).collect();
+        let place = spot.pointer.step("patternProperties");
+        let patterns = by_pattern.into_iter().map(|(text, node)| Ok((self.pattern(&text, &place)?, node)));
+        let patterns = patterns.collect::<Result<Vec<_>, SchemaError>>()?;
         let others = self.child(words, spot, "additionalProperties");
         if !named.is_empty() || !patterns.is_empty() || others.is_some() {
             rules.push(Rule::Members(Box::new(Members { named: named.into(), patterns: patterns.into(), others })));
@@ -97,6 +109,47 @@ impl<'a> Compiler<'a> {
         if !schemas.is_empty() {
             rules.push(Rule::DependentSchemas(schemas.into()));
         }
+        Ok(())
+    }
+
+    fn text_rules(&mut self, words: &Words<'_>, spot: &Spot<'_>, rules: &mut Vec<Rule>) -> Result<(), SchemaError> {
+        if let Some(text) = words.text("pattern") {
+            rules.push(Rule::Pattern(Box::new(self.pattern(text, &spot.pointer.step("pattern"))?)));
+        }
+        if let Some(format) = words.text("format").and_then(|name| Format::of_name(name, words.draft)) {
+            rules.push(Rule::Format(format, words.draft >= Draft::Of2019));
+        }
+        let is_base64 = words.text("contentEncoding") == Some("base64");
+        let is_json = words.text("contentMediaType") == Some("application/json");
+        if (is_base64 || is_json) && words.draft <= Draft::Seven {
+            rules.push(Rule::Content(Content { is_base64, is_json }));
+        }
+        Ok(())
+    }
+
+    /// Compiles a pattern. One of a foreign schema that cannot be matched is reported and not enforced.
+    fn pattern(&mut self, text: &str, place: &Pointer<'_>) -> Result<Pattern, SchemaError> {
+        let error = match Pattern::new(text, &mut self.quota) {
+            Ok(pattern) => return Ok(pattern),
+            Err(error) => error,
+        };
+        let shown = shortened(text);
+        let reason = match error {
+            PatternError::Invalid => {
+                let problem = format!("\"{shown}\" is not a valid pattern (regular expression of ECMA-262)");
+                return Err(SchemaError::at(place, problem));
+            }
+            PatternError::TooLargeTogether => {
+                return Err(SchemaError::at(place, "the patterns of the schema are too large together"));
+            }
+            PatternError::Unsupported(reason) => reason,
+            PatternError::TooLarge => "it is too large",
+        };
+        if self.trust == Trust::Own {
+            return Err(SchemaError::at(place, format!("the pattern \"{shown}\" cannot be enforced: {reason}")));
+        }
+        tracing::warn!(target: "turms::schema", pattern = %shown, %place, reason, "a pattern is not enforced");
+        Ok(Pattern::unenforced(text))
     }
 
     fn array_rules(&mut self, words: &Words<'a>, spot: &Spot<'a>, rules: &mut Vec<Rule>) {
@@ -299,30 +352,4 @@ fn value_rules(words: &Words<'_>, rules: &mut Vec<Rule>) {
 
 fn names(list: &Value) -> Names {
     list.as_array().into_iter().flatten().filter_map(Value::as_str).map(Into::into).collect()
-}
-
-fn text_rules(words: &Words<'_>, spot: &Spot<'_>, rules: &mut Vec<Rule>) {
-    if let Some(pattern) = words.text("pattern").and_then(|text| pattern(text, spot)) {
-        rules.push(Rule::Pattern(Box::new(pattern)));
-    }
-    if let Some(format) = words.text("format").and_then(|name| Format::of_name(name, words.draft)) {
-        rules.push(Rule::Format(format, words.draft >= Draft::Of2019));
-    }
-    let is_base64 = words.text("contentEncoding") == Some("base64");
-    let is_json = words.text("contentMediaType") == Some("application/json");
-    if (is_base64 || is_json) && words.draft <= Draft::Seven {
-        rules.push(Rule::Content(Content { is_base64, is_json }));
-    }
-}
-
-/// A pattern of the right shape, which the survey has seen to.
-fn pattern(text: &str, spot: &Spot<'_>) -> Option<Pattern> {
-    let pattern = Pattern::new(text).ok()?;
-    if !pattern.is_matchable() {
-        tracing::warn!(
-            target: "turms::schema", pattern = ?pattern.source(), place = %spot.pointer,
-            "the pattern looks around or back, or is too large: nothing is held against it"
-        );
-    }
-    Some(pattern)
 }

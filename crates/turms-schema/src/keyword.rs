@@ -4,8 +4,6 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::pattern::Pattern;
-
 /// A dialect of JSON Schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Draft {
@@ -125,18 +123,18 @@ impl Shape {
             Self::Schema if !is_schema(value) => "a schema (an object, true or false)",
             Self::Schemas if value.as_array().is_none_or(Vec::is_empty) => "a list of schemas",
             Self::SchemaOrSchemas if !is_schema(value) && !value.is_array() => "a schema or a list of schemas",
-            Self::SchemaMap | Self::Dependencies | Self::NamesByName if !value.is_object() => "an object",
+            Self::SchemaMap | Self::PatternMap | Self::Dependencies | Self::NamesByName if !value.is_object() => {
+                "an object"
+            }
             Self::NamesByName if !members(value).all(|(_, names)| are_names(names)) => "lists of different texts",
             Self::Dependencies if !members(value).all(|(_, value)| is_schema(value) || are_names(value)) => {
                 "schemas or lists of different texts"
             }
-            Self::PatternMap => return pattern_map_problem(value),
             Self::Names if !are_names(value) => "a list of different texts",
             Self::Type if !is_type(value) => {
                 "one or several of \"array\", \"boolean\", \"integer\", \"null\", \"number\", \"object\", \"string\""
             }
             Self::Text | Self::Pattern if !value.is_string() => "a text",
-            Self::Pattern => return value.as_str().and_then(pattern_problem),
             Self::Flag if !value.is_boolean() => "true or false",
             Self::Number if !value.is_number() => "a number",
             Self::Positive if !value.as_f64().is_some_and(|number| number > 0.0) => "a number above 0",
@@ -146,20 +144,6 @@ impl Shape {
             _ => return None,
         };
         Some(format!("should be {expected}, not {}", super::message::shortened(&value.to_string())))
-    }
-}
-
-/// What is wrong with the text of a pattern.
-fn pattern_problem(text: &str) -> Option<String> {
-    let error = Pattern::new(text).err()?;
-    let shown = super::message::shortened(text);
-    Some(format!("\"{shown}\" is not a pattern: {} (at byte {})", error.problem, error.offset))
-}
-
-fn pattern_map_problem(value: &Value) -> Option<String> {
-    match value {
-        Value::Object(patterns) => patterns.keys().find_map(|pattern| pattern_problem(pattern)),
-        _ => Some(format!("should be an object, not {}", super::message::shortened(&value.to_string()))),
     }
 }
 

@@ -40,6 +40,17 @@ pub struct Validator {
     formats_are_annotations: bool,
 }
 
+/// The origin of a schema, which decides about patterns that cannot be matched in linear time: those that look around, refer
+/// back or are too large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Trust {
+    /// The schema belongs to this program: such a pattern is an error.
+    Own,
+    /// The schema comes from a peer: such a pattern is logged once as a warning and not enforced.
+    Foreign,
+}
+
 /// The outcome of a validation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -63,17 +74,17 @@ impl Validator {
     ///
     /// # Errors
     /// When it is not one, or refers to something outside itself.
-    pub fn new(schema: &Object) -> Result<Self, SchemaError> {
+    pub fn new(schema: &Object, trust: Trust) -> Result<Self, SchemaError> {
         let value: Value = schema.decode().map_err(|error| SchemaError(error.to_string()))?;
-        Self::of_value(&value)
+        Self::of_value(&value, trust)
     }
 
     /// As [`Validator::new`], of a schema that is at hand as a value.
     ///
     /// # Errors
     /// When it is not a schema, or refers to something outside itself.
-    pub fn of_value(schema: &Value) -> Result<Self, SchemaError> {
-        Ok(Self { nodes: compile::compile(schema)?, formats_are_annotations: false })
+    pub fn of_value(schema: &Value, trust: Trust) -> Result<Self, SchemaError> {
+        Ok(Self { nodes: compile::compile(schema, trust)?, formats_are_annotations: false })
     }
 
     /// Takes `format` for the annotation that it is in 2019-09 and 2020-12 unless a schema says otherwise: a text of another
@@ -162,7 +173,7 @@ mod tests {
     use super::*;
 
     fn validator(text: &'static str) -> Result<Validator, SchemaError> {
-        Validator::new(&Object::parse(text).unwrap())
+        Validator::new(&Object::parse(text).unwrap(), Trust::Own)
     }
 
     #[test]
@@ -186,13 +197,15 @@ mod tests {
             defs.insert("d40".into(), serde_json::json!({ "type": last }));
             serde_json::json!({ "$ref": "#/$defs/d0", "$defs": defs })
         };
-        let error = Validator::of_value(&doubling("string")).unwrap_err();
+        let error = Validator::of_value(&doubling("string"), Trust::Foreign).unwrap_err();
         assert_eq!(error.to_string(), "not a usable JSON Schema: what it refers to makes it too large or too deep");
         let mut chain = serde_json::Map::new();
         for level in 0..100_000 {
             chain.insert(format!("d{level}"), serde_json::json!({ "$ref": format!("#/$defs/d{}", level + 1) }));
         }
-        assert!(Validator::of_value(&serde_json::json!({ "$ref": "#/$defs/d0", "$defs": chain })).is_err());
+        assert!(
+            Validator::of_value(&serde_json::json!({ "$ref": "#/$defs/d0", "$defs": chain }), Trust::Foreign).is_err()
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::SchemaError;
 use super::keyword::{Draft, Shape, shape_of};
+use super::pattern::is_valid;
 use super::reference::{Pointer, resolve, steps};
 
 /// What is known about a document before it is compiled.
@@ -17,6 +18,8 @@ pub(super) struct Survey<'a> {
     places: HashMap<*const Value, ResourceId>,
     /// The length of all identifiers together. A relative one is as long as the one that it is relative to.
     uri_bytes: usize,
+    /// Whether the syntax of patterns is looked at, which compiling them does anyway.
+    checks_patterns: bool,
 }
 
 pub(super) type ResourceId = u32;
@@ -52,7 +55,7 @@ impl<'a> Survey<'a> {
     /// # Errors
     /// When something does not have the shape that it should have.
     pub(super) fn new(document: &'a Value) -> Result<Self, SchemaError> {
-        let mut survey = Self { resources: Vec::new(), by_uri: HashMap::new(), places: HashMap::new(), uri_bytes: 0 };
+        let mut survey = Self::empty(false);
         let draft = draft_of(document)?.unwrap_or(Draft::Of2020);
         let root = Spot { value: document, resource: 0, pointer: Pointer::default() };
         survey.begin_resource(root.clone(), String::new(), draft);
@@ -62,10 +65,14 @@ impl<'a> Survey<'a> {
 
     /// Whether a value has the shape of a schema of this dialect.
     pub(super) fn is_schema(value: &Value, draft: Draft) -> bool {
-        let mut survey = Survey { resources: Vec::new(), by_uri: HashMap::new(), places: HashMap::new(), uri_bytes: 0 };
+        let mut survey = Survey::empty(true);
         let root = Spot { value, resource: 0, pointer: Pointer::default() };
         survey.begin_resource(root.clone(), String::new(), draft);
         survey.visit_all(root).is_ok()
+    }
+
+    fn empty(checks_patterns: bool) -> Self {
+        Self { resources: Vec::new(), by_uri: HashMap::new(), places: HashMap::new(), uri_bytes: 0, checks_patterns }
     }
 
     pub(super) fn resource(&self, id: ResourceId) -> &Resource<'a> {
@@ -159,6 +166,14 @@ impl<'a> Survey<'a> {
             let pointer = spot.pointer.step(keyword);
             if let Some(problem) = shape.problem(value) {
                 return Err(SchemaError::at(&pointer, problem));
+            }
+            let patterns = match (shape, value) {
+                (Shape::Pattern, Value::String(pattern)) => vec![pattern],
+                (Shape::PatternMap, Value::Object(members)) => members.keys().collect(),
+                _ => Vec::new(),
+            };
+            if self.checks_patterns && !patterns.iter().all(|pattern| is_valid(pattern)) {
+                return Err(SchemaError::at(&pointer, "is not a pattern"));
             }
             let bound = keyword.strip_prefix("exclusive").map(str::to_lowercase);
             if let Some(bound) = bound.filter(|bound| draft == Draft::Four && !members.contains_key(bound)) {

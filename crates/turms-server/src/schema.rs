@@ -5,7 +5,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::Value;
 use turms_proto::{Object, RawJson};
 pub use turms_schema::SchemaError;
-use turms_schema::{Validator, shortened};
+use turms_schema::{Trust, Validator, shortened};
 
 /// A schema that was compiled when its tool was registered.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Schema {
     /// # Errors
     /// When it is not one, or refers to something outside itself: nothing is ever fetched.
     pub(crate) fn compile(object: Object) -> Result<Self, SchemaError> {
-        let validator = Validator::new(&object)?;
+        let validator = Validator::new(&object, Trust::Own)?;
         Ok(Self { object, check: Check::Compiled(validator) })
     }
 
@@ -39,7 +39,7 @@ impl Schema {
         if is_enforced_by_decoding(value) {
             return Ok(Self { object, check: Check::ByDecoding });
         }
-        Ok(Self { object, check: Check::Compiled(Validator::of_value(value)?) })
+        Ok(Self { object, check: Check::Compiled(Validator::of_value(value, Trust::Own)?) })
     }
 
     /// The schema of what takes nothing.

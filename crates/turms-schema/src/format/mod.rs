@@ -7,9 +7,8 @@ mod uri;
 
 pub(super) use self::content::Content;
 use super::budget::Budget;
-use super::check::PARSE_STEPS;
 use super::keyword::Draft;
-use super::pattern::Pattern;
+use super::pattern::{is_valid, validity_steps};
 use super::reference::is_pointer;
 
 /// A format that texts can be held against.
@@ -66,12 +65,15 @@ impl Format {
     }
 
     pub(super) fn holds(self, text: &str, budget: &mut Budget) -> bool {
+        let length = text.len() as u64;
         let steps = match self {
-            Self::Regex => PARSE_STEPS,
-            Self::Email | Self::Iri | Self::IriReference | Self::Uri | Self::UriReference | Self::UriTemplate => 4,
-            _ => 1,
+            Self::Regex => validity_steps(text),
+            Self::Email | Self::Iri | Self::IriReference | Self::Uri | Self::UriReference | Self::UriTemplate => {
+                4 * length
+            }
+            _ => length,
         };
-        if !budget.charge_each(text.len(), steps) {
+        if !budget.charge(steps) {
             return false;
         }
         match self {
@@ -91,7 +93,7 @@ impl Format {
             Self::UriTemplate => uri::is_template(text),
             Self::JsonPointer => is_pointer(text),
             Self::RelativeJsonPointer => is_relative_pointer(text),
-            Self::Regex => Pattern::new(text).is_ok(),
+            Self::Regex => is_valid(text),
         }
     }
 }

@@ -1,53 +1,234 @@
-//! Patterns as ECMA-262 writes them, matched in time that is linear in the text: the states that a text can be in are followed
-//! side by side, and there is no going back.
+//! Patterns as ECMA-262 writes them, matched by the automata of `regex-automata`, with every match charged to the budget of
+//! the validation.
 //!
-//! So what needs to go back or to look around cannot be matched: `(?=…)`, `(?!…)`, `(?<=…)`, `(?<!…)`, `\1`, `\k<name>`. Such a
-//! pattern is a pattern, but nothing is held against it, and neither against one that is too large.
+//! A limit on the size of patterns alone does not bound time: `^.{1,255}$` is harmless, and a pattern of the same size took
+//! 75 s for a text of 4 MB. So the work is counted instead. A text is first run through a lazy DFA, which costs a step for
+//! four bytes, and for each of its states that is not there yet as many steps as the NFA has states and transitions. Where that takes
+//! too many of them, the NFA is simulated, for as many steps as it has states and transitions for each byte; if the budget
+//! does not allow that, the value is refused.
 
-mod class;
-mod parse;
-mod program;
+mod ecma;
 
-use self::program::Program;
-use super::budget::Budget;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use regex_automata::Input;
+use regex_automata::hybrid::dfa::{Cache, DFA};
+use regex_automata::nfa::thompson::pikevm::PikeVM;
+use regex_automata::nfa::thompson::{Compiler, Config, NFA, State, WhichCaptures};
+
+pub(crate) use self::ecma::{is_valid, validity_steps};
+use crate::budget::Budget;
 
 /// A pattern that was read.
 #[derive(Debug)]
-pub(super) struct Pattern {
+pub(crate) struct Pattern {
     source: Box<str>,
-    /// Nothing if it cannot be matched.
-    program: Option<Program>,
+    /// `None` if it cannot be matched; then it is not enforced.
+    automaton: Option<Box<Automaton>>,
 }
 
-/// What is wrong with a pattern.
+/// The reason why a pattern cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct PatternError {
-    /// In bytes.
-    pub(super) offset: usize,
-    pub(super) problem: &'static str,
+pub(crate) enum PatternError {
+    /// It is not a pattern.
+    Invalid,
+    /// It is one, but cannot be matched in time that is linear in the text.
+    Unsupported(&'static str),
+    /// It makes an automaton that is too large.
+    TooLarge,
+    /// It takes what other patterns of the same schema have left.
+    TooLargeTogether,
+}
+
+/// The memory that the patterns of one schema may take to compile. It bounds the time as well.
+#[derive(Debug)]
+pub(crate) struct PatternQuota {
+    left: usize,
+}
+
+impl PatternQuota {
+    /// Maximum memory for all patterns of a schema, in bytes.
+    const TOTAL: usize = 24 << 20;
+
+    pub(crate) fn new() -> Self {
+        Self { left: Self::TOTAL }
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<(), PatternError> {
+        let left = self.left.checked_sub(bytes);
+        self.left = left.unwrap_or_default();
+        left.map(|_| ()).ok_or(PatternError::TooLargeTogether)
+    }
 }
 
 impl Pattern {
+    /// Compiles a pattern.
+    ///
     /// # Errors
-    /// When it is not a pattern.
-    pub(super) fn new(source: &str) -> Result<Self, PatternError> {
-        let parsed = parse::parse(source)?;
-        let program = if parsed.needs_more { None } else { Program::new(&parsed.whole) };
-        Ok(Self { source: source.into(), program })
+    /// When it is not one, or cannot be matched.
+    pub(crate) fn new(source: &str, quota: &mut PatternQuota) -> Result<Self, PatternError> {
+        let automaton = Some(Box::new(Automaton::new(source, quota)?));
+        Ok(Self { source: source.into(), automaton })
     }
 
-    pub(super) fn source(&self) -> &str {
+    /// A pattern that is not enforced.
+    pub(crate) fn unenforced(source: &str) -> Self {
+        Self { source: source.into(), automaton: None }
+    }
+
+    pub(crate) fn source(&self) -> &str {
         &self.source
     }
 
-    /// Whether texts can be held against it.
-    pub(super) fn is_matchable(&self) -> bool {
-        self.program.is_some()
+    /// Returns `true` if texts can be held against it.
+    pub(crate) fn is_enforced(&self) -> bool {
+        self.automaton.is_some()
     }
 
-    /// Whether it is found somewhere in the text.
-    pub(super) fn matches(&self, text: &str, budget: &mut Budget) -> bool {
-        self.program.as_ref().is_none_or(|program| program.matches(text, budget))
+    /// Returns `true` if it is found somewhere in the text, or is not enforced. Beyond the budget it is not found.
+    pub(crate) fn matches(&self, text: &str, budget: &mut Budget) -> bool {
+        self.automaton.as_ref().is_none_or(|automaton| automaton.matches(text, budget))
+    }
+}
+
+#[derive(Debug)]
+struct Automaton {
+    dfa: DFA,
+    /// The states and transitions of the NFA: what simulating it takes for each byte, and making one state of the DFA.
+    size: u64,
+    /// The least memory that a state of the DFA takes.
+    state_bytes: usize,
+    /// The states of the DFA that were made so far, for the next text.
+    cache: Mutex<Option<Cache>>,
+    /// Whether some text took more states of the DFA than there may be.
+    prefers_nfa: AtomicBool,
+}
+
+/// Maximum memory of the NFA of one pattern, in bytes. It is the default of the `regex` crate.
+const MAX_NFA_BYTES: usize = 10 << 20;
+
+/// Maximum length of a pattern, in bytes.
+const MAX_LENGTH: usize = 64 << 10;
+
+/// Memory for each byte of a pattern while it is read, and for each property (`\p{L}`), which is a table of ranges.
+const BYTES_FOR_BYTE: usize = 64;
+const BYTES_FOR_PROPERTY: usize = 16 << 10;
+
+/// Memory for the fixed parts of each pattern.
+const BYTES_FOR_PATTERN: usize = 2 << 10;
+
+/// Maximum number of steps for the states that the DFA of one pattern makes before the NFA is simulated.
+const MAX_DFA_STEPS: u64 = 8_000_000;
+
+/// Maximum memory that a pattern keeps for the next text, in bytes.
+const MAX_CACHE_BYTES: usize = 1 << 20;
+
+impl Automaton {
+    fn new(source: &str, quota: &mut PatternQuota) -> Result<Self, PatternError> {
+        let properties = memchr::memmem::find_iter(source.as_bytes(), "\\p").count()
+            + memchr::memmem::find_iter(source.as_bytes(), "\\P").count();
+        quota.take(source.len() * BYTES_FOR_BYTE + properties * BYTES_FOR_PROPERTY + BYTES_FOR_PATTERN)?;
+        if !is_valid(source) {
+            return Err(PatternError::Invalid);
+        }
+        if source.len() > MAX_LENGTH {
+            return Err(PatternError::TooLarge);
+        }
+        let translated =
+            ecma::translate(source).map_err(|unsupported| PatternError::Unsupported(unsupported.words()))?;
+        let nfa = nfa(&translated, quota)?;
+        let size = nfa.states().iter().map(transitions).sum();
+        let dfa = dfa(nfa, size)?;
+        let state_bytes = dfa.byte_classes().alphabet_len() * 4 + STATE_OVERHEAD;
+        Ok(Self { dfa, size, state_bytes, cache: Mutex::new(None), prefers_nfa: AtomicBool::new(false) })
+    }
+
+    fn matches(&self, text: &str, budget: &mut Budget) -> bool {
+        if !budget.charge(2 + text.len() as u64 / 4) {
+            return false;
+        }
+        let input = Input::new(text).earliest(true);
+        if !self.prefers_nfa.load(Ordering::Relaxed) {
+            if let Some(found) = self.run_dfa(&input, budget) {
+                return found;
+            }
+            self.prefers_nfa.store(true, Ordering::Relaxed);
+        }
+        if !budget.charge_each(text.len() + 1, self.size) {
+            return false;
+        }
+        let nfa = PikeVM::new_from_nfa(self.dfa.get_nfa().clone());
+        nfa.is_ok_and(|nfa| nfa.is_match(&mut nfa.create_cache(), input))
+    }
+
+    /// The verdict of the DFA; `None` if it takes too many states. Another thread may be using the states that were made, then
+    /// this one makes its own.
+    fn run_dfa(&self, input: &Input<'_>, budget: &mut Budget) -> Option<bool> {
+        let mut shared = self.cache.try_lock();
+        let known = shared.as_mut().and_then(|cache| cache.take());
+        let mut cache = match known {
+            Some(cache) => cache,
+            None if !budget.charge(16 + self.size / 4) => return Some(false),
+            None => self.dfa.create_cache(),
+        };
+        let before = cache.memory_usage();
+        let found = self.dfa.try_search_fwd(&mut cache, input);
+        let after = cache.memory_usage();
+        // A byte of the text leads to one new state at most.
+        let states = (after.saturating_sub(before) / self.state_bytes).min(input.haystack().len() + 2) as u64;
+        let is_paid = budget.charge(states.saturating_mul(self.size));
+        if let Some(mut shared) = shared.filter(|_| found.is_ok() && after <= MAX_CACHE_BYTES) {
+            *shared = Some(cache);
+        }
+        match found {
+            Ok(found) => Some(is_paid && found.is_some()),
+            Err(_) => (!is_paid).then_some(false),
+        }
+    }
+}
+
+/// Memory of a state of the DFA besides its transitions: the state itself, twice, and its place in a map.
+const STATE_OVERHEAD: usize = 36;
+
+fn nfa(translated: &str, quota: &mut PatternQuota) -> Result<NFA, PatternError> {
+    use regex_syntax::Error;
+    use regex_syntax::ast::ErrorKind;
+    let hir =
+        regex_syntax::ParserBuilder::new().utf8(false).build().parse(translated).map_err(|error| match error {
+            // Such as an unknown property: a pattern by its syntax, but none that means anything.
+            Error::Translate(_) => PatternError::Invalid,
+            Error::Parse(error)
+                if matches!(error.kind(), ErrorKind::NestLimitExceeded(_) | ErrorKind::DecimalInvalid) =>
+            {
+                PatternError::TooLarge
+            }
+            _ => PatternError::Invalid,
+        })?;
+    let limit = quota.left.min(MAX_NFA_BYTES);
+    let config = Config::new().utf8(false).which_captures(WhichCaptures::None).nfa_size_limit(Some(limit));
+    match Compiler::new().configure(config).build_from_hir(&hir) {
+        Ok(nfa) => quota.take(nfa.memory_usage()).map(|()| nfa),
+        Err(_) if limit < MAX_NFA_BYTES => Err(PatternError::TooLargeTogether),
+        Err(_) => quota.take(limit).and(Err(PatternError::TooLarge)),
+    }
+}
+
+fn dfa(nfa: NFA, size: u64) -> Result<DFA, PatternError> {
+    let config = DFA::config().skip_cache_capacity_check(true).minimum_cache_clear_count(Some(0));
+    let least = config.get_minimum_cache_capacity(&nfa).map_err(|_| PatternError::TooLarge)?;
+    let states = usize::try_from(MAX_DFA_STEPS / size.max(1)).unwrap_or(usize::MAX).clamp(64, 8192);
+    let config = config.cache_capacity(least + states * 256);
+    DFA::builder().configure(config).build_from_nfa(nfa).map_err(|_| PatternError::TooLarge)
+}
+
+/// What a state of an NFA costs to follow.
+fn transitions(state: &State) -> u64 {
+    1 + match state {
+        State::Sparse(sparse) => sparse.transitions.len() as u64 / 8,
+        State::Union { alternates } => alternates.len() as u64,
+        State::BinaryUnion { .. } => 1,
+        _ => 0,
     }
 }
 
@@ -55,9 +236,13 @@ impl Pattern {
 mod tests {
     use super::*;
 
+    fn compile(pattern: &str) -> Result<Pattern, PatternError> {
+        Pattern::new(pattern, &mut PatternQuota::new())
+    }
+
     fn found(pattern: &str, text: &str) -> bool {
-        let pattern = Pattern::new(pattern).unwrap_or_else(|error| panic!("{pattern}: {error:?}"));
-        assert!(pattern.is_matchable());
+        let pattern = compile(pattern).unwrap_or_else(|error| panic!("{pattern}: {error:?}"));
+        assert!(pattern.is_enforced());
         pattern.matches(text, &mut Budget::new(1_000_000))
     }
 
@@ -102,73 +287,121 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_says_why_and_where() {
-        for (pattern, offset, problem) in [
-            ("^(abc", 5, "a group is not closed"),
-            ("abc)", 3, "\")\" closes nothing"),
-            ("[a", 2, "a class is not closed"),
-            ("a**", 2, "nothing to repeat"),
-            ("*", 0, "nothing to repeat"),
-            ("a{3,2}", 1, "the numbers are out of order"),
-            ("[z-a]", 1, "the range is out of order"),
-            ("\\", 0, "\"\\\" escapes nothing"),
-            ("^\\S(|(.|\\n)*\\S)\\Z", 15, "no such escape"),
-            ("\\p{Nonsense}", 0, "no such property"),
-            ("(?P<a>b)", 0, "no such group"),
-        ] {
-            assert_eq!(Pattern::new(pattern).unwrap_err(), PatternError { offset, problem }, "{pattern}");
-        }
-    }
-
-    #[test]
-    fn what_cannot_be_matched_is_a_pattern_nonetheless() {
-        let nested = "(".repeat(1000) + &")".repeat(1000);
-        for pattern in ["(?=a)b", "(?!a)b", "(?<=a)b", "(?<!a)b", "(a)\\1", "(?<n>a)\\k<n>", "(?:a{999}){999}", &nested]
-        {
-            let pattern = Pattern::new(pattern).unwrap();
-            assert!(!pattern.is_matchable());
-            assert!(pattern.matches("anything", &mut Budget::new(10)));
-        }
-    }
-
-    #[test]
-    fn halves_of_characters_make_a_pattern_that_cannot_be_matched() {
+    fn invalid_patterns_are_refused() {
         for pattern in [
+            "^(abc",
+            "abc)",
+            "[a",
+            "a**",
+            "*",
+            "a{3,2}",
+            "[z-a]",
+            "\\",
+            "^\\S(|(.|\\n)*\\S)\\Z",
+            "\\p{Nonsense}",
+            "(?P<a>b)",
+        ] {
+            assert_eq!(compile(pattern).unwrap_err(), PatternError::Invalid, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn patterns_beyond_an_automaton_are_told_apart() {
+        let nested = "(".repeat(1000) + &")".repeat(1000);
+        for pattern in ["(?:a{999}){999}", &nested, "a{99999999999}", &"a".repeat(MAX_LENGTH + 1)] {
+            assert_eq!(compile(pattern).unwrap_err(), PatternError::TooLarge, "{pattern:.20}");
+        }
+        for pattern in [
+            "(?=a)b",
+            "(?!a)b",
+            "(?<=a)b",
+            "(?<!a)b",
+            "(a)\\1",
+            "(?<n>a)\\k<n>",
+            "(?i:a)",
             "[\\ud800-\\udbff][\\udc00-\\udfff]",
             "[^\\uD800-\\uDFFF]",
             "[a-\\ud800]",
             "[\\udfff-\\ue000]",
             "\\ud83d\\u0041",
         ] {
-            assert!(!Pattern::new(pattern).unwrap().is_matchable(), "{pattern}");
+            assert!(matches!(compile(pattern), Err(PatternError::Unsupported(_))), "{pattern}");
+        }
+        assert!(Pattern::unenforced("(?=a)b").matches("anything", &mut Budget::new(10)));
+    }
+
+    /// Steps that a match takes, and whether it was found.
+    fn steps(pattern: &Pattern, text: &str, max: u64) -> (u64, bool) {
+        let mut budget = Budget::new(max);
+        let found = pattern.matches(text, &mut budget);
+        (max - budget.left(), found)
+    }
+
+    #[test]
+    fn harmless_patterns_cost_what_the_text_is_long() {
+        let long = "a".repeat(1 << 20);
+        for pattern in
+            ["^(a+)+$", "^[A-Za-z0-9+/]*={0,2}$", "a[ab]{20}$", "^.{1,9000000}$|^\\p{L}+$", "[a-z]{3,20}[0-9]|a$"]
+        {
+            let Ok(pattern) = compile(pattern) else { continue };
+            let (first, _) = steps(&pattern, &long, 25_000_000);
+            let (second, _) = steps(&pattern, &long, 25_000_000);
+            assert!(first < 2_000_000 && second < 300_000, "{}: {first}, {second}", pattern.source());
+        }
+        for pattern in ["^.{1,255}$", "^.{1,500}$", "^\\p{L}{1,100}$"] {
+            let pattern = compile(pattern).unwrap();
+            let (used, found) = steps(&pattern, &"ä".repeat(100), 25_000_000);
+            assert!(found && used < 10_000_000, "{}: {used}", pattern.source());
+            let (used, found) = steps(&pattern, &"ä".repeat(100), 25_000_000);
+            assert!(found && used < 100, "{}: {used}", pattern.source());
         }
     }
 
     #[test]
-    fn reading_a_pattern_takes_time_and_room_that_its_length_bounds() {
-        assert!(Pattern::new(&"{".repeat(200_000)).is_ok());
-        let class = format!("(?:[{}]){{0,1000}}", "ab".repeat(50_000));
-        let counted = allocation_counter::measure(|| drop(Pattern::new(&class)));
-        assert!(counted.bytes_max < 20_000_000, "{} bytes", counted.bytes_max);
-        let nothing = format!("(?:{}){{0,2000}}", "(?:)a{0}".repeat(20_000));
-        assert!(Pattern::new(&nothing).unwrap().is_matchable());
+    fn patterns_that_would_take_too_long_exhaust_the_budget() {
+        let text = "ab".repeat(2_000_000);
+        let pattern = compile("(?:a?b?){500}[^ab]{3}x|(?:[ab]{1,400}){1,3}c$").unwrap();
+        for max in [25_000_000, 250_000_000] {
+            assert_eq!(steps(&pattern, &text, max), (max, false));
+        }
+        // Short texts are checked all the same.
+        assert!(steps(&pattern, "abc", 25_000_000).1 && !steps(&pattern, "abd", 25_000_000).1);
     }
 
     #[test]
-    fn large_classes_are_work() {
-        let pattern = Pattern::new(&format!("^[{}]*$", "ab".repeat(10_000))).unwrap();
-        let mut budget = Budget::new(100_000);
-        assert!(!pattern.matches(&"b".repeat(10_000), &mut budget) && budget.is_exhausted());
+    fn both_automata_agree() {
+        for (pattern, text) in [("^(?:a|b)*c$", "ababc"), ("\\bcat\\b", "a cat!"), ("^[^\\s]+$", "a b"), ("x", "äöü")]
+        {
+            let pattern = compile(pattern).unwrap();
+            let by_dfa = steps(&pattern, text, 1_000_000).1;
+            pattern.automaton.as_ref().unwrap().prefers_nfa.store(true, Ordering::Relaxed);
+            assert_eq!(steps(&pattern, text, 1_000_000).1, by_dfa, "{}", pattern.source());
+        }
     }
 
     #[test]
-    fn work_is_linear_and_bounded() {
-        let text = "a".repeat(50_000);
-        let mut budget = Budget::new(10_000_000);
-        assert!(!Pattern::new("^(a+)+$").unwrap().matches(&format!("{text}b"), &mut budget));
-        assert!(!budget.is_exhausted());
-        let mut budget = Budget::new(1000);
-        assert!(!Pattern::new("^(a+)+$").unwrap().matches(&text, &mut budget));
-        assert!(budget.is_exhausted());
+    fn the_patterns_of_a_schema_are_bounded_together() {
+        let counted = allocation_counter::measure(|| {
+            let mut quota = PatternQuota::new();
+            let refused = (0..20_000).find(|index| {
+                let pattern = format!("^[a-z]{{1,9}}-{index}$");
+                Pattern::new(&pattern, &mut quota).is_err_and(|error| error == PatternError::TooLargeTogether)
+            });
+            assert!(refused.is_some_and(|count| count > 1000), "{refused:?}");
+        });
+        assert!(counted.bytes_max < 2 * PatternQuota::TOTAL as u64, "{} bytes", counted.bytes_max);
+        let mut quota = PatternQuota::new();
+        assert_eq!(Pattern::new("(?:a{999}){999}", &mut quota).unwrap_err(), PatternError::TooLarge);
+        assert_eq!(Pattern::new("(?:a{999}){999}", &mut quota).unwrap_err(), PatternError::TooLarge);
+        assert_eq!(Pattern::new("(?:a{999}){999}", &mut quota).unwrap_err(), PatternError::TooLargeTogether);
+        let many = "\\p{L}".repeat(5000);
+        assert_eq!(Pattern::new(&many, &mut PatternQuota::new()).unwrap_err(), PatternError::TooLargeTogether);
+    }
+
+    #[test]
+    fn checking_syntax_takes_bounded_steps() {
+        assert!(is_valid(&"{".repeat(200_000)) && !is_valid(&"\\u{".repeat(100_000)));
+        let names: String = (0..30_000).map(|index| format!("(?<n{index}>)")).collect();
+        assert!(validity_steps(&names) > 800_000_000);
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use turms_proto::RawJson;
-use turms_schema::{DEFAULT_MAX_VALIDATION_STEPS, Validator};
+use turms_schema::{DEFAULT_MAX_VALIDATION_STEPS, Trust, Validator};
 
 const DRAFT_4: &str = "http://json-schema.org/draft-04/schema#";
 const DRAFT_6: &str = "http://json-schema.org/draft-06/schema#";
@@ -10,7 +10,7 @@ const DRAFT_7: &str = "http://json-schema.org/draft-07/schema#";
 const OF_2019: &str = "https://json-schema.org/draft/2019-09/schema";
 
 fn violations(schema: &Value, value: &str) -> Vec<String> {
-    let validator = Validator::of_value(schema).unwrap_or_else(|error| panic!("{schema}: {error}"));
+    let validator = Validator::of_value(schema, Trust::Foreign).unwrap_or_else(|error| panic!("{schema}: {error}"));
     validator.violations(&RawJson::parse(value.to_owned()).expect("valid JSON"), "it")
 }
 
@@ -368,7 +368,7 @@ fn each_of_several_members_of_one_name_counts() {
 #[test]
 fn formats_may_be_annotations() {
     let check = |schema: &Value, value: &Value| {
-        let validator = Validator::of_value(schema).expect("a schema").formats_as_annotations();
+        let validator = Validator::of_value(schema, Trust::Foreign).expect("a schema").formats_as_annotations();
         validator.validate(&RawJson::from(value.clone()), "it", DEFAULT_MAX_VALIDATION_STEPS)
     };
     let date = json!({ "format": "date" });

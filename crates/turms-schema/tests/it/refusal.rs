@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 use turms_proto::RawJson;
-use turms_schema::Validator;
+use turms_schema::{Trust, Validator};
 
 fn refusal(schema: &Value) -> String {
-    let error = Validator::of_value(schema).expect_err(&schema.to_string());
+    let error = Validator::of_value(schema, Trust::Foreign).expect_err(&schema.to_string());
     let words = error.to_string();
     words.strip_prefix("not a usable JSON Schema: ").expect(&words).to_owned()
 }
@@ -32,10 +32,13 @@ fn what_has_the_wrong_shape_is_named_with_its_place() {
             json!({ "required": ["a", "a"] }),
             "/required: should be a list of different texts, not [\"a\",\"a\"]".to_owned(),
         ),
-        (json!({ "pattern": "(" }), "/pattern: \"(\" is not a pattern: a group is not closed (at byte 1)".to_owned()),
+        (
+            json!({ "pattern": "(" }),
+            "/pattern: \"(\" is not a valid pattern (regular expression of ECMA-262)".to_owned(),
+        ),
         (
             json!({ "patternProperties": { "[": true } }),
-            "/patternProperties: \"[\" is not a pattern: a class is not closed (at byte 1)".to_owned(),
+            "/patternProperties: \"[\" is not a valid pattern (regular expression of ECMA-262)".to_owned(),
         ),
         (json!({ "allOf": [] }), "/allOf: should be a list of schemas, not []".to_owned()),
         (json!({ "items": [true] }), "/items: should be a schema (an object, true or false), not [true]".to_owned()),
@@ -87,7 +90,8 @@ fn a_value_that_would_take_too_long_is_refused_soon() {
     let twice = json!({ "properties": { "a": { "$ref": "#" } } });
     let schema = json!({ "anyOf": [{ "allOf": [twice, false] }, twice] });
     let value = "{\"a\":".repeat(100) + "1" + &"}".repeat(100);
-    let violations = Validator::of_value(&schema).unwrap().violations(&RawJson::parse(value).unwrap(), "it");
+    let violations =
+        Validator::of_value(&schema, Trust::Foreign).unwrap().violations(&RawJson::parse(value).unwrap(), "it");
     assert_eq!(violations.len(), 1);
     assert!(violations[0].contains(": is too expensive to validate with \""), "{violations:?}");
 }
@@ -99,7 +103,8 @@ fn depth_is_bounded_before_the_stack_is() {
         within = json!({ "allOf": [within] });
     }
     let value = "{\"a\":".repeat(100) + "1" + &"}".repeat(100);
-    let check = move || Validator::of_value(&within).unwrap().violations(&RawJson::parse(value).unwrap(), "it");
+    let check =
+        move || Validator::of_value(&within, Trust::Foreign).unwrap().violations(&RawJson::parse(value).unwrap(), "it");
     let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(check).unwrap();
     assert_eq!(thread.join().unwrap(), ["it: what the schema refers to is too deep to be checked"]);
 }
@@ -124,7 +129,7 @@ fn the_way_to_the_end_of_a_schema_is_bounded() {
     }
     let last = reference(format!("c{}-0", CHAINS - 1));
     let schema = json!({ "properties": tops, "allOf": [last], "$defs": defs });
-    let compile = move || Validator::of_value(&schema).map(|_| ()).map_err(|error| error.to_string());
+    let compile = move || Validator::of_value(&schema, Trust::Foreign).map(|_| ()).map_err(|error| error.to_string());
     let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(compile).unwrap();
     let words = "not a usable JSON Schema: what it refers to makes it too large or too deep";
     assert_eq!(thread.join().unwrap(), Err(words.to_owned()));
@@ -153,7 +158,7 @@ fn rules_that_are_repeated_without_end_are_given_up() {
             defs.insert(format!("d{}", level + 1), json!({ "allOf": [{ "anyOf": [below, true] }, below] }));
         }
         let schema = json!({ "$ref": "#/$defs/d14", "$defs": defs });
-        let validator = Validator::of_value(&schema).unwrap();
+        let validator = Validator::of_value(&schema, Trust::Foreign).unwrap();
         let violations = validator.violations_within(&RawJson::from(value.clone()), "it", 5_000_000);
         let rule: String = rule.to_string().chars().take(50).collect();
         assert_eq!(violations.len(), 1, "{rule}: {violations:?}");
@@ -165,7 +170,7 @@ fn rules_that_are_repeated_without_end_are_given_up() {
 fn long_names_above_many_others_take_no_room() {
     let inner: serde_json::Map<String, Value> = (0..2000).map(|index| (format!("{index}"), json!({}))).collect();
     let schema = json!({ "properties": { ("x".repeat(100_000)): { "properties": inner } } });
-    let counted = allocation_counter::measure(|| drop(Validator::of_value(&schema).unwrap()));
+    let counted = allocation_counter::measure(|| drop(Validator::of_value(&schema, Trust::Foreign).unwrap()));
     assert!(counted.bytes_max < 10_000_000, "{} bytes", counted.bytes_max);
 }
 
@@ -174,11 +179,16 @@ fn a_value_may_be_as_deep_as_a_message() {
     let schema =
         json!({ "$ref": "#/$defs/a", "$defs": { "a": { "items": { "$ref": "#/$defs/a" }, "type": "array" } } });
     let value = "[".repeat(127) + &"]".repeat(127);
-    assert!(Validator::of_value(&schema).unwrap().violations(&RawJson::parse(value).unwrap(), "it").is_empty());
+    assert!(
+        Validator::of_value(&schema, Trust::Foreign)
+            .unwrap()
+            .violations(&RawJson::parse(value).unwrap(), "it")
+            .is_empty()
+    );
     let mut deeper = json!(1);
     for _ in 0..128 {
         deeper = json!([deeper]);
     }
-    let violations = Validator::of_value(&schema).unwrap().violations(&RawJson::from(deeper), "it");
+    let violations = Validator::of_value(&schema, Trust::Foreign).unwrap().violations(&RawJson::from(deeper), "it");
     assert_eq!(violations, ["it: nested deeper than 127 levels"]);
 }

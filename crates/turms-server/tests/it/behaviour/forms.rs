@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use turms_schema::Validator;
+use turms_schema::{Trust, Validator};
 use turms_testkit::official_schema;
 
 use super::wire::Wire;
@@ -120,7 +120,7 @@ fn allowed(version: ProtocolVersion) -> Option<Validator> {
     let mut form = form["properties"]["requestedSchema"].clone();
     form["additionalProperties"] = false.into();
     form[definitions] = schema[definitions].clone();
-    Some(Validator::of_value(&form).unwrap())
+    Some(Validator::of_value(&form, Trust::Foreign).unwrap())
 }
 
 fn violations(validator: &Validator, form: &Value) -> Vec<String> {
