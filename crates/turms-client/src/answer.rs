@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::Serialize;
-use turms_core::BoxFuture;
+use turms_core::{BoxFuture, run_blocking};
 use turms_proto::method::Method as _;
 use turms_proto::types::{
     Blocks, ClientCapabilities, Content, CreateMessage, CreateMessageParams, CreateMessageResult, Elicit, ElicitAction,
@@ -12,7 +12,7 @@ use turms_proto::types::{
     Role, RootsCapability, SamplingCapability, SamplingMessage,
 };
 use turms_proto::{ErrorCode, ErrorObject, Object, RawJson};
-use turms_schema::{Trust, Validator};
+use turms_schema::{DEFAULT_MAX_VALIDATION_STEPS, Trust, Validator};
 
 use crate::roots::Roots;
 
@@ -217,7 +217,7 @@ impl Answers {
                 let Some(person) = &self.form else { return undeclared("forms") };
                 let schema = form.requested_schema.clone();
                 let mut answer = person(form).await;
-                fit_to_form(&mut answer, &schema).map_err(|reason| NoAnswer::Unfit { method, reason })?;
+                fit_to_form(&mut answer, &schema).await.map_err(|reason| NoAnswer::Unfit { method, reason })?;
                 written(&answer)
             }
             ElicitParams::Url(page) => {
@@ -294,7 +294,7 @@ fn written(answer: &impl Serialize) -> Result<RawJson, NoAnswer> {
 }
 
 /// Fills in the defaults of an accepted form and holds it against its schema.
-fn fit_to_form(answer: &mut ElicitResult, schema: &turms_proto::types::FormSchema) -> Result<(), String> {
+async fn fit_to_form(answer: &mut ElicitResult, schema: &turms_proto::types::FormSchema) -> Result<(), String> {
     if answer.action != ElicitAction::Accept {
         answer.content = None;
         return Ok(());
@@ -308,13 +308,20 @@ fn fit_to_form(answer: &mut ElicitResult, schema: &turms_proto::types::FormSchem
         }
     }
     let schema = Object::encode(schema).map_err(|error| error.to_string())?;
-    let validator = Validator::new(&schema, Trust::Foreign).map_err(|error| format!("the form is {error}"))?;
-    let violations = validator.violations(&content.clone().into(), "content");
-    if violations.is_empty() {
-        Ok(())
-    } else {
-        Err(format!("the form was not filled in right: {}", violations.join("; ")))
+    let content = RawJson::from(content.clone());
+    let length = content.as_str().len().max(schema.as_str().len());
+    let check = move || {
+        let validator = Validator::new(&schema, Trust::Foreign).map_err(|error| format!("the form is {error}"))?;
+        let max_steps = Validator::steps_for(content.as_str().len(), DEFAULT_MAX_VALIDATION_STEPS);
+        validator.check_within(&content, max_steps).map(drop).map_err(|error| {
+            let violations = error.messages("content").join("; ");
+            format!("the form was not filled in right: {violations}")
+        })
+    };
+    if length <= Validator::MAX_INLINE_BYTES {
+        return check();
     }
+    run_blocking(check).await.unwrap_or_else(|| Err("the validation of the form was not finished".to_owned()))
 }
 
 /// What a model used must be answered in the very next message, and by nothing else (client/sampling, "Message constraints").

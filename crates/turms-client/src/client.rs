@@ -520,24 +520,28 @@ pub(crate) async fn check_output(
     result: &ToolResult,
     options: CallOptions,
 ) -> Result<(), CallError> {
-    match check_known(client, name, result) {
-        Some(checked) => checked,
+    if let Some(checked) = check_known(client, name, result) {
+        return checked;
+    }
+    match Box::pin(known_tool(client, name, options)).await {
+        Some(tool) if tool.is_large(result) => refuse(name, Box::pin(tool.violations_apart(name, result)).await),
+        Some(tool) => refuse(name, tool.violations(name, result)),
         // What cannot be listed cannot be checked either.
-        None => Box::pin(known_tool(client, name, options)).await.map_or(Ok(()), |tool| check(&tool, name, result)),
+        None => Ok(()),
     }
 }
 
-/// As [`check_output`]; `None` if the tool has to be looked up.
+/// As [`check_output`]; `None` if the tool has to be looked up, or if the check is for a thread of its own.
 fn check_known(client: &Client, name: &str, result: &ToolResult) -> Option<Result<(), CallError>> {
     let Some(tools) = client.engine.tools() else { return Some(Ok(())) };
     match tools.get(name) {
-        Some(tool) => Some(check(&tool, name, result)),
+        Some(tool) if tool.is_large(result) => None,
+        Some(tool) => Some(refuse(name, tool.violations(name, result))),
         None => result.structured_content.is_none().then_some(Ok(())),
     }
 }
 
-fn check(tool: &KnownTool, name: &str, result: &ToolResult) -> Result<(), CallError> {
-    let violations = tool.violations(name, result);
+fn refuse(name: &str, violations: Vec<String>) -> Result<(), CallError> {
     if violations.is_empty() {
         return Ok(());
     }

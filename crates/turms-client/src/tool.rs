@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
+use turms_core::run_blocking;
 use turms_proto::header::ParamHeaders;
 use turms_proto::types::{TaskSupport, Tool, ToolResult};
 use turms_proto::{Object, RawJson};
@@ -83,19 +84,40 @@ impl KnownTool {
         self.tasks.as_ref()
     }
 
-    /// What is wrong with a result by the schema that the tool declares; empty if nothing is. A failure needs no output.
+    /// Returns `true` if a result is checked on a thread of its own: it is large, or its schema is and was not compiled yet.
+    pub(crate) fn is_large(&self, result: &ToolResult) -> bool {
+        let (Some(schema), Some(content)) = (&self.output, &result.structured_content) else { return false };
+        let is_large = |text: &str| text.len() > Validator::MAX_INLINE_BYTES;
+        is_large(content.as_str()) || is_large(schema.as_str()) && self.validator.get().is_none()
+    }
+
+    /// Checks a result against the schema that the tool declares. Returns what is wrong; empty if nothing is. A failure needs no
+    /// output.
     pub(crate) fn violations(&self, name: &str, result: &ToolResult) -> Vec<String> {
         let Some(schema) = self.output.as_ref().filter(|_| !result.failed()) else { return Vec::new() };
         let Some(content) = &result.structured_content else {
             return vec!["there is none".to_owned()];
         };
         let Some(validator) = self.validator.get_or_init(|| usable(name, schema)) else { return Vec::new() };
-        let validation = validator.validate(content, "structuredContent", self.max_steps);
-        if !validation.warnings.is_empty() {
-            let formats = validation.warnings.join("; ");
-            tracing::warn!(target: "turms::client", tool = ?name, %formats, "the tool's output has other formats than declared");
+        let max_steps = Validator::steps_for(content.as_str().len(), self.max_steps);
+        match validator.check_within(content, max_steps) {
+            Ok(warnings) => {
+                if !warnings.is_empty() {
+                    let formats: Vec<String> = warnings.iter().map(|it| format!("structuredContent{it}")).collect();
+                    let formats = formats.join("; ");
+                    tracing::warn!(target: "turms::client", tool = ?name, %formats, "the tool's output has other formats than declared");
+                }
+                Vec::new()
+            }
+            Err(error) => error.messages("structuredContent"),
         }
-        validation.violations
+    }
+
+    /// Checks a result as [`KnownTool::violations`], on a thread of its own.
+    pub(crate) async fn violations_apart(self: Arc<Self>, name: &str, result: &ToolResult) -> Vec<String> {
+        let (name, result) = (name.to_owned(), result.clone());
+        let checked = run_blocking(move || self.violations(&name, &result)).await;
+        checked.unwrap_or_else(|| vec!["the validation was not finished".to_owned()])
     }
 }
 

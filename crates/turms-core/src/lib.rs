@@ -8,6 +8,7 @@
 //! - [`store`] has what transports with sessions remember.
 //! - [`transport`] has standard input and output, programs started as servers, and pipes within one process.
 
+mod blocking;
 mod channel;
 mod connection;
 mod context;
@@ -31,6 +32,7 @@ mod text;
 pub mod transport;
 mod url;
 
+pub use self::blocking::run_blocking;
 pub use self::channel::{
     Channel, ConnectError, Connector, Ended, Established, Outgoing, Update, Updates, write_params,
 };

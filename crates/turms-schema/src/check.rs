@@ -1,28 +1,28 @@
 //! Whether a value is valid, without words about it.
 
-use super::Validator;
-use super::budget::Budget;
-use super::format::Format;
-use super::instance::{Instance, Kind, Part, Place};
-use super::node::{Bound, Contains, Limit, Members, NodeId, Nodes, Rule};
-use super::number::{Number, is_multiple};
-use super::pattern::validity_steps;
-use super::survey::{ResourceId, Survey};
+use crate::budget::Budget;
+use crate::format::Format;
+use crate::instance::{Instance, Kind, Part, Place};
+use crate::node::{Bound, Contains, Limit, Members, NodeId, Nodes, Rule};
+use crate::number::{Number, is_multiple};
+use crate::pattern::validity_steps;
+use crate::ref_index::{RefIndex, ResourceId};
+use crate::validator::{ValidationError, Validator};
 
 /// Holds one value against a schema.
 #[derive(Debug)]
-pub(super) struct Checker<'s> {
-    pub(super) nodes: &'s Nodes,
-    pub(super) budget: &'s mut Budget,
+pub(crate) struct Checker<'s> {
+    pub(crate) nodes: &'s Nodes,
+    pub(crate) budget: &'s mut Budget,
     depth: usize,
     /// The resources on the way here, which dynamic references depend on.
     way: Vec<ResourceId>,
     is_too_deep: bool,
     /// Whether formats are annotations where the dialect says so.
-    pub(super) formats_are_annotations: bool,
+    pub(crate) formats_are_annotations: bool,
     /// The formats that texts do not have which have them as annotations. Their paths, which take work to find, are only found
     /// for those that are left in the end.
-    pub(super) warnings: Vec<(Format, Place)>,
+    pub(crate) warnings: Vec<(Format, Place)>,
     /// The rule that was being checked when the budget ended, and the path from the root to the value.
     exhausted_at: Option<(&'static str, String)>,
     /// The last long number that was parsed.
@@ -31,21 +31,21 @@ pub(super) struct Checker<'s> {
 
 /// A part of a value.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct At<'i> {
-    pub(super) instance: &'i Instance<'i>,
-    pub(super) place: Place,
+pub(crate) struct At<'i> {
+    pub(crate) instance: &'i Instance<'i>,
+    pub(crate) place: Place,
 }
 
 impl<'i> At<'i> {
-    pub(super) fn part(self) -> &'i Part<'i> {
+    pub(crate) fn part(self) -> &'i Part<'i> {
         self.instance.part(self.place)
     }
 
-    pub(super) fn go(self, place: Place) -> Self {
+    pub(crate) fn go(self, place: Place) -> Self {
         Self { place, ..self }
     }
 
-    pub(super) fn within(self) -> impl Iterator<Item = (At<'i>, &'i Part<'i>)> {
+    pub(crate) fn within(self) -> impl Iterator<Item = (At<'i>, &'i Part<'i>)> {
         self.instance.within(self.place).map(move |(place, part)| (self.go(place), part))
     }
 }
@@ -54,10 +54,10 @@ impl<'i> At<'i> {
 const DEEPEST: usize = 640;
 
 /// Steps for each byte of a text that a tree is built from, which takes far more memory than the text.
-pub(super) const PARSE_STEPS: u64 = 100;
+pub(crate) const PARSE_STEPS: u64 = 100;
 
 impl<'s> Checker<'s> {
-    pub(super) fn new(nodes: &'s Nodes, budget: &'s mut Budget) -> Self {
+    pub(crate) fn new(nodes: &'s Nodes, budget: &'s mut Budget) -> Self {
         Self {
             nodes,
             budget,
@@ -72,23 +72,23 @@ impl<'s> Checker<'s> {
     }
 
     /// Returns `true` if the check was not finished, so that its verdict means nothing.
-    pub(super) fn has_failed(&self) -> bool {
+    pub(crate) fn has_failed(&self) -> bool {
         self.is_too_deep || self.budget.is_exhausted()
     }
 
-    /// Why the check was not finished, if it was not.
-    pub(super) fn failure(&self, root: &str) -> Option<String> {
+    /// The reason why the check was not finished, if it was not.
+    pub(crate) fn failure(&self) -> Option<ValidationError> {
         if self.is_too_deep {
-            return Some(format!("{root}: what the schema refers to is too deep to be checked"));
+            return Some(ValidationError::SchemaTooDeep);
         }
         let (keyword, path) = match &self.exhausted_at {
-            Some((keyword, path)) => (Some(*keyword), path.as_str()),
-            None => (None, ""),
+            Some((keyword, path)) => (Some(*keyword), path.clone()),
+            None => (None, String::new()),
         };
-        self.budget.is_exhausted().then(|| too_expensive(&format!("{root}{path}"), keyword))
+        self.budget.is_exhausted().then_some(ValidationError::TooExpensive { path, keyword })
     }
 
-    pub(super) fn holds(&mut self, node: NodeId, at: At<'_>) -> bool {
+    pub(crate) fn holds(&mut self, node: NodeId, at: At<'_>) -> bool {
         let warnings = self.warnings.len();
         let all = |checker: &mut Self, rules: &'s [Rule]| rules.iter().all(|rule| checker.rule_holds(rule, rules, at));
         let holds = self.visit(node, all).unwrap_or(false);
@@ -100,7 +100,7 @@ impl<'s> Checker<'s> {
     }
 
     /// Does something at a node; nothing if it is too deep or too much.
-    pub(super) fn visit<T>(&mut self, node: NodeId, act: impl FnOnce(&mut Self, &'s [Rule]) -> T) -> Option<T> {
+    pub(crate) fn visit<T>(&mut self, node: NodeId, act: impl FnOnce(&mut Self, &'s [Rule]) -> T) -> Option<T> {
         if !self.budget.charge(4) {
             return None;
         }
@@ -124,10 +124,10 @@ impl<'s> Checker<'s> {
     }
 
     /// Whether one of the `rules` of a node holds.
-    pub(super) fn rule_holds(&mut self, rule: &Rule, rules: &[Rule], at: At<'_>) -> bool {
+    pub(crate) fn rule_holds(&mut self, rule: &Rule, rules: &[Rule], at: At<'_>) -> bool {
         let holds = self.budget.charge(1) && self.is_kept(rule, rules, at);
         if self.budget.is_exhausted() && self.exhausted_at.is_none() {
-            self.exhausted_at = Some((rule.keyword(), at.instance.path(at.place, "")));
+            self.exhausted_at = Some((rule.keyword(), at.instance.path(at.place)));
         }
         holds
     }
@@ -191,7 +191,7 @@ impl<'s> Checker<'s> {
             Rule::IsSchema(draft) => {
                 self.budget.charge_each(part.raw.len(), PARSE_STEPS)
                     && self.budget.charge(validity_steps(part.raw))
-                    && serde_json::from_str(part.raw).is_ok_and(|value| Survey::is_schema(&value, *draft))
+                    && serde_json::from_str(part.raw).is_ok_and(|value| RefIndex::is_schema(&value, *draft))
             }
             Rule::UnevaluatedMembers(node) => part.kind != Kind::Object || self.unevaluated_hold(*node, rules, at),
             Rule::UnevaluatedItems(node) => part.kind != Kind::Array || self.unevaluated_hold(*node, rules, at),
@@ -207,7 +207,7 @@ impl<'s> Checker<'s> {
     }
 
     /// The value of a number. A long one is parsed once for all the rules that need it; beyond the budget it is no number.
-    pub(super) fn number(&mut self, part: &Part<'_>) -> Number {
+    pub(crate) fn number(&mut self, part: &Part<'_>) -> Number {
         const LONG: usize = 64;
         let start = part.raw.as_ptr();
         match self.last_number {
@@ -223,7 +223,7 @@ impl<'s> Checker<'s> {
     }
 
     /// Charges for a look at the names of all members, sorted or hashed.
-    pub(super) fn charge_members(&mut self, at: At<'_>) -> bool {
+    pub(crate) fn charge_members(&mut self, at: At<'_>) -> bool {
         self.budget.charge_each(at.part().len as usize, 16) && self.budget.charge_bytes(at.part().raw.len(), 16)
     }
 
@@ -232,7 +232,7 @@ impl<'s> Checker<'s> {
     }
 
     /// Returns `true` if there is a member of this name.
-    pub(super) fn has(&mut self, name: &str, at: At<'_>) -> bool {
+    pub(crate) fn has(&mut self, name: &str, at: At<'_>) -> bool {
         let comparisons = u64::from(at.part().len);
         self.budget.charge(1 + comparisons.saturating_mul(name_steps(name)))
             && at.instance.member(at.place, name).is_some()
@@ -250,7 +250,7 @@ impl<'s> Checker<'s> {
 
     /// Shows the nodes that a member of this name has to fulfil, and whether its name or something else is why. Which those are
     /// that a pattern without a program is about, nobody knows; they are not others in any case.
-    pub(super) fn each_member_node(
+    pub(crate) fn each_member_node(
         &mut self,
         members: &Members,
         name: &str,
@@ -281,7 +281,7 @@ impl<'s> Checker<'s> {
         known
     }
 
-    pub(super) fn name_holds(&mut self, node: NodeId, name: &str) -> bool {
+    pub(crate) fn name_holds(&mut self, node: NodeId, name: &str) -> bool {
         if !(self.budget.charge(16) && self.budget.charge_bytes(name.len(), 8)) {
             return false;
         }
@@ -310,7 +310,7 @@ impl<'s> Checker<'s> {
     }
 
     /// Shows the nodes that apply because of something about the value.
-    pub(super) fn each_then(&mut self, rule: &Rule, at: At<'_>, mut show: impl FnMut(&mut Self, NodeId)) {
+    pub(crate) fn each_then(&mut self, rule: &Rule, at: At<'_>, mut show: impl FnMut(&mut Self, NodeId)) {
         match rule {
             Rule::DependentSchemas(schemas) if at.part().kind == Kind::Object => {
                 for (name, node) in schemas {
@@ -330,12 +330,12 @@ impl<'s> Checker<'s> {
     }
 
     /// How many hold; two are as good as more.
-    pub(super) fn count_of(&mut self, nodes: &[NodeId], at: At<'_>) -> usize {
+    pub(crate) fn count_of(&mut self, nodes: &[NodeId], at: At<'_>) -> usize {
         nodes.iter().filter(|node| self.holds(**node, at)).take(2).count()
     }
 
     /// Where a dynamic reference leads: by way of the outermost resource that has such a place.
-    pub(super) fn target(&mut self, rule: &Rule) -> Option<NodeId> {
+    pub(crate) fn target(&mut self, rule: &Rule) -> Option<NodeId> {
         let Rule::Dynamic(dynamic) = rule else { return None };
         if !self.budget.charge_each(self.way.len(), 1 + dynamic.targets.len() as u64 / 4) {
             return None;
@@ -348,24 +348,18 @@ impl<'s> Checker<'s> {
     }
 }
 
-pub(super) type IsOther = bool;
+pub(crate) type IsOther = bool;
 
 /// Whether something is said about a member.
-pub(super) type Known = bool;
+pub(crate) type Known = bool;
 
 impl Limit {
-    pub(super) fn allows(self, count: u64, limit: u64) -> bool {
+    pub(crate) fn allows(self, count: u64, limit: u64) -> bool {
         match self {
             Self::Least => count >= limit,
             Self::Most => count <= limit,
         }
     }
-}
-
-/// The words for a value that would take more steps than there are.
-pub(super) fn too_expensive(place: &str, keyword: Option<&str>) -> String {
-    let with = keyword.map_or_else(String::new, |keyword| format!(" with {keyword:?}"));
-    format!("{place}: is too expensive to validate{with}, see `max_validation_steps`")
 }
 
 /// Steps of one comparison with a name.

@@ -4,24 +4,24 @@ use std::collections::{HashMap, VecDeque};
 
 use serde_json::{Map, Value};
 
-use super::format::{Content, Format};
-use super::keyword::{Draft, count, shape_of};
-use super::message::shortened;
-use super::node::{Bound, Contains, Dynamic, If, Items, Limit, Members, Names, Node, NodeId, Nodes, Rule, Types};
-use super::number::Number;
-use super::pattern::{Pattern, PatternError, PatternQuota};
-use super::reference::Pointer;
-use super::survey::{Spot, Survey};
-use super::weight::weigh;
-use super::{SchemaError, Trust};
+use crate::cost::weigh;
+use crate::explain::shortened;
+use crate::format::{Content, Format};
+use crate::keyword::{Draft, count, shape_of};
+use crate::node::{Bound, Contains, Dynamic, If, Items, Limit, Members, Names, Node, NodeId, Nodes, Rule, Types};
+use crate::number::Number;
+use crate::pattern::{Pattern, PatternError, PatternQuota};
+use crate::ref_index::{RefIndex, Spot};
+use crate::reference::Pointer;
+use crate::validator::{SchemaError, Trust};
 
 /// # Errors
 /// When the document is not a schema, refers to something outside itself, or stands for too much work.
-pub(super) fn compile(document: &Value, trust: Trust) -> Result<Nodes, SchemaError> {
-    let survey = Survey::new(document)?;
-    let root = survey.spot(document, &survey.resource(0).root, Pointer::default());
+pub(crate) fn compile(document: &Value, trust: Trust) -> Result<Nodes, SchemaError> {
+    let index = RefIndex::new(document)?;
+    let root = index.spot(document, &index.resource(0).root, Pointer::default());
     let mut compiler = Compiler {
-        survey,
+        index,
         nodes: Vec::new(),
         known: HashMap::new(),
         open: VecDeque::new(),
@@ -40,7 +40,7 @@ pub(super) fn compile(document: &Value, trust: Trust) -> Result<Nodes, SchemaErr
 }
 
 struct Compiler<'a> {
-    survey: Survey<'a>,
+    index: RefIndex<'a>,
     nodes: Vec<Node>,
     known: HashMap<*const Value, NodeId>,
     /// What has a number, but no rules yet.
@@ -68,7 +68,7 @@ impl<'a> Compiler<'a> {
         let Value::Object(members) = spot.value else {
             return Ok(if *spot.value == Value::Bool(false) { vec![Rule::Never] } else { Vec::new() });
         };
-        let draft = self.survey.resource(spot.resource).draft;
+        let draft = self.index.resource(spot.resource).draft;
         let words = Words { members, draft };
         if let Some(reference) = words.text("$ref").filter(|_| draft.reference_stands_alone()) {
             return Ok(vec![self.reference(reference, spot)?]);
@@ -195,18 +195,18 @@ impl<'a> Compiler<'a> {
             rules.push(self.reference(reference, spot)?);
         }
         if let Some(reference) = words.text("$recursiveRef") {
-            let target = self.survey.target(reference, spot)?;
-            let recursive = self.survey.resource(target.resource).is_recursive;
-            let targets = self.survey.resources().filter(|(_, resource)| recursive && resource.is_recursive);
+            let target = self.index.target(reference, spot)?;
+            let recursive = self.index.resource(target.resource).is_recursive;
+            let targets = self.index.resources().filter(|(_, resource)| recursive && resource.is_recursive);
             let targets = targets.map(|(id, resource)| (id, resource.root.clone())).collect();
             rules.push(self.dynamic(target, targets));
         }
         if let Some(reference) = words.text("$dynamicRef") {
-            let target = self.survey.target(reference, spot)?;
-            let anchor = Survey::anchor_of(reference);
+            let target = self.index.target(reference, spot)?;
+            let anchor = RefIndex::anchor_of(reference);
             let bookend =
-                anchor.filter(|name| self.survey.resource(target.resource).dynamic_anchors.contains_key(*name));
-            let anchors = self.survey.resources().filter_map(|(id, resource)| {
+                anchor.filter(|name| self.index.resource(target.resource).dynamic_anchors.contains_key(*name));
+            let anchors = self.index.resources().filter_map(|(id, resource)| {
                 let spot = resource.dynamic_anchors.get(bookend?)?;
                 Some((id, spot.clone()))
             });
@@ -217,7 +217,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn reference(&mut self, reference: &str, spot: &Spot<'a>) -> Result<Rule, SchemaError> {
-        let target = self.survey.target(reference, spot);
+        let target = self.index.target(reference, spot);
         if let (Err(_), Some(draft)) = (&target, Draft::of_uri(reference)) {
             return Ok(Rule::IsSchema(draft));
         }
@@ -236,7 +236,7 @@ impl<'a> Compiler<'a> {
 
     fn child(&mut self, words: &Words<'a>, spot: &Spot<'a>, keyword: &'static str) -> Option<NodeId> {
         let value = words.get(keyword)?;
-        let child = self.survey.spot(value, spot, spot.pointer.step(keyword));
+        let child = self.index.spot(value, spot, spot.pointer.step(keyword));
         Some(self.node(child))
     }
 
@@ -244,7 +244,7 @@ impl<'a> Compiler<'a> {
         let items = words.get(keyword).and_then(Value::as_array).into_iter().flatten();
         let pointer = spot.pointer.step(keyword);
         let node = |(index, value): (usize, &'a Value)| {
-            let child = self.survey.spot(value, spot, pointer.step(index.to_string()));
+            let child = self.index.spot(value, spot, pointer.step(index.to_string()));
             self.node(child)
         };
         items.enumerate().map(node).collect()
@@ -260,7 +260,7 @@ impl<'a> Compiler<'a> {
         let members = words.get(keyword).and_then(Value::as_object).into_iter().flat_map(Map::iter);
         let pointer = spot.pointer.step(keyword);
         members.filter(|(_, value)| !value.is_array()).map(move |(name, value)| {
-            let child = self.survey.spot(value, spot, pointer.step(name));
+            let child = self.index.spot(value, spot, pointer.step(name));
             (name.as_str().into(), self.node(child))
         })
     }

@@ -4,13 +4,13 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use serde_json::Value;
 
-use super::check::{At, Checker};
-use super::instance::{Kind, Place};
-use super::number::Number;
+use crate::check::{At, Checker};
+use crate::instance::{Kind, Place};
+use crate::number::Number;
 
 impl Checker<'_> {
     /// Whether a part is this value. If it has several members of one name, each of them has to be what the value has there.
-    pub(super) fn is_equal(&mut self, at: At<'_>, value: &Value) -> bool {
+    pub(crate) fn is_equal(&mut self, at: At<'_>, value: &Value) -> bool {
         let part = at.part();
         if !self.budget.charge(1) {
             return false;
@@ -73,7 +73,7 @@ impl Checker<'_> {
 
     /// Whether no two elements are the same. What is alike is found by hashes, with keys of the process so that nobody can
     /// make a list of values that are all alike.
-    pub(super) fn has_no_equals(&mut self, at: At<'_>) -> bool {
+    pub(crate) fn has_no_equals(&mut self, at: At<'_>) -> bool {
         if at.part().len < 2 {
             return true;
         }
@@ -126,15 +126,15 @@ impl Checker<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::budget::Budget;
-    use super::super::instance::{Instance, ROOT};
-    use super::super::node::Nodes;
     use super::*;
+    use crate::budget::Budget;
+    use crate::instance::{Instance, ROOT};
+    use crate::node::Nodes;
 
     fn with<T>(text: &str, act: impl FnOnce(&mut Checker<'_>, At<'_>) -> T) -> T {
         let nodes = Nodes { nodes: Box::default(), is_dynamic: false };
         let mut budget = Budget::new(u64::MAX);
-        let instance = Instance::read(text, "it", &mut budget).unwrap();
+        let instance = Instance::read(text, &mut budget).unwrap();
         act(&mut Checker::new(&nodes, &mut budget), At { instance: &instance, place: ROOT })
     }
 

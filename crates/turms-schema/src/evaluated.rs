@@ -1,18 +1,18 @@
 //! Which members or elements of a value the rules of a schema have looked at: what `unevaluatedProperties` and
 //! `unevaluatedItems` are about is what is left.
 
-use super::check::{At, Checker};
-use super::instance::Kind;
-use super::node::{NodeId, Rule};
+use crate::check::{At, Checker};
+use crate::instance::Kind;
+use crate::node::{NodeId, Rule};
 
 impl Checker<'_> {
-    pub(super) fn unevaluated_hold(&mut self, node: NodeId, rules: &[Rule], at: At<'_>) -> bool {
+    pub(crate) fn unevaluated_hold(&mut self, node: NodeId, rules: &[Rule], at: At<'_>) -> bool {
         let evaluated = self.evaluated(rules, at);
         at.within().zip(evaluated).all(|((at, _), evaluated)| evaluated || self.holds(node, at))
     }
 
     /// For each member or element, whether one of the rules of a node is about it.
-    pub(super) fn evaluated(&mut self, rules: &[Rule], at: At<'_>) -> Vec<bool> {
+    pub(crate) fn evaluated(&mut self, rules: &[Rule], at: At<'_>) -> Vec<bool> {
         self.budget.charge_bytes(at.part().len as usize, 16);
         let mut marks = vec![false; at.part().len as usize];
         let others =

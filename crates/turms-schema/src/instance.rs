@@ -5,26 +5,27 @@ use std::borrow::Cow;
 
 use turms_proto::MAX_DEPTH;
 
-use super::budget::Budget;
+use crate::budget::Budget;
+use crate::validator::{ValidationError, Violation};
 
 /// A value and all that is within, in the order of its text. The parts within a part follow it, up to its `end`.
 #[derive(Debug)]
-pub(super) struct Instance<'a> {
+pub(crate) struct Instance<'a> {
     parts: Vec<Part<'a>>,
 }
 
 /// One value: the whole, a member, an element.
 #[derive(Debug)]
-pub(super) struct Part<'a> {
-    pub(super) kind: Kind,
+pub(crate) struct Part<'a> {
+    pub(crate) kind: Kind,
     /// What it is called in the object that holds it.
-    pub(super) name: Cow<'a, str>,
+    pub(crate) name: Cow<'a, str>,
     /// As it is written.
-    pub(super) raw: &'a str,
+    pub(crate) raw: &'a str,
     /// The text of a string whose escapes had to be resolved.
     resolved: Option<Box<str>>,
     /// How many members or elements it has.
-    pub(super) len: u32,
+    pub(crate) len: u32,
     parent: u32,
     /// Behind the last part that is within this one.
     end: u32,
@@ -32,7 +33,7 @@ pub(super) struct Part<'a> {
 
 /// The types of JSON; whether a number is an integer is asked of the number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Null,
     Boolean,
     Number,
@@ -42,9 +43,9 @@ pub(super) enum Kind {
 }
 
 /// Where a part is. The whole is at [`ROOT`].
-pub(super) type Place = u32;
+pub(crate) type Place = u32;
 
-pub(super) const ROOT: Place = 0;
+pub(crate) const ROOT: Place = 0;
 
 const NOWHERE: Place = Place::MAX;
 
@@ -54,23 +55,28 @@ impl<'a> Instance<'a> {
     /// # Errors
     /// Names the place of a string that is no text, because it has half of a surrogate pair, and of what is nested deeper than
     /// messages may be. Says so if the value has more text or parts than the budget allows.
-    pub(super) fn read(text: &'a str, root: &str, budget: &mut Budget) -> Result<Self, String> {
+    pub(crate) fn read(text: &'a str, budget: &mut Budget) -> Result<Self, ValidationError> {
+        let too_expensive = || ValidationError::TooExpensive { path: String::new(), keyword: None };
         if !budget.charge_bytes(text.len(), 4) {
-            return Err(super::check::too_expensive(root, None));
+            return Err(too_expensive());
         }
         let mut reader = Reader { text, at: 0, open: NOWHERE, depth: 0, parts: Vec::with_capacity(Self::ROOM), budget };
         let read = reader.read();
         let instance = Self { parts: reader.parts };
         match read {
             Ok(()) => Ok(instance),
-            Err(Broken::Text(place)) => Err(format!("{}: a string that is no text", instance.path(place, root))),
-            Err(Broken::TooDeep) => Err(format!("{root}: nested deeper than {MAX_DEPTH} levels")),
-            Err(Broken::TooMany) => Err(super::check::too_expensive(root, None)),
+            Err(Broken::Text(place)) => {
+                let message = "a string that is no text".to_owned();
+                let violation = Violation { path: instance.path(place), keyword: "type", message };
+                Err(ValidationError::Invalid(vec![violation]))
+            }
+            Err(Broken::TooDeep) => Err(ValidationError::ValueTooDeep),
+            Err(Broken::TooMany) => Err(too_expensive()),
         }
     }
 
     /// A string that stands alone, such as the name of a member.
-    pub(super) fn of_name(name: &'a str, quoted: &'a str) -> Self {
+    pub(crate) fn of_name(name: &'a str, quoted: &'a str) -> Self {
         let part = Part {
             kind: Kind::String,
             name: Cow::Borrowed(""),
@@ -86,12 +92,12 @@ impl<'a> Instance<'a> {
     /// A plain object fits in here, so that reading it takes one allocation.
     const ROOM: usize = 12;
 
-    pub(super) fn part(&self, place: Place) -> &Part<'a> {
+    pub(crate) fn part(&self, place: Place) -> &Part<'a> {
         &self.parts[place as usize]
     }
 
     /// The members or elements of a part.
-    pub(super) fn within(&self, place: Place) -> impl Iterator<Item = (Place, &Part<'a>)> {
+    pub(crate) fn within(&self, place: Place) -> impl Iterator<Item = (Place, &Part<'a>)> {
         let (mut at, end) = (place + 1, self.part(place).end);
         std::iter::from_fn(move || {
             let part = self.parts.get(at as usize).filter(|_| at < end)?;
@@ -101,12 +107,12 @@ impl<'a> Instance<'a> {
     }
 
     /// The member of this name; the last one if there are several, as most readers have it.
-    pub(super) fn member(&self, place: Place, name: &str) -> Option<Place> {
+    pub(crate) fn member(&self, place: Place, name: &str) -> Option<Place> {
         self.within(place).filter(|(_, part)| part.name == name).last().map(|(place, _)| place)
     }
 
     /// The number of members; those of the same name are one.
-    pub(super) fn member_count(&self, place: Place) -> u64 {
+    pub(crate) fn member_count(&self, place: Place) -> u64 {
         match self.part(place).len {
             len @ 0..2 => len.into(),
             _ => self.members(place).len() as u64,
@@ -114,7 +120,7 @@ impl<'a> Instance<'a> {
     }
 
     /// The members in the order of their names; of several with one name the last one, as most readers have it.
-    pub(super) fn members(&self, place: Place) -> Vec<(&str, Place)> {
+    pub(crate) fn members(&self, place: Place) -> Vec<(&str, Place)> {
         let mut members: Vec<_> = self.within(place).map(|(place, part)| (&*part.name, place)).collect();
         members.sort_unstable_by(|one, other| one.0.cmp(other.0).then(other.1.cmp(&one.1)));
         members.dedup_by_key(|(name, _)| *name);
@@ -122,19 +128,19 @@ impl<'a> Instance<'a> {
     }
 
     /// The place in words: `arguments.items[1]`.
-    pub(super) fn path(&self, place: Place, root: &str) -> String {
+    pub(crate) fn path(&self, place: Place) -> String {
         let mut steps = Vec::new();
         let mut at = place;
         while let Some(part) = self.parts.get(at as usize) {
             steps.push(at);
             at = part.parent;
         }
-        let mut path = root.to_owned();
+        let mut path = String::new();
         for step in steps.into_iter().rev().skip(1) {
             let part = self.part(step);
             if self.part(part.parent).kind == Kind::Object {
                 path.push('.');
-                path.push_str(&super::message::shortened(&part.name));
+                path.push_str(&super::explain::shortened(&part.name));
             } else {
                 let index = self.within(part.parent).position(|(place, _)| place == step);
                 let index = index.unwrap_or_default();
@@ -147,7 +153,7 @@ impl<'a> Instance<'a> {
 
 impl Part<'_> {
     /// What a string says; nothing for what is no string.
-    pub(super) fn text(&self) -> Option<&str> {
+    pub(crate) fn text(&self) -> Option<&str> {
         if self.kind != Kind::String {
             return None;
         }
@@ -349,8 +355,8 @@ impl<'a> Reader<'a, '_> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Instance<'_>, String> {
-        Instance::read(text, "it", &mut Budget::new(u64::MAX))
+    fn read(text: &str) -> Result<Instance<'_>, ValidationError> {
+        Instance::read(text, &mut Budget::new(u64::MAX))
     }
 
     fn paths(text: &str) -> Vec<String> {
@@ -358,7 +364,7 @@ mod tests {
         (0..instance.parts.len())
             .map(|place| {
                 let place = Place::try_from(place).unwrap();
-                format!("{} = {}", instance.path(place, "it"), instance.part(place).raw)
+                format!("it{} = {}", instance.path(place), instance.part(place).raw)
             })
             .collect()
     }
@@ -390,13 +396,13 @@ mod tests {
             [(r#""\ud800""#, "it"), (r#"{"a":[1,"\ud800"]}"#, "it.a[1]"), (r#"{"\udc00":1}"#, "it.\\udc00")]
         {
             let error = read(text).unwrap_err();
-            assert_eq!(error, format!("{place}: a string that is no text"));
+            assert_eq!(error.messages("it"), [format!("{place}: a string that is no text")]);
         }
     }
 
     #[test]
     fn strings_with_escapes_take_more_steps() {
-        let is_read = |text: &str, steps| Instance::read(text, "it", &mut Budget::new(steps)).is_ok();
+        let is_read = |text: &str, steps| Instance::read(text, &mut Budget::new(steps)).is_ok();
         for (plain, escaped) in [(r#"["nn"]"#, r#"["\n"]"#), (r#"{"nn":1}"#, r#"{"\n":1}"#)] {
             let steps = 2 * PART_STEPS + 3;
             assert!(

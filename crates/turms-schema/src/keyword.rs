@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 /// A dialect of JSON Schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Draft {
+pub(crate) enum Draft {
     Four,
     Six,
     Seven,
@@ -16,7 +16,7 @@ pub(super) enum Draft {
 
 impl Draft {
     /// The dialect that `$schema` names.
-    pub(super) fn of_uri(uri: &str) -> Option<Self> {
+    pub(crate) fn of_uri(uri: &str) -> Option<Self> {
         let name = uri.trim_end_matches('#');
         let name = name.strip_prefix("https://").or_else(|| name.strip_prefix("http://"))?;
         Some(match name.strip_prefix("json-schema.org/")? {
@@ -30,19 +30,19 @@ impl Draft {
     }
 
     /// What an identifier is called.
-    pub(super) fn id(self) -> &'static str {
+    pub(crate) fn id(self) -> &'static str {
         if self == Self::Four { "id" } else { "$id" }
     }
 
     /// Whether a reference stands for the whole schema that it is in.
-    pub(super) fn reference_stands_alone(self) -> bool {
+    pub(crate) fn reference_stands_alone(self) -> bool {
         self < Self::Of2019
     }
 }
 
 /// What stands behind a keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     Schema,
     Schemas,
     /// Schemas by name.
@@ -67,7 +67,7 @@ pub(super) enum Shape {
 }
 
 /// What may stand behind a keyword in a dialect; nothing for a word that means nothing there.
-pub(super) fn shape_of(draft: Draft, keyword: &str) -> Option<Shape> {
+pub(crate) fn shape_of(draft: Draft, keyword: &str) -> Option<Shape> {
     use Draft::{Four, Of2019, Of2020, Seven, Six};
     let (since, until, shape) = match keyword {
         "properties" | "definitions" => (Four, Of2020, Shape::SchemaMap),
@@ -118,7 +118,7 @@ pub(super) fn shape_of(draft: Draft, keyword: &str) -> Option<Shape> {
 
 impl Shape {
     /// What is wrong with a value that should have this shape; what is within is looked at on its own.
-    pub(super) fn problem(self, value: &Value) -> Option<String> {
+    pub(crate) fn problem(self, value: &Value) -> Option<String> {
         let expected = match self {
             Self::Schema if !is_schema(value) => "a schema (an object, true or false)",
             Self::Schemas if value.as_array().is_none_or(Vec::is_empty) => "a list of schemas",
@@ -143,7 +143,7 @@ impl Shape {
             Self::Anchor if !value.as_str().is_some_and(is_anchor) => "a name",
             _ => return None,
         };
-        Some(format!("should be {expected}, not {}", super::message::shortened(&value.to_string())))
+        Some(format!("should be {expected}, not {}", super::explain::shortened(&value.to_string())))
     }
 }
 
@@ -180,7 +180,7 @@ fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
 
 /// A whole number from 0, which may be written as `2.0`. What is larger than any text or list is as good as the largest.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it was looked at before")]
-pub(super) fn count(value: &Value) -> Option<u64> {
+pub(crate) fn count(value: &Value) -> Option<u64> {
     match value.as_u64() {
         Some(count) => Some(count),
         None => value.as_f64().filter(|float| *float >= 0.0 && float.fract() == 0.0).map(|float| float as u64),

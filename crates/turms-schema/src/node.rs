@@ -2,35 +2,35 @@
 
 use serde_json::Value;
 
-use super::format::{Content, Format};
-use super::instance::Kind;
-use super::keyword::Draft;
-use super::number::Number;
-use super::pattern::Pattern;
-use super::survey::ResourceId;
+use crate::format::{Content, Format};
+use crate::instance::Kind;
+use crate::keyword::Draft;
+use crate::number::Number;
+use crate::pattern::Pattern;
+use crate::ref_index::ResourceId;
 
 /// A compiled schema. The first node is the whole.
 #[derive(Debug)]
-pub(super) struct Nodes {
-    pub(super) nodes: Box<[Node]>,
+pub(crate) struct Nodes {
+    pub(crate) nodes: Box<[Node]>,
     /// Whether some reference depends on how it was reached.
-    pub(super) is_dynamic: bool,
+    pub(crate) is_dynamic: bool,
 }
 
-pub(super) type NodeId = u32;
+pub(crate) type NodeId = u32;
 
-pub(super) type Names = Box<[Box<str>]>;
+pub(crate) type Names = Box<[Box<str>]>;
 
 #[derive(Debug, Default)]
-pub(super) struct Node {
+pub(crate) struct Node {
     /// Cheap ones first; those about what is not evaluated last.
-    pub(super) rules: Box<[Rule]>,
-    pub(super) resource: ResourceId,
+    pub(crate) rules: Box<[Rule]>,
+    pub(crate) resource: ResourceId,
 }
 
 /// Something that a value has to fulfil.
 #[derive(Debug)]
-pub(super) enum Rule {
+pub(crate) enum Rule {
     /// The schema `false`.
     Never,
     Type(Types),
@@ -69,15 +69,15 @@ pub(super) enum Rule {
 
 /// `properties`, `patternProperties` and `additionalProperties`.
 #[derive(Debug)]
-pub(super) struct Members {
+pub(crate) struct Members {
     /// In the order of their names.
-    pub(super) named: Box<[(Box<str>, NodeId)]>,
-    pub(super) patterns: Box<[(Pattern, NodeId)]>,
-    pub(super) others: Option<NodeId>,
+    pub(crate) named: Box<[(Box<str>, NodeId)]>,
+    pub(crate) patterns: Box<[(Pattern, NodeId)]>,
+    pub(crate) others: Option<NodeId>,
 }
 
 impl Members {
-    pub(super) fn named(&self, name: &str) -> Option<NodeId> {
+    pub(crate) fn named(&self, name: &str) -> Option<NodeId> {
         let found = self.named.binary_search_by(|(other, _)| (**other).cmp(name)).ok()?;
         Some(self.named[found].1)
     }
@@ -85,49 +85,49 @@ impl Members {
 
 /// `prefixItems` and `items`, or `items` and `additionalItems` as it was before.
 #[derive(Debug)]
-pub(super) struct Items {
-    pub(super) first: Box<[NodeId]>,
-    pub(super) others: Option<NodeId>,
+pub(crate) struct Items {
+    pub(crate) first: Box<[NodeId]>,
+    pub(crate) others: Option<NodeId>,
 }
 
 impl Items {
-    pub(super) fn of(&self, index: usize) -> Option<NodeId> {
+    pub(crate) fn of(&self, index: usize) -> Option<NodeId> {
         self.first.get(index).copied().or(self.others)
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Contains {
-    pub(super) node: NodeId,
-    pub(super) least: u64,
-    pub(super) most: Option<u64>,
+pub(crate) struct Contains {
+    pub(crate) node: NodeId,
+    pub(crate) least: u64,
+    pub(crate) most: Option<u64>,
     /// Whether what it finds is evaluated.
-    pub(super) evaluates: bool,
+    pub(crate) evaluates: bool,
 }
 
 #[derive(Debug)]
-pub(super) struct If {
-    pub(super) condition: NodeId,
-    pub(super) then: Option<NodeId>,
-    pub(super) otherwise: Option<NodeId>,
+pub(crate) struct If {
+    pub(crate) condition: NodeId,
+    pub(crate) then: Option<NodeId>,
+    pub(crate) otherwise: Option<NodeId>,
 }
 
 /// `$dynamicRef` and `$recursiveRef`.
 #[derive(Debug)]
-pub(super) struct Dynamic {
+pub(crate) struct Dynamic {
     /// Where it leads by way of which resource.
-    pub(super) targets: Box<[(ResourceId, NodeId)]>,
-    pub(super) otherwise: NodeId,
+    pub(crate) targets: Box<[(ResourceId, NodeId)]>,
+    pub(crate) otherwise: NodeId,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Limit {
+pub(crate) enum Limit {
     Least,
     Most,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Bound {
+pub(crate) enum Bound {
     Minimum,
     Maximum,
     ExclusiveMinimum,
@@ -136,7 +136,7 @@ pub(super) enum Bound {
 
 /// Some of the types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Types(u8);
+pub(crate) struct Types(u8);
 
 impl Types {
     const NAMES: [&'static str; 7] = ["null", "boolean", "number", "string", "array", "object", "integer"];
@@ -144,7 +144,7 @@ impl Types {
     /// In draft 4, `1.0` is no integer.
     const AS_WRITTEN: u8 = 1 << 7;
 
-    pub(super) fn new(value: &Value, draft: Draft) -> Self {
+    pub(crate) fn new(value: &Value, draft: Draft) -> Self {
         let bit = |value: &Value| {
             let index = Self::NAMES.iter().position(|name| value == name);
             index.map_or(0, |index| 1_u8 << index)
@@ -156,12 +156,12 @@ impl Types {
         Self(if draft == Draft::Four { bits | Self::AS_WRITTEN } else { bits })
     }
 
-    pub(super) fn has(self, kind: Kind) -> bool {
+    pub(crate) fn has(self, kind: Kind) -> bool {
         self.0 & (1 << (kind as u8)) != 0
     }
 
     /// As [`Types::has`], of a number, which is asked for its value only where integers are among the types.
-    pub(super) fn has_number(self, raw: &str, number: impl FnOnce() -> Number) -> bool {
+    pub(crate) fn has_number(self, raw: &str, number: impl FnOnce() -> Number) -> bool {
         if self.has(Kind::Number) {
             return true;
         }
@@ -172,14 +172,14 @@ impl Types {
         number.is_integer() && (self.0 & Self::AS_WRITTEN == 0 || !raw.contains('.'))
     }
 
-    pub(super) fn names(self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
         (0..).zip(Self::NAMES).filter(move |(index, _)| self.0 & (1 << index) != 0).map(|(_, name)| name)
     }
 }
 
 impl Rule {
     /// The keyword that it stands for; of several, the first.
-    pub(super) fn keyword(&self) -> &'static str {
+    pub(crate) fn keyword(&self) -> &'static str {
         match self {
             Self::Never => "false",
             Self::Type(_) => "type",
@@ -222,12 +222,12 @@ impl Rule {
     }
 
     /// Whether it combines nothing at all.
-    pub(super) fn is_empty_list(&self) -> bool {
+    pub(crate) fn is_empty_list(&self) -> bool {
         matches!(self, Self::AllOf(nodes) | Self::AnyOf(nodes) | Self::OneOf(nodes) if nodes.is_empty())
     }
 
     /// Shows all nodes that the rule leads to, and whether they are about the same value.
-    pub(super) fn each_node(&self, mut show: impl FnMut(NodeId, SameValue)) {
+    pub(crate) fn each_node(&self, mut show: impl FnMut(NodeId, SameValue)) {
         match self {
             Self::Members(members) => {
                 members.named.iter().for_each(|(_, node)| show(*node, false));
@@ -258,4 +258,4 @@ impl Rule {
     }
 }
 
-pub(super) type SameValue = bool;
+pub(crate) type SameValue = bool;

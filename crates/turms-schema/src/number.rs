@@ -5,25 +5,25 @@ use std::fmt;
 
 /// A number by its value.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Number {
+pub(crate) enum Number {
     Integer(i128),
     Float(f64),
 }
 
 impl Number {
-    pub(super) fn read(text: &str) -> Self {
+    pub(crate) fn read(text: &str) -> Self {
         match text.parse() {
             Ok(integer) => Self::Integer(integer),
             Err(_) => Self::Float(text.parse().unwrap_or(f64::NAN)),
         }
     }
 
-    pub(super) fn of(number: &serde_json::Number) -> Self {
+    pub(crate) fn of(number: &serde_json::Number) -> Self {
         let integer = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
         integer.map_or_else(|| Self::Float(number.as_f64().unwrap_or(f64::NAN)), Self::Integer)
     }
 
-    pub(super) fn is_integer(self) -> bool {
+    pub(crate) fn is_integer(self) -> bool {
         match self {
             Self::Integer(_) => true,
             Self::Float(float) => float.is_finite() && float.fract() == 0.0,
@@ -32,7 +32,7 @@ impl Number {
 
     /// The same for numbers that are the same, and hardly ever for others.
     #[allow(clippy::cast_possible_truncation, reason = "what is whole and small enough stays what it is")]
-    pub(super) fn key(self) -> i128 {
+    pub(crate) fn key(self) -> i128 {
         const LARGEST: f64 = 1.7e38;
         match self {
             Self::Integer(integer) => integer,
@@ -42,7 +42,7 @@ impl Number {
     }
 
     #[allow(clippy::cast_precision_loss, reason = "a float says no more")]
-    pub(super) fn rounded(self) -> f64 {
+    pub(crate) fn rounded(self) -> f64 {
         match self {
             Self::Integer(integer) => integer as f64,
             // There is one zero.
@@ -95,14 +95,14 @@ fn compare(integer: i128, float: f64) -> Option<Ordering> {
 /// A number by its digits: `digits` × 10^`exponent`, as short as can be. `0.1` is ten times `0.01` here, which it is not as a
 /// float.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Decimal {
+pub(crate) struct Decimal {
     digits: u64,
     exponent: i32,
 }
 
 impl Decimal {
     /// Nothing if it has more digits than fit. The sign is left out.
-    pub(super) fn read(text: &str) -> Option<Self> {
+    pub(crate) fn read(text: &str) -> Option<Self> {
         let (mantissa, exponent) = match text.split_once(['e', 'E']) {
             Some((mantissa, exponent)) => (mantissa, exponent.parse().ok()?),
             None => (text, 0_i32),
@@ -122,7 +122,7 @@ impl Decimal {
         Some(if digits == 0 { Self { digits, exponent: 0 } } else { Self { digits, exponent } })
     }
 
-    pub(super) fn is_multiple_of(self, divisor: Self) -> bool {
+    pub(crate) fn is_multiple_of(self, divisor: Self) -> bool {
         if self.digits == 0 || divisor.digits == 0 {
             return self.digits == 0;
         }
@@ -151,7 +151,7 @@ fn power_of_ten(mut exponent: u64, modulus: u128) -> u128 {
 }
 
 /// Whether one number, as it is written, is a multiple of another.
-pub(super) fn is_multiple(text: &str, divisor: &str) -> bool {
+pub(crate) fn is_multiple(text: &str, divisor: &str) -> bool {
     match (Decimal::read(text), Decimal::read(divisor)) {
         (Some(number), Some(divisor)) => number.is_multiple_of(divisor),
         _ => match (Number::read(text), Number::read(divisor)) {

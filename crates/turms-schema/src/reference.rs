@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::fmt;
 use std::rc::Rc;
 
-use super::message::shortened;
+use crate::explain::shortened;
 
 /// A reference seen from a base: the address without its fragment, and the fragment.
-pub(super) fn resolve<'a>(base: &str, reference: &'a str) -> (String, Cow<'a, str>) {
+pub(crate) fn resolve<'a>(base: &str, reference: &'a str) -> (String, Cow<'a, str>) {
     let (address, fragment) = reference.split_once('#').unwrap_or((reference, ""));
     (absolute(base, address), decoded(fragment))
 }
@@ -100,27 +100,27 @@ fn decoded(fragment: &str) -> Cow<'_, str> {
 }
 
 /// The steps of a JSON pointer.
-pub(super) fn steps(pointer: &str) -> impl Iterator<Item = String> {
+pub(crate) fn steps(pointer: &str) -> impl Iterator<Item = String> {
     pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"))
 }
 
 /// Whether a text is a JSON pointer (RFC 6901).
-pub(super) fn is_pointer(text: &str) -> bool {
+pub(crate) fn is_pointer(text: &str) -> bool {
     let is_escaped = |rest: &str| rest.starts_with(['0', '1']);
     (text.is_empty() || text.starts_with('/')) && text.split('~').skip(1).all(is_escaped)
 }
 
 /// A place in a document. Places share the way that they have in common; it is written out only for errors.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Pointer<'a>(Option<Rc<(Self, Cow<'a, str>)>>);
+pub(crate) struct Pointer<'a>(Option<Rc<(Self, Cow<'a, str>)>>);
 
 impl<'a> Pointer<'a> {
     /// With one more step.
-    pub(super) fn step(&self, step: impl Into<Cow<'a, str>>) -> Self {
+    pub(crate) fn step(&self, step: impl Into<Cow<'a, str>>) -> Self {
         Self(Some(Rc::new((self.clone(), step.into()))))
     }
 
-    pub(super) fn is_root(&self) -> bool {
+    pub(crate) fn is_root(&self) -> bool {
         self.0.is_none()
     }
 }

@@ -104,6 +104,12 @@ impl Rejection {
     }
 }
 
+impl From<schema::Violations> for Rejection {
+    fn from(violations: schema::Violations) -> Self {
+        Self::Arguments(violations.0)
+    }
+}
+
 impl From<ErrorObject> for Rejection {
     fn from(error: ErrorObject) -> Self {
         Self::Protocol(Box::new(error))

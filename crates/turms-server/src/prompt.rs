@@ -79,7 +79,10 @@ impl Prompt {
 impl PromptCore {
     async fn run(&self, params: GetPromptParams, context: Context) -> Result<PromptResult, ServiceError> {
         let call = Call { context, input: Input::Texts(params.arguments.unwrap_or_default()) };
-        let checked = self.constraints.as_ref().map_or(Ok(()), |constraints| constraints.check(&call));
+        let checked = match &self.constraints {
+            Some(constraints) => constraints.check(&call).await,
+            None => Ok(()),
+        };
         let result = match checked {
             Ok(()) => (self.handler)(call).await,
             Err(rejection) => Err(rejection),

@@ -149,7 +149,10 @@ impl ResourceCore {
         let Some(variables) = self.variables(&uri) else { return Err(ErrorObject::resource_not_found(&uri).into()) };
         context.put(Uri(uri.clone()));
         let call = Call { context, input: Input::Texts(variables) };
-        let checked = self.constraints.as_ref().map_or(Ok(()), |constraints| constraints.check(&call));
+        let checked = match &self.constraints {
+            Some(constraints) => constraints.check(&call).await,
+            None => Ok(()),
+        };
         let result = match checked {
             Ok(()) => (self.handler)(call, uri.clone()).await,
             Err(rejection) => Err(rejection),

@@ -1,8 +1,11 @@
 //! JSON Schemas: made from types, compiled once, checked before a handler runs.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
+use turms_core::run_blocking;
 use turms_proto::{Object, RawJson};
 pub use turms_schema::SchemaError;
 use turms_schema::{Trust, Validator, shortened};
@@ -20,7 +23,7 @@ enum Check {
     ByDecoding,
     /// There may be no members at all.
     Empty,
-    Compiled(Validator),
+    Compiled(Arc<Validator>),
 }
 
 impl Schema {
@@ -30,7 +33,7 @@ impl Schema {
     /// When it is not one, or refers to something outside itself: nothing is ever fetched.
     pub(crate) fn compile(object: Object) -> Result<Self, SchemaError> {
         let validator = Validator::new(&object, Trust::Own)?;
-        Ok(Self { object, check: Check::Compiled(validator) })
+        Ok(Self { object, check: Check::Compiled(Arc::new(validator)) })
     }
 
     /// Compiles a schema that was made from the type a handler decodes.
@@ -39,7 +42,8 @@ impl Schema {
         if is_enforced_by_decoding(value) {
             return Ok(Self { object, check: Check::ByDecoding });
         }
-        Ok(Self { object, check: Check::Compiled(Validator::of_value(value, Trust::Own)?) })
+        let validator = Validator::of_value(value, Trust::Own)?;
+        Ok(Self { object, check: Check::Compiled(Arc::new(validator)) })
     }
 
     /// The schema of what takes nothing.
@@ -57,20 +61,43 @@ impl Schema {
         matches!(self.check, Check::ByDecoding)
     }
 
-    /// What is wrong with a value, in words that a person or a model can act on; empty if nothing is.
-    pub(crate) fn violations(&self, value: &RawJson, root: &str, max_steps: u64) -> Vec<String> {
-        match &self.check {
-            Check::ByDecoding => Vec::new(),
-            Check::Empty => unexpected_members(value, root),
-            Check::Compiled(validator) => validator.violations_within(value, root, max_steps),
+    /// Checks a value, which is called `root` in messages. A large one is checked on a thread of its own, and may take more steps.
+    ///
+    /// # Errors
+    /// If the value violates the schema, or is too expensive to check.
+    pub(crate) async fn check(&self, value: &RawJson, root: &'static str, max_steps: u64) -> Result<(), Violations> {
+        let validator = match &self.check {
+            Check::ByDecoding => return Ok(()),
+            Check::Empty => return without_members(value, root),
+            Check::Compiled(validator) => validator,
+        };
+        let length = value.as_str().len();
+        let max_steps = Validator::steps_for(length, max_steps);
+        let check = move |validator: &Validator, value: &RawJson| match validator.check_within(value, max_steps) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(Violations(error.messages(root).join("; "))),
+        };
+        if length <= Validator::MAX_INLINE_BYTES {
+            return check(validator, value);
         }
+        let (validator, value) = (validator.clone(), value.clone());
+        let unfinished = || Err(Violations(format!("{root}: the validation was not finished")));
+        run_blocking(move || check(&validator, &value)).await.unwrap_or_else(unfinished)
     }
 }
 
-fn unexpected_members(value: &RawJson, root: &str) -> Vec<String> {
+/// What is wrong with a value, in words that a person or a model can act on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Violations(pub(crate) String);
+
+fn without_members(value: &RawJson, root: &str) -> Result<(), Violations> {
     let members = value.as_object().unwrap_or_default();
-    let complaint = |name: &str| format!("{root}: unexpected field {:?}, nothing is taken here", shortened(name));
-    members.iter().take(Validator::MAX_VIOLATIONS).map(|(name, _)| complaint(&name)).collect()
+    if members.is_empty() {
+        return Ok(());
+    }
+    let message = |name: &str| format!("{root}: unexpected field {:?}, nothing is taken here", shortened(name));
+    let messages = members.iter().take(Validator::MAX_VIOLATIONS).map(|(name, _)| message(&name));
+    Err(Violations(messages.collect::<Vec<_>>().join("; ")))
 }
 
 /// The schema of a type, without what only documents would want.
@@ -140,9 +167,17 @@ fn is_number_format(format: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
+    use futures_util::FutureExt as _;
     use turms_schema::DEFAULT_MAX_VALIDATION_STEPS;
 
     use super::*;
+
+    fn violations(schema: &Schema, value: &RawJson) -> String {
+        let checked = schema.check(value, "arguments", DEFAULT_MAX_VALIDATION_STEPS).now_or_never().unwrap();
+        checked.map_or_else(|violations| violations.0, |()| String::new())
+    }
 
     fn schema(text: &str) -> Schema {
         Schema::compile(Object::parse(text.to_owned()).unwrap()).unwrap()
@@ -154,15 +189,8 @@ mod tests {
             r#"{"type":"object","properties":{"items":{"type":"array","items":{"type":"integer","minimum":1}}}}"#,
         );
         let value = RawJson::parse(r#"{"items":[1,0]}"#).unwrap();
-        assert_eq!(
-            schema.violations(&value, "arguments", DEFAULT_MAX_VALIDATION_STEPS),
-            ["arguments.items[1]: 0 is less than the minimum of 1"]
-        );
-        assert!(
-            schema
-                .violations(&RawJson::parse(r#"{"items":[1]}"#).unwrap(), "arguments", DEFAULT_MAX_VALIDATION_STEPS)
-                .is_empty()
-        );
+        assert_eq!(violations(&schema, &value), "arguments.items[1]: 0 is less than the minimum of 1");
+        assert_eq!(violations(&schema, &RawJson::parse(r#"{"items":[1]}"#).unwrap()), "");
     }
 
     #[test]
@@ -199,7 +227,7 @@ mod tests {
             "colour": "red", "inner": { "code": "ab" }, "word": "abc",
             "when": "2026-07-28T10:00:00Z", "day": "2026-07-28", "mail": "a@b.example",
         });
-        assert!(schema.violations(&good.clone().into(), "arguments", DEFAULT_MAX_VALIDATION_STEPS).is_empty());
+        assert_eq!(violations(&schema, &good.clone().into()), "");
         for (place, wrong, complaint) in [
             ("colour", "blue", "arguments.colour: "),
             ("word", "ABC", "arguments.word: \"ABC\" does not match \"^[a-z]+$\""),
@@ -209,13 +237,34 @@ mod tests {
         ] {
             let mut bad = good.clone();
             bad[place] = wrong.into();
-            let violations = schema.violations(&bad.into(), "arguments", DEFAULT_MAX_VALIDATION_STEPS);
-            assert!(violations.len() == 1 && violations[0].starts_with(complaint), "{violations:?}");
+            let violations = violations(&schema, &bad.into());
+            assert!(violations.starts_with(complaint) && !violations.contains("; "), "{violations:?}");
         }
         let mut bad = good;
         bad["inner"]["code"] = "a".into();
-        let violations = schema.violations(&bad.into(), "arguments", DEFAULT_MAX_VALIDATION_STEPS);
-        assert_eq!(violations, ["arguments.inner.code: \"a\" is shorter than 2 characters"]);
+        let violations = violations(&schema, &bad.into());
+        assert_eq!(violations, "arguments.inner.code: \"a\" is shorter than 2 characters");
+    }
+
+    #[tokio::test]
+    async fn large_values_are_checked_off_the_worker_thread() {
+        let schema = schema(r#"{"properties":{"a":{"pattern":"^a*$"},"b":{"type":"null"}}}"#);
+        let value =
+            |length, b: &str| RawJson::parse(format!("{{\"a\":\"{}\",\"b\":{b}}}", "a".repeat(length))).unwrap();
+        for (length, is_large) in [(1000, false), (100_000, true)] {
+            for (b, expected) in [("null", Ok(())), ("1", Err("arguments.b: 1 is not of type \"null\""))] {
+                let value = value(length, b);
+                let mut checking = pin!(schema.check(&value, "arguments", DEFAULT_MAX_VALIDATION_STEPS));
+                let expected = expected.map_err(|words: &str| Violations(words.to_owned()));
+                match checking.as_mut().now_or_never() {
+                    Some(checked) => assert_eq!((checked, is_large), (expected, false)),
+                    None => assert_eq!((checking.await, is_large), (expected, true)),
+                }
+            }
+        }
+        // They may take more steps there.
+        let checked = schema.check(&value(100_000, "null"), "arguments", 10_000).await;
+        assert_eq!(checked, Ok(()));
     }
 
     #[test]

@@ -306,7 +306,8 @@ impl Server {
 
     /// Maximum number of steps of one validation of arguments or structured content against a JSON Schema, 25 million by
     /// default, which are at most about a tenth of a second. A step is a small piece of work, such as following a subschema or
-    /// comparing two values. What takes more is refused as too expensive to validate.
+    /// comparing two values. What takes more is refused as too expensive to validate. Values of more than 64 KiB are checked on
+    /// a thread of their own, and may take ten times as many steps.
     pub fn max_validation_steps(self, steps: u64) -> Self {
         self.handle.set_max_validation_steps(steps);
         self

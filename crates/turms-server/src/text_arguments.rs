@@ -32,12 +32,11 @@ impl TextArguments {
     /// Checks the arguments of a call against the schema.
     ///
     /// # Errors
-    /// When they break it.
-    pub(crate) fn check(&self, call: &Call) -> Result<(), Rejection> {
+    /// If they violate it.
+    pub(crate) async fn check(&self, call: &Call) -> Result<(), Rejection> {
         let Input::Texts(texts) = &call.input else { return Ok(()) };
         let max_steps = call.context.server().max_validation_steps();
-        let violations = self.schema.violations(&self.typed(texts).into(), "arguments", max_steps);
-        if violations.is_empty() { Ok(()) } else { Err(Rejection::Arguments(violations.join("; "))) }
+        Ok(self.schema.check(&self.typed(texts).into(), "arguments", max_steps).await?)
     }
 
     /// The arguments as the schema describes them. What is no text there, and does not say anything else, stays a text.

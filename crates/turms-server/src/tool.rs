@@ -20,7 +20,7 @@ use crate::handler::{BoxedHandler, Call, Handler, Rejection, SyncHandler};
 use crate::layered::{Innermost, LayerStack, call_layered};
 use crate::respond::IntoToolResult;
 use crate::router::ToolRequest;
-use crate::schema::{Schema, SchemaError};
+use crate::schema::{Schema, SchemaError, Violations};
 use crate::task::TaskMode;
 
 /// Something that can be called: what it is, and the function behind it.
@@ -126,36 +126,33 @@ impl ToolCore {
     /// Checks the arguments, calls the handler, and checks its structured content.
     async fn run(&self, call: Call) -> Result<ToolResult, ServiceError> {
         let (version, max_steps) = (call.context.version(), call.context.server().max_validation_steps());
-        let result = match self.check_input(&call, max_steps) {
+        let result = match self.check_input(&call, max_steps).await {
             Ok(()) => (self.handler)(call).await,
             Err(rejection) => Err(rejection),
         };
         let result = result.or_else(|rejection| rejection.into_tool_result(version))?;
         match &self.output {
-            Some(schema) if !result.failed() => self.check_output(schema, &result, max_steps)?,
+            Some(schema) if !result.failed() => self.check_output(schema, &result, max_steps).await?,
             _ => {}
         }
         Ok(result)
     }
 
-    fn check_input(&self, call: &Call, max_steps: u64) -> Result<(), Rejection> {
+    async fn check_input(&self, call: &Call, max_steps: u64) -> Result<(), Rejection> {
         let Some(schema) = self.input.as_ref().filter(|schema| !schema.is_kept_by_decoding()) else { return Ok(()) };
         let arguments = RawJson::from(call.input.arguments().into_owned());
-        let violations = schema.violations(&arguments, "arguments", max_steps);
-        if violations.is_empty() { Ok(()) } else { Err(Rejection::Arguments(violations.join("; "))) }
+        Ok(schema.check(&arguments, "arguments", max_steps).await?)
     }
 
-    fn check_output(&self, schema: &Schema, result: &ToolResult, max_steps: u64) -> Result<(), ErrorObject> {
-        let violations = match &result.structured_content {
-            Some(content) => schema.violations(content, "structuredContent", max_steps),
-            None => vec!["structuredContent is missing".to_owned()],
+    async fn check_output(&self, schema: &Schema, result: &ToolResult, max_steps: u64) -> Result<(), ErrorObject> {
+        let checked = match &result.structured_content {
+            Some(content) => schema.check(content, "structuredContent", max_steps).await,
+            None => Err(Violations("structuredContent is missing".to_owned())),
         };
-        if violations.is_empty() {
-            return Ok(());
-        }
-        let tool = &self.spec.name;
-        let message = format!("tool {tool:?} gave what its output schema forbids: {}", violations.join("; "));
-        Err(ErrorObject::internal(message))
+        checked.map_err(|Violations(violations)| {
+            let tool = &self.spec.name;
+            ErrorObject::internal(format!("tool {tool:?} gave what its output schema forbids: {violations}"))
+        })
     }
 }
 

@@ -6,18 +6,18 @@ use serde::de::IgnoredAny;
 
 /// `contentEncoding` and `contentMediaType`, as far as they are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) struct Content {
-    pub(in super::super) is_base64: bool,
-    pub(in super::super) is_json: bool,
+pub(crate) struct Content {
+    pub(crate) is_base64: bool,
+    pub(crate) is_json: bool,
 }
 
 impl Content {
-    pub(in super::super) fn holds(self, text: &str) -> bool {
+    pub(crate) fn holds(self, text: &str) -> bool {
         let content = if self.is_base64 { decoded(text).map(Cow::Owned) } else { Some(Cow::Borrowed(text.as_bytes())) };
         content.is_some_and(|content| !self.is_json || serde_json::from_slice::<IgnoredAny>(&content).is_ok())
     }
 
-    pub(in super::super) fn words(self) -> &'static str {
+    pub(crate) fn words(self) -> &'static str {
         match self.is_base64 {
             true if self.is_json => "JSON in base64",
             true => "base64",

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// RFC 1123, and RFC 5891 for what looks like an encoded label.
-pub(super) fn is_hostname(text: &str) -> bool {
+pub(crate) fn is_hostname(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
 }
 
@@ -18,7 +18,7 @@ fn is_label(label: &str) -> bool {
 }
 
 /// RFC 5321.
-pub(super) fn is_email(text: &str) -> bool {
+pub(crate) fn is_email(text: &str) -> bool {
     let Some((local, domain)) = text.rsplit_once('@') else { return false };
     let is_local = match local.strip_prefix('"').and_then(|inside| inside.strip_suffix('"')) {
         Some(inside) => is_quoted(inside),
@@ -56,7 +56,7 @@ fn is_domain(domain: &str) -> bool {
     }
 }
 
-pub(super) fn is_uuid(text: &str) -> bool {
+pub(crate) fn is_uuid(text: &str) -> bool {
     let bytes = text.as_bytes();
     let fits = |(index, byte): (usize, &u8)| match index {
         8 | 13 | 18 | 23 => *byte == b'-',

@@ -5,7 +5,7 @@ mod internet;
 mod time;
 mod uri;
 
-pub(super) use self::content::Content;
+pub(crate) use self::content::Content;
 use super::budget::Budget;
 use super::keyword::Draft;
 use super::pattern::{is_valid, validity_steps};
@@ -13,7 +13,7 @@ use super::reference::is_pointer;
 
 /// A format that texts can be held against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Format {
+pub(crate) enum Format {
     Date,
     DateTime,
     Duration,
@@ -55,16 +55,16 @@ const FORMATS: [(&str, Format, Draft); 17] = [
 
 impl Format {
     /// The format of this name, if the dialect has it.
-    pub(super) fn of_name(name: &str, draft: Draft) -> Option<Self> {
+    pub(crate) fn of_name(name: &str, draft: Draft) -> Option<Self> {
         let (_, format, since) = FORMATS.iter().find(|(known, ..)| *known == name)?;
         (draft >= *since).then_some(*format)
     }
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         FORMATS.iter().find(|(_, format, _)| *format == self).map_or("", |(name, ..)| name)
     }
 
-    pub(super) fn holds(self, text: &str, budget: &mut Budget) -> bool {
+    pub(crate) fn holds(self, text: &str, budget: &mut Budget) -> bool {
         let length = text.len() as u64;
         let steps = match self {
             Self::Regex => validity_steps(text),

@@ -1,10 +1,10 @@
 //! Dates and times (RFC 3339).
 
-pub(super) fn is_date_time(text: &str) -> bool {
+pub(crate) fn is_date_time(text: &str) -> bool {
     text.split_once(['T', 't']).is_some_and(|(date, time)| is_date(date) && is_time(time))
 }
 
-pub(super) fn is_date(text: &str) -> bool {
+pub(crate) fn is_date(text: &str) -> bool {
     let [a, b, c, d, b'-', e, f, b'-', g, h] = *text.as_bytes() else { return false };
     let (Some(century), Some(year), Some(month), Some(day)) = (pair(a, b), pair(c, d), pair(e, f), pair(g, h)) else {
         return false;
@@ -21,7 +21,7 @@ pub(super) fn is_date(text: &str) -> bool {
     (1..=days).contains(&day)
 }
 
-pub(super) fn is_time(text: &str) -> bool {
+pub(crate) fn is_time(text: &str) -> bool {
     let [a, b, b':', c, d, b':', e, f, ref rest @ ..] = *text.as_bytes() else { return false };
     let (Some(hour), Some(minute), Some(second)) = (pair(a, b), pair(c, d), pair(e, f)) else { return false };
     let rest = match rest.split_first() {
@@ -56,7 +56,7 @@ fn pair(tens: u8, ones: u8) -> Option<u8> {
 }
 
 /// `P1Y2M3DT4H5M6S` or `P1W`: units from large to small.
-pub(super) fn is_duration(text: &str) -> bool {
+pub(crate) fn is_duration(text: &str) -> bool {
     let Some(text) = text.strip_prefix('P') else { return false };
     if let Some(weeks) = text.strip_suffix('W') {
         return is_number(weeks);

@@ -3,18 +3,18 @@
 use std::net::Ipv6Addr;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Letters {
+pub(crate) enum Letters {
     Ascii,
     Any,
 }
 
 /// With a scheme.
-pub(super) fn is_absolute(text: &str, letters: Letters) -> bool {
+pub(crate) fn is_absolute(text: &str, letters: Letters) -> bool {
     text.split_once(':').is_some_and(|(scheme, rest)| is_scheme(scheme) && is_rest(rest, letters))
 }
 
 /// With a scheme or without.
-pub(super) fn is_reference(text: &str, letters: Letters) -> bool {
+pub(crate) fn is_reference(text: &str, letters: Letters) -> bool {
     if is_absolute(text, letters) {
         return true;
     }
@@ -87,7 +87,7 @@ fn are_letters(text: &str, more: &str, letters: Letters) -> bool {
 }
 
 /// A template of URIs (RFC 6570).
-pub(super) fn is_template(text: &str) -> bool {
+pub(crate) fn is_template(text: &str) -> bool {
     let mut rest = text;
     while let Some((literal, after)) = rest.split_once('{') {
         let Some((expression, after)) = after.split_once('}') else { return false };

@@ -9,6 +9,8 @@ use serde_json::{Map, Value, json};
 use turms_proto::RawJson;
 use turms_schema::{Trust, Validator};
 
+use crate::Violations as _;
+
 const DIALECTS: [&str; 5] = [
     "http://json-schema.org/draft-04/schema#",
     "http://json-schema.org/draft-06/schema#",

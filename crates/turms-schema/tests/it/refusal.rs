@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 use turms_proto::RawJson;
 use turms_schema::{Trust, Validator};
 
+use crate::Violations as _;
+
 fn refusal(schema: &Value) -> String {
     let error = Validator::of_value(schema, Trust::Foreign).expect_err(&schema.to_string());
     let words = error.to_string();

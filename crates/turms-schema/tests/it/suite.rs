@@ -10,6 +10,8 @@ use turms_proto::{Object, RawJson};
 use turms_schema::{DEFAULT_MAX_VALIDATION_STEPS, Trust, Validator};
 use turms_testkit::public_suite;
 
+use crate::Violations as _;
+
 const DRAFTS: [(&str, &str); 5] = [
     ("4", "http://json-schema.org/draft-04/schema#"),
     ("6", "http://json-schema.org/draft-06/schema#"),

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::SchemaError;
-use super::keyword::{Draft, Shape, shape_of};
-use super::pattern::is_valid;
-use super::reference::{Pointer, resolve, steps};
+use crate::keyword::{Draft, Shape, shape_of};
+use crate::pattern::is_valid;
+use crate::reference::{Pointer, resolve, steps};
+use crate::validator::SchemaError;
 
 /// What is known about a document before it is compiled.
 #[derive(Debug)]
-pub(super) struct Survey<'a> {
+pub(crate) struct RefIndex<'a> {
     resources: Vec<Resource<'a>>,
     by_uri: HashMap<String, ResourceId>,
     /// Which resource each schema belongs to.
@@ -22,27 +22,27 @@ pub(super) struct Survey<'a> {
     checks_patterns: bool,
 }
 
-pub(super) type ResourceId = u32;
+pub(crate) type ResourceId = u32;
 
 /// A schema with an address of its own, and what is within that has none.
 #[derive(Debug)]
-pub(super) struct Resource<'a> {
-    pub(super) draft: Draft,
-    pub(super) root: Spot<'a>,
+pub(crate) struct Resource<'a> {
+    pub(crate) draft: Draft,
+    pub(crate) root: Spot<'a>,
     uri: String,
     anchors: HashMap<&'a str, Spot<'a>>,
-    pub(super) dynamic_anchors: HashMap<&'a str, Spot<'a>>,
+    pub(crate) dynamic_anchors: HashMap<&'a str, Spot<'a>>,
     /// Whether `$recursiveRef` may be redirected here.
-    pub(super) is_recursive: bool,
+    pub(crate) is_recursive: bool,
 }
 
 /// A schema in the document.
 #[derive(Debug, Clone)]
-pub(super) struct Spot<'a> {
-    pub(super) value: &'a Value,
-    pub(super) resource: ResourceId,
+pub(crate) struct Spot<'a> {
+    pub(crate) value: &'a Value,
+    pub(crate) resource: ResourceId,
     /// Where it is, for errors.
-    pub(super) pointer: Pointer<'a>,
+    pub(crate) pointer: Pointer<'a>,
 }
 
 /// Deeper schemas than these are refused.
@@ -51,40 +51,40 @@ const DEEPEST: usize = 400;
 /// Maximum length of all identifiers in a schema together.
 const MAX_URI_BYTES: usize = 4 << 20;
 
-impl<'a> Survey<'a> {
+impl<'a> RefIndex<'a> {
     /// # Errors
     /// When something does not have the shape that it should have.
-    pub(super) fn new(document: &'a Value) -> Result<Self, SchemaError> {
-        let mut survey = Self::empty(false);
+    pub(crate) fn new(document: &'a Value) -> Result<Self, SchemaError> {
+        let mut index = Self::empty(false);
         let draft = draft_of(document)?.unwrap_or(Draft::Of2020);
         let root = Spot { value: document, resource: 0, pointer: Pointer::default() };
-        survey.begin_resource(root.clone(), String::new(), draft);
-        survey.visit_all(root)?;
-        Ok(survey)
+        index.begin_resource(root.clone(), String::new(), draft);
+        index.visit_all(root)?;
+        Ok(index)
     }
 
     /// Whether a value has the shape of a schema of this dialect.
-    pub(super) fn is_schema(value: &Value, draft: Draft) -> bool {
-        let mut survey = Survey::empty(true);
+    pub(crate) fn is_schema(value: &Value, draft: Draft) -> bool {
+        let mut index = RefIndex::empty(true);
         let root = Spot { value, resource: 0, pointer: Pointer::default() };
-        survey.begin_resource(root.clone(), String::new(), draft);
-        survey.visit_all(root).is_ok()
+        index.begin_resource(root.clone(), String::new(), draft);
+        index.visit_all(root).is_ok()
     }
 
     fn empty(checks_patterns: bool) -> Self {
         Self { resources: Vec::new(), by_uri: HashMap::new(), places: HashMap::new(), uri_bytes: 0, checks_patterns }
     }
 
-    pub(super) fn resource(&self, id: ResourceId) -> &Resource<'a> {
+    pub(crate) fn resource(&self, id: ResourceId) -> &Resource<'a> {
         &self.resources[id as usize]
     }
 
-    pub(super) fn resources(&self) -> impl Iterator<Item = (ResourceId, &Resource<'a>)> {
+    pub(crate) fn resources(&self) -> impl Iterator<Item = (ResourceId, &Resource<'a>)> {
         (0..).zip(&self.resources)
     }
 
     /// A schema within another one.
-    pub(super) fn spot(&self, value: &'a Value, parent: &Spot<'a>, pointer: Pointer<'a>) -> Spot<'a> {
+    pub(crate) fn spot(&self, value: &'a Value, parent: &Spot<'a>, pointer: Pointer<'a>) -> Spot<'a> {
         let resource = self.places.get(&std::ptr::from_ref(value)).copied().unwrap_or(parent.resource);
         Spot { value, resource, pointer }
     }
@@ -93,7 +93,7 @@ impl<'a> Survey<'a> {
     ///
     /// # Errors
     /// When there is nothing of the kind within the document.
-    pub(super) fn target(&mut self, reference: &str, from: &Spot<'a>) -> Result<Spot<'a>, SchemaError> {
+    pub(crate) fn target(&mut self, reference: &str, from: &Spot<'a>) -> Result<Spot<'a>, SchemaError> {
         let (uri, fragment) = resolve(&self.resource(from.resource).uri, reference);
         let outside = || {
             SchemaError::at(&from.pointer, format!("{reference:?} is outside of the schema, and nothing is fetched"))
@@ -121,7 +121,7 @@ impl<'a> Survey<'a> {
     }
 
     /// The anchor that a reference names, if it names one.
-    pub(super) fn anchor_of(reference: &str) -> Option<&str> {
+    pub(crate) fn anchor_of(reference: &str) -> Option<&str> {
         let fragment = reference.split_once('#')?.1;
         (!fragment.is_empty() && !fragment.starts_with('/')).then_some(fragment)
     }
@@ -152,7 +152,7 @@ impl<'a> Survey<'a> {
             return match spot.value {
                 Value::Bool(_) => Ok(()),
                 value => {
-                    let shown = super::message::shortened(&value.to_string()).into_owned();
+                    let shown = super::explain::shortened(&value.to_string()).into_owned();
                     let problem = format!("should be a schema (an object, true or false), not {shown}");
                     Err(SchemaError::at(&spot.pointer, problem))
                 }

@@ -1,8 +1,8 @@
 //! How much work a schema can make. Checking follows every reference anew, so that a few lines that refer to each other can
 //! stand for more work than there is time, or for more depth than there is stack.
 
-use super::SchemaError;
-use super::node::{Node, NodeId};
+use crate::node::{Node, NodeId};
+use crate::validator::SchemaError;
 
 /// With every reference followed, in subschemas.
 const HEAVIEST: u64 = 200_000;
@@ -12,7 +12,7 @@ const DEEPEST: usize = 256;
 
 /// # Errors
 /// When there is too much to do, or no end to it.
-pub(super) fn weigh(nodes: &[Node]) -> Result<(), SchemaError> {
+pub(crate) fn weigh(nodes: &[Node]) -> Result<(), SchemaError> {
     let mut weighing = Weighing { nodes, known: vec![State::New; nodes.len()] };
     let (weight, _) = weighing.weigh(0, 0)?;
     if weight > HEAVIEST {

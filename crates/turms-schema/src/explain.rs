@@ -4,10 +4,11 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::check::{At, Checker};
-use super::format::Format;
-use super::instance::{Instance, Kind, ROOT};
-use super::node::{Bound, Limit, NodeId, Rule};
+use crate::check::{At, Checker};
+use crate::format::Format;
+use crate::instance::{Instance, Kind, ROOT};
+use crate::node::{Bound, Limit, NodeId, Rule};
+use crate::validator::Violation;
 
 /// Longer values are shown in part.
 const LONGEST: usize = 200;
@@ -22,18 +23,17 @@ pub fn shortened(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", &text[..end]))
 }
 
-/// The violations that were found, up to as many as anybody wants to hear of.
+/// The violations that were found, up to the maximum number of them.
 #[derive(Debug)]
-pub(super) struct Complaints<'r> {
-    pub(super) root: &'r str,
-    pub(super) most: usize,
-    pub(super) found: Vec<String>,
+pub(crate) struct Explanation {
+    pub(crate) most: usize,
+    pub(crate) found: Vec<Violation>,
 }
 
-impl Complaints<'_> {
-    fn add(&mut self, at: At<'_>, words: &str) {
+impl Explanation {
+    fn add(&mut self, at: At<'_>, keyword: &'static str, message: String) {
         if !self.is_full() {
-            self.found.push(format!("{}: {words}", at.instance.path(at.place, self.root)));
+            self.found.push(Violation { path: at.instance.path(at.place), keyword, message });
         }
     }
 
@@ -44,140 +44,141 @@ impl Complaints<'_> {
 
 impl Checker<'_> {
     /// Says what is wrong with a value.
-    pub(super) fn complain(&mut self, node: NodeId, at: At<'_>, complaints: &mut Complaints<'_>) {
+    pub(crate) fn explain(&mut self, node: NodeId, at: At<'_>, explanation: &mut Explanation) {
         self.visit(node, |checker, rules| {
             for rule in rules {
-                if checker.is_done(complaints) {
+                if checker.is_done(explanation) {
                     return;
                 }
-                checker.complain_of(rule, rules, at, complaints);
+                checker.explain_rule(rule, rules, at, explanation);
             }
         });
     }
 
-    fn complain_of(&mut self, rule: &Rule, rules: &[Rule], at: At<'_>, complaints: &mut Complaints<'_>) {
+    fn explain_rule(&mut self, rule: &Rule, rules: &[Rule], at: At<'_>, explanation: &mut Explanation) {
         let kind = at.part().kind;
         match rule {
             Rule::Members(members) if kind == Kind::Object => {
                 let mut unexpected = Unexpected::default();
                 for (at, part) in at.within() {
-                    if self.is_done(complaints) {
+                    if self.is_done(explanation) {
                         break;
                     }
                     self.each_member_node(members, &part.name, |checker, node, is_other| {
                         if is_other && checker.is_never(node) {
                             unexpected.add(|| format!("'{}'", shortened(&part.name)));
                         } else {
-                            checker.complain(node, at, complaints);
+                            checker.explain(node, at, explanation);
                         }
                     });
                 }
-                unexpected.complain("Additional properties", at, complaints);
+                unexpected.explain("additionalProperties", "Additional properties", at, explanation);
             }
             Rule::Items(items) if kind == Kind::Array => {
                 let mut unexpected = Unexpected::default();
                 for (index, (at, part)) in at.within().enumerate() {
-                    if self.is_done(complaints) {
+                    if self.is_done(explanation) {
                         break;
                     }
                     match items.of(index) {
                         Some(node) if index >= items.first.len() && self.is_never(node) => {
                             unexpected.add(|| shortened(part.raw).into_owned());
                         }
-                        Some(node) => self.complain(node, at, complaints),
+                        Some(node) => self.explain(node, at, explanation),
                         None => {}
                     }
                 }
-                unexpected.complain("Additional items", at, complaints);
+                unexpected.explain("items", "Additional items", at, explanation);
             }
             Rule::UnevaluatedMembers(node) if kind == Kind::Object => {
-                self.complain_of_unevaluated("Unevaluated properties", *node, rules, at, complaints);
+                self.explain_unevaluated(rule, *node, rules, at, explanation);
             }
             Rule::UnevaluatedItems(node) if kind == Kind::Array => {
-                self.complain_of_unevaluated("Unevaluated items", *node, rules, at, complaints);
+                self.explain_unevaluated(rule, *node, rules, at, explanation);
             }
             Rule::MemberNames(node) if kind == Kind::Object => {
                 for (_, part) in at.within() {
-                    if self.is_done(complaints) {
+                    if self.is_done(explanation) {
                         break;
                     }
                     if !self.name_holds(*node, &part.name) {
-                        self.complain_of_name(*node, &part.name, at, complaints);
+                        self.explain_name(*node, &part.name, at, explanation);
                     }
                 }
             }
-            Rule::AllOf(nodes) => nodes.iter().for_each(|node| self.complain(*node, at, complaints)),
-            Rule::Reference(node) => self.complain(*node, at, complaints),
-            Rule::Dynamic(_) => self.target(rule).into_iter().for_each(|node| self.complain(node, at, complaints)),
+            Rule::AllOf(nodes) => nodes.iter().for_each(|node| self.explain(*node, at, explanation)),
+            Rule::Reference(node) => self.explain(*node, at, explanation),
+            Rule::Dynamic(_) => self.target(rule).into_iter().for_each(|node| self.explain(node, at, explanation)),
             Rule::DependentSchemas(_) | Rule::If(_) => {
-                self.each_then(rule, at, |checker, node| checker.complain(node, at, complaints));
+                self.each_then(rule, at, |checker, node| checker.explain(node, at, explanation));
             }
-            Rule::Required(names) if kind == Kind::Object => self.complain_of_missing(names, at, complaints),
+            Rule::Required(names) if kind == Kind::Object => self.explain_missing(names, at, explanation),
             Rule::DependentRequired(lists) if kind == Kind::Object => {
                 for (name, names) in lists {
                     if self.has(name, at) {
-                        self.complain_of_missing(names, at, complaints);
+                        self.explain_missing(names, at, explanation);
                     }
                 }
             }
             rule if !self.rule_holds(rule, rules, at) && !self.has_failed() => {
                 let words = self.words(rule, at);
-                complaints.add(at, &words);
+                explanation.add(at, rule.keyword(), words);
             }
             _ => {}
         }
     }
 
-    fn complain_of_unevaluated(
+    fn explain_unevaluated(
         &mut self,
-        what: &str,
+        rule: &Rule,
         node: NodeId,
         rules: &[Rule],
         at: At<'_>,
-        complaints: &mut Complaints<'_>,
+        explanation: &mut Explanation,
     ) {
         let mut unexpected = Unexpected::default();
         for ((at, part), evaluated) in at.within().zip(self.evaluated(rules, at)) {
-            if self.is_done(complaints) {
+            if self.is_done(explanation) {
                 break;
             }
             if evaluated {
             } else if !self.is_never(node) {
-                self.complain(node, at, complaints);
+                self.explain(node, at, explanation);
             } else if part.name.is_empty() {
                 unexpected.add(|| shortened(part.raw).into_owned());
             } else {
                 unexpected.add(|| format!("'{}'", shortened(&part.name)));
             }
         }
-        unexpected.complain(what, at, complaints);
+        let what = if at.part().kind == Kind::Object { "Unevaluated properties" } else { "Unevaluated items" };
+        unexpected.explain(rule.keyword(), what, at, explanation);
     }
 
-    fn complain_of_name(&mut self, node: NodeId, name: &str, at: At<'_>, complaints: &mut Complaints<'_>) {
+    fn explain_name(&mut self, node: NodeId, name: &str, at: At<'_>, explanation: &mut Explanation) {
         let quoted = Value::from(name).to_string();
         let instance = Instance::of_name(name, &quoted);
-        let mut within = Complaints { root: "", most: 1, found: Vec::new() };
-        self.complain(node, At { instance: &instance, place: ROOT }, &mut within);
-        for words in within.found {
-            complaints.add(at, words.trim_start_matches(": "));
+        let mut within = Explanation { most: 1, found: Vec::new() };
+        self.explain(node, At { instance: &instance, place: ROOT }, &mut within);
+        for violation in within.found {
+            explanation.add(at, "propertyNames", violation.message);
         }
     }
 
-    fn complain_of_missing(&mut self, names: &[Box<str>], at: At<'_>, complaints: &mut Complaints<'_>) {
+    fn explain_missing(&mut self, names: &[Box<str>], at: At<'_>, explanation: &mut Explanation) {
         for name in names {
-            if self.is_done(complaints) {
+            if self.is_done(explanation) {
                 return;
             }
             if !self.has(name, at) && !self.has_failed() {
                 let name = Value::from(&**name).to_string();
-                complaints.add(at, &format!("{} is a required property", shortened(&name)));
+                explanation.add(at, "required", format!("{} is a required property", shortened(&name)));
             }
         }
     }
 
     /// Returns `true` if no more violations are wanted or can be found.
-    fn is_done(&self, complaints: &Complaints<'_>) -> bool {
-        complaints.is_full() || self.has_failed()
+    fn is_done(&self, explanation: &Explanation) -> bool {
+        explanation.is_full() || self.has_failed()
     }
 
     fn is_never(&self, node: NodeId) -> bool {
@@ -252,7 +253,7 @@ impl Limit {
     }
 }
 
-pub(super) fn not_of_format(raw: &str, format: Format) -> String {
+pub(crate) fn not_of_format(raw: &str, format: Format) -> String {
     format!("{} is not a \"{}\"", shortened(raw), format.name())
 }
 
@@ -272,13 +273,14 @@ impl Unexpected {
         self.count += 1;
     }
 
-    fn complain(&self, what: &str, at: At<'_>, complaints: &mut Complaints<'_>) {
+    fn explain(&self, keyword: &'static str, what: &str, at: At<'_>, explanation: &mut Explanation) {
         let verb = match self.count {
             0 => return,
             1 => "was",
             _ => "were",
         };
-        complaints.add(at, &format!("{what} are not allowed ({} {verb} unexpected)", shortened(&self.names)));
+        let message = format!("{what} are not allowed ({} {verb} unexpected)", shortened(&self.names));
+        explanation.add(at, keyword, message);
     }
 }
 

@@ -1,0 +1,287 @@
+//! Validators, and what comes of a validation.
+
+use std::fmt;
+
+use serde_json::Value;
+use turms_proto::{MAX_DEPTH, Object, RawJson};
+
+use crate::budget::{Budget, DEFAULT_MAX_VALIDATION_STEPS};
+use crate::check::{At, Checker};
+use crate::compile;
+use crate::explain::{Explanation, not_of_format};
+use crate::instance::{Instance, ROOT};
+use crate::node::Nodes;
+
+/// A JSON Schema that values can be checked against. The dialect is what `$schema` says, 2020-12 without it.
+///
+/// - Drafts 4, 6, 7, 2019-09 and 2020-12 are known. Formats are checked; unknown ones are ignored.
+/// - Patterns are those of ECMA-262. For those that look around or refer back (`(?!a)`, `\1`), see [`Trust`].
+/// - If a value has several members of one name, each of them has to be valid.
+#[derive(Debug)]
+pub struct Validator {
+    nodes: Nodes,
+    formats_are_annotations: bool,
+}
+
+/// The origin of a schema, which decides about patterns that cannot be matched in linear time: those that look around, refer
+/// back or are too large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Trust {
+    /// The schema belongs to this program: such a pattern is an error.
+    Own,
+    /// The schema comes from a peer: such a pattern is logged once as a warning and not enforced.
+    Foreign,
+}
+
+/// The reason why a value is not accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ValidationError {
+    /// The value breaks the schema; the first [`Validator::MAX_VIOLATIONS`] violations.
+    Invalid(Vec<Violation>),
+    /// The value takes more steps than it may, so that there is no verdict.
+    TooExpensive {
+        /// The path to the part of the value that was being checked.
+        path: String,
+        /// The keyword that was being checked, if the value was read at all.
+        keyword: Option<&'static str>,
+    },
+    /// The value is nested deeper than messages may be.
+    ValueTooDeep,
+    /// The references of the schema lead deeper than they are followed.
+    SchemaTooDeep,
+}
+
+/// One rule that a value breaks. As text it is the path and the message, ready to follow the name of the value:
+/// `.items[1]: 0 is less than the minimum of 1`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Violation {
+    /// The path from the value to the part that breaks the rule: `.items[1]`, and empty for the value itself.
+    pub path: String,
+    /// The keyword of the schema that is broken.
+    pub keyword: &'static str,
+    /// What is wrong, in words that a person or a model can act on.
+    pub message: String,
+}
+
+/// Error for a schema that no validator can be made of.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a usable JSON Schema: {0}")]
+pub struct SchemaError(String);
+
+impl Validator {
+    /// Maximum number of violations that are reported (8).
+    pub const MAX_VIOLATIONS: usize = 8;
+
+    /// Maximum length of a value that is checked on the thread at hand (64 KiB). Longer ones belong on a thread of their own, and
+    /// may take [ten times](Self::LARGE_FACTOR) as many steps there.
+    pub const MAX_INLINE_BYTES: usize = 64 << 10;
+
+    /// Factor by which the number of steps grows for values beyond [`Self::MAX_INLINE_BYTES`] (10).
+    pub const LARGE_FACTOR: u64 = 10;
+
+    /// Compiles a schema.
+    ///
+    /// # Errors
+    /// When it is not valid, refers to something outside itself, stands for too much work, or has a pattern that `trust` forbids.
+    pub fn new(schema: &Object, trust: Trust) -> Result<Self, SchemaError> {
+        let value: Value = schema.decode().map_err(|error| SchemaError(error.to_string()))?;
+        Self::of_value(&value, trust)
+    }
+
+    /// Compiles a schema from a value, as [`Validator::new`].
+    ///
+    /// # Errors
+    /// As [`Validator::new`].
+    pub fn of_value(schema: &Value, trust: Trust) -> Result<Self, SchemaError> {
+        Ok(Self { nodes: compile::compile(schema, trust)?, formats_are_annotations: false })
+    }
+
+    /// Treats `format` as the annotation that it is in 2019-09 and 2020-12 unless a schema says otherwise: a string of another
+    /// format is a warning and not a violation. In earlier drafts it stays a violation.
+    #[must_use]
+    pub fn formats_as_annotations(mut self) -> Self {
+        self.formats_are_annotations = true;
+        self
+    }
+
+    /// Checks a value, in at most [`DEFAULT_MAX_VALIDATION_STEPS`] steps.
+    ///
+    /// # Errors
+    /// When it is not valid, or takes too many steps.
+    pub fn check(&self, value: &RawJson) -> Result<(), ValidationError> {
+        self.check_within(value, DEFAULT_MAX_VALIDATION_STEPS).map(drop)
+    }
+
+    /// Checks a value in at most `max_steps` steps. Returns the formats that do not fit, where those are
+    /// [annotations](Self::formats_as_annotations).
+    ///
+    /// # Errors
+    /// When it is not valid, or takes too many steps.
+    pub fn check_within(&self, value: &RawJson, max_steps: u64) -> Result<Vec<Violation>, ValidationError> {
+        let budget = &mut Budget::new(max_steps);
+        let instance = Instance::read(value.as_str(), budget)?;
+        let at = At { instance: &instance, place: ROOT };
+        let mut checker = Checker::new(&self.nodes, budget);
+        checker.formats_are_annotations = self.formats_are_annotations;
+        let holds = checker.holds(0, at);
+        if let Some(failure) = checker.failure() {
+            return Err(failure);
+        }
+        if !holds {
+            return Err(ValidationError::Invalid(explain(&mut checker, at)));
+        }
+        let warnings = checker.warnings.iter().map(|(format, place)| Violation {
+            path: instance.path(*place),
+            keyword: "format",
+            message: not_of_format(instance.part(*place).raw, *format),
+        });
+        Ok(warnings.collect())
+    }
+
+    /// The number of steps that a value of this length may take, of a setting for small ones.
+    #[must_use]
+    pub fn steps_for(length: usize, max_steps: u64) -> u64 {
+        if length > Self::MAX_INLINE_BYTES { max_steps.saturating_mul(Self::LARGE_FACTOR) } else { max_steps }
+    }
+}
+
+/// Finds the violations of a value that is not valid, with the steps that are left.
+fn explain(checker: &mut Checker<'_>, at: At<'_>) -> Vec<Violation> {
+    let mut explanation = Explanation { most: Validator::MAX_VIOLATIONS, found: Vec::new() };
+    checker.explain(0, at, &mut explanation);
+    if explanation.found.is_empty() {
+        let message = "is not valid, and why is too expensive to find out".to_owned();
+        explanation.found.push(Violation { path: String::new(), keyword: "", message });
+    }
+    explanation.found
+}
+
+impl ValidationError {
+    /// The messages of the error, one for each violation, where the value is called `root`: `arguments.items[1]: 0 is less than
+    /// the minimum of 1`.
+    #[must_use]
+    pub fn messages(&self, root: &str) -> Vec<String> {
+        match self {
+            Self::Invalid(violations) => violations.iter().map(|violation| format!("{root}{violation}")).collect(),
+            other => vec![format!("{root}{}", Beyond(other))],
+        }
+    }
+}
+
+/// The words of an error without violations, behind the name of the value.
+struct Beyond<'a>(&'a ValidationError);
+
+impl fmt::Display for Beyond<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            ValidationError::TooExpensive { path, keyword } => {
+                write!(f, "{path}: is too expensive to validate")?;
+                keyword.map_or(Ok(()), |keyword| write!(f, " with {keyword:?}"))?;
+                f.write_str(", see `max_validation_steps`")
+            }
+            ValidationError::ValueTooDeep => write!(f, ": nested deeper than {MAX_DEPTH} levels"),
+            _ => f.write_str(": what the schema refers to is too deep to be checked"),
+        }
+    }
+}
+
+impl fmt::Display for ValidationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.messages("value").join("; "))
+    }
+}
+
+impl std::error::Error for ValidationError {}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.message)
+    }
+}
+
+impl SchemaError {
+    /// A problem at a place, which is a JSON pointer.
+    pub(crate) fn at(pointer: impl fmt::Display, problem: impl AsRef<str>) -> Self {
+        let (pointer, problem) = (pointer.to_string(), problem.as_ref());
+        Self(if pointer.is_empty() { problem.to_owned() } else { format!("{pointer}: {problem}") })
+    }
+
+    /// The same problem, seen from a schema that holds this one.
+    pub(crate) fn within(mut self, pointer: &str) -> Self {
+        self.0.insert_str(0, pointer);
+        self
+    }
+
+    pub(crate) fn too_heavy() -> Self {
+        Self("what it refers to makes it too large or too deep".to_owned())
+    }
+
+    pub(crate) fn endless() -> Self {
+        Self("something in it refers to itself and to nothing else".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn violations(validator: &Validator, text: &'static str) -> Vec<String> {
+        let checked = validator.check(&RawJson::parse(text).unwrap());
+        checked.map_or_else(|error| error.messages("it"), |()| Vec::new())
+    }
+
+    fn validator(text: &'static str) -> Result<Validator, SchemaError> {
+        Validator::new(&Object::parse(text).unwrap(), Trust::Own)
+    }
+
+    #[test]
+    fn the_dialect_is_what_the_schema_says() {
+        // In draft 7 `items` may be a list; since 2020-12 that is `prefixItems`.
+        let old = r#"{"$schema":"http://json-schema.org/draft-07/schema#","items":[{"type":"string"}]}"#;
+        let violations = violations(&validator(old).unwrap(), "[1]");
+        assert_eq!(violations, ["it[0]: 1 is not of type \"string\""]);
+        let new = r#"{"prefixItems":[{"type":"string"}]}"#;
+        assert_eq!(self::violations(&validator(new).unwrap(), "[1]").len(), 1);
+    }
+
+    #[test]
+    fn a_schema_that_stands_for_endless_work_is_refused() {
+        let doubling = |last: &str| {
+            let mut defs = serde_json::Map::new();
+            for level in 0..40 {
+                let next = serde_json::json!({ "$ref": format!("#/$defs/d{}", level + 1) });
+                defs.insert(format!("d{level}"), serde_json::json!({ "allOf": [next, next] }));
+            }
+            defs.insert("d40".into(), serde_json::json!({ "type": last }));
+            serde_json::json!({ "$ref": "#/$defs/d0", "$defs": defs })
+        };
+        let error = Validator::of_value(&doubling("string"), Trust::Foreign).unwrap_err();
+        assert_eq!(error.to_string(), "not a usable JSON Schema: what it refers to makes it too large or too deep");
+        let mut chain = serde_json::Map::new();
+        for level in 0..100_000 {
+            chain.insert(format!("d{level}"), serde_json::json!({ "$ref": format!("#/$defs/d{}", level + 1) }));
+        }
+        assert!(
+            Validator::of_value(&serde_json::json!({ "$ref": "#/$defs/d0", "$defs": chain }), Trust::Foreign).is_err()
+        );
+    }
+
+    #[test]
+    fn a_schema_that_holds_itself_is_as_good_as_any() {
+        let tree = validator(
+            r##"{"$defs":{"tree":{"type":"object","properties":{"sons":{"type":"array","items":{"$ref":"#/$defs/tree"}}}}},"$ref":"#/$defs/tree"}"##,
+        );
+        let tree = tree.unwrap();
+        assert!(violations(&tree, r#"{"sons":[{"sons":[]}]}"#).is_empty());
+        assert_eq!(violations(&tree, r#"{"sons":[1]}"#).len(), 1);
+    }
+
+    #[test]
+    fn nothing_is_fetched() {
+        assert!(validator(r#"{"$ref":"https://example.com/schema.json"}"#).is_err());
+        assert!(validator(r#"{"$ref":"file:///etc/passwd"}"#).is_err());
+    }
+}
