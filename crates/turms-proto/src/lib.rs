@@ -42,8 +42,8 @@ pub mod types;
 pub mod uri_template;
 
 pub use self::json::{
-    CanonicalError, DecodeError, DecodeErrorKind, EncodeError, MAX_DEPTH, Members, Number, Object, Problem, RawJson,
-    SyntaxError, decode, decode_strings, decode_value,
+    CanonicalError, DecodeError, DecodeErrorKind, EncodeError, JsonVisitor, MAX_DEPTH, Members, Number, Object,
+    Problem, RawJson, SyntaxError, decode, decode_strings, decode_value,
 };
 pub use self::jsonrpc::{
     DEFAULT_BATCH_LIMIT, Envelope, Envelopes, ErrorCode, ErrorObject, Incoming, InvalidKind, InvalidMessage,

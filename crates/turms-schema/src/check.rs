@@ -1,13 +1,16 @@
 //! Whether a value is valid, without words about it.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+
 use crate::budget::Budget;
 use crate::format::Format;
-use crate::instance::{Instance, Kind, Part, Place};
-use crate::node::{Bound, Contains, Limit, Members, NodeId, Nodes, Rule};
+use crate::instance::{Instance, Kind, Part, Place, ROOT, UNESCAPE_STEPS};
+use crate::node::{Bound, Contains, EnumValues, Limit, Members, NodeId, Nodes, Rule};
 use crate::number::{Number, is_multiple};
 use crate::pattern::validity_steps;
 use crate::ref_index::{RefIndex, ResourceId};
-use crate::validator::{ValidationError, Validator};
+use crate::validator::{ValidationError, Validator, Violation};
 
 /// Holds one value against a schema.
 #[derive(Debug)]
@@ -15,8 +18,18 @@ pub(crate) struct Checker<'s> {
     pub(crate) nodes: &'s Nodes,
     pub(crate) budget: &'s mut Budget,
     depth: usize,
-    /// The resources on the way here, which dynamic references depend on.
-    way: Vec<ResourceId>,
+    /// The resources that led here, which dynamic references depend on.
+    scope: Vec<ResourceId>,
+    /// The number of this scope among all that were met.
+    scope_id: u32,
+    /// The numbers of scopes, by the scope around and the resource entered.
+    scopes: HashMap<(u32, ResourceId), u32>,
+    /// The verdicts on parts that `unevaluated…` rules ask for again.
+    verdicts: HashMap<(NodeId, Place, u32), bool>,
+    /// Whether what is checked is the name of a member.
+    pub(crate) is_name: bool,
+    /// The first string that a rule needs and that is no text.
+    broken_text: Option<String>,
     is_too_deep: bool,
     /// Whether formats are annotations where the dialect says so.
     pub(crate) formats_are_annotations: bool,
@@ -62,7 +75,12 @@ impl<'s> Checker<'s> {
             nodes,
             budget,
             depth: 0,
-            way: Vec::new(),
+            scope: Vec::new(),
+            scope_id: 0,
+            scopes: HashMap::new(),
+            verdicts: HashMap::new(),
+            is_name: false,
+            broken_text: None,
             is_too_deep: false,
             formats_are_annotations: false,
             warnings: Vec::new(),
@@ -73,13 +91,18 @@ impl<'s> Checker<'s> {
 
     /// Returns `true` if the check was not finished, so that its verdict means nothing.
     pub(crate) fn has_failed(&self) -> bool {
-        self.is_too_deep || self.budget.is_exhausted()
+        self.is_too_deep || self.broken_text.is_some() || self.budget.is_exhausted()
     }
 
     /// The reason why the check was not finished, if it was not.
     pub(crate) fn failure(&self) -> Option<ValidationError> {
         if self.is_too_deep {
             return Some(ValidationError::SchemaTooDeep);
+        }
+        if let (Some(path), false) = (&self.broken_text, self.budget.is_exhausted()) {
+            let message = "a string that is no text".to_owned();
+            let violation = Violation { path: path.clone(), keyword: "type", message };
+            return Some(ValidationError::Invalid(vec![violation]));
         }
         let (keyword, path) = match &self.exhausted_at {
             Some((keyword, path)) => (Some(*keyword), path.clone()),
@@ -99,7 +122,26 @@ impl<'s> Checker<'s> {
         holds
     }
 
-    /// Does something at a node; nothing if it is too deep or too much.
+    /// As [`Checker::holds`], with the verdict remembered where `unevaluated…` rules may ask for it again: each of them asks for
+    /// all within, so that a value would be checked twice as often with every level.
+    pub(crate) fn holds_once(&mut self, node: NodeId, at: At<'_>) -> bool {
+        /// For the memory that a verdict takes as well as for the time.
+        const VERDICT_STEPS: u64 = 64;
+        if !self.nodes.has_unevaluated || self.is_name {
+            return self.holds(node, at);
+        }
+        let key = (node, at.place, self.scope_id);
+        if let Some(holds) = self.verdicts.get(&key) {
+            return *holds && self.budget.charge(4);
+        }
+        let holds = self.holds(node, at);
+        if self.budget.charge(VERDICT_STEPS) {
+            self.verdicts.insert(key, holds);
+        }
+        holds
+    }
+
+    /// Runs an action on the rules of a node; `None` if it is too deep or too much.
     pub(crate) fn visit<T>(&mut self, node: NodeId, act: impl FnOnce(&mut Self, &'s [Rule]) -> T) -> Option<T> {
         if !self.budget.charge(4) {
             return None;
@@ -110,15 +152,19 @@ impl<'s> Checker<'s> {
         }
         let nodes = self.nodes;
         let node = &nodes.nodes[node as usize];
-        let enters = nodes.is_dynamic && self.way.last() != Some(&node.resource);
+        let enters = nodes.is_dynamic && self.scope.last() != Some(&node.resource);
+        let outer = self.scope_id;
         if enters {
-            self.way.push(node.resource);
+            self.scope.push(node.resource);
+            let next = u32::try_from(self.scopes.len() + 1).unwrap_or(u32::MAX);
+            self.scope_id = *self.scopes.entry((outer, node.resource)).or_insert(next);
         }
         self.depth += 1;
         let done = act(self, &node.rules);
         self.depth -= 1;
         if enters {
-            self.way.pop();
+            self.scope.pop();
+            self.scope_id = outer;
         }
         Some(done)
     }
@@ -141,15 +187,13 @@ impl<'s> Checker<'s> {
                 kind => types.has(kind),
             },
             Rule::Const(value) => self.is_equal(at, value),
-            Rule::Enum(values) => values.iter().any(|value| self.is_equal(at, value)),
+            Rule::Enum(values) => self.is_one_of(at, values),
             Rule::Bound(bound, limit) => part.kind != Kind::Number || is_within(self.number(part), *bound, *limit),
             Rule::MultipleOf(divisor) => {
                 part.kind != Kind::Number
                     || self.budget.charge_bytes(part.raw.len(), 1) && is_multiple(part.raw, divisor)
             }
-            Rule::Length(limit, length) => part
-                .text()
-                .is_none_or(|text| self.budget.charge_bytes(text.len(), 16) && is_long(text, *limit, *length)),
+            Rule::Length(limit, length) => part.kind != Kind::String || self.has_length(at, *limit, *length),
             Rule::ItemCount(limit, count) => part.kind != Kind::Array || limit.allows(part.len.into(), *count),
             Rule::MemberCount(limit, count) => {
                 part.kind != Kind::Object
@@ -162,18 +206,18 @@ impl<'s> Checker<'s> {
                         .iter()
                         .all(|(name, names)| !self.has_all(std::slice::from_ref(name), at) || self.has_all(names, at))
             }
-            Rule::Pattern(pattern) => part.text().is_none_or(|text| pattern.matches(text, self.budget)),
+            Rule::Pattern(pattern) => self.text(at).is_none_or(|text| pattern.matches(&text, self.budget)),
             Rule::Format(format, is_annotation) => {
-                part.text().is_none_or(|text| format.holds(text, self.budget))
+                self.text(at).is_none_or(|text| format.holds(&text, self.budget))
                     || *is_annotation && self.formats_are_annotations && self.warn(*format, at)
             }
             Rule::Content(content) => {
-                part.text().is_none_or(|text| self.budget.charge_each(text.len(), 2) && content.holds(text))
+                self.text(at).is_none_or(|text| self.budget.charge_each(text.len(), 2) && content.holds(&text))
             }
             Rule::UniqueItems => part.kind != Kind::Array || self.has_no_equals(at),
             Rule::Members(members) => part.kind != Kind::Object || self.members_hold(members, at),
             Rule::MemberNames(node) => {
-                part.kind != Kind::Object || at.within().all(|(_, part)| self.name_holds(*node, &part.name))
+                part.kind != Kind::Object || at.within().all(|(_, part)| self.name_holds(*node, part))
             }
             Rule::Items(items) => {
                 let holds =
@@ -183,7 +227,7 @@ impl<'s> Checker<'s> {
             Rule::Contains(contains) => part.kind != Kind::Array || self.contains(contains, at),
             Rule::DependentSchemas(_) | Rule::If(_) => self.then_hold(rule, at),
             Rule::AllOf(nodes) => nodes.iter().all(|node| self.holds(*node, at)),
-            Rule::AnyOf(nodes) => nodes.iter().any(|node| self.holds(*node, at)),
+            Rule::AnyOf(nodes) => nodes.iter().any(|node| self.holds_once(*node, at)),
             Rule::OneOf(nodes) => self.count_of(nodes, at) == 1,
             Rule::Not(node, _) => !self.holds(*node, at),
             Rule::Reference(node) => self.holds(*node, at),
@@ -222,9 +266,61 @@ impl<'s> Checker<'s> {
         number
     }
 
+    /// The text of a string; `None` for other values. A string that is no text ends the check.
+    fn text<'i>(&mut self, at: At<'i>) -> Option<Cow<'i, str>> {
+        let part = at.part();
+        if part.kind != Kind::String || !self.charge_unescaping(part) {
+            return None;
+        }
+        let text = part.text();
+        if text.is_none() && self.broken_text.is_none() {
+            self.broken_text = Some(at.instance.path(at.place));
+        }
+        text
+    }
+
+    /// Charges for copying a string with escapes, or the names of an object that has some.
+    pub(crate) fn charge_unescaping(&mut self, part: &Part<'_>) -> bool {
+        !part.is_escaped() || self.budget.charge(UNESCAPE_STEPS + part.raw.len() as u64 / 4)
+    }
+
+    /// The length in characters, of which most texts need not be counted.
+    fn has_length(&mut self, at: At<'_>, limit: Limit, length: u64) -> bool {
+        let part = at.part();
+        let bytes = part.raw.len().saturating_sub(2) as u64;
+        // A character takes up to 4 bytes as it is, and up to 12 in escapes.
+        let least = bytes / if part.is_escaped() { 12 } else { 4 };
+        match limit {
+            Limit::Least if least >= length => true,
+            Limit::Most if bytes <= length => true,
+            _ => self.text(at).is_none_or(|text| {
+                self.budget.charge_bytes(text.len(), 16) && limit.allows(text.chars().count() as u64, length)
+            }),
+        }
+    }
+
+    fn is_one_of(&mut self, at: At<'_>, values: &EnumValues) -> bool {
+        let part = at.part();
+        let is_found = match part.kind {
+            Kind::String => {
+                let Some(text) = self.text(at) else { return true };
+                return self.budget.charge(values.comparisons() * name_steps(&text)) && values.has_text(&text);
+            }
+            Kind::Number => {
+                let number = self.number(part);
+                self.budget.charge(values.comparisons()) && values.has_integer(number)
+            }
+            _ => false,
+        };
+        is_found || values.others().any(|value| self.is_equal(at, value))
+    }
+
     /// Charges for a look at the names of all members, sorted or hashed.
     pub(crate) fn charge_members(&mut self, at: At<'_>) -> bool {
-        self.budget.charge_each(at.part().len as usize, 16) && self.budget.charge_bytes(at.part().raw.len(), 16)
+        let part = at.part();
+        self.budget.charge_each(part.len as usize, 16)
+            && self.budget.charge_bytes(part.raw.len(), 16)
+            && self.charge_unescaping(part)
     }
 
     fn has_all(&mut self, names: &[Box<str>], at: At<'_>) -> bool {
@@ -235,13 +331,15 @@ impl<'s> Checker<'s> {
     pub(crate) fn has(&mut self, name: &str, at: At<'_>) -> bool {
         let comparisons = u64::from(at.part().len);
         self.budget.charge(1 + comparisons.saturating_mul(name_steps(name)))
-            && at.instance.member(at.place, name).is_some()
+            && self.charge_unescaping(at.part())
+            && at.instance.has_member(at.place, name)
     }
 
     fn members_hold(&mut self, members: &Members, at: At<'_>) -> bool {
+        self.charge_unescaping(at.part());
         at.within().all(|(at, part)| {
             let mut holds = true;
-            self.each_member_node(members, &part.name, |checker, node, _| {
+            self.each_member_node(members, &part.name(), |checker, node, _| {
                 holds = holds && checker.holds(node, at);
             });
             holds && !self.budget.is_exhausted()
@@ -281,18 +379,22 @@ impl<'s> Checker<'s> {
         known
     }
 
-    pub(crate) fn name_holds(&mut self, node: NodeId, name: &str) -> bool {
-        if !(self.budget.charge(16) && self.budget.charge_bytes(name.len(), 8)) {
+    pub(crate) fn name_holds(&mut self, node: NodeId, member: &Part<'_>) -> bool {
+        if !self.budget.charge(16) {
             return false;
         }
-        let instance = Instance::of_name(name, "");
-        self.holds(node, At { instance: &instance, place: super::instance::ROOT })
+        let (quoted, is_escaped) = member.quoted_name();
+        let instance = Instance::of_name(quoted, is_escaped);
+        let outer = std::mem::replace(&mut self.is_name, true);
+        let holds = self.holds(node, At { instance: &instance, place: ROOT });
+        self.is_name = outer;
+        holds
     }
 
     fn contains(&mut self, contains: &Contains, at: At<'_>) -> bool {
         let mut found = 0;
         for (at, _) in at.within() {
-            found += u64::from(self.holds(contains.node, at));
+            found += u64::from(self.holds_once(contains.node, at));
             if self.budget.is_exhausted() {
                 return false;
             }
@@ -320,7 +422,7 @@ impl<'s> Checker<'s> {
                 }
             }
             Rule::If(choice) => {
-                let chosen = if self.holds(choice.condition, at) { choice.then } else { choice.otherwise };
+                let chosen = if self.holds_once(choice.condition, at) { choice.then } else { choice.otherwise };
                 if let Some(node) = chosen {
                     show(self, node);
                 }
@@ -331,20 +433,20 @@ impl<'s> Checker<'s> {
 
     /// How many hold; two are as good as more.
     pub(crate) fn count_of(&mut self, nodes: &[NodeId], at: At<'_>) -> usize {
-        nodes.iter().filter(|node| self.holds(**node, at)).take(2).count()
+        nodes.iter().filter(|node| self.holds_once(**node, at)).take(2).count()
     }
 
     /// Where a dynamic reference leads: by way of the outermost resource that has such a place.
     pub(crate) fn target(&mut self, rule: &Rule) -> Option<NodeId> {
         let Rule::Dynamic(dynamic) = rule else { return None };
-        if !self.budget.charge_each(self.way.len(), 1 + dynamic.targets.len() as u64 / 4) {
+        if !self.budget.charge_each(self.scope.len(), 1 + dynamic.targets.len() as u64 / 4) {
             return None;
         }
         let by_way_of = |resource: &ResourceId| {
             let found = dynamic.targets.iter().find(|(other, _)| other == resource);
             found.map(|(_, node)| *node)
         };
-        Some(self.way.iter().find_map(by_way_of).unwrap_or(dynamic.otherwise))
+        Some(self.scope.iter().find_map(by_way_of).unwrap_or(dynamic.otherwise))
     }
 }
 
@@ -373,15 +475,5 @@ fn is_within(number: Number, bound: Bound, limit: Number) -> bool {
         Bound::Maximum => number <= limit,
         Bound::ExclusiveMinimum => number > limit,
         Bound::ExclusiveMaximum => number < limit,
-    }
-}
-
-/// In characters, of which most texts need not be counted.
-fn is_long(text: &str, limit: Limit, length: u64) -> bool {
-    let bytes = text.len() as u64;
-    match limit {
-        Limit::Least if bytes / 4 >= length => true,
-        Limit::Most if bytes <= length => true,
-        _ => limit.allows(text.chars().count() as u64, length),
     }
 }

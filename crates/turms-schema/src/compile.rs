@@ -8,7 +8,9 @@ use crate::cost::weigh;
 use crate::explain::shortened;
 use crate::format::{Content, Format};
 use crate::keyword::{Draft, count, shape_of};
-use crate::node::{Bound, Contains, Dynamic, If, Items, Limit, Members, Names, Node, NodeId, Nodes, Rule, Types};
+use crate::node::{
+    Bound, Contains, Dynamic, EnumValues, If, Items, Limit, Members, Names, Node, NodeId, Nodes, Rule, Types,
+};
 use crate::number::Number;
 use crate::pattern::{Pattern, PatternError, PatternQuota};
 use crate::ref_index::{RefIndex, Spot};
@@ -36,7 +38,9 @@ pub(crate) fn compile(document: &Value, trust: Trust) -> Result<Nodes, SchemaErr
         compiler.nodes[id as usize] = Node { rules, resource };
     }
     weigh(&compiler.nodes)?;
-    Ok(Nodes { nodes: compiler.nodes.into(), is_dynamic: compiler.is_dynamic })
+    let is_about_rest = |rule: &Rule| matches!(rule, Rule::UnevaluatedMembers(_) | Rule::UnevaluatedItems(_));
+    let has_unevaluated = compiler.nodes.iter().any(|node| node.rules.iter().any(is_about_rest));
+    Ok(Nodes { nodes: compiler.nodes.into(), is_dynamic: compiler.is_dynamic, has_unevaluated })
 }
 
 struct Compiler<'a> {
@@ -308,7 +312,7 @@ fn value_rules(words: &Words<'_>, rules: &mut Vec<Rule>) {
         rules.push(Rule::Const(Box::new(value.clone())));
     }
     if let Some(Value::Array(values)) = words.get("enum") {
-        rules.push(Rule::Enum(values.as_slice().into()));
+        rules.push(Rule::Enum(Box::new(EnumValues::new(values))));
     }
     let is_set = |keyword| words.get(keyword) == Some(&Value::Bool(true));
     for (keyword, exclusive, bound, exclusive_bound) in [

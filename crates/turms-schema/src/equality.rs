@@ -19,7 +19,9 @@ impl Checker<'_> {
             (Kind::Null, Value::Null) => true,
             (Kind::Boolean, Value::Bool(value)) => part.raw.starts_with('t') == *value,
             (Kind::Number, Value::Number(value)) => self.number(part) == Number::of(value),
-            (Kind::String, Value::String(value)) => part.text().is_some_and(|text| self.are_same_texts(text, value)),
+            (Kind::String, Value::String(value)) => {
+                self.charge_unescaping(part) && part.text().is_some_and(|text| self.are_same_texts(&text, value))
+            }
             (Kind::Array, Value::Array(items)) => {
                 part.len as usize == items.len()
                     && at.within().zip(items).all(|((at, _), item)| self.is_equal(at, item))
@@ -29,7 +31,8 @@ impl Checker<'_> {
                     && self.charge_members(at)
                     && at.instance.member_count(at.place) == members.len() as u64
                     && at.within().all(|(at, part)| {
-                        self.budget.charge(4) && members.get(&*part.name).is_some_and(|value| self.is_equal(at, value))
+                        self.budget.charge(4)
+                            && members.get(&*part.name()).is_some_and(|value| self.is_equal(at, value))
                     })
             }
             _ => false,
@@ -46,10 +49,15 @@ impl Checker<'_> {
             Kind::Null => true,
             Kind::Boolean => first.raw == second.raw,
             Kind::Number => self.number(first) == self.number(second),
-            Kind::String => match (first.text(), second.text()) {
-                (Some(one), Some(other)) => self.are_same_texts(one, other),
-                _ => false,
-            },
+            Kind::String if !first.is_escaped() && !second.is_escaped() => self.are_same_texts(first.raw, second.raw),
+            Kind::String => {
+                self.charge_unescaping(first)
+                    && self.charge_unescaping(second)
+                    && match (first.text(), second.text()) {
+                        (Some(one), Some(other)) => self.are_same_texts(&one, &other),
+                        _ => first.raw == second.raw,
+                    }
+            }
             Kind::Array => {
                 first.len == second.len
                     && one.within().zip(other.within()).all(|((one, _), (other, _))| self.are_equal(one, other))
@@ -107,7 +115,7 @@ impl Checker<'_> {
             Kind::Boolean => state.hash_one(part.raw),
             Kind::Number => state.hash_one(self.number(part).key()),
             Kind::String => {
-                self.budget.charge_bytes(part.raw.len(), 4).then_some(())?;
+                (self.budget.charge_bytes(part.raw.len(), 4) && self.charge_unescaping(part)).then_some(())?;
                 state.hash_one(part.text())
             }
             Kind::Array => {
@@ -132,9 +140,10 @@ mod tests {
     use crate::node::Nodes;
 
     fn with<T>(text: &str, act: impl FnOnce(&mut Checker<'_>, At<'_>) -> T) -> T {
-        let nodes = Nodes { nodes: Box::default(), is_dynamic: false };
+        let nodes = Nodes { nodes: Box::default(), is_dynamic: false, has_unevaluated: false };
         let mut budget = Budget::new(u64::MAX);
-        let instance = Instance::read(text, &mut budget).unwrap();
+        let value = turms_proto::RawJson::parse(text.to_owned()).unwrap();
+        let instance = Instance::read(&value, &mut budget).unwrap();
         act(&mut Checker::new(&nodes, &mut budget), At { instance: &instance, place: ROOT })
     }
 

@@ -25,8 +25,9 @@ impl Checker<'_> {
         let kind = at.part().kind;
         match rule {
             Rule::Members(members) if kind == Kind::Object => {
+                self.charge_unescaping(at.part());
                 for ((_, part), mark) in at.within().zip(marks) {
-                    *mark |= self.each_member_node(members, &part.name, |_, _, _| {});
+                    *mark |= self.each_member_node(members, &part.name(), |_, _, _| {});
                 }
             }
             Rule::Items(items) if kind == Kind::Array => {
@@ -37,7 +38,7 @@ impl Checker<'_> {
             }
             Rule::Contains(contains) if kind == Kind::Array && contains.evaluates => {
                 for ((at, _), mark) in at.within().zip(marks) {
-                    *mark |= self.holds(contains.node, at);
+                    *mark |= self.holds_once(contains.node, at);
                 }
             }
             Rule::UnevaluatedMembers(_) if kind == Kind::Object => self.fill(marks),
@@ -45,7 +46,7 @@ impl Checker<'_> {
             Rule::AllOf(nodes) => nodes.iter().for_each(|node| self.mark_node(*node, at, marks)),
             Rule::AnyOf(nodes) | Rule::OneOf(nodes) => {
                 for node in nodes {
-                    if self.holds(*node, at) {
+                    if self.holds_once(*node, at) {
                         self.mark_node(*node, at, marks);
                     }
                 }
@@ -54,7 +55,7 @@ impl Checker<'_> {
             Rule::Dynamic(_) => self.target(rule).into_iter().for_each(|node| self.mark_node(node, at, marks)),
             Rule::DependentSchemas(_) => self.mark_then(rule, at, marks),
             Rule::If(choice) => {
-                if self.holds(choice.condition, at) {
+                if self.holds_once(choice.condition, at) {
                     self.mark_node(choice.condition, at, marks);
                 }
                 self.mark_then(rule, at, marks);

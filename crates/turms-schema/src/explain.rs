@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::check::{At, Checker};
 use crate::format::Format;
-use crate::instance::{Instance, Kind, ROOT};
+use crate::instance::{Instance, Kind, Part, ROOT};
 use crate::node::{Bound, Limit, NodeId, Rule};
 use crate::validator::Violation;
 
@@ -64,9 +64,9 @@ impl Checker<'_> {
                     if self.is_done(explanation) {
                         break;
                     }
-                    self.each_member_node(members, &part.name, |checker, node, is_other| {
+                    self.each_member_node(members, &part.name(), |checker, node, is_other| {
                         if is_other && checker.is_never(node) {
-                            unexpected.add(|| format!("'{}'", shortened(&part.name)));
+                            unexpected.add(|| format!("'{}'", shortened(&part.name())));
                         } else {
                             checker.explain(node, at, explanation);
                         }
@@ -101,8 +101,8 @@ impl Checker<'_> {
                     if self.is_done(explanation) {
                         break;
                     }
-                    if !self.name_holds(*node, &part.name) {
-                        self.explain_name(*node, &part.name, at, explanation);
+                    if !self.name_holds(*node, part) {
+                        self.explain_name(*node, part, at, explanation);
                     }
                 }
             }
@@ -136,6 +136,7 @@ impl Checker<'_> {
         at: At<'_>,
         explanation: &mut Explanation,
     ) {
+        let kind = at.part().kind;
         let mut unexpected = Unexpected::default();
         for ((at, part), evaluated) in at.within().zip(self.evaluated(rules, at)) {
             if self.is_done(explanation) {
@@ -144,21 +145,23 @@ impl Checker<'_> {
             if evaluated {
             } else if !self.is_never(node) {
                 self.explain(node, at, explanation);
-            } else if part.name.is_empty() {
+            } else if kind == Kind::Array {
                 unexpected.add(|| shortened(part.raw).into_owned());
             } else {
-                unexpected.add(|| format!("'{}'", shortened(&part.name)));
+                unexpected.add(|| format!("'{}'", shortened(&part.name())));
             }
         }
-        let what = if at.part().kind == Kind::Object { "Unevaluated properties" } else { "Unevaluated items" };
+        let what = if kind == Kind::Object { "Unevaluated properties" } else { "Unevaluated items" };
         unexpected.explain(rule.keyword(), what, at, explanation);
     }
 
-    fn explain_name(&mut self, node: NodeId, name: &str, at: At<'_>, explanation: &mut Explanation) {
-        let quoted = Value::from(name).to_string();
-        let instance = Instance::of_name(name, &quoted);
+    fn explain_name(&mut self, node: NodeId, member: &Part<'_>, at: At<'_>, explanation: &mut Explanation) {
+        let (quoted, is_escaped) = member.quoted_name();
+        let instance = Instance::of_name(quoted, is_escaped);
         let mut within = Explanation { most: 1, found: Vec::new() };
+        let outer = std::mem::replace(&mut self.is_name, true);
         self.explain(node, At { instance: &instance, place: ROOT }, &mut within);
+        self.is_name = outer;
         for violation in within.found {
             explanation.add(at, "propertyNames", violation.message);
         }
@@ -195,7 +198,7 @@ impl Checker<'_> {
                 format!("{shown} is not of type{plural} {}", names.join(", "))
             }
             Rule::Const(value) => format!("{} was expected", shortened(&value.to_string())),
-            Rule::Enum(values) => format!("{shown} is not one of {}", listed(values)),
+            Rule::Enum(values) => format!("{shown} is not one of {}", listed(&values.values)),
             Rule::Bound(bound, limit) => {
                 let relation = match bound {
                     Bound::Minimum => "less than the minimum",

@@ -15,6 +15,8 @@ pub(crate) struct Nodes {
     pub(crate) nodes: Box<[Node]>,
     /// Whether some reference depends on how it was reached.
     pub(crate) is_dynamic: bool,
+    /// Whether some rule is about what others have not evaluated.
+    pub(crate) has_unevaluated: bool,
 }
 
 pub(crate) type NodeId = u32;
@@ -35,7 +37,7 @@ pub(crate) enum Rule {
     Never,
     Type(Types),
     Const(Box<Value>),
-    Enum(Box<[Value]>),
+    Enum(Box<EnumValues>),
     Bound(Bound, Number),
     MultipleOf(Box<str>),
     Length(Limit, u64),
@@ -65,6 +67,55 @@ pub(crate) enum Rule {
     IsSchema(Draft),
     UnevaluatedMembers(NodeId),
     UnevaluatedItems(NodeId),
+}
+
+/// The values of `enum`, which may be many: texts and integers are found by their order.
+#[derive(Debug)]
+pub(crate) struct EnumValues {
+    pub(crate) values: Box<[Value]>,
+    /// The places of the texts, in the order of the texts.
+    texts: Box<[u32]>,
+    /// In their order.
+    integers: Box<[i128]>,
+    /// The places of all other values.
+    others: Box<[u32]>,
+}
+
+impl EnumValues {
+    pub(crate) fn new(values: &[Value]) -> Self {
+        let (mut texts, mut integers, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, value) in (0..).zip(values) {
+            match value {
+                Value::String(_) => texts.push(index),
+                Value::Number(number) => match Number::of(number) {
+                    Number::Integer(integer) => integers.push(integer),
+                    Number::Float(_) => others.push(index),
+                },
+                _ => others.push(index),
+            }
+        }
+        texts.sort_unstable_by_key(|index| values[*index as usize].as_str());
+        integers.sort_unstable();
+        Self { values: values.into(), texts: texts.into(), integers: integers.into(), others: others.into() }
+    }
+
+    pub(crate) fn has_text(&self, text: &str) -> bool {
+        self.texts.binary_search_by_key(&Some(text), |index| self.values[*index as usize].as_str()).is_ok()
+    }
+
+    pub(crate) fn has_integer(&self, number: Number) -> bool {
+        number.is_integer() && self.integers.binary_search(&number.key()).is_ok()
+    }
+
+    /// Iterates over the values that are neither texts nor integers.
+    pub(crate) fn others(&self) -> impl Iterator<Item = &Value> {
+        self.others.iter().map(|index| &self.values[*index as usize])
+    }
+
+    /// The number of comparisons to find one among the texts or integers.
+    pub(crate) fn comparisons(&self) -> u64 {
+        2 + u64::from(self.values.len().checked_ilog2().unwrap_or_default())
+    }
 }
 
 /// `properties`, `patternProperties` and `additionalProperties`.
@@ -168,8 +219,10 @@ impl Types {
         if self.0 & (1 << Self::INTEGER) == 0 {
             return false;
         }
-        let number = number();
-        number.is_integer() && (self.0 & Self::AS_WRITTEN == 0 || !raw.contains('.'))
+        if !raw.bytes().any(|byte| matches!(byte, b'.' | b'e' | b'E')) {
+            return true;
+        }
+        number().is_integer() && (self.0 & Self::AS_WRITTEN == 0 || !raw.contains('.'))
     }
 
     pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {

@@ -12,6 +12,11 @@ pub(crate) enum Number {
 
 impl Number {
     pub(crate) fn read(text: &str) -> Self {
+        if text.len() <= 18
+            && let Ok(integer) = text.parse::<i64>()
+        {
+            return Self::Integer(integer.into());
+        }
         match text.parse() {
             Ok(integer) => Self::Integer(integer),
             Err(_) => Self::Float(text.parse().unwrap_or(f64::NAN)),

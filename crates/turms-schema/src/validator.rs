@@ -122,7 +122,7 @@ impl Validator {
     /// When it is not valid, or takes too many steps.
     pub fn check_within(&self, value: &RawJson, max_steps: u64) -> Result<Vec<Violation>, ValidationError> {
         let budget = &mut Budget::new(max_steps);
-        let instance = Instance::read(value.as_str(), budget)?;
+        let instance = Instance::read(value, budget)?;
         let at = At { instance: &instance, place: ROOT };
         let mut checker = Checker::new(&self.nodes, budget);
         checker.formats_are_annotations = self.formats_are_annotations;

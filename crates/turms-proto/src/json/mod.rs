@@ -12,6 +12,7 @@ mod scratch;
 mod skip;
 pub(crate) mod string;
 mod string_map;
+mod walk;
 pub(crate) mod writer;
 
 pub use self::canonical::CanonicalError;
@@ -25,3 +26,4 @@ pub use self::raw::RawJson;
 pub(crate) use self::raw::{RawMembers, StringSeed, find_member, find_members, object_members, on_one_line};
 pub use self::scanner::{MAX_DEPTH, Problem, SyntaxError};
 pub use self::string_map::decode_strings;
+pub use self::walk::JsonVisitor;

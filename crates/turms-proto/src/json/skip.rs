@@ -101,6 +101,15 @@ const SHORT: usize = 48;
 /// Where the string at a place ends, and whether it has escapes.
 #[inline(always)]
 pub(super) fn string(text: &[u8], at: usize) -> Result<(usize, bool), SyntaxError> {
+    match short_string(text, at) {
+        Ok(end) => Ok((end, false)),
+        Err(from) => any_string(text, from),
+    }
+}
+
+/// Where the string at a place ends if it is short and has no escapes; else a place that is before its end and any escape.
+#[inline(always)]
+pub(super) fn short_string(text: &[u8], at: usize) -> Result<usize, usize> {
     let mut from = at + 1;
     for _ in 0..SHORT / 8 {
         let Some(word) = text.get(from..).and_then(|rest| rest.first_chunk()) else { break };
@@ -109,13 +118,13 @@ pub(super) fn string(text: &[u8], at: usize) -> Result<(usize, bool), SyntaxErro
         if special != 0 {
             let bits = special.trailing_zeros() - 7;
             if (word >> bits) as u8 == b'"' {
-                return Ok((from + 1 + bits as usize / 8, false));
+                return Ok(from + 1 + bits as usize / 8);
             }
             break;
         }
         from += 8;
     }
-    any_string(text, from)
+    Err(from)
 }
 
 /// As [`string`], of one that is long, has escapes or is at the end of the text, from a place before any of that.

@@ -2,19 +2,34 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// RFC 1123, and RFC 5891 for what looks like an encoded label.
+use super::idna::is_encoded_label;
+
+/// Returns `true` for the names of RFC 1123, with labels in the ASCII form of RFC 5891.
 pub(crate) fn is_hostname(text: &str) -> bool {
-    text.len() <= 253 && text.split('.').all(is_label)
+    is_plain_hostname(text) && text.split('.').all(is_label)
 }
 
-fn is_label(label: &str) -> bool {
+/// Returns `true` for the names of RFC 1123, whatever their labels stand for.
+pub(crate) fn is_plain_hostname(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_plain_label)
+}
+
+fn is_plain_label(label: &str) -> bool {
     let bytes = label.as_bytes();
-    let is_plain = (1..=63).contains(&bytes.len())
+    (1..=63).contains(&bytes.len())
         && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
         && bytes[0] != b'-'
-        && bytes[bytes.len() - 1] != b'-';
-    let is_encoded = bytes.get(2..4) == Some(b"--");
-    is_plain && (!is_encoded || bytes.len() > 4 && bytes[..2].eq_ignore_ascii_case(b"xn"))
+        && bytes[bytes.len() - 1] != b'-'
+}
+
+/// Two hyphens in the third and fourth place are for encoded labels only.
+fn is_label(label: &str) -> bool {
+    match label.split_at_checked(4) {
+        Some((prefix, encoded)) if prefix.ends_with("--") => {
+            prefix.eq_ignore_ascii_case("xn--") && is_encoded_label(encoded)
+        }
+        _ => true,
+    }
 }
 
 /// RFC 5321.

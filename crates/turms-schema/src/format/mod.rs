@@ -1,6 +1,7 @@
 //! The formats of texts. Those that are not known here are remarks, and nothing is held against them.
 
 mod content;
+mod idna;
 mod internet;
 mod time;
 mod uri;
@@ -19,6 +20,8 @@ pub(crate) enum Format {
     Duration,
     Email,
     Hostname,
+    /// Before draft 7, which knows of internationalized names.
+    PlainHostname,
     Ipv4,
     Ipv6,
     Iri,
@@ -57,11 +60,16 @@ impl Format {
     /// The format of this name, if the dialect has it.
     pub(crate) fn of_name(name: &str, draft: Draft) -> Option<Self> {
         let (_, format, since) = FORMATS.iter().find(|(known, ..)| *known == name)?;
-        (draft >= *since).then_some(*format)
+        let format = match format {
+            Self::Hostname if draft < Draft::Seven => Self::PlainHostname,
+            format => *format,
+        };
+        (draft >= *since).then_some(format)
     }
 
     pub(crate) fn name(self) -> &'static str {
-        FORMATS.iter().find(|(_, format, _)| *format == self).map_or("", |(name, ..)| name)
+        let format = if self == Self::PlainHostname { Self::Hostname } else { self };
+        FORMATS.iter().find(|(_, known, _)| *known == format).map_or("", |(name, ..)| name)
     }
 
     pub(crate) fn holds(self, text: &str, budget: &mut Budget) -> bool {
@@ -83,6 +91,7 @@ impl Format {
             Self::Time => time::is_time(text),
             Self::Email => internet::is_email(text),
             Self::Hostname => internet::is_hostname(text),
+            Self::PlainHostname => internet::is_plain_hostname(text),
             Self::Ipv4 => text.parse::<std::net::Ipv4Addr>().is_ok(),
             Self::Ipv6 => text.parse::<std::net::Ipv6Addr>().is_ok(),
             Self::Uuid => internet::is_uuid(text),

@@ -31,7 +31,6 @@ fn members(count: usize, of_index: impl Fn(usize) -> String) -> RawJson {
 
 #[test]
 fn too_much_work_is_refused_with_its_place_and_keyword() {
-    let numbers = list("1", 400_000);
     let named = |count: usize| (0..count).map(|index| format!("n{index}")).collect::<Vec<_>>();
     let doubled = json!({ "properties": { "a": { "$ref": "#" } } });
     let deep = RawJson::parse("{\"a\":".repeat(100) + "1" + &"}".repeat(100)).unwrap();
@@ -39,17 +38,20 @@ fn too_much_work_is_refused_with_its_place_and_keyword() {
     for (keyword, schema, value) in [
         ("pattern", json!({ "pattern": HOSTILE }), &string("ab", LARGE / 2)),
         ("format", json!({ "format": "regex" }), &string("(?<a>b)", LARGE / 7)),
-        ("enum", json!({ "items": { "enum": (2..1000).chain([1]).collect::<Vec<_>>() } }), &numbers),
+        (
+            "enum",
+            json!({ "items": { "enum": (2..1000).chain([1]).map(|it| json!([it])).collect::<Vec<_>>() } }),
+            &list("[1]", 100_000),
+        ),
         ("const", json!({ "anyOf": constants.iter().map(|list| json!({ "const": list })).collect::<Vec<_>>() }), &{
             let list: Vec<Value> = (0..50_000).chain([-1]).map(Value::from).collect();
             RawJson::from(Value::from(list))
         }),
         ("uniqueItems", json!({ "uniqueItems": true }), &{
-            let item: Vec<String> = (0..500_000).map(|index| index.to_string()).collect();
+            let item: Vec<String> = (0..900_000).map(|index| index.to_string()).collect();
             RawJson::parse(format!("[{}]", item.join(","))).unwrap()
         }),
         ("required", json!({ "required": named(500) }), &members(100_000, |index| format!("n{}", index % 600))),
-        ("enum", json!({ "propertyNames": { "enum": named(1000) } }), &members(100_000, |_| "n999".into())),
         (
             "patternProperties",
             json!({ "patternProperties": { HOSTILE: true } }),
@@ -57,7 +59,7 @@ fn too_much_work_is_refused_with_its_place_and_keyword() {
                 format!("{:b}", 3_u128.wrapping_pow(81 + index as u32)).replace('0', "a").replace('1', "b")
             }),
         ),
-        ("multipleOf", json!({ "multipleOf": 3 }), &RawJson::parse("3".repeat(21_000_000)).unwrap()),
+        ("multipleOf", json!({ "multipleOf": 3 }), &RawJson::parse("3".repeat(25_000_000)).unwrap()),
         (
             "$ref",
             json!({ "$ref": "http://json-schema.org/draft-07/schema#" }),
@@ -111,7 +113,7 @@ fn the_number_of_steps_is_a_setting() {
     let (schema, text) = (json!({ "pattern": "^[a-z]{3,20}[0-9]$" }), string("a", 20));
     let is_too_expensive = |max_steps| violations(&schema, &text, max_steps)[0].contains("too expensive");
     assert!(is_too_expensive(100) && !is_too_expensive(100_000));
-    let (schema, text) = (json!({ "pattern": HOSTILE }), string("ab", 5_000));
+    let (schema, text) = (json!({ "pattern": HOSTILE }), string("ab", 2_600));
     assert!(violations(&schema, &text, DEFAULT_MAX_VALIDATION_STEPS)[0].contains("too expensive"));
     assert!(violations(&schema, &text, 20 * DEFAULT_MAX_VALIDATION_STEPS)[0].contains("does not match"));
 }
@@ -174,7 +176,7 @@ fn memory_is_bounded_whatever_the_size_of_the_value() {
     for (schema, text, most) in [
         (json!({ "format": "regex" }), format!("\"{}\"", "a|".repeat(LARGE / 2)), 1_000_000),
         (json!({ "format": "regex" }), format!("\"{}\"", "(a)".repeat(80_000)), 30_000_000),
-        (json!({ "items": true }), format!("[{}1]", "1,".repeat(2 * LARGE)), 130_000_000),
+        (json!({ "items": true }), format!("[{}1]", "1,".repeat(2 * LARGE)), 160_000_000),
         (json!({ "uniqueItems": true }), format!("[{}1]", "[],".repeat(200_000)), 60_000_000),
         (
             json!({ "additionalProperties": false }),
