@@ -301,13 +301,13 @@ impl ExtensionScope {
         self
     }
 
-    /// Called when a client has shaken hands, whether it declares the extension or not.
+    /// Called when a client has completed the handshake, whether it declares the extension or not.
     pub fn on_open(mut self, opened: impl Fn(&Arc<Session>) + Send + Sync + 'static) -> Self {
         self.server = self.server.on_open(opened);
         self
     }
 
-    /// Called when a client that had shaken hands has gone.
+    /// Called when a session ends that [`on_open`](Self::on_open) was called for.
     pub fn on_close(mut self, closed: impl Fn(&Arc<Session>) + Send + Sync + 'static) -> Self {
         self.server = self.server.on_close(closed);
         self

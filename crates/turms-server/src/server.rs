@@ -412,14 +412,14 @@ impl Server {
         self
     }
 
-    /// Called when a client has shaken hands, after what was given before.
+    /// Called when a client has completed the handshake (`notifications/initialized`), after what was given before.
     pub fn on_open(mut self, opened: impl Fn(&Arc<Session>) + Send + Sync + 'static) -> Self {
         self.settings.on_open = Some(after(self.settings.on_open.take(), opened));
         self
     }
 
-    /// Called when a client that had shaken hands has gone or has begun another session by a second `initialize`, after what was
-    /// given before.
+    /// Called when a session ends that [`on_open`](Self::on_open) was called for: the client has gone, or has begun another session
+    /// by a second `initialize`. Runs after what was given before.
     pub fn on_close(mut self, closed: impl Fn(&Arc<Session>) + Send + Sync + 'static) -> Self {
         self.settings.on_close = Some(after(self.settings.on_close.take(), closed));
         self

@@ -9,7 +9,7 @@ use turms_proto::session::RequestOptions;
 use turms_proto::types::LoggingLevel;
 use turms_server::{Context, ServerHandle, Session, Tool};
 use turms_testkit::behaviour_server::server_with;
-use turms_testkit::{CallCounters, within};
+use turms_testkit::{CallCounters, eventually, within};
 
 use super::Wire;
 
@@ -104,4 +104,36 @@ async fn an_initialize_that_is_refused_leaves_the_session_as_it_is() {
     assert_eq!(seen.closed.lock().unwrap().len(), 0);
     assert_eq!(wire.ask(call(2, "session_client")).await["method"], "notifications/message");
     assert_eq!(wire.hear().await["result"]["content"][0]["text"], "one");
+}
+
+/// A client that never sends `initialized` has no session that is open, so nothing is closed either.
+#[tokio::test]
+async fn on_close_runs_only_for_sessions_that_on_open_ran_for() {
+    let seen = Arc::<Seen>::default();
+    let (mut wire, handle) = connect(&seen);
+    for (id, name) in ["one", "two"].into_iter().enumerate() {
+        wire.ask(initialize(id, name, "2025-06-18")).await;
+    }
+    assert_eq!(*seen.closed.lock().unwrap(), [""; 0]);
+    wire.ask(initialize(2, "three", "2025-06-18")).await;
+    wire.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+    wire.still_serves().await;
+    wire.ask(initialize(3, "four", "2025-06-18")).await;
+    assert_eq!(*seen.closed.lock().unwrap(), ["three"]);
+    drop(wire);
+    eventually("the end of the session", async || handle.sessions().is_empty()).await;
+    assert_eq!(*seen.closed.lock().unwrap(), ["three"]);
+    assert_eq!(seen.opened.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn on_close_runs_without_a_hook_for_on_open() {
+    let closed = Arc::new(tokio::sync::Notify::new());
+    let hook = closed.clone();
+    let mut wire = Wire::of(server_with(&Arc::default()).on_close(move |_| hook.notify_one()));
+    wire.ask(initialize(0, "one", "2025-06-18")).await;
+    wire.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+    wire.still_serves().await;
+    drop(wire);
+    within("the hook", closed.notified()).await;
 }
