@@ -42,12 +42,23 @@ impl TextArguments {
     /// The arguments as the schema describes them. What is no text there, and does not say anything else, stays a text.
     fn typed(&self, texts: &BTreeMap<String, String>) -> Object {
         let typed = |(name, text): (&String, &String)| {
-            let other = self.others.contains(name).then(|| RawJson::parse(text.trim().to_owned()).ok()).flatten();
-            let other = other.filter(|value| !value.as_str().starts_with('"'));
+            let other = self.others.contains(name).then(|| other_than_text(text.trim())).flatten();
             (name.clone(), other.unwrap_or_else(|| RawJson::string(text)))
         };
         texts.iter().map(typed).collect()
     }
+}
+
+/// Returns the value that a text stands for where no text is valid: its JSON, or a number as decoding reads it, which JSON does not
+/// allow to begin with a plus sign or a zero.
+fn other_than_text(text: &str) -> Option<RawJson> {
+    if let Ok(value) = RawJson::parse(text.to_owned()) {
+        return Some(value).filter(|value| !value.as_str().starts_with('"'));
+    }
+    let number = text.parse::<u64>().map(Value::from).or_else(|_| text.parse::<i64>().map(Value::from));
+    // A number that is not finite becomes `null` here, and is no number in a schema.
+    let number = number.or_else(|_| text.parse::<f64>().map(Value::from)).ok().filter(Value::is_number);
+    number.map(RawJson::from)
 }
 
 /// Returns `true` if a text may be valid under a schema.
@@ -100,6 +111,9 @@ mod tests {
             ("any", "true", r#"{"any":"true"}"#),
             ("number", " 1 ", r#"{"number":1}"#),
             ("number", "1x", r#"{"number":"1x"}"#),
+            ("number", "+01", r#"{"number":1}"#),
+            ("number", ".5", r#"{"number":0.5}"#),
+            ("number", "inf", r#"{"number":"inf"}"#),
             ("number", "\"1\"", r#"{"number":"\"1\""}"#),
             ("flag", "true", r#"{"flag":true}"#),
             ("unknown", "1", r#"{"unknown":"1"}"#),

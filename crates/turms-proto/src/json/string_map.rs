@@ -100,7 +100,8 @@ macro_rules! parsed {
     )* };
 }
 
-/// Numbers of any width are given as the widest, so that the visitor says which ones are out of range.
+/// Numbers of any width are given as the widest, so that the visitor says which ones are out of range. JSON has no number that is
+/// not finite.
 macro_rules! numbers {
     ($($method:ident)*) => { $(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -110,7 +111,7 @@ macro_rules! numbers {
             if let Some(number) = self.parse() {
                 return visitor.visit_i64(number);
             }
-            match self.parse() {
+            match self.parse().filter(|number: &f64| number.is_finite()) {
                 Some(number) => visitor.visit_f64(number),
                 None => Err(self.mismatch(&visitor)),
             }
@@ -203,6 +204,7 @@ mod tests {
             (&[("id", "x"), ("name", "")][..], r#"id: invalid type: string "x", expected u32"#),
             (&[("id", "-1"), ("name", "")], r#"id: invalid value: integer "-1", expected u32"#),
             (&[("id", "1")], r#"missing field "name""#),
+            (&[("id", "1"), ("name", ""), ("share", "inf")], r#"share: invalid type: string "inf", expected f64"#),
             (&[("id", "1"), ("name", ""), ("sure", "yes")], r#"sure: invalid type: string "yes", expected a boolean"#),
             (
                 &[("id", "1"), ("name", ""), ("tags", "[1,300]")],

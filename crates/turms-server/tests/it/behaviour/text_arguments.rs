@@ -128,6 +128,59 @@ async fn variables_of_uris_are_validated() {
     }
 }
 
+/// How a number is written may not matter more because another argument has a constraint.
+#[tokio::test]
+async fn a_constraint_on_one_argument_changes_nothing_for_the_others() {
+    #[derive(Deserialize, JsonSchema)]
+    struct Free {
+        count: Option<i64>,
+        share: Option<f64>,
+        sure: Option<bool>,
+    }
+    #[derive(Deserialize, JsonSchema)]
+    struct Beside {
+        count: Option<i64>,
+        share: Option<f64>,
+        sure: Option<bool>,
+        #[schemars(length(max = 4))]
+        #[allow(dead_code, reason = "only its constraint matters")]
+        name: Option<String>,
+    }
+    let free = |Args(free): Args<Free>| format!("{:?} {:?} {:?}", free.count, free.share, free.sure);
+    let beside = |Args(beside): Args<Beside>| format!("{:?} {:?} {:?}", beside.count, beside.share, beside.sure);
+    let server = Server::new("texts", "1")
+        .prompt(Prompt::builder("free").handler_sync(free))
+        .prompt(Prompt::builder("beside").handler_sync(beside));
+    let client = TestClient::connect(&server.build().unwrap(), ProtocolVersion::LATEST).await;
+    let get = async |prompt: &str, name: &str, value: &str| {
+        let arguments = BTreeMap::from([(name.to_owned(), value.to_owned())]);
+        let params = GetPromptParams::new(prompt).arguments(arguments);
+        let answer: Result<PromptResult, _> = client.request_rounds::<GetPrompt, _>(&params).await;
+        answer.ok().and_then(|result| result.messages[0].content.as_text().map(str::to_owned))
+    };
+    for (name, value, shown) in [
+        ("count", "5", Some("Some(5) None None")),
+        ("count", "+5", Some("Some(5) None None")),
+        ("count", "05", Some("Some(5) None None")),
+        ("count", "-05 ", Some("Some(-5) None None")),
+        ("count", "5.0", None),
+        ("count", "5x", None),
+        ("share", "+.5", Some("None Some(0.5) None")),
+        ("share", "05.", Some("None Some(5.0) None")),
+        ("share", "1e3", Some("None Some(1000.0) None")),
+        ("share", "inf", None),
+        ("share", "NaN", None),
+        ("share", "1e999", None),
+        ("sure", " true", Some("None None Some(true)")),
+        ("sure", "True", None),
+        ("sure", "1", None),
+    ] {
+        for prompt in ["free", "beside"] {
+            assert_eq!(get(prompt, name, value).await.as_deref(), shown, "{prompt}: {name}={value}");
+        }
+    }
+}
+
 #[test]
 fn a_constraint_that_is_none_is_found_when_the_server_is_built() {
     #[derive(Deserialize, JsonSchema)]
