@@ -91,4 +91,15 @@ mod tests {
         assert_eq!(Number::from(f64::NAN), Number::from(0));
         assert!(Number::from(1) < Number::from(1.5));
     }
+
+    /// Needs `float_roundtrip` of `serde_json`, without which a float is read up to one unit in the last place off.
+    #[test]
+    fn a_float_is_read_as_the_nearest_and_written_as_it_was_read() {
+        for text in ["3999999999999999999999999999999999999999999999999999999999999", "4.35", "1.7976931348623157e308"]
+        {
+            let number: Number = crate::decode(text).unwrap();
+            assert_eq!(number.as_f64(), text.parse::<f64>().unwrap(), "{text}");
+            assert_eq!(crate::decode::<Number>(number.to_string().as_str()).unwrap().to_string(), number.to_string());
+        }
+    }
 }
