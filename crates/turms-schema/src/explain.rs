@@ -107,6 +107,10 @@ impl Checker<'_> {
                 }
             }
             Rule::AllOf(nodes) => nodes.iter().for_each(|node| self.explain(*node, at, explanation)),
+            // An optional value is explained by its own schema, not by the alternative of null.
+            Rule::AnyOf(nodes) if kind != Kind::Null && self.other_than_null(nodes).is_some() => {
+                self.other_than_null(nodes).into_iter().for_each(|node| self.explain(node, at, explanation));
+            }
             Rule::Reference(node) => self.explain(*node, at, explanation),
             Rule::Dynamic(_) => self.target(rule).into_iter().for_each(|node| self.explain(node, at, explanation)),
             Rule::DependentSchemas(_) | Rule::If(_) => {
@@ -186,6 +190,18 @@ impl Checker<'_> {
 
     fn is_never(&self, node: NodeId) -> bool {
         matches!(&*self.nodes.nodes[node as usize].rules, [Rule::Never])
+    }
+
+    /// The schema of the values that are not null, if there is one of it and one for null.
+    fn other_than_null(&self, nodes: &[NodeId]) -> Option<NodeId> {
+        let is_null = |node: NodeId| match &*self.nodes.nodes[node as usize].rules {
+            [Rule::Type(types)] => types.names().eq(["null"]),
+            _ => false,
+        };
+        match *nodes {
+            [other, null] | [null, other] if is_null(null) && !is_null(other) => Some(other),
+            _ => None,
+        }
     }
 
     fn words(&mut self, rule: &Rule, at: At<'_>) -> String {

@@ -189,9 +189,19 @@ fn rules_that_combine_others() {
             &[("3", "it: 3 is greater than the maximum of 2")],
         ),
         (
+            json!({ "anyOf": [{ "type": "integer" }, { "minimum": 1 }] }),
+            &["0", "1.5"],
+            &[("0.5", "it: 0.5 is not valid under any of the schemas listed in the 'anyOf' keyword")],
+        ),
+        (
             json!({ "anyOf": [{ "type": "null" }, { "minimum": 1 }] }),
             &["null", "1"],
-            &[("0", "it: 0 is not valid under any of the schemas listed in the 'anyOf' keyword")],
+            &[("0", "it: 0 is less than the minimum of 1")],
+        ),
+        (
+            json!({ "anyOf": [{ "$ref": "#/$defs/tone" }, { "type": "null" }], "$defs": { "tone": { "enum": ["kind"] } } }),
+            &["null", "\"kind\""],
+            &[("\"rude\"", "it: \"rude\" is not one of \"kind\"")],
         ),
         (
             json!({ "oneOf": [{ "maximum": 1 }, { "minimum": 1 }] }),
