@@ -17,7 +17,7 @@ use turms_proto::method::Method as _;
 use turms_proto::revision::Translate as _;
 use turms_proto::types::{
     CacheScope, Cursor, GetSkill, GetSkillParams, GetSkillResult, ListSkills, ListSkillsResult, PaginatedParams,
-    ReadDirectory, ReadDirectoryParams, ReadDirectoryResult, SKILLS_EXTENSION,
+    ReadDirectory, ReadDirectoryParams, ReadDirectoryResult, SKILLS_EXTENSION, Skill as SkillSpec, SkillResources,
 };
 use turms_proto::{ErrorObject, Object};
 
@@ -253,6 +253,15 @@ fn is_shown(shelf: &Shelf, uri: &str, context: &Context) -> bool {
     !context.is_view_filtered() || shelf.is_shown(uri, &|manifest| context.sees_listed(manifest))
 }
 
+/// A skill as a caller sees it: without the files of hidden skills within.
+fn seen(shelf: &Shelf, skill: &SkillSpec, context: &Context) -> SkillSpec {
+    let mut skill = skill.clone();
+    if let (true, Some(SkillResources::Files(files))) = (context.is_view_filtered(), &mut skill.resources) {
+        files.retain(|file| is_shown(shelf, &file.uri, context));
+    }
+    skill
+}
+
 /// The scope of a list: what differs from caller to caller is not public.
 fn scope_for(style: &Style, context: &Context) -> CacheScope {
     if context.is_view_filtered() { CacheScope::Private } else { style.scope.clone() }
@@ -281,7 +290,8 @@ fn list(
 ) -> Result<ListSkillsResult, ErrorObject> {
     let shown = shelf.manifests().filter(|skill| is_shown(shelf, &skill.uri, context));
     let (skills, next) = page(shown, params.cursor.as_ref(), style.page_size, |skill| &skill.uri)?;
-    let mut result = ListSkillsResult::new(skills.into_iter().cloned().collect::<Vec<_>>());
+    let skills: Vec<_> = skills.into_iter().map(|skill| seen(shelf, skill, context)).collect();
+    let mut result = ListSkillsResult::new(skills);
     result.next_cursor = next;
     (result.ttl_ms, result.cache_scope) = (Some(style.ttl_ms), Some(scope_for(style, context)));
     result.lower(context.version());
@@ -296,7 +306,7 @@ fn get(
 ) -> Result<GetSkillResult, ErrorObject> {
     let skill = shelf.skill(&params.uri).filter(|skill| is_shown(shelf, &skill.uri, context));
     let skill = skill.ok_or_else(|| ErrorObject::invalid_params(format!("unknown skill: {:?}", params.uri)))?;
-    let mut result = GetSkillResult::new(skill.clone());
+    let mut result = GetSkillResult::new(seen(shelf, skill, context));
     (result.ttl_ms, result.cache_scope) = (Some(style.ttl_ms), Some(scope_for(style, context)));
     result.lower(context.version());
     Ok(result)

@@ -109,7 +109,7 @@ impl Shelf {
     }
 
     /// Returns `true` if a caller who sees the manifests that `sees` allows may see a file or a directory: a manifest by itself,
-    /// any other file as part of a skill, a directory for something within.
+    /// any other file as part of the innermost skill that has it, a directory for something within.
     pub(super) fn is_shown(&self, uri: &str, sees: &dyn Fn(&str) -> bool) -> bool {
         if self.directories.contains_key(uri) {
             let start = format!("{uri}/");
@@ -122,8 +122,8 @@ impl Shelf {
         let mut folder = uri;
         while let Some((parent, _)) = folder.rsplit_once('/') {
             let manifest = format!("{parent}/SKILL.md");
-            if self.skills.contains_key(&manifest) && sees(&manifest) {
-                return true;
+            if self.skills.contains_key(&manifest) {
+                return sees(&manifest);
             }
             folder = parent;
         }

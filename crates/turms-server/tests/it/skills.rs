@@ -401,3 +401,41 @@ async fn a_hidden_skill_is_seen_in_no_list_and_read_by_no_uri() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_hidden_skill_within_another_is_not_part_of_it() {
+    let folder = Folder::new("within");
+    folder
+        .write("outer/SKILL.md", manifest("outer"))
+        .write("outer/notes.md", "notes")
+        .write("outer/inner/SKILL.md", manifest("inner"))
+        .write("outer/inner/more.md", "more");
+    let see = |hidden: &'static str| {
+        let skills = Skills::directory(&folder.0).unwrap();
+        let server = Server::new("skills", "1").extension(skills);
+        server.visible(move |item, _| !item.name().ends_with(&format!("{hidden}/SKILL.md"))).build().unwrap()
+    };
+    let files = |skill: &turms_proto::types::Skill| {
+        let files = skill.files().unwrap().iter();
+        files.map(|file| file.uri.trim_start_matches("skill://outer/").to_owned()).collect::<Vec<_>>()
+    };
+    for (hidden, manifest, seen) in [
+        ("inner", "skill://outer/SKILL.md", &["SKILL.md", "notes.md"][..]),
+        ("outer", "skill://outer/inner/SKILL.md", &["inner/SKILL.md", "inner/more.md"]),
+        ("none", "skill://outer/SKILL.md", &["SKILL.md", "inner/SKILL.md", "inner/more.md", "notes.md"]),
+    ] {
+        let router = see(hidden);
+        let client = TestClient::connect(&router, ProtocolVersion::LATEST).await;
+        let list = client.request::<ListSkills>(&PaginatedParams::new()).await.unwrap();
+        let listed = list.skills.iter().find(|skill| skill.uri == manifest).unwrap();
+        assert_eq!(files(listed), seen, "{hidden} is hidden");
+        let got = client.request::<GetSkill>(&GetSkillParams::new(manifest)).await.unwrap();
+        assert_eq!(files(&got.skill), seen, "{hidden} is hidden");
+        for file in ["SKILL.md", "notes.md", "inner/SKILL.md", "inner/more.md"] {
+            let uri = format!("skill://outer/{file}");
+            let read = client.request::<ReadResource>(&ReadResourceParams::new(uri)).await;
+            let is_hidden = file.starts_with("inner/") == (hidden == "inner") && hidden != "none";
+            assert_eq!(read.is_err(), is_hidden, "{file} while {hidden} is hidden");
+        }
+    }
+}
