@@ -1,5 +1,6 @@
 //! What a server has, as one value that never changes: registering something puts another in its place.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use base64::Engine as _;
@@ -18,6 +19,7 @@ use turms_proto::{Ability, ErrorObject, Object, ProtocolVersion, RawJson};
 use crate::prompt::Prompt;
 use crate::resource::{Resource, Spec};
 use crate::tool::Tool;
+use crate::uri_spelling::{are_alike, normalized};
 
 /// Everything that a server has.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +28,8 @@ pub(crate) struct Catalog {
     pub(crate) prompts: Table<Prompt>,
     pub(crate) resources: Table<Resource>,
     pub(crate) templates: Table<Resource>,
+    /// Set if there is or was a URI with a percent-encoded character.
+    has_encoded_uris: bool,
     lists: Lists,
 }
 
@@ -88,8 +92,11 @@ impl Catalog {
 
     pub(crate) fn insert_resource(&mut self, resource: Resource) {
         let uri = resource.uri().to_owned();
-        let table = if resource.is_template() { &mut self.templates } else { &mut self.resources };
-        table.insert(uri, resource);
+        self.has_encoded_uris |= uri.contains('%');
+        match resource.is_template() {
+            true => self.templates.insert(uri, resource),
+            false => self.resources.insert(normalized(&uri).into_owned(), resource),
+        }
     }
 
     /// Adds a prompt; returns `false` if there is one of that name already.
@@ -99,8 +106,11 @@ impl Catalog {
 
     /// Adds a resource or a template; returns `false` if there is one of that URI already.
     pub(crate) fn add_resource(&mut self, resource: &Resource) -> bool {
-        let table = if resource.is_template() { &mut self.templates } else { &mut self.resources };
-        table.add(resource.uri(), resource)
+        self.has_encoded_uris |= resource.uri().contains('%');
+        match resource.is_template() {
+            true => self.templates.add(resource.uri(), resource),
+            false => self.resources.add(&normalized(resource.uri()), resource),
+        }
     }
 
     /// Adds everything that another catalog has.
@@ -112,13 +122,39 @@ impl Catalog {
     }
 
     pub(crate) fn remove_resource(&mut self, uri: &str) -> bool {
-        self.resources.remove(uri) || self.templates.remove(uri)
+        self.resources.remove(&normalized(uri)) || self.templates.remove(uri)
     }
 
-    /// The resource at a URI, or the family that has it.
-    pub(crate) fn resource_at(&self, uri: &str) -> Option<(&Resource, std::collections::BTreeMap<String, String>)> {
-        let exact = self.resources.get(uri).and_then(|resource| Some((resource, resource.variables(uri)?)));
-        exact.or_else(|| self.templates.iter().find_map(|family| Some((family, family.variables(uri)?))))
+    /// The resource that has exactly this URI, in whatever spelling.
+    pub(crate) fn resource(&self, uri: &str) -> Option<&Resource> {
+        self.resources.get(&normalized(uri))
+    }
+
+    /// The resource at a URI, or the family that has it, with the variables.
+    ///
+    /// A resource has its URI in every spelling: otherwise a template could be asked for what a hidden resource is.
+    pub(crate) fn resource_at(&self, uri: &str) -> Option<(&Resource, BTreeMap<String, String>)> {
+        let normal = normalized(uri);
+        match self.resources.get(&normal) {
+            Some(resource) => Some((resource, BTreeMap::new())),
+            // The literals of a template may be spelled otherwise.
+            None => self.family_at(&normal).or_else(|| self.family_at(uri)),
+        }
+    }
+
+    /// The family that has a URI, or the resource that the family cannot tell from it.
+    fn family_at(&self, uri: &str) -> Option<(&Resource, BTreeMap<String, String>)> {
+        let (family, variables) = self.templates.iter().find_map(|family| Some((family, family.variables(uri)?)))?;
+        if !self.has_encoded_uris && !uri.contains('%') {
+            return Some((family, variables));
+        }
+        let is_same = |resource: &&Resource| {
+            are_alike(resource.uri(), uri) && family.variables(resource.uri()).as_ref() == Some(&variables)
+        };
+        match self.resources.iter().find(is_same) {
+            Some(resource) => Some((resource, BTreeMap::new())),
+            None => Some((family, variables)),
+        }
     }
 
     /// The same things without the lists that were written of them.

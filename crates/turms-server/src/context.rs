@@ -94,7 +94,7 @@ impl Context {
     #[cfg(feature = "skills")]
     pub(crate) fn sees_listed(&self, uri: &str) -> bool {
         let Some(settings) = self.server.settings() else { return false };
-        let resource = crate::router::find(&self.server.catalog(), self, |catalog| catalog.resources.get(uri).cloned());
+        let resource = crate::router::find(&self.server.catalog(), self, |catalog| catalog.resource(uri).cloned());
         resource.is_some_and(|resource| settings.check_item(crate::server::Item::Resource(&resource), self))
     }
 

@@ -56,6 +56,7 @@ pub mod testing;
 mod text_arguments;
 mod tool;
 mod tool_error;
+mod uri_spelling;
 
 pub use self::app::{App, Apps};
 pub use self::completion::Completing;

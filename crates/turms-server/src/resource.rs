@@ -20,6 +20,7 @@ use crate::handler::{Call, FromCall, Handler, Input, Rejection, SyncHandler};
 use crate::layered::{Innermost, LayerStack, call_layered};
 use crate::respond::{IntoCompletion, IntoResourceResult};
 use crate::text_arguments::TextArguments;
+use crate::uri_spelling::normalized;
 
 /// Something that can be read, or a family of such: what it is, and the function that reads it.
 ///
@@ -146,7 +147,14 @@ impl Resource {
 impl ResourceCore {
     async fn run(&self, params: ReadResourceParams, mut context: Context) -> Result<ReadResourceResult, ServiceError> {
         let uri = params.uri;
-        let Some(variables) = self.variables(&uri) else { return Err(ErrorObject::resource_not_found(&uri).into()) };
+        let variables = match &self.spec {
+            Spec::One(_) => BTreeMap::new(),
+            // The literals of a template may be spelled otherwise.
+            Spec::Family(..) => {
+                let variables = self.variables(&normalized(&uri)).or_else(|| self.variables(&uri));
+                variables.ok_or_else(|| ErrorObject::resource_not_found(&uri))?
+            }
+        };
         context.put(Uri(uri.clone()));
         let call = Call { context, input: Input::Texts(variables) };
         let checked = match &self.constraints {
@@ -164,7 +172,7 @@ impl ResourceCore {
     /// The variables in a URI, if it is one of this family.
     fn variables(&self, uri: &str) -> Option<BTreeMap<String, String>> {
         match &self.spec {
-            Spec::One(spec) => (spec.uri == uri).then(BTreeMap::new),
+            Spec::One(_) => None,
             Spec::Family(_, template) => {
                 let captures = template.matches(uri)?;
                 let text = |value: &Value| value.items().join(",");

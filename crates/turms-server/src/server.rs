@@ -32,6 +32,7 @@ use crate::seal::{SealKey, Sealer};
 use crate::session::Session;
 use crate::task::{TaskManager, Tasks};
 use crate::tool::{IntoTool, Tool};
+use crate::uri_spelling::normalized;
 
 /// A server in the making.
 ///
@@ -197,7 +198,7 @@ impl Server {
         let tool = tool.into_tool();
         let name = tool.name().to_owned();
         let added = self.handle.add_tool(tool);
-        self.note("tool", name, added, Location::caller());
+        self.note("tool", &name, added, Location::caller());
         self
     }
 
@@ -207,7 +208,7 @@ impl Server {
         let prompt = prompt.into_prompt();
         let name = prompt.name().to_owned();
         let added = self.handle.add_prompt(prompt);
-        self.note("prompt", name, added, Location::caller());
+        self.note("prompt", &name, added, Location::caller());
         self
     }
 
@@ -217,7 +218,7 @@ impl Server {
         let resource = resource.into_resource();
         let uri = resource.uri().to_owned();
         let added = self.handle.add_resource(resource);
-        self.note("resource", uri, added, Location::caller());
+        self.note("resource", &uri, added, Location::caller());
         self
     }
 
@@ -225,16 +226,18 @@ impl Server {
     fn note(
         &mut self,
         kind: &'static str,
-        name: String,
+        name: &str,
         added: Result<(), RegistrationError>,
         place: &'static Location<'static>,
     ) {
+        // Names have no percent-encoded characters.
+        let key = (kind, normalized(name).into_owned());
         match added {
             Ok(()) => {
-                self.places.insert((kind, name), place);
+                self.places.insert(key, place);
             }
             Err(RegistrationError::Duplicate { .. }) => {
-                let first = self.places.get(&(kind, name.clone()));
+                let first = self.places.get(&key);
                 let first = first.map_or_else(|| "through a handle".to_owned(), |first| format!("at {first}"));
                 self.faults.push(format!("{kind} {name:?} is registered twice: {first} and at {place}"));
             }

@@ -28,7 +28,7 @@ impl Router {
             }
             Reference::Resource(reference) => {
                 let found = find(&self.0.handle.catalog(), &context, |catalog| {
-                    catalog.templates.get(&reference.uri).or_else(|| catalog.resources.get(&reference.uri)).cloned()
+                    catalog.templates.get(&reference.uri).or_else(|| catalog.resource(&reference.uri)).cloned()
                 });
                 let found = found.filter(|found| self.0.settings.check_item(Item::Resource(found), &context));
                 let resource = found.ok_or_else(|| ErrorObject::resource_not_found(&reference.uri))?;

@@ -127,3 +127,68 @@ async fn lists_that_depend_on_the_caller_are_not_public() {
     let tools = client.request::<ListTools>(&PaginatedParams::new()).await.unwrap();
     assert_eq!(tools.cache_scope, Some(CacheScope::Public));
 }
+
+/// A template must not be asked for what a hidden resource is, by spelling its URI in another way.
+#[tokio::test]
+async fn a_hidden_resource_is_hidden_in_every_spelling() {
+    let resource = |uri: &str| Resource::builder(uri).handler_sync(|| "one");
+    let family = |uri: &str| Resource::builder(uri).handler_sync(|Args(name): Args<Name>| name.name);
+    let router = Server::new("s", "1")
+        .resource(resource("note://private"))
+        .resource(resource("note://private!"))
+        .resource(resource("note://gr\u{fc}n"))
+        .resource(resource("note://open"))
+        .resource(family("private://secret/{name}"))
+        .resource(family("private://{top}/{name}"))
+        .resource(family("note://{name}"))
+        .visible(|item, _| {
+            let name = item.name();
+            !["note://private", "note://gr", "private://secret"].iter().any(|hidden| name.starts_with(hidden))
+        })
+        .build()
+        .unwrap();
+    for version in ProtocolVersion::ALL {
+        let client = TestClient::connect(&router, version).await;
+        let read = async |uri: &str| {
+            let params = ReadResourceParams::new(uri);
+            let result: Result<ReadResourceResult, _> = client.request_rounds::<ReadResource, _>(&params).await;
+            result.ok().map(|result| (result.contents[0].uri.clone(), result.contents[0].text.clone().unwrap()))
+        };
+        for hidden in [
+            "note://private",
+            "note://%70rivate",
+            "note://privat%65",
+            "note://private!",
+            "note://private%21",
+            "note://gr\u{fc}n",
+            "note://gr%c3%bcn",
+            "note://gr%C3%BCn",
+            "private://secret/x",
+            "private://%73ecret/x",
+        ] {
+            assert_eq!(read(hidden).await, None, "{version} {hidden}");
+        }
+        for (uri, text) in [
+            ("note://open", "one"),
+            ("note://op%65n", "one"),
+            ("note://other", "other"),
+            ("note://oth%65r", "other"),
+            ("note://50%25", "50%"),
+            ("note://a%2Fb", "a/b"),
+            ("private://top/x", "x"),
+        ] {
+            assert_eq!(read(uri).await, Some((uri.to_owned(), text.to_owned())), "{version} {uri}");
+        }
+    }
+}
+
+#[test]
+fn two_spellings_of_one_uri_are_a_duplicate() {
+    let resource = |uri: &str| Resource::builder(uri).handler_sync(|| "");
+    let server = Server::new("s", "1").resource(resource("note://a~%c3%bc")).resource(resource("note://%61~\u{fc}"));
+    let error = server.build().unwrap_err().to_string();
+    assert!(error.contains("is registered twice: at ") && !error.contains("through a handle"), "{error}");
+    let handle = Server::new("s", "1").resource(resource("note://a%2Fb")).resource(resource("note://a/b")).handle();
+    assert!(handle.add_resource(resource("note://a%2fb")).is_err());
+    assert!(handle.remove_resource("note://%61%2fb") && handle.remove_resource("note://a/b"));
+}

@@ -1,0 +1,75 @@
+//! URIs in different spellings that are the same (RFC 3986, section 6.2.2.2).
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// The normal spelling of a URI: characters that never need to be percent-encoded are not, all other encoded ones are in upper
+/// case, and so are characters beyond ASCII. URIs that are the same except for their spelling have the same one.
+pub(crate) fn normalized(uri: &str) -> Cow<'_, str> {
+    if uri.is_ascii() && !uri.contains('%') {
+        return Cow::Borrowed(uri);
+    }
+    let mut normal = String::with_capacity(uri.len());
+    for (byte, is_encoded) in decoded(uri) {
+        let is_unreserved = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+        if is_unreserved || !is_encoded && byte.is_ascii() {
+            normal.push(char::from(byte));
+        } else {
+            let _ = write!(normal, "%{byte:02X}");
+        }
+    }
+    Cow::Owned(normal)
+}
+
+/// Returns `true` if two URIs differ at most in which characters are percent-encoded. Whether that makes them the same depends on
+/// what reads them: `a%2Fb` is one segment, `a/b` is two.
+pub(crate) fn are_alike(one: &str, other: &str) -> bool {
+    decoded(one).map(|(byte, _)| byte).eq(decoded(other).map(|(byte, _)| byte))
+}
+
+/// The bytes that a URI stands for, each with whether it is percent-encoded. A `%` without two digits stands for itself.
+fn decoded(uri: &str) -> impl Iterator<Item = (u8, bool)> {
+    let mut rest = uri.as_bytes();
+    std::iter::from_fn(move || {
+        let (first, after) = rest.split_first()?;
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        if let (b'%', [high, low, after @ ..]) = (first, after)
+            && let (Some(high), Some(low)) = (digit(*high), digit(*low))
+        {
+            rest = after;
+            return u8::try_from(high << 4 | low).ok().map(|byte| (byte, true));
+        }
+        rest = after;
+        Some((*first, false))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spellings_of_one_uri_have_one_normal_spelling() {
+        for (uri, normal) in [
+            ("note://private", "note://private"),
+            ("note://%70rivate", "note://private"),
+            ("note://%7E%2d", "note://~-"),
+            ("note://a%2fb", "note://a%2Fb"),
+            ("note://grüße", "note://gr%C3%BC%C3%9Fe"),
+            ("note://gr%c3%bc%C3%9fe", "note://gr%C3%BC%C3%9Fe"),
+            ("note://100%", "note://100%"),
+            ("note://%zz%2", "note://%zz%2"),
+            ("note://%2570", "note://%2570"),
+            ("note://a b", "note://a b"),
+        ] {
+            assert_eq!(normalized(uri), normal, "{uri}");
+            assert_eq!(normalized(&normalized(uri)), normal, "{uri}");
+        }
+    }
+
+    #[test]
+    fn uris_are_alike_if_they_stand_for_the_same_bytes() {
+        assert!(are_alike("note://x!", "note://x%21") && are_alike("note://ü", "note://%C3%BC"));
+        assert!(!are_alike("note://x", "note://xx") && !are_alike("note://%2570", "note://%70"));
+    }
+}
