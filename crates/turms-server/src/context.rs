@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use turms_core::store::{StoreError, TaskAnswer};
@@ -18,7 +17,7 @@ use turms_proto::types::{
 };
 use turms_proto::{Ability, DecodeError, ErrorObject, Number, ProgressToken, ProtocolVersion, RawJson, RequestId};
 
-use crate::form;
+use crate::form::{self, FormType};
 use crate::handle::ServerHandle;
 use crate::input::InputRounds;
 use crate::session::Session;
@@ -280,10 +279,7 @@ impl Context {
     ///
     /// # Errors
     /// When a field of `T` is not of these types, or the client cannot show the form, or does not answer.
-    pub async fn elicit<T: JsonSchema + DeserializeOwned>(
-        &self,
-        message: impl Into<String>,
-    ) -> Result<Elicited<T>, AskError> {
+    pub async fn elicit<T: FormType>(&self, message: impl Into<String>) -> Result<Elicited<T>, AskError> {
         let form = form::of::<T>()?;
         let answer = self.elicit_with(ElicitParams::form(message, form.clone())).await?;
         Ok(match answer.action {

@@ -5,12 +5,26 @@
 //! refused where something would be.
 
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use turms_proto::Object;
 use turms_proto::types::{Field, FormSchema, StringFormat};
 
 use crate::context::AskError;
 use crate::schema;
+
+/// A type that an elicitation form is made of and that the answer is decoded into. Every type with the two derives is one; the trait
+/// is there so that a compile error says what is missing.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be an elicitation form",
+    label = "not a type that a form can be made of",
+    note = "add `#[derive(serde::Deserialize, schemars::JsonSchema)]` to the type"
+)]
+pub trait FormType: DeserializeOwned + JsonSchema {}
+
+#[diagnostic::do_not_recommend]
+impl<T: DeserializeOwned + JsonSchema> FormType for T {}
 
 /// Makes the form of a type.
 ///

@@ -65,6 +65,8 @@ pub use self::extension::{ExtensionScope, ServerExtension};
 pub use self::extract::{Args, Cancellation, CancellationToken, ClientInfo, Extension, Headers, Progress, State};
 #[doc(hidden)]
 pub use self::extract::{Argument, Arguments};
+#[doc(hidden)]
+pub use self::form::FormType;
 pub use self::forward::ForwardLogs;
 pub use self::handle::{RegistrationError, ServerHandle};
 pub use self::handler::{Call, FromCall, Handler, Rejection, SyncHandler};

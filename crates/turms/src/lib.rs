@@ -78,7 +78,7 @@ pub use turms_server::{
 // What the attributes write refers to, and compile errors name.
 #[cfg(feature = "server")]
 #[doc(hidden)]
-pub use turms_server::{Argument, Arguments};
+pub use turms_server::{Argument, Arguments, FormType};
 
 #[cfg(all(feature = "server", feature = "skills"))]
 pub use turms_server::{Skill, SkillError, Skills};
