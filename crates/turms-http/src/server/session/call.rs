@@ -8,7 +8,8 @@ use std::task::Poll;
 use http::StatusCode;
 use smallvec::SmallVec;
 use turms_core::{
-    CallContext, CallResult, Cancelled, Limits, Peer, Request, dispatch, encode_response, notification_guard,
+    CallContext, CallResult, Cancelled, Limits, Peer, Request, dispatch, dispatch_notification, encode_response,
+    notification_guard,
 };
 use turms_proto::method::Method as _;
 use turms_proto::session::{Call, Dialect, Event, Reply, Ticket};
@@ -191,22 +192,32 @@ impl HttpSession {
         }
     }
 
-    /// Handles a notification. Nothing waits for its handler, but the number of handlers is limited.
-    async fn handle_notification(self: &Arc<Self>, notification: Notification, post: &Post, limits: &Limits) {
+    /// Handles a notification. Nothing waits for its handler; if too many run, the notification waits.
+    async fn handle_notification(self: &Arc<Self>, mut notification: Notification, post: &Post, limits: &Limits) {
         let Some(version) = self.state.lock().protocol.agreed() else { return };
+        let is_full = self.state.lock().hearing as usize >= limits.max_notifications;
+        if is_full {
+            // What waits keeps only what is counted.
+            notification.detach();
+        }
         let cx = CallContext::new(Dialect::Handshake(version), self.handle.peer().clone())
             .with_meta(Meta::of_params(notification.params.as_ref()));
         let cx = post.source.surround(cx).with_session(self.handle.clone());
-        if self.state.lock().hearing as usize >= limits.max_notifications {
-            tracing::debug!(method = &*notification.method, "a notification is dropped: too many handlers run");
-            return;
+        if is_full {
+            let mut state = self.state.lock();
+            // A handler may have ended meanwhile, and must not have been the last one that looks here.
+            if state.hearing > 0 && state.is_open {
+                return state.waiting.get_or_insert_default().push(notification, cx, limits);
+            }
         }
         let mut handler = notification_guard(&*self.service, notification, cx);
         if poll_fn(|task| Poll::Ready(Pin::new(&mut handler).poll(task))).await.is_pending() {
-            let heard = Heard::new(self.clone());
+            let mut heard = Heard::new(self.clone());
             tokio::spawn(async move {
                 let _ = handler.await;
-                drop(heard);
+                while let Some((notification, cx)) = heard.next() {
+                    dispatch_notification(&*heard.session.service, notification, cx).await;
+                }
             });
         }
     }
@@ -291,19 +302,36 @@ impl Drop for ForgetCancelled<'_> {
     }
 }
 
-/// A notification that is being heard.
-struct Heard(Arc<HttpSession>);
+/// One of the handlers of notifications that may run at a time.
+struct Heard {
+    session: Arc<HttpSession>,
+    is_over: bool,
+}
 
 impl Heard {
     fn new(session: Arc<HttpSession>) -> Self {
         session.state.lock().hearing += 1;
-        Self(session)
+        Self { session, is_over: false }
+    }
+
+    /// The notification that has waited longest. Without one, the place is free for the next that comes.
+    fn next(&mut self) -> Option<(Notification, CallContext)> {
+        let mut state = self.session.state.lock();
+        let next = state.waiting.as_mut().and_then(|waiting| waiting.pop());
+        if next.is_none() {
+            state.waiting = None;
+            state.hearing = state.hearing.saturating_sub(1);
+            self.is_over = true;
+        }
+        next
     }
 }
 
 impl Drop for Heard {
     fn drop(&mut self) {
-        let mut state = self.0.state.lock();
-        state.hearing = state.hearing.saturating_sub(1);
+        if !self.is_over {
+            let mut state = self.session.state.lock();
+            state.hearing = state.hearing.saturating_sub(1);
+        }
     }
 }

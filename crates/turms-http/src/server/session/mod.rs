@@ -15,6 +15,7 @@ mod serve;
 mod sessions;
 mod speech;
 mod stream;
+mod waiting;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,6 +36,7 @@ pub use self::link::EventStream;
 use self::link::{Route, SessionLink};
 pub(super) use self::sessions::Sessions;
 use self::stream::Stream;
+use self::waiting::WaitingNotifications;
 use super::options::SessionOptions;
 
 /// Who waits for the answer to a question of ours.
@@ -56,7 +58,7 @@ pub(super) struct HttpSession {
 }
 
 /// There are thousands of them, and most rest.
-const _: () = assert!(size_of::<HttpSession>() <= 512);
+const _: () = assert!(size_of::<HttpSession>() <= 520);
 
 struct State {
     protocol: Session<Waiter>,
@@ -68,8 +70,10 @@ struct State {
     tasks: BTreeMap<Ticket, Running>,
     /// The cancelled calls whose futures are not dropped yet.
     cancelled: Vec<(RequestId, Cancelled)>,
-    /// How many notifications are being heard.
+    /// How many handlers of notifications run.
     hearing: u32,
+    /// Boxed, because hardly any session has any.
+    waiting: Option<Box<WaitingNotifications>>,
     last_reader: u32,
     /// How many connections read streams of it.
     readers: u32,
@@ -122,6 +126,7 @@ impl HttpSession {
                 tasks: BTreeMap::new(),
                 cancelled: Vec::new(),
                 hearing: 0,
+                waiting: None,
                 last_reader: 0,
                 readers: 0,
                 is_open: true,
@@ -199,9 +204,12 @@ impl HttpSession {
 
     /// Ends it: calls are given up, streams end, whoever waits for an answer hears that there will be none.
     fn close(&self, reason: CloseReason) {
+        // Dropped without the lock: what belongs to a request may do anything when it goes.
+        let waiting;
         let (events, streams): (Vec<_>, _) = {
             let mut state = self.state.lock();
             state.is_open = false;
+            waiting = state.waiting.take();
             state.protocol.close();
             for running in std::mem::take(&mut state.tasks).into_values() {
                 running.task.abort();
@@ -212,6 +220,7 @@ impl HttpSession {
         };
         streams.into_values().for_each(|mut stream| stream.wake_all());
         events.into_iter().for_each(settle);
+        drop(waiting);
         self.handle.close(reason);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use turms_core::Limits;
 
 use serde_json::{Value, json};
-use turms_testkit::eventually;
+use turms_testkit::{eventually, within};
 
 use crate::dialog::{NEWEST_OLDER, SESSIONS, Session, call, initialize, notification, request, with_progress};
 use crate::fixture::{Fixture, asking};
@@ -195,9 +195,35 @@ async fn responses_are_read_however_many_notifications_wait_for_them() {
         asked.push(stream.message().await["id"].clone());
     }
     assert_eq!(fixture.send(session.post(request(1, "ping", None))).await.result(), json!({}));
-    while let Some(id) = asked.pop() {
+    // The other notifications have waited for these.
+    for _ in 0..8 {
+        let id = match asked.pop() {
+            Some(id) => id,
+            None => within("another question", stream.message()).await["id"].clone(),
+        };
         let answer = json!({ "jsonrpc": "2.0", "id": id, "result": { "roots": [] } });
         fixture.send(session.post(answer)).await.assert_accepted();
     }
-    eventually("all answers", async || answered.load(Ordering::SeqCst) == 4).await;
+    eventually("all answers", async || answered.load(Ordering::SeqCst) == 8).await;
+}
+
+#[tokio::test]
+async fn notifications_wait_up_to_the_limit() {
+    let limits = Limits::new().max_notifications(2).max_queued(2);
+    let answered = Arc::<AtomicUsize>::default();
+    let fixture = Fixture::of(|server| asking(server, &answered).limits(limits), |service| service).await;
+    let session = Session::begin(&fixture, "2025-11-25").await;
+    let mut stream = fixture.stream(session.get()).await;
+    for _ in 0..8 {
+        fixture.send(session.post(notification("notifications/roots/list_changed"))).await.assert_accepted();
+    }
+    for count in 1..=4 {
+        let id = within("a question", stream.message()).await["id"].clone();
+        let answer = json!({ "jsonrpc": "2.0", "id": id, "result": { "roots": [] } });
+        fixture.send(session.post(answer)).await.assert_accepted();
+        eventually("the answer", async || answered.load(Ordering::SeqCst) == count).await;
+    }
+    // The rest was dropped, and the next one is heard at once.
+    fixture.send(session.post(notification("notifications/roots/list_changed"))).await.assert_accepted();
+    within("a question", stream.message()).await;
 }
