@@ -40,6 +40,7 @@ pub(super) async fn open(
         service: service.clone(),
         id: None,
         refusals: Vec::new(),
+        heard_until: None,
     };
     let failed = match opening.run().await {
         Ok(opened) => return Ok((opening.establish(opened).await, UrlTransport::StreamableHttp)),
@@ -72,6 +73,8 @@ struct Opening {
     id: Option<HeaderValue>,
     /// What was not understood so far, and how the server said so.
     refusals: Vec<(&'static str, HttpError)>,
+    /// When handlers of notifications are not waited for any more; known once there is one.
+    heard_until: Option<tokio::time::Instant>,
 }
 
 /// Why there is no connection.
@@ -115,7 +118,12 @@ impl Opening {
                 Event::Notification(notification) => {
                     let dialect = Dialect::Handshake(ProtocolVersion::LATEST_WITH_HANDSHAKE);
                     let cx = CallContext::new(dialect, Peer::nobody());
-                    dispatch_notification(&*self.service, notification, cx).await;
+                    let heard = dispatch_notification(&*self.service, notification, cx);
+                    // All notifications together have as much time as one question. The connection does not depend on them.
+                    let until = *self.heard_until.get_or_insert_with(|| tokio::time::Instant::now() + self.limit);
+                    if tokio::time::timeout_at(until, heard).await.is_err() {
+                        tracing::debug!(target: "turms::client", "a handler of a notification is given up while connecting");
+                    }
                 }
                 _ => {}
             }

@@ -4,6 +4,7 @@ use turms_core::UrlTransport;
 use turms_proto::session::VersionChoice;
 
 use super::*;
+use crate::stateless::Slow;
 
 const STATELESS: Dialect = Dialect::Stateless(ProtocolVersion::LATEST);
 const HANDSHAKE: Dialect = Dialect::Handshake(ProtocolVersion::LATEST_WITH_HANDSHAKE);
@@ -38,6 +39,20 @@ async fn a_modern_server_may_answer_in_events() {
         Reply::events(&format!(": hi\n\n{}{}", event(&told), event(&result(request, &discovered(request)))))
     });
     assert_eq!(connect(&server.await).await.opened.dialect, STATELESS);
+}
+
+/// The service of a client may be slow with what it is told before the answer.
+#[tokio::test]
+async fn a_service_that_is_never_done_with_a_notification_does_not_stop_the_connection() {
+    let server = FakeHttpServer::start(|request| {
+        let told = event(&json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": {} }));
+        Reply::events(&format!("{told}{told}{}", event(&result(request, &discovered(request)))))
+    })
+    .await;
+    let mut impatient = options();
+    impatient.handshake_timeout = Duration::from_millis(100);
+    let connected = within("a connection", connector(&server).connect(impatient, Arc::new(Slow))).await;
+    assert_eq!(connected.unwrap().opened.dialect, STATELESS);
 }
 
 #[tokio::test]

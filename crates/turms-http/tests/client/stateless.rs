@@ -82,7 +82,7 @@ async fn a_server_that_never_answers_is_not_waited_for() {
 }
 
 /// A client that is never done with what it is told.
-struct Slow;
+pub(crate) struct Slow;
 
 impl Service for Slow {
     fn call(&self, _: Request, _: CallContext) -> ResponseFuture {
