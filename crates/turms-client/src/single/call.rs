@@ -108,13 +108,12 @@ impl Single {
         };
         let outcome = self.rounds(&live, job).await;
         trial.end(outcome.as_ref().err());
-        // It was spoken to in the wrong revision. The next connection is not opened by memory. A tool may have run all the same,
-        // unless the error proves that the call was not understood.
-        let misunderstood = outcome
-            .as_ref()
-            .err()
-            .and_then(CallError::server_error)
-            .is_some_and(|error| error.code.is_not_understood() || safe || job.is_safe_to_repeat(None));
+        // It was spoken to in the wrong revision. The next connection is not opened by memory. A tool may have run all the same: only
+        // -32022 is never a tool's own, because it is about the revision of a request.
+        let misunderstood =
+            outcome.as_ref().err().and_then(CallError::server_error).is_some_and(|error| {
+                error.code == ErrorCode::UNSUPPORTED_VERSION || safe || job.is_safe_to_repeat(None)
+            });
         let expired = live.ended.get().is_some_and(|ended| ended.renewable);
         let unsent = outcome.as_ref().is_err_and(|error| error.delivery() == Delivery::NotSent);
         let next = match (misunderstood && live.mistaken.load(Ordering::Relaxed), unsent && expired) {
@@ -447,8 +446,14 @@ impl Single {
 /// Returns `true` if servers that do not know `server/discover` answer it with this code.
 fn is_of_older_server(code: ErrorCode) -> bool {
     const SERVER_ERROR: ErrorCode = ErrorCode(-32000);
+    let not_understood = [
+        ErrorCode::PARSE_ERROR,
+        ErrorCode::INVALID_REQUEST,
+        ErrorCode::METHOD_NOT_FOUND,
+        ErrorCode::UNSUPPORTED_VERSION,
+    ];
     let not_initialized = [ErrorCode::INVALID_PARAMS, ErrorCode::RESOURCE_NOT_FOUND, SERVER_ERROR];
-    code.is_not_understood() || not_initialized.contains(&code)
+    not_understood.contains(&code) || not_initialized.contains(&code)
 }
 
 /// What may become of a call that failed.

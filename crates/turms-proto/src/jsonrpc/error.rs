@@ -170,12 +170,6 @@ impl ErrorCode {
         self == Self::INTERNAL_ERROR
     }
 
-    /// Returns `true` if the code proves that the request was not understood, so that nothing has run.
-    #[must_use]
-    pub fn is_not_understood(self) -> bool {
-        matches!(self, Self::PARSE_ERROR | Self::INVALID_REQUEST | Self::METHOD_NOT_FOUND | Self::UNSUPPORTED_VERSION)
-    }
-
     /// Whether only a server of 2026-07-28 or later answers with this code, which tells a probing client whom it talks to.
     #[must_use]
     pub fn is_modern(self) -> bool {

@@ -187,14 +187,28 @@ async fn a_memory_of_the_newest_revision_that_is_wrong_is_healed_by_the_first_ca
     let older: Vec<_> = ProtocolVersion::with_handshake().collect();
     let client = remembering(&memory).connect_to(to_fixture("a", &older)).await.unwrap();
     let mut events = client.events();
-    assert_eq!(client.call_tool("list", ()).await.unwrap().text(), "[1,2,3]");
+    assert!(!client.list_prompts().await.unwrap().is_empty());
     assert_eq!(client.protocol_version(), Some(V2025_11_25));
     assert_eq!(memory.dialect("a"), Some(Dialect::Handshake(V2025_11_25)));
+    assert_eq!(client.call_tool("list", ()).await.unwrap().text(), "[1,2,3]");
     let again = events.find(|event| match event {
         Event::Connection(ConnectionEvent::Connected { version, generation }) => Some((version, generation)),
         _ => None,
     });
     assert_eq!(again.await, Some((V2025_11_25, 2)));
+}
+
+/// The error could be the tool's own, so the call is not made again, but the next one is made in the right revision.
+#[tokio::test]
+async fn a_wrong_memory_costs_a_tool_call() {
+    let memory = VersionMemory::new();
+    meet_newest(&memory, "a").await;
+    let older: Vec<_> = ProtocolVersion::with_handshake().collect();
+    let client = remembering(&memory).connect_to(to_fixture("a", &older)).await.unwrap();
+    let error = client.call_tool("list", ()).await.unwrap_err();
+    assert_eq!(error.server_error().unwrap().code.0, -32600);
+    assert_eq!(client.call_tool("list", ()).await.unwrap().text(), "[1,2,3]");
+    assert_eq!(memory.dialect("a"), Some(Dialect::Handshake(V2025_11_25)));
 }
 
 #[tokio::test]
