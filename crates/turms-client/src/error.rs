@@ -72,6 +72,14 @@ pub enum CallErrorKind {
     /// The answer is not what was asked for.
     #[error("the server's answer is not valid: {0}")]
     Invalid(DecodeError),
+    /// The answer is longer than the limit, so it was not read.
+    #[error(
+        "the answer is longer than the limit of {limit} bytes: raise message_limit of the connector, or max_message_bytes of the connection"
+    )]
+    TooLong {
+        /// The limit in bytes.
+        limit: usize,
+    },
     /// The tool's structured output does not fit the schema that it declares.
     #[error("the structured output does not fit the schema that the tool declares: {}", .0.join("; "))]
     Output(Vec<String>),
@@ -169,6 +177,9 @@ impl CallError {
             PeerError::Request(RequestError::TimedOut(after)) => (CallErrorKind::TimedOut(after), Delivery::Unknown),
             PeerError::Request(RequestError::MaxDuration(after)) => {
                 (CallErrorKind::MaxDuration(after), Delivery::Unknown)
+            }
+            PeerError::Request(RequestError::TooLong { limit }) => {
+                (CallErrorKind::TooLong { limit }, Delivery::Unknown)
             }
             PeerError::Request(RequestError::Closed) => (CallErrorKind::Lost(Ended::new()), Delivery::Unknown),
             PeerError::Request(RequestError::Invalid(problem)) => {
@@ -372,8 +383,8 @@ mod tests {
         let error = CallError::of_peer("ping", PeerError::Request(RequestError::TooLong { limit: 1000 }));
         assert_eq!(
             error.to_string(),
-            "ping: the server's answer is not valid: the response is longer than the limit of 1000 bytes: raise message_limit of \
-             the connector, or max_message_bytes of the connection; it may have run"
+            "ping: the answer is longer than the limit of 1000 bytes: raise message_limit of the connector, or max_message_bytes of the \
+             connection; it may have run"
         );
         assert!(error.may_have_run());
 

@@ -1,7 +1,7 @@
 use turms::client::{CallError, CallErrorKind};
 use turms::proto::{ErrorCode, ErrorObject};
 
-use super::{Credentials, chain, ending, hint_for_status, said_to_stderr, status};
+use super::{Credentials, chain, ending, hint_for_status, said_to_stderr, status, too_long};
 use crate::exit::{Exit, Failure};
 use crate::show;
 
@@ -34,6 +34,9 @@ fn message(error: &CallError) -> String {
         CallErrorKind::TimedOut(limit) => format!("{subject}: no answer within {}{ran}", show::seconds(*limit)),
         CallErrorKind::MaxDuration(limit) => {
             format!("{subject}: no answer within {} in all{ran}", show::seconds(*limit))
+        }
+        CallErrorKind::TooLong { limit } => {
+            format!("{subject}: {}{ran}", too_long(*limit))
         }
         CallErrorKind::Lost(ended) => format!("{subject}: {}{ran}", ending(ended, "before it answered")),
         CallErrorKind::Server(ErrorObject { data: Some(data), .. }) => {

@@ -8,7 +8,7 @@ use turms::proto::ProtocolVersion;
 use turms::proto::session::OpenError;
 use turms::ws::WsConnectError;
 
-use super::{Credentials, cause, chain, ending, hint_for_status, is_authorization, said_to_stderr, status};
+use super::{Credentials, cause, chain, ending, hint_for_status, is_authorization, said_to_stderr, status, too_long};
 use crate::exit::{Exit, Failure};
 use crate::target::Target;
 
@@ -17,7 +17,10 @@ pub(crate) fn connect(target: &Target, error: &ConnectError) -> Failure {
     let failure = Failure::new(exit(error), message(target, error));
     let failure = match error {
         ConnectError::Unreachable { .. } => unreachable(failure, error),
-        _ => failure.caused_by(error.source()),
+        _ => match cause::<HttpError>(error) {
+            Some(HttpError::TooLong(limit)) => failure.because(too_long(*limit)),
+            _ => failure.caused_by(error.source()),
+        },
     };
     let failure = failure.hint_if(hint(target, error));
     let failure = match error {

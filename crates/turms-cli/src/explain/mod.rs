@@ -68,6 +68,11 @@ enum Credentials {
     None,
 }
 
+/// The limit of the library has a setting; that of this command has none.
+fn too_long(limit: usize) -> String {
+    format!("the answer is longer than {limit} bytes, the most that this command reads")
+}
+
 /// How a server ended, before what, with its last words if there are few.
 fn ending(ended: &Ended, before: &str) -> String {
     match ended.stderr.as_slice() {

@@ -256,6 +256,32 @@ fn a_server_that_reports_progress_without_end() {
     );
 }
 
+/// The command has no setting for it, so it names none.
+#[test]
+fn an_answer_that_is_longer_than_is_read() {
+    const LONG: &str = r#"{"jsonrpc":"2.0","id":$id,"result":{"content":[{"type":"text","text":"$(head -c 17000000 /dev/zero | tr -c x x)"}]}}"#;
+    let long = acting(&[
+        ("tools/call", LONG),
+        (
+            "tools/list",
+            r#"{"jsonrpc":"2.0","id":$id,"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}}"#,
+        ),
+    ]);
+    let told =
+        "tools/call \"x\": the answer is longer than 16777216 bytes, the most that this command reads; it may have run";
+    let ran = turms(["call", "x", "--", "sh", "-c", &long]).run();
+    ran.fails(5, &[told]);
+    assert!(!ran.stderr.contains("message_limit"), "{}", ran.stderr);
+
+    let body = r#"{"jsonrpc":"2.0","id":1,"result":{"text":""#.to_owned() + &"x".repeat(17_000_000);
+    let length = body.len();
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n");
+    let url = answering((head + &body).leak());
+    let ran = turms(["tools", &url]).run();
+    ran.fails(5, &["longer than"]);
+    assert!(!ran.stderr.contains("message_limit"), "{}", ran.stderr);
+}
+
 #[test]
 fn an_error_of_the_server_is_told_with_its_data() {
     let server = acting(&[(

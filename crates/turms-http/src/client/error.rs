@@ -81,8 +81,8 @@ pub enum HttpError {
     /// The answer is no message of JSON-RPC.
     #[error("the answer is not a message: {0}")]
     Message(String),
-    /// The answer is longer than is read.
-    #[error("the answer is longer than {0} bytes")]
+    /// The answer is longer than the limit ([`message_limit`](super::HttpConnector::message_limit)), so it was not read.
+    #[error("the answer is longer than the limit of {0} bytes: raise message_limit of the connector")]
     TooLong(usize),
     /// The server sends us elsewhere, where credentials must not go.
     #[error("redirected from {from} to {to}, another origin: credentials are not sent there")]
@@ -182,6 +182,7 @@ impl From<HttpError> for PeerError {
     fn from(error: HttpError) -> Self {
         match error {
             HttpError::TimedOut(after) => Self::Request(RequestError::TimedOut(after)),
+            HttpError::TooLong(limit) => Self::Request(RequestError::TooLong { limit }),
             error @ (HttpError::Authorize(_) | HttpError::Unauthorized { .. }) => Self::Unauthorized(Arc::new(error)),
             HttpError::Header(_) => Self::from(turms_proto::EncodeError::custom(error)),
             error if error.is_passing() || error.is_unsent() => {

@@ -15,8 +15,9 @@ async fn told(reply: Reply, limit: usize) -> (String, PeerError) {
 async fn what_is_too_long_is_not_read() {
     let much = json!({ "jsonrpc": "2.0", "id": 1, "result": { "text": "x".repeat(2000) } });
     for reply in [Reply::json(200, &much), Reply::events(&event(&much)), Reply::open_events(&"x".repeat(2000))] {
-        let (told, _) = told(reply, 1000).await;
-        assert!(told.contains("longer than 1000 bytes"), "{told}");
+        let (told, error) = told(reply, 1000).await;
+        assert!(told.contains("longer than the limit of 1000 bytes") && told.contains("message_limit"), "{told}");
+        assert!(matches!(error, PeerError::Request(RequestError::TooLong { limit: 1000 })), "{error:?}");
     }
 }
 
