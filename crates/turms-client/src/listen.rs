@@ -317,7 +317,10 @@ impl Managed {
                 .tools_list_changed(true)
                 .prompts_list_changed(true)
                 .resources_list_changed(true);
-            filter = capabilities.map_or_else(|| all.clone(), |capabilities| honoured(&all, capabilities));
+            // A server that tells of one list may come to have another: the first of a kind can be added at any time. A server that
+            // tells of none does not know the method.
+            let tells = capabilities.is_none_or(|capabilities| !is_empty(&honoured(&all, capabilities)));
+            filter = if tells { all } else { filter };
         }
         filter.resource_subscriptions = Some(self.watched()).filter(|watched| !watched.is_empty());
         filter

@@ -7,13 +7,13 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Notify;
 use tracing_subscriber::layer::{Layer, SubscriberExt as _};
-use turms_client::{Change, Client, ClientBuilder, VersionMemory};
+use turms_client::{Change, Client, ClientBuilder, Event, VersionMemory};
 use turms_core::UrlTransport;
 use turms_core::transport::memory;
 use turms_http::{HttpConnector, Listener, ServeHttp as _};
 use turms_proto::types::{LoggingLevel, SubscriptionFilter};
 use turms_proto::{Ability, ProtocolVersion, RawJson, RequestId};
-use turms_server::{Args, Context, ForwardLogs, Router, Server, Tool};
+use turms_server::{Args, Context, ForwardLogs, Prompt, Router, Server, Tool};
 use turms_testkit::{TIMEOUT, within};
 use turms_ws::{ServeWs as _, WsConnector};
 
@@ -96,6 +96,38 @@ async fn the_first_tool_reaches_clients_that_connected_before_it() {
         assert!(shared.router.handle().remove_tool("first"));
         assert_eq!(changes.next().await, Some(Change::Tools), "{:?} {version}", shared.way);
         assert!(client.list_tools().await.unwrap().is_empty());
+    })
+    .await;
+}
+
+/// A server that nobody took the handle of declares only what it has, and can still grow through its handlers.
+#[tokio::test]
+async fn the_first_tool_that_a_handler_adds_reaches_clients() {
+    let growing = || {
+        let grow = Prompt::builder("grow").handler_sync(|context: Context| {
+            context.server().replace_tool(Tool::builder("first").handler_sync(|| "here")).unwrap();
+            "grown"
+        });
+        Server::new("s", "1").prompt(grow).build().unwrap()
+    };
+    everywhere_shared(growing, async |shared, version| {
+        let client = shared.connect(version, nobody()).await;
+        let mut events = client.events();
+        let changed = events.find(|event| matches!(event, Event::ToolsChanged).then_some(()));
+        // Again and again, because a client of the newest revision has to ask for changes first.
+        let growing = async {
+            loop {
+                client.get_prompt("grow", ()).await.unwrap();
+            }
+        };
+        let changed = async {
+            tokio::select! {
+                changed = changed => changed,
+                () = growing => None,
+            }
+        };
+        assert_eq!(within("the change", changed).await, Some(()), "{:?} {version}", shared.way);
+        assert_eq!(client.list_tools().await.unwrap()[0].name, "first");
     })
     .await;
 }
