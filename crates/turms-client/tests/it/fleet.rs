@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 use tokio::task::AbortHandle;
 use turms_client::{
@@ -27,26 +27,12 @@ use turms_server::{
     Args, AskError, Completing, Context, Elicited, Json, Prompt as ServerPrompt, Resource as ServerResource, Router,
     Server, Tool as ServerTool,
 };
+use turms_testkit::behaviour_server::Sum;
+use turms_testkit::tools::{Add, Name};
 use turms_testkit::{eventually, within};
 
 const OLDEST: ProtocolVersion = ProtocolVersion::V2024_11_05;
 const NEWEST: ProtocolVersion = ProtocolVersion::LATEST;
-
-#[derive(Deserialize, JsonSchema)]
-struct Add {
-    a: f64,
-    b: f64,
-}
-
-#[derive(Serialize, Deserialize, JsonSchema, Debug, PartialEq)]
-struct Sum {
-    sum: f64,
-}
-
-#[derive(Deserialize, JsonSchema)]
-struct Name {
-    name: String,
-}
 
 #[derive(Deserialize, JsonSchema)]
 struct Id {

@@ -4,22 +4,16 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::process::Command;
 use turms_proto::types::TASKS_EXTENSION;
 use turms_server::{AskError, Context, Server, Tasks, Tool};
+use turms_testkit::tools::Name;
 use turms_testkit::{eventually, within};
 
 use crate::dialog::{CAPABILITIES, NEWEST, modern, modern_body};
 use crate::fixture::Fixture;
 use crate::wire::{Request, Response};
-
-#[derive(Deserialize, JsonSchema)]
-struct Name {
-    name: String,
-}
 
 fn with_tasks(server: Server) -> Server {
     let slow = Tool::builder("slow").task().handler(|| async {

@@ -4,8 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::{Notify, Semaphore};
 use turms_core::store::MemoryTasks;
@@ -14,15 +12,11 @@ use turms_proto::types::*;
 use turms_proto::{ErrorCode, ErrorObject, Object, ProtocolVersion, RawJson};
 use turms_server::testing::{Script, TestClient};
 use turms_server::{Cancellation, Context, Principal, Router, Server, State, Tasks, Tool};
+use turms_testkit::tools::Name;
 use turms_testkit::within;
 
 const E: ProtocolVersion = ProtocolVersion::V2026_07_28;
 const D: ProtocolVersion = ProtocolVersion::V2025_11_25;
-
-#[derive(Deserialize, JsonSchema)]
-struct Name {
-    name: String,
-}
 
 /// What handlers wait for and leave.
 struct Stage {
