@@ -1,19 +1,19 @@
-//! How long a body is, and chunks (RFC 9112, 7.1).
+//! The framing of bodies over HTTP/1.1: lengths and chunks (RFC 9112, 6 and 7), for servers and clients.
 
 use bytes::{Buf as _, BytesMut};
 
 /// How the end of a body is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// So many bytes.
+    /// A number of bytes.
     Length(u64),
-    /// In chunks, the last of which is empty.
+    /// Chunks, the last of which is empty.
     Chunked,
 }
 
-/// Why chunks cannot be read.
+/// Error for an invalid chunked body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum BadChunk {
+pub(crate) enum ChunkError {
     #[error("the line before a chunk is longer than {MAX_LINE} bytes or does not begin with a hexadecimal size")]
     Size,
     #[error("a chunk extension contains a control character")]
@@ -22,17 +22,17 @@ pub(crate) enum BadChunk {
     LineEnd,
     #[error("a chunk does not end where its size says")]
     End,
-    #[error("more is said about chunks than is in them")]
+    #[error("the extensions of all chunks are longer than {MAX_EXTENSIONS} bytes")]
     Extensions,
     #[error("the trailers are longer than {MAX_TRAILERS} bytes or more than {MAX_TRAILER_FIELDS}")]
     Trailers,
     #[error("a line after the last chunk is not a trailer: it needs a name, a colon and a value")]
     Trailer,
-    #[error("the chunks hold too much")]
+    #[error("the chunks are longer than the limit for bodies")]
     TooLong,
 }
 
-/// How long the line before a chunk may be, what is said about all chunks beside their size, and what follows the last one.
+/// Maximum length of the line before a chunk, of the extensions of all chunks, and of the trailers, in bytes.
 const MAX_LINE: usize = 256;
 const MAX_EXTENSIONS: usize = 16 * 1024;
 const MAX_TRAILERS: usize = 16 * 1024;
@@ -40,9 +40,9 @@ const MAX_TRAILERS: usize = 16 * 1024;
 /// Maximum number of trailers, which is that of headers.
 const MAX_TRAILER_FIELDS: usize = 100;
 
-/// Takes chunks apart, however they arrive.
+/// Decodes a chunked body, however it arrives. Does no I/O.
 #[derive(Debug, Default)]
-pub(crate) struct Chunks {
+pub(crate) struct ChunkDecoder {
     state: State,
     extensions: usize,
     trailers: usize,
@@ -59,20 +59,20 @@ enum State {
     Over,
 }
 
-impl Chunks {
-    /// Takes what is there. True when that was all; what follows is left where it is.
-    pub(crate) fn take(&mut self, input: &mut BytesMut, body: &mut BytesMut, limit: usize) -> Result<bool, BadChunk> {
+impl ChunkDecoder {
+    /// Decodes `input` into `body`. Returns `true` at the end of the body; what follows it stays in `input`.
+    pub(crate) fn take(&mut self, input: &mut BytesMut, body: &mut BytesMut, limit: usize) -> Result<bool, ChunkError> {
         loop {
             match self.state {
                 State::Size => {
-                    let Some(line) = line(input, MAX_LINE, BadChunk::Size)? else { return Ok(false) };
+                    let Some(line) = line(input, MAX_LINE, ChunkError::Size)? else { return Ok(false) };
                     let (size, extensions) = chunk_size(&input[..line + 2])?;
                     self.extensions += extensions;
                     if self.extensions > MAX_EXTENSIONS {
-                        return Err(BadChunk::Extensions);
+                        return Err(ChunkError::Extensions);
                     }
                     if size > limit.saturating_sub(body.len()) as u64 {
-                        return Err(BadChunk::TooLong);
+                        return Err(ChunkError::TooLong);
                     }
                     input.advance(line + 2);
                     self.state = if size == 0 { State::Trailers } else { State::Data(size) };
@@ -89,7 +89,7 @@ impl Chunks {
                 }
                 State::DataEnd => {
                     if !b"\r\n".starts_with(&input[..input.len().min(2)]) {
-                        return Err(BadChunk::End);
+                        return Err(ChunkError::End);
                     }
                     if input.len() < 2 {
                         return Ok(false);
@@ -99,16 +99,16 @@ impl Chunks {
                 }
                 State::Trailers => {
                     let rest = MAX_TRAILERS - self.trailers;
-                    let Some(line) = line(input, rest, BadChunk::Trailers)? else { return Ok(false) };
+                    let Some(line) = line(input, rest, ChunkError::Trailers)? else { return Ok(false) };
                     if line == 0 {
                         self.state = State::Over;
                     } else if !is_field(&input[..line]) {
-                        // Most likely the empty line is missing, and this is the next request.
-                        return Err(BadChunk::Trailer);
+                        // Most likely the empty line is missing, and this is the next message.
+                        return Err(ChunkError::Trailer);
                     } else if self.trailer_fields == MAX_TRAILER_FIELDS {
-                        return Err(BadChunk::Trailers);
+                        return Err(ChunkError::Trailers);
                     }
-                    // Nothing that may stand here is of any use to us.
+                    // Trailers are dropped.
                     self.trailer_fields += 1;
                     self.trailers = (self.trailers + line + 2).min(MAX_TRAILERS);
                     input.advance(line + 2);
@@ -120,13 +120,13 @@ impl Chunks {
 }
 
 /// Returns the length of the first line without its CR LF; `None` if the line is not complete.
-fn line(input: &[u8], limit: usize, too_long: BadChunk) -> Result<Option<usize>, BadChunk> {
+fn line(input: &[u8], limit: usize, too_long: ChunkError) -> Result<Option<usize>, ChunkError> {
     match memchr::memchr2(b'\r', b'\n', input) {
         Some(at) if at > limit => Err(too_long),
         Some(at) => match &input[at..] {
             [b'\r', b'\n', ..] => Ok(Some(at)),
             [b'\r'] => Ok(None),
-            _ => Err(BadChunk::LineEnd),
+            _ => Err(ChunkError::LineEnd),
         },
         None if input.len() > limit => Err(too_long),
         None => Ok(None),
@@ -142,15 +142,15 @@ fn is_field(line: &[u8]) -> bool {
 }
 
 /// Reads the line before a chunk: the size, and the length of the extensions, which may be ignored (RFC 9112, 7.1.1).
-fn chunk_size(line: &[u8]) -> Result<(u64, usize), BadChunk> {
+fn chunk_size(line: &[u8]) -> Result<(u64, usize), ChunkError> {
     let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
     let extensions = &line[digits..line.len() - 2];
     // httparse takes a missing size for 0, spaces without an extension, and every byte in an extension.
     let is_well_formed = digits > 0 && (extensions.is_empty() || extensions.contains(&b';'));
     match httparse::parse_chunk_size(line) {
-        Ok(httparse::Status::Complete(_)) if extensions.iter().any(is_control) => Err(BadChunk::Extension),
+        Ok(httparse::Status::Complete(_)) if extensions.iter().any(is_control) => Err(ChunkError::Extension),
         Ok(httparse::Status::Complete((_, size))) if is_well_formed => Ok((size, extensions.len())),
-        _ => Err(BadChunk::Size),
+        _ => Err(ChunkError::Size),
     }
 }
 

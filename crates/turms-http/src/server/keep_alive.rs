@@ -1,4 +1,4 @@
-//! Comments that show that a quiet stream is alive.
+//! Comments that keep an event stream alive.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,7 +8,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::sse;
 
-/// Says when a stream has been quiet for so long that a comment is due.
+/// Emits a comment when nothing was written for a period.
 #[derive(Debug)]
 pub(super) struct KeepAlive {
     timer: Pin<Box<Sleep>>,
@@ -20,18 +20,18 @@ impl KeepAlive {
         Self { timer: Box::pin(tokio::time::sleep(period)), period }
     }
 
-    /// Something was written.
+    /// Starts the period again.
     pub(super) fn reset(&mut self) {
         self.timer.as_mut().reset(Instant::now() + self.period);
     }
 
-    /// The comment, when it is due.
+    /// Returns the comment when it is due.
     pub(super) fn poll(&mut self, task: &mut Context<'_>) -> Poll<&'static [u8]> {
         if self.timer.as_mut().poll(task).is_pending() {
             return Poll::Pending;
         }
         self.reset();
-        // The timer wakes us only if it is asked.
+        // Registers the waker for the next period.
         let _ = self.timer.as_mut().poll(task);
         Poll::Ready(sse::KEEP_ALIVE)
     }

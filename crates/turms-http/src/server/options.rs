@@ -1,4 +1,4 @@
-//! What a server over HTTP can be told.
+//! The options of an HTTP server.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -9,7 +9,7 @@ use turms_core::store::{EventStore, MemoryEvents, MemorySessions, SessionStore};
 
 use super::request::access::AccessPolicy;
 
-/// The bounds and manners of a server. Each has a default that suits most.
+/// The options of an `HttpService`, with their defaults.
 #[derive(Debug, Clone)]
 pub(super) struct HttpOptions {
     pub(super) access: AccessPolicy,

@@ -15,7 +15,7 @@ use super::handler::BodyLimit;
 use super::request::RequestHead;
 use super::request::body::BodyError;
 use super::request::context::HttpSource;
-use super::request::cors;
+use super::request::cors::CorsRequest;
 use super::request::headers::{self, KnownHeader, McpHeaders, NamedVersion};
 use super::response::{self, Answer};
 use super::session::{HttpSession, PostedMessages};
@@ -39,7 +39,7 @@ impl HttpState {
     pub(super) fn check_head(&self, head: &RequestHead) -> Result<BodyLimit, Box<Answer>> {
         self.check_access(head).map_err(|mut refusal| {
             if self.options.cors {
-                cors::Asked::of(head).decorate(&mut refusal, &self.options.access);
+                CorsRequest::of(head).decorate(&mut refusal, &self.options.access);
             }
             refusal
         })
@@ -47,7 +47,7 @@ impl HttpState {
 
     fn check_access(&self, head: &RequestHead) -> Result<BodyLimit, Box<Answer>> {
         self.options.access.check_request(head).map_err(|denied| Box::new(self.deny(&denied)))?;
-        if self.options.cors && cors::Asked::of(head).is_preflight(head.method()) {
+        if self.options.cors && CorsRequest::of(head).is_preflight(head.method()) {
             return Err(Box::new(response::empty(StatusCode::NO_CONTENT)));
         }
         match *head.method() {
@@ -65,7 +65,7 @@ impl HttpState {
         head: RequestHead,
         body: Result<Bytes, BodyError>,
     ) -> impl Future<Output = Answer> + Send {
-        let asked = self.options.cors.then(|| Box::new(cors::Asked::of(&head)));
+        let asked = self.options.cors.then(|| Box::new(CorsRequest::of(&head)));
         let kind = self.classify(head, body);
         async move {
             let mut answer = self.handle_kind(kind).await;

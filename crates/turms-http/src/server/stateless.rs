@@ -61,7 +61,7 @@ impl HttpState {
         status: fn(&ServiceError) -> StatusCode,
     ) -> Answer {
         let (id, is_subscription) = (request.id.clone(), &*request.method == Listen::NAME);
-        let asked = source.known();
+        let asked = source.info();
         let cx = CallContext::new(dialect, Peer::shared(asked.clone())).with_id(id.clone()).with_meta(meta);
         let cx = source.surround(cx);
         let call = dispatch(&**self.endpoint.service(), Request::from(request), cx);

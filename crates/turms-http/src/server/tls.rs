@@ -1,4 +1,4 @@
-//! Certificates and keys.
+//! TLS of a listener: certificates and keys.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(super) fn acceptor(certificate: &[u8], key: &[u8]) -> Result<TlsAcceptor, Se
         .collect::<Result<Vec<_>, _>>()
         .map_err(|problem| bad("not PEM", &problem))?;
     if chain.is_empty() {
-        return Err(ServeError::Certificate("there is none in what was given".into()));
+        return Err(ServeError::Certificate("the PEM contains no certificate".into()));
     }
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|problem| bad("its key is not PEM", &problem))?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))

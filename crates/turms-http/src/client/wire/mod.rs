@@ -24,7 +24,7 @@ pub(super) use self::response::Head;
 use self::response::HeadError;
 pub(super) use self::response::WireBody;
 use super::headers::Headers;
-use crate::framing::BadChunk;
+use crate::framing::ChunkError;
 
 /// The connections to one server.
 pub(super) struct Wire {
@@ -51,7 +51,7 @@ pub(super) enum WireError {
     #[error("the answer is none of HTTP/1.1")]
     Head(#[from] HeadError),
     #[error("the body of the answer cannot be read")]
-    Chunk(#[from] BadChunk),
+    Chunk(#[from] ChunkError),
 }
 
 impl WireError {

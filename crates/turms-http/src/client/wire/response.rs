@@ -14,7 +14,7 @@ use httparse::{Header, Status};
 use super::connection::Connection;
 use super::pool::Pool;
 use super::{WireError, within};
-use crate::framing::{Chunks, Framing};
+use crate::framing::{ChunkDecoder, Framing};
 
 /// How long a head may be, and how many headers it may have.
 pub(super) const MAX_HEAD: usize = 64 * 1024;
@@ -187,7 +187,7 @@ pub(in super::super) struct WireBody {
 /// What is yet to come of a body.
 enum Left {
     Bytes(u64),
-    Chunks(Chunks),
+    Chunks(ChunkDecoder),
     /// All until the connection ends.
     Everything,
 }
@@ -196,7 +196,7 @@ impl WireBody {
     pub(super) fn new(connection: Connection, head: &Head, read_timeout: Option<Duration>, pool: Arc<Pool>) -> Self {
         let left = match head.framing {
             Some(Framing::Length(length)) => Left::Bytes(length),
-            Some(Framing::Chunked) => Left::Chunks(Chunks::default()),
+            Some(Framing::Chunked) => Left::Chunks(ChunkDecoder::default()),
             None => Left::Everything,
         };
         let mut body = Self { connection: Some(connection), left, keeps_alive: head.keeps_alive, read_timeout, pool };

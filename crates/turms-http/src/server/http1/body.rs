@@ -6,7 +6,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 
 use super::io::Io;
-use crate::framing::{BadChunk, Chunks};
+use crate::framing::{ChunkDecoder, ChunkError};
 use crate::server::request::body::BodyError;
 
 /// Maximum number of bytes that are reserved at once: an announced length costs nothing before its bytes arrive.
@@ -26,13 +26,13 @@ impl<I: AsyncRead + AsyncWrite + Send + Unpin> Io<I> {
 
     /// Reads a chunked body.
     pub(super) async fn read_chunks(&mut self, max_length: usize) -> Result<Bytes, BodyError> {
-        let mut chunks = Chunks::default();
+        let mut chunks = ChunkDecoder::default();
         let mut body = BytesMut::new();
         loop {
             match chunks.take(&mut self.input, &mut body, max_length) {
                 Ok(true) => return Ok(body.freeze()),
                 Ok(false) => {}
-                Err(BadChunk::TooLong) => return Err(BodyError::TooLong(max_length)),
+                Err(ChunkError::TooLong) => return Err(BodyError::TooLong(max_length)),
                 Err(error) => return Err(invalid(error)),
             }
             check_read(poll_fn(|task| self.poll_fill(task)).await)?;

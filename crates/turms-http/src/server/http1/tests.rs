@@ -14,7 +14,7 @@ use turms_server::{Args, Server, Tool};
 use super::connection::PREFACE;
 use super::connection::{HttpConnection, HttpVersion};
 use super::head::{HeadError, HeadParser, HeaderSpan, ParsedHead, RawHead};
-use crate::framing::{BadChunk, Chunks};
+use crate::framing::{ChunkDecoder, ChunkError};
 use crate::server::ServeHttp as _;
 use crate::server::handler::{BodyLimit, HttpHandler};
 use crate::server::options::ConnectionLimits;
@@ -36,8 +36,8 @@ fn first_head(input: &[u8], pieces: &[usize]) -> Result<Option<ParsedHead>, Head
 }
 
 /// The body in chunks that come in pieces of these lengths, and what follows it.
-fn unchunked(input: &[u8], pieces: &[usize]) -> (Result<bool, BadChunk>, BytesMut, Vec<u8>) {
-    let (mut chunks, mut body, mut come) = (Chunks::default(), BytesMut::new(), BytesMut::new());
+fn unchunked(input: &[u8], pieces: &[usize]) -> (Result<bool, ChunkError>, BytesMut, Vec<u8>) {
+    let (mut chunks, mut body, mut come) = (ChunkDecoder::default(), BytesMut::new(), BytesMut::new());
     let mut rest = input;
     let mut pieces = pieces.iter().copied().cycle();
     loop {

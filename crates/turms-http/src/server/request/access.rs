@@ -1,5 +1,5 @@
-//! Who may call: the `Origin` and `Host` of a request, against pages that reach for local servers (basic/transports,
-//! "Security warning").
+//! Checks the `Origin` and the `Host` of a request, against web pages that reach for local servers (basic/transports, "Security
+//! warning").
 
 use http::HeaderMap;
 use http::header::{HOST, HeaderName, HeaderValue, ORIGIN};
@@ -9,11 +9,10 @@ use turms_proto::header::HeaderLookup;
 use super::RequestHead;
 use super::headers::KnownHeader;
 
-/// For which hosts a server answers, and pages of which origins may use it. Loopback names with any port unless said otherwise.
+/// The hosts that a server answers for, and the origins whose pages may use it. Loopback names with any port by default.
 ///
 /// This keeps pages in a browser from reaching a server that was not meant for them, by a name of their own for its address
-/// or directly. It does not say who may call: anybody who can reach the address can send the right names. That takes
-/// authentication.
+/// or directly. It does not authenticate: any client that reaches the address can send the right names.
 #[derive(Debug, Clone, Default)]
 #[must_use]
 pub struct AccessPolicy {
@@ -29,26 +28,26 @@ enum Names {
     Any,
 }
 
-/// Why a request is not let in.
+/// Error for a request that the access policy refuses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AccessDenied {
-    /// The page that sends it may not.
+    /// The origin of the page is not allowed.
     #[error("the origin {0:?} may not use this server")]
     Origin(String),
-    /// It was meant for another host.
+    /// The request names another host.
     #[error("this server does not answer for the host {0:?}")]
     Host(String),
 }
 
 impl AccessPolicy {
-    /// Loopback names only, with any port.
+    /// Creates a policy that allows loopback names only, with any port.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Answers for these hosts, in place of loopback names: `example.com` with any port, `example.com:8443` with that one. They
-    /// are names as they stand in the `Host` header; there are no patterns.
+    /// Allows these hosts in place of loopback names: `example.com` with any port, `example.com:8443` with that one. They are
+    /// compared with the `Host` header; there are no patterns.
     pub fn hosts<S: Into<String>>(mut self, hosts: impl IntoIterator<Item = S>) -> Self {
         let hosts: Vec<String> = hosts.into_iter().map(|host| host.into().to_ascii_lowercase()).collect();
         for host in hosts.iter().filter(|host| host.is_empty() || host.contains(['/', '*', ' '])) {
@@ -60,28 +59,28 @@ impl AccessPolicy {
         self
     }
 
-    /// Answers for every host. For servers behind a proxy that checks it.
+    /// Allows every host. For servers behind a proxy that checks it.
     pub fn any_host(mut self) -> Self {
         self.hosts = Names::Any;
         self
     }
 
-    /// Lets pages of these origins in, in place of those on loopback, as browsers write them: `https://app.example.com`.
+    /// Allows pages of these origins in place of those on loopback, as browsers write them: `https://app.example.com`.
     pub fn origins<S: Into<String>>(mut self, origins: impl IntoIterator<Item = S>) -> Self {
         self.origins = Names::These(origins.into_iter().map(|origin| origin.into().to_ascii_lowercase()).collect());
         self
     }
 
-    /// Lets pages of every origin in.
+    /// Allows pages of every origin.
     pub fn any_origin(mut self) -> Self {
         self.origins = Names::Any;
         self
     }
 
-    /// Whether a request is let in. One without an `Origin` does not come from a page.
+    /// Checks a request. One without an `Origin` does not come from a page.
     ///
     /// # Errors
-    /// Saying why not.
+    /// If host or origin are not allowed.
     pub fn check(&self, headers: &HeaderMap, authority: Option<&Authority>) -> Result<(), AccessDenied> {
         if let Some(origin) = several(headers, ORIGIN)? {
             let text = text_of(origin);
@@ -89,7 +88,7 @@ impl AccessPolicy {
                 return Err(AccessDenied::Origin(text));
             }
         }
-        // HTTP/1.0 needs none, and whoever gets here by a name of ours has none to fake. Who says it twice must mean it twice.
+        // HTTP/1.0 has no `Host`; a browser always sends one. All that are sent must be allowed, and a repeated one is refused.
         let said = headers.get_all(HOST).iter().map(|host| String::from_utf8_lossy(host.as_bytes()));
         let named = authority.map(|authority| authority.as_str().into());
         for (count, host) in said.chain(named).enumerate() {
@@ -101,7 +100,7 @@ impl AccessPolicy {
         Ok(())
     }
 
-    /// As [`AccessPolicy::check`], without making a map of headers that are as usual.
+    /// As [`AccessPolicy::check`], without building a header map in the usual case.
     pub(in crate::server) fn check_request(&self, head: &RequestHead) -> Result<(), AccessDenied> {
         let authority = head.authority();
         if let (HeaderLookup::Absent, HeaderLookup::One(host), None) =
@@ -113,7 +112,7 @@ impl AccessPolicy {
         self.check(&head.headers(), authority.as_deref())
     }
 
-    /// Whether a page of this origin may read answers.
+    /// Returns `true` if pages of this origin may read responses.
     pub(crate) fn allows_origin(&self, origin: &HeaderValue) -> bool {
         self.origins.allow_origin(&text_of(origin))
     }

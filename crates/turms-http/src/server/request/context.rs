@@ -1,4 +1,4 @@
-//! What handlers can see of the request that they are called by.
+//! What handlers can read of the HTTP request of their call.
 
 use std::any::{Any, TypeId};
 use std::sync::{Arc, OnceLock};
@@ -16,18 +16,18 @@ use crate::server::PeerAddress;
 use crate::server::session::EventStream;
 use crate::server::voice::Voice;
 
-/// One request over HTTP: all that calls see of it in one piece, and what middleware added to it.
+/// One HTTP request: what its calls can read of it, and the extensions that middleware added to it.
 #[derive(Clone)]
 pub(in crate::server) struct HttpSource {
-    known: Arc<HttpRequestInfo>,
-    added: Option<Arc<Extensions>>,
+    info: Arc<HttpRequestInfo>,
+    extensions: Option<Arc<Extensions>>,
 }
 
-/// What is known of a request, and what its handler says before it answers if that is said within the request.
+/// The head of a request, and the queue for notifications that its handler sends before the response.
 pub(in crate::server) struct HttpRequestInfo {
     head: RequestHead,
-    /// Headers and address as values, once a handler has asked for one of them.
-    made: OnceLock<Box<(HeaderMap, Uri)>>,
+    /// Header map and URI, built when a handler asks for one of them.
+    built: OnceLock<Box<(HeaderMap, Uri)>>,
     /// Set if headers mirror parts of the body, as they do in 2026-07-28.
     mirrors_body: bool,
     stream: Option<EventStream>,
@@ -35,41 +35,41 @@ pub(in crate::server) struct HttpRequestInfo {
 }
 
 impl HttpSource {
-    /// A request, which comes from its peer if nobody has put somebody else into its extensions.
+    /// A request without streams of events and mirrored headers.
     pub(in crate::server) fn new(head: RequestHead) -> Self {
         Self::with(head, false, None)
     }
 
-    /// A request whose headers repeat its body.
+    /// A request whose headers mirror its body.
     pub(in crate::server) fn repeating(head: RequestHead) -> Self {
         Self::with(head, true, None)
     }
 
-    /// A request whose calls have a stream of events.
+    /// A request whose calls can control their event stream.
     pub(in crate::server) fn streaming(head: RequestHead, stream: EventStream) -> Self {
         Self::with(head, false, Some(stream))
     }
 
     fn with(mut head: RequestHead, mirrors_body: bool, stream: Option<EventStream>) -> Self {
         let mut extensions = head.take_extensions();
-        // What the request itself says is not for others to say.
+        // Extensions must not replace those of the request.
         extensions.remove::<HeaderMap>();
         extensions.remove::<Uri>();
-        let added = (!extensions.is_empty()).then(|| Arc::new(extensions));
-        let known = HttpRequestInfo { head, made: OnceLock::new(), mirrors_body, stream, voice: Voice::default() };
-        Self { known: Arc::new(known), added }
+        let extensions = (!extensions.is_empty()).then(|| Arc::new(extensions));
+        let info = HttpRequestInfo { head, built: OnceLock::new(), mirrors_body, stream, voice: Voice::default() };
+        Self { info: Arc::new(info), extensions }
     }
 
-    /// The request, which is also the client as its handler sees it if everything happens within it.
-    pub(in crate::server) fn known(&self) -> Arc<HttpRequestInfo> {
-        self.known.clone()
+    /// Returns the request, which is also the peer of a call without a session.
+    pub(in crate::server) fn info(&self) -> Arc<HttpRequestInfo> {
+        self.info.clone()
     }
 
-    /// A call by this request.
+    /// Adds the request to the context of a call.
     pub(in crate::server) fn surround(&self, cx: CallContext) -> CallContext {
-        let cx = cx.with_request_info(self.known.clone());
-        match &self.added {
-            Some(added) => cx.with_extensions(added.clone()),
+        let cx = cx.with_request_info(self.info.clone());
+        match &self.extensions {
+            Some(extensions) => cx.with_extensions(extensions.clone()),
             None => cx,
         }
     }
@@ -80,10 +80,11 @@ impl HttpRequestInfo {
         &self.voice
     }
 
-    fn made(&self) -> (&HeaderMap, &Uri) {
+    fn built(&self) -> (&HeaderMap, &Uri) {
         self.head.built().unwrap_or_else(|| {
-            let (headers, uri) =
-                &**self.made.get_or_init(|| Box::new((self.head.headers().into_owned(), self.head.uri().into_owned())));
+            let (headers, uri) = &**self
+                .built
+                .get_or_init(|| Box::new((self.head.headers().into_owned(), self.head.uri().into_owned())));
             (headers, uri)
         })
     }
@@ -95,8 +96,8 @@ impl RequestInfo for HttpRequestInfo {
             value.map(|value| value as &dyn Any)
         }
         match kind {
-            _ if kind == TypeId::of::<HeaderMap>() => of(Some(self.made().0)),
-            _ if kind == TypeId::of::<Uri>() => of(Some(self.made().1)),
+            _ if kind == TypeId::of::<HeaderMap>() => of(Some(self.built().0)),
+            _ if kind == TypeId::of::<Uri>() => of(Some(self.built().1)),
             _ if kind == TypeId::of::<PeerAddress>() => of(self.head.peer_ref()),
             _ if kind == TypeId::of::<EventStream>() => of(self.stream.as_ref()),
             _ => None,
@@ -119,7 +120,7 @@ impl RequestInfo for HttpRequestInfo {
             }
             None => serde_json::Value::Null,
         };
-        let headers = self.made().0;
+        let headers = self.built().0;
         mirrored
             .check(&arguments, |name| HeaderLookup::from_values(headers.get_all(name).iter().map(HeaderValue::to_str)))
             .map_err(|problem| mismatch(problem.to_string()))

@@ -1,4 +1,4 @@
-//! Letting browsers show answers to pages of other origins (Fetch, "CORS protocol").
+//! CORS: lets browsers show responses to pages of other origins (Fetch, "CORS protocol").
 
 use http::Method;
 use http::header::{
@@ -13,14 +13,14 @@ use super::access::AccessPolicy;
 use crate::server::header_value;
 use crate::server::response::Answer;
 
-/// What a browser asks on behalf of a page.
-pub(in crate::server) struct Asked {
+/// The CORS headers of a request.
+pub(in crate::server) struct CorsRequest {
     origin: Option<HeaderValue>,
     headers: Option<HeaderValue>,
     method: bool,
 }
 
-/// What pages may send, beside headers that repeat arguments.
+/// The headers that pages may send, beside those that mirror arguments.
 const HEADERS: [&str; 8] = [
     "content-type",
     "accept",
@@ -32,7 +32,7 @@ const HEADERS: [&str; 8] = [
     header::NAME,
 ];
 
-impl Asked {
+impl CorsRequest {
     pub(in crate::server) fn of(head: &RequestHead) -> Self {
         let headers = head.headers();
         Self {
@@ -63,7 +63,7 @@ impl Asked {
     }
 }
 
-/// The usual ones, and of those asked for the ones that repeat arguments, whose names only the tools know.
+/// Returns the usual headers, and of the requested ones those that mirror arguments, whose names only the tools know.
 fn allowed_headers(asked: Option<&HeaderValue>) -> HeaderValue {
     let mut allowed = HEADERS.join(", ");
     let asked = asked.and_then(|asked| asked.to_str().ok()).unwrap_or_default();
