@@ -26,6 +26,8 @@
 //! | session with an open stream | 27.3 KiB | 5.8 KiB |
 //!
 //! Of those instructions the connection has 8 300, and `httparse` 2 000 of them. System calls are the same: two for each call.
+//! With LTO, and after all other parts became smaller, a small call of 2026-07-28 takes 23 000 instructions and 9 allocations;
+//! by `Listener::serve_tower` it takes 36 100 and 22, of which a hyper server that sends each body back has 14 900.
 //! hyper serves HTTP/2, `tower` applications and upgrades, and HTTP/1.1 as well after `Listener::use_hyper`.
 //!
 //! # What is supported
