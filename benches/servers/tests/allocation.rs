@@ -25,8 +25,8 @@ fn a_call_over_http_of_the_newest_revision() {
 /// As in an application: hyper reads requests and writes responses.
 #[test]
 fn a_call_over_http_that_hyper_serves() {
-    assert_most(over_http_by(|listener| listener.serve_tower(server(2).http()), |_| newest_call()), 22);
-    assert_most(over_http_by(|listener| listener.use_hyper().serve(server(2).http()), |_| newest_call()), 18);
+    assert_most(over_http_by(|listener| listener.serve_tower(server(2).http()), |_| newest_call()), 23);
+    assert_most(over_http_by(|listener| listener.use_hyper().serve(server(2).http()), |_| newest_call()), 19);
 }
 
 fn newest_call() -> String {
