@@ -1,6 +1,7 @@
 //! Extensions of the protocol: what they declare, and what they add to a server.
 
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -113,27 +114,33 @@ impl<T: ServerExtension> ServerExtension for Arc<T> {
 }
 
 impl Server {
-    /// An extension of the protocol: declares it and adds what it brings. One with an id that is none, or that is there
-    /// already, keeps the server from being built.
+    /// Adds an extension of the protocol: declares it and adds what it brings. An invalid id, two extensions of one id, and a
+    /// [requirement](ExtensionScope::requires) that is not met keep the server from being built.
+    #[track_caller]
     pub fn extension(mut self, extension: impl ServerExtension) -> Self {
         let extension = Arc::new(extension);
         let id: Arc<str> = extension.id().into();
-        let declared = self.settings.extensions.get_or_insert_default();
-        let problem = if !is_extension_id(&id) {
-            Some("its id has to be a prefix, a slash and a name, such as com.example/prices")
-        } else if declared.contains(&id) {
-            Some("there is one of this id already")
-        } else {
-            None
-        };
-        match problem {
-            None => declared.insert_raw(&id, &extension.settings().into()),
-            Some(problem) => {
-                self.faults.push(format!("extension {id:?}: {problem}"));
-                return self;
-            }
+        if !is_extension_id(&id) {
+            let problem = "its id has to be a prefix, a slash and a name, such as com.example/prices";
+            self.faults.push(format!("extension {id:?}: {problem}"));
+            return self;
         }
+        if !self.claim("extension", &id, format!("at {}", Location::caller())) {
+            return self;
+        }
+        let declared = self.settings.extensions.get_or_insert_default();
+        declared.insert_raw(&id, &extension.settings().into());
         extension.add_to(ExtensionScope { server: self, id }).server
+    }
+
+    /// The requirements of extensions that are not met.
+    pub(crate) fn missing_extensions(&self) -> Vec<String> {
+        let has = |id: &str| self.settings.extensions.as_ref().is_some_and(|declared| declared.contains(id));
+        let missing = self.required_extensions.iter().filter(|(_, required)| !has(required));
+        let fault = |(id, required): &(Arc<str>, String)| {
+            format!("extension {id:?} requires extension {required:?}, which the server does not have")
+        };
+        missing.map(fault).collect()
     }
 }
 
@@ -173,6 +180,12 @@ impl ExtensionScope {
         self.server.own_handle()
     }
 
+    /// Requires another extension, which may be added before or after this one. A server without it is not built.
+    pub fn requires(mut self, id: impl Into<String>) -> Self {
+        self.server.required_extensions.push((self.id.clone(), id.into()));
+        self
+    }
+
     /// Keeps the server from being built, because of something that cannot be used.
     pub fn fault(mut self, problem: impl fmt::Display) -> Self {
         self.server.faults.push(format!("extension {:?}: {problem}", self.id));
@@ -188,8 +201,8 @@ impl ExtensionScope {
         Fut: Future<Output = Result<R, ErrorObject>> + Send + 'static,
     {
         let name = name.into();
-        if let Some(fault) = self.method_fault(&name) {
-            return self.fault(fault);
+        if !self.claim_method(&name) {
+            return self;
         }
         let (id, handler) = (self.id.clone(), Arc::new(handler));
         // The parameters are decoded after the client is checked: the extension defines their meaning.
@@ -212,19 +225,19 @@ impl ExtensionScope {
         Fut: Future<Output = Result<R, ErrorObject>> + Send + 'static,
     {
         let name = name.into();
-        if let Some(fault) = self.method_fault(&name) {
-            return self.fault(fault);
+        if self.claim_method(&name) {
+            self.server.add_decoded_method(name, handler);
         }
-        self.server = self.server.method(name, handler);
         self
     }
 
-    /// The reason why the extension cannot have a method of this name.
-    fn method_fault(&self, name: &str) -> Option<String> {
-        if self.server.settings.methods.contains_key(name) {
-            return Some(format!("the method {name:?} is there already"));
+    /// Registers the name of a method; returns `false` if it is taken, which keeps the server from being built.
+    fn claim_method(&mut self, name: &str) -> bool {
+        if router::is_own(name) {
+            self.server.faults.push(format!("extension {:?}: {}", self.id, usurped(name)));
+            return false;
         }
-        router::is_own(name).then(|| usurped(name))
+        self.server.claim("method", name, format!("by extension {:?}", self.id))
     }
 
     /// A notification by clients that declare the extension; from others it is not heard. In 2026-07-28 notifications do not
@@ -236,11 +249,11 @@ impl ExtensionScope {
         Fut: Future<Output = ()> + Send + 'static,
     {
         let name = name.into();
-        if self.server.settings.notifications.contains_key(&name) {
-            return self.fault(format_args!("the notification {name:?} is there already"));
+        if !self.server.claim("notification", &name, format!("by extension {:?}", self.id)) {
+            return self;
         }
         let (id, handler) = (self.id.clone(), Arc::new(handler));
-        self.server = self.server.notification(name, move |params: P, context: Context| {
+        self.server.add_notification(name, move |params: P, context: Context| {
             let heard = context.session().is_none() || context.client_extension(&id).is_some();
             let handled = heard.then(|| handler(params, context));
             async move {

@@ -1,6 +1,7 @@
 //! Putting a server together.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
@@ -55,6 +56,10 @@ pub struct Server {
     pub(crate) faults: Vec<String>,
     /// Where tools, prompts and resources were registered, by kind and name.
     places: HashMap<(&'static str, String), &'static Location<'static>>,
+    /// Where methods and extensions were registered, by kind and name.
+    claims: HashMap<(&'static str, String), String>,
+    /// Extensions with the ids of those that they require.
+    pub(crate) required_extensions: Vec<(Arc<str>, String)>,
 }
 
 /// What a server was told when it was put together.
@@ -159,6 +164,8 @@ impl Server {
             layers: LayerStack::default(),
             faults: Vec::new(),
             places: HashMap::new(),
+            claims: HashMap::new(),
+            required_extensions: Vec::new(),
         }
     }
 
@@ -332,7 +339,8 @@ impl Server {
         self
     }
 
-    /// A method of your own. One that the server answers itself keeps it from being built.
+    /// A method of your own. One that the server answers itself, and two of one name, keep it from being built.
+    #[track_caller]
     pub fn method<P, R, F, Fut>(mut self, name: impl Into<String>, handler: F) -> Self
     where
         P: DeserializeOwned + Send + 'static,
@@ -345,12 +353,39 @@ impl Server {
             self.faults.push(extension::usurped(&name));
             return self;
         }
+        if self.claim("method", &name, format!("at {}", Location::caller())) {
+            self.add_decoded_method(name, handler);
+        }
+        self
+    }
+
+    /// Registers something of which there is one of a name; returns `false` if there is one already, which keeps the server from
+    /// being built. `place` says where it is registered.
+    pub(crate) fn claim(&mut self, kind: &'static str, name: &str, place: String) -> bool {
+        match self.claims.entry((kind, name.to_owned())) {
+            Entry::Vacant(entry) => {
+                entry.insert(place);
+                true
+            }
+            Entry::Occupied(first) => {
+                self.faults.push(format!("{kind} {name:?} is registered twice: {} and {place}", first.get()));
+                false
+            }
+        }
+    }
+
+    pub(crate) fn add_decoded_method<P, R, F, Fut>(&mut self, name: String, handler: F)
+    where
+        P: DeserializeOwned + Send + 'static,
+        R: Serialize + Send + 'static,
+        F: Fn(P, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, ErrorObject>> + Send + 'static,
+    {
         let handler = Arc::new(handler);
         self.add_method(name, move |params: RawJson, context| {
             let handler = handler.clone();
             async move { Ok(handler(params.decode()?, context).await?) }
         });
-        self
     }
 
     /// Adds a method whose handler also decodes its parameters.
@@ -374,8 +409,22 @@ impl Server {
         self.settings.methods.insert(name, action);
     }
 
-    /// A notification of your own.
+    /// A notification of your own. Two of one name keep the server from being built.
+    #[track_caller]
     pub fn notification<P, F, Fut>(mut self, name: impl Into<String>, handler: F) -> Self
+    where
+        P: DeserializeOwned + Send + 'static,
+        F: Fn(P, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        let name = name.into();
+        if self.claim("notification", &name, format!("at {}", Location::caller())) {
+            self.add_notification(name, handler);
+        }
+        self
+    }
+
+    pub(crate) fn add_notification<P, F, Fut>(&mut self, name: String, handler: F)
     where
         P: DeserializeOwned + Send + 'static,
         F: Fn(P, Context) -> Fut + Send + Sync + 'static,
@@ -392,8 +441,7 @@ impl Server {
                 }
             }
         });
-        self.settings.notifications.insert(name.into(), hook);
-        self
+        self.settings.notifications.insert(name, hook);
     }
 
     /// A layer in front of everything; the last one added is the first to see a call.
@@ -459,6 +507,7 @@ impl Server {
     /// When something that was registered cannot be used, such as a tool with an invalid schema, or two of one name.
     pub fn build(mut self) -> Result<Router, ServeError> {
         self.faults.extend(app::faults(&self.handle.catalog()));
+        self.faults.extend(self.missing_extensions());
         if !self.faults.is_empty() {
             return Err(ServeError::Registered(self.faults.join("; ")));
         }

@@ -228,11 +228,45 @@ async fn an_extension_that_cannot_be_declared_keeps_the_server_from_being_built(
         fault(Server::new("echo", "1").extension(Echo::new("echo").0)),
         r#"cannot be served: extension "echo": its id has to be a prefix, a slash and a name, such as com.example/prices"#
     );
-    assert_eq!(
-        fault(Server::new("echo", "1").extension(Echo::new(ID).0).extension(Echo::new(ID).0)),
-        r#"cannot be served: extension "com.example/echo": there is one of this id already"#
-    );
+    let twice = fault(Server::new("echo", "1").extension(Echo::new(ID).0).extension(Echo::new(ID).0));
+    assert!(twice.starts_with(r#"cannot be served: extension "com.example/echo" is registered twice: at "#), "{twice}");
+    assert_eq!(twice.matches("extension.rs:").count(), 2, "{twice}");
     let twice = fault(Server::new("echo", "1").extension(Echo::new(ID).0).extension(Echo::new("com.example/other").0));
-    assert!(twice.contains(r#"extension "com.example/other": the method "echo/say" is there already"#), "{twice}");
-    assert!(twice.contains(r#"the notification "notifications/echo/ring" is there already"#), "{twice}");
+    let both = r#"is registered twice: by extension "com.example/echo" and by extension "com.example/other""#;
+    assert!(twice.contains(&format!(r#"method "echo/say" {both}"#)), "{twice}");
+    assert!(twice.contains(&format!(r#"notification "notifications/echo/ring" {both}"#)), "{twice}");
+}
+
+#[test]
+fn a_method_of_one_name_is_registered_once() {
+    let answer = |_: Object, _| async { Ok(Object::new()) };
+    let fault = |server: Server| server.build().unwrap_err().to_string();
+    let twice = fault(Server::new("s", "1").method("own/method", answer).method("own/method", answer));
+    assert!(twice.contains(r#"method "own/method" is registered twice: at "#), "{twice}");
+    assert_eq!(twice.matches("extension.rs:").count(), 2, "{twice}");
+    let twice = fault(Server::new("s", "1").method("echo/say", answer).extension(Echo::new(ID).0));
+    assert!(twice.contains(r#"and by extension "com.example/echo""#), "{twice}");
+}
+
+/// An extension that requires another one.
+struct Dependent;
+
+impl ServerExtension for Dependent {
+    fn id(&self) -> &str {
+        "com.example/dependent"
+    }
+
+    fn add_to(self: Arc<Self>, scope: ExtensionScope) -> ExtensionScope {
+        scope.requires(ID)
+    }
+}
+
+#[test]
+fn an_extension_that_another_one_requires_may_come_later_but_must_come() {
+    let fault = Server::new("s", "1").extension(Dependent).build().unwrap_err().to_string();
+    let problem =
+        r#"extension "com.example/dependent" requires extension "com.example/echo", which the server does not have"#;
+    assert_eq!(fault, format!("cannot be served: {problem}"));
+    Server::new("s", "1").extension(Dependent).extension(Echo::new(ID).0).build().unwrap();
+    Server::new("s", "1").extension(Echo::new(ID).0).extension(Dependent).build().unwrap();
 }
