@@ -40,7 +40,6 @@ impl Budget {
         self.charge(bytes as u64 / in_a_step)
     }
 
-    #[cfg(test)]
     pub(crate) fn left(&self) -> u64 {
         self.left
     }

@@ -121,7 +121,18 @@ impl Validator {
     /// # Errors
     /// When it is not valid, or takes too many steps.
     pub fn check_within(&self, value: &RawJson, max_steps: u64) -> Result<Vec<Violation>, ValidationError> {
-        let budget = &mut Budget::new(max_steps);
+        self.check_counted(value, max_steps).1
+    }
+
+    /// Checks a value as [`Validator::check_within`], and returns how many steps that took.
+    #[allow(clippy::missing_errors_doc, reason = "the result is one of two things that are returned")]
+    pub fn check_counted(&self, value: &RawJson, max_steps: u64) -> (u64, Result<Vec<Violation>, ValidationError>) {
+        let mut budget = Budget::new(max_steps);
+        let checked = self.check_with(value, &mut budget);
+        (max_steps - budget.left(), checked)
+    }
+
+    fn check_with(&self, value: &RawJson, budget: &mut Budget) -> Result<Vec<Violation>, ValidationError> {
         let instance = Instance::read(value, budget)?;
         let at = At { instance: &instance, place: ROOT };
         let mut checker = Checker::new(&self.nodes, budget);

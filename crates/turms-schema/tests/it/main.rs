@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod budget;
+mod fuzz;
 mod hostile;
 mod keyword;
 mod oracle;

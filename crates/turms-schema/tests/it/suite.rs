@@ -179,7 +179,7 @@ fn the_public_suite_passes_but_for_listed_deviations() {
                 }
                 let row = position.map(|index| &DEVIATIONS[index]);
                 let outcome = differences(&group, &file, dialect);
-                let expected = outcome.tests.iter().filter(|(test, is_valid)| match row.map(|row| &row.which) {
+                let expected = outcome.tests.iter().filter(|(_, is_valid)| match row.map(|row| &row.which) {
                     None => false,
                     Some(Deviation::All) => true,
                     Some(Deviation::Accepted) => !is_valid,

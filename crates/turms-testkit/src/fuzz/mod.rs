@@ -4,6 +4,8 @@ mod envelope;
 mod header_value;
 #[cfg(feature = "fuzz-http")]
 mod http;
+#[cfg(feature = "fuzz-schema")]
+mod schema;
 mod session;
 #[cfg(feature = "fuzz-http")]
 mod sse;
@@ -16,6 +18,8 @@ pub use self::envelope::envelope;
 pub use self::header_value::header_value;
 #[cfg(feature = "fuzz-http")]
 pub use self::http::{http_chunks, http_request};
+#[cfg(feature = "fuzz-schema")]
+pub use self::schema::{schema, schema_pattern};
 pub use self::session::session;
 #[cfg(feature = "fuzz-http")]
 pub use self::sse::sse;

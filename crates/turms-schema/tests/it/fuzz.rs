@@ -1,0 +1,29 @@
+//! The fuzz targets over their seeds and simple mutations of these, the same each time.
+
+use turms_testkit::fuzz::{self, seeds, try_input};
+
+#[test]
+fn any_schema_and_value_may_meet() {
+    run("schema", fuzz::schema);
+}
+
+#[test]
+fn any_pattern_and_text_may_meet() {
+    run("schema_pattern", fuzz::schema_pattern);
+}
+
+/// Each seed as it is, and with pieces of each other seed in each of eight places.
+fn run(name: &str, target: fn(&[u8])) {
+    let seeds = seeds(name);
+    for seed in &seeds {
+        try_input(target, seed);
+        for other in &seeds {
+            for eighth in 0..8 {
+                let (at, from) = (seed.len() * eighth / 8, other.len() * ((eighth * 5 + 3) % 8) / 8);
+                let to = (from + 1 + 7 * eighth).min(other.len());
+                let input = [&seed[..at], &other[from..to], &seed[(at + eighth % 3).min(seed.len())..]].concat();
+                try_input(target, &input);
+            }
+        }
+    }
+}
