@@ -1,5 +1,8 @@
 //! Validation beside the `jsonschema` crate: from the text of a value to the verdict, and compiling.
 //!
+//! Instructions, by callgrind (turms, jsonschema): small 9.1 k, 9.5 k; rows 615 k, 845 k; text 451 k, 802 k; compiling 221 k and 250 k,
+//! 154 k and 145 k, 36 k and 46 k.
+//!
 //! `cargo bench -p turms-schema`. Under callgrind (`valgrind --tool=callgrind`), `-- --exact NAME --sample-count 1 --sample-size N`
 //! with two values of N gives instructions: their difference, divided.
 
@@ -67,9 +70,7 @@ impl Sample {
 
     fn text(self) -> String {
         match self {
-            Self::Small => r#"{"city":"Reykjavík","code":"IS-10123","days":7,"metric":true,"units":"celsius","tags":["wind","rain"],"x":null}"#
-                .replace(",\"x\":null", "")
-                .replace("\"rain\"", "\"rain\",\"snow on high ground\""),
+            Self::Small => r#"{"city":"Reykjavík","code":"IS-10123","days":7,"metric":true,"units":"celsius","tags":["wind","rain","snow on high ground and fog in the va"]}"#.to_owned(),
             Self::Rows => {
                 let rows: Vec<String> = (0..100)
                     .map(|id| {

@@ -1,4 +1,4 @@
-//! The work of one validation, counted in steps.
+//! The budget of one validation, in steps.
 
 /// Maximum number of steps of one validation, unless told otherwise. A step stands for at most 4 ns of an ordinary machine, so a
 /// validation never keeps its thread busy for much longer than a tenth of a second.

@@ -1,4 +1,4 @@
-//! Whether a value is valid, without words about it.
+//! The check of a value, without explanations.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use crate::pattern::validity_steps;
 use crate::ref_index::{RefIndex, ResourceId};
 use crate::validator::{ValidationError, Validator, Violation};
 
-/// Holds one value against a schema.
+/// Checks one value against a schema.
 #[derive(Debug)]
 pub(crate) struct Checker<'s> {
     pub(crate) nodes: &'s Nodes,
@@ -26,12 +26,12 @@ pub(crate) struct Checker<'s> {
     scopes: HashMap<(u32, ResourceId), u32>,
     /// The verdicts on parts that `unevaluated…` rules ask for again.
     verdicts: HashMap<(NodeId, Place, u32), bool>,
-    /// Whether what is checked is the name of a member.
+    /// Set while the name of a member is checked.
     pub(crate) is_name: bool,
     /// The first string that a rule needs and that is no text.
     broken_text: Option<String>,
     is_too_deep: bool,
-    /// Whether formats are annotations where the dialect says so.
+    /// Set if formats are annotations where the dialect says so.
     pub(crate) formats_are_annotations: bool,
     /// The formats that texts do not have which have them as annotations. Their paths, which take work to find, are only found
     /// for those that are left in the end.
@@ -63,8 +63,8 @@ impl<'i> At<'i> {
     }
 }
 
-/// Deeper than this, nothing is followed: the stack has an end. A value of the deepest nesting needs a fifth.
-const DEEPEST: usize = 640;
+/// Maximum depth of the recursion, because of the stack. A value of the deepest nesting needs a fifth of it.
+const MAX_RECURSION: usize = 640;
 
 /// Steps for each byte of a text that a tree is built from, which takes far more memory than the text.
 pub(crate) const PARSE_STEPS: u64 = 100;
@@ -113,7 +113,14 @@ impl<'s> Checker<'s> {
 
     pub(crate) fn holds(&mut self, node: NodeId, at: At<'_>) -> bool {
         let warnings = self.warnings.len();
-        let all = |checker: &mut Self, rules: &'s [Rule]| rules.iter().all(|rule| checker.rule_holds(rule, rules, at));
+        let kind = at.part().kind;
+        let all = |checker: &mut Self, rules: &'s [Rule]| {
+            rules.iter().all(|rule| match rule {
+                // Most schemas begin with a type, and most values have it.
+                Rule::Type(types) if types.has(kind) && checker.budget.charge(1) => true,
+                rule => checker.rule_holds(rule, rules, at),
+            })
+        };
         let holds = self.visit(node, all).unwrap_or(false);
         if !holds {
             // The annotations of a schema that does not hold are none.
@@ -146,7 +153,7 @@ impl<'s> Checker<'s> {
         if !self.budget.charge(4) {
             return None;
         }
-        if self.depth >= DEEPEST {
+        if self.depth >= MAX_RECURSION {
             self.is_too_deep = true;
             return None;
         }
@@ -169,7 +176,7 @@ impl<'s> Checker<'s> {
         Some(done)
     }
 
-    /// Whether one of the `rules` of a node holds.
+    /// Returns `true` if one of the `rules` of a node holds.
     pub(crate) fn rule_holds(&mut self, rule: &Rule, rules: &[Rule], at: At<'_>) -> bool {
         let holds = self.budget.charge(1) && self.is_kept(rule, rules, at);
         if self.budget.is_exhausted() && self.exhausted_at.is_none() {
@@ -242,7 +249,7 @@ impl<'s> Checker<'s> {
         }
     }
 
-    /// Takes down that a text does not have the format that it has as an annotation, which is no violation.
+    /// Records that a string does not have the format of its annotation, which is not a violation.
     fn warn(&mut self, format: Format, at: At<'_>) -> bool {
         if self.warnings.len() < Validator::MAX_VIOLATIONS {
             self.warnings.push((format, at.place));
@@ -346,8 +353,8 @@ impl<'s> Checker<'s> {
         })
     }
 
-    /// Shows the nodes that a member of this name has to fulfil, and whether its name or something else is why. Which those are
-    /// that a pattern without a program is about, nobody knows; they are not others in any case.
+    /// Shows the nodes that apply to a member of this name, and whether they apply to all others. The members that a pattern is
+    /// about which is not enforced are not known; they do not count as others in any case.
     pub(crate) fn each_member_node(
         &mut self,
         members: &Members,
@@ -431,12 +438,12 @@ impl<'s> Checker<'s> {
         }
     }
 
-    /// How many hold; two are as good as more.
+    /// The number of schemas that hold, up to two.
     pub(crate) fn count_of(&mut self, nodes: &[NodeId], at: At<'_>) -> usize {
         nodes.iter().filter(|node| self.holds_once(**node, at)).take(2).count()
     }
 
-    /// Where a dynamic reference leads: by way of the outermost resource that has such a place.
+    /// The target of a dynamic reference: the one of the outermost resource that has its anchor.
     pub(crate) fn target(&mut self, rule: &Rule) -> Option<NodeId> {
         let Rule::Dynamic(dynamic) = rule else { return None };
         if !self.budget.charge_each(self.scope.len(), 1 + dynamic.targets.len() as u64 / 4) {
@@ -452,7 +459,7 @@ impl<'s> Checker<'s> {
 
 pub(crate) type IsOther = bool;
 
-/// Whether something is said about a member.
+/// Set if some rule is about a member.
 pub(crate) type Known = bool;
 
 impl Limit {

@@ -1,4 +1,4 @@
-//! From a document to nodes.
+//! Compilation of a schema document into nodes.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -17,6 +17,8 @@ use crate::ref_index::{RefIndex, Spot};
 use crate::reference::Pointer;
 use crate::validator::{SchemaError, Trust};
 
+/// Compiles a document.
+///
 /// # Errors
 /// When the document is not a schema, refers to something outside itself, or stands for too much work.
 pub(crate) fn compile(document: &Value, trust: Trust) -> Result<Nodes, SchemaError> {
@@ -47,11 +49,11 @@ struct Compiler<'a> {
     index: RefIndex<'a>,
     nodes: Vec<Node>,
     known: HashMap<*const Value, NodeId>,
-    /// What has a number, but no rules yet.
+    /// Schemas that have a number, but no rules yet.
     open: VecDeque<(NodeId, Spot<'a>)>,
     is_dynamic: bool,
     trust: Trust,
-    /// What patterns may still take.
+    /// The memory left for patterns.
     quota: PatternQuota,
 }
 
@@ -254,7 +256,7 @@ impl<'a> Compiler<'a> {
         items.enumerate().map(node).collect()
     }
 
-    /// Of `dependencies`, only those that are schemas.
+    /// The subschemas by name; of `dependencies`, only those that are schemas.
     fn children_by_name(
         &mut self,
         words: &Words<'a>,
@@ -297,7 +299,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Whether what its parts evaluate may matter.
+    /// Returns `true` if the dialect has `unevaluated…` keywords.
     fn is_evaluated(&self) -> bool {
         self.draft >= Draft::Of2019
     }

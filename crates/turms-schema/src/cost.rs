@@ -1,21 +1,23 @@
-//! How much work a schema can make. Checking follows every reference anew, so that a few lines that refer to each other can
+//! Limits on the work that a schema can cause. Checking follows every reference anew, so that a few lines that refer to each other can
 //! stand for more work than there is time, or for more depth than there is stack.
 
 use crate::node::{Node, NodeId};
 use crate::validator::SchemaError;
 
-/// With every reference followed, in subschemas.
-const HEAVIEST: u64 = 200_000;
+/// Maximum number of subschemas, with every reference followed.
+const MAX_WEIGHT: u64 = 200_000;
 
-/// With every reference followed, in levels.
-const DEEPEST: usize = 256;
+/// Maximum number of levels, with every reference followed.
+const MAX_LEVELS: usize = 256;
 
+/// Checks that a compiled schema is bounded.
+///
 /// # Errors
 /// When there is too much to do, or no end to it.
 pub(crate) fn weigh(nodes: &[Node]) -> Result<(), SchemaError> {
     let mut weighing = Weighing { nodes, known: vec![State::New; nodes.len()] };
     let (weight, _) = weighing.weigh(0, 0)?;
-    if weight > HEAVIEST {
+    if weight > MAX_WEIGHT {
         return Err(SchemaError::too_heavy());
     }
     let mut seen = vec![Seen::Never; nodes.len()];
@@ -40,7 +42,7 @@ impl Weighing<'_> {
     fn weigh(&mut self, node: NodeId, depth: usize) -> Result<(u64, usize), SchemaError> {
         let known = self.known[node as usize];
         let height = if let State::Known(_, height) = known { height } else { 1 };
-        if depth + height > DEEPEST {
+        if depth + height > MAX_LEVELS {
             return Err(SchemaError::too_heavy());
         }
         match known {
@@ -71,7 +73,7 @@ enum Seen {
 /// A schema that comes back to itself with the same value comes back for ever. The way may be deeper than the schema weighed:
 /// what holds itself was counted as one level.
 fn find_end(nodes: &[Node], node: NodeId, depth: usize, seen: &mut [Seen]) -> Result<(), SchemaError> {
-    if depth > DEEPEST {
+    if depth > MAX_LEVELS {
         return Err(SchemaError::too_heavy());
     }
     match std::mem::replace(&mut seen[node as usize], Seen::OnTheWay) {

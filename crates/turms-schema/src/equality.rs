@@ -1,4 +1,4 @@
-//! When two values of JSON are the same: `1` and `1.0` are, and the order of members does not matter.
+//! Equality of JSON values: `1` and `1.0` are, and the order of members does not matter.
 
 use std::hash::{BuildHasher as _, RandomState};
 
@@ -9,7 +9,7 @@ use crate::instance::{Kind, Place};
 use crate::number::Number;
 
 impl Checker<'_> {
-    /// Whether a part is this value. If it has several members of one name, each of them has to be what the value has there.
+    /// Returns `true` if a part equals this value. If it has several members of one name, each of them has to be what the value has there.
     pub(crate) fn is_equal(&mut self, at: At<'_>, value: &Value) -> bool {
         let part = at.part();
         if !self.budget.charge(1) {
@@ -39,7 +39,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Of several members of one name the last one counts.
+    /// Compares two parts; of several members of one name the last one counts.
     fn are_equal(&mut self, one: At<'_>, other: At<'_>) -> bool {
         let (first, second) = (one.part(), other.part());
         if first.kind != second.kind || !self.budget.charge(1) {
@@ -79,8 +79,8 @@ impl Checker<'_> {
         one.len() == other.len() && self.budget.charge(1 + one.len() as u64 / 16) && one == other
     }
 
-    /// Whether no two elements are the same. What is alike is found by hashes, with keys of the process so that nobody can
-    /// make a list of values that are all alike.
+    /// Returns `true` if no two elements are equal. Candidates are found by hashes with a random key, so that a list
+    /// cannot be made to collide.
     pub(crate) fn has_no_equals(&mut self, at: At<'_>) -> bool {
         if at.part().len < 2 {
             return true;

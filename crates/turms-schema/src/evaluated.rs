@@ -1,5 +1,5 @@
-//! Which members or elements of a value the rules of a schema have looked at: what `unevaluatedProperties` and
-//! `unevaluatedItems` are about is what is left.
+//! The members and elements of a value that some rule has evaluated; `unevaluatedProperties` and `unevaluatedItems` are about
+//! the rest.
 
 use crate::check::{At, Checker};
 use crate::instance::Kind;

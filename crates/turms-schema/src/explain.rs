@@ -1,4 +1,4 @@
-//! What is wrong with a value, in words that a person or a model can act on.
+//! Explanations: the violations of a value, in words that a person or a model can act on.
 
 use std::borrow::Cow;
 
@@ -10,16 +10,16 @@ use crate::instance::{Instance, Kind, Part, ROOT};
 use crate::node::{Bound, Limit, NodeId, Rule};
 use crate::validator::Violation;
 
-/// Longer values are shown in part.
-const LONGEST: usize = 200;
+/// Maximum length of a value that is shown in full.
+const MAX_SHOWN: usize = 200;
 
 /// A text, or the beginning of a long one.
 #[must_use]
 pub fn shortened(text: &str) -> Cow<'_, str> {
-    if text.len() <= LONGEST {
+    if text.len() <= MAX_SHOWN {
         return Cow::Borrowed(text);
     }
-    let end = (0..=LONGEST).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    let end = (0..=MAX_SHOWN).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
     Cow::Owned(format!("{}…", &text[..end]))
 }
 
@@ -43,7 +43,7 @@ impl Explanation {
 }
 
 impl Checker<'_> {
-    /// Says what is wrong with a value.
+    /// Collects the violations of a value.
     pub(crate) fn explain(&mut self, node: NodeId, at: At<'_>, explanation: &mut Explanation) {
         self.visit(node, |checker, rules| {
             for rule in rules {
@@ -285,7 +285,7 @@ struct Unexpected {
 
 impl Unexpected {
     fn add(&mut self, name: impl FnOnce() -> String) {
-        if self.names.len() <= LONGEST {
+        if self.names.len() <= MAX_SHOWN {
             self.names.push_str(if self.count == 0 { "" } else { ", " });
             self.names.push_str(&name());
         }
@@ -305,10 +305,13 @@ impl Unexpected {
 
 /// `1, 2 or 3`; of many, only the first.
 fn listed(values: &[Value]) -> String {
-    const MOST: usize = 10;
-    let shown: Vec<String> = values.iter().take(MOST).map(|value| shortened(&value.to_string()).into_owned()).collect();
+    const MAX_LISTED: usize = 10;
+    let shown: Vec<String> =
+        values.iter().take(MAX_LISTED).map(|value| shortened(&value.to_string()).into_owned()).collect();
     match &*shown {
-        _ if values.len() > MOST => format!("{} or {} other candidates", shown.join(", "), values.len() - MOST),
+        _ if values.len() > MAX_LISTED => {
+            format!("{} or {} other candidates", shown.join(", "), values.len() - MAX_LISTED)
+        }
         [] => "no values".to_owned(),
         [one] => one.clone(),
         [first @ .., last] => format!("{} or {last}", first.join(", ")),

@@ -23,9 +23,9 @@ pub(crate) struct Part<'a> {
     /// Its name in the object that holds it, with quotes; empty elsewhere.
     quoted_name: &'a str,
     pub(crate) kind: Kind,
-    /// Whether it is a string with escapes, or an object with escapes in the name of a member.
+    /// Set for a string with escapes, and for an object with escapes in the name of a member.
     is_escaped: bool,
-    /// Whether its name has escapes.
+    /// Set if its name has escapes.
     is_name_escaped: bool,
     /// The number of its members or elements.
     pub(crate) len: u32,
@@ -187,7 +187,7 @@ impl<'a> Part<'a> {
         self.is_escaped
     }
 
-    /// What a string says; `None` if it has half of a surrogate pair, which no text has.
+    /// The text of a string; `None` if it has half of a surrogate pair, which no text has.
     pub(crate) fn text(&self) -> Option<Cow<'a, str>> {
         if self.is_escaped { serde_json::from_str(self.raw).ok().map(Cow::Owned) } else { Some(self.plain_text()) }
     }

@@ -1,4 +1,4 @@
-//! The words of JSON Schema: which dialect has which, and what has to stand behind each.
+//! The keywords of JSON Schema: the dialects that have them, and the values that they take.
 
 use std::collections::HashSet;
 
@@ -29,18 +29,18 @@ impl Draft {
         })
     }
 
-    /// What an identifier is called.
+    /// The keyword of identifiers.
     pub(crate) fn id(self) -> &'static str {
         if self == Self::Four { "id" } else { "$id" }
     }
 
-    /// Whether a reference stands for the whole schema that it is in.
+    /// Returns `true` if a reference replaces the schema that it is in.
     pub(crate) fn reference_stands_alone(self) -> bool {
         self < Self::Of2019
     }
 }
 
-/// What stands behind a keyword.
+/// The shape of the value of a keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     Schema,
@@ -66,7 +66,7 @@ pub(crate) enum Shape {
     Any,
 }
 
-/// What may stand behind a keyword in a dialect; nothing for a word that means nothing there.
+/// The shape of the value of a keyword in a dialect; `None` if the dialect does not have the keyword.
 pub(crate) fn shape_of(draft: Draft, keyword: &str) -> Option<Shape> {
     use Draft::{Four, Of2019, Of2020, Seven, Six};
     let (since, until, shape) = match keyword {
@@ -117,7 +117,7 @@ pub(crate) fn shape_of(draft: Draft, keyword: &str) -> Option<Shape> {
 }
 
 impl Shape {
-    /// What is wrong with a value that should have this shape; what is within is looked at on its own.
+    /// The problem of a value that should have this shape, without the schemas within.
     pub(crate) fn problem(self, value: &Value) -> Option<String> {
         let expected = match self {
             Self::Schema if !is_schema(value) => "a schema (an object, true or false)",

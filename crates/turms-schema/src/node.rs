@@ -13,9 +13,9 @@ use crate::ref_index::ResourceId;
 #[derive(Debug)]
 pub(crate) struct Nodes {
     pub(crate) nodes: Box<[Node]>,
-    /// Whether some reference depends on how it was reached.
+    /// Set if some reference depends on how it was reached.
     pub(crate) is_dynamic: bool,
-    /// Whether some rule is about what others have not evaluated.
+    /// Set if some rule is about what others have not evaluated.
     pub(crate) has_unevaluated: bool,
 }
 
@@ -44,7 +44,7 @@ pub(crate) enum Rule {
     ItemCount(Limit, u64),
     MemberCount(Limit, u64),
     Required(Names),
-    /// What is required if a member is there.
+    /// The members that are required if another is there.
     DependentRequired(Box<[(Box<str>, Names)]>),
     Pattern(Box<Pattern>),
     /// A format, and whether its dialect has it as an annotation unless told otherwise.
@@ -75,7 +75,7 @@ pub(crate) struct EnumValues {
     pub(crate) values: Box<[Value]>,
     /// The places of the texts, in the order of the texts.
     texts: Box<[u32]>,
-    /// In their order.
+    /// The integers, in their order.
     integers: Box<[i128]>,
     /// The places of all other values.
     others: Box<[u32]>,
@@ -121,7 +121,7 @@ impl EnumValues {
 /// `properties`, `patternProperties` and `additionalProperties`.
 #[derive(Debug)]
 pub(crate) struct Members {
-    /// In the order of their names.
+    /// Subschemas by name, in the order of names.
     pub(crate) named: Box<[(Box<str>, NodeId)]>,
     pub(crate) patterns: Box<[(Pattern, NodeId)]>,
     pub(crate) others: Option<NodeId>,
@@ -129,6 +129,11 @@ pub(crate) struct Members {
 
 impl Members {
     pub(crate) fn named(&self, name: &str) -> Option<NodeId> {
+        // Names of different length are told apart without a comparison, which makes a short list faster than a search.
+        const SHORT: usize = 16;
+        if self.named.len() <= SHORT {
+            return self.named.iter().find(|(other, _)| **other == *name).map(|(_, node)| *node);
+        }
         let found = self.named.binary_search_by(|(other, _)| (**other).cmp(name)).ok()?;
         Some(self.named[found].1)
     }
@@ -152,7 +157,7 @@ pub(crate) struct Contains {
     pub(crate) node: NodeId,
     pub(crate) least: u64,
     pub(crate) most: Option<u64>,
-    /// Whether what it finds is evaluated.
+    /// Set if the elements that it finds count as evaluated.
     pub(crate) evaluates: bool,
 }
 
@@ -166,7 +171,7 @@ pub(crate) struct If {
 /// `$dynamicRef` and `$recursiveRef`.
 #[derive(Debug)]
 pub(crate) struct Dynamic {
-    /// Where it leads by way of which resource.
+    /// The target for each resource that leads there.
     pub(crate) targets: Box<[(ResourceId, NodeId)]>,
     pub(crate) otherwise: NodeId,
 }
@@ -192,7 +197,7 @@ pub(crate) struct Types(u8);
 impl Types {
     const NAMES: [&'static str; 7] = ["null", "boolean", "number", "string", "array", "object", "integer"];
     const INTEGER: u8 = 6;
-    /// In draft 4, `1.0` is no integer.
+    /// Set for draft 4, where `1.0` is not an integer.
     const AS_WRITTEN: u8 = 1 << 7;
 
     pub(crate) fn new(value: &Value, draft: Draft) -> Self {
@@ -274,7 +279,7 @@ impl Rule {
         }
     }
 
-    /// Whether it combines nothing at all.
+    /// Returns `true` if it combines nothing.
     pub(crate) fn is_empty_list(&self) -> bool {
         matches!(self, Self::AllOf(nodes) | Self::AnyOf(nodes) | Self::OneOf(nodes) if nodes.is_empty())
     }

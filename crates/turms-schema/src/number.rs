@@ -155,7 +155,7 @@ fn power_of_ten(mut exponent: u64, modulus: u128) -> u128 {
     power
 }
 
-/// Whether one number, as it is written, is a multiple of another.
+/// Returns `true` if one number, as it is written, is a multiple of another.
 pub(crate) fn is_multiple(text: &str, divisor: &str) -> bool {
     match (Decimal::read(text), Decimal::read(divisor)) {
         (Some(number), Some(divisor)) => number.is_multiple_of(divisor),

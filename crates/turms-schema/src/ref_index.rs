@@ -1,4 +1,4 @@
-//! A first look at a schema: whether everything in it has the right shape, and what in it can be referred to.
+//! An index of all that can be referred to in a schema, made while the shape of its keywords is checked.
 
 use std::collections::HashMap;
 
@@ -9,16 +9,16 @@ use crate::pattern::is_valid;
 use crate::reference::{Pointer, resolve, steps};
 use crate::validator::SchemaError;
 
-/// What is known about a document before it is compiled.
+/// The resources and anchors of a document.
 #[derive(Debug)]
 pub(crate) struct RefIndex<'a> {
     resources: Vec<Resource<'a>>,
     by_uri: HashMap<String, ResourceId>,
-    /// Which resource each schema belongs to.
+    /// The resource that each schema belongs to.
     places: HashMap<*const Value, ResourceId>,
     /// The length of all identifiers together. A relative one is as long as the one that it is relative to.
     uri_bytes: usize,
-    /// Whether the syntax of patterns is looked at, which compiling them does anyway.
+    /// Set to check the syntax of patterns, which compiling them does anyway.
     checks_patterns: bool,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Resource<'a> {
     uri: String,
     anchors: HashMap<&'a str, Spot<'a>>,
     pub(crate) dynamic_anchors: HashMap<&'a str, Spot<'a>>,
-    /// Whether `$recursiveRef` may be redirected here.
+    /// Set if `$recursiveRef` may be redirected here.
     pub(crate) is_recursive: bool,
 }
 
@@ -41,17 +41,19 @@ pub(crate) struct Resource<'a> {
 pub(crate) struct Spot<'a> {
     pub(crate) value: &'a Value,
     pub(crate) resource: ResourceId,
-    /// Where it is, for errors.
+    /// Its pointer, for errors.
     pub(crate) pointer: Pointer<'a>,
 }
 
-/// Deeper schemas than these are refused.
-const DEEPEST: usize = 400;
+/// Maximum nesting of schemas.
+const MAX_NESTING: usize = 400;
 
 /// Maximum length of all identifiers in a schema together.
 const MAX_URI_BYTES: usize = 4 << 20;
 
 impl<'a> RefIndex<'a> {
+    /// Makes the index of a document.
+    ///
     /// # Errors
     /// When something does not have the shape that it should have.
     pub(crate) fn new(document: &'a Value) -> Result<Self, SchemaError> {
@@ -63,7 +65,7 @@ impl<'a> RefIndex<'a> {
         Ok(index)
     }
 
-    /// Whether a value has the shape of a schema of this dialect.
+    /// Returns `true` if a value has the shape of a schema of this dialect.
     pub(crate) fn is_schema(value: &Value, draft: Draft) -> bool {
         let mut index = RefIndex::empty(true);
         let root = Spot { value, resource: 0, pointer: Pointer::default() };
@@ -89,7 +91,7 @@ impl<'a> RefIndex<'a> {
         Spot { value, resource, pointer }
     }
 
-    /// What a reference in a schema refers to.
+    /// The target of a reference in a schema.
     ///
     /// # Errors
     /// When there is nothing of the kind within the document.
@@ -138,7 +140,7 @@ impl<'a> RefIndex<'a> {
     fn visit_all(&mut self, first: Spot<'a>) -> Result<(), SchemaError> {
         let mut open = vec![(first, 0)];
         while let Some((spot, depth)) = open.pop() {
-            if depth > DEEPEST {
+            if depth > MAX_NESTING {
                 return Err(SchemaError::too_heavy());
             }
             self.visit(spot, |spot| open.push((spot, depth + 1)))?;
@@ -202,7 +204,7 @@ impl<'a> RefIndex<'a> {
         Ok(())
     }
 
-    /// Takes down how a schema can be referred to.
+    /// Adds the identifier and anchors of a schema to the index.
     fn name(&mut self, spot: &mut Spot<'a>) -> Result<(), SchemaError> {
         let member = |name: &str| spot.value.get(name).and_then(Value::as_str);
         let mut draft = self.resource(spot.resource).draft;

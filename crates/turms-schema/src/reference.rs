@@ -76,7 +76,7 @@ fn without_dots(path: &str) -> String {
     query.map_or_else(|| kept.join("/"), |query| format!("{}?{query}", kept.join("/")))
 }
 
-/// With `%41` as `A`.
+/// Decodes percent-encoding: `%41` is `A`.
 fn decoded(fragment: &str) -> Cow<'_, str> {
     if !fragment.contains('%') {
         return Cow::Borrowed(fragment);
@@ -104,7 +104,7 @@ pub(crate) fn steps(pointer: &str) -> impl Iterator<Item = String> {
     pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"))
 }
 
-/// Whether a text is a JSON pointer (RFC 6901).
+/// Returns `true` if a text is a JSON pointer (RFC 6901).
 pub(crate) fn is_pointer(text: &str) -> bool {
     let is_escaped = |rest: &str| rest.starts_with(['0', '1']);
     (text.is_empty() || text.starts_with('/')) && text.split('~').skip(1).all(is_escaped)
@@ -115,7 +115,7 @@ pub(crate) fn is_pointer(text: &str) -> bool {
 pub(crate) struct Pointer<'a>(Option<Rc<(Self, Cow<'a, str>)>>);
 
 impl<'a> Pointer<'a> {
-    /// With one more step.
+    /// Adds a step.
     pub(crate) fn step(&self, step: impl Into<Cow<'a, str>>) -> Self {
         Self(Some(Rc::new((self.clone(), step.into()))))
     }

@@ -1,4 +1,4 @@
-//! Validators, and what comes of a validation.
+//! Validators and the results of validation.
 
 use std::fmt;
 
@@ -62,7 +62,7 @@ pub struct Violation {
     pub path: String,
     /// The keyword of the schema that is broken.
     pub keyword: &'static str,
-    /// What is wrong, in words that a person or a model can act on.
+    /// The problem, in words that a person or a model can act on.
     pub message: String,
 }
 

@@ -1,4 +1,4 @@
-//! What is within a text. Only drafts 6 and 7 hold texts against it; since then these keywords are remarks.
+//! `contentEncoding` and `contentMediaType`. Only drafts 6 and 7 assert them; since then they are annotations.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! The formats of texts. Those that are not known here are remarks, and nothing is held against them.
+//! Formats of strings. Unknown ones are ignored.
 
 mod content;
 mod idna;
@@ -107,7 +107,7 @@ impl Format {
     }
 }
 
-/// How many steps up, then a pointer or `#`.
+/// Returns `true` for a number of levels up, followed by a pointer or `#`.
 fn is_relative_pointer(text: &str) -> bool {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (up, rest) = text.split_at(digits);

@@ -8,12 +8,12 @@ pub(crate) enum Letters {
     Any,
 }
 
-/// With a scheme.
+/// Returns `true` for a URI with a scheme.
 pub(crate) fn is_absolute(text: &str, letters: Letters) -> bool {
     text.split_once(':').is_some_and(|(scheme, rest)| is_scheme(scheme) && is_rest(rest, letters))
 }
 
-/// With a scheme or without.
+/// Returns `true` for a URI with a scheme or without.
 pub(crate) fn is_reference(text: &str, letters: Letters) -> bool {
     if is_absolute(text, letters) {
         return true;
@@ -68,7 +68,7 @@ fn is_future(address: &str) -> bool {
     })
 }
 
-/// Whether there are only unreserved characters, delimiters, escapes, and some more.
+/// Returns `true` if there are only unreserved characters, delimiters, escapes, and some more.
 fn are_letters(text: &str, more: &str, letters: Letters) -> bool {
     let mut rest = text.chars();
     while let Some(letter) = rest.next() {
@@ -127,7 +127,7 @@ fn is_variable(text: &str) -> bool {
     name.split('.').all(is_part) && are_escapes(name)
 }
 
-/// Whether each `%` stands before two digits.
+/// Returns `true` if each `%` stands before two digits.
 fn are_escapes(text: &str) -> bool {
     let is_one = |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
     text.split('%').skip(1).all(is_one)

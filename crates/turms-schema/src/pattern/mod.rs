@@ -101,7 +101,7 @@ struct Automaton {
     state_bytes: usize,
     /// The states of the DFA that were made so far, for the next text.
     cache: Mutex<Option<Cache>>,
-    /// Whether some text took more states of the DFA than there may be.
+    /// Set once a text took more states of the DFA than there may be.
     prefers_nfa: AtomicBool,
 }
 
@@ -222,7 +222,7 @@ fn dfa(nfa: NFA, size: u64) -> Result<DFA, PatternError> {
     DFA::builder().configure(config).build_from_nfa(nfa).map_err(|_| PatternError::TooLarge)
 }
 
-/// What a state of an NFA costs to follow.
+/// The cost of following a state of an NFA.
 fn transitions(state: &State) -> u64 {
     1 + match state {
         State::Sparse(sparse) => sparse.transitions.len() as u64 / 8,

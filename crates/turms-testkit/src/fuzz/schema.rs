@@ -5,7 +5,7 @@ use turms_proto::{Object, RawJson};
 use turms_schema::{Trust, ValidationError, Validator};
 
 /// A schema on the first line, a value on the next: neither makes a validator panic, own schemas are refused where those of
-/// peers are, more steps do not change a verdict, and messages are bounded.
+/// peers are, both have the same verdict, more steps do not change a verdict, and messages are bounded.
 pub fn schema(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (schema, value) = text.split_once('\n').unwrap_or((&text, "{}"));
@@ -15,7 +15,9 @@ pub fn schema(data: &[u8]) {
     let (Ok(validator), Ok(value)) = (foreign, RawJson::parse(value.to_owned())) else { return };
     assert_steps_do_not_matter(&validator, &value);
     if let Ok(own) = own {
-        assert_eq!(is_valid(&own, &value, STEPS).is_some(), is_valid(&validator, &value, STEPS).is_some());
+        // A validator that has matched a text before takes fewer steps, so that one of them may have no verdict.
+        let verdicts = (is_valid(&own, &value, STEPS), is_valid(&validator, &value, STEPS));
+        assert!(verdicts.0.is_none() || verdicts.1.is_none() || verdicts.0 == verdicts.1, "{verdicts:?}");
     }
 }
 
@@ -28,7 +30,7 @@ pub fn schema_pattern(data: &[u8]) {
     assert_steps_do_not_matter(&validator, &RawJson::string(text));
     if let Some(limit) = std::env::var("TURMS_FUZZ_NS").ok().and_then(|limit| limit.parse().ok()) {
         let long = RawJson::string(&text.repeat((16 << 10) / text.len().max(1)));
-        assert_rate(&validator, &long, limit);
+        assert_rate(pattern, &long, limit);
     }
     if let Value::String(name) = json!(pattern) {
         let members = Validator::of_value(&json!({ "patternProperties": { name: false } }), Trust::Own);
@@ -63,15 +65,18 @@ fn is_valid(validator: &Validator, value: &RawJson, max_steps: u64) -> Option<bo
     }
 }
 
-/// Checks that steps are not longer than they should be, where there are enough of them to tell.
-fn assert_rate(validator: &Validator, value: &RawJson, limit: f64) {
+/// Checks that steps are not longer than they should be, where there are enough of them to tell. A validator remembers states, so
+/// each measurement takes another one.
+fn assert_rate(pattern: &str, value: &RawJson, limit: f64) {
     const ENOUGH: u64 = 200_000;
+    #[expect(clippy::disallowed_methods, reason = "it is the time that is measured")]
     let rate = || {
+        let validator = Validator::of_value(&json!({ "pattern": pattern }), Trust::Own).ok()?;
         let start = Instant::now();
         let (steps, _) = validator.check_counted(value, 25_000_000);
         (steps >= ENOUGH).then(|| start.elapsed().as_secs_f64() * 1e9 / steps as f64)
     };
     // A busy machine makes single measurements long.
-    let slowest = (0..5).map_while(|_| rate()).fold(f64::INFINITY, f64::min);
+    let slowest = (0..8).map_while(|_| rate()).fold(f64::INFINITY, f64::min);
     assert!(slowest.is_infinite() || slowest <= limit, "{slowest:.1} ns for a step");
 }
