@@ -4,23 +4,21 @@
 pub mod fuzzing;
 mod handler;
 mod http1;
+mod http_sse;
 mod hyper;
 mod keep_alive;
 mod listener;
 mod options;
-mod pair;
 mod request;
 mod response;
 mod route;
 mod session;
 mod shutdown;
-mod single;
 mod socket;
 mod stateless;
 mod stream_limit;
 #[cfg(feature = "tls")]
 mod tls;
-mod voice;
 
 use std::convert::Infallible;
 use std::fmt;
@@ -39,18 +37,18 @@ use turms_proto::session::unsupported_version;
 use turms_proto::{Ability, ErrorObject, ProtocolVersion, RequestId};
 
 pub use self::handler::{BodyLimit, HttpHandler};
+use self::http_sse::SseSessions;
 pub use self::listener::Listener;
 use self::options::HttpOptions;
 pub use self::options::SessionOptions;
-use self::pair::Pairs;
 pub use self::request::RequestHead;
 pub use self::request::access::{AccessDenied, AccessPolicy};
 pub use self::request::body::BodyError;
 use self::request::headers::{self, McpHeaders};
-use self::response::Answer;
 pub use self::response::HttpBody;
+use self::response::HttpResponse;
 pub use self::session::EventStream;
-use self::session::Sessions;
+use self::session::SessionManager;
 use self::stream_limit::StreamLimit;
 
 /// Who is at the other end of the connection, for requests that came through a [`Listener`]. An extension of theirs.
@@ -97,8 +95,8 @@ struct HttpState {
 /// The state of all clones of a service, also of those with other options.
 #[derive(Default)]
 struct SharedState {
-    sessions: Arc<Sessions>,
-    pairs: Arc<Pairs>,
+    sessions: Arc<SessionManager>,
+    sse_sessions: Arc<SseSessions>,
     streams: StreamLimit,
     /// Begins with the shutdown of the server, or by [`HttpService::shutdown`].
     shutdown: Shutdown,
@@ -274,7 +272,7 @@ impl HttpState {
 
     /// Refuses somebody, and tells whoever runs the server what to do if they should be let in. Once, so that nobody can fill
     /// the log.
-    fn deny(&self, denied: &AccessDenied) -> Answer {
+    fn deny(&self, denied: &AccessDenied) -> HttpResponse {
         if !self.state.has_denied.swap(true, Ordering::Relaxed) {
             let remedy = match denied {
                 AccessDenied::Host(_) => {
@@ -293,7 +291,7 @@ impl HttpState {
         self.versions().iter().any(|version| version.has(ability))
     }
 
-    fn speaks_pair(&self) -> bool {
+    fn has_http_sse(&self) -> bool {
         self.options.http_sse && self.speaks_with(Ability::Handshake)
     }
 
@@ -301,7 +299,7 @@ impl HttpState {
         self.options.sessions.is_some() && self.speaks_with(Ability::Handshake)
     }
 
-    fn refuse_version(&self, id: Option<&RequestId>, named: &str) -> Answer {
+    fn refuse_version(&self, id: Option<&RequestId>, named: &str) -> HttpResponse {
         let error = unsupported_version(named, self.versions());
         response::error(StatusCode::BAD_REQUEST, id, &error)
     }
@@ -328,15 +326,15 @@ where
 }
 
 impl HttpHandler for HttpService {
-    fn check(&self, head: &mut RequestHead) -> impl Future<Output = Result<BodyLimit, Box<Answer>>> + Send {
+    fn check(&self, head: &mut RequestHead) -> impl Future<Output = Result<BodyLimit, Box<HttpResponse>>> + Send {
         std::future::ready(self.0.check_head(head))
     }
 
-    fn handle(&self, head: RequestHead, body: Result<Bytes, BodyError>) -> impl Future<Output = Answer> + Send {
+    fn handle(&self, head: RequestHead, body: Result<Bytes, BodyError>) -> impl Future<Output = HttpResponse> + Send {
         self.0.handle(head, body)
     }
 
-    fn reject(&self, status: StatusCode, reason: String) -> Answer {
+    fn reject(&self, status: StatusCode, reason: String) -> HttpResponse {
         response::refuse(status, reason)
     }
 
@@ -360,7 +358,7 @@ impl fmt::Debug for HttpService {
     }
 }
 
-fn unreadable_version(head: &McpHeaders<'_>, id: Option<&RequestId>) -> Answer {
+fn unreadable_version(head: &McpHeaders<'_>, id: Option<&RequestId>) -> HttpResponse {
     let problem = headers::single(head.version, turms_proto::header::PROTOCOL_VERSION).err();
     let problem = problem.unwrap_or_else(|| ErrorObject::invalid_request("the protocol version cannot be read"));
     response::error(StatusCode::BAD_REQUEST, id, &problem)

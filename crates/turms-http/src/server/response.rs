@@ -140,26 +140,26 @@ impl fmt::Debug for HttpBody {
     }
 }
 
-pub(super) type Answer = Response<HttpBody>;
+pub(super) type HttpResponse = Response<HttpBody>;
 
-pub(super) fn json(status: StatusCode, body: Vec<u8>) -> Answer {
+pub(super) fn json(status: StatusCode, body: Vec<u8>) -> HttpResponse {
     let mut answer = Response::new(HttpBody::json(body));
     *answer.status_mut() = status;
     answer
 }
 
-pub(super) fn events(source: impl EventSource + 'static) -> Answer {
+pub(super) fn events(source: impl EventSource + 'static) -> HttpResponse {
     Response::new(HttpBody::events(source))
 }
 
-pub(super) fn empty(status: StatusCode) -> Answer {
+pub(super) fn empty(status: StatusCode) -> HttpResponse {
     let mut answer = Response::new(HttpBody::empty());
     *answer.status_mut() = status;
     answer
 }
 
 /// A refusal, with the id of what it refuses if that could be read.
-pub(super) fn error(status: StatusCode, id: Option<&RequestId>, error: &ErrorObject) -> Answer {
+pub(super) fn error(status: StatusCode, id: Option<&RequestId>, error: &ErrorObject) -> HttpResponse {
     if status.is_client_error() || status.is_server_error() {
         let id = id.map(tracing::field::display);
         tracing::debug!(
@@ -176,18 +176,18 @@ pub(super) fn error(status: StatusCode, id: Option<&RequestId>, error: &ErrorObj
 }
 
 /// A refusal of what is wrong with the request as such.
-pub(super) fn refuse(status: StatusCode, message: impl Into<String>) -> Answer {
+pub(super) fn refuse(status: StatusCode, message: impl Into<String>) -> HttpResponse {
     error(status, None, &ErrorObject::invalid_request(message))
 }
 
 /// A refusal for want of room.
-pub(super) fn overloaded(status: StatusCode, id: Option<&RequestId>, message: impl Into<String>) -> Answer {
+pub(super) fn overloaded(status: StatusCode, id: Option<&RequestId>, message: impl Into<String>) -> HttpResponse {
     let mut answer = error(status, id, &ErrorObject::internal(message));
     answer.headers_mut().insert(http::header::RETRY_AFTER, HeaderValue::from_static("5"));
     answer
 }
 
-pub(super) fn method_not_allowed(allowed: &'static str) -> Answer {
+pub(super) fn method_not_allowed(allowed: &'static str) -> HttpResponse {
     let mut answer = refuse(StatusCode::METHOD_NOT_ALLOWED, format!("this address takes {allowed}"));
     answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
     answer

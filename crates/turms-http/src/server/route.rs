@@ -17,26 +17,26 @@ use super::request::body::BodyError;
 use super::request::context::HttpSource;
 use super::request::cors::CorsRequest;
 use super::request::headers::{self, KnownHeader, McpHeaders, NamedVersion};
-use super::response::{self, Answer};
+use super::response::{self, HttpResponse};
 use super::session::{HttpSession, PostedMessages};
-use super::{HttpState, pair, stateless, unreadable_version};
+use super::{HttpState, http_sse, stateless, unreadable_version};
 
 /// How a request is handled. Decided without an await, so that the future of a request holds nothing that is only needed to
 /// decide.
 pub(super) enum RequestKind<'a> {
     /// With this response.
-    Respond(Answer),
+    Respond(HttpResponse),
     /// As a request of 2026-07-28.
     Stateless(Request, ProtocolVersion, Option<Meta>, HttpSource),
     /// In a session that is in memory.
     Session(Arc<HttpSession>, PostedMessages),
     /// In a way that is rare enough to be boxed: its future would make that of each connection larger.
-    Boxed(BoxFuture<'a, Answer>),
+    Boxed(BoxFuture<'a, HttpResponse>),
 }
 
 impl HttpState {
     /// Checks a request by its head.
-    pub(super) fn check_head(&self, head: &RequestHead) -> Result<BodyLimit, Box<Answer>> {
+    pub(super) fn check_head(&self, head: &RequestHead) -> Result<BodyLimit, Box<HttpResponse>> {
         self.check_access(head).map_err(|mut refusal| {
             if self.options.cors {
                 CorsRequest::of(head).decorate(&mut refusal, &self.options.access);
@@ -45,13 +45,13 @@ impl HttpState {
         })
     }
 
-    fn check_access(&self, head: &RequestHead) -> Result<BodyLimit, Box<Answer>> {
+    fn check_access(&self, head: &RequestHead) -> Result<BodyLimit, Box<HttpResponse>> {
         self.options.access.check_request(head).map_err(|denied| Box::new(self.deny(&denied)))?;
         if self.options.cors && CorsRequest::of(head).is_preflight(head.method()) {
             return Err(Box::new(response::empty(StatusCode::NO_CONTENT)));
         }
         match *head.method() {
-            Method::POST if self.speaks_pair() && pair::is_message(head) => drop(self.pair_of(head)?),
+            Method::POST if self.has_http_sse() && http_sse::is_message(head) => drop(self.http_sse_session(head)?),
             Method::POST => check_post(head)?,
             _ => return Ok(BodyLimit::unread()),
         }
@@ -64,7 +64,7 @@ impl HttpState {
         &self,
         head: RequestHead,
         body: Result<Bytes, BodyError>,
-    ) -> impl Future<Output = Answer> + Send {
+    ) -> impl Future<Output = HttpResponse> + Send {
         let asked = self.options.cors.then(|| Box::new(CorsRequest::of(&head)));
         let kind = self.classify(head, body);
         async move {
@@ -76,15 +76,15 @@ impl HttpState {
         }
     }
 
-    async fn handle_kind(&self, kind: RequestKind<'_>) -> Answer {
+    async fn handle_kind(&self, kind: RequestKind<'_>) -> HttpResponse {
         match kind {
             RequestKind::Respond(answer) => answer,
             RequestKind::Stateless(request, version, meta, source) => {
                 let dialect = Dialect::Stateless(version);
-                self.answer_alone(request, dialect, meta, &source, stateless::status_of_error).await
+                self.call(request, dialect, meta, &source, stateless::status_of_error).await
             }
             // Boxed: it would take 1.7 KB of the future of every connection.
-            RequestKind::Session(session, posted) => Box::pin(self.take_in(&session, posted)).await,
+            RequestKind::Session(session, posted) => Box::pin(self.post(&session, posted)).await,
             RequestKind::Boxed(answer) => answer.await,
         }
     }
@@ -92,11 +92,13 @@ impl HttpState {
     /// Classifies a request that passed the check.
     fn classify(&self, head: RequestHead, body: Result<Bytes, BodyError>) -> RequestKind<'_> {
         match *head.method() {
-            Method::POST if self.speaks_pair() && pair::is_message(&head) => {
-                RequestKind::Boxed(Box::pin(self.take_pair_message(head, body)))
+            Method::POST if self.has_http_sse() && http_sse::is_message(&head) => {
+                RequestKind::Boxed(Box::pin(self.post_http_sse(head, body)))
             }
             Method::POST => self.classify_post(head, body),
-            Method::GET if self.speaks_pair() && pair::is_opening(&head) => RequestKind::Respond(self.open_pair(head)),
+            Method::GET if self.has_http_sse() && http_sse::is_opening(&head) => {
+                RequestKind::Respond(self.open_http_sse(head))
+            }
             Method::GET if self.has_sessions() => RequestKind::Boxed(Box::pin(self.get(head))),
             Method::DELETE if self.has_sessions() => RequestKind::Boxed(Box::pin(self.delete(head))),
             _ if self.has_sessions() => RequestKind::Respond(response::method_not_allowed("GET, POST, DELETE")),
@@ -120,7 +122,7 @@ impl HttpState {
     fn classify_older(&self, incoming: Incoming, version: ProtocolVersion, head: RequestHead) -> RequestKind<'_> {
         match self.session_at_hand(&incoming, &head) {
             Some(session) => RequestKind::Session(session, PostedMessages { incoming, head }),
-            None => RequestKind::Boxed(Box::pin(self.take_older(incoming, version, head))),
+            None => RequestKind::Boxed(Box::pin(self.post_older(incoming, version, head))),
         }
     }
 
@@ -181,7 +183,7 @@ impl HttpState {
                 }
             }
             (Incoming::One(Message::Notification(_)), NamedVersion::Newest) => {
-                return RequestKind::Boxed(Box::pin(self.hear_stateless(incoming, HttpSource::new(request_head))));
+                return RequestKind::Boxed(Box::pin(self.notify(incoming, HttpSource::new(request_head))));
             }
             (_, NamedVersion::Newest) => {
                 let message = "the body must be one request or notification in this revision";
@@ -198,7 +200,7 @@ impl HttpState {
 }
 
 /// Checks that the body is JSON, and that the client takes both kinds of responses.
-fn check_post(head: &RequestHead) -> Result<(), Box<Answer>> {
+fn check_post(head: &RequestHead) -> Result<(), Box<HttpResponse>> {
     if let Err(problem) = headers::check_body(head) {
         return Err(Box::new(response::refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem)));
     }

@@ -14,7 +14,7 @@ use turms_proto::{ErrorCode, ErrorObject, Notification, Object, RawJson};
 use super::RequestHead;
 use crate::server::PeerAddress;
 use crate::server::session::EventStream;
-use crate::server::voice::Voice;
+use crate::server::stateless::NotificationQueue;
 
 /// One HTTP request: what its calls can read of it, and the extensions that middleware added to it.
 #[derive(Clone)]
@@ -31,7 +31,7 @@ pub(in crate::server) struct HttpRequestInfo {
     /// Set if headers mirror parts of the body, as they do in 2026-07-28.
     mirrors_body: bool,
     stream: Option<EventStream>,
-    voice: Voice,
+    notifications: NotificationQueue,
 }
 
 impl HttpSource {
@@ -56,7 +56,13 @@ impl HttpSource {
         extensions.remove::<HeaderMap>();
         extensions.remove::<Uri>();
         let extensions = (!extensions.is_empty()).then(|| Arc::new(extensions));
-        let info = HttpRequestInfo { head, built: OnceLock::new(), mirrors_body, stream, voice: Voice::default() };
+        let info = HttpRequestInfo {
+            head,
+            built: OnceLock::new(),
+            mirrors_body,
+            stream,
+            notifications: NotificationQueue::default(),
+        };
         Self { info: Arc::new(info), extensions }
     }
 
@@ -76,8 +82,8 @@ impl HttpSource {
 }
 
 impl HttpRequestInfo {
-    pub(in crate::server) fn voice(&self) -> &Voice {
-        &self.voice
+    pub(in crate::server) fn notifications(&self) -> &NotificationQueue {
+        &self.notifications
     }
 
     fn built(&self) -> (&HeaderMap, &Uri) {
@@ -129,11 +135,11 @@ impl RequestInfo for HttpRequestInfo {
 
 impl PeerTransport for HttpRequestInfo {
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
-        self.voice.notify(notification)
+        self.notifications.notify(notification)
     }
 
     fn try_notify(&self, notification: Notification) -> bool {
-        self.voice.try_notify(notification)
+        self.notifications.try_notify(notification)
     }
 
     fn request(
@@ -142,6 +148,6 @@ impl PeerTransport for HttpRequestInfo {
         params: Option<RawJson>,
         options: RequestOptions,
     ) -> BoxFuture<'_, Result<RawJson, PeerError>> {
-        self.voice.request(method, params, options)
+        self.notifications.request(method, params, options)
     }
 }

@@ -11,7 +11,7 @@ use turms_proto::header;
 use super::RequestHead;
 use super::access::AccessPolicy;
 use crate::server::header_value;
-use crate::server::response::Answer;
+use crate::server::response::HttpResponse;
 
 /// The CORS headers of a request.
 pub(in crate::server) struct CorsRequest {
@@ -46,7 +46,7 @@ impl CorsRequest {
         method == Method::OPTIONS && self.origin.is_some() && self.method
     }
 
-    pub(in crate::server) fn decorate(self, answer: &mut Answer, access: &AccessPolicy) {
+    pub(in crate::server) fn decorate(self, answer: &mut HttpResponse, access: &AccessPolicy) {
         let headers = answer.headers_mut();
         headers.append(VARY, HeaderValue::from_static("origin"));
         let Some(origin) = self.origin.filter(|origin| access.allows_origin(origin)) else { return };

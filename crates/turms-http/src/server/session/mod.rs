@@ -1,4 +1,4 @@
-//! Sessions of clients of 2025-03-26 to 2025-11-25.
+//! SessionManager of clients of 2025-03-26 to 2025-11-25.
 //!
 //! A session is a small record: no task and no channel exist for it until something needs one. A call that is not answered at
 //! once outlives its connection, so it runs as a task, and what it says goes to the event store, from which a later connection
@@ -7,15 +7,14 @@
 //! The lock of a session is held for one message and never while a handler, a store or a log is called: each of them may lead
 //! back to the session.
 
-mod alone;
-mod call;
-mod link;
-mod reader;
-mod serve;
-mod sessions;
-mod speech;
-mod stream;
-mod waiting;
+mod endpoint;
+mod event_stream;
+mod manager;
+mod outbox;
+mod peer;
+mod post;
+mod stream_reader;
+mod waiting_notifications;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,12 +30,12 @@ use turms_core::{Cancelled, CloseReason, Peer, Service, SessionHandle, random_by
 use turms_proto::session::{Event, RequestError, Session, Status, Ticket};
 use turms_proto::{Ability, ProtocolVersion, RawJson, RequestId};
 
-pub(super) use self::call::PostedMessages;
-pub use self::link::EventStream;
-use self::link::{Route, SessionLink};
-pub(super) use self::sessions::Sessions;
-use self::stream::Stream;
-use self::waiting::WaitingNotifications;
+use self::event_stream::Stream;
+pub(super) use self::manager::SessionManager;
+pub use self::peer::EventStream;
+use self::peer::{Route, SessionPeer};
+pub(super) use self::post::PostedMessages;
+use self::waiting_notifications::WaitingNotifications;
 use super::options::SessionOptions;
 
 /// Who waits for the answer to a question of ours.
@@ -117,7 +116,7 @@ impl HttpSession {
         protocol: Session<Waiter>,
     ) -> Arc<Self> {
         Arc::new_cyclic(|session: &Weak<Self>| {
-            let handle = SessionHandle::new(Peer::new(SessionLink::new(session.clone(), Route::Standalone)));
+            let handle = SessionHandle::new(Peer::new(SessionPeer::new(session.clone(), Route::Standalone)));
             let state = State {
                 protocol,
                 streams: BTreeMap::new(),
@@ -166,7 +165,7 @@ impl HttpSession {
     }
 
     /// As [`HttpSession::is_touch_due`], true for one of those who ask.
-    fn take_touch(&self) -> bool {
+    fn claim_touch(&self) -> bool {
         let (now, touched) = (self.options.clock(), self.touched.load(Ordering::Relaxed));
         self.is_touch_due() && self.touched.compare_exchange(touched, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }

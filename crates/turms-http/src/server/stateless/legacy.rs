@@ -10,35 +10,38 @@ use turms_proto::{Ability, ErrorObject, Incoming, InvalidMessage, Message, Notif
 
 use crate::server::HttpState;
 use crate::server::request::context::HttpSource;
-use crate::server::response::{self, Answer};
+use crate::server::response::{self, HttpResponse};
 
 impl HttpState {
-    pub(super) async fn take_alone(&self, incoming: Incoming, named: ProtocolVersion, source: &HttpSource) -> Answer {
+    pub(in crate::server) async fn handle_legacy(
+        &self,
+        incoming: Incoming,
+        named: ProtocolVersion,
+        source: &HttpSource,
+    ) -> HttpResponse {
         match incoming {
             Incoming::One(Message::Request(request)) => {
-                let version = match self.version_alone(&request, named) {
+                let version = match self.legacy_version(&request, named) {
                     Ok(version) => version,
                     Err(error) => return response::error(StatusCode::OK, Some(&request.id), &error),
                 };
                 let status = |_: &ServiceError| StatusCode::OK;
                 let meta = Meta::of_params(request.params.as_ref());
-                self.answer_alone(request, Dialect::Handshake(version), meta, source, status).await
+                self.call(request, Dialect::Handshake(version), meta, source, status).await
             }
             Incoming::One(Message::Notification(notification)) => {
-                self.hear_alone(notification, named, source).await;
+                self.notify_legacy(notification, named, source).await;
                 response::empty(StatusCode::ACCEPTED)
             }
             // Nobody has asked anything, so nobody waits for it.
             Incoming::One(Message::Response(_)) => response::empty(StatusCode::ACCEPTED),
-            Incoming::Batch(messages) if named.has(Ability::Batching) => {
-                self.answer_batch(messages, named, source).await
-            }
+            Incoming::Batch(messages) if named.has(Ability::Batching) => self.call_batch(messages, named, source).await,
             Incoming::Batch(_) => response::error(StatusCode::BAD_REQUEST, None, &unexpected_batch()),
         }
     }
 
     /// The revision in which a request is understood.
-    fn version_alone(
+    fn legacy_version(
         &self,
         request: &turms_proto::Request,
         named: ProtocolVersion,
@@ -54,7 +57,7 @@ impl HttpState {
         }
     }
 
-    async fn hear_alone(&self, notification: Notification, version: ProtocolVersion, source: &HttpSource) {
+    async fn notify_legacy(&self, notification: Notification, version: ProtocolVersion, source: &HttpSource) {
         let cx = CallContext::new(Dialect::Handshake(version), Peer::nobody())
             .with_meta(Meta::of_params(notification.params.as_ref()));
         let cx = source.surround(cx);
@@ -62,20 +65,20 @@ impl HttpState {
     }
 
     /// Answers one after the other; what they say before they answer has nowhere to go.
-    async fn answer_batch(
+    async fn call_batch(
         &self,
         messages: Vec<Result<Message, InvalidMessage>>,
         version: ProtocolVersion,
         source: &HttpSource,
-    ) -> Answer {
+    ) -> HttpResponse {
         let mut body = Vec::new();
         for message in messages {
             let start = body.len();
             body.push(if start == 0 { b'[' } else { b',' });
             match message {
-                Ok(Message::Request(request)) => self.answer_one(request, version, source, &mut body).await,
+                Ok(Message::Request(request)) => self.call_one(request, version, source, &mut body).await,
                 Ok(Message::Notification(notification)) => {
-                    self.hear_alone(notification, version, source).await;
+                    self.notify_legacy(notification, version, source).await;
                     body.truncate(start);
                 }
                 Err(invalid) if invalid.wants_answer() => match &invalid.id {
@@ -92,7 +95,7 @@ impl HttpState {
         response::json(StatusCode::OK, body)
     }
 
-    async fn answer_one(
+    async fn call_one(
         &self,
         request: turms_proto::Request,
         version: ProtocolVersion,
@@ -100,7 +103,7 @@ impl HttpState {
         body: &mut Vec<u8>,
     ) {
         let id = request.id.clone();
-        let result = match self.version_alone(&request, version) {
+        let result = match self.legacy_version(&request, version) {
             Ok(_) if &*request.method == Initialize::NAME => {
                 Err(ErrorObject::invalid_request("initialize cannot be part of a batch").into())
             }

@@ -15,25 +15,25 @@ use turms_proto::types::{Initialize, Initialized};
 use turms_proto::{Ability, ErrorObject, Incoming, Message, Notification, ProtocolVersion, RawJson, RequestId};
 
 use super::HttpSession;
-use super::call::{PostReply, PostedMessages};
-use super::reader::{Begin, EventReader, parse_event_id};
-use super::stream::StreamKind;
+use super::event_stream::StreamKind;
+use super::post::{PostReply, PostedMessages};
+use super::stream_reader::{Begin, StreamReader, parse_event_id};
 use crate::server::options::SessionOptions;
 use crate::server::request::RequestHead;
 use crate::server::request::context::HttpSource;
 use crate::server::request::headers::{KnownHeader, McpHeaders, NamedVersion, accepts_events, single};
-use crate::server::response::{self, Answer};
+use crate::server::response::{self, HttpResponse};
 use crate::server::stream_limit::Permit;
 use crate::server::{HttpState, header_value, unreadable_version};
 
 impl HttpState {
     /// Takes messages of a revision with a handshake; `named` is the one that the headers name.
-    pub(in crate::server) async fn take_older(
+    pub(in crate::server) async fn post_older(
         &self,
         incoming: Incoming,
         named: ProtocolVersion,
         head: RequestHead,
-    ) -> Answer {
+    ) -> HttpResponse {
         let id = match &incoming {
             Incoming::One(Message::Request(request)) => Some(request.id.clone()),
             _ => None,
@@ -42,7 +42,7 @@ impl HttpState {
             return self.refuse_older(&incoming, id.as_ref());
         }
         let Some(options) = &self.options.sessions else {
-            return Box::pin(self.take_alone(incoming, named, &HttpSource::new(head))).await;
+            return Box::pin(self.handle_legacy(incoming, named, &HttpSource::new(head))).await;
         };
         let incoming = match incoming {
             Incoming::One(Message::Request(request)) if &*request.method == Initialize::NAME => {
@@ -54,7 +54,7 @@ impl HttpState {
             Ok(session) => session,
             Err(answer) => return answer,
         };
-        self.take_in(&session, PostedMessages { incoming, head }).await
+        self.post(&session, PostedMessages { incoming, head }).await
     }
 
     /// The session of a message, if it needs no more than a look: it is here, and no store has to hear of it.
@@ -77,11 +77,11 @@ impl HttpState {
     }
 
     /// Takes the messages of a session.
-    pub(in crate::server) async fn take_in(&self, session: &Arc<HttpSession>, posted: PostedMessages) -> Answer {
+    pub(in crate::server) async fn post(&self, session: &Arc<HttpSession>, posted: PostedMessages) -> HttpResponse {
         let (id, has_request) = (posted.id(), posted.has_request());
         // A call whose response could not be read is not started.
-        let seat = match has_request.then(|| self.take_seat(session, id.as_ref())).transpose() {
-            Ok(seat) => seat,
+        let permit = match has_request.then(|| self.take_stream_permit(session, id.as_ref())).transpose() {
+            Ok(permit) => permit,
             Err(answer) => return *answer,
         };
         let reply = session.receive(posted, self.limits()).await;
@@ -89,10 +89,10 @@ impl HttpState {
         if !has_request {
             session.rest();
         }
-        self.respond_to_post(session, reply, seat, id.as_ref())
+        self.respond_to_post(session, reply, permit, id.as_ref())
     }
 
-    fn take_seat(&self, session: &HttpSession, id: Option<&RequestId>) -> Result<Permit, Box<Answer>> {
+    fn take_stream_permit(&self, session: &HttpSession, id: Option<&RequestId>) -> Result<Permit, Box<HttpResponse>> {
         let max = session.options.max_streams;
         if session.state.lock().readers as usize >= max {
             let message = format!("at most {max} streams of a session can be open at once");
@@ -107,12 +107,12 @@ impl HttpState {
         &self,
         session: &Arc<HttpSession>,
         reply: PostReply,
-        seat: Option<Permit>,
+        permit: Option<Permit>,
         id: Option<&RequestId>,
-    ) -> Answer {
-        match (reply, seat) {
+    ) -> HttpResponse {
+        match (reply, permit) {
             (PostReply::Response { status, body }, _) => response::json(status, body),
-            (PostReply::Stream(stream), Some(seat)) => self.read_stream(session, stream, Begin::Fresh(0), seat),
+            (PostReply::Stream(stream), Some(permit)) => self.read_stream(session, stream, Begin::Fresh(0), permit),
             (PostReply::Gone, _) => no_session(id),
             (PostReply::Accepted | PostReply::Stream(_), _) => response::empty(StatusCode::ACCEPTED),
         }
@@ -123,7 +123,7 @@ impl HttpState {
         mut request: turms_proto::Request,
         options: &Arc<SessionOptions>,
         head: RequestHead,
-    ) -> Answer {
+    ) -> HttpResponse {
         if self.state.sessions.len() >= options.max {
             return full(options.max, &request.id);
         }
@@ -136,7 +136,7 @@ impl HttpState {
         let client = RawJson::parse(said).unwrap_or_default();
         request.params = Some(client.clone());
         let id = request.id.clone();
-        let Some(seat) = self.state.streams.take(self.options.max_streams) else {
+        let Some(permit) = self.state.streams.take(self.options.max_streams) else {
             return response::overloaded(StatusCode::SERVICE_UNAVAILABLE, Some(&id), "too many streams are open");
         };
         let principal = head.principal().map(|principal| principal.subject.clone());
@@ -144,7 +144,7 @@ impl HttpState {
         let incoming = Incoming::One(Message::Request(request));
         let reply = session.receive(PostedMessages { incoming, head }, self.limits()).await;
         let Some(version) = session.state.lock().protocol.agreed() else {
-            return self.respond_to_post(&session, reply, Some(seat), Some(&id));
+            return self.respond_to_post(&session, reply, Some(permit), Some(&id));
         };
         let record = self.state.sessions.shared(SessionRecord::new(version, client).principal(principal));
         match options.session_store().insert(&session.id, record.clone(), options.kept()).await {
@@ -159,7 +159,7 @@ impl HttpState {
         let _ = session.record.set(record);
         session.rest();
         let session = self.state.sessions.add(session);
-        let mut answer = self.respond_to_post(&session, reply, Some(seat), Some(&id));
+        let mut answer = self.respond_to_post(&session, reply, Some(permit), Some(&id));
         answer.headers_mut().insert(HeaderName::from_static(SESSION_ID), header_value(&session.id));
         answer
     }
@@ -170,7 +170,7 @@ impl HttpState {
         head: &RequestHead,
         options: &Arc<SessionOptions>,
         id: Option<&RequestId>,
-    ) -> Result<Arc<HttpSession>, Answer> {
+    ) -> Result<Arc<HttpSession>, HttpResponse> {
         let bad = |error| response::error(StatusCode::BAD_REQUEST, id, &error);
         let Some(named) = single(head.lookup(KnownHeader::SessionId), SESSION_ID).map_err(bad)? else {
             let message = "header \"mcp-session-id\" is missing: POST initialize and send the id that its answer has, or name the \
@@ -180,7 +180,7 @@ impl HttpState {
         let owner = head.principal().map(|principal| &*principal.subject);
         let here = match self.state.sessions.get(named) {
             Some(session) => Some(session),
-            None => Box::pin(self.take_up(named, owner, options)).await.map_err(|error| {
+            None => Box::pin(self.load(named, owner, options)).await.map_err(|error| {
                 tracing::warn!(%error, "sessions cannot be looked up");
                 response::overloaded(StatusCode::SERVICE_UNAVAILABLE, id, "sessions cannot be looked up now")
             })?,
@@ -195,7 +195,7 @@ impl HttpState {
     /// Takes note that a session is used. Where others share the store, they may have ended it.
     async fn is_still_there(&self, session: &Arc<HttpSession>, options: &SessionOptions) -> bool {
         session.note_use();
-        if !session.take_touch() && !options.session_store().is_shared() {
+        if !session.claim_touch() && !options.session_store().is_shared() {
             return true;
         }
         let is_there = options.touch(&session.id).await;
@@ -206,7 +206,7 @@ impl HttpState {
     }
 
     /// A session that another process has begun, or this one before it was started anew.
-    async fn take_up(
+    async fn load(
         &self,
         id: &str,
         owner: Option<&str>,
@@ -239,7 +239,7 @@ impl HttpState {
     }
 
     /// Opens a stream for what belongs to no call, or takes one up after the last event that was seen of it.
-    pub(in crate::server) async fn get(&self, request_head: RequestHead) -> Answer {
+    pub(in crate::server) async fn get(&self, request_head: RequestHead) -> HttpResponse {
         let Some(options) = &self.options.sessions else { return response::method_not_allowed("POST") };
         if !accepts_events(&request_head) {
             let message = "GET opens a stream of events: send \"Accept: text/event-stream\"";
@@ -261,7 +261,7 @@ impl HttpState {
     }
 
     /// Only clients of older revisions have sessions.
-    fn refuse_named(&self, head: &McpHeaders<'_>) -> Option<Answer> {
+    fn refuse_named(&self, head: &McpHeaders<'_>) -> Option<HttpResponse> {
         match head.named(self.versions()) {
             NamedVersion::Older(_) => None,
             NamedVersion::Newest => Some(response::method_not_allowed("POST")),
@@ -270,9 +270,9 @@ impl HttpState {
         }
     }
 
-    async fn listen(&self, session: &Arc<HttpSession>) -> Answer {
-        let seat = match self.take_seat(session, None) {
-            Ok(seat) => seat,
+    async fn listen(&self, session: &Arc<HttpSession>) -> HttpResponse {
+        let permit = match self.take_stream_permit(session, None) {
+            Ok(permit) => permit,
             Err(answer) => return *answer,
         };
         // What waits for somebody to listen is heard first.
@@ -285,16 +285,16 @@ impl HttpState {
         if let Some((stream, taken, last)) = waiting {
             let is_kept = last == taken || session.has_event(stream, taken + 1).await;
             if is_kept {
-                return self.read_stream(session, stream, Begin::Fresh(taken), seat);
+                return self.read_stream(session, stream, Begin::Fresh(taken), permit);
             }
             tracing::warn!(missed = last - taken, "events that waited for a client to listen are not kept any more");
             session.state.lock().end_if_done(stream);
         }
         let stream = session.state.lock().open_stream(StreamKind::Standalone);
-        self.read_stream(session, stream, Begin::Fresh(0), seat)
+        self.read_stream(session, stream, Begin::Fresh(0), permit)
     }
 
-    async fn resume(&self, session: &Arc<HttpSession>, event: &str) -> Answer {
+    async fn resume(&self, session: &Arc<HttpSession>, event: &str) -> HttpResponse {
         let unknown =
             || response::refuse(StatusCode::BAD_REQUEST, format!("there is no event {event:?} in this session"));
         let Some((stream, number)) = parse_event_id(event) else { return unknown() };
@@ -322,20 +322,20 @@ impl HttpState {
                 Err(error) => return unreadable(&error),
             },
         };
-        match self.take_seat(session, None) {
-            Ok(seat) => self.read_stream(session, stream, begin, seat),
+        match self.take_stream_permit(session, None) {
+            Ok(permit) => self.read_stream(session, stream, begin, permit),
             Err(answer) => *answer,
         }
     }
 
-    fn read_stream(&self, session: &Arc<HttpSession>, stream: u64, begin: Begin, seat: Permit) -> Answer {
-        match EventReader::new(session, stream, begin, self.options.keep_alive, || self.shutting_down(), seat) {
+    fn read_stream(&self, session: &Arc<HttpSession>, stream: u64, begin: Begin, permit: Permit) -> HttpResponse {
+        match StreamReader::new(session, stream, begin, self.options.keep_alive, || self.shutting_down(), permit) {
             Some(reader) => response::events(reader),
             None => no_session(None),
         }
     }
 
-    pub(in crate::server) async fn delete(&self, head: RequestHead) -> Answer {
+    pub(in crate::server) async fn delete(&self, head: RequestHead) -> HttpResponse {
         let Some(options) = &self.options.sessions else { return response::method_not_allowed("POST") };
         if let Some(answer) = self.refuse_named(&McpHeaders::of(&head)) {
             return answer;
@@ -350,7 +350,7 @@ impl HttpState {
     }
 
     /// A server of the newest revision alone says so.
-    fn refuse_older(&self, incoming: &Incoming, id: Option<&RequestId>) -> Answer {
+    fn refuse_older(&self, incoming: &Incoming, id: Option<&RequestId>) -> HttpResponse {
         let asked = match incoming {
             Incoming::One(Message::Request(request)) if &*request.method == Initialize::NAME => {
                 request.params.as_ref().and_then(|params| params.member("protocolVersion")?.decode::<String>().ok())
@@ -370,21 +370,21 @@ impl HttpState {
 /// How long the parameters of `initialize` may be: they are kept as long as the session.
 const MAX_CLIENT: usize = 64 * 1024;
 
-fn no_session(id: Option<&RequestId>) -> Answer {
+fn no_session(id: Option<&RequestId>) -> HttpResponse {
     let message = "there is no such session, or it has ended: begin a new one with initialize";
     response::error(StatusCode::NOT_FOUND, id, &ErrorObject::invalid_request(message))
 }
 
-fn gone(event: &str) -> Answer {
+fn gone(event: &str) -> HttpResponse {
     response::refuse(StatusCode::GONE, format!("what came after the event {event:?} is not kept any more"))
 }
 
-fn unreadable(error: &StoreError) -> Answer {
+fn unreadable(error: &StoreError) -> HttpResponse {
     tracing::warn!(%error, "events cannot be read");
     response::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, "events cannot be read now")
 }
 
-fn full(max: usize, id: &RequestId) -> Answer {
+fn full(max: usize, id: &RequestId) -> HttpResponse {
     let message = format!("there are {max} sessions already, which is as many as this server keeps; try again later");
     response::overloaded(StatusCode::SERVICE_UNAVAILABLE, Some(id), message)
 }

@@ -1,7 +1,7 @@
-//! A call that is answered inside the request that asks for it: no task, no channel.
+//! A call that runs inside its HTTP request: no task, no channel.
 //!
-//! If the handler answers before it speaks, the answer is one JSON object. Its first notification makes it an event stream.
-//! Dropping the future, or the body of the stream, is cancellation.
+//! If the handler returns before it sends a notification, the response is one JSON object. Its first notification makes the
+//! response an event stream. Dropping the future, or the body of the stream, cancels the call.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -12,17 +12,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use turms_core::{BoxFuture, CallResult, Dispatch};
 
-use super::keep_alive::KeepAlive;
-use super::request::context::HttpRequestInfo;
-use super::response::EventSource;
-use super::stream_limit::Permit;
-use super::voice::Voice;
+use super::NotificationQueue;
+use crate::server::keep_alive::KeepAlive;
+use crate::server::request::context::HttpRequestInfo;
+use crate::server::response::EventSource;
+use crate::server::stream_limit::Permit;
 use crate::sse;
 
-/// What comes first: the answer, or a word before it.
-pub(super) enum First {
-    Answer(CallResult),
-    Word(Running),
+/// The first output of a call: its response, or a notification before that.
+pub(super) enum FirstOutput {
+    Response(CallResult),
+    Notification(Running),
 }
 
 /// A call that has sent a notification and may have finished.
@@ -31,29 +31,29 @@ pub(super) enum Running {
     Finished(CallResult),
 }
 
-/// Waits until the handler has answered or spoken.
-pub(super) async fn first(mut call: Dispatch, voice: &Voice) -> First {
-    let outcome = poll_fn(|task| match Pin::new(&mut call).poll(task) {
-        Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
-        Poll::Pending => voice.poll_spoken(task).map(|()| None),
+/// Waits until the handler has returned or has sent a notification.
+pub(super) async fn first_output(mut call: Dispatch, notifications: &NotificationQueue) -> FirstOutput {
+    let result = poll_fn(|task| match Pin::new(&mut call).poll(task) {
+        Poll::Ready(result) => Poll::Ready(Some(result)),
+        Poll::Pending => notifications.poll_not_empty(task).map(|()| None),
     })
     .await;
-    let spoken = poll_fn(|task| Poll::Ready(voice.poll_spoken(task))).await;
-    match outcome {
-        Some(outcome) if spoken.is_pending() => First::Answer(outcome),
-        // What was said before the answer is heard before it.
-        Some(outcome) => First::Word(Running::Finished(outcome)),
-        None => First::Word(Running::Pending(call)),
+    let not_empty = poll_fn(|task| Poll::Ready(notifications.poll_not_empty(task))).await;
+    match result {
+        Some(result) if not_empty.is_pending() => FirstOutput::Response(result),
+        // Notifications that were sent before the handler returned precede the response.
+        Some(result) => FirstOutput::Notification(Running::Finished(result)),
+        None => FirstOutput::Notification(Running::Pending(call)),
     }
 }
 
-/// A call whose handler has spoken and may not have answered yet.
-pub(super) struct SingleCall {
+/// The event stream of a call: its notifications, then its response.
+pub(super) struct CallStream {
     call: Option<Running>,
-    asked: Arc<HttpRequestInfo>,
+    info: Arc<HttpRequestInfo>,
     finish: Option<Finish>,
     keep_alive: KeepAlive,
-    /// When and with what to end calls that would go on for ever.
+    /// The future that ends a subscription, and the result with which it ends.
     ending: Option<(BoxFuture<'static, ()>, CallResult)>,
     _permit: Permit,
 }
@@ -61,17 +61,17 @@ pub(super) struct SingleCall {
 /// Writes an outcome as a message.
 type Finish = Box<dyn FnOnce(CallResult) -> Vec<u8> + Send>;
 
-impl SingleCall {
+impl CallStream {
     pub(super) fn new(
         call: Running,
-        asked: Arc<HttpRequestInfo>,
+        info: Arc<HttpRequestInfo>,
         period: Duration,
         permit: Permit,
         finish: impl FnOnce(CallResult) -> Vec<u8> + Send + 'static,
     ) -> Self {
         let keep_alive = KeepAlive::new(period);
         let finish: Option<Finish> = Some(Box::new(finish));
-        Self { call: Some(call), asked, finish, keep_alive, ending: None, _permit: permit }
+        Self { call: Some(call), info, finish, keep_alive, ending: None, _permit: permit }
     }
 
     /// Ends with an answer of ours when this comes.
@@ -81,7 +81,7 @@ impl SingleCall {
     }
 }
 
-impl SingleCall {
+impl CallStream {
     fn poll_ending(&mut self, task: &mut TaskContext<'_>) -> Option<CallResult> {
         let (ending, _) = self.ending.as_mut()?;
         match ending.as_mut().poll(task) {
@@ -91,7 +91,7 @@ impl SingleCall {
     }
 }
 
-impl EventSource for SingleCall {
+impl EventSource for CallStream {
     fn poll_piece(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Option<Bytes>> {
         let this = &mut *self;
         // What the handler says while it is polled goes out before its answer.
@@ -106,7 +106,7 @@ impl EventSource for SingleCall {
             },
             None => return Poll::Ready(None),
         };
-        let mut piece = match this.asked.voice().poll_heard(task) {
+        let mut piece = match this.info.notifications().poll_events(task) {
             Poll::Ready(bytes) => Vec::from(bytes),
             Poll::Pending => Vec::new(),
         };
@@ -124,8 +124,8 @@ impl EventSource for SingleCall {
     }
 }
 
-impl Drop for SingleCall {
+impl Drop for CallStream {
     fn drop(&mut self) {
-        self.asked.voice().leave();
+        self.info.notifications().close();
     }
 }

@@ -5,8 +5,8 @@ use std::task::{Context as TaskContext, Poll};
 
 use turms_proto::Message;
 
-use super::link::Route;
-use super::stream::{Stream, StreamKind};
+use super::event_stream::{Stream, StreamKind};
+use super::peer::Route;
 use super::{HttpSession, State, now_or_later};
 
 /// How many streams that have ended are kept for clients that missed something.
@@ -14,7 +14,7 @@ const KEPT: usize = 64;
 
 impl HttpSession {
     /// Says something. False if the session has ended, or nobody may wait (`task` is none) and somebody would have to.
-    pub(super) fn say(&self, route: &Route, message: &Message, task: Option<&TaskContext<'_>>) -> Poll<bool> {
+    pub(super) fn send(&self, route: &Route, message: &Message, task: Option<&TaskContext<'_>>) -> Poll<bool> {
         // What a store logs while it keeps an event may come here. It would have to be kept, too, and so on for ever.
         if Keeping::is_on() {
             return Poll::Ready(false);
@@ -35,12 +35,12 @@ impl HttpSession {
             stream.push(data, false);
             id
         };
-        self.keep(stream);
+        self.persist(stream);
         Poll::Ready(true)
     }
 
     /// Hands what was said on a stream to the store, one event after the other.
-    pub(super) fn keep(&self, stream: u64) {
+    pub(super) fn persist(&self, stream: u64) {
         let begins = self.state.lock().streams.get_mut(&stream).is_some_and(|stream| stream.begin_storing());
         if !begins {
             return;

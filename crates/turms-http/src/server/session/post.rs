@@ -16,8 +16,8 @@ use turms_proto::session::{Call, Dialect, Event, Reply, Ticket};
 use turms_proto::types::{Initialize, Meta};
 use turms_proto::{Ability, ErrorCode, ErrorObject, Incoming, Message, Notification, RequestId, Response};
 
-use super::link::{EventStream, Route, SessionLink};
-use super::stream::StreamKind;
+use super::event_stream::StreamKind;
+use super::peer::{EventStream, Route, SessionPeer};
 use super::{HttpSession, Running, settle};
 use crate::server::request::RequestHead;
 use crate::server::request::context::HttpSource;
@@ -61,7 +61,7 @@ pub(super) enum PostReply {
 
 /// One POST: the stream that its calls share if they need one, and what was answered at once.
 struct Post {
-    link: Arc<SessionLink>,
+    link: Arc<SessionPeer>,
     source: HttpSource,
     is_batch: bool,
     answers: SmallVec<[Vec<u8>; 1]>,
@@ -78,7 +78,7 @@ impl HttpSession {
         let has_batches = self.state.lock().protocol.agreed().is_some_and(|version| version.has(Ability::Batching));
         let is_batch = has_batches && matches!(incoming, Incoming::Batch(_));
         let Some((call, events)) = self.take(incoming, is_batch) else { return PostReply::Gone };
-        let link = Arc::new(SessionLink::new(self.me.clone(), Route::call()));
+        let link = Arc::new(SessionPeer::new(self.me.clone(), Route::call()));
         let source = HttpSource::streaming(head, EventStream::new(link.clone()));
         let mut post = Post { link, source, is_batch, answers: SmallVec::new(), status: StatusCode::OK };
         if let Some(call) = call {
@@ -91,7 +91,7 @@ impl HttpSession {
                 Event::Send(Message::Response(response)) => self.refuse(response, &mut post),
                 Event::Send(message) => {
                     // It waits until somebody listens.
-                    let _ = self.say(&Route::Standalone, &message, None);
+                    let _ = self.send(&Route::Standalone, &message, None);
                 }
                 Event::Cancelled { ticket, reason } => self.cancel(&ticket, reason),
                 event => settle(event),
@@ -151,7 +151,7 @@ impl HttpSession {
             }
             state.end_if_done(stream);
         }
-        self.keep(stream);
+        self.persist(stream);
         PostReply::Stream(stream)
     }
 
@@ -261,7 +261,7 @@ impl HttpSession {
             running.stream
         };
         self.note_use();
-        self.keep(stream);
+        self.persist(stream);
         if self.has_many_ended() {
             self.forget_streams();
         }

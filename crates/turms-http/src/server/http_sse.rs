@@ -24,7 +24,7 @@ use super::request::RequestHead;
 use super::request::body::BodyError;
 use super::request::headers::{self, KnownHeader};
 use super::response::EventSource;
-use super::response::{self, Answer};
+use super::response::{self, HttpResponse};
 use super::stream_limit::Permit;
 use crate::sse;
 
@@ -48,21 +48,21 @@ fn last_segment(path: &str) -> &str {
 }
 
 fn session_in(query: &str) -> Option<&str> {
-    query.split('&').find_map(|pair| pair.strip_prefix(SESSION))
+    query.split('&').find_map(|session| session.strip_prefix(SESSION))
 }
 
 /// The open connections by their ids.
 #[derive(Default)]
-pub(super) struct Pairs(Mutex<HashMap<String, Pair>>);
+pub(super) struct SseSessions(Mutex<HashMap<String, SseSession>>);
 
 #[derive(Clone)]
-pub(super) struct Pair {
+pub(super) struct SseSession {
     posted: mpsc::Sender<Bytes>,
     principal: Option<Principal>,
 }
 
 impl HttpState {
-    pub(super) fn open_pair(&self, head: RequestHead) -> Answer {
+    pub(super) fn open_http_sse(&self, head: RequestHead) -> HttpResponse {
         if !self.options.http_sse {
             return response::method_not_allowed("POST");
         }
@@ -88,9 +88,9 @@ impl HttpState {
         tokio::spawn(async move { drop(connection.serve(&endpoint).await) });
         let mut begin = Vec::new();
         sse::write_event(&mut begin, Some("endpoint"), None, format!("messages?{SESSION}{id}").as_bytes());
-        self.state.pairs.0.lock().insert(id.clone(), Pair { posted, principal });
-        response::events(PairEvents {
-            pairs: self.state.pairs.clone(),
+        self.state.sse_sessions.0.lock().insert(id.clone(), SseSession { posted, principal });
+        response::events(SseEvents {
+            sessions: self.state.sse_sessions.clone(),
             id,
             begin: Some(begin.into()),
             events,
@@ -102,18 +102,18 @@ impl HttpState {
     }
 
     /// Whether a message can be taken: the connection that it belongs to.
-    pub(super) fn pair_of(&self, head: &RequestHead) -> Result<Pair, Box<Answer>> {
+    pub(super) fn http_sse_session(&self, head: &RequestHead) -> Result<SseSession, Box<HttpResponse>> {
         if let Err(problem) = headers::check_body(head) {
             return Err(Box::new(response::refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem)));
         }
         let query = head.path_and_query().1.unwrap_or_default();
-        let open = session_in(&query).and_then(|id| self.state.pairs.0.lock().get(id).cloned());
-        open.filter(|pair| pair.principal.as_ref() == head.principal()).ok_or_else(|| Box::new(no_pair()))
+        let open = session_in(&query).and_then(|id| self.state.sse_sessions.0.lock().get(id).cloned());
+        open.filter(|session| session.principal.as_ref() == head.principal()).ok_or_else(|| Box::new(no_sse_session()))
     }
 
-    pub(super) async fn take_pair_message(&self, head: RequestHead, body: Result<Bytes, BodyError>) -> Answer {
-        let pair = match self.pair_of(&head) {
-            Ok(pair) => pair,
+    pub(super) async fn post_http_sse(&self, head: RequestHead, body: Result<Bytes, BodyError>) -> HttpResponse {
+        let session = match self.http_sse_session(&head) {
+            Ok(session) => session,
             Err(answer) => return *answer,
         };
         let bytes = match body {
@@ -123,9 +123,9 @@ impl HttpState {
         if let Err(invalid) = Incoming::decode(bytes.clone(), self.limits().max_batch) {
             return response::error(StatusCode::BAD_REQUEST, invalid.id.as_ref(), &invalid.error);
         }
-        match pair.posted.send_timeout(on_one_line(bytes), self.options.body_timeout).await {
+        match session.posted.send_timeout(on_one_line(bytes), self.options.body_timeout).await {
             Ok(()) => response::empty(StatusCode::ACCEPTED),
-            Err(mpsc::error::SendTimeoutError::Closed(_)) => no_pair(),
+            Err(mpsc::error::SendTimeoutError::Closed(_)) => no_sse_session(),
             Err(mpsc::error::SendTimeoutError::Timeout(_)) => {
                 let message = "too many messages wait to be read: read the answers first";
                 response::overloaded(StatusCode::SERVICE_UNAVAILABLE, None, message)
@@ -134,7 +134,7 @@ impl HttpState {
     }
 }
 
-fn no_pair() -> Answer {
+fn no_sse_session() -> HttpResponse {
     response::refuse(StatusCode::NOT_FOUND, "there is no such session: its stream has ended")
 }
 
@@ -186,8 +186,8 @@ impl AsyncRead for Posted {
 }
 
 /// What is written, as events. The session lasts as long as somebody reads them.
-struct PairEvents {
-    pairs: Arc<Pairs>,
+struct SseEvents {
+    sessions: Arc<SseSessions>,
     id: String,
     begin: Option<Bytes>,
     events: DuplexStream,
@@ -196,7 +196,7 @@ struct PairEvents {
     _permit: Permit,
 }
 
-impl EventSource for PairEvents {
+impl EventSource for SseEvents {
     fn poll_piece(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Option<Bytes>> {
         let this = &mut *self;
         if let Some(begin) = this.begin.take() {
@@ -222,8 +222,8 @@ impl EventSource for PairEvents {
     }
 }
 
-impl Drop for PairEvents {
+impl Drop for SseEvents {
     fn drop(&mut self) {
-        self.pairs.0.lock().remove(&self.id);
+        self.sessions.0.lock().remove(&self.id);
     }
 }

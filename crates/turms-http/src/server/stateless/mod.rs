@@ -1,5 +1,9 @@
 //! Requests of 2026-07-28: each says everything for itself.
 
+mod call_stream;
+mod legacy;
+mod notification_queue;
+
 use http::StatusCode;
 use turms_core::{
     CallContext, ErrorOrigin, Payload, Peer, Request, ServiceError, dispatch, dispatch_notification, encode_response,
@@ -11,11 +15,12 @@ use turms_proto::session::{Claim, Dialect};
 use turms_proto::types::{Listen, ListenResult, Meta};
 use turms_proto::{ErrorCode, ErrorObject, Incoming, Message, ProtocolVersion, RawJson, RequestId};
 
+use self::call_stream::{CallStream, FirstOutput, first_output};
+pub(super) use self::notification_queue::NotificationQueue;
 use super::HttpState;
 use super::request::context::HttpSource;
 use super::request::headers::McpHeaders;
-use super::response::{self, Answer};
-use super::single::{First, SingleCall, first};
+use super::response::{self, HttpResponse};
 
 /// What a request says of itself, and the name that its headers repeat, found in one pass.
 pub(super) fn claim_of(request: &turms_proto::Request) -> Option<(Result<Claim, ErrorObject>, Option<RawJson>)> {
@@ -52,22 +57,22 @@ fn mismatch(mismatch: HeaderMismatch) -> ErrorObject {
 
 impl HttpState {
     /// Answers a request that stands alone, inside its own future.
-    pub(super) async fn answer_alone(
+    pub(super) async fn call(
         &self,
         request: turms_proto::Request,
         dialect: Dialect,
         meta: Option<Meta>,
         source: &HttpSource,
         status: fn(&ServiceError) -> StatusCode,
-    ) -> Answer {
+    ) -> HttpResponse {
         let (id, is_subscription) = (request.id.clone(), &*request.method == Listen::NAME);
-        let asked = source.info();
-        let cx = CallContext::new(dialect, Peer::shared(asked.clone())).with_id(id.clone()).with_meta(meta);
+        let info = source.info();
+        let cx = CallContext::new(dialect, Peer::shared(info.clone())).with_id(id.clone()).with_meta(meta);
         let cx = source.surround(cx);
         let call = dispatch(&**self.endpoint.service(), Request::from(request), cx);
-        match first(call, asked.voice()).await {
-            First::Answer(result) => {
-                asked.voice().leave();
+        match first_output(call, info.notifications()).await {
+            FirstOutput::Response(result) => {
+                info.notifications().close();
                 let (status, retry_after) = match &result {
                     Ok(_) => (StatusCode::OK, None),
                     Err(error) => (status(error), retry_after(error)),
@@ -78,15 +83,15 @@ impl HttpState {
                 }
                 answer
             }
-            First::Word(call) => match self.state.streams.take(self.options.max_streams) {
+            FirstOutput::Notification(call) => match self.state.streams.take(self.options.max_streams) {
                 Some(permit) => {
                     let ending = is_subscription.then(|| (self.shutting_down(), Ok(end_of_listening(&id))));
                     let finish = move |result| encode_response(&id, result);
-                    let call = SingleCall::new(call, asked, self.options.keep_alive, permit, finish);
+                    let call = CallStream::new(call, info, self.options.keep_alive, permit, finish);
                     response::events(call.until(ending))
                 }
                 None => {
-                    asked.voice().leave();
+                    info.notifications().close();
                     response::overloaded(StatusCode::SERVICE_UNAVAILABLE, Some(&id), "too many streams are open")
                 }
             },
@@ -94,7 +99,7 @@ impl HttpState {
     }
 
     /// The core protocol has no notifications over HTTP in this revision, but applications may.
-    pub(super) async fn hear_stateless(&self, incoming: Incoming, source: HttpSource) -> Answer {
+    pub(super) async fn notify(&self, incoming: Incoming, source: HttpSource) -> HttpResponse {
         let Incoming::One(Message::Notification(notification)) = incoming else {
             return response::empty(StatusCode::BAD_REQUEST);
         };

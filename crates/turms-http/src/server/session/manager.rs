@@ -15,8 +15,8 @@ use crate::server::options::SessionOptions;
 
 type Map = HashMap<Arc<str>, Arc<HttpSession>>;
 
-/// Sessions by their ids, in several maps, so that those who look up hardly ever wait for those who change.
-pub(in crate::server) struct Sessions {
+/// SessionManager by their ids, in several maps, so that those who look up hardly ever wait for those who change.
+pub(in crate::server) struct SessionManager {
     shards: [RwLock<Map>; SHARDS],
     hasher: RandomState,
     count: AtomicUsize,
@@ -27,7 +27,7 @@ pub(in crate::server) struct Sessions {
 
 const SHARDS: usize = 16;
 
-impl Default for Sessions {
+impl Default for SessionManager {
     fn default() -> Self {
         Self {
             shards: Default::default(),
@@ -39,7 +39,7 @@ impl Default for Sessions {
     }
 }
 
-impl Sessions {
+impl SessionManager {
     pub(in crate::server) fn len(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
@@ -148,7 +148,7 @@ impl Sessions {
 }
 
 /// Lets another sweeper begin when this one has ended, if only by a panic of a store.
-struct Sweeper(Weak<Sessions>);
+struct Sweeper(Weak<SessionManager>);
 
 impl Drop for Sweeper {
     fn drop(&mut self) {
@@ -159,7 +159,7 @@ impl Drop for Sweeper {
 }
 
 /// Looks after all sessions once; false if there are none left.
-async fn sweep(sessions: &Weak<Sessions>, period: Duration) -> bool {
+async fn sweep(sessions: &Weak<SessionManager>, period: Duration) -> bool {
     tokio::time::sleep(period).await;
     let Some(sessions) = sessions.upgrade() else { return false };
     for session in sessions.all() {

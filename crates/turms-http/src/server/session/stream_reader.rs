@@ -11,7 +11,7 @@ use turms_core::BoxFuture;
 use turms_core::store::{StoreError, StoredEvent};
 
 use super::HttpSession;
-use super::stream::{Found, Stream, StreamKind};
+use super::event_stream::{Found, Stream, StreamKind};
 use crate::server::keep_alive::KeepAlive;
 use crate::server::response::EventSource;
 use crate::server::stream_limit::Permit;
@@ -37,7 +37,7 @@ impl Begin {
 }
 
 /// Reads a stream and writes its events.
-pub(super) struct EventReader {
+pub(super) struct StreamReader {
     session: Arc<HttpSession>,
     stream: u64,
     serial: u32,
@@ -69,7 +69,7 @@ const SILENCE: Duration = Duration::from_secs(5 * 60);
 /// How many bytes of events are written at a time, or a little more.
 const PIECE: usize = 64 * 1024;
 
-impl EventReader {
+impl StreamReader {
     /// Reads a stream. Whoever reads it already is sent away.
     pub(super) fn new(
         session: &Arc<HttpSession>,
@@ -178,7 +178,7 @@ impl EventReader {
     }
 }
 
-impl EventSource for EventReader {
+impl EventSource for StreamReader {
     fn poll_piece(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Option<Bytes>> {
         let this = &mut *self;
         if let Some(priming) = this.priming.take() {
@@ -224,7 +224,7 @@ impl EventSource for EventReader {
     }
 }
 
-impl Drop for EventReader {
+impl Drop for StreamReader {
     fn drop(&mut self) {
         let mut state = self.session.state.lock();
         state.readers = state.readers.saturating_sub(1);

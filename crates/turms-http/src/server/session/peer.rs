@@ -12,7 +12,7 @@ use turms_core::{BoxFuture, Cancelled, PeerError, PeerTransport};
 use turms_proto::session::{Event, RequestError, RequestOptions};
 use turms_proto::{Message, Notification, RawJson, RequestId};
 
-use super::stream::StreamKind;
+use super::event_stream::StreamKind;
 use super::{HttpSession, settle};
 
 /// Where a message to the client goes.
@@ -32,12 +32,12 @@ impl Route {
 
 /// A way to the client. It does not keep the session alive: whoever holds it may be held by the session.
 #[derive(Debug)]
-pub(super) struct SessionLink {
+pub(super) struct SessionPeer {
     session: Weak<HttpSession>,
     route: Route,
 }
 
-impl SessionLink {
+impl SessionPeer {
     pub(super) fn new(session: Weak<HttpSession>, route: Route) -> Self {
         Self { session, route }
     }
@@ -56,7 +56,7 @@ impl SessionLink {
     async fn tell(&self, notification: Notification) -> Result<(), PeerError> {
         let session = self.session()?;
         let message = Message::Notification(notification);
-        let mut said = pin!(poll_fn(|task| session.say(&self.route, &message, Some(task))));
+        let mut said = pin!(poll_fn(|task| session.send(&self.route, &message, Some(task))));
         // Most are said at once and need no timer.
         let first = poll_fn(|task| Poll::Ready(said.as_mut().poll(task))).await;
         let is_said = match first {
@@ -65,7 +65,7 @@ impl SessionLink {
                 Ok(is_said) => is_said,
                 Err(_) => {
                     session.send_reader_away(&self.route);
-                    matches!(session.say(&self.route, &message, None), Poll::Ready(true))
+                    matches!(session.send(&self.route, &message, None), Poll::Ready(true))
                 }
             },
         };
@@ -101,14 +101,14 @@ fn far_away() -> tokio::time::Instant {
     tokio::time::Instant::now() + Duration::from_secs(24 * 60 * 60)
 }
 
-impl PeerTransport for SessionLink {
+impl PeerTransport for SessionPeer {
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
         Box::pin(self.tell(notification))
     }
 
     fn try_notify(&self, notification: Notification) -> bool {
         let message = Message::Notification(notification);
-        self.session().is_ok_and(|session| matches!(session.say(&self.route, &message, None), Poll::Ready(true)))
+        self.session().is_ok_and(|session| matches!(session.send(&self.route, &message, None), Poll::Ready(true)))
     }
 
     fn request(
@@ -147,7 +147,7 @@ impl HttpSession {
             open.push(data, false);
             (request.id, stream)
         };
-        self.keep(stream);
+        self.persist(stream);
         Ok(id)
     }
 
@@ -172,7 +172,7 @@ impl HttpSession {
         for event in events {
             match event {
                 // If the client reads nothing, it will find out when it answers.
-                Event::Send(message) => drop(self.say(route, &message, None)),
+                Event::Send(message) => drop(self.send(route, &message, None)),
                 event => settle(event),
             }
         }
@@ -205,10 +205,10 @@ impl Drop for Forget<'_> {
 /// The event stream that carries what a call says, for handlers that want to let go of its connection. An extension of calls
 /// of clients that have a session.
 #[derive(Debug, Clone)]
-pub struct EventStream(Arc<SessionLink>);
+pub struct EventStream(Arc<SessionPeer>);
 
 impl EventStream {
-    pub(super) fn new(link: Arc<SessionLink>) -> Self {
+    pub(super) fn new(link: Arc<SessionPeer>) -> Self {
         Self(link)
     }
 
