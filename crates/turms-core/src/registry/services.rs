@@ -115,6 +115,7 @@ impl Services {
     ///
     /// # Errors
     /// When the registry cannot be reached.
+    #[must_use = "futures do nothing unless polled"]
     pub fn names(&self) -> BoxFuture<'static, Result<Vec<ServiceName>, RegistryError>> {
         self.0.names()
     }
@@ -123,6 +124,7 @@ impl Services {
     ///
     /// # Errors
     /// When there is no such service, or it cannot be reached.
+    #[must_use = "futures do nothing unless polled"]
     pub fn check(&self, name: &str) -> BoxFuture<'static, Result<(), ServiceCallError>> {
         self.0.check(name)
     }

@@ -50,16 +50,11 @@ struct RouterInner {
 impl Router {
     pub(crate) fn new(handle: ServerHandle, settings: Arc<Settings>, info: EndpointInfo, layers: &LayerStack) -> Self {
         handle.attach(&settings);
-        let inner = |layered| {
-            Self(Arc::new(RouterInner {
-                handle: handle.clone(),
-                settings: settings.clone(),
-                info: info.clone(),
-                layered,
-            }))
-        };
-        let layered = layers.wrap(Unlayered(inner(None)));
-        inner(layered)
+        let unlayered = Self(Arc::new(RouterInner { handle, settings, info, layered: None }));
+        let Some(layered) = layers.wrap(Unlayered(unlayered.clone())) else { return unlayered };
+        let RouterInner { handle, settings, info, .. } = &*unlayered.0;
+        let (handle, settings, info) = (handle.clone(), settings.clone(), info.clone());
+        Self(Arc::new(RouterInner { handle, settings, info, layered: Some(layered) }))
     }
 
     /// The server while it runs. As with [`Server::handle`](crate::Server::handle), clients that connect from now on are told
@@ -245,7 +240,7 @@ impl Router {
 
     /// The rounds that a request may take. A client that declares no capabilities cannot be asked anything, unless that has
     /// happened already, and its calls need none.
-    fn rounds(&self, context: &Context, request: RoundRequest<'_>, server: Option<&Meta>) -> Option<Arc<InputRounds>> {
+    fn rounds(&self, context: &Context, request: &RoundRequest<'_>, server: Option<&Meta>) -> Option<Arc<InputRounds>> {
         let has_begun = request.state.is_some() || request.responses.is_some();
         let may_ask = has_begun || context.meta().is_some_and(Meta::declares_capabilities);
         if !may_ask || !context.version().has(Ability::InputRequired) {

@@ -33,7 +33,7 @@ impl Router {
             state: params.request_state.as_deref(),
             responses: params.input_responses.as_ref(),
         };
-        let rounds = self.rounds(&context, round, server.as_ref());
+        let rounds = self.rounds(&context, &round, server.as_ref());
         context.set_rounds(rounds.clone());
         match run_round(prompt.call(params, context), rounds.as_deref()).await {
             RoundEnd::Finished(result) => {

@@ -64,7 +64,7 @@ impl Router {
             state: params.request_state.as_deref(),
             responses: params.input_responses.as_ref(),
         };
-        let rounds = self.rounds(&context, round, server.as_ref());
+        let rounds = self.rounds(&context, &round, server.as_ref());
         context.set_rounds(rounds.clone());
         match run_round(resource.read(params, context), rounds.as_deref()).await {
             RoundEnd::Finished(result) => {

@@ -139,7 +139,7 @@ impl Router {
             state: request.request_state(),
             responses: request.input_responses(),
         };
-        let rounds = self.rounds(context, round, server.as_ref());
+        let rounds = self.rounds(context, &round, server.as_ref());
         context.set_rounds(rounds);
         server
     }
