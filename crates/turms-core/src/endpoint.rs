@@ -16,6 +16,8 @@ use crate::shutdown::Shutdown;
 /// them:
 ///
 /// ```
+/// use std::time::Duration;
+///
 /// use turms_core::layer::RateLimit;
 /// use turms_core::{Endpoint, EndpointInfo, Service};
 /// use turms_proto::ProtocolVersion;
@@ -23,7 +25,7 @@ use crate::shutdown::Shutdown;
 ///
 /// # fn example(service: impl Service) {
 /// let info = EndpointInfo::new(Implementation::new("echo", "1.0.0")).versions([ProtocolVersion::V2025_11_25]);
-/// let endpoint = Endpoint::new(service, info).layer(RateLimit::per_second(100));
+/// let endpoint = Endpoint::new(service, info).layer(RateLimit::new(100, Duration::from_secs(1)));
 /// assert_eq!(endpoint.info().versions, [ProtocolVersion::V2025_11_25]);
 /// # }
 /// ```

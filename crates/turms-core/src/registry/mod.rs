@@ -7,14 +7,19 @@
 //!
 //! ```
 //! use turms_core::registry::Services;
-//! use turms_core::{ResponseFuture, CallContext, Payload, Request, Service};
+//! use turms_core::{CallContext, NotifyFuture, Payload, Request, ResponseFuture, Service};
+//! use turms_proto::Notification;
 //! use turms_proto::types::{CallTool, CallToolParams, Outcome, ToolResult};
 //!
 //! struct Clock;
 //!
 //! impl Service for Clock {
 //!     fn call(&self, _: Request, _: CallContext) -> ResponseFuture {
-//!         Box::pin(std::future::ready(Ok(Payload::new(Outcome::Complete(ToolResult::of_text("noon"))))))
+//!         Box::pin(async { Ok(Payload::new(Outcome::Complete(ToolResult::of_text("noon")))) })
+//!     }
+//!
+//!     fn notify(&self, _: Notification, _: CallContext) -> NotifyFuture {
+//!         Box::pin(async {})
 //!     }
 //! }
 //!

@@ -20,15 +20,19 @@ use crate::{BoxFuture, Payload, Request, Service};
 /// ```
 /// use std::time::Duration;
 /// use turms_core::registry::Services;
-/// use turms_core::{ResponseFuture, CallContext, Payload, Request, Service};
-/// use turms_proto::RawJson;
+/// use turms_core::{CallContext, NotifyFuture, Request, ResponseFuture, Service};
+/// use turms_proto::{Notification, RawJson};
 /// use turms_proto::types::Meta;
 ///
 /// struct Echo;
 ///
 /// impl Service for Echo {
 ///     fn call(&self, request: Request, _: CallContext) -> ResponseFuture {
-///         Box::pin(std::future::ready(Ok(request.params)))
+///         Box::pin(async move { Ok(request.params) })
+///     }
+///
+///     fn notify(&self, _: Notification, _: CallContext) -> NotifyFuture {
+///         Box::pin(async {})
 ///     }
 /// }
 ///

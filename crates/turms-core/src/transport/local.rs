@@ -29,7 +29,7 @@ use crate::panic_guard::PanicGuard;
 use crate::payload::Payload;
 use crate::peer::{BoxFuture, Peer, PeerError, PeerTransport};
 use crate::service::{CallResult, NotifyFuture, Request, Service, SharedService};
-use crate::session::SessionHandle;
+use crate::session::{CloseReason, SessionHandle};
 
 /// Connects a client to a service in this process.
 ///
@@ -314,6 +314,9 @@ impl Channel for LocalChannel {
     fn close(&self) -> BoxFuture<'_, ()> {
         self.state.closed.store(true, Ordering::Release);
         self.state.open.send_replace(false);
+        if let Some(session) = &self.session {
+            session.close(CloseReason::Client);
+        }
         Box::pin(std::future::ready(()))
     }
 
