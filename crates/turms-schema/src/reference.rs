@@ -1,6 +1,8 @@
 //! References as RFC 3986 resolves them, and the pointers behind them.
 
 use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
 use std::fmt;
 use std::rc::Rc;
 
@@ -76,27 +78,9 @@ fn without_dots(path: &str) -> String {
     query.map_or_else(|| kept.join("/"), |query| format!("{}?{query}", kept.join("/")))
 }
 
-/// Decodes percent-encoding: `%41` is `A`.
+/// Decodes percent-encoding: `%41` is `A`. A fragment that is not UTF-8 then stays as it is.
 fn decoded(fragment: &str) -> Cow<'_, str> {
-    if !fragment.contains('%') {
-        return Cow::Borrowed(fragment);
-    }
-    let mut bytes = Vec::with_capacity(fragment.len());
-    let mut rest = fragment.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let digits = after.first_chunk::<2>().and_then(|digits| std::str::from_utf8(digits).ok());
-        match digits.filter(|_| *first == b'%').and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8(bytes).map_or(Cow::Borrowed(fragment), Cow::Owned)
+    percent_decode_str(fragment).decode_utf8().unwrap_or(Cow::Borrowed(fragment))
 }
 
 /// The steps of a JSON pointer.
