@@ -120,8 +120,9 @@ impl Peer {
         self.0.as_ref().is_some_and(|link| link.try_notify(notification))
     }
 
-    /// See [`PeerTransport::cancelled`].
-    pub(crate) fn cancelled(&self, id: &RequestId) -> Option<Cancelled> {
+    /// See [`PeerTransport::cancelled`]. A transport that wraps a peer forwards it, so that handlers still see the reason.
+    #[must_use]
+    pub fn cancelled(&self, id: &RequestId) -> Option<Cancelled> {
         self.0.as_ref()?.cancelled(id)
     }
 
