@@ -261,3 +261,89 @@ pub(crate) fn tell(session: &Session, notification: Notification) {
         tracing::debug!(session = session.serial(), %method, "a client that does not read misses a notification");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use bytestring::ByteString;
+    use turms_core::{BoxFuture, ClientRecord, Peer, PeerError, PeerTransport};
+    use turms_proto::RawJson;
+    use turms_proto::session::RequestOptions;
+    use turms_proto::types::{ClientCapabilities, Implementation};
+
+    use super::*;
+    use crate::server::Server;
+
+    /// A client that counts the notifications it receives.
+    #[derive(Clone, Default)]
+    struct CountingClient(Arc<AtomicUsize>);
+
+    impl PeerTransport for CountingClient {
+        fn notify(&self, _: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Box::pin(std::future::ready(Ok(())))
+        }
+
+        fn try_notify(&self, _: Notification) -> bool {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            true
+        }
+
+        fn request(
+            &self,
+            _: ByteString,
+            _: Option<RawJson>,
+            _: RequestOptions,
+        ) -> BoxFuture<'_, Result<RawJson, PeerError>> {
+            Box::pin(std::future::ready(Err(PeerError::Closed)))
+        }
+    }
+
+    #[test]
+    fn an_update_of_a_resource_costs_one_delivery_for_each_subscriber() {
+        const SESSIONS: usize = 10_000;
+        let server = Server::new("s", "1").handle();
+        let subscriptions = server.subscriptions();
+        let client = Arc::new(ClientRecord::new(Implementation::new("c", "1"), ClientCapabilities::default()));
+        let received = CountingClient::default();
+        let open = |_| {
+            let handle = SessionHandle::new(Peer::new(received.clone()));
+            let session = Arc::new(Session::new(handle.peer().clone(), handle.serial(), server.clone()));
+            session.set_client(client.clone());
+            handle.state(|| session).unwrap();
+            subscriptions.join(&handle);
+            handle
+        };
+        let handles: Vec<_> = (0..SESSIONS).map(open).collect();
+        let session = |index: usize| handles[index].existing_state::<Session>().unwrap();
+        let checked = AtomicUsize::new(0);
+        // Returns the number of sessions looked at, of deliveries, and of notifications that clients have received.
+        let announce = |change: Change| {
+            checked.store(0, Ordering::Relaxed);
+            received.0.store(0, Ordering::Relaxed);
+            let deliveries = subscriptions.announce(&change, |_, _, _| {
+                checked.fetch_add(1, Ordering::Relaxed);
+                true
+            });
+            (checked.load(Ordering::Relaxed), deliveries, received.0.load(Ordering::Relaxed))
+        };
+        let updated = || Change::Resource("memo://one".to_owned());
+        assert_eq!(announce(updated()), (0, 0, 0));
+        assert!(subscriptions.subscribe(&session(7), "memo://one".to_owned(), None));
+        assert!(subscriptions.subscribe(&session(8), "memo://other".to_owned(), None));
+        assert_eq!(announce(updated()), (1, 1, 1));
+        assert_eq!(subscriptions.subscribers(&updated()).1.len(), 1, "only the subscriber is looked at");
+        let listening =
+            subscriptions.listen(SubscriptionFilter::new().resource_subscriptions(vec!["memo://one".into()]));
+        assert_eq!(announce(updated()), (1, 2, 1));
+        drop(listening);
+        assert_eq!(announce(Change::Tools), (0, SESSIONS, SESSIONS));
+        subscriptions.unsubscribe(&session(7), "memo://one");
+        assert_eq!(announce(updated()), (0, 0, 0));
+        drop(handles);
+        assert_eq!(announce(Change::Resource("memo://other".to_owned())), (0, 0, 0));
+        let members = subscriptions.members.lock();
+        assert!(members.by_uri.is_empty() && members.sessions.is_empty(), "{members:?}");
+    }
+}

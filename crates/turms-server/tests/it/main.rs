@@ -4,6 +4,7 @@
 mod apps;
 mod behaviour;
 mod extension;
+mod layers;
 mod lines;
 #[cfg(feature = "skills")]
 mod skills;

@@ -321,3 +321,28 @@ async fn all_who_want_to_go_on_as_a_task_do() {
     };
     within("the task ends", ended).await;
 }
+
+#[tokio::test]
+async fn a_task_that_the_store_refuses_has_not_run() {
+    for version in [E, D] {
+        for capacity in [0, 1] {
+            let runs = Arc::new(AtomicUsize::new(0));
+            let count = runs.clone();
+            let counted = Tool::builder("counted").task().handler(move || {
+                count.fetch_add(1, Ordering::SeqCst);
+                std::future::pending::<String>()
+            });
+            let store = Arc::new(MemoryTasks::new(capacity, 1 << 20));
+            let router = server(store).tool(counted).build().unwrap();
+            let client = connect(&router, version).await;
+            for _ in 0..capacity {
+                begin(&client, "endless").await;
+            }
+            let mut params = CallToolParams::new("counted");
+            params.task = (version == D).then(TaskRequest::new);
+            let refused = client.request::<CallTool>(&params).await.unwrap_err();
+            assert!(refused.server_error().message.contains("there is no room"), "{refused}");
+            assert_eq!(runs.load(Ordering::SeqCst), 0, "it ran in {version}");
+        }
+    }
+}

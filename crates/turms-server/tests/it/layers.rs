@@ -1,0 +1,270 @@
+//! Layers around a server and around one item, and when a call begins to run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytestring::ByteString;
+use parking_lot::Mutex;
+use serde_json::json;
+use turms_core::layer::Layer;
+use turms_core::{
+    BoxFuture, CallContext, Cancelled, NotifyFuture, Payload, Peer, PeerError, PeerTransport, Request, ResponseFuture,
+    Service, SharedService,
+};
+use turms_proto::session::RequestOptions;
+use turms_proto::types::*;
+use turms_proto::{Notification, Object, ProtocolVersion, RawJson, RequestId};
+use turms_server::testing::{Script, TestClient};
+use turms_server::{Args, AskError, Context, Prompt, Resource, Server, Tool, Uri};
+use turms_testkit::tools::{Add, Name};
+use turms_testkit::{CallCounters, within};
+
+/// A layer that changes every request.
+struct ChangeRequest(fn(Request) -> Request);
+
+struct ChangingService(SharedService, fn(Request) -> Request);
+
+impl Layer<SharedService> for ChangeRequest {
+    type Service = ChangingService;
+
+    fn layer(&self, inner: SharedService) -> ChangingService {
+        ChangingService(inner, self.0)
+    }
+}
+
+impl Service for ChangingService {
+    fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
+        self.0.call((self.1)(request), cx)
+    }
+
+    fn notify(&self, notification: Notification, cx: CallContext) -> NotifyFuture {
+        self.0.notify(notification, cx)
+    }
+}
+
+fn double(request: Request) -> Request {
+    let mut params: CallToolParams = request.params.take().unwrap();
+    let add: Add = params.arguments.unwrap().decode().unwrap();
+    params.arguments = Some(Object::encode(&json!({ "a": 2.0 * add.a, "b": add.b })).unwrap());
+    Request::new::<CallTool>(params)
+}
+
+fn double_as_json(request: Request) -> Request {
+    let Request { method, params, .. } = double(request);
+    Request::raw(method, Payload::json(params.into_raw().unwrap()))
+}
+
+fn name_ann(request: Request) -> Request {
+    let mut params: GetPromptParams = request.params.take().unwrap();
+    params.arguments = Some([("name".to_owned(), "Ann".to_owned())].into());
+    Request::new::<GetPrompt>(params)
+}
+
+fn read_seven(request: Request) -> Request {
+    let mut params: ReadResourceParams = request.params.take().unwrap();
+    params.uri = "users://7".to_owned();
+    Request::new::<ReadResource>(params)
+}
+
+#[tokio::test]
+async fn a_handler_gets_the_argument_that_a_layer_has_changed() {
+    let add = |Args(add): Args<Add>| (add.a + add.b).to_string();
+    let router = Server::new("s", "1")
+        .tool(Tool::builder("typed").layer(ChangeRequest(double)).handler_sync(add))
+        .tool(Tool::builder("json").layer(ChangeRequest(double_as_json)).handler_sync(add))
+        .tool(Tool::builder("unlayered").handler_sync(add))
+        .prompt(
+            Prompt::builder("greet")
+                .layer(ChangeRequest(name_ann))
+                .handler_sync(|Args(name): Args<Name>| format!("Hello, {}!", name.name)),
+        )
+        .resource(
+            Resource::builder("users://{name}")
+                .layer(ChangeRequest(read_seven))
+                .handler_sync(|Uri(uri): Uri, Args(name): Args<Name>| format!("{uri} {}", name.name)),
+        )
+        .build()
+        .unwrap();
+    for version in ProtocolVersion::ALL {
+        let client = TestClient::connect(&router, version).await;
+        for (tool, sum) in [("typed", "5"), ("json", "5"), ("unlayered", "4")] {
+            let result = client.call_tool(tool, json!({ "a": 1, "b": 3 })).await.unwrap();
+            assert_eq!(result.text(), sum, "{tool} in {version}");
+        }
+        let mut params = GetPromptParams::new("greet");
+        params.arguments = Some([("name".to_owned(), "Bob".to_owned())].into());
+        let prompt = client.request_rounds::<GetPrompt, _>(&params).await.unwrap();
+        assert_eq!(prompt.messages[0].content.as_text(), Some("Hello, Ann!"), "{version}");
+        let params = ReadResourceParams::new("users://1");
+        let read = client.request_rounds::<ReadResource, _>(&params).await.unwrap();
+        assert_eq!(read.contents[0].text.as_deref(), Some("users://7 7"), "{version}");
+    }
+}
+
+/// A layer that records the methods of everything that passes it, in both directions.
+#[derive(Clone, Default)]
+struct Record(Arc<Mutex<Vec<String>>>);
+
+impl Record {
+    fn add(&self, kind: &str, method: &str) {
+        self.0.lock().push(format!("{kind} {method}"));
+    }
+
+    fn wrap(&self, cx: CallContext) -> CallContext {
+        cx.map_peer(|peer| Peer::new(RecordedPeer { peer, record: self.clone() }))
+    }
+}
+
+struct RecordingService(SharedService, Record);
+
+impl Layer<SharedService> for Record {
+    type Service = RecordingService;
+
+    fn layer(&self, inner: SharedService) -> RecordingService {
+        RecordingService(inner, self.clone())
+    }
+}
+
+impl Service for RecordingService {
+    fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
+        self.1.add("request", &request.method);
+        self.0.call(request, self.1.wrap(cx))
+    }
+
+    fn notify(&self, notification: Notification, cx: CallContext) -> NotifyFuture {
+        self.1.add("notification", &notification.method);
+        self.0.notify(notification, self.1.wrap(cx))
+    }
+}
+
+struct RecordedPeer {
+    peer: Peer,
+    record: Record,
+}
+
+impl PeerTransport for RecordedPeer {
+    fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
+        self.record.add("outgoing notification", &notification.method);
+        Box::pin(self.peer.notify_raw(notification))
+    }
+
+    fn try_notify(&self, notification: Notification) -> bool {
+        self.record.add("outgoing notification", &notification.method);
+        self.peer.try_notify_raw(notification)
+    }
+
+    fn request(
+        &self,
+        method: ByteString,
+        params: Option<RawJson>,
+        options: RequestOptions,
+    ) -> BoxFuture<'_, Result<RawJson, PeerError>> {
+        self.record.add("outgoing request", &method);
+        Box::pin(self.peer.request_raw(method, params, options))
+    }
+
+    fn cancelled(&self, id: &RequestId) -> Option<Cancelled> {
+        self.peer.cancelled(id)
+    }
+}
+
+#[tokio::test]
+async fn a_layer_of_the_server_sees_every_message_in_both_directions() {
+    let record = Record::default();
+    let counters = Arc::<CallCounters>::default();
+    let handled = counters.clone();
+    let router = Server::new("s", "1")
+        .tool(Tool::builder("greet").handler(|context: Context| async move {
+            context.progress(1, None, None).await;
+            let name = context.elicit::<Name>("Who are you?").await?.accepted();
+            Ok::<_, AskError>(name.map(|name| name.name).unwrap_or_default())
+        }))
+        .on_notification(move |method, _, _| {
+            handled.add(method, 1);
+            Box::pin(async {})
+        })
+        .layer(record.clone())
+        .build()
+        .unwrap();
+    let ann = || ElicitResult::accept(Object::encode(&json!({ "name": "Ann" })).unwrap());
+    let script = Script::new().elicit(move |_| ann()).roots([]);
+    let client = TestClient::connect_with(&router, ProtocolVersion::V2025_11_25, script).await;
+    client.notify::<RootsListChanged>(&EmptyParams::new()).await.unwrap();
+    within("the notification", counters.reaches("notifications/roots/list_changed", 1)).await;
+    let called = client.request_with_progress::<CallTool>(&CallToolParams::new("greet")).await.unwrap();
+    let Outcome::Complete(result) = called else { panic!("{called:?}") };
+    assert_eq!(result.text(), "Ann");
+    client.expect_notification::<Progress>().await;
+    let expected = [
+        "request initialize",
+        "notification notifications/initialized",
+        "notification notifications/roots/list_changed",
+        "request tools/call",
+        "outgoing notification notifications/progress",
+        "outgoing request elicitation/create",
+    ];
+    assert_eq!(*record.0.lock(), expected);
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_unpolled_has_not_run() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let count = |runs: &Arc<AtomicUsize>| {
+        let runs = runs.clone();
+        move || {
+            runs.fetch_add(1, Ordering::SeqCst);
+        }
+    };
+    let (tool, prompt, resource, method) = (count(&runs), count(&runs), count(&runs), count(&runs));
+    let (notification, any_notification) = (count(&runs), count(&runs));
+    let server = Server::new("s", "1")
+        .tool(Tool::builder("run").handler_sync(move || {
+            tool();
+            ""
+        }))
+        .prompt(Prompt::builder("run").handler_sync(move || {
+            prompt();
+            ""
+        }))
+        .resource(Resource::builder("run://now").handler_sync(move || {
+            resource();
+            ""
+        }))
+        .method("run/method", move |_: Object, _| {
+            method();
+            async { Ok(Object::new()) }
+        })
+        .notification("run/notification", move |_: Object, _| {
+            notification();
+            async {}
+        })
+        .on_notification(move |_, _, _| {
+            any_notification();
+            Box::pin(async {})
+        });
+    let router = server.build().unwrap();
+    let layered = Record::default().layer(Arc::new(router.clone()));
+    let services: [&dyn Service; 2] = [&router, &layered];
+    let requests: [fn() -> Request; 4] = [
+        || Request::new::<CallTool>(CallToolParams::new("run")),
+        || Request::new::<GetPrompt>(GetPromptParams::new("run")),
+        || Request::new::<ReadResource>(ReadResourceParams::new("run://now")),
+        || Request::raw("run/method", Payload::default()),
+    ];
+    for service in services {
+        runs.store(0, Ordering::SeqCst);
+        for (index, request) in requests.iter().enumerate() {
+            drop(service.call(request(), CallContext::in_process()));
+            assert_eq!(runs.load(Ordering::SeqCst), index, "it ran: {:?}", request());
+            service.call(request(), CallContext::in_process()).await.unwrap();
+            assert_eq!(runs.load(Ordering::SeqCst), index + 1, "it did not run: {:?}", request());
+        }
+        for (index, method) in ["run/notification", "any/notification"].into_iter().enumerate() {
+            let notification = || Notification::raw(method, Some(RawJson::parse("{}").unwrap()));
+            drop(service.notify(notification(), CallContext::in_process()));
+            assert_eq!(runs.load(Ordering::SeqCst), requests.len() + index, "it ran: {method}");
+            service.notify(notification(), CallContext::in_process()).await;
+            assert_eq!(runs.load(Ordering::SeqCst), requests.len() + index + 1, "it did not run: {method}");
+        }
+    }
+}
