@@ -1,12 +1,16 @@
 //! Requests of 2026-07-28 (basic/transports/streamable-http): what is refused, in which order, and what is answered.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use turms_core::layer::{RateLimit, Timeout};
+use turms_core::{ErrorOrigin, ServiceError};
 use turms_proto::ErrorObject;
-use turms_server::Context;
+use turms_server::{Context, Server, Tool};
 
 use crate::dialog::{
-    CAPABILITIES, LOG_LEVEL, NEWEST, SERVER_INFO, VERSION, call, mirrored, modern, modern_body, modern_call,
-    modern_stream, notification, progress, request,
+    CAPABILITIES, LOG_LEVEL, NEWEST, NEWEST_OLDER, SERVER_INFO, Session, VERSION, call, mirrored, modern, modern_body,
+    modern_call, modern_stream, notification, progress, request,
 };
 use crate::fixture::Fixture;
 use crate::wire::Request;
@@ -336,4 +340,106 @@ async fn parameters_that_cannot_be_read_are_a_bad_request_and_errors_of_handlers
     let body = modern_body("q", "fixture/refuse", json!({ "name": "a" }));
     let response = fixture.send(mirrored(&body)).await;
     assert_eq!((response.status(), response.json()["error"]["code"].as_i64()), (200, Some(-32602)), "{response}");
+}
+
+/// The text of an error does not change its status, whether a tool or a method has returned it.
+#[tokio::test]
+async fn an_error_whose_text_begins_with_params_has_the_status_of_any_other() {
+    let fixture = Fixture::of(
+        |server| {
+            ["params: missing field \"x\"", "params.x: not acceptable", "it failed"].into_iter().enumerate().fold(
+                server,
+                |server, (index, text)| {
+                    let as_result = move || Err::<String, _>(text.to_owned());
+                    let as_error = move || Err::<String, _>(ErrorObject::internal(text));
+                    let method =
+                        move |_: Value, _: Context| async move { Err::<Value, _>(ErrorObject::internal(text)) };
+                    server
+                        .tool(Tool::builder(format!("result-{index}")).handler_sync(as_result))
+                        .tool(Tool::builder(format!("error-{index}")).handler_sync(as_error))
+                        .method(format!("fixture/{index}"), method)
+                },
+            )
+        },
+        |service| service,
+    )
+    .await;
+    for index in 0..3 {
+        let response = fixture.send(modern_call("q", &format!("result-{index}"), json!({}))).await;
+        assert_eq!(response.result()["isError"], true, "{response}");
+        let error = modern_call("q", &format!("error-{index}"), json!({}));
+        fixture.send(error).await.assert_refused(200, -32603, &json!("q"));
+        let method = modern("q", &format!("fixture/{index}"), json!({}));
+        fixture.send(method).await.assert_refused(200, -32603, &json!("q"));
+    }
+}
+
+/// A server with an error of each origin: `origin/0` to `origin/8` in the order of `ORIGINS`, and a tool for each of those that
+/// the toolkit makes itself.
+fn failing(server: Server) -> Server {
+    server
+        .tool(Tool::builder("limited").layer(RateLimit::new(1, Duration::from_secs(60))).handler_sync(|| "ran"))
+        .tool(Tool::builder("slow").layer(Timeout::new(Duration::ZERO)).handler(std::future::pending::<String>))
+        .fallback(|method, _, _| {
+            let index = method.strip_prefix("origin/").and_then(|index| index.parse::<usize>().ok());
+            let error = match index {
+                Some(index) => ServiceError::retry_after(ORIGINS[index].0, "as asked", Duration::from_millis(1500)),
+                None => ServiceError::method_not_found(method),
+            };
+            Box::pin(std::future::ready(Err(error)))
+        })
+}
+
+const ORIGINS: [(ErrorOrigin, u16, i64); 9] = [
+    (ErrorOrigin::Params, 400, -32602),
+    (ErrorOrigin::MethodNotFound, 404, -32601),
+    (ErrorOrigin::Handler, 200, -32603),
+    (ErrorOrigin::RateLimited, 429, -32050),
+    (ErrorOrigin::Overloaded, 503, -32051),
+    (ErrorOrigin::TimedOut, 504, -32052),
+    (ErrorOrigin::Unavailable, 503, -32053),
+    (ErrorOrigin::Panic, 500, -32603),
+    (ErrorOrigin::Internal, 500, -32603),
+];
+
+/// Errors that the toolkit makes itself, with their status and code.
+const CALLS: [(&str, &str, u16, i64); 4] = [
+    ("tools/call", "limited", 429, -32050),
+    ("tools/call", "slow", 504, -32052),
+    ("tools/call", "panic", 500, -32603),
+    ("no/such/method", "", 404, -32601),
+];
+
+#[tokio::test]
+async fn the_status_of_an_error_follows_from_its_origin() {
+    let fixture = Fixture::of(failing, |service| service).await;
+    for (index, (origin, status, code)) in ORIGINS.into_iter().enumerate() {
+        let response = fixture.send(modern("q", &format!("origin/{index}"), json!({}))).await;
+        response.assert_refused(status, code, &json!("q"));
+        assert_eq!(response.header("retry-after"), (status != 200).then_some("2"), "{origin:?}: {response}");
+    }
+    assert_eq!(fixture.send(modern_call("q", "limited", json!({}))).await.text(), "ran");
+    for (method, name, status, code) in CALLS {
+        let response = fixture.send(modern("q", method, json!({ "name": name }))).await;
+        response.assert_refused(status, code, &json!("q"));
+        let wait = response.json()["error"]["data"]["retryAfterMs"].as_u64();
+        assert_eq!(wait.is_some(), status == 429, "{response}");
+        let seconds = wait.map(|wait| wait.div_ceil(1000).to_string());
+        assert_eq!(response.header("retry-after"), seconds.as_deref(), "{response}");
+    }
+}
+
+#[tokio::test]
+async fn in_a_session_every_error_of_a_call_has_the_status_200() {
+    let fixture = Fixture::of(failing, |service| service).await;
+    let session = Session::begin(&fixture, NEWEST_OLDER).await;
+    assert_eq!(session.call(&fixture, "limited", json!({})).await.text(), "ran");
+    let origins = ORIGINS.into_iter().enumerate().map(|(index, (.., code))| (format!("origin/{index}"), "", code));
+    let calls = CALLS.into_iter().map(|(method, name, _, code)| (method.to_owned(), name, code));
+    for (method, name, code) in origins.chain(calls) {
+        let response = fixture.send(session.post(request("q", &method, json!({ "name": name })))).await;
+        let answer = response.answer();
+        assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(code), &json!("q")), "{response}");
+        assert_eq!(response.header("retry-after"), None, "{response}");
+    }
 }
