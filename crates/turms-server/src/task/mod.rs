@@ -195,8 +195,8 @@ impl TaskManager {
         context: Context,
         server: Option<Meta>,
     ) -> CallResult {
-        let task = Arc::new(self.create(&context, tool.keep_task_for(), request.task())?);
-        task.store().await?;
+        let created = NewTask(Some(Arc::new(self.create(&context, tool.keep_task_for(), request.task())?)));
+        let task = created.store().await?;
         let detach = Arc::new(DetachPoint::default());
         detach.open(task.clone());
         let context = context.with_detach_point(detach);
@@ -206,9 +206,11 @@ impl TaskManager {
         if version.has(Ability::TasksExtension)
             && let Poll::Ready(result) = poll_fn(|cx| Poll::Ready(handler.as_mut().poll(cx))).await
         {
+            created.spawned();
             task.discard().await;
             return crate::router::finish(result?, server);
         }
+        created.spawned();
         Ok(spawn(task, handler, server, log))
     }
 
@@ -227,10 +229,11 @@ impl TaskManager {
             Until::Finished(result) => crate::router::finish(result?, server),
             Until::InputRequired(result) => result,
             Until::Detached(handler) => {
-                let task = Arc::new(self.create(&context, tool.keep_task_for(), None)?);
-                task.store().await?;
+                let created = NewTask(Some(Arc::new(self.create(&context, tool.keep_task_for(), None)?)));
+                let task = created.store().await?;
                 detach.open(task.clone());
                 let log = CallLog::of_tool(tool.name(), context.call());
+                created.spawned();
                 Ok(spawn(task, handler, server, log))
             }
         }
@@ -272,6 +275,30 @@ impl TaskManager {
 impl fmt::Debug for TaskManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TaskManager").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+/// A task whose handler does not run on its own yet. If its call is cancelled or panics before that, no caller knows the task, and
+/// it is removed again.
+struct NewTask(Option<Arc<RunningTask>>);
+
+impl NewTask {
+    async fn store(&self) -> Result<Arc<RunningTask>, ErrorObject> {
+        let Some(task) = &self.0 else { return Err(ErrorObject::internal("the task is stored already")) };
+        task.store().await?;
+        Ok(task.clone())
+    }
+
+    fn spawned(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for NewTask {
+    fn drop(&mut self) {
+        if let (Some(task), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(async move { task.discard().await });
+        }
     }
 }
 

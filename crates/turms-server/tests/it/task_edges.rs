@@ -13,7 +13,7 @@ use turms_proto::types::*;
 use turms_proto::{ErrorCode, Notification, Object, ProtocolVersion, RawJson};
 use turms_server::testing::{Script, TestClient};
 use turms_server::{AskError, Context, Router, Server, Tasks, Tool};
-use turms_testkit::within;
+use turms_testkit::{eventually, within};
 
 const E: ProtocolVersion = ProtocolVersion::V2026_07_28;
 const D: ProtocolVersion = ProtocolVersion::V2025_11_25;
@@ -345,4 +345,21 @@ async fn a_task_that_the_store_refuses_has_not_run() {
             assert_eq!(runs.load(Ordering::SeqCst), 0, "it ran in {version}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_task_that_its_client_is_not_told_of_is_not_kept() {
+    let store = memory();
+    let tools = server(store.clone()).tool(Tool::builder("quick").task().handler(|| async { "at once" })).tool(
+        Tool::builder("panics").task().handler(|| async {
+            if true {
+                panic!("as asked")
+            }
+        }),
+    );
+    let router = tools.build().unwrap();
+    let client = connect(&router, E).await;
+    assert_eq!(client.call_tool("quick", json!({})).await.unwrap().text(), "at once");
+    client.call_tool("panics", json!({})).await.unwrap_err();
+    eventually("no task is kept", async || format!("{store:?}").contains("len: 0")).await;
 }
