@@ -10,3 +10,4 @@ mod life;
 mod peers;
 mod refusal;
 mod tls;
+mod transports;
