@@ -213,7 +213,8 @@ impl Client {
         if let Wire::HttpSession { posts, .. } = &mut self.wire {
             let index = posts.iter().position(|(sent, _)| sent == message).expect("a message that was sent");
             let (_, mut connection) = posts.remove(index);
-            return within("a response", connection.response()).await.answer_or_batch();
+            let response = within("a response", connection.response()).await;
+            return response.messages().pop().unwrap_or_else(|| panic!("{response}"));
         }
         let id_of = |message: &Value| message.get(0).unwrap_or(message)["id"].clone();
         loop {
@@ -284,17 +285,6 @@ async fn post(address: SocketAddr, request: raw_http::Request) -> raw_http::Resp
     let mut connection = raw_http::Connection::open(address).await;
     connection.send(&request).await;
     within("a response", connection.response()).await
-}
-
-trait AnswerOrBatch {
-    fn answer_or_batch(&self) -> Value;
-}
-
-impl AnswerOrBatch for raw_http::Response {
-    /// The last message, which is a response or an array of them.
-    fn answer_or_batch(&self) -> Value {
-        self.messages().pop().unwrap_or_else(|| panic!("{self}"))
-    }
 }
 
 fn pings(count: usize) -> Value {
