@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use turms_core::store::{StoreError, TaskAnswer};
-use turms_core::{CallContext, Peer, PeerError, random_id};
+use turms_core::{CallContext, Cancelled, Peer, PeerError, random_id};
 use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::revision::{CannotExpress, Translate as _, lower_elicitation};
 use turms_proto::session::{RequestError, RequestOptions};
@@ -159,6 +159,13 @@ impl Context {
     #[must_use]
     pub fn client_capabilities(&self) -> ClientCapabilities {
         self.call.client_capabilities().map(Cow::into_owned).unwrap_or_default()
+    }
+
+    /// The cancellation of the call with its reason, while the handler is dropped because of it: for a guard whose `drop` wants to
+    /// know. `None` if the client has not cancelled the call.
+    #[must_use]
+    pub fn cancelled(&self) -> Option<Cancelled> {
+        self.call.cancelled()
     }
 
     /// The id of the task that the handler runs as, if it does.

@@ -167,8 +167,6 @@ fn is_number_format(format: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::pin::pin;
-
     use futures_util::FutureExt as _;
     use turms_schema::DEFAULT_MAX_VALIDATION_STEPS;
 
@@ -254,12 +252,10 @@ mod tests {
         for (length, is_large) in [(1000, false), (100_000, true)] {
             for (b, expected) in [("null", Ok(())), ("1", Err("arguments.b: 1 is not of type \"null\""))] {
                 let value = value(length, b);
-                let mut checking = pin!(schema.check(&value, "arguments", DEFAULT_MAX_VALIDATION_STEPS));
-                let expected = expected.map_err(|words: &str| Violations(words.to_owned()));
-                match checking.as_mut().now_or_never() {
-                    Some(checked) => assert_eq!((checked, is_large), (expected, false)),
-                    None => assert_eq!((checking.await, is_large), (expected, true)),
-                }
+                let checking = schema.check(&value, "arguments", DEFAULT_MAX_VALIDATION_STEPS);
+                // A large value may be checked by the time that its future is polled first, but not by this thread.
+                let checked = if is_large { checking.await } else { checking.now_or_never().unwrap() };
+                assert_eq!(checked, expected.map_err(|words: &str| Violations(words.to_owned())));
             }
         }
         // They may take more steps there.

@@ -145,12 +145,13 @@ impl WsService {
         extensions.insert(uri);
         let mut running = pin!(connection.with_extensions(extensions).run(self.endpoint.service().clone()));
         tokio::select! {
+            // The shutdown first, so that no request is accepted after it.
             biased;
-            ended = &mut running => return ended,
             () = self.shutdown.begun() => {
                 farewell.go_away();
                 handle.shutdown();
             }
+            ended = &mut running => return ended,
         }
         running.await
     }

@@ -199,9 +199,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         let handle = self.handle.clone();
         let mut running = pin!(self.run(endpoint.service().clone()));
         tokio::select! {
+            // The shutdown first, so that no request is accepted after it.
             biased;
-            ended = &mut running => return ended,
             () = endpoint.shutdown().begun() => handle.shutdown(),
+            ended = &mut running => return ended,
         }
         running.await
     }
