@@ -4,7 +4,7 @@ use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
@@ -32,11 +32,18 @@ pub struct Session {
     server: ServerHandle,
     client: OnceLock<Arc<ClientRecord>>,
     pub(crate) own: ArcSwapOption<Catalog>,
-    /// Set once `on_open` has been called.
-    is_open: AtomicBool,
+    /// Whether `on_open` and `on_close` have been called: one of the stages below.
+    stage: AtomicU8,
     /// What few sessions have and idle ones need no room for.
     rest: Mutex<Option<Box<SessionRest>>>,
 }
+
+/// Before `notifications/initialized`.
+const NEW: u8 = 0;
+/// `on_open` has been called, and `on_close` will be.
+const OPEN: u8 = 1;
+/// Neither will be called any more.
+const CLOSED: u8 = 2;
 
 /// The part of a session that idle ones do not have.
 #[derive(Default)]
@@ -61,7 +68,7 @@ impl Session {
             server,
             client: OnceLock::new(),
             own: ArcSwapOption::empty(),
-            is_open: AtomicBool::new(false),
+            stage: AtomicU8::new(NEW),
             rest: Mutex::default(),
         }
     }
@@ -130,10 +137,10 @@ impl Session {
         self.client.get().is_some()
     }
 
-    /// Calls `on_open` when the client has sent `notifications/initialized`, once.
+    /// Calls `on_open` when the client has sent `notifications/initialized`, once, unless the session is closed already.
     pub(crate) fn open(self: &Arc<Self>, settings: &Settings) {
         if self.is_initialized()
-            && !self.is_open.swap(true, Ordering::Relaxed)
+            && self.stage.compare_exchange(NEW, OPEN, Ordering::AcqRel, Ordering::Relaxed).is_ok()
             && let Some(hook) = &settings.on_open
         {
             hook(self);
@@ -199,7 +206,7 @@ impl SessionState for Session {
     /// Runs after the last call of the session: `on_close` follows each `on_open`.
     fn on_close(self: Arc<Self>, _: CloseReason) {
         self.server.subscriptions().leave(&self);
-        if self.is_open.load(Ordering::Relaxed)
+        if self.stage.swap(CLOSED, Ordering::AcqRel) == OPEN
             && let Some(settings) = self.server.settings()
             && let Some(hook) = &settings.on_close
         {
@@ -215,5 +222,44 @@ impl fmt::Debug for Session {
             .field("serial", &self.serial)
             .field("client", &self.client_info())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use turms_core::{CallContext, Service as _, SessionHandle};
+    use turms_proto::session::Dialect;
+    use turms_proto::types::{Initialize, InitializeParams};
+    use turms_proto::{Notification, ProtocolVersion};
+
+    use super::*;
+    use crate::server::Server;
+
+    /// Layers may keep the notification for a while, and HTTP does not end its handler with the session.
+    #[tokio::test]
+    async fn a_session_that_is_closed_is_not_opened() {
+        let (opened, closed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let count = |counter: &Arc<AtomicUsize>| {
+            let counter = counter.clone();
+            move |_: &Arc<Session>| {
+                counter.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        let router = Server::new("s", "1").on_open(count(&opened)).on_close(count(&closed)).build().unwrap();
+        let handle = SessionHandle::new(Peer::nobody());
+        let version = ProtocolVersion::V2025_11_25;
+        let cx = |handle: &Arc<SessionHandle>| {
+            CallContext::new(Dialect::Handshake(version), Peer::nobody()).with_session(handle.clone())
+        };
+        let client =
+            InitializeParams::new(version.as_str(), ClientCapabilities::default(), Implementation::new("c", "1"));
+        router.call(turms_core::Request::new::<Initialize>(client), cx(&handle)).await.unwrap();
+        let initialized = router.notify(Notification::raw("notifications/initialized", None), cx(&handle));
+        handle.close(CloseReason::Deleted);
+        initialized.await;
+        drop(handle);
+        assert_eq!(opened.load(Ordering::Relaxed), closed.load(Ordering::Relaxed));
     }
 }
