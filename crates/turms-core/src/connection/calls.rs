@@ -216,6 +216,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
+    /// A call that ran as a task has finished. It may have been cancelled when its future was gone already, which then could not
+    /// remove the reason.
+    pub(super) fn finish_task(&mut self, call: FinishedCall) {
+        if !self.in_flight.is_running(&call.ticket) {
+            self.handle.cancelled.remove(call.ticket.id());
+        }
+        self.finish_call(call);
+    }
+
     /// What a handler has sent before it returned leaves before its response.
     pub(super) fn finish_call(&mut self, call: FinishedCall) {
         while let Ok(command) = self.commands.try_recv() {

@@ -93,6 +93,10 @@ impl CancelledCalls {
         self.0.lock().insert(id, cancelled);
     }
 
+    pub(super) fn remove(&self, id: &RequestId) {
+        self.0.lock().remove(id);
+    }
+
     /// Removes the call when the returned guard is dropped.
     pub(super) fn forget_on_drop(self: Arc<Self>, id: RequestId) -> impl Drop {
         ForgetCancelled(self, id)
@@ -103,7 +107,7 @@ struct ForgetCancelled(Arc<CancelledCalls>, RequestId);
 
 impl Drop for ForgetCancelled {
     fn drop(&mut self) {
-        self.0.0.lock().remove(&self.1);
+        self.0.remove(&self.1);
     }
 }
 

@@ -230,7 +230,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 LoopEvent::Written(Err(error)) => return Err(ConnectionError::Write(error)),
                 LoopEvent::Command(command) => self.handle_command(command),
                 LoopEvent::Signal(signal) => self.handle_signal(signal),
-                LoopEvent::CallFinished(call) => self.finish_call(call),
+                LoopEvent::CallFinished(call) => self.finish_task(call),
                 LoopEvent::NotificationHandled | LoopEvent::Lines => {}
                 LoopEvent::Deadline if self.output.is_stalled(self.limits.write_timeout) => {
                     return Err(ConnectionError::Write(io::ErrorKind::TimedOut.into()));

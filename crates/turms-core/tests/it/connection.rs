@@ -536,3 +536,70 @@ async fn whatever_was_asked_before_the_end_is_answered_however_long_the_answers(
     running.await.unwrap().unwrap();
     assert_eq!(output.lines().filter(|line| line.contains("\"result\":\"xxx")).count(), 300);
 }
+
+/// Waits in `test/first` until `test/second` lets it go, and says what it knows of its cancellation in `test/third`.
+#[derive(Clone, Default)]
+struct Overtaken {
+    release: Arc<Notify>,
+    finished: Arc<AtomicUsize>,
+}
+
+impl Service for Overtaken {
+    fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
+        let this = self.clone();
+        match &*request.method {
+            "test/first" => Box::pin(async move {
+                this.release.notified().await;
+                this.finished.fetch_add(1, Ordering::SeqCst);
+                Ok(Payload::default())
+            }),
+            // It keeps the connection from its other work until the first call has finished in its own task.
+            "test/second" => Box::pin(async move {
+                // From a thread of its own, so that the first call is not put behind this one.
+                let release = this.release.clone();
+                std::thread::spawn(move || release.notify_one()).join().unwrap();
+                while this.finished.load(Ordering::SeqCst) == 0 {
+                    std::thread::yield_now();
+                }
+                std::thread::sleep(Duration::from_millis(50));
+                Ok(Payload::default())
+            }),
+            _ => Box::pin(async move {
+                let found = RawJson::encode(&cx.cancelled().is_some()).unwrap();
+                Ok(Payload::json(RawJson::from(Object::from_iter([("cancelled", found)]))))
+            }),
+        }
+    }
+
+    fn notify(&self, _: Notification, _: CallContext) -> NotifyFuture {
+        Box::pin(async {})
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancellation_that_comes_too_late_leaves_nothing_behind() {
+    within("a late cancellation", async {
+        let (mut here, there) = tokio::io::duplex(64 * 1024);
+        let (reader, writer) = tokio::io::split(there);
+        let (connection, _) = Connection::server(reader, writer, &ProtocolVersion::ALL, Limits::default());
+        let served = tokio::spawn(connection.run(Overtaken::default()));
+        let meta =
+            format!(r#""_meta":{{"{}":"2026-07-28","{}":{{}}}}"#, key::PROTOCOL_VERSION, key::CLIENT_CAPABILITIES);
+        let call = |id: u8, method: &str| {
+            format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"{method}\",\"params\":{{{meta}}}}}\n")
+        };
+        here.write_all(call(1, "test/first").as_bytes()).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let cancel = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1}}\n";
+        here.write_all(format!("{}{cancel}", call(2, "test/second")).as_bytes()).await.unwrap();
+        let mut lines = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(&mut here));
+        let second = lines.next_line().await.unwrap().unwrap();
+        assert!(second.contains("\"id\":2"), "{second}");
+        lines.get_mut().write_all(call(1, "test/third").as_bytes()).await.unwrap();
+        let third = lines.next_line().await.unwrap().unwrap();
+        assert!(third.contains("\"cancelled\":false"), "{third}");
+        drop(here);
+        served.await.unwrap().unwrap();
+    })
+    .await;
+}
