@@ -159,6 +159,10 @@ impl Subscriptions {
     /// visibility depends on the caller.
     pub(crate) fn subscribe(&self, session: &Session, uri: String, subscriber: Option<Arc<CallContext>>) -> bool {
         let mut members = self.members.lock();
+        // A call may go on for a moment after its session has ended, and nobody would remove what it subscribes to.
+        if !members.sessions.contains_key(&session.serial()) {
+            return true;
+        }
         let fits = session.subscribe(uri.clone(), subscriber);
         if fits {
             members.by_uri.entry(uri).or_default().sessions.insert(session.serial());
@@ -345,5 +349,19 @@ mod tests {
         assert_eq!(announce(Change::Resource("memo://other".to_owned())), (0, 0, 0));
         let members = subscriptions.members.lock();
         assert!(members.by_uri.is_empty() && members.sessions.is_empty(), "{members:?}");
+    }
+
+    #[test]
+    fn a_session_that_has_ended_subscribes_to_nothing() {
+        let server = Server::new("s", "1").handle();
+        let handle = SessionHandle::new(Peer::nobody());
+        let session = Arc::new(Session::new(handle.peer().clone(), handle.serial(), server.clone()));
+        handle.state(|| session.clone()).unwrap();
+        server.subscriptions().join(&handle);
+        handle.close(turms_core::CloseReason::Deleted);
+        // A call of the session may still be polled on another thread.
+        assert!(server.subscriptions().subscribe(&session, "memo://one".to_owned(), None));
+        drop((handle, session));
+        assert!(server.subscriptions().members.lock().by_uri.is_empty());
     }
 }
