@@ -1,5 +1,5 @@
 use std::any::Any;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 
 use turms_proto::types::{ClientCapabilities, Implementation, LoggingLevel};
@@ -18,6 +18,8 @@ pub struct SessionHandle {
     log_level: AtomicU8,
     state: OnceLock<Arc<dyn SessionState>>,
     closed: OnceLock<CloseReason>,
+    /// Set once the state has been told that the session is closed.
+    is_told: AtomicBool,
 }
 
 /// The `clientInfo` and `capabilities` that a client has sent in `initialize`.
@@ -76,6 +78,7 @@ impl SessionHandle {
             log_level: AtomicU8::new(LoggingLevel::Info as u8),
             state: OnceLock::new(),
             closed: OnceLock::new(),
+            is_told: AtomicBool::new(false),
         })
     }
 
@@ -126,8 +129,12 @@ impl SessionHandle {
         });
         let state = state.clone();
         // It may have been closed in between, by somebody who found no state to tell.
-        if is_new && let Some(reason) = self.closed.get() {
-            state.clone().on_close(*reason);
+        if is_new {
+            // One of the two sees what the other has set.
+            fence(Ordering::SeqCst);
+            if let Some(reason) = self.closed.get() {
+                self.tell_closed(&state, *reason);
+            }
         }
         (state as Arc<dyn Any + Send + Sync>).downcast().ok()
     }
@@ -140,9 +147,17 @@ impl SessionHandle {
 
     /// Closes the session: its state is told, once.
     pub fn close(&self, reason: CloseReason) {
-        if self.closed.set(reason).is_ok()
-            && let Some(state) = self.state.get()
-        {
+        if self.closed.set(reason).is_ok() {
+            fence(Ordering::SeqCst);
+            if let Some(state) = self.state.get() {
+                self.tell_closed(state, reason);
+            }
+        }
+    }
+
+    /// Tells the state that the session is closed. Both who closes the session and who makes its state may have to.
+    fn tell_closed(&self, state: &Arc<dyn SessionState>, reason: CloseReason) {
+        if !self.is_told.swap(true, Ordering::AcqRel) {
             state.clone().on_close(reason);
         }
     }
@@ -214,5 +229,23 @@ mod tests {
         let session = SessionHandle::new(Peer::nobody());
         session.close(CloseReason::Idle);
         assert!(session.state(|| Arc::new(Recorded::default())).is_none());
+    }
+
+    #[test]
+    fn a_state_whose_session_is_closed_as_soon_as_it_is_made_is_told_once() {
+        for _ in 0..2_000 {
+            let session = SessionHandle::new(Peer::nobody());
+            let state = Arc::new(Recorded::default());
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while session.existing_state::<Recorded>().is_none() {
+                        std::hint::spin_loop();
+                    }
+                    session.close(CloseReason::Idle);
+                });
+                session.state(|| state.clone()).unwrap();
+            });
+            assert_eq!(*state.0.lock(), [CloseReason::Idle]);
+        }
     }
 }
