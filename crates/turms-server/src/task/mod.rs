@@ -206,8 +206,8 @@ impl TaskManager {
         if version.has(Ability::TasksExtension)
             && let Poll::Ready(result) = poll_fn(|cx| Poll::Ready(handler.as_mut().poll(cx))).await
         {
-            created.spawned();
             task.discard().await;
+            created.spawned();
             return crate::router::finish(result?, server);
         }
         created.spawned();
