@@ -4,7 +4,7 @@ mod bounds;
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use turms_proto::types::{
     ClientCapabilities, DiscoverResult, Implementation, InitializeResult, ServerCapabilities, key,
 };
 use turms_proto::{Ability, ErrorObject, Notification, Object, ProtocolVersion, RawJson};
-use turms_testkit::within;
+use turms_testkit::{eventually, within};
 
 /// Answers a handful of methods, each showing one thing.
 #[derive(Clone, Default)]
@@ -541,7 +541,7 @@ async fn whatever_was_asked_before_the_end_is_answered_however_long_the_answers(
 #[derive(Clone, Default)]
 struct Overtaken {
     release: Arc<Notify>,
-    finished: Arc<AtomicUsize>,
+    is_waiting: Arc<AtomicBool>,
 }
 
 impl Service for Overtaken {
@@ -549,19 +549,21 @@ impl Service for Overtaken {
         let this = self.clone();
         match &*request.method {
             "test/first" => Box::pin(async move {
-                this.release.notified().await;
-                this.finished.fetch_add(1, Ordering::SeqCst);
+                let released = this.release.notified();
+                this.is_waiting.store(true, Ordering::SeqCst);
+                released.await;
                 Ok(Payload::default())
             }),
             // It keeps the connection from its other work until the first call has finished in its own task.
             "test/second" => Box::pin(async move {
+                let tasks = tokio::runtime::Handle::current().metrics();
+                let before = tasks.num_alive_tasks();
                 // From a thread of its own, so that the first call is not put behind this one.
                 let release = this.release.clone();
                 std::thread::spawn(move || release.notify_one()).join().unwrap();
-                while this.finished.load(Ordering::SeqCst) == 0 {
+                while tasks.num_alive_tasks() == before {
                     std::thread::yield_now();
                 }
-                std::thread::sleep(Duration::from_millis(50));
                 Ok(Payload::default())
             }),
             _ => Box::pin(async move {
@@ -582,14 +584,15 @@ async fn a_cancellation_that_comes_too_late_leaves_nothing_behind() {
         let (mut here, there) = tokio::io::duplex(64 * 1024);
         let (reader, writer) = tokio::io::split(there);
         let (connection, _) = Connection::server(reader, writer, &ProtocolVersion::ALL, Limits::default());
-        let served = tokio::spawn(connection.run(Overtaken::default()));
+        let service = Overtaken::default();
+        let served = tokio::spawn(connection.run(service.clone()));
         let meta =
             format!(r#""_meta":{{"{}":"2026-07-28","{}":{{}}}}"#, key::PROTOCOL_VERSION, key::CLIENT_CAPABILITIES);
         let call = |id: u8, method: &str| {
             format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"{method}\",\"params\":{{{meta}}}}}\n")
         };
         here.write_all(call(1, "test/first").as_bytes()).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        eventually("the first call waits", async || service.is_waiting.load(Ordering::SeqCst)).await;
         let cancel = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1}}\n";
         here.write_all(format!("{}{cancel}", call(2, "test/second")).as_bytes()).await.unwrap();
         let mut lines = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(&mut here));
