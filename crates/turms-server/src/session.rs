@@ -203,7 +203,7 @@ impl Session {
 }
 
 impl SessionState for Session {
-    /// Runs after the last call of the session: `on_close` follows each `on_open`.
+    /// `on_close` follows each `on_open`. A handler that is being polled while its session is closed may still finish that poll.
     fn on_close(self: Arc<Self>, _: CloseReason) {
         self.server.subscriptions().leave(&self);
         if self.stage.swap(CLOSED, Ordering::AcqRel) == OPEN

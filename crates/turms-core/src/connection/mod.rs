@@ -182,7 +182,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
             (_, Err(_)) => CloseReason::Lost,
         };
         let Self { mut commands, reader, output, session, in_flight, .. } = self;
-        // Handlers end before their session does.
+        // Handlers are told to stop before their session is closed; one that is being polled may still finish that poll.
         drop((reader, output, in_flight));
         session.close(reason);
         // Commands that were sent in the last moment would keep their senders waiting as long as there is a handle.

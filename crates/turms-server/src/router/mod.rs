@@ -11,11 +11,13 @@ mod tool;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::Serialize;
 use turms_core::{
     CallContext, CallResult, Endpoint, EndpointInfo, IntoEndpoint, Limits, NotifyFuture, Payload, Request,
     ResponseFuture, ServeError, Service, ServiceError, SharedService,
 };
 use turms_proto::method::{Method as _, Notification as _};
+use turms_proto::revision::Translate;
 use turms_proto::types::{
     CallTool, Complete, Discover, EmptyResult, GetPrompt, Initialize, Initialized, InputResponses, Listen, Meta, Ping,
     ReadResource, SetLevel, Subscribe, Unsubscribe,
@@ -30,7 +32,7 @@ use crate::context::Context;
 use crate::extension;
 use crate::forward;
 use crate::handle::ServerHandle;
-use crate::input::{InputRequestState, InputRounds};
+use crate::input::{InputRequestState, InputRounds, RoundEnd};
 use crate::layered::LayerStack;
 use crate::server::Settings;
 use crate::session::Session;
@@ -276,6 +278,23 @@ struct RoundRequest<'a> {
 pub(crate) fn find<T>(catalog: &Catalog, context: &Context, look: impl Fn(&Catalog) -> Option<T>) -> Option<T> {
     let own = context.session().and_then(|session| session.own.load_full());
     own.as_deref().and_then(&look).or_else(|| look(catalog))
+}
+
+/// The response of a call whose round has ended: its result with the server info in `_meta`, or a request for input.
+fn respond<T>(end: RoundEnd<T>, server: Option<Meta>, meta: impl FnOnce(&mut T) -> &mut Option<Meta>) -> CallResult
+where
+    T: Serialize + Translate + Send + Sync + 'static,
+{
+    match end {
+        RoundEnd::Finished(result) => {
+            let mut result = result?;
+            if let Some(server) = server {
+                attach_server_info(meta(&mut result), server);
+            }
+            Ok(Payload::new(result))
+        }
+        RoundEnd::InputRequired(result) => result,
+    }
 }
 
 /// Adds the server info to the `_meta` of a result.

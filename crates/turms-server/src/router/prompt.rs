@@ -6,10 +6,10 @@ use turms_proto::types::{GetPrompt, GetPromptParams};
 use turms_proto::{ErrorObject, Object};
 use turms_schema::shortened;
 
-use super::{RoundRequest, Router, attach_server_info, find};
+use super::{RoundRequest, Router, find, respond};
 use crate::catalog::ListKind;
 use crate::context::Context;
-use crate::input::{RoundEnd, run_round};
+use crate::input::run_round;
 use crate::prompt::Prompt;
 use crate::server::Item;
 
@@ -35,16 +35,8 @@ impl Router {
         };
         let rounds = self.rounds(&context, &round, server.as_ref());
         context.set_rounds(rounds.clone());
-        match run_round(prompt.call(params, context), rounds.as_deref()).await {
-            RoundEnd::Finished(result) => {
-                let mut result = result?;
-                if let Some(server) = server {
-                    attach_server_info(&mut result.meta, server);
-                }
-                Ok(Payload::new(result))
-            }
-            RoundEnd::InputRequired(result) => result,
-        }
+        let end = run_round(prompt.call(params, context), rounds.as_deref()).await;
+        respond(end, server, |result| &mut result.meta)
     }
 
     /// Finds the prompt that the caller may use.

@@ -8,11 +8,11 @@ use turms_proto::method::Method as _;
 use turms_proto::types::{EmptyResult, ReadResource, ReadResourceParams, ResourceParams, Subscribe};
 
 use super::listen::too_many_subscriptions;
-use super::{RoundRequest, Router, attach_server_info, find};
+use super::{RoundRequest, Router, find, respond};
 use crate::catalog::ListKind;
 use crate::context::Context;
 use crate::handle::ServerHandle;
-use crate::input::{RoundEnd, run_round};
+use crate::input::run_round;
 use crate::resource::Resource;
 use crate::server::{Item, Settings};
 
@@ -66,16 +66,8 @@ impl Router {
         };
         let rounds = self.rounds(&context, &round, server.as_ref());
         context.set_rounds(rounds.clone());
-        match run_round(resource.read(params, context), rounds.as_deref()).await {
-            RoundEnd::Finished(result) => {
-                let mut result = result?;
-                if let Some(server) = server {
-                    attach_server_info(&mut result.meta, server);
-                }
-                Ok(Payload::new(result))
-            }
-            RoundEnd::InputRequired(result) => result,
-        }
+        let end = run_round(resource.read(params, context), rounds.as_deref()).await;
+        respond(end, server, |result| &mut result.meta)
     }
 
     fn find_visible_resource(&self, uri: &str, context: &Context) -> Result<Resource, ServiceError> {

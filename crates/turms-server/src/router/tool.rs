@@ -9,7 +9,7 @@ use turms_proto::types::{CallTool, CallToolParams, InputResponses, Meta, TaskReq
 use turms_proto::{DecodeError, ErrorObject, Object, RawJson};
 use turms_schema::shortened;
 
-use super::{RoundRequest, Router, attach_server_info, find};
+use super::{RoundRequest, Router, find, respond};
 use crate::catalog::ListKind;
 use crate::context::Context;
 use crate::handler::Input;
@@ -118,10 +118,8 @@ impl Router {
     async fn run_tool(&self, tool: &Tool, request: ToolRequest, mut context: Context) -> CallResult {
         let server = self.begin_rounds(&request, &mut context);
         let rounds = context.rounds().cloned();
-        match run_round(tool.call(request, context), rounds.as_deref()).await {
-            RoundEnd::Finished(result) => finish(result?, server),
-            RoundEnd::InputRequired(result) => result,
-        }
+        let end = run_round(tool.call(request, context), rounds.as_deref()).await;
+        respond(end, server, |result| &mut result.meta)
     }
 
     async fn run_detachable(&self, tool: Tool, request: ToolRequest, mut context: Context) -> CallResult {
@@ -146,9 +144,6 @@ impl Router {
 }
 
 /// The result of a tool as the response of its call.
-pub(crate) fn finish(mut result: ToolResult, server: Option<Meta>) -> CallResult {
-    if let Some(server) = server {
-        attach_server_info(&mut result.meta, server);
-    }
-    Ok(Payload::new(result))
+pub(crate) fn finish(result: ToolResult, server: Option<Meta>) -> CallResult {
+    respond(RoundEnd::Finished(Ok(result)), server, |result| &mut result.meta)
 }
