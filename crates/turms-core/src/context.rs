@@ -17,14 +17,13 @@ use crate::session::SessionHandle;
 /// The context of a call or a notification: its revision, id and `_meta`, the peer that sent it, and its session.
 #[derive(Clone)]
 pub struct CallContext {
-    dialect: Dialect,
-    id: Option<RequestId>,
-    meta: Option<Meta>,
-    peer: Peer,
-    session: Option<Arc<SessionHandle>>,
-    request: Option<Arc<dyn RequestInfo>>,
-    extensions: Option<Arc<Extensions>>,
-    scope: Option<Arc<dyn Any + Send + Sync>>,
+    pub(crate) dialect: Dialect,
+    pub(crate) id: Option<RequestId>,
+    pub(crate) meta: Option<Meta>,
+    pub(crate) peer: Peer,
+    pub(crate) session: Option<Arc<SessionHandle>>,
+    pub(crate) request: Option<Arc<dyn RequestInfo>>,
+    pub(crate) extensions: Option<Arc<Extensions>>,
 }
 
 /// The cancellation of a call, as its peer asked for it.
@@ -47,7 +46,7 @@ impl CallContext {
     /// Creates the context of a call in a dialect, from a peer.
     #[must_use]
     pub fn new(dialect: Dialect, peer: Peer) -> Self {
-        Self { dialect, id: None, meta: None, peer, session: None, request: None, extensions: None, scope: None }
+        Self { dialect, id: None, meta: None, peer, session: None, request: None, extensions: None }
     }
 
     /// Creates the context of a call within this process: the newest revision, and no peer.
@@ -110,18 +109,6 @@ impl CallContext {
     pub fn without_session(mut self) -> Self {
         self.session = None;
         self
-    }
-
-    /// Sets what a service needs again behind layers of its own. Other services do not see it.
-    #[must_use]
-    pub fn with_scope(mut self, scope: Arc<dyn Any + Send + Sync>) -> Self {
-        self.scope = Some(scope);
-        self
-    }
-
-    /// Takes what [`CallContext::with_scope`] has set.
-    pub fn take_scope<T: Send + Sync + 'static>(&mut self) -> Option<Arc<T>> {
-        self.scope.take()?.downcast().ok()
     }
 
     /// The session, in revisions with a handshake.

@@ -24,18 +24,19 @@ use crate::session::Session;
 use crate::task::{DetachPoint, RunningTask};
 use turms_core::Principal;
 
-/// The server's part of a context, while its call passes the layers of an item.
-struct ItemScope {
-    server: ServerHandle,
-    session: Option<Arc<Session>>,
-    rounds: Option<Arc<InputRounds>>,
-    detach: Option<Arc<DetachPoint>>,
+/// The context of a call, for its handler. Cheap to clone, and may be taken along into other tasks.
+#[derive(Debug, Clone)]
+pub struct Context(Arc<ContextInner>);
+
+#[derive(Debug, Clone)]
+struct ContextInner {
+    call: CallContext,
+    scope: ServerScope,
 }
 
-/// What surrounds a call. Cheap to clone, and may be taken along into other tasks.
+/// The server's part of a context.
 #[derive(Debug, Clone)]
-pub struct Context {
-    call: CallContext,
+struct ServerScope {
     server: ServerHandle,
     session: Option<Arc<Session>>,
     rounds: Option<Arc<InputRounds>>,
@@ -44,128 +45,131 @@ pub struct Context {
 
 impl Context {
     pub(crate) fn new(call: CallContext, server: ServerHandle, session: Option<Arc<Session>>) -> Self {
-        Self { call, server, session, rounds: None, detach: None }
+        Self(Arc::new(ContextInner { call, scope: ServerScope { server, session, rounds: None, detach: None } }))
     }
 
-    pub(crate) fn set_rounds(&mut self, rounds: Option<Arc<InputRounds>>) {
-        self.rounds = rounds;
+    /// The context with the rounds that its call may take.
+    pub(crate) fn with_rounds(mut self, rounds: Option<Arc<InputRounds>>) -> Self {
+        if rounds.is_some() {
+            Arc::make_mut(&mut self.0).scope.rounds = rounds;
+        }
+        self
     }
 
     pub(crate) fn rounds(&self) -> Option<&Arc<InputRounds>> {
-        self.rounds.as_ref()
+        self.0.scope.rounds.as_ref()
     }
 
     pub(crate) fn with_detach_point(mut self, detach: Arc<DetachPoint>) -> Self {
-        self.detach = Some(detach);
+        Arc::make_mut(&mut self.0).scope.detach = Some(detach);
         self
     }
 
     /// The task that the handler runs as, if it does.
     fn running(&self) -> Option<&Arc<RunningTask>> {
-        self.detach.as_ref()?.task()
+        self.0.scope.detach.as_ref()?.task()
     }
 
     pub(crate) fn call(&self) -> &CallContext {
-        &self.call
+        &self.0.call
     }
 
     /// The context as layers of an item see it. The server's part of it travels along, for the item behind the layers.
     pub(crate) fn into_layered(self) -> CallContext {
-        let Self { call, server, session, rounds, detach } = self;
-        call.with_scope(Arc::new(ItemScope { server, session, rounds, detach }))
+        let ContextInner { mut call, scope } = Arc::unwrap_or_clone(self.0);
+        call.insert_extension(scope);
+        call
     }
 
     /// The context of an item behind its layers, with what they have attached to it.
-    pub(crate) fn from_layered(mut call: CallContext) -> Option<Self> {
-        let scope = call.take_scope::<ItemScope>()?;
-        let ItemScope { server, session, rounds, detach } = &*scope;
-        let (server, session) = (server.clone(), session.clone());
-        Some(Self { call, server, session, rounds: rounds.clone(), detach: detach.clone() })
+    pub(crate) fn from_layered(call: CallContext) -> Option<Self> {
+        let scope = call.extension::<ServerScope>()?.clone();
+        Some(Self(Arc::new(ContextInner { call, scope })))
     }
 
     /// Returns `true` if what a caller sees depends on the caller.
     #[cfg(feature = "skills")]
     pub(crate) fn is_view_filtered(&self) -> bool {
-        self.server.settings().is_none_or(|settings| settings.visible.is_some())
+        self.server().settings().is_none_or(|settings| settings.visible.is_some())
     }
 
     /// Returns `true` if the caller sees the listed resource that has exactly this URI.
     #[cfg(feature = "skills")]
     pub(crate) fn sees_listed(&self, uri: &str) -> bool {
-        let Some(settings) = self.server.settings() else { return false };
-        let resource = crate::router::find(&self.server.catalog(), self, |catalog| catalog.resource(uri).cloned());
+        let Some(settings) = self.server().settings() else { return false };
+        let resource = crate::router::find(&self.server().catalog(), self, |catalog| catalog.resource(uri).cloned());
         resource.is_some_and(|resource| settings.check_item(crate::server::Item::Resource(&resource), self))
     }
 
     pub(crate) fn put<T: Clone + Send + Sync + 'static>(&mut self, value: T) {
-        self.call.insert_extension(value);
+        Arc::make_mut(&mut self.0).call.insert_extension(value);
     }
 
     /// The revision that the client speaks.
     #[must_use]
     pub fn version(&self) -> ProtocolVersion {
-        self.call.version()
+        self.call().version()
     }
 
     /// The request's id, if it came over a wire.
     #[must_use]
     pub fn request_id(&self) -> Option<&RequestId> {
-        self.call.id()
+        self.call().id()
     }
 
     /// The request's `_meta`.
     #[must_use]
     pub fn meta(&self) -> Option<&Meta> {
-        self.call.meta()
+        self.call().meta()
     }
 
     /// The client session after `initialize`; `None` in 2026-07-28.
     #[must_use]
     pub fn session(&self) -> Option<&Arc<Session>> {
-        self.session.as_ref()
+        self.0.scope.session.as_ref()
     }
 
     /// The server, to register, announce and end things.
     #[must_use]
     pub fn server(&self) -> &ServerHandle {
-        &self.server
+        &self.0.scope.server
     }
 
     /// The client, to tell it something of your own.
     #[must_use]
     pub fn peer(&self) -> &Peer {
-        self.call.peer()
+        self.call().peer()
     }
 
     /// A value that the transport or middleware put there.
     #[must_use]
     pub fn extension<T: Clone + Send + Sync + 'static>(&self) -> Option<&T> {
-        self.call.extension()
+        self.call().extension()
     }
 
     /// Who the client has proved to be.
     #[must_use]
     pub fn principal(&self) -> Option<&Principal> {
-        self.call.principal()
+        self.call().principal()
     }
 
     /// Who the client says it is. For people and logs.
     #[must_use]
     pub fn client_info(&self) -> Option<Implementation> {
-        self.call.client_info().map(Cow::into_owned)
+        self.call().client_info().map(Cow::into_owned)
     }
 
     /// What the client can do: what this request says, or what the handshake said.
     #[must_use]
     pub fn client_capabilities(&self) -> ClientCapabilities {
-        self.call.client_capabilities().map(Cow::into_owned).unwrap_or_default()
+        self.call().client_capabilities().map(Cow::into_owned).unwrap_or_default()
     }
 
     /// The cancellation of the call with its reason, while the handler is dropped because of it: for a guard whose `drop` wants to
     /// know. `None` if the client has not cancelled the call.
     #[must_use]
     pub fn cancelled(&self) -> Option<Cancelled> {
-        self.call.cancelled()
+        self.call().cancelled()
     }
 
     /// The id of the task that the handler runs as, if it does.
@@ -177,7 +181,7 @@ impl Context {
     /// Goes on as a task from here, in a tool that says [`ToolBuilder::task_later`](crate::ToolBuilder::task_later): the caller
     /// is told of the task and waits no more. Does nothing for callers that do not know of tasks.
     pub async fn go_on_as_task(&self) {
-        if let Some(detach) = &self.detach {
+        if let Some(detach) = &self.0.scope.detach {
             detach.detach().await;
         }
     }
@@ -236,7 +240,7 @@ impl Context {
     /// Whether the client wants log messages of this level.
     #[must_use]
     pub fn wants_log(&self, level: LoggingLevel) -> bool {
-        self.call.wants_log(level)
+        self.call().wants_log(level)
     }
 
     /// Asks the person to fill in a form made from `T`, a struct of strings, numbers, booleans, enums without data and
@@ -409,7 +413,7 @@ impl Context {
         work: impl Future<Output = T>,
     ) -> Result<T, AskError> {
         // What runs as a task is not run again.
-        let (Some(rounds), None) = (&self.rounds, self.running()) else {
+        let (Some(rounds), None) = (self.rounds(), self.running()) else {
             return Ok(work.await);
         };
         if let Some(outcome) = rounds.outcome(self.asked_by(), key).await {
@@ -427,7 +431,7 @@ impl Context {
 
     /// Refuses a request that comes with a state which is not its own.
     pub(crate) fn check_rounds(&self) -> Result<(), ErrorObject> {
-        self.rounds.as_ref().map_or(Ok(()), |rounds| rounds.check(self.asked_by()))
+        self.rounds().map_or(Ok(()), |rounds| rounds.check(self.asked_by()))
     }
 
     fn require(&self, capability: ClientCapability<'_>) -> Result<(), AskError> {
@@ -444,7 +448,7 @@ impl Context {
         if let Some(running) = self.running() {
             return self.ask_as_task::<M>(running, key.unwrap_or(kind), question(params)).await;
         }
-        let Some(rounds) = &self.rounds else {
+        let Some(rounds) = self.rounds() else {
             params.lower(self.version());
             let mut result = self.peer().request::<M>(&params, RequestOptions::default().timeout(ASK_TIMEOUT)).await?;
             result.raise(self.version());

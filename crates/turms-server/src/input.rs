@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
@@ -260,12 +260,14 @@ pub(crate) enum RoundEnd<T> {
 }
 
 /// Runs a handler until it returns or has asked the client.
-pub(crate) async fn run_round<T>(
-    handler: impl Future<Output = Result<T, ServiceError>>,
+pub(crate) fn run_round<T, F>(
+    mut handler: Pin<&mut F>,
     rounds: Option<&InputRounds>,
-) -> RoundEnd<T> {
-    let mut handler = pin!(handler);
-    poll_fn(|task| {
+) -> impl Future<Output = RoundEnd<T>>
+where
+    F: Future<Output = Result<T, ServiceError>> + ?Sized,
+{
+    poll_fn(move |task| {
         if let Poll::Ready(result) = handler.as_mut().poll(task) {
             return Poll::Ready(RoundEnd::Finished(result));
         }
@@ -274,7 +276,6 @@ pub(crate) async fn run_round<T>(
             None => Poll::Pending,
         }
     })
-    .await
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ impl fmt::Debug for LayerStack {
 
 /// Calls an item through its layers. They see the request of the client, and what they change in it counts.
 pub(crate) async fn call_layered<R: DeserializeOwned + 'static>(
-    service: &dyn Service,
+    service: SharedService,
     request: Request,
     context: Context,
 ) -> Result<R, ServiceError> {

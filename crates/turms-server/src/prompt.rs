@@ -63,7 +63,7 @@ impl Prompt {
     pub(crate) async fn call(&self, params: GetPromptParams, context: Context) -> Result<PromptResult, ServiceError> {
         match &self.layered {
             None => self.core.run(params, context).await,
-            Some(layered) => call_layered(&**layered, Request::new::<GetPrompt>(params), context).await,
+            Some(layered) => call_layered(layered.clone(), Request::new::<GetPrompt>(params), context).await,
         }
     }
 

@@ -131,7 +131,7 @@ impl Resource {
     ) -> Result<ReadResourceResult, ServiceError> {
         match &self.layered {
             None => self.core.run(params, context).await,
-            Some(layered) => call_layered(&**layered, Request::new::<ReadResource>(params), context).await,
+            Some(layered) => call_layered(layered.clone(), Request::new::<ReadResource>(params), context).await,
         }
     }
 

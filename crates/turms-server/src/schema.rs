@@ -82,7 +82,8 @@ impl Schema {
         }
         let (validator, value) = (validator.clone(), value.clone());
         let unfinished = || Err(Violations(format!("{root}: the validation was not finished")));
-        run_blocking(move || check(&validator, &value)).await.unwrap_or_else(unfinished)
+        // Boxed: calls with small arguments need no room for it.
+        Box::pin(run_blocking(move || check(&validator, &value))).await.unwrap_or_else(unfinished)
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use turms_core::layer::Layer;
-use turms_core::{Payload, Request, Service, ServiceError, SharedService};
+use turms_core::{BoxFuture, Payload, Request, Service, ServiceError, SharedService};
 use turms_proto::header::ParamHeaders;
 use turms_proto::method::Method as _;
 use turms_proto::types::{
@@ -16,7 +16,7 @@ use turms_proto::types::{
 use turms_proto::{ErrorObject, Object, RawJson};
 
 use crate::context::Context;
-use crate::handler::{BoxedHandler, Call, Handler, Rejection, SyncHandler};
+use crate::handler::{Call, Handler, Rejection, SyncHandler};
 use crate::layered::{Innermost, LayerStack, call_layered};
 use crate::respond::IntoToolResult;
 use crate::router::ToolRequest;
@@ -57,12 +57,18 @@ struct ToolCore {
     input: Option<Schema>,
     output: Option<Schema>,
     mirrored: Option<ParamHeaders>,
-    handler: BoxedHandler<ToolResult>,
+    handler: ToolHandler,
     task: Option<TaskMode>,
     keep_task_for: Option<Duration>,
     /// The reason why it cannot be used. It is reported when the server is built, not when the tool is called.
     fault: Option<String>,
 }
+
+/// The function of a tool, run between the checks of the tool. Its type is erased here.
+type ToolHandler = Box<dyn Fn(Arc<ToolCore>, Call) -> ToolFuture + Send + Sync>;
+
+/// A tool that runs.
+pub(crate) type ToolFuture = BoxFuture<'static, Result<ToolResult, ServiceError>>;
 
 impl Tool {
     /// Begins a tool of this name.
@@ -111,23 +117,30 @@ impl Tool {
     }
 
     /// Runs the tool, through its layers if it has any.
-    pub(crate) async fn call(&self, request: ToolRequest, context: Context) -> Result<ToolResult, ServiceError> {
+    pub(crate) fn call(&self, request: ToolRequest, context: Context) -> ToolFuture {
         match &self.layered {
-            None => self.core.run(Call { context, input: request.into_input() }).await,
+            None => self.core.call(Call { context, input: request.into_input() }),
             Some(layered) => {
                 let request = Request::raw(CallTool::NAME, request.into_payload());
-                call_layered(&**layered, request, context).await
+                Box::pin(call_layered(layered.clone(), request, context))
             }
         }
     }
 }
 
 impl ToolCore {
-    /// Checks the arguments, calls the handler, and checks its structured content.
-    async fn run(&self, call: Call) -> Result<ToolResult, ServiceError> {
+    fn call(self: &Arc<Self>, call: Call) -> ToolFuture {
+        (self.handler)(self.clone(), call)
+    }
+
+    /// Checks the arguments, runs the handler, and checks its structured content.
+    async fn run<F>(self: Arc<Self>, call: Call, handler: impl FnOnce(Call) -> F) -> Result<ToolResult, ServiceError>
+    where
+        F: Future<Output = Result<ToolResult, Rejection>>,
+    {
         let (version, max_steps) = (call.context.version(), call.context.server().max_validation_steps());
         let result = match self.check_input(&call, max_steps).await {
-            Ok(()) => (self.handler)(call).await,
+            Ok(()) => handler(call).await,
             Err(rejection) => Err(rejection),
         };
         let result = result.or_else(|rejection| rejection.into_tool_result(version))?;
@@ -286,9 +299,9 @@ impl ToolBuilder {
     where
         H::Output: IntoToolResult,
     {
-        let boxed: BoxedHandler<ToolResult> = Box::new(move |call| {
+        let boxed: ToolHandler = Box::new(move |core, call| {
             let handler = handler.clone();
-            Box::pin(async move { Ok(handler.call(call).await?.into_tool_result()?) })
+            Box::pin(core.run(call, async move |call| Ok(handler.call(call).await?.into_tool_result()?)))
         });
         self.finish(boxed, H::input_schema(), <H::Output as IntoToolResult>::output_schema())
     }
@@ -300,15 +313,17 @@ impl ToolBuilder {
         H::Output: IntoToolResult,
     {
         let is_blocking = self.blocking;
-        let boxed: BoxedHandler<ToolResult> = Box::new(move |mut call| {
+        let boxed: ToolHandler = Box::new(move |core, call| {
             let handler = handler.clone();
-            let mut run = move || Ok(handler.call(&mut call)?.into_tool_result()?);
-            if is_blocking { Box::pin(on_a_thread(run)) } else { Box::pin(async move { run() }) }
+            Box::pin(core.run(call, async move |mut call| {
+                let mut run = move || Ok(handler.call(&mut call)?.into_tool_result()?);
+                if is_blocking { on_a_thread(run).await } else { run() }
+            }))
         });
         self.finish(boxed, H::input_schema(), <H::Output as IntoToolResult>::output_schema())
     }
 
-    fn finish(mut self, handler: BoxedHandler<ToolResult>, input: Option<Value>, output: Option<Value>) -> Tool {
+    fn finish(mut self, handler: ToolHandler, input: Option<Value>, output: Option<Value>) -> Tool {
         let mut fault = None;
         if !ToolSpec::is_valid_name(&self.spec.name) {
             fault = Some("a name is 1 to 128 letters, digits, `_`, `-` and `.`".to_owned());
@@ -363,7 +378,7 @@ impl ToolBuilder {
             let core = innermost.clone();
             async move {
                 let input = ToolRequest::parse(request.params)?.into_input();
-                Ok(Payload::new(core.run(Call { context, input }).await?))
+                Ok(Payload::new(core.call(Call { context, input }).await?))
             }
         }));
         Tool { core, layered }

@@ -100,17 +100,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         self.view.send_modify(|view| view.session = number);
     }
 
-    fn context(&self, dialect: Dialect, meta: Option<Meta>) -> CallContext {
-        let cx = match dialect {
-            Dialect::Handshake(_) => {
-                CallContext::new(dialect, self.session.peer().clone()).with_session(self.session.clone())
-            }
-            _ => CallContext::new(dialect, self.peer.clone()),
+    fn context(&self, dialect: Dialect, id: Option<RequestId>, meta: Option<Meta>) -> CallContext {
+        let (peer, session) = match dialect {
+            Dialect::Handshake(_) => (self.session.peer(), Some(self.session.clone())),
+            _ => (&self.peer, None),
         };
-        match &self.extensions {
-            Some(extensions) => cx.with_meta(meta).with_extensions(extensions.clone()),
-            None => cx.with_meta(meta),
-        }
+        let (peer, extensions) = (peer.clone(), self.extensions.clone());
+        CallContext { dialect, id, meta, peer, session, request: None, extensions }
     }
 
     pub(super) fn admit_call(&mut self, call: Call, service: &impl Service, task: &mut TaskContext<'_>) {
@@ -144,7 +140,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     /// Most calls finish when they are first polled and need no task of their own.
     fn start_call(&mut self, call: Call, service: &impl Service, task: &mut TaskContext<'_>) {
         let Call { request, dialect, ticket, meta, .. } = call;
-        let cx = self.context(dialect, meta).with_id(ticket.id().clone());
+        let cx = self.context(dialect, Some(ticket.id().clone()), meta);
         let is_subscription = &*request.method == Listen::NAME;
         let mut call = dispatch(service, Request::from(request), cx);
         match Pin::new(&mut call).poll(task) {
@@ -179,7 +175,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 
     fn start_notification(&mut self, notification: Notification, service: &impl Service, task: &mut TaskContext<'_>) {
         let dialect = self.protocol.dialect().unwrap_or(Dialect::Handshake(ProtocolVersion::LATEST_WITH_HANDSHAKE));
-        let cx = self.context(dialect, Meta::of_params(notification.params.as_ref()));
+        let cx = self.context(dialect, None, Meta::of_params(notification.params.as_ref()));
         let mut handler = notification_guard(service, notification, cx);
         if Pin::new(&mut handler).poll(task).is_pending() {
             self.in_flight.spawn_notification(async move {

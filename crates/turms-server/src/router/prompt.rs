@@ -1,5 +1,7 @@
 //! `prompts/get`.
 
+use std::pin::pin;
+
 use turms_core::{CallResult, Payload, ServiceError};
 use turms_proto::method::Method as _;
 use turms_proto::types::{GetPrompt, GetPromptParams};
@@ -14,7 +16,7 @@ use crate::prompt::Prompt;
 use crate::server::Item;
 
 impl Router {
-    pub(super) async fn get_prompt(self, params: Payload, mut context: Context) -> CallResult {
+    pub(super) async fn get_prompt(self, params: Payload, context: Context) -> CallResult {
         self.require(ListKind::Prompts, GetPrompt::NAME, &context)?;
         let params: GetPromptParams = params.take()?;
         let prompt = self.find_prompt(&params.name, &context)?;
@@ -34,8 +36,8 @@ impl Router {
             responses: params.input_responses.as_ref(),
         };
         let rounds = self.rounds(&context, &round, server.as_ref());
-        context.set_rounds(rounds.clone());
-        let end = run_round(prompt.call(params, context), rounds.as_deref()).await;
+        let context = context.with_rounds(rounds.clone());
+        let end = run_round(pin!(prompt.call(params, context)), rounds.as_deref()).await;
         respond(end, server, |result| &mut result.meta)
     }
 

@@ -1,5 +1,6 @@
 //! `resources/read`, `resources/subscribe` and `resources/unsubscribe`.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use turms_core::{CallResult, Payload, Peer, ServiceError};
@@ -52,7 +53,7 @@ pub(crate) fn hides(settings: &Settings, server: &ServerHandle, context: &Contex
 }
 
 impl Router {
-    pub(super) async fn read_resource(self, params: Payload, mut context: Context) -> CallResult {
+    pub(super) async fn read_resource(self, params: Payload, context: Context) -> CallResult {
         self.require(ListKind::Resources, ReadResource::NAME, &context)?;
         let params: ReadResourceParams = params.take()?;
         let resource = self.find_visible_resource(&params.uri, &context)?;
@@ -65,8 +66,8 @@ impl Router {
             responses: params.input_responses.as_ref(),
         };
         let rounds = self.rounds(&context, &round, server.as_ref());
-        context.set_rounds(rounds.clone());
-        let end = run_round(resource.read(params, context), rounds.as_deref()).await;
+        let context = context.with_rounds(rounds.clone());
+        let end = run_round(pin!(resource.read(params, context)), rounds.as_deref()).await;
         respond(end, server, |result| &mut result.meta)
     }
 

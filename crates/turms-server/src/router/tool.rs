@@ -95,41 +95,39 @@ impl Router {
             info.check_arguments(mirrored, request.arguments())?;
         }
         let tasks = &self.0.settings.tasks;
-        match tasks.plan(&tool, request.task(), &context)? {
-            Plan::Call => self.run_tool(&tool, request, context).await,
-            // Boxed: a call that is no task needs no room for one.
-            Plan::Task => {
-                let server = self.result_meta(&context);
-                Box::pin(tasks.run(tool, request, context, server)).await
+        let plan = tasks.plan(&tool, request.task(), &context)?;
+        let server = self.result_meta(&context);
+        // Boxed: a call that is no task needs no room for one.
+        match plan {
+            Plan::Call => {
+                let context = self.begin_rounds(&request, context, server.as_ref());
+                let rounds = context.rounds().cloned();
+                let end = run_round(tool.call(request, context).as_mut(), rounds.as_deref()).await;
+                respond(end, server, |result| &mut result.meta)
             }
-            Plan::Detachable => Box::pin(self.run_detachable(tool, request, context)).await,
+            Plan::Task => Box::pin(tasks.run(tool, request, context, server)).await,
+            Plan::Detachable => {
+                let context = self.begin_rounds(&request, context, server.as_ref());
+                Box::pin(tasks.run_detachable(tool, request, context, server)).await
+            }
         }
     }
 
     /// Finds the tool that the caller may use. It is async for catalogs that have to be asked.
     async fn find_tool(&self, request: &ToolRequest, context: &Context) -> Result<Tool, ServiceError> {
-        self.require(ListKind::Tools, CallTool::NAME, context)?;
         let name = request.name();
         let tool = find(&self.0.handle.catalog(), context, |catalog| catalog.tools.get(name).cloned());
-        let tool = tool.filter(|tool| self.0.settings.check_item(Item::Tool(tool), context));
-        tool.ok_or_else(|| ErrorObject::invalid_params(format!("unknown tool: {:?}", shortened(name))).into())
+        if let Some(tool) = tool
+            && self.0.settings.check_item(Item::Tool(&tool), context)
+        {
+            return Ok(tool);
+        }
+        self.require(ListKind::Tools, CallTool::NAME, context)?;
+        Err(ErrorObject::invalid_params(format!("unknown tool: {:?}", shortened(name))).into())
     }
 
-    async fn run_tool(&self, tool: &Tool, request: ToolRequest, mut context: Context) -> CallResult {
-        let server = self.begin_rounds(&request, &mut context);
-        let rounds = context.rounds().cloned();
-        let end = run_round(tool.call(request, context), rounds.as_deref()).await;
-        respond(end, server, |result| &mut result.meta)
-    }
-
-    async fn run_detachable(&self, tool: Tool, request: ToolRequest, mut context: Context) -> CallResult {
-        let server = self.begin_rounds(&request, &mut context);
-        self.0.settings.tasks.clone().run_detachable(tool, request, context, server).await
-    }
-
-    /// Gives the context the rounds that the request may take; returns the server info for the result.
-    fn begin_rounds(&self, request: &ToolRequest, context: &mut Context) -> Option<Meta> {
-        let server = self.result_meta(context);
+    /// Gives the context the rounds that the request may take.
+    fn begin_rounds(&self, request: &ToolRequest, context: Context, server: Option<&Meta>) -> Context {
         let round = RoundRequest {
             method: CallTool::NAME,
             subject: request.name(),
@@ -137,9 +135,8 @@ impl Router {
             state: request.request_state(),
             responses: request.input_responses(),
         };
-        let rounds = self.rounds(context, &round, server.as_ref());
-        context.set_rounds(rounds);
-        server
+        let rounds = self.rounds(&context, &round, server);
+        context.with_rounds(rounds)
     }
 }
 

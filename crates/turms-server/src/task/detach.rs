@@ -6,9 +6,9 @@ use parking_lot::Mutex;
 use turms_core::{CallResult, ServiceError};
 use turms_proto::types::ToolResult;
 
-use super::ToolFuture;
 use super::run::RunningTask;
 use crate::input::InputRounds;
+use crate::tool::ToolFuture;
 
 /// The point at which a handler leaves the call that it serves and goes on as a task.
 #[derive(Debug, Default)]

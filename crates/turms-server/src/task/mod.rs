@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::sync::watch::Sender;
 use turms_core::store::{MemoryTasks, StoreError, TaskRecord, TaskStore};
-use turms_core::{BoxFuture, CallResult, Payload, ServiceError, random_id};
+use turms_core::{CallResult, Payload, random_id};
 use turms_proto::types::{
     ClientCapability, Meta, Outcome, RelatedTask, ResultType, TASKS_EXTENSION, Task, TaskRequest, TaskStatus,
     ToolResult, key,
@@ -33,7 +33,7 @@ pub(crate) use self::watch::{MAX_WATCHED_TASKS, TaskWatch};
 use crate::call_log::CallLog;
 use crate::context::Context;
 use crate::router::{ToolRequest, attach_server_info};
-use crate::tool::Tool;
+use crate::tool::{Tool, ToolFuture};
 
 /// How a server keeps and runs its tasks. Without a word about it, tasks are kept in memory for an hour.
 ///
@@ -201,7 +201,7 @@ impl TaskManager {
         detach.open(task.clone());
         let context = context.with_detach_point(detach);
         let (version, log) = (context.version(), CallLog::of_tool(tool.name(), context.call()));
-        let mut handler = boxed_call(tool, request, context);
+        let mut handler = tool.call(request, context);
         // A result that is ready at once is the response in 2026-07-28; in 2025-11-25 a request for a task always gets one.
         if version.has(Ability::TasksExtension)
             && let Poll::Ready(result) = poll_fn(|cx| Poll::Ready(handler.as_mut().poll(cx))).await
@@ -216,7 +216,7 @@ impl TaskManager {
 
     /// Runs a tool as a call, and as a task from where its handler detaches.
     pub(crate) async fn run_detachable(
-        self: Arc<Self>,
+        self: &Arc<Self>,
         tool: Tool,
         request: ToolRequest,
         context: Context,
@@ -224,7 +224,7 @@ impl TaskManager {
     ) -> CallResult {
         let detach = Arc::new(DetachPoint::default());
         let context = context.with_detach_point(detach.clone());
-        let handler = boxed_call(tool.clone(), request, context.clone());
+        let handler = tool.call(request, context.clone());
         match run_until_detached(handler, context.rounds().map(|rounds| &**rounds), &detach).await {
             Until::Finished(result) => crate::router::finish(result?, server),
             Until::InputRequired(result) => result,
@@ -300,13 +300,6 @@ impl Drop for NewTask {
             runtime.spawn(async move { task.discard().await });
         }
     }
-}
-
-/// The future of a tool that runs as a task, or may.
-pub(super) type ToolFuture = BoxFuture<'static, Result<ToolResult, ServiceError>>;
-
-fn boxed_call(tool: Tool, request: ToolRequest, context: Context) -> ToolFuture {
-    Box::pin(async move { tool.call(request, context).await })
 }
 
 /// Lets a handler go on as a task; returns the response of its call.

@@ -13,10 +13,11 @@ use turms_proto::revision::core_task;
 use turms_proto::types::{CoreTaskStatus, InputRequest, Meta, Task, TaskStatus};
 use turms_proto::{Ability, ErrorObject, Notification, Object, RawJson};
 
-use super::{ToolFuture, change, end, related, unkept};
+use super::{change, end, related, unkept};
 use crate::context::Context;
 use crate::session::Session;
 use crate::subscriptions::tell;
+use crate::tool::ToolFuture;
 
 /// A task as its handler sees it.
 pub(crate) struct RunningTask {
