@@ -7,7 +7,7 @@ use http::{Method, StatusCode};
 use turms_core::BoxFuture;
 use turms_proto::header::HeaderLookup;
 use turms_proto::method::Method as _;
-use turms_proto::session::{Claim, Dialect, missing_meta};
+use turms_proto::session::{Dialect, VersionClaim, missing_meta};
 use turms_proto::types::{Discover, Initialize, Listen, Meta, key};
 use turms_proto::{Ability, Incoming, Message, ProtocolVersion, Request};
 
@@ -134,7 +134,7 @@ impl HttpState {
             && let Incoming::One(Message::Request(request)) = &incoming
             && let Some((claim, name)) = stateless::claim_of(request)
         {
-            let meta = claim.as_ref().ok().map(Claim::meta);
+            let meta = claim.as_ref().ok().map(VersionClaim::meta);
             return match stateless::admit(request, claim, name.as_ref(), &head, self.versions()) {
                 Ok(version) => {
                     let Incoming::One(Message::Request(request)) = incoming else {

@@ -30,8 +30,8 @@
 //! assert!(line.starts_with(br#"{"jsonrpc":"2.0","id":1,"method":"server/discover""#));
 //! ```
 
+mod admission;
 mod event;
-mod gate;
 mod opening;
 mod pending;
 mod running;
@@ -42,9 +42,9 @@ use std::time::Instant;
 
 use bytestring::ByteString;
 
+use self::admission::Admission;
+pub use self::admission::{VersionClaim, missing_meta, unsupported_version};
 pub use self::event::{Call, Dialect, Event, OpenError, Opened, RequestError, SessionError};
-use self::gate::Gate;
-pub use self::gate::{Claim, missing_meta, unsupported_version};
 pub use self::opening::{ClientOptions, VersionChoice};
 use self::opening::{Open, Opening, Question, Step};
 use self::pending::Pending;
@@ -97,7 +97,7 @@ pub struct Session<T> {
 #[derive(Debug)]
 enum Side {
     Client(Box<dyn Open>),
-    Server(Gate),
+    Server(Admission),
 }
 
 /// Who waits for an answer.
@@ -117,7 +117,7 @@ impl<T> Session<T> {
     /// The side that is asked, in one of `versions`.
     #[must_use]
     pub fn server(versions: &[ProtocolVersion]) -> Self {
-        Self::new(Side::Server(Gate::new(versions)))
+        Self::new(Side::Server(Admission::new(versions)))
     }
 
     /// A server's side that has shaken hands already, elsewhere or earlier.
@@ -588,12 +588,12 @@ impl<T> Session<T> {
             )));
         }
         match &mut self.side {
-            Side::Client(_) => gate::admit_on_client(request, self.dialect),
+            Side::Client(_) => admission::admit_on_client(request, self.dialect),
             Side::Server(_) if batch.is_some() && may_begin => {
                 Err(ErrorObject::invalid_request("initialize cannot be part of a batch"))
             }
-            Side::Server(gate) => {
-                let dialect = gate.admit(request, meta, self.agreed)?;
+            Side::Server(admission) => {
+                let dialect = admission.admit(request, meta, self.agreed)?;
                 self.note_dialect(dialect, request);
                 Ok(dialect)
             }
@@ -783,8 +783,8 @@ impl<T> Session<T> {
 
     fn finish(&mut self, ticket: &Ticket, succeeded: bool) -> Option<(Kind, Option<u64>)> {
         let finished = self.running.finish(ticket)?;
-        if let Side::Server(gate) = &mut self.side
-            && gate.handshake_answered(ticket.id())
+        if let Side::Server(admission) = &mut self.side
+            && admission.handshake_answered(ticket.id())
             && !succeeded
         {
             // A refused handshake agrees on nothing; the client may try again.

@@ -188,11 +188,11 @@ impl Open for Opening {
             Some(dialect @ Dialect::Stateless(version)) if self.ours.contains(&version) => {
                 Step::Open { opened: Box::new(Opened { dialect, server: None }), tell: None }
             }
-            Some(Dialect::Handshake(version)) if self.ours.contains(&version) => self.shake_hands_in(version),
-            Some(Dialect::Handshake(_)) => self.shake_hands(None),
+            Some(Dialect::Handshake(version)) if self.ours.contains(&version) => self.send_initialize_in(version),
+            Some(Dialect::Handshake(_)) => self.send_initialize(None),
             _ => match self.newest(Ability::Stateless) {
                 Some(version) => self.probe(version),
-                None => self.shake_hands(None),
+                None => self.send_initialize(None),
             },
         }
     }
@@ -219,7 +219,7 @@ impl Open for Opening {
             (Question::Probe, Probe::First) => {
                 self.probe = Probe::Slow;
                 match self.newest(Ability::Handshake) {
-                    Some(version) => (more, self.shake_hands_in(version)),
+                    Some(version) => (more, self.send_initialize_in(version)),
                     None => (more, Step::Wait),
                 }
             }
@@ -266,14 +266,14 @@ impl Opening {
     }
 
     /// Falls back to the handshake, if we may; `refusal` is what the server said to the probe.
-    fn shake_hands(&mut self, refusal: Option<Box<ErrorObject>>) -> Step {
+    fn send_initialize(&mut self, refusal: Option<Box<ErrorObject>>) -> Step {
         let Some(version) = self.newest(Ability::Handshake) else {
             return Step::Fail(OpenError::OnlyOlder { ours: self.our_names(), refusal });
         };
-        self.shake_hands_in(version)
+        self.send_initialize_in(version)
     }
 
-    fn shake_hands_in(&mut self, version: ProtocolVersion) -> Step {
+    fn send_initialize_in(&mut self, version: ProtocolVersion) -> Step {
         self.handshake = Handshake::Sent(version);
         let params = initialize_of_meta(&self.request_meta(version), version);
         ask::<Initialize>(Question::Handshake, &params, self.options.handshake_timeout)
@@ -297,7 +297,7 @@ impl Opening {
     fn older(&mut self, refusal: Option<Box<ErrorObject>>) -> Step {
         self.probe = Probe::Settled;
         match std::mem::replace(&mut self.handshake, Handshake::Unsent) {
-            Handshake::Unsent => self.shake_hands(refusal),
+            Handshake::Unsent => self.send_initialize(refusal),
             Handshake::Answered(version, outcome) => self.shook(version, outcome),
             sent @ Handshake::Sent(_) => {
                 self.handshake = sent;
@@ -327,7 +327,7 @@ impl Opening {
                 Step::Open { opened: Box::new(Opened { dialect, server: Some(discovered) }), tell: None }
             }
             Some(_) if self.has_handshake() => self.older(None),
-            Some(version) => self.shake_hands_in(version),
+            Some(version) => self.send_initialize_in(version),
             None => self.no_common(discovered.supported_versions),
         }
     }
@@ -352,7 +352,7 @@ impl Opening {
             Some(_) if self.has_handshake() => self.older(None),
             Some(version) => {
                 self.retries -= 1;
-                self.shake_hands_in(version)
+                self.send_initialize_in(version)
             }
             None => self.no_common(theirs),
         }

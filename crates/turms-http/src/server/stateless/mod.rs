@@ -11,7 +11,7 @@ use turms_core::{
 use turms_proto::header::{HeaderLookup, HeaderMismatch, check_method, check_name, check_version, name_member};
 use turms_proto::method::Method;
 use turms_proto::revision::tag_subscription;
-use turms_proto::session::{Claim, Dialect};
+use turms_proto::session::{Dialect, VersionClaim};
 use turms_proto::types::{Listen, ListenResult, Meta};
 use turms_proto::{ErrorCode, ErrorObject, Incoming, Message, ProtocolVersion, RawJson, RequestId};
 
@@ -23,17 +23,17 @@ use super::request::headers::McpHeaders;
 use super::response::{self, HttpResponse};
 
 /// What a request says of itself, and the name that its headers repeat, found in one pass.
-pub(super) fn claim_of(request: &turms_proto::Request) -> Option<(Result<Claim, ErrorObject>, Option<RawJson>)> {
+pub(super) fn claim_of(request: &turms_proto::Request) -> Option<(Result<VersionClaim, ErrorObject>, Option<RawJson>)> {
     let name = name_member(&request.method).unwrap_or("name");
     let [meta, name] = request.params.as_ref()?.members(["_meta", name]);
-    Some((Claim::in_meta(&meta?)?, name))
+    Some((VersionClaim::in_meta(&meta?)?, name))
 }
 
 /// Whether a request is let in, and as which revision (basic/transports, "Streamable HTTP"): the checks in the order in
 /// which the conformance suite expects them.
 pub(super) fn admit(
     request: &turms_proto::Request,
-    claim: Result<Claim, ErrorObject>,
+    claim: Result<VersionClaim, ErrorObject>,
     name: Option<&RawJson>,
     head: &McpHeaders<'_>,
     versions: &[ProtocolVersion],

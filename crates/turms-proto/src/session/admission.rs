@@ -14,10 +14,10 @@ use crate::{Ability, Object, ProtocolVersion, RawJson};
 
 /// What a server lets in.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct Admission {
     versions: Versions,
     /// The handshake that is being answered.
-    shaking: Option<RequestId>,
+    pending_initialize: Option<RequestId>,
 }
 
 /// A few versions, with no memory of their own: every session has them.
@@ -47,9 +47,9 @@ impl Deref for Versions {
     }
 }
 
-impl Gate {
+impl Admission {
     pub(super) fn new(versions: &[ProtocolVersion]) -> Self {
-        Self { versions: Versions::new(versions), shaking: None }
+        Self { versions: Versions::new(versions), pending_initialize: None }
     }
 
     /// Every request is judged for itself: one that says which revision it is of needs no handshake, before or after one.
@@ -59,7 +59,7 @@ impl Gate {
         meta: Option<&RawJson>,
         agreed: Option<ProtocolVersion>,
     ) -> Result<Dialect, ErrorObject> {
-        match meta.and_then(Claim::in_meta) {
+        match meta.and_then(VersionClaim::in_meta) {
             Some(claim) if self.is_stateless() => claim?.admit(request, &self.versions).map(Dialect::Stateless),
             // Older servers take no notice of what `_meta` says.
             _ => self.admit_older(request, agreed).map(Dialect::Handshake),
@@ -68,7 +68,7 @@ impl Gate {
 
     /// Takes note that a request was answered; whether it was the handshake.
     pub(super) fn handshake_answered(&mut self, id: &RequestId) -> bool {
-        self.shaking.take_if(|shaking| shaking == id).is_some()
+        self.pending_initialize.take_if(|pending_initialize| pending_initialize == id).is_some()
     }
 
     fn is_stateless(&self) -> bool {
@@ -83,7 +83,7 @@ impl Gate {
         let newest = self.versions.iter().copied().filter(|version| version.has(Ability::Handshake)).max();
         match (&*request.method, agreed) {
             // A second one begins the session anew.
-            (Initialize::NAME, _) => self.shake_hands(request),
+            (Initialize::NAME, _) => self.accept_initialize(request),
             // A server that knows no handshake only takes requests that say all for themselves.
             _ if newest.is_none() => Err(missing_meta(key::PROTOCOL_VERSION)),
             (Ping::NAME, agreed) => Ok(agreed.or(newest).unwrap_or(ProtocolVersion::LATEST_WITH_HANDSHAKE)),
@@ -93,7 +93,7 @@ impl Gate {
                 "{} before initialize: begin with initialize, or name the protocol version in params._meta",
                 request.method
             ))),
-            (_, Some(_)) if self.shaking.is_some() => {
+            (_, Some(_)) if self.pending_initialize.is_some() => {
                 Err(ErrorObject::invalid_request("wait for the answer to initialize"))
             }
             (_, Some(version)) if is_foreign(request, version) => Err(ErrorObject::method_not_found(&request.method)),
@@ -101,11 +101,11 @@ impl Gate {
         }
     }
 
-    fn shake_hands(&mut self, request: &Request) -> Result<ProtocolVersion, ErrorObject> {
+    fn accept_initialize(&mut self, request: &Request) -> Result<ProtocolVersion, ErrorObject> {
         let params = request.params::<Initialize>()?;
         match version_for_initialize(&params.protocol_version, &self.versions) {
             Some(version) => {
-                self.shaking = Some(request.id.clone());
+                self.pending_initialize = Some(request.id.clone());
                 Ok(version)
             }
             None => Err(unsupported_version(&params.protocol_version, &stateless(&self.versions))),
@@ -115,14 +115,14 @@ impl Gate {
 
 /// What a request says of itself in its `_meta`, in the revisions without a handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claim {
+pub struct VersionClaim {
     version: ByteString,
     meta: Object,
     /// Whether the client says that it can do anything.
     declares: bool,
 }
 
-impl Claim {
+impl VersionClaim {
     /// What the request says; `None` if it does not name its revision, so that it is of those with a handshake.
     ///
     /// # Errors
@@ -133,7 +133,7 @@ impl Claim {
         Self::in_meta(&meta)
     }
 
-    /// As [`Claim::of`], of a request that has this `_meta`.
+    /// As [`VersionClaim::of`], of a request that has this `_meta`.
     ///
     /// # Errors
     /// When it names its revision but does not say what else it must.
