@@ -7,7 +7,7 @@ use std::task::{Context as TaskContext, Poll};
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite};
 use turms_proto::method::Method as _;
-use turms_proto::session::{Call, Dialect, Event, Reply, Ticket};
+use turms_proto::session::{Call, Dialect, Event, ResponseAction, Ticket};
 use turms_proto::types::{Listen, Meta, Progress, ProgressParams};
 use turms_proto::{ErrorObject, Incoming, LineTooLong, Message, Notification, ProtocolVersion, RequestId, Response};
 
@@ -228,14 +228,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
         let FinishedCall { ticket, result } = call;
         self.in_flight.finished(&ticket);
-        let to = self.protocol.reply(&ticket, result.is_ok());
-        match to.reply() {
-            Reply::Send => self.output.push_response(&mut self.protocol, ticket.id(), result),
-            Reply::Collect => {
+        match self.protocol.complete(&ticket, result.is_ok()) {
+            ResponseAction::Send => self.output.push_response(&mut self.protocol, ticket.id(), result),
+            ResponseAction::Collect(batch) => {
                 let result = result.and_then(|payload| payload.into_raw().map_err(|error| encode_failure(&error)));
-                self.protocol.collect(to, Response::new(ticket.id().clone(), result.map_err(Into::into)));
+                self.protocol.collect(batch, Response::new(ticket.id().clone(), result.map_err(Into::into)));
             }
-            _ => {}
+            ResponseAction::Drop => {}
         }
     }
 

@@ -61,7 +61,8 @@ pub enum Event<T> {
     Opened(Box<Opened>),
     /// The connection could not be opened.
     OpenFailed(OpenError),
-    /// The peer asks. Answer with [`Session::answer`](super::Session::answer).
+    /// A request of the peer, to be answered with [`Session::answer`](super::Session::answer). From
+    /// [`Session::receive_call`](super::Session::receive_call) only a request of a batch, or one that has ended a session.
     Request(Box<Call>),
     /// The peer tells.
     Notification(Notification),

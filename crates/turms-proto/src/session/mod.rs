@@ -49,8 +49,8 @@ pub use self::opening::{ClientOptions, VersionChoice};
 use self::opening::{Open, Opening, Question, Step};
 use self::pending::Pending;
 pub use self::pending::RequestOptions;
+pub use self::running::Ticket;
 use self::running::{Kind, Running};
-pub use self::running::{Reply, Ticket};
 pub use self::stats::Stats;
 use crate::jsonrpc::{
     ErrorObject, Incoming, InvalidKind, InvalidMessage, LineTooLong, Message, Notification, Request, RequestId,
@@ -370,32 +370,46 @@ impl<T> Session<T> {
         self.events.pop_front()
     }
 
-    /// Answers a request of the peer's.
+    /// Answers a request of the peer.
     pub fn answer(&mut self, ticket: &Ticket, outcome: Result<RawJson, ErrorObject>) {
-        let succeeded = outcome.is_ok();
+        let (succeeded, position) = (outcome.is_ok(), self.events.len());
+        let action = self.complete(ticket, succeeded);
         let response = Response::new(ticket.id().clone(), outcome);
-        let Some((kind, batch)) = self.finish(ticket, succeeded) else { return };
-        match batch {
-            None => self.send(Message::Response(response)),
-            batch => self.collect_in(batch, response),
+        match action {
+            // The response leaves before what its end has led to.
+            ResponseAction::Send => self.events.insert(position, Event::Send(Message::Response(response))),
+            ResponseAction::Collect(batch) => self.collect(batch, response),
+            ResponseAction::Drop => {}
         }
-        self.end(kind, ticket, succeeded);
     }
 
-    /// Takes note that a request of the peer's is answered, and says what to do with the answer. For drivers that write
-    /// answers straight into their buffer, before they look for events; `succeeded` says whether it is a result.
-    pub fn reply(&mut self, ticket: &Ticket, succeeded: bool) -> ReplyTo {
-        let Some((kind, batch)) = self.finish(ticket, succeeded) else {
-            return ReplyTo { reply: Reply::Drop, batch: None };
-        };
-        self.end(kind, ticket, succeeded);
-        ReplyTo { reply: if batch.is_some() { Reply::Collect } else { Reply::Send }, batch }
+    /// Ends a request of the peer, and returns what to do with its response. For drivers that write responses into their own buffer,
+    /// before they look for events; `succeeded` is `true` if the response is a result.
+    pub fn complete(&mut self, ticket: &Ticket, succeeded: bool) -> ResponseAction {
+        let Some((kind, batch)) = self.running.finish(ticket) else { return ResponseAction::Drop };
+        if let Side::Server(admission) = &mut self.side
+            && admission.handshake_answered(ticket.id())
+            && !succeeded
+        {
+            // A refused handshake agrees on nothing; the client may try again.
+            self.agreed = None;
+            self.dialect = None;
+            self.status = Status::Connecting;
+        }
+        // The end of a listen request is a result by the page on subscriptions of 2026-07-28, and a notification by the page on
+        // cancellation.
+        if kind == Kind::Listen && succeeded {
+            self.tell_cancelled(ticket.id(), None);
+        }
+        batch.map_or(ResponseAction::Send, |batch| ResponseAction::Collect(BatchId(batch)))
     }
 
-    /// Takes the answer to a request that came in a batch.
-    #[expect(clippy::needless_pass_by_value, reason = "an answer is collected once")]
-    pub fn collect(&mut self, to: ReplyTo, response: Response) {
-        self.collect_in(to.batch, response);
+    /// Adds the response to a request that came in a batch.
+    pub fn collect(&mut self, BatchId(batch): BatchId, response: Response) {
+        self.running.collect(batch, response, true);
+        if let Some(responses) = self.running.take_complete(batch) {
+            self.events.push_back(Event::SendBatch(responses));
+        }
     }
 
     /// When [`Session::expire`] is next to be called.
@@ -577,7 +591,8 @@ impl<T> Session<T> {
         }
     }
 
-    /// Whether a request may be made now, and how to understand it.
+    /// Decides whether a request is accepted, and in which dialect. Only `initialize` changes the dialect of a connection after its
+    /// handshake.
     fn admit(&mut self, request: &Request, meta: Option<&RawJson>, batch: Option<u64>) -> Result<Dialect, ErrorObject> {
         let may_begin = matches!(self.side, Side::Server(_)) && &*request.method == Initialize::NAME;
         // The ids of a session are free again once `initialize` has ended it.
@@ -594,29 +609,23 @@ impl<T> Session<T> {
             }
             Side::Server(admission) => {
                 let dialect = admission.admit(request, meta, self.agreed)?;
-                self.note_dialect(dialect, request);
+                match dialect {
+                    Dialect::Handshake(version) if may_begin => {
+                        if self.agreed.is_some() {
+                            self.end_session(&request.id);
+                        }
+                        self.agreed = Some(version);
+                        self.dialect = Some(dialect);
+                        self.status = Status::Initializing;
+                    }
+                    Dialect::Stateless(_) if self.agreed.is_none() => {
+                        self.dialect = Some(dialect);
+                        self.status = Status::Ready;
+                    }
+                    _ => {}
+                }
                 Ok(dialect)
             }
-        }
-    }
-
-    /// A server speaks as it was last spoken to: the handshake binds the connection, a stateless request nothing.
-    fn note_dialect(&mut self, dialect: Dialect, request: &Request) {
-        match dialect {
-            Dialect::Handshake(version) if &*request.method == Initialize::NAME => {
-                if self.agreed.is_some() {
-                    self.end_session(&request.id);
-                }
-                self.agreed = Some(version);
-                self.dialect = Some(dialect);
-                self.status = Status::Initializing;
-            }
-            Dialect::Handshake(_) => {}
-            Dialect::Stateless(_) if self.agreed.is_none() => {
-                self.dialect = Some(dialect);
-                self.status = Status::Ready;
-            }
-            Dialect::Stateless(_) => {}
         }
     }
 
@@ -781,36 +790,6 @@ impl<T> Session<T> {
         }
     }
 
-    fn finish(&mut self, ticket: &Ticket, succeeded: bool) -> Option<(Kind, Option<u64>)> {
-        let finished = self.running.finish(ticket)?;
-        if let Side::Server(admission) = &mut self.side
-            && admission.handshake_answered(ticket.id())
-            && !succeeded
-        {
-            // A refused handshake agrees on nothing; the client may try again.
-            self.agreed = None;
-            self.dialect = None;
-            self.status = Status::Connecting;
-        }
-        Some(finished)
-    }
-
-    /// A server that ends a listen request well says so twice: the page on subscriptions of 2026-07-28 wants a result, the one on
-    /// cancellation a notification.
-    fn end(&mut self, kind: Kind, ticket: &Ticket, succeeded: bool) {
-        if kind == Kind::Listen && succeeded {
-            self.tell_cancelled(ticket.id(), None);
-        }
-    }
-
-    fn collect_in(&mut self, batch: Option<u64>, response: Response) {
-        let Some(batch) = batch else { return };
-        self.running.collect(batch, response, true);
-        if let Some(responses) = self.running.take_complete(batch) {
-            self.events.push_back(Event::SendBatch(responses));
-        }
-    }
-
     /// A client that has not shaken hands must not write responses, not even to refuse something. Afterwards it refuses what
     /// has an id only: all else is likely to be a log that went astray, and the server would not know what to make of answers
     /// to that.
@@ -839,20 +818,20 @@ impl<T> Session<T> {
     }
 }
 
-/// What to do with an answer, as [`Session::reply`] says.
-#[derive(Debug, PartialEq, Eq)]
-pub struct ReplyTo {
-    reply: Reply,
-    batch: Option<u64>,
+/// What to do with the response to a request of the peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResponseAction {
+    /// Send it.
+    Send,
+    /// Hand it to [`Session::collect`]: its request came in a batch.
+    Collect(BatchId),
+    /// Nothing: the request was cancelled, or is answered already.
+    Drop,
 }
 
-impl ReplyTo {
-    /// What to do.
-    #[must_use]
-    pub fn reply(&self) -> Reply {
-        self.reply
-    }
-}
+/// A batch of requests of the peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchId(u64);
 
 fn kind_of(method: &str) -> Kind {
     match method {

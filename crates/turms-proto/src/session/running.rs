@@ -58,18 +58,6 @@ impl Ticket {
     }
 }
 
-/// What to do with the answer to a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Reply {
-    /// Send it.
-    Send,
-    /// Hand it to [`Session::collect`](super::Session::collect): it belongs to a batch.
-    Collect,
-    /// Nothing: the request was cancelled, or answered already.
-    Drop,
-}
-
 impl Running {
     pub(super) fn rest(&mut self) {
         if self.entries.is_empty() {

@@ -458,7 +458,7 @@ fn cancelling_something_unknown_or_the_handshake_does_nothing() {
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
     server.receive(Incoming::decode(cancel, 1), now);
     assert!(server.next_event().is_none());
-    assert_eq!(server.reply(&call.ticket, true).reply(), Reply::Send);
+    assert_eq!(server.complete(&call.ticket, true), ResponseAction::Send);
 }
 
 #[test]
@@ -494,8 +494,8 @@ fn a_stale_ticket_does_not_answer_a_new_request_of_the_same_id() {
     pair.say(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}"#);
     pair.say(line);
     let stale = pair.calls.remove(0);
-    assert_eq!(pair.server.reply(&stale.ticket, true).reply(), Reply::Drop);
-    assert_eq!(pair.server.reply(&pair.calls[0].ticket, true).reply(), Reply::Send);
+    assert_eq!(pair.server.complete(&stale.ticket, true), ResponseAction::Drop);
+    assert_eq!(pair.server.complete(&pair.calls[0].ticket, true), ResponseAction::Send);
 }
 
 #[test]

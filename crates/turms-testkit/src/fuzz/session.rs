@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use turms_proto::jsonrpc::encode;
 use turms_proto::session::{
-    Call, ClientOptions, Event, Reply, RequestError, RequestOptions, Session, Status, Ticket, VersionChoice,
+    Call, ClientOptions, Event, RequestError, RequestOptions, ResponseAction, Session, Status, Ticket, VersionChoice,
 };
 use turms_proto::types::{
     ClientCapabilities, DiscoverResult, Implementation, InitializeResult, Progress, ProgressParams, ServerCapabilities,
@@ -190,12 +190,12 @@ impl Peer {
     /// As a driver does that writes answers straight into its buffer.
     fn refuse(&mut self, which: usize) {
         if let Some(call) = self.take_call(which) {
-            let to = self.session.reply(&call.ticket, false);
+            let action = self.session.complete(&call.ticket, false);
             let response = Response::new(call.request.id, Err(ErrorObject::internal("no")));
-            match to.reply() {
-                Reply::Send => self.say(&Message::Response(response)),
-                Reply::Collect => self.session.collect(to, response),
-                other => panic!("the request is open, but {other:?}"),
+            match action {
+                ResponseAction::Send => self.say(&Message::Response(response)),
+                ResponseAction::Collect(batch) => self.session.collect(batch, response),
+                ResponseAction::Drop => panic!("the request is open"),
             }
             self.finish(call.ticket);
         }

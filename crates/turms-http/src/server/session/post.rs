@@ -12,7 +12,7 @@ use turms_core::{
     notification_guard,
 };
 use turms_proto::method::Method as _;
-use turms_proto::session::{Call, Dialect, Event, Reply, Ticket};
+use turms_proto::session::{Call, Dialect, Event, ResponseAction, Ticket};
 use turms_proto::types::{Initialize, Meta};
 use turms_proto::{Ability, ErrorCode, ErrorObject, Incoming, Message, Notification, RequestId, Response};
 
@@ -240,7 +240,7 @@ impl HttpSession {
 
     /// Encodes the response of a call that has finished, if it is still wanted.
     fn finish_call(&self, ticket: &Ticket, result: CallResult) -> Option<Vec<u8>> {
-        let is_wanted = self.state.lock().protocol.reply(ticket, result.is_ok()).reply() == Reply::Send;
+        let is_wanted = self.state.lock().protocol.complete(ticket, result.is_ok()) == ResponseAction::Send;
         is_wanted.then(|| encode_response(ticket.id(), result))
     }
 
@@ -254,7 +254,7 @@ impl HttpSession {
             if let Some(stream) = state.streams.get_mut(&running.stream) {
                 stream.calls = stream.calls.saturating_sub(1);
             }
-            if state.protocol.reply(ticket, is_ok).reply() == Reply::Send {
+            if state.protocol.complete(ticket, is_ok) == ResponseAction::Send {
                 state.answer_on(running.stream, message, 0);
             }
             state.end_if_done(running.stream);
