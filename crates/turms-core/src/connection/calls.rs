@@ -234,7 +234,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 let result = result.and_then(|payload| payload.into_raw().map_err(|error| encode_failure(&error)));
                 self.protocol.collect(batch, Response::new(ticket.id().clone(), result.map_err(Into::into)));
             }
-            ResponseAction::Drop => {}
+            _ => {}
         }
     }
 

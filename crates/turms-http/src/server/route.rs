@@ -1,7 +1,5 @@
 //! Decides how a request is handled.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use turms_core::BoxFuture;
@@ -9,7 +7,7 @@ use turms_proto::header::HeaderLookup;
 use turms_proto::method::Method as _;
 use turms_proto::session::{Dialect, VersionClaim, missing_meta};
 use turms_proto::types::{Discover, Initialize, Listen, Meta, key};
-use turms_proto::{Ability, Incoming, Message, ProtocolVersion, Request};
+use turms_proto::{Ability, ErrorObject, Incoming, Message, ProtocolVersion, RawJson, Request};
 
 use super::handler::BodyLimit;
 use super::request::RequestHead;
@@ -18,26 +16,43 @@ use super::request::context::HttpSource;
 use super::request::cors::CorsRequest;
 use super::request::headers::{self, KnownHeader, McpHeaders, NamedVersion};
 use super::response::{self, HttpResponse};
-use super::session::{HttpSession, PostedMessages};
 use super::{HttpState, http_sse, stateless, unreadable_version};
 
-/// How a request is handled. Decided without an await, so that the future of a request holds nothing that is only needed to
-/// decide.
-pub(super) enum RequestKind<'a> {
+/// How a request is handled.
+enum RequestKind<'a> {
     /// With this response.
     Respond(HttpResponse),
-    /// As a request of 2026-07-28.
+    /// As a request of a stateless revision.
     Stateless(Request, ProtocolVersion, Option<Meta>, HttpSource),
-    /// In a session that is in memory.
-    Session(Arc<HttpSession>, PostedMessages),
-    /// In a way that is rare enough to be boxed: its future would make that of each connection larger.
+    /// In a way that is rare, or takes so much memory that the future of every connection would be larger for it.
     Boxed(BoxFuture<'a, HttpResponse>),
+}
+
+/// The revision of messages, as their headers say.
+enum PostRevision {
+    Handshake(ProtocolVersion),
+    Stateless,
 }
 
 impl HttpState {
     /// Checks a request by its head.
     pub(super) fn check_head(&self, head: &RequestHead) -> Result<BodyLimit, Box<HttpResponse>> {
-        self.check_access(head).map_err(|mut refusal| {
+        let max_bytes = self.options.body_limit.min(self.limits().max_message_bytes);
+        let limit = BodyLimit::new(max_bytes, self.options.body_timeout);
+        let checked = match self.options.access.check_request(head) {
+            Err(denied) => Err(Box::new(self.deny(&denied))),
+            Ok(()) if self.options.cors && CorsRequest::of(head).is_preflight(head.method()) => {
+                Err(Box::new(response::empty(StatusCode::NO_CONTENT)))
+            }
+            Ok(()) => match *head.method() {
+                Method::POST if self.has_http_sse() && http_sse::is_message(head) => {
+                    self.http_sse_session(head).map(|_| limit)
+                }
+                Method::POST => check_post(head).map(|()| limit),
+                _ => Ok(BodyLimit::unread()),
+            },
+        };
+        checked.map_err(|mut refusal| {
             if self.options.cors {
                 CorsRequest::of(head).decorate(&mut refusal, &self.options.access);
             }
@@ -45,57 +60,33 @@ impl HttpState {
         })
     }
 
-    fn check_access(&self, head: &RequestHead) -> Result<BodyLimit, Box<HttpResponse>> {
-        self.options.access.check_request(head).map_err(|denied| Box::new(self.deny(&denied)))?;
-        if self.options.cors && CorsRequest::of(head).is_preflight(head.method()) {
-            return Err(Box::new(response::empty(StatusCode::NO_CONTENT)));
-        }
-        match *head.method() {
-            Method::POST if self.has_http_sse() && http_sse::is_message(head) => drop(self.http_sse_session(head)?),
-            Method::POST => check_post(head)?,
-            _ => return Ok(BodyLimit::unread()),
-        }
-        let max_bytes = self.options.body_limit.min(self.limits().max_message_bytes);
-        Ok(BodyLimit::new(max_bytes, self.options.body_timeout))
-    }
-
     /// Handles a request that passed the check.
-    pub(super) fn handle(
-        &self,
-        head: RequestHead,
-        body: Result<Bytes, BodyError>,
-    ) -> impl Future<Output = HttpResponse> + Send {
-        let asked = self.options.cors.then(|| Box::new(CorsRequest::of(&head)));
-        let kind = self.classify(head, body);
-        async move {
-            let mut answer = self.handle_kind(kind).await;
-            if let Some(asked) = asked {
-                asked.decorate(&mut answer, &self.options.access);
-            }
-            answer
-        }
-    }
-
-    async fn handle_kind(&self, kind: RequestKind<'_>) -> HttpResponse {
-        match kind {
-            RequestKind::Respond(answer) => answer,
+    pub(super) async fn handle(&self, head: RequestHead, body: Result<Bytes, BodyError>) -> HttpResponse {
+        let cors = self.options.cors.then(|| Box::new(CorsRequest::of(&head)));
+        let mut response = match self.classify(head, body) {
+            RequestKind::Respond(response) => response,
             RequestKind::Stateless(request, version, meta, source) => {
                 let dialect = Dialect::Stateless(version);
                 self.call(request, dialect, meta, &source, stateless::status_of_error).await
             }
-            // Boxed: it would take 1.7 KB of the future of every connection.
-            RequestKind::Session(session, posted) => Box::pin(self.post(&session, posted)).await,
-            RequestKind::Boxed(answer) => answer.await,
+            RequestKind::Boxed(response) => response.await,
+        };
+        if let Some(cors) = cors {
+            cors.decorate(&mut response, &self.options.access);
         }
+        response
     }
 
-    /// Classifies a request that passed the check.
+    /// Decides how a request is handled that passed the check.
     fn classify(&self, head: RequestHead, body: Result<Bytes, BodyError>) -> RequestKind<'_> {
         match *head.method() {
             Method::POST if self.has_http_sse() && http_sse::is_message(&head) => {
                 RequestKind::Boxed(Box::pin(self.post_http_sse(head, body)))
             }
-            Method::POST => self.classify_post(head, body),
+            Method::POST => match self.decode(body) {
+                Ok(incoming) => self.classify_post(incoming, head),
+                Err(refusal) => RequestKind::Respond(refusal),
+            },
             Method::GET if self.has_http_sse() && http_sse::is_opening(&head) => {
                 RequestKind::Respond(self.open_http_sse(head))
             }
@@ -106,96 +97,96 @@ impl HttpState {
         }
     }
 
-    fn classify_post(&self, head: RequestHead, body: Result<Bytes, BodyError>) -> RequestKind<'_> {
-        let bytes = match body {
-            Ok(bytes) => bytes,
-            Err(problem) => return RequestKind::Respond(response::refuse(problem.status(), problem.to_string())),
+    fn decode(&self, body: Result<Bytes, BodyError>) -> Result<Incoming, HttpResponse> {
+        let bytes = body.map_err(|error| response::refuse(error.status(), error.to_string()))?;
+        Incoming::decode(bytes, self.limits().max_batch)
+            .map_err(|invalid| response::error(StatusCode::BAD_REQUEST, invalid.id.as_ref(), &invalid.error))
+    }
+
+    /// Decides which revision the messages of a POST belong to. Each POST is decided for itself, whatever came before it.
+    fn classify_post(&self, incoming: Incoming, head: RequestHead) -> RequestKind<'_> {
+        let incoming = match incoming {
+            Incoming::One(Message::Request(request)) if self.speaks_with(Ability::Stateless) => {
+                match stateless::claim_of(&request) {
+                    Some((claim, name)) => return self.classify_stateless(request, claim, name.as_ref(), head),
+                    None => Incoming::One(Message::Request(request)),
+                }
+            }
+            incoming => incoming,
         };
-        match Incoming::decode(bytes, self.limits().max_batch) {
-            Ok(incoming) => self.classify_message(incoming, head),
-            Err(invalid) => {
-                RequestKind::Respond(response::error(StatusCode::BAD_REQUEST, invalid.id.as_ref(), &invalid.error))
+        match self.revision_of(&incoming, &head) {
+            Ok(PostRevision::Handshake(version)) => {
+                RequestKind::Boxed(Box::pin(self.post_older(incoming, version, head)))
+            }
+            Ok(PostRevision::Stateless) => RequestKind::Boxed(Box::pin(self.notify(incoming, HttpSource::new(head)))),
+            Err(refusal) => RequestKind::Respond(refusal),
+        }
+    }
+
+    /// Handles a request that names its revision.
+    fn classify_stateless(
+        &self,
+        request: Request,
+        claim: Result<VersionClaim, ErrorObject>,
+        name: Option<&RawJson>,
+        head: RequestHead,
+    ) -> RequestKind<'_> {
+        let meta = claim.as_ref().ok().map(VersionClaim::meta);
+        match stateless::admit(&request, claim, name, &McpHeaders::of(&head), self.versions()) {
+            Ok(version) => RequestKind::Stateless(request, version, meta, HttpSource::repeating(head)),
+            Err(error) => {
+                let status = response::status_of_refusal(&error);
+                RequestKind::Respond(response::error(status, Some(&request.id), &error))
             }
         }
     }
 
-    fn classify_older(&self, incoming: Incoming, version: ProtocolVersion, head: RequestHead) -> RequestKind<'_> {
-        match self.session_at_hand(&incoming, &head) {
-            Some(session) => RequestKind::Session(session, PostedMessages { incoming, head }),
-            None => RequestKind::Boxed(Box::pin(self.post_older(incoming, version, head))),
-        }
-    }
-
-    /// Decides which revision a message belongs to. Each request is decided for itself, whatever came before it.
-    fn classify_message(&self, incoming: Incoming, request_head: RequestHead) -> RequestKind<'_> {
-        let head = McpHeaders::of(&request_head);
-        let newest = self.speaks_with(Ability::Stateless);
-        if newest
-            && let Incoming::One(Message::Request(request)) = &incoming
-            && let Some((claim, name)) = stateless::claim_of(request)
-        {
-            let meta = claim.as_ref().ok().map(VersionClaim::meta);
-            return match stateless::admit(request, claim, name.as_ref(), &head, self.versions()) {
-                Ok(version) => {
-                    let Incoming::One(Message::Request(request)) = incoming else {
-                        return RequestKind::Respond(response::empty(StatusCode::BAD_REQUEST));
-                    };
-                    RequestKind::Stateless(request, version, meta, HttpSource::repeating(request_head))
-                }
-                Err(error) => RequestKind::Respond(response::error(
-                    response::status_of_refusal(&error),
-                    Some(&request.id),
-                    &error,
-                )),
-            };
-        }
-        let id = match &incoming {
-            Incoming::One(Message::Request(request)) => Some(&request.id),
-            _ => None,
-        };
-        if let Incoming::One(Message::Request(request)) = &incoming
+    /// Returns the revision of messages whose `_meta` does not name one:
+    ///
+    /// | `MCP-Protocol-Version` | with `Mcp-Session-Id` | without |
+    /// |---|---|---|
+    /// | of a revision with a handshake | that one | that one |
+    /// | absent | assumed, with a handshake | the same, unless it is a request that older revisions cannot have |
+    /// | stateless, known | assumed, with a handshake | stateless: a notification |
+    /// | stateless, not known | refused | stateless: a notification |
+    /// | not supported, or not readable | refused | refused |
+    ///
+    /// `initialize` always begins a session. Some clients send `Mcp-Method` in older revisions, too, so the session decides first.
+    fn revision_of(&self, incoming: &Incoming, head: &RequestHead) -> Result<PostRevision, HttpResponse> {
+        let (mcp, id) = (McpHeaders::of(head), incoming.request_id());
+        let bad_request = |error: &ErrorObject| response::error(StatusCode::BAD_REQUEST, id, error);
+        let has_session = head.lookup(KnownHeader::SessionId) != HeaderLookup::Absent;
+        let assumed = Ok(PostRevision::Handshake(ProtocolVersion::ASSUMED_OVER_HTTP));
+        if let Incoming::One(Message::Request(request)) = incoming
             && &*request.method == Initialize::NAME
         {
-            return self.classify_older(incoming, ProtocolVersion::LATEST_WITH_HANDSHAKE, request_head);
+            return Ok(PostRevision::Handshake(ProtocolVersion::LATEST_WITH_HANDSHAKE));
         }
-        let named = match head.named(self.versions()) {
-            NamedVersion::Unknown(named) => return RequestKind::Respond(self.refuse_version(id, named)),
-            NamedVersion::Unreadable => return RequestKind::Respond(unreadable_version(&head, id)),
-            named => named,
-        };
-        // The id of a session and the name of an older revision decide first, whatever other headers say: some clients send
-        // `Mcp-Method` in older revisions, too.
-        let has_session = request_head.lookup(KnownHeader::SessionId) != HeaderLookup::Absent;
-        if let (true, HeaderLookup::One(name)) = (has_session && named == NamedVersion::Newest, head.version)
-            && name.trim().parse::<ProtocolVersion>().is_err()
-        {
-            return RequestKind::Respond(self.refuse_version(id, name.trim()));
-        }
-        let is_older =
-            matches!(named, NamedVersion::Older(Some(_))) || (has_session && self.speaks_with(Ability::Handshake));
-        match (&incoming, named) {
-            _ if is_older => {}
-            (Incoming::One(Message::Request(request)), named) if newest => {
-                let belongs = matches!(&*request.method, Discover::NAME | Listen::NAME);
-                if named == NamedVersion::Newest || belongs || head.method != HeaderLookup::Absent {
-                    let error = missing_meta(key::PROTOCOL_VERSION);
-                    return RequestKind::Respond(response::error(StatusCode::BAD_REQUEST, id, &error));
-                }
+        match (mcp.named(self.versions()), incoming) {
+            (NamedVersion::Handshake(version), _) => Ok(PostRevision::Handshake(version)),
+            (NamedVersion::Unsupported(name), _) => Err(self.refuse_version(id, name)),
+            (NamedVersion::Unreadable, _) => Err(unreadable_version(&mcp, id)),
+            (NamedVersion::Stateless(name), _) if has_session && name.parse::<ProtocolVersion>().is_err() => {
+                Err(self.refuse_version(id, name))
             }
-            (Incoming::One(Message::Notification(_)), NamedVersion::Newest) => {
-                return RequestKind::Boxed(Box::pin(self.notify(incoming, HttpSource::new(request_head))));
+            _ if has_session && self.speaks_with(Ability::Handshake) => assumed,
+            (NamedVersion::Stateless(_), Incoming::One(Message::Request(_))) => {
+                Err(bad_request(&missing_meta(key::PROTOCOL_VERSION)))
             }
-            (_, NamedVersion::Newest) => {
+            (NamedVersion::Stateless(_), Incoming::One(Message::Notification(_))) => Ok(PostRevision::Stateless),
+            (NamedVersion::Stateless(_), _) => {
                 let message = "the body must be one request or notification in this revision";
-                return RequestKind::Respond(response::refuse(StatusCode::BAD_REQUEST, message));
+                Err(response::refuse(StatusCode::BAD_REQUEST, message))
             }
-            _ => {}
+            (NamedVersion::Absent, Incoming::One(Message::Request(request)))
+                if self.speaks_with(Ability::Stateless)
+                    && (matches!(&*request.method, Discover::NAME | Listen::NAME)
+                        || mcp.method != HeaderLookup::Absent) =>
+            {
+                Err(bad_request(&missing_meta(key::PROTOCOL_VERSION)))
+            }
+            (NamedVersion::Absent, _) => assumed,
         }
-        let version = match named {
-            NamedVersion::Older(Some(version)) => version,
-            _ => ProtocolVersion::ASSUMED_OVER_HTTP,
-        };
-        self.classify_older(incoming, version, request_head)
     }
 }
 

@@ -220,6 +220,34 @@ async fn only_so_many_notifications_are_heard_at_once() {
     .await;
 }
 
+#[tokio::test]
+async fn handlers_of_notifications_end_with_their_session() {
+    let (started, running) = (Arc::<AtomicUsize>::default(), Arc::new(()));
+    let (counted, held) = (started.clone(), running.clone());
+    let wait = move |method: &str, _, _| -> NotifyFuture {
+        if method != "notifications/slow" {
+            return Box::pin(async {});
+        }
+        counted.fetch_add(1, Ordering::SeqCst);
+        let held = held.clone();
+        Box::pin(async move {
+            std::future::pending::<()>().await;
+            drop(held);
+        })
+    };
+    let limited = |server: Server| server.on_notification(wait).limits(Limits::new().max_notifications(2));
+    let fixture = Fixture::of(limited, |service| service).await;
+    let session = Session::begin(&fixture, NEWEST_OLDER).await;
+    let without = Arc::strong_count(&running);
+    for _ in 0..3 {
+        fixture.send(session.post(notification("notifications/slow"))).await.assert_accepted();
+    }
+    assert_eq!((started.load(Ordering::SeqCst), Arc::strong_count(&running)), (2, without + 2));
+    fixture.send(session.delete()).await;
+    eventually("the end of the handlers", async || Arc::strong_count(&running) == without).await;
+    assert_eq!(started.load(Ordering::SeqCst), 2, "a notification of a session that is closed is not handled");
+}
+
 #[tokio::test(start_paused = true)]
 async fn sessions_may_be_kept_for_ever() {
     let options =

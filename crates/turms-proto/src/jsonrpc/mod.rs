@@ -86,6 +86,15 @@ impl Incoming {
         Self::decode_bytes(bytes.into(), max_batch)
     }
 
+    /// Returns the id of the request, if this is one request.
+    #[must_use]
+    pub fn request_id(&self) -> Option<&RequestId> {
+        match self {
+            Self::One(Message::Request(request)) => Some(&request.id),
+            _ => None,
+        }
+    }
+
     fn decode_bytes(bytes: Bytes, max_batch: usize) -> Result<Self, InvalidMessage> {
         let text = ByteString::try_from(bytes)
             .map_err(|error| SyntaxError { offset: error.valid_up_to(), problem: Problem::InvalidUtf8 })?;

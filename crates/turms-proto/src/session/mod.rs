@@ -820,6 +820,7 @@ impl<T> Session<T> {
 
 /// What to do with the response to a request of the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ResponseAction {
     /// Send it.
     Send,

@@ -195,7 +195,7 @@ impl Peer {
             match action {
                 ResponseAction::Send => self.say(&Message::Response(response)),
                 ResponseAction::Collect(batch) => self.session.collect(batch, response),
-                ResponseAction::Drop => panic!("the request is open"),
+                other => panic!("the request is open, but {other:?}"),
             }
             self.finish(call.ticket);
         }

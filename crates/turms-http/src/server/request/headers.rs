@@ -126,15 +126,15 @@ impl<'a> McpHeaders<'a> {
     /// Returns the revision that the header names, for a server that supports `versions`.
     pub(in crate::server) fn named(&self, versions: &[ProtocolVersion]) -> NamedVersion<'a> {
         let named = match self.version {
-            HeaderLookup::Absent => return NamedVersion::Older(None),
+            HeaderLookup::Absent => return NamedVersion::Absent,
             HeaderLookup::One(named) => named.trim(),
             _ => return NamedVersion::Unreadable,
         };
         let speaks_newest = versions.iter().any(|version| version.has(Ability::Stateless));
         match named.parse() {
-            _ if names_stateless(named) && speaks_newest => NamedVersion::Newest,
-            Ok(version) if versions.contains(&version) => NamedVersion::Older(Some(version)),
-            _ => NamedVersion::Unknown(named),
+            _ if names_stateless(named) && speaks_newest => NamedVersion::Stateless(named),
+            Ok(version) if versions.contains(&version) => NamedVersion::Handshake(version),
+            _ => NamedVersion::Unsupported(named),
         }
     }
 }
@@ -142,12 +142,14 @@ impl<'a> McpHeaders<'a> {
 /// A revision as a header names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::server) enum NamedVersion<'a> {
-    /// One with a handshake; `None` without the header.
-    Older(Option<ProtocolVersion>),
-    /// One without a handshake.
-    Newest,
+    /// There is no header.
+    Absent,
+    /// One with a handshake.
+    Handshake(ProtocolVersion),
+    /// One without a handshake, which may be newer than any that is known.
+    Stateless(&'a str),
     /// One that the server does not support.
-    Unknown(&'a str),
+    Unsupported(&'a str),
     /// The header is repeated, or is not text.
     Unreadable,
 }

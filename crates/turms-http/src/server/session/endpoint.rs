@@ -34,10 +34,7 @@ impl HttpState {
         named: ProtocolVersion,
         head: RequestHead,
     ) -> HttpResponse {
-        let id = match &incoming {
-            Incoming::One(Message::Request(request)) => Some(request.id.clone()),
-            _ => None,
-        };
+        let id = incoming.request_id().cloned();
         if !self.speaks_with(Ability::Handshake) {
             return self.refuse_older(&incoming, id.as_ref());
         }
@@ -50,35 +47,16 @@ impl HttpState {
             }
             incoming => incoming,
         };
-        let session = match self.session_of(&head, options, id.as_ref()).await {
+        let session = match self.find_session(&head, options, id.as_ref()).await {
             Ok(session) => session,
             Err(answer) => return answer,
         };
         self.post(&session, PostedMessages { incoming, head }).await
     }
 
-    /// The session of a message, if it needs no more than a look: it is here, and no store has to hear of it.
-    pub(in crate::server) fn session_at_hand(
-        &self,
-        incoming: &Incoming,
-        head: &RequestHead,
-    ) -> Option<Arc<HttpSession>> {
-        let options = self.options.sessions.as_ref().filter(|_| self.speaks_with(Ability::Handshake))?;
-        let is_opening =
-            matches!(incoming, Incoming::One(Message::Request(request)) if &*request.method == Initialize::NAME);
-        let named = single(head.lookup(KnownHeader::SessionId), SESSION_ID).ok()?.filter(|_| !is_opening)?;
-        let session = self.state.sessions.get(named)?;
-        let is_theirs = session.principal() == head.principal().map(|principal| &*principal.subject);
-        if !is_theirs || options.session_store().is_shared() || session.is_touch_due() {
-            return None;
-        }
-        session.note_use();
-        Some(session)
-    }
-
     /// Takes the messages of a session.
     pub(in crate::server) async fn post(&self, session: &Arc<HttpSession>, posted: PostedMessages) -> HttpResponse {
-        let (id, has_request) = (posted.id(), posted.has_request());
+        let (id, has_request) = (posted.incoming.request_id().cloned(), posted.has_request());
         // A call whose response could not be read is not started.
         let permit = match has_request.then(|| self.take_stream_permit(session, id.as_ref())).transpose() {
             Ok(permit) => permit,
@@ -164,8 +142,8 @@ impl HttpState {
         answer
     }
 
-    /// The session that a request names, if it is there and theirs.
-    async fn session_of(
+    /// Finds the session that a request names, if it belongs to the sender.
+    async fn find_session(
         &self,
         head: &RequestHead,
         options: &Arc<SessionOptions>,
@@ -249,7 +227,7 @@ impl HttpState {
         if let Some(answer) = self.refuse_named(&head) {
             return answer;
         }
-        let session = match self.session_of(&request_head, options, None).await {
+        let session = match self.find_session(&request_head, options, None).await {
             Ok(session) => session,
             Err(answer) => return answer,
         };
@@ -263,9 +241,9 @@ impl HttpState {
     /// Only clients of older revisions have sessions.
     fn refuse_named(&self, head: &McpHeaders<'_>) -> Option<HttpResponse> {
         match head.named(self.versions()) {
-            NamedVersion::Older(_) => None,
-            NamedVersion::Newest => Some(response::method_not_allowed("POST")),
-            NamedVersion::Unknown(named) => Some(self.refuse_version(None, named)),
+            NamedVersion::Absent | NamedVersion::Handshake(_) => None,
+            NamedVersion::Stateless(_) => Some(response::method_not_allowed("POST")),
+            NamedVersion::Unsupported(named) => Some(self.refuse_version(None, named)),
             NamedVersion::Unreadable => Some(unreadable_version(head, None)),
         }
     }
@@ -340,7 +318,7 @@ impl HttpState {
         if let Some(answer) = self.refuse_named(&McpHeaders::of(&head)) {
             return answer;
         }
-        match self.session_of(&head, options, None).await {
+        match self.find_session(&head, options, None).await {
             Ok(session) => {
                 self.state.sessions.close(&session.id, options, CloseReason::Deleted).await;
                 response::empty(StatusCode::NO_CONTENT)

@@ -1,4 +1,4 @@
-//! SessionManager of clients of 2025-03-26 to 2025-11-25.
+//! Sessions of clients of 2025-03-26 to 2025-11-25.
 //!
 //! A session is a small record: no task and no channel exist for it until something needs one. A call that is not answered at
 //! once outlives its connection, so it runs as a task, and what it says goes to the event store, from which a later connection
@@ -10,11 +10,11 @@
 mod endpoint;
 mod event_stream;
 mod manager;
+mod notification_handlers;
 mod outbox;
 mod peer;
 mod post;
 mod stream_reader;
-mod waiting_notifications;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,10 +32,9 @@ use turms_proto::{Ability, ProtocolVersion, RawJson, RequestId};
 
 use self::event_stream::Stream;
 pub(super) use self::manager::SessionManager;
+use self::notification_handlers::NotificationHandlers;
 pub use self::peer::EventStream;
 use self::peer::{Route, SessionPeer};
-pub(super) use self::post::PostedMessages;
-use self::waiting_notifications::WaitingNotifications;
 use super::options::SessionOptions;
 
 /// Who waits for the answer to a question of ours.
@@ -69,10 +68,8 @@ struct State {
     tasks: BTreeMap<Ticket, Running>,
     /// The cancelled calls whose futures are not dropped yet.
     cancelled: Vec<(RequestId, Cancelled)>,
-    /// How many handlers of notifications run.
-    hearing: u32,
     /// Boxed, because hardly any session has any.
-    waiting: Option<Box<WaitingNotifications>>,
+    notifications: Option<Box<NotificationHandlers>>,
     last_reader: u32,
     /// How many connections read streams of it.
     readers: u32,
@@ -124,8 +121,7 @@ impl HttpSession {
                 ended: VecDeque::new(),
                 tasks: BTreeMap::new(),
                 cancelled: Vec::new(),
-                hearing: 0,
-                waiting: None,
+                notifications: None,
                 last_reader: 0,
                 readers: 0,
                 is_open: true,
@@ -183,6 +179,7 @@ impl HttpSession {
         if state.tasks.is_empty() {
             state.tasks = BTreeMap::new();
         }
+        state.notifications.take_if(|handlers| handlers.is_idle());
     }
 
     fn unused_for(&self) -> Duration {
@@ -201,14 +198,14 @@ impl HttpSession {
         self.unused_for() >= idle
     }
 
-    /// Ends it: calls are given up, streams end, whoever waits for an answer hears that there will be none.
+    /// Closes it: calls and notification handlers are aborted, streams end, and requests to the client fail.
     fn close(&self, reason: CloseReason) {
         // Dropped without the lock: what belongs to a request may do anything when it goes.
-        let waiting;
+        let notifications;
         let (events, streams): (Vec<_>, _) = {
             let mut state = self.state.lock();
             state.is_open = false;
-            waiting = state.waiting.take();
+            notifications = state.notifications.take();
             state.protocol.close();
             for running in std::mem::take(&mut state.tasks).into_values() {
                 running.task.abort();
@@ -219,7 +216,7 @@ impl HttpSession {
         };
         streams.into_values().for_each(|mut stream| stream.wake_all());
         events.into_iter().for_each(settle);
-        drop(waiting);
+        drop(notifications);
         self.handle.close(reason);
     }
 }

@@ -148,10 +148,7 @@ impl State {
 
     /// The stream that something belongs on: that of its call while that is open, or one that belongs to none.
     pub(super) fn stream_of(&mut self, route: &Route) -> (u64, &mut Stream) {
-        let own = match route {
-            Route::Call(call) => Some(*call.get_or_init(|| self.open_stream(StreamKind::Call))),
-            Route::Standalone => None,
-        };
+        let own = route.open_stream(self);
         let id = match own.filter(|id| self.streams.get(id).is_some_and(|stream| !stream.has_ended())) {
             Some(own) => own,
             None => self.standalone(),

@@ -13,20 +13,37 @@ use turms_proto::session::{Event, RequestError, RequestOptions};
 use turms_proto::{Message, Notification, RawJson, RequestId};
 
 use super::event_stream::StreamKind;
-use super::{HttpSession, settle};
+use super::{HttpSession, State, settle};
 
 /// Where a message to the client goes.
 #[derive(Debug)]
 pub(super) enum Route {
     /// To a stream that belongs to no call.
     Standalone,
-    /// To the stream of a call, which is opened when it is needed.
-    Call(OnceLock<u64>),
+    /// To the stream of a POST, which is opened when it is needed. `None` if the POST was answered without one: what its handlers
+    /// send later belongs to no call.
+    Post(OnceLock<Option<u64>>),
 }
 
 impl Route {
-    pub(super) fn call() -> Self {
-        Self::Call(OnceLock::new())
+    pub(super) fn post() -> Self {
+        Self::Post(OnceLock::new())
+    }
+
+    /// Returns the stream of the POST, which is opened at first use.
+    pub(super) fn open_stream(&self, state: &mut State) -> Option<u64> {
+        match self {
+            Self::Standalone => None,
+            Self::Post(stream) => *stream.get_or_init(|| Some(state.open_stream(StreamKind::Call))),
+        }
+    }
+
+    /// Returns the stream of the POST. If none was needed until now, none will be opened.
+    pub(super) fn close(&self) -> Option<u64> {
+        match self {
+            Self::Standalone => None,
+            Self::Post(stream) => *stream.get_or_init(|| None),
+        }
     }
 }
 
@@ -219,11 +236,8 @@ impl EventStream {
         let Some(session) = self.0.session.upgrade().filter(|session| session.can_poll()) else { return false };
         let mut state = session.state.lock();
         // Once it has answered, a call has no stream.
-        let stream = match &self.0.route {
-            Route::Call(stream) => *stream.get_or_init(|| state.open_stream(StreamKind::Call)),
-            Route::Standalone => 0,
-        };
-        match state.streams.get_mut(&stream).filter(|stream| !stream.has_ended()) {
+        let stream = self.0.route.open_stream(&mut state);
+        match stream.and_then(|stream| state.streams.get_mut(&stream)).filter(|stream| !stream.has_ended()) {
             Some(stream) => {
                 stream.hang_up(retry);
                 true

@@ -1,4 +1,4 @@
-//! What the messages of a client come to.
+//! One POST of a session: its messages, and the reply to it.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -7,16 +7,12 @@ use std::task::Poll;
 
 use http::StatusCode;
 use smallvec::SmallVec;
-use turms_core::{
-    CallContext, CallResult, Cancelled, Limits, Peer, Request, dispatch, dispatch_notification, encode_response,
-    notification_guard,
-};
+use turms_core::{CallContext, CallResult, Cancelled, Limits, Peer, Request, dispatch, encode_response};
 use turms_proto::method::Method as _;
-use turms_proto::session::{Call, Dialect, Event, ResponseAction, Ticket};
-use turms_proto::types::{Initialize, Meta};
-use turms_proto::{Ability, ErrorCode, ErrorObject, Incoming, Message, Notification, RequestId, Response};
+use turms_proto::session::{Call, Event, ResponseAction, Ticket};
+use turms_proto::types::Initialize;
+use turms_proto::{Ability, ErrorCode, ErrorObject, Incoming, Message, RequestId, Response};
 
-use super::event_stream::StreamKind;
 use super::peer::{EventStream, Route, SessionPeer};
 use super::{HttpSession, Running, settle};
 use crate::server::request::RequestHead;
@@ -29,14 +25,6 @@ pub(in crate::server) struct PostedMessages {
 }
 
 impl PostedMessages {
-    /// The id of the request, if there is one alone.
-    pub(super) fn id(&self) -> Option<RequestId> {
-        match &self.incoming {
-            Incoming::One(Message::Request(request)) => Some(request.id.clone()),
-            _ => None,
-        }
-    }
-
     /// Returns `true` if there is a request among the messages.
     pub(super) fn has_request(&self) -> bool {
         let is_request = |message: &Message| matches!(message, Message::Request(_));
@@ -61,7 +49,7 @@ pub(super) enum PostReply {
 
 /// One POST: the stream that its calls share if they need one, and what was answered at once.
 struct Post {
-    link: Arc<SessionPeer>,
+    peer: Arc<SessionPeer>,
     source: HttpSource,
     is_batch: bool,
     answers: SmallVec<[Vec<u8>; 1]>,
@@ -77,17 +65,17 @@ impl HttpSession {
         let PostedMessages { incoming, head } = posted;
         let has_batches = self.state.lock().protocol.agreed().is_some_and(|version| version.has(Ability::Batching));
         let is_batch = has_batches && matches!(incoming, Incoming::Batch(_));
-        let Some((call, events)) = self.take(incoming, is_batch) else { return PostReply::Gone };
-        let link = Arc::new(SessionPeer::new(self.me.clone(), Route::call()));
-        let source = HttpSource::streaming(head, EventStream::new(link.clone()));
-        let mut post = Post { link, source, is_batch, answers: SmallVec::new(), status: StatusCode::OK };
+        let Some((call, events)) = self.decide(incoming, is_batch) else { return PostReply::Gone };
+        let peer = Arc::new(SessionPeer::new(self.me.clone(), Route::post()));
+        let source = HttpSource::streaming(head, EventStream::new(peer.clone()));
+        let mut post = Post { peer, source, is_batch, answers: SmallVec::new(), status: StatusCode::OK };
         if let Some(call) = call {
             self.start_call(call, &mut post, limits).await;
         }
         for event in events {
             match event {
                 Event::Request(call) => self.start_call(*call, &mut post, limits).await,
-                Event::Notification(notification) => self.handle_notification(notification, &post, limits).await,
+                Event::Notification(notification) => self.handle_notification(notification, &post.source, limits).await,
                 Event::Send(Message::Response(response)) => self.refuse(response, &mut post),
                 Event::Send(message) => {
                     // It waits until somebody listens.
@@ -100,8 +88,9 @@ impl HttpSession {
         self.reply(post)
     }
 
-    /// Messages of a batch are taken one by one: over HTTP they have a stream in common, and nothing else.
-    fn take(&self, incoming: Incoming, is_batch: bool) -> Option<(Option<Call>, Events)> {
+    /// Hands the messages to the protocol. Those of a batch are taken one by one: over HTTP they have a stream in common, and nothing
+    /// else. `None` if the session has ended.
+    fn decide(&self, incoming: Incoming, is_batch: bool) -> Option<(Option<Call>, Events)> {
         let now = tokio::time::Instant::now().into_std();
         let mut state = self.state.lock();
         if !state.is_open {
@@ -128,11 +117,9 @@ impl HttpSession {
         Some((call, std::iter::from_fn(|| state.protocol.next_event()).chain(refused).collect()))
     }
 
+    /// Ends a POST: its responses, or the stream on which they follow.
     fn reply(&self, post: Post) -> PostReply {
-        let Route::Call(stream) = post.link.route() else { return PostReply::Accepted };
-        // If no stream was needed until now, what a handler says after its answer belongs to no call: no stream has this number.
-        let stream = *stream.get_or_init(|| 0);
-        if stream == 0 {
+        let Some(stream) = post.peer.route().close() else {
             return match post.answers.len() {
                 0 => PostReply::Accepted,
                 _ if post.is_batch => PostReply::Response { status: StatusCode::OK, body: joined(post.answers) },
@@ -141,7 +128,7 @@ impl HttpSession {
                     PostReply::Response { status: post.status, body }
                 }
             };
-        }
+        };
         {
             let mut state = self.state.lock();
             let mut left = post.answers.len();
@@ -163,7 +150,7 @@ impl HttpSession {
             return post.answers.extend(self.finish_call(&ticket, Err(error.into())));
         }
         let cx =
-            CallContext::new(dialect, Peer::shared(post.link.clone())).with_id(ticket.id().clone()).with_meta(meta);
+            CallContext::new(dialect, Peer::shared(post.peer.clone())).with_id(ticket.id().clone()).with_meta(meta);
         let cx = post.source.surround(cx).with_session(self.handle.clone());
         let mut call = dispatch(&*self.service, Request::from(request), cx);
         match poll_fn(|task| Poll::Ready(Pin::new(&mut call).poll(task))).await {
@@ -174,8 +161,7 @@ impl HttpSession {
                 if !state.is_open || !state.protocol.is_running(&ticket) {
                     return;
                 }
-                let Route::Call(stream) = post.link.route() else { return };
-                let stream = *stream.get_or_init(|| state.open_stream(StreamKind::Call));
+                let Some(stream) = post.peer.route().open_stream(&mut state) else { return };
                 if let Some(open) = state.streams.get_mut(&stream) {
                     open.calls += 1;
                 }
@@ -189,36 +175,6 @@ impl HttpSession {
                 });
                 state.tasks.insert(key, Running { task: task.abort_handle(), stream });
             }
-        }
-    }
-
-    /// Handles a notification. Nothing waits for its handler; if too many run, the notification waits.
-    async fn handle_notification(self: &Arc<Self>, mut notification: Notification, post: &Post, limits: &Limits) {
-        let Some(version) = self.state.lock().protocol.agreed() else { return };
-        let is_full = self.state.lock().hearing as usize >= limits.max_notifications;
-        if is_full {
-            // What waits keeps only what is counted.
-            notification.detach();
-        }
-        let cx = CallContext::new(Dialect::Handshake(version), self.handle.peer().clone())
-            .with_meta(Meta::of_params(notification.params.as_ref()));
-        let cx = post.source.surround(cx).with_session(self.handle.clone());
-        if is_full {
-            let mut state = self.state.lock();
-            // A handler may have ended meanwhile, and must not have been the last one that looks here.
-            if state.hearing > 0 && state.is_open {
-                return state.waiting.get_or_insert_default().push(notification, cx, limits);
-            }
-        }
-        let mut handler = notification_guard(&*self.service, notification, cx);
-        if poll_fn(|task| Poll::Ready(Pin::new(&mut handler).poll(task))).await.is_pending() {
-            let mut heard = Heard::new(self.clone());
-            tokio::spawn(async move {
-                let _ = handler.await;
-                while let Some((notification, cx)) = heard.next() {
-                    dispatch_notification(&*heard.session.service, notification, cx).await;
-                }
-            });
         }
     }
 
@@ -299,39 +255,5 @@ struct ForgetCancelled<'a> {
 impl Drop for ForgetCancelled<'_> {
     fn drop(&mut self) {
         self.session.state.lock().cancelled.retain(|(id, _)| id != self.id);
-    }
-}
-
-/// One of the handlers of notifications that may run at a time.
-struct Heard {
-    session: Arc<HttpSession>,
-    is_over: bool,
-}
-
-impl Heard {
-    fn new(session: Arc<HttpSession>) -> Self {
-        session.state.lock().hearing += 1;
-        Self { session, is_over: false }
-    }
-
-    /// The notification that has waited longest. Without one, the place is free for the next that comes.
-    fn next(&mut self) -> Option<(Notification, CallContext)> {
-        let mut state = self.session.state.lock();
-        let next = state.waiting.as_mut().and_then(|waiting| waiting.pop());
-        if next.is_none() {
-            state.waiting = None;
-            state.hearing = state.hearing.saturating_sub(1);
-            self.is_over = true;
-        }
-        next
-    }
-}
-
-impl Drop for Heard {
-    fn drop(&mut self) {
-        if !self.is_over {
-            let mut state = self.session.state.lock();
-            state.hearing = state.hearing.saturating_sub(1);
-        }
     }
 }

@@ -1,0 +1,140 @@
+//! Handlers of the notifications of a session.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use tokio::task::JoinSet;
+use turms_core::{CallContext, Limits, dispatch_notification, notification_guard};
+use turms_proto::Notification;
+use turms_proto::session::Dialect;
+use turms_proto::types::Meta;
+
+use super::HttpSession;
+use crate::server::request::context::HttpSource;
+
+/// The notification handlers that run, and the notifications that wait for one of them to end. Dropping it aborts them.
+#[derive(Default)]
+pub(super) struct NotificationHandlers {
+    running: usize,
+    tasks: JoinSet<()>,
+    /// Oldest first.
+    waiting: VecDeque<(Notification, CallContext)>,
+    waiting_bytes: usize,
+    /// Set if the last notification was dropped.
+    is_dropping: bool,
+}
+
+impl NotificationHandlers {
+    pub(super) fn is_idle(&self) -> bool {
+        self.running == 0
+    }
+
+    /// Keeps a notification unless too many of them, or too many bytes, wait already. It must not share the memory of its message.
+    fn push(&mut self, notification: Notification, cx: CallContext, limits: &Limits) {
+        let bytes = size_of(&notification);
+        if self.waiting.len() < limits.max_queued && self.waiting_bytes + bytes <= limits.max_queued_bytes {
+            self.waiting_bytes += bytes;
+            self.waiting.push_back((notification, cx));
+            self.is_dropping = false;
+        } else if !std::mem::replace(&mut self.is_dropping, true) {
+            tracing::warn!(
+                method = &*notification.method,
+                max_notifications = limits.max_notifications,
+                "notifications are dropped: too many handlers of notifications run, and too many notifications wait"
+            );
+        }
+    }
+
+    fn pop(&mut self) -> Option<(Notification, CallContext)> {
+        let next = self.waiting.pop_front()?;
+        self.waiting_bytes -= size_of(&next.0);
+        Some(next)
+    }
+}
+
+fn size_of(notification: &Notification) -> usize {
+    notification.method.len() + notification.params.as_ref().map_or(0, |params| params.as_str().len())
+}
+
+impl HttpSession {
+    /// Handles a notification. Nothing waits for its handler; if too many run, the notification waits.
+    pub(super) async fn handle_notification(
+        self: &Arc<Self>,
+        mut notification: Notification,
+        source: &HttpSource,
+        limits: &Limits,
+    ) {
+        let (version, running) = {
+            let state = self.state.lock();
+            (state.protocol.agreed(), state.notifications.as_ref().map_or(0, |handlers| handlers.running))
+        };
+        let Some(version) = version else { return };
+        let is_full = running >= limits.max_notifications;
+        if is_full {
+            // What waits keeps only what is counted.
+            notification.detach();
+        }
+        let cx = CallContext::new(Dialect::Handshake(version), self.handle.peer().clone())
+            .with_meta(Meta::of_params(notification.params.as_ref()));
+        let cx = source.surround(cx).with_session(self.handle.clone());
+        if is_full {
+            let mut state = self.state.lock();
+            // A handler may have ended meanwhile, and must not have been the last one that looks here.
+            if let Some(handlers) = state.notifications.as_mut().filter(|handlers| !handlers.is_idle()) {
+                return handlers.push(notification, cx, limits);
+            }
+        }
+        let mut handler = notification_guard(&*self.service, notification, cx);
+        if poll_fn(|task| Poll::Ready(Pin::new(&mut handler).poll(task))).await.is_ready() {
+            return;
+        }
+        let mut state = self.state.lock();
+        if !state.is_open {
+            return;
+        }
+        let handlers = state.notifications.get_or_insert_default();
+        handlers.running += 1;
+        while handlers.tasks.try_join_next().is_some() {}
+        let mut slot = HandlerSlot { session: self.clone(), is_free: false };
+        handlers.tasks.spawn(async move {
+            let _ = handler.await;
+            while let Some((notification, cx)) = slot.next() {
+                dispatch_notification(&*slot.session.service, notification, cx).await;
+            }
+        });
+    }
+}
+
+/// The place of one handler among those that may run at the same time.
+struct HandlerSlot {
+    session: Arc<HttpSession>,
+    is_free: bool,
+}
+
+impl HandlerSlot {
+    /// Returns the notification that has waited longest. Without one, the slot is free.
+    fn next(&mut self) -> Option<(Notification, CallContext)> {
+        let mut state = self.session.state.lock();
+        let handlers = state.notifications.as_mut()?;
+        let next = handlers.pop();
+        if next.is_none() {
+            handlers.running -= 1;
+            self.is_free = true;
+        }
+        next
+    }
+}
+
+impl Drop for HandlerSlot {
+    fn drop(&mut self) {
+        if self.is_free {
+            return;
+        }
+        if let Some(handlers) = &mut self.session.state.lock().notifications {
+            handlers.running = handlers.running.saturating_sub(1);
+        }
+    }
+}
