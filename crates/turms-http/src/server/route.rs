@@ -85,7 +85,7 @@ impl HttpState {
             }
             Method::POST => match self.decode(body) {
                 Ok(incoming) => self.classify_post(incoming, head),
-                Err(refusal) => RequestKind::Respond(refusal),
+                Err(refusal) => RequestKind::Respond(*refusal),
             },
             Method::GET if self.has_http_sse() && http_sse::is_opening(&head) => {
                 RequestKind::Respond(self.open_http_sse(head))
@@ -97,10 +97,10 @@ impl HttpState {
         }
     }
 
-    fn decode(&self, body: Result<Bytes, BodyError>) -> Result<Incoming, HttpResponse> {
+    fn decode(&self, body: Result<Bytes, BodyError>) -> Result<Incoming, Box<HttpResponse>> {
         let bytes = body.map_err(|error| response::refuse(error.status(), error.to_string()))?;
-        Incoming::decode(bytes, self.limits().max_batch)
-            .map_err(|invalid| response::error(StatusCode::BAD_REQUEST, invalid.id.as_ref(), &invalid.error))
+        Ok(Incoming::decode(bytes, self.limits().max_batch)
+            .map_err(|invalid| response::error(StatusCode::BAD_REQUEST, invalid.id.as_ref(), &invalid.error))?)
     }
 
     /// Decides which revision the messages of a POST belong to. Each POST is decided for itself, whatever came before it.
@@ -119,7 +119,7 @@ impl HttpState {
                 RequestKind::Boxed(Box::pin(self.post_older(incoming, version, head)))
             }
             Ok(PostRevision::Stateless) => RequestKind::Boxed(Box::pin(self.notify(incoming, HttpSource::new(head)))),
-            Err(refusal) => RequestKind::Respond(refusal),
+            Err(refusal) => RequestKind::Respond(*refusal),
         }
     }
 
@@ -152,9 +152,9 @@ impl HttpState {
     /// | not supported, or not readable | refused | refused |
     ///
     /// `initialize` always begins a session. Some clients send `Mcp-Method` in older revisions, too, so the session decides first.
-    fn revision_of(&self, incoming: &Incoming, head: &RequestHead) -> Result<PostRevision, HttpResponse> {
+    fn revision_of(&self, incoming: &Incoming, head: &RequestHead) -> Result<PostRevision, Box<HttpResponse>> {
         let (mcp, id) = (McpHeaders::of(head), incoming.request_id());
-        let bad_request = |error: &ErrorObject| response::error(StatusCode::BAD_REQUEST, id, error);
+        let bad_request = |error: &ErrorObject| Box::new(response::error(StatusCode::BAD_REQUEST, id, error));
         let has_session = head.lookup(KnownHeader::SessionId) != HeaderLookup::Absent;
         let assumed = Ok(PostRevision::Handshake(ProtocolVersion::ASSUMED_OVER_HTTP));
         if let Incoming::One(Message::Request(request)) = incoming
@@ -164,10 +164,10 @@ impl HttpState {
         }
         match (mcp.named(self.versions()), incoming) {
             (NamedVersion::Handshake(version), _) => Ok(PostRevision::Handshake(version)),
-            (NamedVersion::Unsupported(name), _) => Err(self.refuse_version(id, name)),
-            (NamedVersion::Unreadable, _) => Err(unreadable_version(&mcp, id)),
+            (NamedVersion::Unsupported(name), _) => Err(self.refuse_version(id, name).into()),
+            (NamedVersion::Unreadable, _) => Err(unreadable_version(&mcp, id).into()),
             (NamedVersion::Stateless(name), _) if has_session && name.parse::<ProtocolVersion>().is_err() => {
-                Err(self.refuse_version(id, name))
+                Err(self.refuse_version(id, name).into())
             }
             _ if has_session && self.speaks_with(Ability::Handshake) => assumed,
             (NamedVersion::Stateless(_), Incoming::One(Message::Request(_))) => {
@@ -176,7 +176,7 @@ impl HttpState {
             (NamedVersion::Stateless(_), Incoming::One(Message::Notification(_))) => Ok(PostRevision::Stateless),
             (NamedVersion::Stateless(_), _) => {
                 let message = "the body must be one request or notification in this revision";
-                Err(response::refuse(StatusCode::BAD_REQUEST, message))
+                Err(response::refuse(StatusCode::BAD_REQUEST, message).into())
             }
             (NamedVersion::Absent, Incoming::One(Message::Request(request)))
                 if self.speaks_with(Ability::Stateless)
