@@ -1,7 +1,7 @@
 //! The one path from a transport to a service.
 
 use std::pin::Pin;
-use std::task::{Context as TaskContext, Poll};
+use std::task::{Context as TaskContext, Poll, ready};
 
 use bytestring::ByteString;
 use turms_proto::jsonrpc::encode;
@@ -55,12 +55,20 @@ impl Future for Dispatch {
     type Output = CallResult;
 
     fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<CallResult> {
-        Pin::new(&mut self.call).poll(task).map(|result| match result {
-            Ok(result) => match self.lower_to {
-                Some(version) => lower_result(result, &self.method, version),
-                None => result,
+        let result = ready!(Pin::new(&mut self.call).poll(task)).unwrap_or_else(|panicked| Err(panicked.into()));
+        let Some(version) = self.lower_to else { return Poll::Ready(result) };
+        Poll::Ready(match result {
+            Ok(mut payload) => match payload.lower_result(&self.method, version) {
+                Ok(()) => Ok(payload),
+                Err(problem) => {
+                    let message = format!("the result of {} is invalid: {problem}", self.method);
+                    Err(ServiceError::internal(ErrorOrigin::Internal, message))
+                }
             },
-            Err(panicked) => Err(panicked.into()),
+            Err(mut error) => {
+                error.lower(version);
+                Err(error)
+            }
         })
     }
 }
@@ -68,23 +76,6 @@ impl Future for Dispatch {
 impl std::fmt::Debug for Dispatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Dispatch").field("method", &self.method).finish_non_exhaustive()
-    }
-}
-
-/// Lowers a result to an older revision.
-fn lower_result(result: CallResult, method: &str, to: ProtocolVersion) -> CallResult {
-    match result {
-        Ok(mut payload) => match payload.lower_result(method, to) {
-            Ok(()) => Ok(payload),
-            Err(problem) => {
-                let message = format!("the result of {method} is invalid: {problem}");
-                Err(ServiceError::internal(ErrorOrigin::Internal, message))
-            }
-        },
-        Err(mut error) => {
-            error.lower(to);
-            Err(error)
-        }
     }
 }
 

@@ -48,11 +48,8 @@ impl Context {
         Self(Arc::new(ContextInner { call, scope: ServerScope { server, session, rounds: None, detach: None } }))
     }
 
-    /// The context with the rounds that its call may take.
-    pub(crate) fn with_rounds(mut self, rounds: Option<Arc<InputRounds>>) -> Self {
-        if rounds.is_some() {
-            Arc::make_mut(&mut self.0).scope.rounds = rounds;
-        }
+    pub(crate) fn with_rounds(mut self, rounds: Arc<InputRounds>) -> Self {
+        Arc::make_mut(&mut self.0).scope.rounds = Some(rounds);
         self
     }
 

@@ -99,10 +99,12 @@ impl Incoming {
         let text = ByteString::try_from(bytes)
             .map_err(|error| SyntaxError { offset: error.valid_up_to(), problem: Problem::InvalidUtf8 })?;
         let (envelopes, line_breaks, layout) = Envelopes::from_text(&text, max_batch)?;
-        let own = |envelope| Message::own(&text, line_breaks, layout, envelope);
+        let message = |envelope| Message::from_envelope(&text, line_breaks, layout, envelope);
         Ok(match envelopes {
-            Envelopes::One(envelope) => Self::One(own(envelope)),
-            Envelopes::Batch(messages) => Self::Batch(messages.into_iter().map(|message| message.map(own)).collect()),
+            Envelopes::One(envelope) => Self::One(message(envelope)),
+            Envelopes::Batch(messages) => {
+                Self::Batch(messages.into_iter().map(|envelope| envelope.map(message)).collect())
+            }
         })
     }
 }
@@ -130,7 +132,7 @@ impl Message {
         }
     }
 
-    fn own(text: &ByteString, line_breaks: LineBreaks, layout: ParamsLayout, envelope: Envelope<'_>) -> Self {
+    fn from_envelope(text: &ByteString, line_breaks: LineBreaks, layout: ParamsLayout, envelope: Envelope<'_>) -> Self {
         let raw = |part: &str| RawJson::trusted(on_one_line(text.slice_ref(part), line_breaks));
         // A text on one line is as long as it was on many, so everything stays where it is.
         let params_of = |part: &str| RawJson::with_layout(on_one_line(text.slice_ref(part), line_breaks), layout);

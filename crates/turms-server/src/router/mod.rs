@@ -104,7 +104,7 @@ impl Service for Router {
         let log = CallLog::of_request(&request, &cx);
         let call = match &self.0.layered {
             Some(layered) => layered.call(request, cx),
-            None => self.handle_request(request, cx),
+            None => self.route(request, cx),
         };
         match log {
             Some(log) => Box::pin(log.watch(call)),
@@ -130,7 +130,7 @@ struct Unlayered(Router);
 
 impl Service for Unlayered {
     fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
-        self.0.handle_request(request, cx)
+        self.0.route(request, cx)
     }
 
     fn notify(&self, notification: Notification, cx: CallContext) -> NotifyFuture {
@@ -157,33 +157,31 @@ pub(crate) fn is_own(method: &str) -> bool {
 }
 
 impl Router {
-    fn handle_request(&self, request: Request, cx: CallContext) -> ResponseFuture {
+    /// Finds the method of a request. The future of each is boxed apart, so that it is no larger than the method needs.
+    fn route(&self, request: Request, cx: CallContext) -> ResponseFuture {
         let (router, context) = (self.clone(), self.context(cx));
-        if self.0.settings.forward_tracing {
-            return forward::within(context.clone(), router.route(request, context));
-        }
-        router.route(request, context)
-    }
-
-    /// The future of each method is boxed apart, so that it is no larger than the method needs.
-    fn route(self, request: Request, context: Context) -> ResponseFuture {
+        let traced = self.0.settings.forward_tracing.then(|| context.clone());
         let Request { method, params, .. } = request;
-        match &*method {
-            CallTool::NAME => Box::pin(self.call_tool(params, context)),
-            ReadResource::NAME => Box::pin(self.read_resource(params, context)),
-            GetPrompt::NAME => Box::pin(self.get_prompt(params, context)),
-            Complete::NAME => Box::pin(self.complete(params, context)),
-            Listen::NAME => Box::pin(self.listen(params, context)),
-            Initialize::NAME => Box::pin(async move { self.initialize(params, &context) }),
-            Discover::NAME => Box::pin(async move { Ok(Payload::new(self.discover())) }),
+        let call: ResponseFuture = match &*method {
+            CallTool::NAME => Box::pin(router.call_tool(params, context)),
+            ReadResource::NAME => Box::pin(router.read_resource(params, context)),
+            GetPrompt::NAME => Box::pin(router.get_prompt(params, context)),
+            Complete::NAME => Box::pin(router.complete(params, context)),
+            Listen::NAME => Box::pin(router.listen(params, context)),
+            Initialize::NAME => Box::pin(async move { router.initialize(params, &context) }),
+            Discover::NAME => Box::pin(async move { Ok(Payload::new(router.discover())) }),
             Ping::NAME => Box::pin(async { Ok(Payload::new(EmptyResult::new())) }),
             SetLevel::NAME => Box::pin(async move { lifecycle::set_level(params, &context) }),
-            Subscribe::NAME => Box::pin(async move { self.subscribe(params, &context) }),
-            Unsubscribe::NAME => Box::pin(async move { self.unsubscribe(params, &context) }),
+            Subscribe::NAME => Box::pin(async move { router.subscribe(params, &context) }),
+            Unsubscribe::NAME => Box::pin(async move { router.unsubscribe(params, &context) }),
             name => match ListKind::of_method(name) {
-                Some(kind) => Box::pin(async move { self.list(kind, params, &context) }),
-                None => Box::pin(async move { self.custom(&method, params, context).await }),
+                Some(kind) => Box::pin(async move { router.list(kind, params, &context) }),
+                None => Box::pin(async move { router.custom(&method, params, context).await }),
             },
+        };
+        match traced {
+            Some(context) => forward::within(context, call),
+            None => call,
         }
     }
 
@@ -240,15 +238,15 @@ impl Router {
         if offered { Ok(()) } else { Err(ServiceError::method_not_found(method)) }
     }
 
-    /// The rounds that a request may take. A client that declares no capabilities cannot be asked anything, unless that has
-    /// happened already, and its calls need none.
-    fn rounds(&self, context: &Context, request: &RoundRequest<'_>, server: Option<&Meta>) -> Option<Arc<InputRounds>> {
+    /// Gives a context the rounds that its request may take. A client that declares no capabilities cannot be asked anything, unless
+    /// that has happened already, and its calls need none.
+    fn with_rounds(&self, context: Context, request: &RoundRequest<'_>, server: Option<&Meta>) -> Context {
         let has_begun = request.state.is_some() || request.responses.is_some();
         let may_ask = has_begun || context.meta().is_some_and(Meta::declares_capabilities);
         if !may_ask || !context.version().has(Ability::InputRequired) {
-            return None;
+            return context;
         }
-        Some(InputRounds::new(InputRequestState {
+        context.with_rounds(InputRounds::new(InputRequestState {
             sealer: self.0.settings.sealer.clone(),
             method: request.method,
             subject: request.subject.into(),

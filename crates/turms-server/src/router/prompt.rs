@@ -35,8 +35,8 @@ impl Router {
             state: params.request_state.as_deref(),
             responses: params.input_responses.as_ref(),
         };
-        let rounds = self.rounds(&context, &round, server.as_ref());
-        let context = context.with_rounds(rounds.clone());
+        let context = self.with_rounds(context, &round, server.as_ref());
+        let rounds = context.rounds().cloned();
         let end = run_round(pin!(prompt.call(params, context)), rounds.as_deref()).await;
         respond(end, server, |result| &mut result.meta)
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytestring::ByteString;
 use turms_core::{CallResult, Payload, ServiceError};
 use turms_proto::method::Method as _;
-use turms_proto::types::{CallTool, CallToolParams, InputResponses, Meta, TaskRequest, ToolResult};
+use turms_proto::types::{CallTool, CallToolParams, Meta, TaskRequest, ToolResult};
 use turms_proto::{DecodeError, ErrorObject, Object, RawJson};
 use turms_schema::shortened;
 
@@ -64,12 +64,15 @@ impl ToolRequest {
         self.full()?.task.as_ref()
     }
 
-    fn request_state(&self) -> Option<&str> {
-        self.full()?.request_state.as_deref()
-    }
-
-    fn input_responses(&self) -> Option<&InputResponses> {
-        self.full()?.input_responses.as_ref()
+    fn round(&self) -> RoundRequest<'_> {
+        let full = self.full();
+        RoundRequest {
+            method: CallTool::NAME,
+            subject: self.name(),
+            arguments: self.arguments(),
+            state: full.and_then(|params| params.request_state.as_deref()),
+            responses: full.and_then(|params| params.input_responses.as_ref()),
+        }
     }
 
     pub(crate) fn into_input(self) -> Input {
@@ -100,14 +103,14 @@ impl Router {
         // Boxed: a call that is no task needs no room for one.
         match plan {
             Plan::Call => {
-                let context = self.begin_rounds(&request, context, server.as_ref());
+                let context = self.with_rounds(context, &request.round(), server.as_ref());
                 let rounds = context.rounds().cloned();
                 let end = run_round(tool.call(request, context).as_mut(), rounds.as_deref()).await;
                 respond(end, server, |result| &mut result.meta)
             }
             Plan::Task => Box::pin(tasks.run(tool, request, context, server)).await,
             Plan::Detachable => {
-                let context = self.begin_rounds(&request, context, server.as_ref());
+                let context = self.with_rounds(context, &request.round(), server.as_ref());
                 Box::pin(tasks.run_detachable(tool, request, context, server)).await
             }
         }
@@ -124,19 +127,6 @@ impl Router {
         }
         self.require(ListKind::Tools, CallTool::NAME, context)?;
         Err(ErrorObject::invalid_params(format!("unknown tool: {:?}", shortened(name))).into())
-    }
-
-    /// Gives the context the rounds that the request may take.
-    fn begin_rounds(&self, request: &ToolRequest, context: Context, server: Option<&Meta>) -> Context {
-        let round = RoundRequest {
-            method: CallTool::NAME,
-            subject: request.name(),
-            arguments: request.arguments(),
-            state: request.request_state(),
-            responses: request.input_responses(),
-        };
-        let rounds = self.rounds(&context, &round, server);
-        context.with_rounds(rounds)
     }
 }
 

@@ -51,23 +51,19 @@ impl HttpState {
             Ok(session) => session,
             Err(answer) => return answer,
         };
-        self.post(&session, PostedMessages { incoming, head }).await
-    }
-
-    /// Takes the messages of a session.
-    pub(in crate::server) async fn post(&self, session: &Arc<HttpSession>, posted: PostedMessages) -> HttpResponse {
-        let (id, has_request) = (posted.incoming.request_id().cloned(), posted.has_request());
+        let posted = PostedMessages { incoming, head };
+        let has_request = posted.has_request();
         // A call whose response could not be read is not started.
-        let permit = match has_request.then(|| self.take_stream_permit(session, id.as_ref())).transpose() {
+        let permit = match has_request.then(|| self.take_stream_permit(&session, id.as_ref())).transpose() {
             Ok(permit) => permit,
-            Err(answer) => return *answer,
+            Err(refusal) => return *refusal,
         };
         let reply = session.receive(posted, self.limits()).await;
         // Notifications alone are the end of a handshake, or rare.
         if !has_request {
             session.rest();
         }
-        self.respond_to_post(session, reply, permit, id.as_ref())
+        self.respond_to_post(&session, reply, permit, id.as_ref())
     }
 
     fn take_stream_permit(&self, session: &HttpSession, id: Option<&RequestId>) -> Result<Permit, Box<HttpResponse>> {
