@@ -195,8 +195,14 @@ impl CallContext {
     /// A value that the transport or middleware attached to the request.
     #[must_use]
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
-        let attached = self.extensions.as_ref().and_then(|extensions| extensions.get());
-        attached.or_else(|| self.request.as_ref()?.get(TypeId::of::<T>())?.downcast_ref())
+        if let Some(attached) = self.extensions.as_ref().and_then(|extensions| extensions.get()) {
+            return Some(attached);
+        }
+        let request = self.request.as_ref()?;
+        match request.get(TypeId::of::<T>()) {
+            Some(value) => value.downcast_ref(),
+            None => request.extensions()?.get(),
+        }
     }
 
     /// Attaches a value; other calls do not see it.
@@ -216,6 +222,11 @@ impl CallContext {
 pub trait RequestInfo: Send + Sync + 'static {
     /// The value of this type.
     fn get(&self, kind: TypeId) -> Option<&dyn Any>;
+
+    /// Values that middleware has attached to the request. They do not replace what [`get`](RequestInfo::get) returns.
+    fn extensions(&self) -> Option<&Extensions> {
+        None
+    }
 
     /// Compares the arguments of a tool with the headers that mirror them. Only the router knows which ones do.
     ///

@@ -1,5 +1,7 @@
 //! Decides how a request is handled.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use turms_core::BoxFuture;
@@ -12,7 +14,7 @@ use turms_proto::{Ability, ErrorObject, Incoming, Message, ProtocolVersion, RawJ
 use super::handler::BodyLimit;
 use super::request::RequestHead;
 use super::request::body::BodyError;
-use super::request::context::HttpSource;
+use super::request::context::HttpRequestInfo;
 use super::request::cors::CorsRequest;
 use super::request::headers::{self, KnownHeader, McpHeaders, NamedVersion};
 use super::response::{self, HttpResponse};
@@ -23,7 +25,7 @@ enum RequestKind<'a> {
     /// With this response.
     Respond(HttpResponse),
     /// As a request of a stateless revision.
-    Stateless(Request, ProtocolVersion, Option<Meta>, HttpSource),
+    Stateless(Request, ProtocolVersion, Option<Meta>, Arc<HttpRequestInfo>),
     /// In a way that is rare, or takes so much memory that the future of every connection would be larger for it.
     Boxed(BoxFuture<'a, HttpResponse>),
 }
@@ -65,9 +67,9 @@ impl HttpState {
         let cors = self.options.cors.then(|| Box::new(CorsRequest::of(&head)));
         let mut response = match self.classify(head, body) {
             RequestKind::Respond(response) => response,
-            RequestKind::Stateless(request, version, meta, source) => {
+            RequestKind::Stateless(request, version, meta, info) => {
                 let dialect = Dialect::Stateless(version);
-                self.call(request, dialect, meta, &source, stateless::status_of_error).await
+                self.call(request, dialect, meta, info, stateless::status_of_error).await
             }
             RequestKind::Boxed(response) => response.await,
         };
@@ -118,7 +120,9 @@ impl HttpState {
             Ok(PostRevision::Handshake(version)) => {
                 RequestKind::Boxed(Box::pin(self.post_older(incoming, version, head)))
             }
-            Ok(PostRevision::Stateless) => RequestKind::Boxed(Box::pin(self.notify(incoming, HttpSource::new(head)))),
+            Ok(PostRevision::Stateless) => {
+                RequestKind::Boxed(Box::pin(self.notify(incoming, HttpRequestInfo::new(head))))
+            }
             Err(refusal) => RequestKind::Respond(*refusal),
         }
     }
@@ -133,7 +137,7 @@ impl HttpState {
     ) -> RequestKind<'_> {
         let meta = claim.as_ref().ok().map(VersionClaim::meta);
         match stateless::admit(&request, claim, name, &McpHeaders::of(&head), self.versions()) {
-            Ok(version) => RequestKind::Stateless(request, version, meta, HttpSource::repeating(head)),
+            Ok(version) => RequestKind::Stateless(request, version, meta, HttpRequestInfo::mirroring(head)),
             Err(error) => {
                 let status = response::status_of_refusal(&error);
                 RequestKind::Respond(response::error(status, Some(&request.id), &error))

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use bytestring::ByteString;
 use http::HeaderValue;
 use http::{Extensions, HeaderMap, Uri};
-use turms_core::{BoxFuture, CallContext, ErrorOrigin, PeerError, PeerTransport, RequestInfo, ServiceError};
+use turms_core::{BoxFuture, ErrorOrigin, PeerError, PeerTransport, RequestInfo, ServiceError};
 use turms_proto::header::{HeaderLookup, ParamHeaders};
 use turms_proto::session::RequestOptions;
 use turms_proto::{ErrorCode, ErrorObject, Notification, Object, RawJson};
@@ -16,14 +16,8 @@ use crate::server::PeerAddress;
 use crate::server::session::EventStream;
 use crate::server::stateless::NotificationQueue;
 
-/// One HTTP request: what its calls can read of it, and the extensions that middleware added to it.
-#[derive(Clone)]
-pub(in crate::server) struct HttpSource {
-    info: Arc<HttpRequestInfo>,
-    extensions: Option<Arc<Extensions>>,
-}
-
-/// The head of a request, and the queue for notifications that its handler sends before the response.
+/// One HTTP request: its head, and the queue for notifications that its handler sends before the response. It is also the peer of a
+/// call without a session.
 pub(in crate::server) struct HttpRequestInfo {
     head: RequestHead,
     /// Header map and URI, built when a handler asks for one of them.
@@ -34,54 +28,27 @@ pub(in crate::server) struct HttpRequestInfo {
     notifications: NotificationQueue,
 }
 
-impl HttpSource {
+impl HttpRequestInfo {
     /// A request without streams of events and mirrored headers.
-    pub(in crate::server) fn new(head: RequestHead) -> Self {
+    pub(in crate::server) fn new(head: RequestHead) -> Arc<Self> {
         Self::with(head, false, None)
     }
 
     /// A request whose headers mirror its body.
-    pub(in crate::server) fn repeating(head: RequestHead) -> Self {
+    pub(in crate::server) fn mirroring(head: RequestHead) -> Arc<Self> {
         Self::with(head, true, None)
     }
 
     /// A request whose calls can control their event stream.
-    pub(in crate::server) fn streaming(head: RequestHead, stream: EventStream) -> Self {
+    pub(in crate::server) fn streaming(head: RequestHead, stream: EventStream) -> Arc<Self> {
         Self::with(head, false, Some(stream))
     }
 
-    fn with(mut head: RequestHead, mirrors_body: bool, stream: Option<EventStream>) -> Self {
-        let mut extensions = head.take_extensions();
-        // Extensions must not replace those of the request.
-        extensions.remove::<HeaderMap>();
-        extensions.remove::<Uri>();
-        let extensions = (!extensions.is_empty()).then(|| Arc::new(extensions));
-        let info = HttpRequestInfo {
-            head,
-            built: OnceLock::new(),
-            mirrors_body,
-            stream,
-            notifications: NotificationQueue::default(),
-        };
-        Self { info: Arc::new(info), extensions }
+    fn with(head: RequestHead, mirrors_body: bool, stream: Option<EventStream>) -> Arc<Self> {
+        let (built, notifications) = (OnceLock::new(), NotificationQueue::default());
+        Arc::new(Self { head, built, mirrors_body, stream, notifications })
     }
 
-    /// Returns the request, which is also the peer of a call without a session.
-    pub(in crate::server) fn info(&self) -> Arc<HttpRequestInfo> {
-        self.info.clone()
-    }
-
-    /// Adds the request to the context of a call.
-    pub(in crate::server) fn surround(&self, cx: CallContext) -> CallContext {
-        let cx = cx.with_request_info(self.info.clone());
-        match &self.extensions {
-            Some(extensions) => cx.with_extensions(extensions.clone()),
-            None => cx,
-        }
-    }
-}
-
-impl HttpRequestInfo {
     pub(in crate::server) fn notifications(&self) -> &NotificationQueue {
         &self.notifications
     }
@@ -108,6 +75,10 @@ impl RequestInfo for HttpRequestInfo {
             _ if kind == TypeId::of::<EventStream>() => of(self.stream.as_ref()),
             _ => None,
         }
+    }
+
+    fn extensions(&self) -> Option<&Extensions> {
+        self.head.extensions()
     }
 
     fn check_arguments(&self, mirrored: &ParamHeaders, arguments: Option<&Object>) -> Result<(), ServiceError> {

@@ -149,14 +149,6 @@ impl RequestHead {
         }
     }
 
-    /// Takes what the middleware of an application has added to the request.
-    pub(in crate::server) fn take_extensions(&mut self) -> Extensions {
-        match &mut self.repr {
-            Repr::Parts(parts, _) => std::mem::take(&mut parts.extensions),
-            Repr::Raw(..) => Extensions::new(),
-        }
-    }
-
     /// Returns the authenticated sender of the request.
     pub(in crate::server) fn principal(&self) -> Option<&Principal> {
         self.extensions()?.get::<Principal>()

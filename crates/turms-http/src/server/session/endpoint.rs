@@ -20,7 +20,7 @@ use super::post::{PostReply, PostedMessages};
 use super::stream_reader::{Begin, StreamReader, parse_event_id};
 use crate::server::options::SessionOptions;
 use crate::server::request::RequestHead;
-use crate::server::request::context::HttpSource;
+use crate::server::request::context::HttpRequestInfo;
 use crate::server::request::headers::{KnownHeader, McpHeaders, NamedVersion, accepts_events, single};
 use crate::server::response::{self, HttpResponse};
 use crate::server::stream_limit::Permit;
@@ -39,7 +39,7 @@ impl HttpState {
             return self.refuse_older(&incoming, id.as_ref());
         }
         let Some(options) = &self.options.sessions else {
-            return Box::pin(self.handle_legacy(incoming, named, &HttpSource::new(head))).await;
+            return Box::pin(self.handle_legacy(incoming, named, &HttpRequestInfo::new(head))).await;
         };
         let incoming = match incoming {
             Incoming::One(Message::Request(request)) if &*request.method == Initialize::NAME => {

@@ -13,7 +13,7 @@ use turms_proto::session::Dialect;
 use turms_proto::types::Meta;
 
 use super::HttpSession;
-use crate::server::request::context::HttpSource;
+use crate::server::request::context::HttpRequestInfo;
 
 /// The notification handlers that run, and the notifications that wait for one of them to end. Dropping it aborts them.
 #[derive(Default)]
@@ -64,7 +64,7 @@ impl HttpSession {
     pub(super) async fn handle_notification(
         self: &Arc<Self>,
         mut notification: Notification,
-        source: &HttpSource,
+        info: &Arc<HttpRequestInfo>,
         limits: &Limits,
     ) {
         let (version, running) = {
@@ -79,7 +79,7 @@ impl HttpSession {
         }
         let cx = CallContext::new(Dialect::Handshake(version), self.handle.peer().clone())
             .with_meta(Meta::of_params(notification.params.as_ref()));
-        let cx = source.surround(cx).with_session(self.handle.clone());
+        let cx = cx.with_request_info(info.clone()).with_session(self.handle.clone());
         if is_full {
             let mut state = self.state.lock();
             // A handler may have ended meanwhile, and must not have been the last one that looks here.

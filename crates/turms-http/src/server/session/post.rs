@@ -16,7 +16,7 @@ use turms_proto::{Ability, ErrorCode, ErrorObject, Incoming, Message, RequestId,
 use super::peer::{EventStream, Route, SessionPeer};
 use super::{HttpSession, Running, settle};
 use crate::server::request::RequestHead;
-use crate::server::request::context::HttpSource;
+use crate::server::request::context::HttpRequestInfo;
 
 /// The messages of one POST, with its head.
 pub(in crate::server) struct PostedMessages {
@@ -50,7 +50,7 @@ pub(super) enum PostReply {
 /// One POST: the stream that its calls share if they need one, and what was answered at once.
 struct Post {
     peer: Arc<SessionPeer>,
-    source: HttpSource,
+    info: Arc<HttpRequestInfo>,
     is_batch: bool,
     answers: SmallVec<[Vec<u8>; 1]>,
     status: StatusCode,
@@ -67,15 +67,15 @@ impl HttpSession {
         let is_batch = has_batches && matches!(incoming, Incoming::Batch(_));
         let Some((call, events)) = self.decide(incoming, is_batch) else { return PostReply::Gone };
         let peer = Arc::new(SessionPeer::new(self.me.clone(), Route::post()));
-        let source = HttpSource::streaming(head, EventStream::new(peer.clone()));
-        let mut post = Post { peer, source, is_batch, answers: SmallVec::new(), status: StatusCode::OK };
+        let info = HttpRequestInfo::streaming(head, EventStream::new(peer.clone()));
+        let mut post = Post { peer, info, is_batch, answers: SmallVec::new(), status: StatusCode::OK };
         if let Some(call) = call {
             self.start_call(call, &mut post, limits).await;
         }
         for event in events {
             match event {
                 Event::Request(call) => self.start_call(*call, &mut post, limits).await,
-                Event::Notification(notification) => self.handle_notification(notification, &post.source, limits).await,
+                Event::Notification(notification) => self.handle_notification(notification, &post.info, limits).await,
                 Event::Send(Message::Response(response)) => self.refuse(response, &mut post),
                 Event::Send(message) => {
                     // It waits until somebody listens.
@@ -151,7 +151,7 @@ impl HttpSession {
         }
         let cx =
             CallContext::new(dialect, Peer::shared(post.peer.clone())).with_id(ticket.id().clone()).with_meta(meta);
-        let cx = post.source.surround(cx).with_session(self.handle.clone());
+        let cx = cx.with_request_info(post.info.clone()).with_session(self.handle.clone());
         let mut call = dispatch(&*self.service, Request::from(request), cx);
         match poll_fn(|task| Poll::Ready(Pin::new(&mut call).poll(task))).await {
             Poll::Ready(result) => post.answers.extend(self.finish_call(&ticket, result)),

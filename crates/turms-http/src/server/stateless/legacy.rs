@@ -1,5 +1,7 @@
 //! Clients of older revisions without a session: every message stands alone, and the server can ask nothing.
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use turms_core::{CallContext, Peer, ServiceError, dispatch, dispatch_notification, write_response};
 use turms_proto::method::Method as _;
@@ -9,7 +11,7 @@ use turms_proto::types::{Initialize, Meta};
 use turms_proto::{Ability, ErrorObject, Incoming, InvalidMessage, Message, Notification, ProtocolVersion};
 
 use crate::server::HttpState;
-use crate::server::request::context::HttpSource;
+use crate::server::request::context::HttpRequestInfo;
 use crate::server::response::{self, HttpResponse};
 
 impl HttpState {
@@ -17,7 +19,7 @@ impl HttpState {
         &self,
         incoming: Incoming,
         named: ProtocolVersion,
-        source: &HttpSource,
+        info: &Arc<HttpRequestInfo>,
     ) -> HttpResponse {
         match incoming {
             Incoming::One(Message::Request(request)) => {
@@ -27,15 +29,15 @@ impl HttpState {
                 };
                 let status = |_: &ServiceError| StatusCode::OK;
                 let meta = Meta::of_params(request.params.as_ref());
-                self.call(request, Dialect::Handshake(version), meta, source, status).await
+                self.call(request, Dialect::Handshake(version), meta, info.clone(), status).await
             }
             Incoming::One(Message::Notification(notification)) => {
-                self.notify_legacy(notification, named, source).await;
+                self.notify_legacy(notification, named, info).await;
                 response::empty(StatusCode::ACCEPTED)
             }
             // Nobody has asked anything, so nobody waits for it.
             Incoming::One(Message::Response(_)) => response::empty(StatusCode::ACCEPTED),
-            Incoming::Batch(messages) if named.has(Ability::Batching) => self.call_batch(messages, named, source).await,
+            Incoming::Batch(messages) if named.has(Ability::Batching) => self.call_batch(messages, named, info).await,
             Incoming::Batch(_) => response::error(StatusCode::BAD_REQUEST, None, &unexpected_batch()),
         }
     }
@@ -57,10 +59,10 @@ impl HttpState {
         }
     }
 
-    async fn notify_legacy(&self, notification: Notification, version: ProtocolVersion, source: &HttpSource) {
+    async fn notify_legacy(&self, notification: Notification, version: ProtocolVersion, info: &Arc<HttpRequestInfo>) {
         let cx = CallContext::new(Dialect::Handshake(version), Peer::nobody())
             .with_meta(Meta::of_params(notification.params.as_ref()));
-        let cx = source.surround(cx);
+        let cx = cx.with_request_info(info.clone());
         dispatch_notification(&**self.endpoint.service(), notification, cx).await;
     }
 
@@ -69,16 +71,16 @@ impl HttpState {
         &self,
         messages: Vec<Result<Message, InvalidMessage>>,
         version: ProtocolVersion,
-        source: &HttpSource,
+        info: &Arc<HttpRequestInfo>,
     ) -> HttpResponse {
         let mut body = Vec::new();
         for message in messages {
             let start = body.len();
             body.push(if start == 0 { b'[' } else { b',' });
             match message {
-                Ok(Message::Request(request)) => self.call_one(request, version, source, &mut body).await,
+                Ok(Message::Request(request)) => self.call_one(request, version, info, &mut body).await,
                 Ok(Message::Notification(notification)) => {
-                    self.notify_legacy(notification, version, source).await;
+                    self.notify_legacy(notification, version, info).await;
                     body.truncate(start);
                 }
                 Err(invalid) if invalid.wants_answer() => match &invalid.id {
@@ -99,7 +101,7 @@ impl HttpState {
         &self,
         request: turms_proto::Request,
         version: ProtocolVersion,
-        source: &HttpSource,
+        info: &Arc<HttpRequestInfo>,
         body: &mut Vec<u8>,
     ) {
         let id = request.id.clone();
@@ -111,7 +113,7 @@ impl HttpState {
                 let cx = CallContext::new(Dialect::Handshake(version), Peer::nobody())
                     .with_id(id.clone())
                     .with_meta(Meta::of_params(request.params.as_ref()));
-                let cx = source.surround(cx);
+                let cx = cx.with_request_info(info.clone());
                 dispatch(&**self.endpoint.service(), request.into(), cx).await
             }
             Err(error) => Err(error.into()),

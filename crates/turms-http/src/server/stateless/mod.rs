@@ -4,6 +4,8 @@ mod call_stream;
 mod legacy;
 mod notification_queue;
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use turms_core::{
     CallContext, ErrorOrigin, Payload, Peer, Request, ServiceError, dispatch, dispatch_notification, encode_response,
@@ -18,7 +20,7 @@ use turms_proto::{ErrorCode, ErrorObject, Incoming, Message, ProtocolVersion, Ra
 use self::call_stream::{CallStream, FirstOutput, first_output};
 pub(super) use self::notification_queue::NotificationQueue;
 use super::HttpState;
-use super::request::context::HttpSource;
+use super::request::context::HttpRequestInfo;
 use super::request::headers::McpHeaders;
 use super::response::{self, HttpResponse};
 
@@ -62,13 +64,12 @@ impl HttpState {
         request: turms_proto::Request,
         dialect: Dialect,
         meta: Option<Meta>,
-        source: &HttpSource,
+        info: Arc<HttpRequestInfo>,
         status: fn(&ServiceError) -> StatusCode,
     ) -> HttpResponse {
         let (id, is_subscription) = (request.id.clone(), &*request.method == Listen::NAME);
-        let info = source.info();
         let cx = CallContext::new(dialect, Peer::shared(info.clone())).with_id(id.clone()).with_meta(meta);
-        let cx = source.surround(cx);
+        let cx = cx.with_request_info(info.clone());
         let call = dispatch(&**self.endpoint.service(), Request::from(request), cx);
         match first_output(call, info.notifications()).await {
             FirstOutput::Response(result) => {
@@ -99,13 +100,13 @@ impl HttpState {
     }
 
     /// The core protocol has no notifications over HTTP in this revision, but applications may.
-    pub(super) async fn notify(&self, incoming: Incoming, source: HttpSource) -> HttpResponse {
+    pub(super) async fn notify(&self, incoming: Incoming, info: Arc<HttpRequestInfo>) -> HttpResponse {
         let Incoming::One(Message::Notification(notification)) = incoming else {
             return response::empty(StatusCode::BAD_REQUEST);
         };
         let cx = CallContext::new(Dialect::Stateless(ProtocolVersion::LATEST), Peer::nobody())
             .with_meta(Meta::of_params(notification.params.as_ref()));
-        let cx = source.surround(cx);
+        let cx = cx.with_request_info(info.clone());
         dispatch_notification(&**self.endpoint.service(), notification, cx).await;
         response::empty(StatusCode::ACCEPTED)
     }
