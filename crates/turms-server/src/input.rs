@@ -157,10 +157,9 @@ impl InputRounds {
         if self.request.state.is_none() {
             return Ok(());
         }
-        let round = Round::open(&self.request, principal);
-        let refused = round.refused.clone();
-        self.state.lock().round = Some(round);
-        refused.map_or(Ok(()), Err)
+        let mut state = self.state.lock();
+        let round = state.round.get_or_insert_with(|| Round::open(&self.request, principal));
+        round.refused.clone().map_or(Ok(()), Err)
     }
 
     /// Notes that the handler has the context, with which it can ask the client.

@@ -268,3 +268,59 @@ async fn a_call_that_is_dropped_unpolled_has_not_run() {
         }
     }
 }
+
+/// A layer that calls the service behind it a second time if the first call fails.
+struct RetryOnce;
+
+struct RetryingService(SharedService);
+
+impl Layer<SharedService> for RetryOnce {
+    type Service = RetryingService;
+
+    fn layer(&self, inner: SharedService) -> RetryingService {
+        RetryingService(inner)
+    }
+}
+
+impl Service for RetryingService {
+    fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
+        let inner = self.0.clone();
+        let again = Request::raw(request.method.clone(), Payload::json(request.params.into_raw().unwrap()));
+        Box::pin(async move {
+            let params = again.params.as_raw().unwrap().clone();
+            let first = Request::raw(again.method.clone(), Payload::json(params));
+            match inner.call(first, cx.clone()).await {
+                Err(_) => inner.call(again, cx).await,
+                ok => ok,
+            }
+        })
+    }
+
+    fn notify(&self, notification: Notification, cx: CallContext) -> NotifyFuture {
+        self.0.notify(notification, cx)
+    }
+}
+
+#[tokio::test]
+async fn a_side_effect_happens_once_if_a_layer_repeats_the_call() {
+    static PAID: AtomicUsize = AtomicUsize::new(0);
+    static CALLED: AtomicUsize = AtomicUsize::new(0);
+
+    async fn pay(context: Context) -> Result<String, turms_proto::ErrorObject> {
+        let internal = |error: AskError| turms_proto::ErrorObject::internal(error.to_string());
+        context.elicit::<Name>("Who pays?").await.map_err(internal)?;
+        context.once("pay", async { PAID.fetch_add(1, Ordering::SeqCst) }).await.map_err(internal)?;
+        match CALLED.fetch_add(1, Ordering::SeqCst) {
+            0 => Err(turms_proto::ErrorObject::internal("try again")),
+            _ => Ok("paid".to_owned()),
+        }
+    }
+
+    let pay = Tool::builder("pay").layer(RetryOnce).handler(pay);
+    let server = Server::new("s", "1").tool(pay).build().unwrap();
+    let name = Object::encode(&json!({ "name": "Ann" })).unwrap();
+    let person = Script::new().elicit(move |_| ElicitResult::accept(name.clone()));
+    let client = TestClient::connect_with(&server, ProtocolVersion::V2026_07_28, person).await;
+    assert_eq!(client.call_tool("pay", json!({})).await.unwrap().text(), "paid");
+    assert_eq!((CALLED.load(Ordering::SeqCst), PAID.load(Ordering::SeqCst)), (2, 1));
+}
