@@ -9,7 +9,7 @@ use turms_proto::header::HeaderLookup;
 use turms_proto::method::Method as _;
 use turms_proto::session::{Dialect, VersionClaim, missing_meta};
 use turms_proto::types::{Discover, Initialize, Listen, Meta, key};
-use turms_proto::{Ability, ErrorObject, Incoming, Message, ProtocolVersion, RawJson, Request};
+use turms_proto::{Ability, ErrorObject, Incoming, Message, ProtocolVersion, Request};
 
 use super::handler::BodyLimit;
 use super::request::RequestHead;
@@ -85,10 +85,7 @@ impl HttpState {
             Method::POST if self.has_http_sse() && http_sse::is_message(&head) => {
                 RequestKind::Boxed(Box::pin(self.post_http_sse(head, body)))
             }
-            Method::POST => match self.decode(body) {
-                Ok(incoming) => self.classify_post(incoming, head),
-                Err(refusal) => RequestKind::Respond(*refusal),
-            },
+            Method::POST => self.classify_post(head, body).unwrap_or_else(|refusal| RequestKind::Respond(*refusal)),
             Method::GET if self.has_http_sse() && http_sse::is_opening(&head) => {
                 RequestKind::Respond(self.open_http_sse(head))
             }
@@ -99,50 +96,33 @@ impl HttpState {
         }
     }
 
-    fn decode(&self, body: Result<Bytes, BodyError>) -> Result<Incoming, Box<HttpResponse>> {
-        let bytes = body.map_err(|error| response::refuse(error.status(), error.to_string()))?;
-        Ok(Incoming::decode(bytes, self.limits().max_batch)
-            .map_err(|invalid| response::error(StatusCode::BAD_REQUEST, invalid.id.as_ref(), &invalid.error))?)
-    }
-
     /// Decides which revision the messages of a POST belong to. Each POST is decided for itself, whatever came before it.
-    fn classify_post(&self, incoming: Incoming, head: RequestHead) -> RequestKind<'_> {
+    fn classify_post(
+        &self,
+        head: RequestHead,
+        body: Result<Bytes, BodyError>,
+    ) -> Result<RequestKind<'_>, Box<HttpResponse>> {
+        let bytes = body.map_err(|error| response::refuse(error.status(), error.to_string()))?;
+        let incoming = Incoming::decode(bytes, self.limits().max_batch)
+            .map_err(|invalid| response::error(StatusCode::BAD_REQUEST, invalid.id.as_ref(), &invalid.error))?;
         let incoming = match incoming {
             Incoming::One(Message::Request(request)) if self.speaks_with(Ability::Stateless) => {
-                match stateless::claim_of(&request) {
-                    Some((claim, name)) => return self.classify_stateless(request, claim, name.as_ref(), head),
-                    None => Incoming::One(Message::Request(request)),
+                if let Some((claim, name)) = stateless::claim_of(&request) {
+                    let (meta, mcp) = (claim.as_ref().ok().map(VersionClaim::meta), McpHeaders::of(&head));
+                    let admitted = stateless::admit(&request, claim, name.as_ref(), &mcp, self.versions());
+                    let version = admitted.map_err(|error| {
+                        response::error(response::status_of_refusal(&error), Some(&request.id), &error)
+                    })?;
+                    return Ok(RequestKind::Stateless(request, version, meta, HttpRequestInfo::mirroring(head)));
                 }
+                Incoming::One(Message::Request(request))
             }
             incoming => incoming,
         };
-        match self.revision_of(&incoming, &head) {
-            Ok(PostRevision::Handshake(version)) => {
-                RequestKind::Boxed(Box::pin(self.post_older(incoming, version, head)))
-            }
-            Ok(PostRevision::Stateless) => {
-                RequestKind::Boxed(Box::pin(self.notify(incoming, HttpRequestInfo::new(head))))
-            }
-            Err(refusal) => RequestKind::Respond(*refusal),
-        }
-    }
-
-    /// Handles a request that names its revision.
-    fn classify_stateless(
-        &self,
-        request: Request,
-        claim: Result<VersionClaim, ErrorObject>,
-        name: Option<&RawJson>,
-        head: RequestHead,
-    ) -> RequestKind<'_> {
-        let meta = claim.as_ref().ok().map(VersionClaim::meta);
-        match stateless::admit(&request, claim, name, &McpHeaders::of(&head), self.versions()) {
-            Ok(version) => RequestKind::Stateless(request, version, meta, HttpRequestInfo::mirroring(head)),
-            Err(error) => {
-                let status = response::status_of_refusal(&error);
-                RequestKind::Respond(response::error(status, Some(&request.id), &error))
-            }
-        }
+        Ok(RequestKind::Boxed(match self.revision_of(&incoming, &head)? {
+            PostRevision::Handshake(version) => Box::pin(self.post_older(incoming, version, head)),
+            PostRevision::Stateless => Box::pin(self.notify(incoming, HttpRequestInfo::new(head))),
+        }))
     }
 
     /// Returns the revision of messages whose `_meta` does not name one:

@@ -52,39 +52,25 @@ impl Admission {
         Self { versions: Versions::new(versions), pending_initialize: None }
     }
 
-    /// Every request is judged for itself: one that says which revision it is of needs no handshake, before or after one.
+    /// Decides whether a request is accepted, and in which dialect. Each is decided for itself: one that names its revision needs no
+    /// handshake, before or after one.
     pub(super) fn admit(
         &mut self,
         request: &Request,
         meta: Option<&RawJson>,
         agreed: Option<ProtocolVersion>,
     ) -> Result<Dialect, ErrorObject> {
-        match meta.and_then(VersionClaim::in_meta) {
-            Some(claim) if self.is_stateless() => claim?.admit(request, &self.versions).map(Dialect::Stateless),
-            // Older servers take no notice of what `_meta` says.
-            _ => self.admit_older(request, agreed).map(Dialect::Handshake),
+        // Older servers take no notice of what `_meta` says.
+        if self.is_stateless()
+            && let Some(claim) = meta.and_then(VersionClaim::in_meta)
+        {
+            return claim?.admit(request, &self.versions).map(Dialect::Stateless);
         }
-    }
-
-    /// Takes note that a request was answered; whether it was the handshake.
-    pub(super) fn handshake_answered(&mut self, id: &RequestId) -> bool {
-        self.pending_initialize.take_if(|pending_initialize| pending_initialize == id).is_some()
-    }
-
-    fn is_stateless(&self) -> bool {
-        self.versions.iter().any(|version| version.has(Ability::Stateless))
-    }
-
-    fn admit_older(
-        &mut self,
-        request: &Request,
-        agreed: Option<ProtocolVersion>,
-    ) -> Result<ProtocolVersion, ErrorObject> {
         let newest = self.versions.iter().copied().filter(|version| version.has(Ability::Handshake)).max();
-        match (&*request.method, agreed) {
+        let version = match (&*request.method, agreed) {
             // A second one begins the session anew.
             (Initialize::NAME, _) => self.accept_initialize(request),
-            // A server that knows no handshake only takes requests that say all for themselves.
+            // A server without a handshake only takes requests that name their revision.
             _ if newest.is_none() => Err(missing_meta(key::PROTOCOL_VERSION)),
             (Ping::NAME, agreed) => Ok(agreed.or(newest).unwrap_or(ProtocolVersion::LATEST_WITH_HANDSHAKE)),
             (Discover::NAME | Listen::NAME, _) if self.is_stateless() => Err(missing_meta(key::PROTOCOL_VERSION)),
@@ -98,7 +84,17 @@ impl Admission {
             }
             (_, Some(version)) if is_foreign(request, version) => Err(ErrorObject::method_not_found(&request.method)),
             (_, Some(version)) => Ok(version),
-        }
+        };
+        version.map(Dialect::Handshake)
+    }
+
+    /// Takes note that a request was answered; whether it was the handshake.
+    pub(super) fn handshake_answered(&mut self, id: &RequestId) -> bool {
+        self.pending_initialize.take_if(|pending_initialize| pending_initialize == id).is_some()
+    }
+
+    fn is_stateless(&self) -> bool {
+        self.versions.iter().any(|version| version.has(Ability::Stateless))
     }
 
     fn accept_initialize(&mut self, request: &Request) -> Result<ProtocolVersion, ErrorObject> {
@@ -141,27 +137,26 @@ impl VersionClaim {
     pub fn in_meta(meta: &RawJson) -> Option<Result<Self, ErrorObject>> {
         let members = [key::PROTOCOL_VERSION, key::CLIENT_CAPABILITIES, key::LOG_LEVEL];
         let [version, capabilities, level] = find_members(meta.as_str(), members);
-        let meta = meta.as_object()?;
-        Some(Self::read(meta, version?, capabilities, level))
-    }
-
-    fn read(meta: Object, version: &str, capabilities: Option<&str>, level: Option<&str>) -> Result<Self, ErrorObject> {
-        let version = meta.part(version);
-        let version = match version.text() {
-            Some(version) => version,
-            None => {
-                let decoded = version.decode::<String>();
-                decoded.map_err(|error| error.within(key::PROTOCOL_VERSION).within("_meta"))?.into()
+        let (meta, version) = (meta.as_object()?, version?);
+        let read = || {
+            let version = meta.part(version);
+            let version = match version.text() {
+                Some(version) => version,
+                None => {
+                    let decoded = version.decode::<String>();
+                    decoded.map_err(|error| error.within(key::PROTOCOL_VERSION).within("_meta"))?.into()
+                }
+            };
+            let Some(capabilities) = capabilities.filter(|capabilities| capabilities.starts_with('{')) else {
+                return Err(missing_meta(key::CLIENT_CAPABILITIES));
+            };
+            let declares = !capabilities[1..].trim_ascii_start().starts_with('}');
+            if let Some(level) = level {
+                decode::<LoggingLevel>(level).map_err(|error| error.within(key::LOG_LEVEL).within("_meta"))?;
             }
+            Ok((version, declares))
         };
-        let Some(capabilities) = capabilities.filter(|capabilities| capabilities.starts_with('{')) else {
-            return Err(missing_meta(key::CLIENT_CAPABILITIES));
-        };
-        let declares = !capabilities[1..].trim_ascii_start().starts_with('}');
-        if let Some(level) = level {
-            decode::<LoggingLevel>(level).map_err(|error| error.within(key::LOG_LEVEL).within("_meta"))?;
-        }
-        Ok(Self { version, meta, declares })
+        Some(read().map(|(version, declares)| Self { version, meta, declares }))
     }
 
     /// The `_meta` in which it stands.

@@ -159,24 +159,16 @@ impl HttpState {
                 response::overloaded(StatusCode::SERVICE_UNAVAILABLE, id, "sessions cannot be looked up now")
             })?,
         };
-        // Whoever is not its owner learns no more than that it is not theirs.
-        match here.filter(|session| session.principal() == owner) {
-            Some(session) if self.is_still_there(&session, options).await => Ok(session),
-            _ => Err(no_session(id)),
-        }
-    }
-
-    /// Takes note that a session is used. Where others share the store, they may have ended it.
-    async fn is_still_there(&self, session: &Arc<HttpSession>, options: &SessionOptions) -> bool {
+        // A client that is not its owner learns no more than that it is not theirs.
+        let Some(session) = here.filter(|session| session.principal() == owner) else { return Err(no_session(id)) };
         session.note_use();
-        if !session.claim_touch() && !options.session_store().is_shared() {
-            return true;
-        }
-        let is_there = options.touch(&session.id).await;
-        if !is_there {
+        // Processes that share the store may have ended it.
+        let is_asked = session.claim_touch() || options.session_store().is_shared();
+        if is_asked && !options.touch(&session.id).await {
             self.state.sessions.close(&session.id, options, CloseReason::Deleted).await;
+            return Err(no_session(id));
         }
-        is_there
+        Ok(session)
     }
 
     /// A session that another process has begun, or this one before it was started anew.

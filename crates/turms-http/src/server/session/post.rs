@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use http::StatusCode;
 use smallvec::SmallVec;
-use turms_core::{CallContext, CallResult, Cancelled, Limits, Peer, Request, dispatch, encode_response};
+use turms_core::{CallContext, CallResult, Cancelled, Dispatch, Limits, Peer, Request, dispatch, encode_response};
 use turms_proto::method::Method as _;
 use turms_proto::session::{Call, Event, ResponseAction, Ticket};
 use turms_proto::types::Initialize;
@@ -85,7 +85,16 @@ impl HttpSession {
                 event => settle(event),
             }
         }
-        self.reply(post)
+        let Post { peer, is_batch, answers, status, .. } = post;
+        match peer.route().close() {
+            Some(stream) => {
+                self.respond_on(stream, answers);
+                PostReply::Stream(stream)
+            }
+            None if answers.is_empty() => PostReply::Accepted,
+            None if is_batch => PostReply::Response { status: StatusCode::OK, body: joined(answers) },
+            None => PostReply::Response { status, body: answers.into_iter().next().unwrap_or_default() },
+        }
     }
 
     /// Hands the messages to the protocol. Those of a batch are taken one by one: over HTTP they have a stream in common, and nothing
@@ -117,65 +126,61 @@ impl HttpSession {
         Some((call, std::iter::from_fn(|| state.protocol.next_event()).chain(refused).collect()))
     }
 
-    /// Ends a POST: its responses, or the stream on which they follow.
-    fn reply(&self, post: Post) -> PostReply {
-        let Some(stream) = post.peer.route().close() else {
-            return match post.answers.len() {
-                0 => PostReply::Accepted,
-                _ if post.is_batch => PostReply::Response { status: StatusCode::OK, body: joined(post.answers) },
-                _ => {
-                    let body = post.answers.into_iter().next().unwrap_or_default();
-                    PostReply::Response { status: post.status, body }
-                }
-            };
-        };
-        {
-            let mut state = self.state.lock();
-            let mut left = post.answers.len();
-            for answer in post.answers {
-                left -= 1;
-                state.answer_on(stream, answer, left);
-            }
-            state.end_if_done(stream);
+    /// Sends the responses of a POST that has a stream.
+    fn respond_on(&self, stream: u64, answers: SmallVec<[Vec<u8>; 1]>) {
+        let mut state = self.state.lock();
+        let mut left = answers.len();
+        for answer in answers {
+            left -= 1;
+            state.answer_on(stream, answer, left);
         }
+        state.end_if_done(stream);
+        drop(state);
         self.persist(stream);
-        PostReply::Stream(stream)
     }
 
     /// Starts a call. Most finish when they are first polled and need neither a task nor a stream.
     async fn start_call(self: &Arc<Self>, call: Call, post: &mut Post, limits: &Limits) {
         let Call { request, dialect, ticket, meta, .. } = call;
-        if self.state.lock().protocol.running() > limits.max_in_flight {
+        let is_full = self.state.lock().protocol.running() > limits.max_in_flight;
+        let result = if is_full {
             let error = ErrorObject::internal("too many requests in flight: wait for answers before asking more");
-            return post.answers.extend(self.finish_call(&ticket, Err(error.into())));
-        }
-        let cx =
-            CallContext::new(dialect, Peer::shared(post.peer.clone())).with_id(ticket.id().clone()).with_meta(meta);
-        let cx = cx.with_request_info(post.info.clone()).with_session(self.handle.clone());
-        let mut call = dispatch(&*self.service, Request::from(request), cx);
-        match poll_fn(|task| Poll::Ready(Pin::new(&mut call).poll(task))).await {
-            Poll::Ready(result) => post.answers.extend(self.finish_call(&ticket, result)),
-            Poll::Pending => {
-                let mut state = self.state.lock();
-                // It may have been given up while it was polled.
-                if !state.is_open || !state.protocol.is_running(&ticket) {
-                    return;
-                }
-                let Some(stream) = post.peer.route().open_stream(&mut state) else { return };
-                if let Some(open) = state.streams.get_mut(&stream) {
-                    open.calls += 1;
-                }
-                let (session, key) = (self.clone(), ticket.clone());
-                // The task cannot end before it is noted down: it needs the lock for that.
-                let task = tokio::spawn(async move {
-                    // Declared first, so dropped after the call, which may ask for the reason of its cancellation.
-                    let _reason = ForgetCancelled { session: &session, id: ticket.id() };
-                    let result = call.await;
-                    session.complete(&ticket, result);
-                });
-                state.tasks.insert(key, Running { task: task.abort_handle(), stream });
+            Err(error.into())
+        } else {
+            let cx =
+                CallContext::new(dialect, Peer::shared(post.peer.clone())).with_id(ticket.id().clone()).with_meta(meta);
+            let cx = cx.with_request_info(post.info.clone()).with_session(self.handle.clone());
+            let mut call = dispatch(&*self.service, Request::from(request), cx);
+            match poll_fn(|task| Poll::Ready(Pin::new(&mut call).poll(task))).await {
+                Poll::Ready(result) => result,
+                Poll::Pending => return self.spawn_call(call, ticket, post),
             }
+        };
+        // It may have been cancelled while it was polled.
+        let is_wanted = self.state.lock().protocol.complete(&ticket, result.is_ok()) == ResponseAction::Send;
+        post.answers.extend(is_wanted.then(|| encode_response(ticket.id(), result)));
+    }
+
+    /// Runs a call as a task, whose response follows on the stream of the POST.
+    fn spawn_call(self: &Arc<Self>, call: Dispatch, ticket: Ticket, post: &Post) {
+        let mut state = self.state.lock();
+        // It may have been cancelled while it was polled.
+        if !state.is_open || !state.protocol.is_running(&ticket) {
+            return;
         }
+        let Some(stream) = post.peer.route().open_stream(&mut state) else { return };
+        if let Some(open) = state.streams.get_mut(&stream) {
+            open.calls += 1;
+        }
+        let (session, key) = (self.clone(), ticket.clone());
+        // The task cannot end before it is in the table: it needs the lock for that.
+        let task = tokio::spawn(async move {
+            // Declared first, so dropped after the call, which may ask for the reason of its cancellation.
+            let _reason = ForgetCancelled { session: &session, id: ticket.id() };
+            let result = call.await;
+            session.complete(&ticket, result);
+        });
+        state.tasks.insert(key, Running { task: task.abort_handle(), stream });
     }
 
     /// What was refused before anybody was asked. What is wrong with the request as such is an error of HTTP, too.
@@ -192,12 +197,6 @@ impl HttpSession {
         let mut message = Vec::new();
         self.state.lock().protocol.encode(&Message::Response(response), &mut message);
         post.answers.push(message);
-    }
-
-    /// Encodes the response of a call that has finished, if it is still wanted.
-    fn finish_call(&self, ticket: &Ticket, result: CallResult) -> Option<Vec<u8>> {
-        let is_wanted = self.state.lock().protocol.complete(ticket, result.is_ok()) == ResponseAction::Send;
-        is_wanted.then(|| encode_response(ticket.id(), result))
     }
 
     /// A call that ran as a task has finished.
