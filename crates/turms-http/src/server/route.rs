@@ -20,10 +20,8 @@ use super::request::headers::{self, KnownHeader, McpHeaders, NamedVersion};
 use super::response::{self, HttpResponse};
 use super::{HttpState, http_sse, stateless, unreadable_version};
 
-/// How a request is handled.
-enum RequestKind<'a> {
-    /// With this response.
-    Respond(HttpResponse),
+/// How a POST is handled.
+enum PostKind<'a> {
     /// As a request of a stateless revision.
     Stateless(Request, ProtocolVersion, Option<Meta>, Arc<HttpRequestInfo>),
     /// In a way that is rare, or takes so much memory that the future of every connection would be larger for it.
@@ -65,13 +63,23 @@ impl HttpState {
     /// Handles a request that passed the check.
     pub(super) async fn handle(&self, head: RequestHead, body: Result<Bytes, BodyError>) -> HttpResponse {
         let cors = self.options.cors.then(|| Box::new(CorsRequest::of(&head)));
-        let mut response = match self.classify(head, body) {
-            RequestKind::Respond(response) => response,
-            RequestKind::Stateless(request, version, meta, info) => {
-                let dialect = Dialect::Stateless(version);
-                self.call(request, dialect, meta, info, stateless::status_of_error).await
+        let mut response = match *head.method() {
+            Method::POST if self.has_http_sse() && http_sse::is_message(&head) => {
+                Box::pin(self.post_http_sse(head, body)).await
             }
-            RequestKind::Boxed(response) => response.await,
+            Method::POST => match self.classify_post(head, body) {
+                Ok(PostKind::Stateless(request, version, meta, info)) => {
+                    let dialect = Dialect::Stateless(version);
+                    self.call(request, dialect, meta, info, stateless::status_of_error).await
+                }
+                Ok(PostKind::Boxed(response)) => response.await,
+                Err(refusal) => *refusal,
+            },
+            Method::GET if self.has_http_sse() && http_sse::is_opening(&head) => self.open_http_sse(head),
+            Method::GET if self.has_sessions() => Box::pin(self.get(head)).await,
+            Method::DELETE if self.has_sessions() => Box::pin(self.delete(head)).await,
+            _ if self.has_sessions() => response::method_not_allowed("GET, POST, DELETE"),
+            _ => response::method_not_allowed("POST"),
         };
         if let Some(cors) = cors {
             cors.decorate(&mut response, &self.options.access);
@@ -79,29 +87,12 @@ impl HttpState {
         response
     }
 
-    /// Decides how a request is handled that passed the check.
-    fn classify(&self, head: RequestHead, body: Result<Bytes, BodyError>) -> RequestKind<'_> {
-        match *head.method() {
-            Method::POST if self.has_http_sse() && http_sse::is_message(&head) => {
-                RequestKind::Boxed(Box::pin(self.post_http_sse(head, body)))
-            }
-            Method::POST => self.classify_post(head, body).unwrap_or_else(|refusal| RequestKind::Respond(*refusal)),
-            Method::GET if self.has_http_sse() && http_sse::is_opening(&head) => {
-                RequestKind::Respond(self.open_http_sse(head))
-            }
-            Method::GET if self.has_sessions() => RequestKind::Boxed(Box::pin(self.get(head))),
-            Method::DELETE if self.has_sessions() => RequestKind::Boxed(Box::pin(self.delete(head))),
-            _ if self.has_sessions() => RequestKind::Respond(response::method_not_allowed("GET, POST, DELETE")),
-            _ => RequestKind::Respond(response::method_not_allowed("POST")),
-        }
-    }
-
     /// Decides which revision the messages of a POST belong to. Each POST is decided for itself, whatever came before it.
     fn classify_post(
         &self,
         head: RequestHead,
         body: Result<Bytes, BodyError>,
-    ) -> Result<RequestKind<'_>, Box<HttpResponse>> {
+    ) -> Result<PostKind<'_>, Box<HttpResponse>> {
         let bytes = body.map_err(|error| response::refuse(error.status(), error.to_string()))?;
         let incoming = Incoming::decode(bytes, self.limits().max_batch)
             .map_err(|invalid| response::error(StatusCode::BAD_REQUEST, invalid.id.as_ref(), &invalid.error))?;
@@ -113,13 +104,13 @@ impl HttpState {
                     let version = admitted.map_err(|error| {
                         response::error(response::status_of_refusal(&error), Some(&request.id), &error)
                     })?;
-                    return Ok(RequestKind::Stateless(request, version, meta, HttpRequestInfo::mirroring(head)));
+                    return Ok(PostKind::Stateless(request, version, meta, HttpRequestInfo::mirroring(head)));
                 }
                 Incoming::One(Message::Request(request))
             }
             incoming => incoming,
         };
-        Ok(RequestKind::Boxed(match self.revision_of(&incoming, &head)? {
+        Ok(PostKind::Boxed(match self.revision_of(&incoming, &head)? {
             PostRevision::Handshake(version) => Box::pin(self.post_older(incoming, version, head)),
             PostRevision::Stateless => Box::pin(self.notify(incoming, HttpRequestInfo::new(head))),
         }))
