@@ -1,4 +1,4 @@
-//! The framing of bodies over HTTP/1.1: lengths and chunks (RFC 9112, 6 and 7), for servers and clients.
+//! The framing of bodies over HTTP/1.1: lengths and chunks (RFC 9112, 6 and 7).
 
 use bytes::{Buf as _, BytesMut};
 

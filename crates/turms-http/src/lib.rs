@@ -25,7 +25,8 @@
 //! [`HttpConnector`] connects a client to a server, and finds out what it speaks. [`HttpTransport`] does so for the addresses
 //! of a configuration. Credentials come from an [`Authorizer`].
 //!
-//! Types of other crates in the interface: `bytes` 1, `http` 1, `reqwest` 0.13 (clients of one's own and proxies).
+//! Types of other crates in the interface: `bytes` 1, `http` 1, `url` 2, and `tower-service` 0.3 and `http-body` 1 for an HTTP client
+//! of one's own.
 //!
 //! # Features
 //!
@@ -34,7 +35,7 @@
 
 #[cfg(feature = "client")]
 mod client;
-#[cfg(any(feature = "client", feature = "server"))]
+#[cfg(feature = "server")]
 mod framing;
 #[cfg(feature = "server")]
 mod server;
@@ -43,8 +44,15 @@ mod sse;
 
 #[cfg(feature = "client")]
 pub use self::client::{
-    Authorizable, AuthorizeError, Authorizer, BearerToken, Challenge, Decision, HttpConnector, HttpError, HttpTransport,
+    Authorizable, AuthorizeError, Authorizer, BearerToken, Challenge, Decision, DialAddress, DialError, HttpConnector,
+    HttpError, HttpTransport,
 };
+/// For other crates of Turms. No part of the API.
+#[cfg(feature = "client")]
+#[doc(hidden)]
+pub mod __internal {
+    pub use crate::client::{DialOptions, DialOptionsError, DialProtocol, DialedStream, Dialer, RouteStream};
+}
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub use self::server::fuzzing;

@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use reqwest::Url;
 use turms_core::BoxFuture;
+use url::Url;
 
 /// What has credentials for a server: a fixed token, or somebody who can get one.
 ///

@@ -1,31 +1,40 @@
 //! What opens channels to an HTTP server.
 
+use std::error::Error;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::Url;
-use reqwest::redirect::Policy;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, TRANSFER_ENCODING, USER_AGENT};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri};
+use http_body::Body;
 use tokio::sync::{OnceCell, Semaphore};
-use turms_core::{BoxFuture, ConnectError, Connector, Established, Service, UrlTransport};
+use tower_service::Service as TowerService;
+use turms_core::{BoxFuture, ConnectError, Connector, Established, Service, UrlTransport, error_chain};
 use turms_proto::Lines;
 use turms_proto::session::ClientOptions;
+use url::Url;
 
 use super::authorize::Authorizer;
-use super::endpoint::{Endpoint, Way, origin};
+use super::dial_options::{DialOptions, DialProtocol};
+use super::dialer::DialAddress;
+use super::endpoint::{Endpoint, origin};
 use super::error::HttpError;
+use super::http_client::{HttpClient, HttpService, boxed};
 use super::open;
-use super::wire::Wire;
 
 /// Connects a client to a server over HTTP: Streamable HTTP of whatever revision the server speaks, or HTTP+SSE if it speaks
 /// nothing newer.
 ///
-/// Proxies are those of the system (`HTTP_PROXY` and the like), certificates are trusted as the system trusts them. TCP
-/// connections are kept and used again. Credentials, which are all headers given here, never leave the server's origin: a
-/// redirect to another one is an error.
+/// Proxies are those of the system: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, and the settings of macOS and Windows.
+/// Certificates are trusted as the system trusts them. HTTP/2 is used if the server agrees to it by TLS. Connections are kept
+/// and used again. Credentials, which are all headers given here, never leave the server's origin: a redirect to another one
+/// is an error.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -44,60 +53,44 @@ pub struct HttpConnector {
     transport: UrlTransport,
     limit: usize,
     max_answers: usize,
-    connect_timeout: Duration,
     read_timeout: Option<Duration>,
-    proxy: Proxies,
-    socket: Option<PathBuf>,
-    client: Brought,
-    way: OnceCell<Way>,
+    dial: DialOptions,
+    service: Option<Arc<dyn HttpService>>,
+    /// Made by the first connection, and used by all later ones.
+    client: OnceCell<Arc<HttpClient>>,
     /// Whether the server was last found to speak HTTP+SSE and nothing newer.
     older: AtomicBool,
 }
 
-/// Who we say we are, unless the user says otherwise: some firewalls dislike those who say nothing.
-pub(super) const USER_AGENT: &str = concat!("turms/", env!("CARGO_PKG_VERSION"));
-
-/// Which proxies are used.
-enum Proxies {
-    System,
-    Only(Box<reqwest::Proxy>),
-    None,
-}
-
-/// An HTTP client that is not made here.
-enum Brought {
-    No,
-    Client(reqwest::Client),
-    Builder(Box<dyn Fn() -> reqwest::ClientBuilder + Send + Sync>),
-}
+/// The `User-Agent`, unless the user gives another: some firewalls refuse requests without one.
+const DEFAULT_USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("turms/", env!("CARGO_PKG_VERSION")));
 
 impl HttpConnector {
     /// Default of [`max_answers`](Self::max_answers).
     pub const DEFAULT_MAX_ANSWERS: usize = 32;
 
-    /// To this address.
+    /// Connects to the server at this URL. A user and a password in it are sent as an `Authorization` header.
     ///
     /// # Errors
-    /// When it is none, or does not begin with `http://` or `https://`.
+    /// When it is not a URL, or does not begin with `http://` or `https://`.
     pub fn new(url: impl AsRef<str>) -> Result<Self, HttpError> {
         let parsed = Url::parse(url.as_ref()).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         // What is no address may still hold a secret, so only its beginning is repeated.
         let beginning = || url.as_ref().chars().take(16).collect();
-        let url = parsed.filter(Url::has_host).ok_or_else(|| HttpError::Url(beginning()))?;
+        let mut url = parsed.filter(Url::has_host).ok_or_else(|| HttpError::Url(beginning()))?;
+        let headers = take_credentials(&mut url);
         Ok(Self {
             url,
-            headers: HeaderMap::new(),
+            headers,
             wrong: None,
             authorizer: None,
             transport: UrlTransport::Unstated,
             limit: Lines::DEFAULT_LIMIT,
             max_answers: Self::DEFAULT_MAX_ANSWERS,
-            connect_timeout: Duration::from_secs(10),
             read_timeout: None,
-            proxy: Proxies::System,
-            socket: None,
-            client: Brought::No,
-            way: OnceCell::new(),
+            dial: DialOptions::new(),
+            service: None,
+            client: OnceCell::new(),
             older: AtomicBool::new(false),
         })
     }
@@ -162,120 +155,191 @@ impl HttpConnector {
         self
     }
 
-    /// How long it may take to connect; 10 s unless said otherwise.
+    /// Timeout for a connection: name resolution, TCP, the proxy and TLS together (default 10 seconds).
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
+        self.dial.set_connect_timeout(timeout);
         self
     }
 
-    /// How long the server may say nothing, on any stream, before the connection counts as broken. No such limit unless said
-    /// otherwise: a stream may be quiet for long, and each request has a timeout anyway.
+    /// Timeout for the next bytes of the server, on any stream, after which the connection counts as broken (default: none).
+    /// A stream may be silent for long, and each request has a timeout anyway.
     #[must_use]
     pub fn read_timeout(mut self, timeout: Duration) -> Self {
         self.read_timeout = Some(timeout);
         self
     }
 
-    /// Through this proxy, rather than those of the system.
+    /// Connects through this proxy, rather than those of the system: `http://user:password@proxy.example.com:8080`. Plain
+    /// requests are sent to it, and for `https://` it is asked for a tunnel, both with the credentials of its URL. A proxy
+    /// whose URL begins with `https://` is spoken to over TLS. An invalid URL is an error when it comes to connecting.
     #[must_use]
-    pub fn proxy(mut self, proxy: reqwest::Proxy) -> Self {
-        self.proxy = Proxies::Only(Box::new(proxy));
+    pub fn proxy(mut self, url: impl AsRef<str>) -> Self {
+        self.dial.set_proxy(url.as_ref());
         self
     }
 
-    /// Through no proxy.
+    /// Connects without a proxy.
     #[must_use]
     pub fn no_proxy(mut self) -> Self {
-        self.proxy = Proxies::None;
+        self.dial.set_no_proxy();
         self
     }
 
-    /// Over this Unix socket. The address still says which host and path are asked for.
+    /// Trusts these certificates, in PEM, beside those that the system trusts: for a private authority. Invalid ones are an
+    /// error when it comes to connecting.
+    #[must_use]
+    pub fn root_certificates(mut self, pem: impl AsRef<[u8]>) -> Self {
+        self.dial.add_root_certificates(pem.as_ref());
+        self
+    }
+
+    /// Connects to this Unix socket, without a proxy. The URL still says which host and path are asked for.
     #[cfg(unix)]
     #[must_use]
     pub fn unix_socket(mut self, path: impl Into<PathBuf>) -> Self {
-        self.socket = Some(path.into());
+        self.dial.set_unix_socket(path.into());
         self
     }
 
-    /// With an HTTP client that is there already, to share its connections. What it is set up with counts, rather than the
-    /// timeouts, the proxy and the socket given here.
+    /// Checks each address before it is connected to. An error refuses the connection, whatever other addresses the host has.
     ///
-    /// It should be built with [`Policy::none`]: a client that follows redirects by itself may take headers to other origins
-    /// before anybody here can see it.
+    /// Addresses in the URL are checked, and all that its name is resolved to; nothing else is connected to. With a proxy, the
+    /// addresses of the proxy are checked, and the server's if the URL has one; a name is resolved by the proxy.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), turms_http::HttpError> {
+    /// use turms_http::HttpConnector;
+    ///
+    /// let connector = HttpConnector::new("https://example.com/mcp")?.address_check(|address| {
+    ///     if address.ip.is_loopback() { Err("loopback is not allowed") } else { Ok(()) }
+    /// });
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
-    pub fn http_client(mut self, client: reqwest::Client) -> Self {
-        self.client = Brought::Client(client);
+    pub fn address_check<E: Into<Box<dyn Error + Send + Sync>>>(
+        mut self,
+        check: impl Fn(&DialAddress<'_>) -> Result<(), E> + Send + Sync + 'static,
+    ) -> Self {
+        self.dial.set_address_check(check);
         self
     }
 
-    /// With an HTTP client that is built so: with other certificates, or an identity. The timeouts, the proxy and the socket
-    /// given here are added, and it follows no redirects by itself.
+    /// Sends all requests by this tower service: an HTTP client of one's own, to share its connections, or layers around one.
+    /// Only [`read_timeout`](Self::read_timeout) is applied here; everything else about connections is up to the service.
+    ///
+    /// The service must not follow redirects: it could take credentials to other origins.
+    ///
+    /// ```
+    /// use bytes::Bytes;
+    /// use http_body_util::Full;
+    /// use hyper_util::client::legacy::{Client, Error, ResponseFuture, connect};
+    /// use hyper_util::rt::TokioExecutor;
+    /// use turms_http::HttpConnector;
+    ///
+    /// /// A client of hyper-util.
+    /// #[derive(Clone)]
+    /// struct Plain(Client<connect::HttpConnector, Full<Bytes>>);
+    ///
+    /// impl tower_service::Service<http::Request<Bytes>> for Plain {
+    ///     type Response = http::Response<hyper::body::Incoming>;
+    ///     type Error = Error;
+    ///     type Future = ResponseFuture;
+    ///
+    ///     fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Error>> {
+    ///         std::task::Poll::Ready(Ok(()))
+    ///     }
+    ///
+    ///     fn call(&mut self, request: http::Request<Bytes>) -> ResponseFuture {
+    ///         self.0.request(request.map(Full::new))
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> Result<(), turms_http::HttpError> {
+    /// let client = Plain(Client::builder(TokioExecutor::new()).build_http());
+    /// let connector = HttpConnector::new("http://127.0.0.1:8080/mcp")?.http_service(client);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// With `reqwest` and `tower` it is a function:
+    ///
+    /// ```text
+    /// let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
+    /// let service = tower::service_fn(move |request: http::Request<Bytes>| {
+    ///     let client = client.clone();
+    ///     async move { client.execute(request.try_into()?).await.map(http::Response::<reqwest::Body>::from) }
+    /// });
+    /// let connector = HttpConnector::new("https://example.com/mcp")?.http_service(service);
+    /// ```
     #[must_use]
-    pub fn http_client_builder(mut self, builder: impl Fn() -> reqwest::ClientBuilder + Send + Sync + 'static) -> Self {
-        self.client = Brought::Builder(Box::new(builder));
+    pub fn http_service<S, B>(mut self, service: S) -> Self
+    where
+        S: TowerService<
+                Request<Bytes>,
+                Response = Response<B>,
+                Error: Into<Box<dyn Error + Send + Sync>>,
+                Future: Send,
+            > + Clone
+            + Send
+            + 'static,
+        B: Body<Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
+    {
+        self.service = Some(boxed(service));
         self
     }
 
-    /// Made when it is first needed, and by everybody who connects later.
     async fn endpoint(&self) -> Result<Endpoint, HttpError> {
         if let Some(wrong) = &self.wrong {
             return Err(HttpError::Setup(wrong.clone()));
         }
-        let way = self.way.get_or_try_init(async || self.way()).await?.clone();
+        let uri = Uri::try_from(self.url.as_str()).map_err(|_| HttpError::Url(origin(&self.url)))?;
+        let client = self.client.get_or_try_init(async || self.http_client(&uri)).await?.clone();
+        let mut headers = self.headers.clone();
+        headers.entry(USER_AGENT).or_insert(DEFAULT_USER_AGENT);
+        // The body decides how the request is framed.
+        headers.remove(CONTENT_LENGTH);
+        headers.remove(TRANSFER_ENCODING);
         Ok(Endpoint {
             url: self.url.clone(),
-            way,
-            headers: self.headers.clone(),
+            uri,
+            client,
+            headers,
             authorizer: self.authorizer.clone(),
             limit: self.limit,
             max_answers: self.max_answers,
         })
     }
 
-    /// The plain way, where nothing stands against it.
-    fn way(&self) -> Result<Way, HttpError> {
-        let (may_be_plain, minds_proxies) = match (&self.client, &self.proxy, &self.socket) {
-            (Brought::No, Proxies::System, None) => (true, true),
-            (Brought::No, Proxies::None, None) => (true, false),
-            _ => (false, false),
-        };
-        let wire = || Wire::new(&self.url, minds_proxies, self.connect_timeout, self.read_timeout);
-        match may_be_plain.then(wire).flatten() {
-            Some(wire) => Ok(Way::Wire(Arc::new(wire))),
-            None => self.build().map(Way::Reqwest),
+    fn http_client(&self, uri: &Uri) -> Result<Arc<HttpClient>, HttpError> {
+        if let Some(service) = &self.service {
+            return Ok(Arc::new(HttpClient::with_service(service.clone(), self.read_timeout)));
         }
+        let dialer = self.dial.build(uri, DialProtocol::Http, None);
+        let dialer = dialer.map_err(|error| HttpError::Setup(error_chain(&error)))?;
+        Ok(Arc::new(HttpClient::new(dialer, uri, self.read_timeout)))
     }
+}
 
-    fn build(&self) -> Result<reqwest::Client, HttpError> {
-        let builder = match &self.client {
-            Brought::Client(client) => return Ok(client.clone()),
-            Brought::Builder(build) => {
-                tls::ensure_provider();
-                build()
-            }
-            Brought::No => {
-                let builder = reqwest::Client::builder().user_agent(USER_AGENT);
-                builder.tls_backend_preconfigured(tls::config(self.url.scheme())?)
-            }
-        };
-        let mut builder =
-            builder.redirect(Policy::none()).referer(false).tcp_nodelay(true).connect_timeout(self.connect_timeout);
-        if let Some(timeout) = self.read_timeout {
-            builder = builder.read_timeout(timeout);
-        }
-        builder = match &self.proxy {
-            Proxies::System => builder,
-            Proxies::Only(proxy) => builder.proxy((**proxy).clone()),
-            Proxies::None => builder.no_proxy(),
-        };
-        #[cfg(unix)]
-        if let Some(socket) = &self.socket {
-            builder = builder.no_proxy().unix_socket(socket.clone());
-        }
-        builder.build().map_err(|error| HttpError::Setup(describe(&error)))
+/// Takes a user and a password out of a URL and returns them as a header.
+fn take_credentials(url: &mut Url) -> HeaderMap {
+    let decoded = |text: &str| percent_encoding::percent_decode_str(text).collect::<Vec<u8>>();
+    let mut credentials = decoded(url.username());
+    credentials.push(b':');
+    credentials.extend(decoded(url.password().unwrap_or_default()));
+    if credentials == b":" {
+        return HeaderMap::new();
     }
+    // A URL that has a host can be without them.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    let mut headers = HeaderMap::new();
+    if let Ok(mut value) = HeaderValue::try_from(format!("Basic {}", BASE64_STANDARD.encode(credentials))) {
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+    }
+    headers
 }
 
 impl Connector for HttpConnector {
@@ -306,7 +370,7 @@ impl Connector for HttpConnector {
     }
 
     fn identity(&self) -> Option<String> {
-        Some(match &self.socket {
+        Some(match self.dial.unix_socket() {
             Some(socket) => format!("{} {}", self.url, socket.display()),
             None => self.url.to_string(),
         })
@@ -320,47 +384,5 @@ impl fmt::Debug for HttpConnector {
             .field("server", &origin(&self.url))
             .field("transport", &self.transport)
             .finish_non_exhaustive()
-    }
-}
-
-/// An error and its causes.
-fn describe(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |error| error.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
-}
-
-mod tls {
-    //! Certificates as the system trusts them, cryptography by ring; nothing is set for the rest of the process.
-
-    use std::sync::Arc;
-
-    use rustls::crypto::{CryptoProvider, ring};
-    use rustls::{ClientConfig, RootCertStore};
-    use rustls_platform_verifier::BuilderVerifierExt as _;
-
-    use super::{HttpError, describe};
-
-    pub(super) fn config(scheme: &str) -> Result<ClientConfig, HttpError> {
-        let provider = CryptoProvider::get_default().cloned().unwrap_or_else(|| Arc::new(ring::default_provider()));
-        let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        let builder = builder.map_err(|error| HttpError::Setup(describe(&error)))?;
-        let mut config = if scheme == "https" {
-            let builder = builder.with_platform_verifier().map_err(|error| HttpError::Setup(describe(&error)))?;
-            builder.with_no_client_auth()
-        } else {
-            // No TLS will be spoken: nobody is redirected to another scheme, so nobody has to be trusted. Machines without
-            // any certificates are good enough for that.
-            builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth()
-        };
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(config)
-    }
-
-    /// A builder of an HTTP client looks for cryptography where the process has it.
-    pub(super) fn ensure_provider() {
-        if CryptoProvider::get_default().is_none() {
-            // Somebody else may have been quicker.
-            let _ = ring::default_provider().install_default();
-        }
     }
 }

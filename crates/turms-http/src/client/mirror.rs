@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytestring::ByteString;
-use http::HeaderName;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use parking_lot::Mutex;
 use serde_json::Value;
 use turms_core::Payload;
@@ -15,7 +15,6 @@ use turms_proto::types::{CallTool, CallToolParams, ListToolsResult};
 use turms_proto::{ProtocolVersion, RawJson};
 
 use super::error::HttpError;
-use super::headers::{Headers, Line};
 
 /// Which arguments of which tools are repeated, as far as lists of tools have told.
 #[derive(Debug, Default)]
@@ -26,40 +25,26 @@ impl Mirror {
     const CAPACITY: usize = 100_000;
 
     /// The headers of a request.
-    pub(super) fn headers<'a>(
+    pub(super) fn headers(
         &self,
         version: ProtocolVersion,
-        method: &'a str,
-        params: Option<&'a Payload>,
-    ) -> Result<Headers<'a>, HttpError> {
-        let mut lines = Vec::with_capacity(USUAL);
-        lines.push(Line::fixed(header::PROTOCOL_VERSION, version.as_str()));
-        lines.push(Line::new(header::METHOD, method).ok_or(HttpError::Header("the method"))?);
+        method: &str,
+        params: Option<&Payload>,
+    ) -> Result<HeaderMap, HttpError> {
+        let mut headers = HeaderMap::with_capacity(CAPACITY);
+        headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(version.as_str()));
+        headers.insert(METHOD, HeaderValue::from_str(method).map_err(|_| HttpError::Header("the method"))?);
         if let Some(mirrored) = params.and_then(|params| Mirrored::of(method, params)) {
-            lines.push(Line::new(header::NAME, mirrored.encoded_name()).ok_or(HttpError::Header("the name"))?);
+            let name = HeaderValue::from_str(&encode_value(mirrored.name()));
+            headers.insert(NAME, name.map_err(|_| HttpError::Header("the name"))?);
             if method == CallTool::NAME
                 && let Some(repeated) = self.of(mirrored.name())
                 && let Some(arguments) = mirrored.arguments()
             {
-                self.repeat(&repeated, &arguments, &mut lines);
+                repeat(&repeated, &arguments, &mut headers);
             }
         }
-        Ok(Headers { map: Cow::default(), lines: Cow::Owned(lines) })
-    }
-
-    /// An argument that does not fit what the tool declares is for the server to refuse.
-    fn repeat(&self, repeated: &ParamHeaders, arguments: &RawJson, lines: &mut Vec<Line<'_>>) {
-        let Ok(arguments) = arguments.decode::<Value>() else { return };
-        match repeated.extract(&arguments) {
-            Ok(found) => {
-                for (name, text) in found {
-                    if let Ok(name) = HeaderName::try_from(name) {
-                        lines.extend(Line::new(name.as_str().to_owned(), text));
-                    }
-                }
-            }
-            Err(error) => tracing::debug!(target: "turms::client", %error, "arguments are not repeated in headers"),
-        }
+        Ok(headers)
     }
 
     /// Takes note of what a page of the list of tools says.
@@ -120,13 +105,6 @@ impl<'a> Mirrored<'a> {
         }
     }
 
-    fn encoded_name(&self) -> Cow<'a, str> {
-        match self {
-            Self::Call(call) => encode_value(&call.name),
-            Self::Other { name, .. } => Cow::Owned(encode_value(name).into_owned()),
-        }
-    }
-
     fn arguments(&self) -> Option<RawJson> {
         match self {
             Self::Call(call) => call.arguments.clone().map(RawJson::from),
@@ -135,5 +113,24 @@ impl<'a> Mirrored<'a> {
     }
 }
 
-/// How many headers most requests have.
-const USUAL: usize = 5;
+/// Repeats arguments in headers. One that does not fit the schema of the tool is for the server to refuse.
+fn repeat(repeated: &ParamHeaders, arguments: &RawJson, headers: &mut HeaderMap) {
+    let Ok(arguments) = arguments.decode::<Value>() else { return };
+    match repeated.extract(&arguments) {
+        Ok(found) => {
+            for (name, text) in found {
+                if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_str(&text)) {
+                    headers.append(name, value);
+                }
+            }
+        }
+        Err(error) => tracing::debug!(target: "turms::client", %error, "arguments are not repeated in headers"),
+    }
+}
+
+const PROTOCOL_VERSION: HeaderName = HeaderName::from_static(header::PROTOCOL_VERSION);
+const METHOD: HeaderName = HeaderName::from_static(header::METHOD);
+const NAME: HeaderName = HeaderName::from_static(header::NAME);
+
+/// Number of headers that most requests have, with those that every request has.
+const CAPACITY: usize = 10;

@@ -2,17 +2,19 @@
 
 mod authorize;
 mod connector;
+mod dial_options;
+mod dialer;
 mod endpoint;
 mod error;
-mod headers;
+mod http_client;
 mod mirror;
 mod open;
 mod pair;
 mod reply;
 mod session;
 mod stateless;
+mod tls;
 mod transport;
-mod wire;
 
 use std::pin::Pin;
 use std::task::Poll;
@@ -20,6 +22,8 @@ use std::time::Duration;
 
 pub use self::authorize::{Authorizable, AuthorizeError, Authorizer, BearerToken, Challenge, Decision};
 pub use self::connector::HttpConnector;
+pub use self::dial_options::{DialOptions, DialOptionsError, DialProtocol};
+pub use self::dialer::{DialAddress, DialError, DialedStream, Dialer, RouteStream};
 pub use self::error::HttpError;
 pub use self::transport::HttpTransport;
 

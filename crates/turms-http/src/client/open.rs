@@ -278,7 +278,7 @@ fn probe_headers(request: &Request) -> Result<HeaderMap, HttpError> {
     let version =
         meta.and_then(|meta| meta.member(key::PROTOCOL_VERSION)).and_then(|version| version.decode::<String>().ok());
     let version = version.and_then(|version| version.parse().ok()).unwrap_or(ProtocolVersion::LATEST);
-    Ok(Mirror::default().headers(version, &request.method, None)?.into_map())
+    Mirror::default().headers(version, &request.method, None)
 }
 
 fn request_name(request: &Request) -> &'static str {

@@ -9,17 +9,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
-use reqwest::Url;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
 use tokio::task::JoinSet;
 use turms_core::transport::StreamConnector;
 use turms_core::{Connector as _, Established, Limits, Service};
 use turms_proto::ProtocolVersion;
 use turms_proto::session::{ClientOptions, Dialect};
+use url::Url;
 
 use super::endpoint::{Endpoint, origin, within};
 use super::error::HttpError;
-use super::headers::Headers;
 use super::open::Failed;
 use super::reply::{EventStream, Reply};
 
@@ -52,7 +51,7 @@ pub(super) async fn open(
 
 /// The event stream, and where to post to.
 async fn begin(endpoint: &Endpoint) -> Result<(EventStream, Url), HttpError> {
-    let response = endpoint.get(&HeaderMap::new()).await?;
+    let response = endpoint.get(HeaderMap::new()).await?;
     let mut events = match Reply::read(endpoint, response).await? {
         Reply::Events(events) => *events,
         Reply::Refused(status, error) => return Err(HttpError::Status { status, body: error.message }),
@@ -129,10 +128,10 @@ async fn write(
 }
 
 async fn post(endpoint: Arc<Endpoint>, place: Url, line: String) -> Result<(), HttpError> {
-    let mut response = within(POST_TIMEOUT, endpoint.post_to(&place, Bytes::from(line), Headers::default())).await?;
-    if response.status.is_success() {
+    let mut response = within(POST_TIMEOUT, endpoint.post_to(&place, Bytes::from(line), HeaderMap::new())).await?;
+    if response.status().is_success() {
         // Whatever it says does not matter, but it has to be read before the next message can go the same way.
-        let rest = async { while let Ok(Some(_)) = response.piece().await {} };
+        let rest = async { while let Ok(Some(_)) = response.body_mut().next().await {} };
         let _ = tokio::time::timeout(POST_TIMEOUT, rest).await;
         return Ok(());
     }

@@ -2,10 +2,12 @@
 
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
+use http::header::CONTENT_TYPE;
 use turms_proto::{ErrorObject, Incoming, InvalidMessage, Message};
 
-use super::endpoint::{Endpoint, Response};
+use super::endpoint::{Endpoint, Response, broken};
 use super::error::HttpError;
+use super::http_client::ResponseBody;
 use crate::sse::{SseDecoder, SseEvent};
 
 /// What a server made of a request.
@@ -28,34 +30,25 @@ const MOST_SHOWN: usize = 200;
 
 impl Reply {
     /// Reads a response: all of it, unless it is an event stream.
-    ///
-    /// Not an `async fn`, whose future would have room for its arguments twice.
-    #[expect(clippy::manual_async_fn, reason = "see above")]
-    pub(super) fn read(
-        endpoint: &Endpoint,
-        mut response: Response,
-    ) -> impl Future<Output = Result<Self, HttpError>> + Send {
-        async move {
-            if !response.status.is_success() {
-                // Boxed, so that what is usual does not carry room for it.
-                return Box::pin(refusal(endpoint, response)).await;
+    pub(super) async fn read(endpoint: &Endpoint, mut response: Response) -> Result<Self, HttpError> {
+        if !response.status().is_success() {
+            return Box::pin(refusal(endpoint, response)).await;
+        }
+        match MediaType::of(&response) {
+            MediaType::Events => Ok(Self::Events(Box::new(EventStream::new(endpoint, response)))),
+            MediaType::Json => {
+                let body = read_body(endpoint, &mut response, endpoint.limit).await?;
+                let blank = body.iter().all(u8::is_ascii_whitespace);
+                Ok(if blank { Self::Nothing } else { Self::Json(body) })
             }
-            match MediaType::of(&response) {
-                MediaType::Events => Ok(Self::Events(Box::new(EventStream::new(endpoint, response)))),
-                MediaType::Json => {
-                    let body = read_body(endpoint, &mut response, endpoint.limit).await?;
-                    let blank = body.iter().all(u8::is_ascii_whitespace);
-                    Ok(if blank { Self::Nothing } else { Self::Json(body) })
-                }
-                MediaType::Other => Box::pin(other(endpoint, response)).await,
-            }
+            MediaType::Other => Box::pin(other(endpoint, response)).await,
         }
     }
 }
 
 /// What has neither of the two content types that are expected.
 async fn other(endpoint: &Endpoint, mut response: Response) -> Result<Reply, HttpError> {
-    let (status, content_type) = (response.status, media_type(&response).to_ascii_lowercase());
+    let (status, content_type) = (response.status(), media_type(&response).to_ascii_lowercase());
     match read_body(endpoint, &mut response, REFUSAL_LIMIT).await {
         Ok(body) if body.is_empty() => Ok(Reply::Nothing),
         // There is nothing to say beside that it was taken, but some say it in words.
@@ -66,7 +59,7 @@ async fn other(endpoint: &Endpoint, mut response: Response) -> Result<Reply, Htt
 }
 
 async fn refusal(endpoint: &Endpoint, mut response: Response) -> Result<Reply, HttpError> {
-    let status = response.status;
+    let status = response.status();
     let body = match read_body(endpoint, &mut response, REFUSAL_LIMIT).await {
         Ok(body) => body,
         Err(HttpError::TooLong(_)) => Bytes::new(),
@@ -101,7 +94,7 @@ fn beginning(body: &[u8]) -> String {
 
 async fn read_body(endpoint: &Endpoint, response: &mut Response, limit: usize) -> Result<Bytes, HttpError> {
     let mut body = Bytes::new();
-    while let Some(piece) = response.piece().await.map_err(|failure| failure.into_broken(endpoint.server()))? {
+    while let Some(piece) = response.body_mut().next().await.map_err(|error| broken(endpoint.server(), error))? {
         if body.len() + piece.len() > limit {
             return Err(HttpError::TooLong(limit));
         }
@@ -136,20 +129,20 @@ impl MediaType {
 
 /// The content type without its parameters; empty if there is none.
 fn media_type(response: &Response) -> &str {
-    response.content_type().split(';').next().unwrap_or_default().trim()
+    let value = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.split(';').next().unwrap_or_default().trim()
 }
 
 /// An event stream that is being read.
 pub(super) struct EventStream {
-    response: Response,
+    body: ResponseBody,
     decoder: SseDecoder,
     server: String,
 }
 
 impl EventStream {
-    fn new(endpoint: &Endpoint, mut response: Response) -> Self {
-        response.forget_headers();
-        Self { response, decoder: SseDecoder::new(endpoint.limit), server: endpoint.server() }
+    fn new(endpoint: &Endpoint, response: Response) -> Self {
+        Self { body: response.into_body(), decoder: SseDecoder::new(endpoint.limit), server: endpoint.server() }
     }
 
     /// The next event; `None` when the server has closed the stream.
@@ -158,10 +151,10 @@ impl EventStream {
             if let Some(event) = self.decoder.next_event()? {
                 return Ok(Some(event));
             }
-            match self.response.piece().await {
+            match self.body.next().await {
                 Ok(Some(piece)) => self.decoder.push(&piece),
                 Ok(None) => return Ok(None),
-                Err(failure) => return Err(failure.into_broken(self.server.clone())),
+                Err(error) => return Err(broken(self.server.clone(), error)),
             }
         }
     }

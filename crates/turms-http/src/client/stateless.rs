@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use bytestring::ByteString;
 use futures_util::future::join_all;
+use http::HeaderMap;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use turms_core::{
@@ -26,7 +27,6 @@ use turms_proto::{
 
 use super::endpoint::Endpoint;
 use super::error::HttpError;
-use super::headers::Headers;
 use super::mirror::Mirror;
 use super::read_rest;
 use super::reply::{EventStream, Reply, messages};
@@ -99,30 +99,27 @@ impl StatelessChannel {
         }
     }
 
-    /// Not an `async fn`, whose future would have room for its arguments twice.
-    fn exchange(&self, request: Outgoing) -> impl Future<Output = Result<Payload, PeerError>> + Send {
+    async fn exchange(&self, request: Outgoing) -> Result<Payload, PeerError> {
         let Outgoing { method, params, meta, options, updates, .. } = request;
         let call = Call { method, params, meta, options, updates };
-        async move {
-            if self.gate.is_closed() {
-                return Err(PeerError::Closed);
-            }
-            self.counters.requests.fetch_add(1, Ordering::Relaxed);
-            let mut given_up = GivenUp(Some(&self.counters));
-            let outcome = tokio::select! {
-                biased;
-                outcome = self.call(&call) => outcome,
-                () = self.gate.closed() => Err(PeerError::Request(RequestError::Closed)),
-            };
-            given_up.0 = None;
-            let counter = match &outcome {
-                Ok(_) => &self.counters.completed,
-                Err(PeerError::Request(error)) if error.is_timeout() => &self.counters.timed_out,
-                Err(_) => &self.counters.failed,
-            };
-            counter.fetch_add(1, Ordering::Relaxed);
-            outcome.map(Payload::json)
+        if self.gate.is_closed() {
+            return Err(PeerError::Closed);
         }
+        self.counters.requests.fetch_add(1, Ordering::Relaxed);
+        let mut given_up = GivenUp(Some(&self.counters));
+        let outcome = tokio::select! {
+            biased;
+            outcome = self.call(&call) => outcome,
+            () = self.gate.closed() => Err(PeerError::Request(RequestError::Closed)),
+        };
+        given_up.0 = None;
+        let counter = match &outcome {
+            Ok(_) => &self.counters.completed,
+            Err(PeerError::Request(error)) if error.is_timeout() => &self.counters.timed_out,
+            Err(_) => &self.counters.failed,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        outcome.map(Payload::json)
     }
 
     async fn call(&self, call: &Call) -> Result<RawJson, PeerError> {
@@ -133,7 +130,6 @@ impl StatelessChannel {
             _ => false,
         };
         if &*call.method == CallTool::NAME && outcome.as_ref().is_err_and(mismatched) {
-            // Boxed, as all that seldom happens: calls that fare well do not carry room for it.
             return Box::pin(self.call_again(call, &mut patience)).await;
         }
         outcome
@@ -190,7 +186,7 @@ impl StatelessChannel {
         Ok(result)
     }
 
-    async fn post<'a>(&'a self, body: Bytes, headers: Headers<'a>) -> Result<Reply, HttpError> {
+    async fn post(&self, body: Bytes, headers: HeaderMap) -> Result<Reply, HttpError> {
         self.counters.sent.fetch_add(body.len() as u64, Ordering::Relaxed);
         let response = self.endpoint.post(body, headers).await?;
         Reply::read(&self.endpoint, response).await
@@ -376,10 +372,8 @@ impl Patience {
     }
 
     async fn wait<T>(&self, work: impl Future<Output = Result<T, HttpError>>) -> Result<T, PeerError> {
-        // Pinned here, so that there is room for it only once.
-        let mut work = pin!(work);
         let Some(deadline) = self.deadline else { return work.await.map_err(PeerError::from) };
-        match tokio::time::timeout_at(deadline, &mut work).await {
+        match tokio::time::timeout_at(deadline, work).await {
             Ok(done) => done.map_err(PeerError::from),
             Err(_) => Err(PeerError::Request(self.timed_out())),
         }

@@ -299,8 +299,10 @@ async fn an_address_of_the_wrong_scheme_is_suspected() {
         chain(&connector.connect(options(), Arc::new(Ear::default())).await.unwrap_err())
     };
     let plain = answering(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
-    let builder = || reqwest::Client::builder().no_proxy().tls_danger_accept_invalid_certs(true);
-    let told_plain = told(HttpConnector::new(format!("https://{plain}/")).unwrap().http_client_builder(builder)).await;
+    // A root, so that this does not depend on those of the machine.
+    let root = include_bytes!("../server/tls/certificate.pem");
+    let connector = HttpConnector::new(format!("https://{plain}/")).unwrap().no_proxy().root_certificates(root);
+    let told_plain = told(connector).await;
     assert!(told_plain.contains("it does not speak TLS; is the address one of http://?"), "{told_plain}");
 
     // What a server that speaks TLS says to those who do not: an alert.

@@ -165,26 +165,7 @@ async fn a_unix_socket_is_as_good() {
 async fn requests_may_go_through_a_proxy() {
     let proxy = FakeHttpServer::start(modern).await;
     let connector = HttpConnector::new("http://nowhere.invalid/mcp").unwrap();
-    let connector = connector.proxy(reqwest::Proxy::http(&proxy.origin).unwrap());
+    let connector = connector.proxy(&proxy.origin);
     connector.connect(options(), Arc::new(Ear::default())).await.unwrap();
     assert_eq!(proxy.received()[0].path, "http://nowhere.invalid/mcp");
-}
-
-#[tokio::test]
-async fn an_http_client_may_be_brought_along() {
-    let server = FakeHttpServer::start(modern).await;
-    let client = reqwest::Client::builder().user_agent("mine").no_proxy();
-    let shared = connector(&server).http_client(client.tls_backend_preconfigured(no_tls()).build().unwrap());
-    shared.connect(options(), Arc::new(Ear::default())).await.unwrap();
-    let built = connector(&server).http_client_builder(|| reqwest::Client::builder().user_agent("built"));
-    built.connect(options(), Arc::new(Ear::default())).await.unwrap();
-    let agents: Vec<_> = server.received().iter().map(|it| it.header("user-agent").map(str::to_owned)).collect();
-    assert_eq!(agents, [Some("mine".to_owned()), Some("built".to_owned())]);
-}
-
-/// Trusts nobody.
-fn no_tls() -> rustls::ClientConfig {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    builder.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth()
 }

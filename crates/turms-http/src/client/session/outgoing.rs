@@ -113,7 +113,7 @@ impl Shared {
     /// Tells the server that the session is over. Not all take note.
     pub(super) async fn say_goodbye(&self) {
         if self.headers.contains_key(header::SESSION_ID) {
-            let _ = tokio::time::timeout(GOODBYE, self.endpoint.delete(&self.headers)).await;
+            let _ = tokio::time::timeout(GOODBYE, self.endpoint.delete(self.headers.clone())).await;
         }
     }
 

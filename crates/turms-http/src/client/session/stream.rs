@@ -146,7 +146,7 @@ async fn open(shared: &Shared, trail: &Trail) -> Result<EventStream, PeerError> 
         id.set_sensitive(true);
         headers.insert(header::LAST_EVENT_ID, id);
     }
-    let reply = async { Reply::read(&shared.endpoint, shared.endpoint.get(&headers).await?).await };
+    let reply = async { Reply::read(&shared.endpoint, shared.endpoint.get(headers).await?).await };
     match shared.judge(reply.await)? {
         Reply::Events(events) => Ok(*events),
         Reply::Refused(status, error) => Err(HttpError::Status { status, body: error.message }.into()),

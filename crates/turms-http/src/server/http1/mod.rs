@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `connection` | [`serve`]: the loop of one connection |
 //! | `head` | [`HeadParser`](head::HeadParser): bytes in, [`ParsedHead`](head::ParsedHead) out; does no I/O |
-//! | `body` | reads bodies; chunks are taken apart by `crate::framing`, which the client uses, too |
+//! | `body` | reads bodies; chunks are taken apart by `crate::framing` |
 //! | `response` | writes responses: whole ones from the stack, streams in chunks |
 //! | `io`, `rewind` | the byte stream and its buffer |
 //! | `idle_timer`, `write_timeout` | the two timeouts of a connection |

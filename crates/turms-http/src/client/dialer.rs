@@ -1,0 +1,298 @@
+//! Connections to servers: direct, through a proxy, or to a Unix socket, with TLS where the URL wants it.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::uri::Scheme;
+use http::{HeaderValue, Uri};
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
+use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
+use hyper_util::client::legacy::connect::proxy::Tunnel;
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::client::proxy::matcher::Matcher;
+use rustls::ClientConfig;
+use tower_service::Service;
+use turms_core::BoxFuture;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A check of addresses, run before each is connected to.
+pub(super) type AddressCheck = dyn Fn(&DialAddress<'_>) -> Result<(), BoxError> + Send + Sync;
+
+/// An address that is about to be connected to.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct DialAddress<'a> {
+    /// Host of the URL, without the brackets of an IPv6 address.
+    pub host: &'a str,
+    /// The host itself if it is an address, or one of the addresses that its name was resolved to.
+    pub ip: IpAddr,
+    /// `true` if this is the address of a proxy, and the server is behind it.
+    pub is_proxy: bool,
+}
+
+/// Error for a connection that was not made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DialError {
+    /// It took longer than the connect timeout.
+    #[error("no connection within {0:?}")]
+    Timeout(Duration),
+    /// The address check refused an address.
+    #[error("connecting to {host} is refused: its address {ip} is not allowed")]
+    AddressRefused {
+        /// Host of the URL.
+        host: String,
+        /// The address that was refused.
+        ip: IpAddr,
+        /// The error of the check.
+        #[source]
+        source: BoxError,
+    },
+    /// The proxy has a scheme that is not supported.
+    #[error("proxies of the scheme {0:?} are not supported, only http and https")]
+    ProxyScheme(String),
+}
+
+/// Connects to servers. Cheap to clone: the client of hyper-util makes a clone for each request.
+#[derive(Clone)]
+pub struct Dialer(Arc<Shared>);
+
+struct Shared {
+    route: Route,
+    tls: Arc<ClientConfig>,
+}
+
+/// The path to a server, up to TLS.
+#[derive(Clone)]
+pub(super) struct Route {
+    pub(super) proxies: Option<Arc<Matcher>>,
+    /// TLS to proxies.
+    pub(super) proxy_tls: Arc<ClientConfig>,
+    /// `true` to ask proxies for a tunnel for plain connections, too.
+    pub(super) is_tunnelled: bool,
+    pub(super) socket: Option<PathBuf>,
+    pub(super) check: Option<Arc<AddressCheck>>,
+    /// Timeout for a connection: name resolution, TCP, the proxy and TLS together.
+    pub(super) timeout: Duration,
+}
+
+impl Dialer {
+    pub(super) fn new(route: Route, tls: Arc<ClientConfig>) -> Self {
+        Self(Arc::new(Shared { route, tls }))
+    }
+
+    /// Connects to the host and port of a URL.
+    ///
+    /// # Errors
+    /// A [`DialError`], or the error of the system, of the proxy or of TLS.
+    pub async fn dial(&self, uri: Uri) -> Result<DialedStream, BoxError> {
+        let Shared { route, tls } = &*self.0;
+        let mut connector = HttpsConnector::from((route.clone(), tls.clone()));
+        let dialed = tokio::time::timeout(route.timeout, connector.call(uri)).await;
+        dialed.map_err(|_| DialError::Timeout(route.timeout))?
+    }
+
+    /// Returns the credentials for a proxy that plain requests to this server are sent to.
+    pub(super) fn proxy_authorization(&self, uri: &Uri) -> Option<HeaderValue> {
+        let route = &self.0.route;
+        route.proxy(uri).filter(|_| route.is_forwarded(uri))?.basic_auth().cloned()
+    }
+}
+
+impl Route {
+    async fn open(self, uri: Uri) -> Result<RouteStream, BoxError> {
+        #[cfg(unix)]
+        if let Some(path) = &self.socket {
+            return Ok(RouteStream::new(hyper_util::rt::TokioIo::new(tokio::net::UnixStream::connect(path).await?)));
+        }
+        self.check_literal(&uri, false)?;
+        let Some(proxy) = self.proxy(&uri) else { return Ok(RouteStream::new(self.tcp(false).call(uri).await?)) };
+        self.check_literal(proxy.uri(), true)?;
+        let scheme = proxy.uri().scheme_str().unwrap_or_default();
+        if !matches!(scheme, "http" | "https") {
+            return Err(DialError::ProxyScheme(scheme.to_owned()).into());
+        }
+        let mut connector = HttpsConnector::from((self.tcp(true), self.proxy_tls.clone()));
+        if self.is_forwarded(&uri) {
+            let stream = RouteStream::new(connector.call(proxy.uri().clone()).await?);
+            return Ok(RouteStream { is_forwarded: true, ..stream });
+        }
+        let mut tunnel = Tunnel::new(proxy.uri().clone(), connector);
+        if let Some(credentials) = proxy.basic_auth() {
+            tunnel = tunnel.with_auth(credentials.clone());
+        }
+        Ok(RouteStream::new(tunnel.call(uri).await?))
+    }
+
+    fn proxy(&self, uri: &Uri) -> Option<hyper_util::client::proxy::matcher::Intercept> {
+        self.proxies.as_ref().filter(|_| self.socket.is_none())?.intercept(uri)
+    }
+
+    /// Returns `true` if a proxy gets requests to this server itself, rather than tunnels to it.
+    fn is_forwarded(&self, uri: &Uri) -> bool {
+        uri.scheme() == Some(&Scheme::HTTP) && !self.is_tunnelled
+    }
+
+    fn tcp(&self, is_proxy: bool) -> HttpConnector<CheckedResolver> {
+        let mut tcp = HttpConnector::new_with_resolver(CheckedResolver { check: self.check.clone(), is_proxy });
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(self.timeout));
+        tcp.set_keepalive(Some(KEEP_ALIVE));
+        tcp.set_keepalive_interval(Some(KEEP_ALIVE));
+        tcp.set_keepalive_retries(Some(3));
+        tcp
+    }
+
+    /// Checks a host that is an address: such a host does not reach the resolver.
+    fn check_literal(&self, uri: &Uri, is_proxy: bool) -> Result<(), DialError> {
+        let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+        match (&self.check, host.parse()) {
+            (Some(check), Ok(ip)) => run_check(&**check, host, ip, is_proxy),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Interval of TCP keep-alive probes on a connection on which nothing happens.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+fn run_check(check: &AddressCheck, host: &str, ip: IpAddr, is_proxy: bool) -> Result<(), DialError> {
+    let refused = |source| DialError::AddressRefused { host: host.to_owned(), ip, source };
+    check(&DialAddress { host, ip, is_proxy }).map_err(refused)
+}
+
+/// The resolver of the system, whose addresses are checked. Those that are checked are those that are connected to.
+#[derive(Clone)]
+struct CheckedResolver {
+    check: Option<Arc<AddressCheck>>,
+    is_proxy: bool,
+}
+
+impl Service<Name> for CheckedResolver {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let Self { check, is_proxy } = self.clone();
+        Box::pin(async move {
+            let addresses: Vec<_> = GaiResolver::new().call(name.clone()).await?.collect();
+            if let Some(check) = check {
+                addresses.iter().try_for_each(|it| run_check(&*check, name.as_str(), it.ip(), is_proxy))?;
+            }
+            Ok(addresses.into_iter())
+        })
+    }
+}
+
+impl Service<Uri> for Route {
+    type Response = RouteStream;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<RouteStream, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        Box::pin(self.clone().open(uri))
+    }
+}
+
+impl Service<Uri> for Dialer {
+    type Response = DialedStream;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<DialedStream, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let dialer = self.clone();
+        Box::pin(async move { dialer.dial(uri).await })
+    }
+}
+
+/// A connection to a server, with TLS if its URL wants it.
+pub type DialedStream = MaybeHttpsStream<RouteStream>;
+
+/// A connection to a server or to its proxy, before TLS.
+pub struct RouteStream {
+    io: Box<dyn Io>,
+    /// `true` if requests go to a proxy, which wants whole URLs.
+    is_forwarded: bool,
+}
+
+trait Io: Read + Write + Send + Unpin {}
+
+impl<T: Read + Write + Send + Unpin> Io for T {}
+
+impl RouteStream {
+    fn new(io: impl Read + Write + Send + Unpin + 'static) -> Self {
+        Self { io: Box::new(io), is_forwarded: false }
+    }
+}
+
+impl Connection for RouteStream {
+    fn connected(&self) -> Connected {
+        Connected::new().proxy(self.is_forwarded)
+    }
+}
+
+impl Read for RouteStream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(cx, buf)
+    }
+}
+
+impl Write for RouteStream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
+    }
+}
+
+impl fmt::Debug for RouteStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RouteStream").field("is_forwarded", &self.is_forwarded).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Dialer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dialer").field("timeout", &self.0.route.timeout).finish_non_exhaustive()
+    }
+}
