@@ -27,13 +27,22 @@ pub(crate) fn check() -> Result<(), Box<dyn Error>> {
 /// Checks that a WebSocket client does not depend on the HTTP server.
 pub(crate) fn check_ws_client() -> Result<(), Box<dyn Error>> {
     let line = "cargo tree --locked --edges normal --prefix none -p turms --no-default-features --features client,ws";
-    let output = program::command(line).current_dir(env!("CARGO_MANIFEST_DIR")).output()?;
+    let output =
+        program::command(line).args(["--format", "{p} | {f}"]).current_dir(env!("CARGO_MANIFEST_DIR")).output()?;
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).trim().into());
     }
     let tree = String::from_utf8_lossy(&output.stdout);
-    match tree.lines().find(|line| line.starts_with("turms-http ")) {
-        Some(http) => Err(format!("a client with the feature `ws` depends on {http}: see `{line}`").into()),
+    let packages: Vec<_> = tree.lines().filter_map(|line| line.split_once(" | ")).collect();
+    let has = |name: &str, feature: &str| {
+        let features = packages.iter().filter(|(package, _)| package.split(' ').next() == Some(name));
+        features.flat_map(|(_, features)| features.split(',')).any(|it| it == feature)
+    };
+    match ["turms-http", "hyper", "hyper-util"].into_iter().find(|name| has(name, "server")) {
+        Some(name) => {
+            Err(format!("a client with the feature `ws` has the feature `server` of {name}: `{line}`").into())
+        }
+        None if !has("turms-http", "client") => Err(format!("the features are not told by `{line}`").into()),
         None => Ok(()),
     }
 }

@@ -26,11 +26,15 @@ pub mod messages;
 pub mod misbehaving_server;
 #[cfg(target_os = "linux")]
 pub mod process;
+#[cfg(feature = "proxy")]
+pub mod proxy;
 #[cfg(feature = "server")]
 pub mod raw_http;
 pub mod raw_ws;
 mod schema;
 mod software;
+#[cfg(feature = "tls")]
+pub mod tls;
 #[cfg(feature = "server")]
 pub mod tools;
 mod trace;

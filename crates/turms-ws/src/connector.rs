@@ -1,4 +1,6 @@
+use std::error::Error;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -6,16 +8,18 @@ use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use tokio_rustls::rustls::ClientConfig;
+use rustls::ClientConfig;
 use tokio_tungstenite::tungstenite::protocol::Role;
 use turms_core::transport::StreamConnector;
 use turms_core::{
     BoxFuture, Channel, ConnectError, Connector, Ended, Established, Limits, Outgoing, Payload, PeerError, Service,
 };
+use turms_http::__internal::{DialOptions, DialProtocol, Dialer};
+use turms_http::DialAddress;
 use turms_proto::Notification;
 use turms_proto::session::{ClientOptions, Stats};
 
-use crate::dial::{WsConnectError, dial, system_tls};
+use crate::dial::{WsConnectError, dial};
 use crate::farewell::Farewell;
 use crate::pulse::KeepAlive;
 use crate::socket::Socket;
@@ -24,6 +28,9 @@ use crate::url::{WsUrl, WsUrlError};
 /// Connects a client over WebSocket, as often as it wants.
 ///
 /// The server is asked for the subprotocol `mcp`. One that names another is refused; one that names none is not.
+///
+/// Proxies are those of the system: `HTTPS_PROXY` for `wss://`, `HTTP_PROXY` for `ws://`, `ALL_PROXY` and `NO_PROXY`. They are asked for a
+/// tunnel.
 ///
 /// ```no_run
 /// use turms_ws::WsConnector;
@@ -39,7 +46,10 @@ pub struct WsConnector {
     headers: HeaderMap,
     /// What was to be a header and cannot be one.
     wrong: Option<String>,
-    tls: OnceLock<Arc<ClientConfig>>,
+    dial: DialOptions,
+    tls: Option<Arc<ClientConfig>>,
+    /// Made by the first connection, and used by all later ones.
+    dialer: OnceLock<Dialer>,
     connect_timeout: Duration,
     keep_alive: KeepAlive,
     options: Limits,
@@ -55,7 +65,9 @@ impl WsConnector {
             url: WsUrl::parse(url.as_ref())?,
             headers: HeaderMap::new(),
             wrong: None,
-            tls: OnceLock::new(),
+            dial: DialOptions::new(),
+            tls: None,
+            dialer: OnceLock::new(),
             connect_timeout: Duration::from_secs(30),
             keep_alive: KeepAlive::default(),
             options: Limits::default(),
@@ -122,29 +134,66 @@ impl WsConnector {
         self
     }
 
-    /// With TLS as configured here, such as for a private authority or with a certificate of the client's own. Unless said
-    /// otherwise, what this machine trusts is trusted. Has no meaning for `ws://`.
+    /// Connects through this proxy, rather than those of the system: `http://user:password@proxy.example.com:8080`. An invalid URL
+    /// is an error when it comes to connecting.
+    pub fn proxy(mut self, url: impl AsRef<str>) -> Self {
+        self.dial.set_proxy(url.as_ref());
+        self
+    }
+
+    /// Connects without a proxy.
+    pub fn no_proxy(mut self) -> Self {
+        self.dial.set_no_proxy();
+        self
+    }
+
+    /// Trusts these certificates, in PEM, beside those that the system trusts: for a private authority. Invalid ones are an
+    /// error when it comes to connecting.
+    pub fn root_certificates(mut self, pem: impl AsRef<[u8]>) -> Self {
+        self.dial.add_root_certificates(pem.as_ref());
+        self
+    }
+
+    /// Connects to this Unix socket, without a proxy. The URL still says which host and path are asked for.
+    #[cfg(unix)]
+    pub fn unix_socket(mut self, path: impl Into<PathBuf>) -> Self {
+        self.dial.set_unix_socket(path.into());
+        self
+    }
+
+    /// Checks each address before it is connected to, as
+    /// [`HttpConnector::address_check`](turms_http::HttpConnector::address_check).
+    pub fn address_check<E: Into<Box<dyn Error + Send + Sync>>>(
+        mut self,
+        check: impl Fn(&DialAddress<'_>) -> Result<(), E> + Send + Sync + 'static,
+    ) -> Self {
+        self.dial.set_address_check(check);
+        self
+    }
+
+    /// Uses this TLS configuration for `wss://`, in place of the roots of the system and [those added](Self::root_certificates):
+    /// with a certificate of the client's own, for example.
     pub fn tls_config(mut self, config: Arc<ClientConfig>) -> Self {
-        self.tls = OnceLock::from(config);
+        self.tls = Some(config);
         self
     }
 
     async fn dial(&self) -> Result<Upgraded, WsConnectError> {
         match &self.wrong {
             Some(wrong) => Err(WsConnectError::Header(wrong.clone())),
-            None => dial(&self.url, &self.headers, self.tls()?).await,
+            None => dial(&self.url, &self.headers, self.dialer()?).await,
         }
     }
 
-    fn tls(&self) -> Result<Option<Arc<ClientConfig>>, WsConnectError> {
-        if !self.url.tls() {
-            return Ok(None);
+    fn dialer(&self) -> Result<&Dialer, WsConnectError> {
+        if let Some(dialer) = self.dialer.get() {
+            return Ok(dialer);
         }
-        if let Some(config) = self.tls.get() {
-            return Ok(Some(config.clone()));
-        }
-        let config = system_tls()?;
-        Ok(Some(self.tls.get_or_init(|| config).clone()))
+        let mut options = self.dial.clone();
+        // The same timeout runs around it, together with the handshake.
+        options.set_connect_timeout(self.connect_timeout);
+        let dialer = options.build(&self.url.dialed(), DialProtocol::Upgrade, self.tls.clone())?;
+        Ok(self.dialer.get_or_init(|| dialer))
     }
 }
 
@@ -183,7 +232,10 @@ impl Connector for WsConnector {
     }
 
     fn identity(&self) -> Option<String> {
-        Some(self.url.full())
+        Some(match self.dial.unix_socket() {
+            Some(socket) => format!("{} {}", self.url.full(), socket.display()),
+            None => self.url.full(),
+        })
     }
 }
 

@@ -1,9 +1,9 @@
-//! The client's half of the handshake (RFC 6455, 4.1): a connection, TLS if wanted, and a request that is granted.
+//! The client's half of the handshake (RFC 6455, 4.1): a connection by the dialer of `turms-http`, and a request that is granted.
 
+use std::error::Error;
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{
@@ -15,17 +15,10 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::upgrade::Upgraded;
-use hyper_util::rt::TokioIo;
-use rustls_platform_verifier::BuilderVerifierExt;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::ServerName;
-use tokio_rustls::rustls::{ClientConfig, Error as TlsError};
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use turms_core::escape_control;
+use turms_http::__internal::{DialOptionsError, DialedStream, Dialer};
 
 use crate::body::WsBody;
 use crate::handshake::{SUBPROTOCOL, VERSION, has_token};
@@ -47,13 +40,16 @@ pub enum WsConnectError {
         host: String,
         /// The port that was tried.
         port: u16,
-        /// Why not.
+        /// Why not: a [`DialError`](turms_http::DialError), or the error of the system.
         #[source]
-        source: io::Error,
+        source: Box<dyn Error + Send + Sync>,
     },
-    /// The certificates that this machine trusts cannot be had.
+    /// An option of the connector is invalid.
+    #[error("{0}")]
+    InvalidOption(&'static str),
+    /// TLS cannot be set up: this machine trusts no certificates, or an added root is invalid.
     #[error("TLS cannot be set up on this machine")]
-    Trust(#[source] TlsError),
+    Trust(#[source] rustls::Error),
     /// The server did not prove who it is, or broke off while it did.
     #[error("no secure connection to {host}")]
     Tls {
@@ -88,44 +84,31 @@ fn saying(body: &str) -> String {
     if body.is_empty() { String::new() } else { format!(": {body}") }
 }
 
+impl From<DialOptionsError> for WsConnectError {
+    fn from(error: DialOptionsError) -> Self {
+        match error {
+            DialOptionsError::Tls(error) => Self::Trust(error),
+            DialOptionsError::Invalid(option) => Self::InvalidOption(option),
+            _ => Self::InvalidOption("an option of the connector is invalid"),
+        }
+    }
+}
+
 /// Opens a WebSocket at a URL.
-pub(crate) async fn dial(
-    url: &WsUrl,
-    headers: &HeaderMap,
-    tls: Option<Arc<ClientConfig>>,
-) -> Result<Upgraded, WsConnectError> {
+pub(crate) async fn dial(url: &WsUrl, headers: &HeaderMap, dialer: &Dialer) -> Result<Upgraded, WsConnectError> {
     let (host, port) = (url.host(), url.port());
-    let connected = TcpStream::connect((host, port)).await;
-    let stream = connected.map_err(|source| WsConnectError::Connect { host: host.to_owned(), port, source })?;
-    // Messages are written whole: to wait for more of them only makes them late.
-    let _ = stream.set_nodelay(true);
-    let Some(tls) = tls else { return upgrade(stream, url, headers).await };
-    let failed = |source| WsConnectError::Tls { host: host.to_owned(), source };
-    let name = ServerName::try_from(host.to_owned()).map_err(|error| failed(io::Error::other(error)))?;
-    let stream = TlsConnector::from(tls).connect(name, stream).await.map_err(failed)?;
+    let stream = dialer.dial(url.dialed()).await.map_err(|error| match error.downcast::<io::Error>() {
+        Ok(error) => WsConnectError::Tls { host: host.to_owned(), source: *error },
+        Err(source) => WsConnectError::Connect { host: host.to_owned(), port, source },
+    })?;
     upgrade(stream, url, headers).await
 }
 
-/// TLS that trusts what this machine trusts.
-pub(crate) fn system_tls() -> Result<Arc<ClientConfig>, WsConnectError> {
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .and_then(BuilderVerifierExt::with_platform_verifier)
-        .map_err(WsConnectError::Trust)?;
-    let mut config = builder.with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
-}
-
 /// Asks for a WebSocket over a stream.
-async fn upgrade(
-    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    url: &WsUrl,
-    headers: &HeaderMap,
-) -> Result<Upgraded, WsConnectError> {
+async fn upgrade(stream: DialedStream, url: &WsUrl, headers: &HeaderMap) -> Result<Upgraded, WsConnectError> {
     let key = generate_key();
     let request = request(url, headers, &key)?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(WsConnectError::Http)?;
+    let (mut sender, connection) = http1::handshake(stream).await.map_err(WsConnectError::Http)?;
     // The connection lives for as long as the answer is read, so it needs no task of its own.
     let mut connection = pin!(connection.with_upgrades());
     let mut exchange = pin!(async {

@@ -68,7 +68,8 @@
 //!
 //! # Features
 //!
-//! `client` and `server`, both on by default. Without `server` there is no HTTP server among the dependencies.
+//! `client` and `server`, both on by default. Without `server` there is no HTTP server among the dependencies; connections are
+//! made by the dialer of `turms-http`.
 
 #[cfg(any(feature = "client", feature = "server"))]
 mod body;

@@ -65,8 +65,12 @@ impl WsUrl {
         self.port
     }
 
-    pub(crate) fn tls(&self) -> bool {
-        self.tls
+    /// The URL that is dialled: its scheme is that of HTTP, and its port is written.
+    pub(crate) fn dialed(&self) -> Uri {
+        let host = self.uri.host().unwrap_or_default();
+        let scheme = if self.tls { "https" } else { "http" };
+        // The URL was parsed, so its parts make one.
+        format!("{scheme}://{host}:{}/", self.port).parse().unwrap_or_default()
     }
 
     /// What the `Host` header says.
@@ -106,13 +110,15 @@ mod tests {
     #[test]
     fn a_url_says_where_to_go() {
         let url = WsUrl::parse("wss://example.com/mcp?key=1").unwrap();
-        assert_eq!((url.host(), url.port(), url.tls(), &*url.target()), ("example.com", 443, true, "/mcp?key=1"));
+        assert_eq!((url.host(), url.port(), &*url.target()), ("example.com", 443, "/mcp?key=1"));
         assert_eq!(
             (url.to_string().as_str(), url.full().as_str()),
             ("wss://example.com/mcp", "wss://example.com/mcp?key=1")
         );
+        assert_eq!(url.dialed(), "https://example.com:443/");
         let url = WsUrl::parse("ws://[::1]:8080").unwrap();
-        assert_eq!((url.host(), url.port(), url.tls(), &*url.target()), ("::1", 8080, false, "/"));
+        assert_eq!(url.dialed(), "http://[::1]:8080/");
+        assert_eq!((url.host(), url.port(), &*url.target()), ("::1", 8080, "/"));
         assert_eq!(url.authority(), "[::1]:8080");
         assert_eq!(WsUrl::parse("ws://localhost?a").unwrap().target(), "/?a");
     }

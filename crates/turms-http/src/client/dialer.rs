@@ -56,6 +56,12 @@ pub enum DialError {
         #[source]
         source: BoxError,
     },
+    /// There is no connection to the Unix socket.
+    #[error("cannot connect to the Unix socket")]
+    UnixSocket(#[source] io::Error),
+    /// There is no connection to the proxy, or it refused the tunnel.
+    #[error("cannot connect through the proxy")]
+    Proxy(#[source] BoxError),
     /// The proxy has a scheme that is not supported.
     #[error("proxies of the scheme {0:?} are not supported, only http and https")]
     ProxyScheme(String),
@@ -92,7 +98,7 @@ impl Dialer {
     /// Connects to the host and port of a URL.
     ///
     /// # Errors
-    /// A [`DialError`], or the error of the system, of the proxy or of TLS.
+    /// A [`DialError`], an `io::Error` of the TLS handshake, or the error of hyper-util for name resolution and TCP.
     pub async fn dial(&self, uri: Uri) -> Result<DialedStream, BoxError> {
         let Shared { route, tls } = &*self.0;
         let mut connector = HttpsConnector::from((route.clone(), tls.clone()));
@@ -111,7 +117,8 @@ impl Route {
     async fn open(self, uri: Uri) -> Result<RouteStream, BoxError> {
         #[cfg(unix)]
         if let Some(path) = &self.socket {
-            return Ok(RouteStream::new(hyper_util::rt::TokioIo::new(tokio::net::UnixStream::connect(path).await?)));
+            let stream = tokio::net::UnixStream::connect(path).await.map_err(DialError::UnixSocket)?;
+            return Ok(RouteStream::new(hyper_util::rt::TokioIo::new(stream)));
         }
         self.check_literal(&uri, false)?;
         let Some(proxy) = self.proxy(&uri) else { return Ok(RouteStream::new(self.tcp(false).call(uri).await?)) };
@@ -122,14 +129,15 @@ impl Route {
         }
         let mut connector = HttpsConnector::from((self.tcp(true), self.proxy_tls.clone()));
         if self.is_forwarded(&uri) {
-            let stream = RouteStream::new(connector.call(proxy.uri().clone()).await?);
-            return Ok(RouteStream { is_forwarded: true, ..stream });
+            let stream = connector.call(proxy.uri().clone()).await.map_err(DialError::Proxy)?;
+            return Ok(RouteStream { is_forwarded: true, ..RouteStream::new(stream) });
         }
         let mut tunnel = Tunnel::new(proxy.uri().clone(), connector);
         if let Some(credentials) = proxy.basic_auth() {
             tunnel = tunnel.with_auth(credentials.clone());
         }
-        Ok(RouteStream::new(tunnel.call(uri).await?))
+        let stream = tunnel.call(uri).await.map_err(|error| DialError::Proxy(error.into()))?;
+        Ok(RouteStream::new(stream))
     }
 
     fn proxy(&self, uri: &Uri) -> Option<hyper_util::client::proxy::matcher::Intercept> {

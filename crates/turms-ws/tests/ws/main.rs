@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod conversation;
+mod dial;
 mod fixture;
 mod frames;
 mod life;
