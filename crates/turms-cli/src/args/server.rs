@@ -9,6 +9,9 @@ use turms::proto::ProtocolVersion;
 /// The variable that has a token for servers about which nothing else is said.
 pub(crate) const BEARER: &str = "TURMS_BEARER";
 
+/// The variable that names a file of certificates.
+const CA_FILE: &str = "TURMS_CA_FILE";
+
 /// Which server, and how to speak to it. The same for every command.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ServerArgs {
@@ -64,6 +67,12 @@ pub(crate) struct ServerOptions {
     /// A bearer token for every request; `@FILE` reads it from a file
     #[arg(long, value_name = "TOKEN", env = BEARER, hide_env_values = true)]
     pub(crate) bearer: Option<String>,
+    /// A proxy for addresses, in place of HTTPS_PROXY and the like: http://USER:PASSWORD@HOST:PORT, or none; `@FILE` reads it from a file
+    #[arg(long, value_name = "URL")]
+    pub(crate) proxy: Option<String>,
+    /// A file of certificates in PEM that are trusted beside those of the system
+    #[arg(long, value_name = "FILE", env = CA_FILE)]
+    pub(crate) ca_file: Option<PathBuf>,
     /// A variable for the environment of the program
     #[arg(long, short = 'e', value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,

@@ -3,12 +3,15 @@ use std::io;
 
 use turms::core::ConnectError;
 use turms::core::transport::SpawnError;
-use turms::http::HttpError;
+use turms::http::{DialError, HttpError};
 use turms::proto::ProtocolVersion;
 use turms::proto::session::OpenError;
 use turms::ws::WsConnectError;
 
-use super::{Credentials, cause, chain, ending, hint_for_status, is_authorization, said_to_stderr, status, too_long};
+use super::{
+    Credentials, PROXY_CREDENTIALS, cause, chain, ending, hint_for_status, is_authorization, said_to_stderr, status,
+    too_long,
+};
 use crate::exit::{Exit, Failure};
 use crate::target::Target;
 
@@ -77,6 +80,9 @@ fn unreachable(failure: Failure, error: &ConnectError) -> Failure {
         let system = if spawned.is_not_found() { None } else { spawned.source() };
         return failure.because(spawned.to_string()).caused_by(system);
     }
+    if let Some(dialed @ DialError::Proxy(source)) = cause::<DialError>(error) {
+        return failure.because(dialed.to_string()).caused_by(Some(&**source));
+    }
     match chain(error).find(|link| link.is::<io::Error>()) {
         Some(system) => failure.caused_by(Some(system)),
         None => failure.caused_by(error.source()),
@@ -85,6 +91,8 @@ fn unreachable(failure: Failure, error: &ConnectError) -> Failure {
 
 /// For those to whom nobody listens.
 pub(super) const NOBODY: &str = "nobody listens there: is the server running, and is the port right?";
+
+const PROXY: &str = "is the proxy right? it comes from --proxy, HTTPS_PROXY, HTTP_PROXY or ALL_PROXY; `--proxy none` connects without one";
 
 const PATH: &str = "is the path right? MCP servers are often at /mcp, older ones at /sse with --transport sse";
 
@@ -145,15 +153,20 @@ fn hint_for_address(target: &Target, error: &ConnectError) -> Option<&'static st
     if let Some(hint) = status(error).and_then(|status| hint_for_status(status, credentials)) {
         return Some(hint);
     }
+    if let Some(DialError::Proxy(source)) = cause::<DialError>(error) {
+        // hyper-util has no type for it.
+        let wants_credentials = source.to_string().contains("authorization required");
+        return Some(if wants_credentials { PROXY_CREDENTIALS } else { PROXY });
+    }
     match error {
         _ if error.is_timeout() => Some("is it an MCP server, and is the path right? --timeout gives it more time"),
         _ if chain(error).any(is_refusal) => Some(NOBODY),
         _ if cause::<WsConnectError>(error).is_some_and(|error| matches!(error, WsConnectError::Tls { .. })) => Some(
-            "does it speak TLS, with a certificate that this machine trusts? without TLS an address begins with ws://",
+            "does it speak TLS, with a certificate that this machine trusts? --ca-file adds an authority; without TLS an address begins with ws://",
         ),
-        _ if chain(error).any(is_certificate) => {
-            Some("its certificate is none that this machine trusts, or is for another host")
-        }
+        _ if chain(error).any(is_certificate) => Some(
+            "its certificate is none that this machine trusts, or is for another host; --ca-file adds an authority",
+        ),
         _ if chain(error).any(is_unknown_host) => Some("is the name of the host right, and is there a network?"),
         ConnectError::Rejected { .. } if cause::<HttpError>(error).and_then(hint_for_redirect).is_none() => Some(PATH),
         _ => None,

@@ -55,11 +55,15 @@ fn hint_for_status(status: StatusCode, credentials: Credentials) -> Option<&'sta
         (StatusCode::FORBIDDEN, _) => {
             Some("the server knows of this address or these credentials, and does not let them in")
         }
+        (StatusCode::PROXY_AUTHENTICATION_REQUIRED, _) => Some(PROXY_CREDENTIALS),
         (StatusCode::TOO_MANY_REQUESTS, _) => Some("the server is asked too often: try again in a while"),
         (status, _) if status.is_server_error() => Some("the fault is at the server, whose own log should say more"),
         _ => None,
     }
 }
+
+/// For proxies that want credentials.
+const PROXY_CREDENTIALS: &str = "the proxy wants credentials: write them into its URL, http://USER:PASSWORD@HOST:PORT, with --proxy or in HTTPS_PROXY or HTTP_PROXY";
 
 /// Whether the server was given any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

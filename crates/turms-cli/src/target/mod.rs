@@ -1,6 +1,7 @@
 //! What was typed about a server, and what it means.
 
 mod catalogue;
+mod dial;
 mod header;
 mod overheard;
 mod record;
@@ -18,6 +19,7 @@ use turms::http::HttpConnector;
 use turms::ws::WsConnector;
 
 pub(crate) use self::catalogue::{Catalogue, Known, is_program};
+use self::dial::DialSettings;
 use self::overheard::Overheard;
 pub(crate) use self::record::Record;
 use crate::args::{ServerArgs, ServerOptions};
@@ -31,7 +33,7 @@ pub(crate) enum Target {
     /// The one that is built in, in this process.
     Demo,
     /// At an address.
-    Url { url: String, headers: HeaderMap, transport: UrlTransport },
+    Url { url: String, headers: HeaderMap, transport: UrlTransport, dial: DialSettings },
     /// In a program to be started.
     Program { program: String, command: ChildCommand, overheard: Overheard },
 }
@@ -89,7 +91,7 @@ impl Target {
         };
         only_for_programs(options, &without_secrets(&url))?;
         let headers = header::merged(headers, options)?;
-        Ok(Self::Url { url, headers, transport })
+        Ok(Self::Url { url, headers, transport, dial: DialSettings::read(options)? })
     }
 
     fn named(name: &str, options: &ServerOptions) -> Done<Self> {
@@ -121,13 +123,13 @@ impl Target {
                 let router = demo::server().build().map_err(|error| Failure::of(Exit::Failure, &error))?;
                 Arc::new(LocalConnector::new(router))
             }
-            Self::Url { url, headers, transport: UrlTransport::WebSocket } => {
+            Self::Url { url, headers, transport: UrlTransport::WebSocket, dial } => {
                 let connector = WsConnector::new(url).map_err(|error| Failure::of(Exit::Usage, &error))?;
-                Arc::new(connector.headers(headers.clone()))
+                Arc::new(dial.ws(connector.headers(headers.clone())))
             }
-            Self::Url { url, headers, transport } => {
+            Self::Url { url, headers, transport, dial } => {
                 let connector = HttpConnector::new(url).map_err(|error| Failure::of(Exit::Usage, &error))?;
-                Arc::new(connector.headers(headers.clone()).transport(*transport))
+                Arc::new(dial.http(connector.headers(headers.clone()).transport(*transport)))
             }
             Self::Program { command, overheard, .. } => {
                 let (printer, overheard) = (printer.clone(), overheard.clone());
@@ -201,9 +203,13 @@ pub(crate) fn without_secrets(url: &str) -> String {
     }
 }
 
-/// A token may come from the environment, which is there for all commands.
+/// A token and a file of certificates may come from the environment, which is there for all commands.
 fn only_for_addresses(options: &ServerOptions, target: &str) -> Done {
-    let given = [("--header", !options.header.is_empty()), ("--transport", options.transport.is_some())];
+    let given = [
+        ("--header", !options.header.is_empty()),
+        ("--transport", options.transport.is_some()),
+        ("--proxy", options.proxy.is_some()),
+    ];
     refuse(&given, "is for addresses", target)
 }
 

@@ -4,6 +4,7 @@
 #[cfg(unix)]
 mod bridges;
 mod commands;
+mod dial;
 #[cfg(unix)]
 mod forms;
 mod help;

@@ -10,6 +10,9 @@ pub(crate) const TURMS: &str = env!("CARGO_BIN_EXE_turms");
 pub(crate) fn turms<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -> Run {
     let mut command = Command::new(TURMS);
     command.args(args).env_remove("TURMS_BEARER").env_remove("NO_COLOR");
+    for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "TURMS_CA_FILE"] {
+        command.env_remove(name).env_remove(name.to_lowercase());
+    }
     command.env("HOME", "/nonexistent").env_remove("XDG_CONFIG_HOME");
     Run { command, stdin: None }
 }

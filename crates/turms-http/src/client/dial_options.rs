@@ -135,7 +135,7 @@ impl DialOptions {
             return Err(DialOptionsError::Invalid(invalid));
         }
         let proxies = match &self.proxies {
-            Proxies::System => Some(Matcher::from_system()),
+            Proxies::System => (!excepts_all()).then(Matcher::from_system),
             Proxies::Only(url) => Some(Matcher::builder().all(url.clone()).build()),
             Proxies::None => None,
         };
@@ -165,6 +165,12 @@ impl DialOptions {
         let config = if is_used { tls::trusting(&self.roots, protocols) } else { tls::unused() };
         config.map(Arc::new).map_err(DialOptionsError::Tls)
     }
+}
+
+/// Returns `true` if `NO_PROXY` has a `*`. It stands for all hosts, as in curl; `Matcher` takes it for all names, and not for addresses.
+fn excepts_all() -> bool {
+    let list = std::env::var("NO_PROXY").or_else(|_| std::env::var("no_proxy"));
+    list.is_ok_and(|list| list.split(',').any(|entry| entry.trim() == "*"))
 }
 
 impl Default for DialOptions {

@@ -1,0 +1,75 @@
+use std::fs;
+
+use turms::http::HttpConnector;
+use turms::ws::WsConnector;
+
+use crate::args::ServerOptions;
+use crate::exit::{Done, Exit, Failure};
+
+/// The options for connections to addresses.
+#[derive(Clone, Default)]
+pub(crate) struct DialSettings {
+    proxy: Option<ProxyChoice>,
+    /// Certificates in PEM.
+    roots: Option<Vec<u8>>,
+}
+
+#[derive(Clone)]
+enum ProxyChoice {
+    None,
+    Url(String),
+}
+
+impl DialSettings {
+    /// Reads the files that the options name.
+    pub(super) fn read(options: &ServerOptions) -> Done<Self> {
+        let proxy = match options.proxy.as_deref() {
+            None => None,
+            Some("none") => Some(ProxyChoice::None),
+            Some(url) => Some(ProxyChoice::Url(proxy_url(url)?)),
+        };
+        let roots = options.ca_file.as_ref().map(|file| {
+            let unreadable = |error| Failure::new(Exit::Failure, format!("--ca-file: cannot read {file:?}: {error}"));
+            let pem = fs::read(file).map_err(unreadable)?;
+            if !String::from_utf8_lossy(&pem).contains("-----BEGIN CERTIFICATE-----") {
+                return Err(Failure::usage(format!("--ca-file: {file:?} has no certificates in PEM")));
+            }
+            Ok(pem)
+        });
+        Ok(Self { proxy, roots: roots.transpose()? })
+    }
+
+    pub(super) fn http(&self, connector: HttpConnector) -> HttpConnector {
+        let connector = match &self.proxy {
+            None => connector,
+            Some(ProxyChoice::None) => connector.no_proxy(),
+            Some(ProxyChoice::Url(url)) => connector.proxy(url),
+        };
+        self.roots.iter().fold(connector, HttpConnector::root_certificates)
+    }
+
+    pub(super) fn ws(&self, connector: WsConnector) -> WsConnector {
+        let connector = match &self.proxy {
+            None => connector,
+            Some(ProxyChoice::None) => connector.no_proxy(),
+            Some(ProxyChoice::Url(url)) => connector.proxy(url),
+        };
+        self.roots.iter().fold(connector, WsConnector::root_certificates)
+    }
+}
+
+/// The URL may hold a password, so it can be read from a file, and no error repeats it.
+fn proxy_url(value: &str) -> Done<String> {
+    let url = match value.strip_prefix('@') {
+        Some(file) => fs::read_to_string(file)
+            .map_err(|error| Failure::new(Exit::Failure, format!("--proxy: cannot read {file:?}: {error}")))?
+            .trim()
+            .to_owned(),
+        None => value.to_owned(),
+    };
+    let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    if host.is_none_or(str::is_empty) {
+        return Err(Failure::usage("--proxy: a proxy is written http://HOST:PORT or https://HOST:PORT, or none"));
+    }
+    Ok(url)
+}
