@@ -3,6 +3,7 @@
 
 mod answers;
 mod authorize;
+mod dial;
 mod era;
 mod limit;
 mod mirror;
