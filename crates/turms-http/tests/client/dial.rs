@@ -245,14 +245,16 @@ async fn the_address_check_sees_proxies_and_literals_behind_them() {
             no_loopback(address)
         }
     };
-    let through = format!("http://localhost:{}", proxy.address.port());
-    let named = HttpConnector::new(behind_proxy(&server)).unwrap().proxy(&through).address_check(check(&seen));
-    calls(&named).await.unwrap();
-    let mut proxies = std::mem::take(&mut *seen.lock().unwrap());
-    proxies.dedup();
-    assert_eq!(proxies, ["localhost true true"]);
+    let through = |host: &str| format!("http://{host}:{}", proxy.address.port());
+    for host in ["localhost", "127.0.0.1"] {
+        let named = HttpConnector::new(behind_proxy(&server)).unwrap().proxy(through(host)).address_check(check(&seen));
+        calls(&named).await.unwrap();
+        let mut proxies = std::mem::take(&mut *seen.lock().unwrap());
+        proxies.dedup();
+        assert_eq!(proxies, [format!("{host} true true")]);
+    }
 
-    let literal = HttpConnector::new(server.url()).unwrap().proxy(&through).address_check(check(&seen));
+    let literal = HttpConnector::new(server.url()).unwrap().proxy(through("localhost")).address_check(check(&seen));
     let before = proxy.received().len();
     let told = fails(literal).await;
     assert!(told.ends_with("loopback is not allowed"), "{told}");
