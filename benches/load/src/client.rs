@@ -1,34 +1,103 @@
-//! The client of Turms, one call at a time.
+//! The client of Turms, and the bare client of hyper-util below it: WIDTH calls at once, from one thread.
 
+use std::rc::Rc;
 use std::time::Instant;
 
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::client::legacy::Client as HyperClient;
+use hyper_util::client::legacy::connect::HttpConnector as PlainConnector;
+use hyper_util::rt::TokioExecutor;
+use tokio::task::LocalSet;
 use turms::Client;
 use turms::http::HttpConnector;
 use turms::proto::ProtocolVersion;
 
 use crate::message::{Dialect, Requests};
 use crate::tally::Tally;
-use crate::{Plan, Result, Server};
+use crate::{Failure, Plan, Result, Server};
 
-pub(crate) async fn load(plan: &Plan) -> Result<String> {
+/// Calls by the client of Turms.
+pub(crate) async fn load(plan: &Plan, dialect: Dialect) -> Result<String> {
     let server = Server::start(&plan.program)?;
     drop(server.connect()?);
-    let connector = HttpConnector::new(format!("http://127.0.0.1:{}/mcp", server.port))?;
-    let client =
-        Client::builder("load", "1.0.0").only_version(ProtocolVersion::V2026_07_28).connect_to(connector).await?;
+    let connector = HttpConnector::new(url(&server))?;
+    let version = match dialect {
+        Dialect::Stateless => ProtocolVersion::V2026_07_28,
+        Dialect::Session => ProtocolVersion::V2025_11_25,
+    };
+    let client = Client::builder("load", "1.0.0").only_version(version).connect_to(connector).await?;
+    let requests = Rc::new(Requests::new(plan.payload, dialect));
+    measure(plan, server, move |id| {
+        let (client, text) = (client.clone(), requests.text(id));
+        async move {
+            let result = client.call_tool("echo", serde_json::json!({ "text": text })).await?;
+            if result.text() == text { Ok(()) } else { Err(Failure::from(format!("no answer: {result:?}"))) }
+        }
+    })
+    .await
+}
+
+/// The same message over and over by the client of hyper-util.
+pub(crate) async fn bare(plan: &Plan) -> Result<String> {
+    let server = Server::start(&plan.program)?;
+    drop(server.connect()?);
     let requests = Requests::new(plan.payload, Dialect::Stateless);
-    let tally = Tally::new(plan.time);
-    for id in 1.. {
-        if tally.is_over() {
-            break;
-        }
-        let asked = Instant::now();
-        let text = requests.text(id);
-        let result = client.call_tool("echo", serde_json::json!({ "text": text })).await?;
-        if result.text() != text {
-            return Err(format!("no answer: {result:?}").into());
-        }
-        tally.add(&server, asked);
+    let mut body = String::new();
+    requests.write(1, &mut body);
+    let mut request = Request::post(url(&server)).header("content-type", "application/json");
+    request = request.header("accept", "application/json, text/event-stream");
+    for (name, value) in requests.stateless_head().lines().filter_map(|line| line.split_once(": ")) {
+        request = request.header(name, value);
     }
-    Ok(tally.line(&server))
+    let request = request.body(Full::new(Bytes::from(body)))?;
+    let client: HyperClient<PlainConnector, Full<Bytes>> = HyperClient::builder(TokioExecutor::new()).build_http();
+    measure(plan, server, move |_| {
+        let sent = client.request(request.clone());
+        async move {
+            let response = sent.await?;
+            let status = response.status();
+            let body = response.into_body().collect().await?.to_bytes();
+            let is_answered = status.is_success() && body.ends_with(b"}");
+            if is_answered { Ok(()) } else { Err(Failure::from(format!("no answer: {status}"))) }
+        }
+    })
+    .await
+}
+
+fn url(server: &Server) -> String {
+    format!("http://127.0.0.1:{}/mcp", server.port)
+}
+
+/// Calls, WIDTH at once, until the time is over.
+async fn measure<F>(plan: &Plan, server: Server, call: impl Fn(usize) -> F + Clone + 'static) -> Result<String>
+where
+    F: Future<Output = Result<()>>,
+{
+    let (server, tally, tasks) = (Rc::new(server), Rc::new(Tally::new(plan.time)), LocalSet::new());
+    let mut callers = Vec::new();
+    for _ in 0..plan.width {
+        let (server, tally, call) = (server.clone(), tally.clone(), call.clone());
+        callers.push(tasks.spawn_local(async move {
+            for id in 1.. {
+                if tally.is_over() {
+                    break;
+                }
+                let asked = Instant::now();
+                call(id).await?;
+                tally.add(&server, asked);
+            }
+            Ok::<_, Failure>(())
+        }));
+    }
+    let ended = async {
+        for caller in callers {
+            caller.await??;
+        }
+        Ok::<_, Failure>(())
+    };
+    tasks.run_until(ended).await?;
+    drop(tasks);
+    Ok(Rc::into_inner(tally).ok_or("a caller has not ended")?.line(&server))
 }

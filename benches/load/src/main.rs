@@ -6,7 +6,9 @@
 //! - `stateless` and `session`: over HTTP, by 2026-07-28 or in sessions of 2025-11-25; `{port}` among the arguments becomes a
 //!   free port, WIDTH is how many connections there are;
 //! - `crowd`: the same in one session among WIDTH others;
-//! - `client`: over HTTP by the client of Turms, one call at a time;
+//! - `client` and `client-session`: over HTTP by the client of Turms, by 2026-07-28 or in a session of 2025-11-25, WIDTH calls at
+//!   once;
+//! - `post`: the same message over and over by the client of hyper-util, which is below that of Turms;
 //! - `inside`: by the client of Turms in the process of the server, which is ours; no program is started;
 //! - `stdio`: WIDTH is how many calls are in flight;
 //! - `idle` and `listening`: WIDTH sessions that are left alone, or with an open stream.
@@ -17,8 +19,8 @@
 //! the server is ended in order (its input is closed and it gets SIGTERM), so that a profiler around it can write its results.
 //!
 //! One line comes out, `name=value` each: `calls`, and `all_calls` with those before the server was warm; of the server
-//! `cpu_ns` for each, and `early_ns` and `late_ns` in the first and the second half of the time; `p50_ns`, `p99_ns`; `bytes`
-//! of memory for each session.
+//! `cpu_ns` for each, and `early_ns` and `late_ns` in the first and the second half of the time; `client_ns` of this process for
+//! each; `p50_ns`, `p99_ns`; `bytes` of memory for each session.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it talks to a terminal")]
 #![expect(clippy::disallowed_methods, reason = "it measures time")]
 
@@ -76,7 +78,9 @@ async fn run(args: Vec<String>) -> Result<String> {
         "stateless" => http::load(&plan, Dialect::Stateless, 0).await,
         "session" => http::load(&plan, Dialect::Session, 0).await,
         "crowd" => http::load(&Plan { width: 1, ..plan }, Dialect::Session, plan.width).await,
-        "client" => client::load(&plan).await,
+        "client" => client::load(&plan, Dialect::Stateless).await,
+        "client-session" => client::load(&plan, Dialect::Session).await,
+        "post" => client::bare(&plan).await,
         "inside" => inside::load(&plan).await,
         "idle" => http::keep(&plan, false).await,
         "listening" => http::keep(&plan, true).await,

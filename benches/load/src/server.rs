@@ -60,9 +60,7 @@ impl Server {
 
     /// What it has used of the processor so far, in nanoseconds: all its threads.
     pub(crate) fn cpu(&self) -> u64 {
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.id)).into_iter().flatten().flatten();
-        let used = tasks.filter_map(|task| fs::read_to_string(task.path().join("schedstat")).ok());
-        used.filter_map(|used| used.split(' ').next()?.parse::<u64>().ok()).sum()
+        cpu_of(&self.id.to_string())
     }
 
     /// How much memory it has in use, in bytes.
@@ -72,4 +70,11 @@ impl Server {
         let kib = resident.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok());
         kib.unwrap_or_default() * 1024
     }
+}
+
+/// CPU time of all threads of a process so far, in nanoseconds.
+pub(crate) fn cpu_of(process: &str) -> u64 {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let used = tasks.filter_map(|task| fs::read_to_string(task.path().join("schedstat")).ok());
+    used.filter_map(|used| used.split(' ').next()?.parse::<u64>().ok()).sum()
 }

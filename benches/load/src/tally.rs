@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
-use crate::server::Server;
+use crate::server::{Server, cpu_of};
 
 /// Counts calls after the server has become warm, and what they cost it.
 pub(crate) struct Tally {
@@ -13,8 +13,22 @@ pub(crate) struct Tally {
     /// All of them, and how long those took that count.
     answered: Cell<usize>,
     taken: RefCell<Vec<u64>>,
-    /// What the server had used of the processor, and how many calls there were: in the beginning and in the middle.
-    marks: RefCell<Vec<(u64, usize)>>,
+    /// What was used of the processor, and the number of calls: in the beginning and in the middle.
+    marks: RefCell<Vec<Mark>>,
+}
+
+/// CPU time so far, in nanoseconds, and the number of calls.
+#[derive(Clone, Copy)]
+struct Mark {
+    server: u64,
+    client: u64,
+    calls: usize,
+}
+
+impl Mark {
+    fn new(server: &Server, calls: usize) -> Self {
+        Self { server: server.cpu(), client: cpu_of("self"), calls }
+    }
 }
 
 impl Tally {
@@ -34,7 +48,7 @@ impl Tally {
         let mut taken = self.taken.borrow_mut();
         let mut marks = self.marks.borrow_mut();
         if asked >= if marks.is_empty() { self.begin } else { self.middle } && marks.len() < 2 {
-            marks.push((server.cpu(), taken.len()));
+            marks.push(Mark::new(server, taken.len()));
         }
         if !marks.is_empty() {
             taken.push(u64::try_from(asked.elapsed().as_nanos()).unwrap_or(u64::MAX));
@@ -44,15 +58,17 @@ impl Tally {
     /// In one line.
     pub(crate) fn line(self, server: &Server) -> String {
         let (mut taken, mut marks) = (self.taken.into_inner(), self.marks.into_inner());
-        marks.push((server.cpu(), taken.len()));
+        marks.push(Mark::new(server, taken.len()));
         taken.sort_unstable();
         let at = |part: f64| taken.get((taken.len() as f64 * part) as usize).copied().unwrap_or_default();
         let (all, p50, p99) = (self.answered.get(), at(0.5), at(0.99));
         let mut line = format!("all_calls={all} calls={} p50_ns={p50} p99_ns={p99}", taken.len());
-        let cost = |(from, first): (u64, usize), (to, last): (u64, usize)| (to - from) / (last - first).max(1) as u64;
+        let calls = |from: Mark, to: Mark| (to.calls - from.calls).max(1) as u64;
+        let cost = |from: Mark, to: Mark| (to.server - from.server) / calls(from, to);
         if let [first, middle, last] = marks[..] {
             let (all, early, late) = (cost(first, last), cost(first, middle), cost(middle, last));
-            line.push_str(&format!(" cpu_ns={all} early_ns={early} late_ns={late}"));
+            let client = (last.client - first.client) / calls(first, last);
+            line.push_str(&format!(" cpu_ns={all} early_ns={early} late_ns={late} client_ns={client}"));
         }
         line
     }

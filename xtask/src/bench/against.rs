@@ -225,7 +225,7 @@ mod tests {
         let build = Build { server: "there/server".to_owned(), load: "there/load".to_owned() };
         assert_eq!(build.server(&cell::STATELESS), "there/server http {port}");
         assert_eq!(build.load(&cell::STATELESS), LOAD);
-        assert_eq!(build.load(&cell::CLIENT), "there/load");
+        assert_eq!(build.load(&cell::SINGLE_CLIENT), "there/load");
     }
 
     #[test]

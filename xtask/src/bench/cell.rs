@@ -77,9 +77,14 @@ pub(super) const SIZES: [Cell; 4] = [
     cell("1000 KiB, 8 connections", "stateless", "1000k", 8, "2", OURS),
 ];
 
-/// Our client, and the least that a client can cost, before the limit server.
-pub(super) const LEAST_CLIENT: Cell = cell("a bare connection", "stateless", "small", 1, "2", &[Limit]);
-pub(super) const CLIENT: Cell = cell("the client of Turms", "client", "small", 1, "2", &[Limit]);
+/// Our client, the HTTP client below it, and the least that a client can cost, before the limit server.
+const LEAST_CLIENT: Cell = cell("a bare connection", "stateless", "small", 1, "2", &[Limit]);
+const SINGLE_POST: Cell = cell("the client of hyper-util", "post", "small", 1, "2", &[Limit]);
+pub(super) const POST: Cell = cell("the client of hyper-util, 32 at once", "post", "small", 32, "2", &[Limit]);
+pub(super) const SINGLE_CLIENT: Cell = cell("the client of Turms", "client", "small", 1, "2", &[Limit]);
+pub(super) const CLIENT: Cell = cell("the client of Turms, 32 at once", "client", "small", 32, "2", &[Limit]);
+pub(super) const SESSION_CLIENT: Cell =
+    cell("the client of Turms in a session, 32 at once", "client-session", "small", 32, "2", &[Limit]);
 
 pub(super) const BESIDE_OTHERS: [&Cell; 10] =
     [&STATELESS, &SESSION, &SINGLE, &SINGLE_SESSION, &LIST, &LARGE, &PIPE, &SINGLE_PIPE, &LIST_PIPE, &LARGE_PIPE];
@@ -102,7 +107,7 @@ pub(super) const OWN: [&Cell; 10] = [
 pub(super) const INSIDE: Cell =
     cell("the client of Turms in the process of the server", "inside", "small", 1, "2", OURS);
 
-pub(super) const CLIENTS: [&Cell; 2] = [&LEAST_CLIENT, &CLIENT];
+pub(super) const CLIENTS: [&Cell; 6] = [&LEAST_CLIENT, &SINGLE_POST, &SINGLE_CLIENT, &POST, &CLIENT, &SESSION_CLIENT];
 
 /// All of them.
 pub(super) fn all() -> impl Iterator<Item = &'static Cell> {
@@ -127,9 +132,10 @@ pub(super) const LOAD: &str = "target/release/turms-bench-load";
 pub(super) const RMCP_SERVER: &str = "benches/rmcp/target/release/turms-bench-rmcp";
 
 impl Cell {
-    /// Returns `true` if the client of Turms is measured, which is part of the load generator.
+    /// Returns `true` if the client of Turms is measured, which is part of the load generator. That of earlier commits knows one
+    /// call at a time.
     pub(super) fn measures_client(&self) -> bool {
-        matches!(self.kind, "client" | "inside")
+        matches!((self.kind, self.width), ("client" | "inside", 1))
     }
 
     /// The figure that says what a call, or a session, costs.

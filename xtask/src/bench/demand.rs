@@ -2,8 +2,8 @@
 
 use super::cell::{
     ALONE_IN_SESSION, BY_EVENTS, BY_JSON, CLIENT, Candidate, Cell, FEW_TOOLS, IDLE, IN_CROWD, INSIDE, LARGE,
-    LARGE_PIPE, LEAST_CLIENT, LIST, LIST_PIPE, LISTENING, MANY_TOOLS, MOUNTED, PIPE, SESSION, SINGLE, SINGLE_PIPE,
-    SIZES, STATELESS,
+    LARGE_PIPE, LIST, LIST_PIPE, LISTENING, MANY_TOOLS, MOUNTED, PIPE, POST, SESSION, SESSION_CLIENT, SINGLE,
+    SINGLE_PIPE, SIZES, STATELESS,
 };
 use super::figures::{Measured, Place};
 use super::weight;
@@ -95,9 +95,10 @@ pub(super) fn all(measured: &Measured) -> Vec<Demand> {
     demand("cost of 100 KiB / ten times that of 10 KiB".to_owned(), tenth(against(hundred, ten)), AtMost(1.15));
     demand("cost of 1000 KiB / ten times that of 100 KiB".to_owned(), tenth(against(thousand, hundred)), AtMost(1.15));
 
-    let calls = |cell| place(cell, Limit, "calls");
-    let client = measured.ratio(calls(&CLIENT), calls(&LEAST_CLIENT));
-    demand("calls of our client / of a bare connection".to_owned(), client, AtLeast(0.85));
+    let client = |cell| measured.ratio(place(cell, Limit, "client_ns"), place(&POST, Limit, "client_ns"));
+    for (cell, most) in [(&CLIENT, 1.5), (&SESSION_CLIENT, 1.65)] {
+        demand(format!("{}: processor time / that of hyper-util's", cell.name), client(cell), AtMost(most));
+    }
 
     let inside = measured.median(p50(&INSIDE, Turms)).map(|ns| ns / 1000.0);
     demand("a call in the process of the server, us".to_owned(), inside, AtMost(1.0));

@@ -51,8 +51,10 @@ pub(super) fn write(measured: &Measured, rounds: usize) -> String {
     }
     text.push_str("\n| ours, HTTP | processor time per call, us | p50, us | p99, us |\n|---|---:|---:|---:|\n");
     one_each(&mut text, measured, &cell::OWN, Turms, ["cpu_ns", "p50_ns", "p99_ns"]);
-    text.push_str("\n| clients of the limit server, 1 connection | p50, us | p99, us |\n|---|---:|---:|\n");
-    one_each(&mut text, measured, &cell::CLIENTS, Limit, ["p50_ns", "p99_ns"]);
+    text.push_str(
+        "\n| clients of the limit server | processor time per call, us | p50, us | p99, us |\n|---|---:|---:|---:|\n",
+    );
+    one_each(&mut text, measured, &cell::CLIENTS, Limit, ["client_ns", "p50_ns", "p99_ns"]);
     text.push_str("\n| demand | is | bound | met |\n|---|---:|---:|---|\n");
     for demand in demand::all(measured) {
         demanded(&mut text, &demand);
