@@ -20,9 +20,9 @@ use turms_proto::Lines;
 use turms_proto::session::ClientOptions;
 use url::Url;
 
+use super::address_check::DialAddress;
 use super::authorize::Authorizer;
 use super::dial_options::{DialOptions, DialProtocol};
-use super::dialer::DialAddress;
 use super::endpoint::{Endpoint, origin};
 use super::error::HttpError;
 use super::http_client::{HttpClient, HttpService, boxed};

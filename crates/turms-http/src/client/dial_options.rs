@@ -13,7 +13,8 @@ use rustls::ClientConfig;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
-use super::dialer::{AddressCheck, DialAddress, Dialer, Route};
+use super::address_check::{AddressCheck, DialAddress};
+use super::dialer::{Dialer, Route};
 use super::tls;
 
 /// Options of a [`Dialer`].

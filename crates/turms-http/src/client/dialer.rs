@@ -2,41 +2,26 @@
 
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::uri::Scheme;
 use http::{HeaderValue, Uri};
-use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
-use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::Tunnel;
-use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
-use hyper_util::client::proxy::matcher::Matcher;
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use rustls::ClientConfig;
 use tower_service::Service;
 use turms_core::BoxFuture;
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
+use super::address_check::{AddressCheck, CheckedResolver, check_address};
+use super::dialed_stream::{DialedStream, RouteStream};
 
-/// A check of addresses, run before each is connected to.
-pub(super) type AddressCheck = dyn Fn(&DialAddress<'_>) -> Result<(), BoxError> + Send + Sync;
-
-/// An address that is about to be connected to.
-#[derive(Debug, Clone, Copy)]
-#[non_exhaustive]
-pub struct DialAddress<'a> {
-    /// Host of the URL, without the brackets of an IPv6 address.
-    pub host: &'a str,
-    /// The host itself if it is an address, or one of the addresses that its name was resolved to.
-    pub ip: IpAddr,
-    /// `true` if this is the address of a proxy, and the server is behind it.
-    pub is_proxy: bool,
-}
+pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Error for a connection that was not made.
 #[derive(Debug, thiserror::Error)]
@@ -118,10 +103,10 @@ impl Route {
         #[cfg(unix)]
         if let Some(path) = &self.socket {
             let stream = tokio::net::UnixStream::connect(path).await.map_err(DialError::UnixSocket)?;
-            return Ok(RouteStream::new(hyper_util::rt::TokioIo::new(stream)));
+            return Ok(RouteStream::direct(hyper_util::rt::TokioIo::new(stream)));
         }
         self.check_literal(&uri, false)?;
-        let Some(proxy) = self.proxy(&uri) else { return Ok(RouteStream::new(self.tcp(false).call(uri).await?)) };
+        let Some(proxy) = self.proxy(&uri) else { return Ok(RouteStream::direct(self.tcp(false).call(uri).await?)) };
         self.check_literal(proxy.uri(), true)?;
         let scheme = proxy.uri().scheme_str().unwrap_or_default();
         if !matches!(scheme, "http" | "https") {
@@ -130,17 +115,17 @@ impl Route {
         let mut connector = HttpsConnector::from((self.tcp(true), self.proxy_tls.clone()));
         if self.is_forwarded(&uri) {
             let stream = connector.call(proxy.uri().clone()).await.map_err(DialError::Proxy)?;
-            return Ok(RouteStream { is_forwarded: true, ..RouteStream::new(stream) });
+            return Ok(RouteStream::forwarded(stream));
         }
         let mut tunnel = Tunnel::new(proxy.uri().clone(), connector);
         if let Some(credentials) = proxy.basic_auth() {
             tunnel = tunnel.with_auth(credentials.clone());
         }
         let stream = tunnel.call(uri).await.map_err(|error| DialError::Proxy(error.into()))?;
-        Ok(RouteStream::new(stream))
+        Ok(RouteStream::direct(stream))
     }
 
-    fn proxy(&self, uri: &Uri) -> Option<hyper_util::client::proxy::matcher::Intercept> {
+    fn proxy(&self, uri: &Uri) -> Option<Intercept> {
         self.proxies.as_ref().filter(|_| self.socket.is_none())?.intercept(uri)
     }
 
@@ -164,7 +149,7 @@ impl Route {
     fn check_literal(&self, uri: &Uri, is_proxy: bool) -> Result<(), DialError> {
         let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
         match (&self.check, host.parse()) {
-            (Some(check), Ok(ip)) => run_check(&**check, host, ip, is_proxy),
+            (Some(check), Ok(ip)) => check_address(&**check, host, ip, is_proxy),
             _ => Ok(()),
         }
     }
@@ -172,39 +157,6 @@ impl Route {
 
 /// Interval of TCP keep-alive probes on a connection on which nothing happens.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-
-fn run_check(check: &AddressCheck, host: &str, ip: IpAddr, is_proxy: bool) -> Result<(), DialError> {
-    let refused = |source| DialError::AddressRefused { host: host.to_owned(), ip, source };
-    check(&DialAddress { host, ip, is_proxy }).map_err(refused)
-}
-
-/// The resolver of the system, whose addresses are checked. Those that are checked are those that are connected to.
-#[derive(Clone)]
-struct CheckedResolver {
-    check: Option<Arc<AddressCheck>>,
-    is_proxy: bool,
-}
-
-impl Service<Name> for CheckedResolver {
-    type Response = std::vec::IntoIter<SocketAddr>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, name: Name) -> Self::Future {
-        let Self { check, is_proxy } = self.clone();
-        Box::pin(async move {
-            let addresses: Vec<_> = GaiResolver::new().call(name.clone()).await?.collect();
-            if let Some(check) = check {
-                addresses.iter().try_for_each(|it| run_check(&*check, name.as_str(), it.ip(), is_proxy))?;
-            }
-            Ok(addresses.into_iter())
-        })
-    }
-}
 
 impl Service<Uri> for Route {
     type Response = RouteStream;
@@ -232,70 +184,6 @@ impl Service<Uri> for Dialer {
     fn call(&mut self, uri: Uri) -> Self::Future {
         let dialer = self.clone();
         Box::pin(async move { dialer.dial(uri).await })
-    }
-}
-
-/// A connection to a server, with TLS if its URL wants it.
-pub type DialedStream = MaybeHttpsStream<RouteStream>;
-
-/// A connection to a server or to its proxy, before TLS.
-pub struct RouteStream {
-    io: Box<dyn Io>,
-    /// `true` if requests go to a proxy, which wants whole URLs.
-    is_forwarded: bool,
-}
-
-trait Io: Read + Write + Send + Unpin {}
-
-impl<T: Read + Write + Send + Unpin> Io for T {}
-
-impl RouteStream {
-    fn new(io: impl Read + Write + Send + Unpin + 'static) -> Self {
-        Self { io: Box::new(io), is_forwarded: false }
-    }
-}
-
-impl Connection for RouteStream {
-    fn connected(&self) -> Connected {
-        Connected::new().proxy(self.is_forwarded)
-    }
-}
-
-impl Read for RouteStream {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(cx, buf)
-    }
-}
-
-impl Write for RouteStream {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(cx)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
-    }
-}
-
-impl fmt::Debug for RouteStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RouteStream").field("is_forwarded", &self.is_forwarded).finish_non_exhaustive()
     }
 }
 

@@ -1,8 +1,10 @@
 //! The client side: Streamable HTTP of every revision, and HTTP+SSE where a server speaks nothing newer.
 
+mod address_check;
 mod authorize;
 mod connector;
 mod dial_options;
+mod dialed_stream;
 mod dialer;
 mod endpoint;
 mod error;
@@ -20,10 +22,12 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
+pub use self::address_check::DialAddress;
 pub use self::authorize::{Authorizable, AuthorizeError, Authorizer, BearerToken, Challenge, Decision};
 pub use self::connector::HttpConnector;
 pub use self::dial_options::{DialOptions, DialOptionsError, DialProtocol};
-pub use self::dialer::{DialAddress, DialError, DialedStream, Dialer, RouteStream};
+pub use self::dialed_stream::{DialedStream, RouteStream};
+pub use self::dialer::{DialError, Dialer};
 pub use self::error::HttpError;
 pub use self::transport::HttpTransport;
 
