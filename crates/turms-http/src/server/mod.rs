@@ -17,6 +17,7 @@ mod shutdown;
 mod socket;
 mod stateless;
 mod stream_limit;
+mod sync;
 #[cfg(feature = "tls")]
 mod tls;
 

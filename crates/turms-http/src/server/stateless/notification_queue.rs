@@ -6,14 +6,14 @@ use std::task::{Context as TaskContext, Poll, Waker};
 
 use bytes::Bytes;
 use bytestring::ByteString;
-use parking_lot::Mutex;
 use turms_core::{BoxFuture, PeerError, PeerTransport};
 use turms_proto::session::{RequestOptions, SessionError};
 use turms_proto::{Notification, RawJson};
 
+use crate::server::sync::Mutex;
 use crate::sse;
 
-/// What a handler has queue and nobody has read.
+/// The notifications that a handler has sent and its client has not read.
 #[derive(Debug, Default)]
 pub(in crate::server) struct NotificationQueue(Mutex<QueueState>);
 
@@ -27,8 +27,8 @@ struct QueueState {
 }
 
 impl NotificationQueue {
-    /// Maximum number of unread bytes before handlers have to wait.
-    const LIMIT: usize = 256 * 1024;
+    /// Maximum number of unread bytes before handlers have to wait; a few in unit tests, which fill the queue thousands of times.
+    const LIMIT: usize = if cfg!(test) { 64 } else { 256 * 1024 };
 
     fn send(&self, notification: &Notification, sender: Option<&Waker>) -> Poll<bool> {
         let mut queue = self.0.lock();
@@ -118,3 +118,6 @@ impl PeerTransport for NotificationQueue {
         Box::pin(std::future::ready(Err(SessionError::NoServerRequests.into())))
     }
 }
+
+#[cfg(test)]
+mod tests;
