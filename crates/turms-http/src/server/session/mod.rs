@@ -248,3 +248,6 @@ fn now_or_later(work: impl Future<Output = ()> + Send + 'static) {
         tokio::spawn(work);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,8 @@
 //! What is said to a client, and on which of its streams.
 
 use std::cell::Cell;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::task::{Context as TaskContext, Poll};
 
 use turms_proto::Message;
@@ -52,9 +54,12 @@ impl HttpSession {
                     session.state.lock().streams.get_mut(&stream).and_then(|stream| stream.next_unstored())
                 });
                 let Some(event) = next else { return };
-                if let Err(error) = options.events.append(&id, stream, event).await {
-                    tracing::warn!(%error, "an event cannot be kept; a client that loses its connection will miss it");
-                }
+                let storing = async {
+                    if let Err(error) = options.events.append(&id, stream, event).await {
+                        tracing::warn!(%error, "an event cannot be kept; a client that loses its connection will miss it");
+                    }
+                };
+                without_logs(storing).await;
                 let is_open = session.upgrade().is_some_and(|session| {
                     let mut state = session.state.lock();
                     if let Some(stream) = state.streams.get_mut(&stream) {
@@ -67,7 +72,6 @@ impl HttpSession {
                 }
             }
         };
-        let _keeping = Keeping::begin();
         now_or_later(keeping);
     }
 
@@ -115,7 +119,18 @@ impl HttpSession {
     }
 }
 
-/// That a store is called on this thread, within whatever has said something.
+/// Runs a call of a store whose logs are not sent to the client.
+async fn without_logs(call: impl Future<Output = ()>) {
+    let mut call = pin!(call);
+    poll_fn(|task| {
+        // For each poll: a store may go on in another thread, where other sessions are at work between two polls.
+        let _keeping = Keeping::begin();
+        call.as_mut().poll(task)
+    })
+    .await;
+}
+
+/// That a store is called on this thread.
 struct Keeping;
 
 thread_local! {
