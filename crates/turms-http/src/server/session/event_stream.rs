@@ -8,6 +8,8 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use turms_core::store::StoredEvent;
 
+use super::lock::WakeList;
+
 /// What a stream carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StreamKind {
@@ -79,8 +81,9 @@ pub(super) enum Found {
 }
 
 impl Stream {
-    /// How many bytes may wait for somebody before whoever speaks has to wait, too.
-    const LIMIT: usize = 256 * 1024;
+    /// Maximum number of bytes that wait for the reader or the store before senders have to wait; a few in unit tests, which fill
+    /// streams thousands of times.
+    pub(super) const LIMIT: usize = if cfg!(test) { 64 } else { 256 * 1024 };
 
     pub(super) fn new(kind: StreamKind) -> Self {
         Self {
@@ -137,7 +140,7 @@ impl Stream {
     }
 
     /// Adds an event.
-    pub(super) fn push(&mut self, data: Vec<u8>, is_last: bool) {
+    pub(super) fn push(&mut self, data: Vec<u8>, is_last: bool, woken: &mut WakeList) {
         self.last += 1;
         let mut event = StoredEvent::new(self.last, Bytes::from(data));
         event.is_last = is_last;
@@ -148,21 +151,21 @@ impl Stream {
         if is_last {
             self.ended = Some(Instant::now());
         }
-        self.wake_reader();
+        self.wake_reader(woken);
     }
 
     /// Ends without an answer; false if it has ended already.
-    pub(super) fn end(&mut self) -> bool {
+    pub(super) fn end(&mut self, woken: &mut WakeList) -> bool {
         let was_open = self.ended.is_none();
         self.ended.get_or_insert_with(Instant::now);
-        self.wake_reader();
+        self.wake_reader(woken);
         was_open
     }
 
     /// Ends the connection that carries it, not the stream.
-    pub(super) fn hang_up(&mut self, retry: Duration) {
+    pub(super) fn hang_up(&mut self, retry: Duration, woken: &mut WakeList) {
         self.hang_up = Some(retry);
-        self.wake_reader();
+        self.wake_reader(woken);
     }
 
     /// Whether somebody has to begin to hand events to the store; whoever is told so does it until there are no more.
@@ -178,9 +181,9 @@ impl Stream {
     }
 
     /// The store has the event that was next, or never will.
-    pub(super) fn stored(&mut self) {
+    pub(super) fn stored(&mut self, woken: &mut WakeList) {
         self.unstored.pop();
-        self.wake_speakers();
+        self.wake_speakers(woken);
     }
 
     pub(super) fn has_in_memory(&self, number: u64) -> bool {
@@ -189,30 +192,32 @@ impl Stream {
     }
 
     /// Lets somebody read, in place of whoever does.
-    pub(super) fn attach(&mut self, serial: u32) {
-        self.wake_all();
+    pub(super) fn attach(&mut self, serial: u32, woken: &mut WakeList) {
+        self.wake_all(woken);
         self.is_awaited = false;
         self.hang_up = self.hang_up.filter(|_| self.reader.is_none() && self.taken == 0);
         self.reader = Some(Reader { serial, waker: None });
     }
 
     /// The reader has gone; false if there is none, or it is another one.
-    pub(super) fn detach(&mut self, serial: Option<u32>) -> bool {
+    pub(super) fn detach(&mut self, serial: Option<u32>, woken: &mut WakeList) -> bool {
         let is_gone = self.reader.take_if(|reader| serial.is_none_or(|serial| reader.serial == serial)).is_some();
         if is_gone || serial.is_none() {
             self.is_awaited = false;
             self.unread = Queue::default();
-            self.wake_all();
+            self.wake_all(woken);
         }
         is_gone
     }
 
     /// What comes after an event, for a reader who is woken when that changes.
-    pub(super) fn find(&mut self, serial: u32, after: u64, bytes: usize, waker: &Waker) -> Found {
+    pub(super) fn find(&mut self, serial: u32, after: u64, bytes: usize, waker: &Waker, woken: &mut WakeList) -> Found {
         let Some(reader) = self.reader.as_mut().filter(|reader| reader.serial == serial) else {
             return Found::End(None);
         };
-        reader.waker = Some(waker.clone());
+        if !reader.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            reader.waker = Some(waker.clone());
+        }
         self.taken = self.taken.max(after);
         while self.unread.events.front().is_some_and(|event| event.number <= after) {
             self.unread.pop();
@@ -223,7 +228,7 @@ impl Stream {
             self.look_at_unstored(after, bytes)
         };
         if !found.is_empty() {
-            self.wake_speakers();
+            self.wake_speakers(woken);
             return Found::Events(found);
         }
         if self.last > after || self.kind == StreamKind::Remote {
@@ -261,18 +266,16 @@ impl Stream {
         if found.first().is_some_and(|event| event.number == after + 1) { found } else { Vec::new() }
     }
 
-    fn wake_reader(&mut self) {
-        if let Some(waker) = self.reader.as_mut().and_then(|reader| reader.waker.take()) {
-            waker.wake();
-        }
+    fn wake_reader(&mut self, woken: &mut WakeList) {
+        woken.extend(self.reader.as_mut().and_then(|reader| reader.waker.take()));
     }
 
-    fn wake_speakers(&mut self) {
-        self.speakers.drain(..).for_each(Waker::wake);
+    fn wake_speakers(&mut self, woken: &mut WakeList) {
+        woken.extend(self.speakers.drain(..));
     }
 
-    pub(super) fn wake_all(&mut self) {
-        self.wake_reader();
-        self.wake_speakers();
+    pub(super) fn wake_all(&mut self, woken: &mut WakeList) {
+        self.wake_reader(woken);
+        self.wake_speakers(woken);
     }
 }

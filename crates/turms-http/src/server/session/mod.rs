@@ -9,6 +9,7 @@
 
 mod endpoint;
 mod event_stream;
+mod lock;
 mod manager;
 mod notification_handlers;
 mod outbox;
@@ -22,7 +23,6 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use turms_core::store::SessionRecord;
@@ -31,6 +31,7 @@ use turms_proto::session::{Event, RequestError, Session, Status, Ticket};
 use turms_proto::{Ability, ProtocolVersion, RawJson, RequestId};
 
 use self::event_stream::Stream;
+use self::lock::{SessionLock, WakeList};
 pub(super) use self::manager::SessionManager;
 use self::notification_handlers::NotificationHandlers;
 pub use self::peer::EventStream;
@@ -49,13 +50,14 @@ pub(super) struct HttpSession {
     handle: Arc<SessionHandle>,
     service: Arc<dyn Service>,
     options: Arc<SessionOptions>,
-    state: Mutex<State>,
+    state: SessionLock,
     /// When it was last used, and when the store was last told so, by the clock of the options.
     used: AtomicU64,
     touched: AtomicU64,
 }
 
-/// There are thousands of them, and most rest.
+/// There are thousands of them, and most rest. The lock of unit tests is larger.
+#[cfg(not(test))]
 const _: () = assert!(size_of::<HttpSession>() <= 520);
 
 struct State {
@@ -134,7 +136,7 @@ impl HttpSession {
                 handle,
                 service: service.clone(),
                 options,
-                state: Mutex::new(state),
+                state: SessionLock::new(state),
                 used: AtomicU64::new(now),
                 touched: AtomicU64::new(now),
             }
@@ -214,7 +216,9 @@ impl HttpSession {
             let streams = std::mem::take(&mut state.streams);
             (std::iter::from_fn(|| state.protocol.next_event()).collect(), streams)
         };
-        streams.into_values().for_each(|mut stream| stream.wake_all());
+        let mut woken = WakeList::default();
+        streams.into_values().for_each(|mut stream| stream.wake_all(&mut woken));
+        drop(woken);
         events.into_iter().for_each(settle);
         drop(notifications);
         self.handle.close(reason);

@@ -8,6 +8,7 @@ use std::task::{Context as TaskContext, Poll};
 use turms_proto::Message;
 
 use super::event_stream::{Stream, StreamKind};
+use super::lock::{LockedState, WakeList};
 use super::peer::Route;
 use super::{HttpSession, State, now_or_later};
 
@@ -28,13 +29,13 @@ impl HttpSession {
             if !state.is_open {
                 return Poll::Ready(false);
             }
-            let (id, stream) = state.stream_of(route);
+            let (id, stream, woken) = state.stream_of(route);
             if stream.is_behind() {
                 let Some(task) = task else { return Poll::Ready(false) };
                 stream.wait(task.waker());
                 return Poll::Pending;
             }
-            stream.push(data, false);
+            stream.push(data, false, woken);
             id
         };
         self.persist(stream);
@@ -62,8 +63,8 @@ impl HttpSession {
                 without_logs(storing).await;
                 let is_open = session.upgrade().is_some_and(|session| {
                     let mut state = session.state.lock();
-                    if let Some(stream) = state.streams.get_mut(&stream) {
-                        stream.stored();
+                    if let Some((stream, woken)) = state.stream(stream) {
+                        stream.stored(woken);
                     }
                     state.is_open
                 });
@@ -161,14 +162,13 @@ impl State {
         self.last_stream
     }
 
-    /// The stream that something belongs on: that of its call while that is open, or one that belongs to none.
-    pub(super) fn stream_of(&mut self, route: &Route) -> (u64, &mut Stream) {
+    /// The number of the stream that something belongs on: that of its call while that is open, or one that belongs to none.
+    fn number_of(&mut self, route: &Route) -> u64 {
         let own = route.open_stream(self);
-        let id = match own.filter(|id| self.streams.get(id).is_some_and(|stream| !stream.has_ended())) {
+        match own.filter(|id| self.streams.get(id).is_some_and(|stream| !stream.has_ended())) {
             Some(own) => own,
             None => self.standalone(),
-        };
-        (id, self.streams.entry(id).or_insert_with(|| Box::new(Stream::new(StreamKind::Standalone))))
+        }
     }
 
     /// The stream for what belongs to no call: one that is read, or the oldest of those that are not, where it waits.
@@ -180,12 +180,22 @@ impl State {
             None => self.open_stream(StreamKind::Standalone),
         }
     }
+}
+
+impl LockedState<'_> {
+    /// The stream that something belongs on, with its number, and the wakers that run when the state is unlocked.
+    pub(super) fn stream_of(&mut self, route: &Route) -> (u64, &mut Stream, &mut WakeList) {
+        let (state, woken) = self.split();
+        let id = state.number_of(route);
+        let stream = state.streams.entry(id).or_insert_with(|| Box::new(Stream::new(StreamKind::Standalone)));
+        (id, stream, woken)
+    }
 
     /// Adds an answer to a stream, and ends the stream with it if no other is left, here or with a call that runs.
     pub(super) fn answer_on(&mut self, id: u64, data: Vec<u8>, left: usize) {
-        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let Some((stream, woken)) = self.stream(id) else { return };
         let is_last = left == 0 && stream.calls == 0;
-        stream.push(data, is_last);
+        stream.push(data, is_last, woken);
         if is_last {
             self.ended.push_back(id);
         }
@@ -193,9 +203,9 @@ impl State {
 
     /// Ends a stream without an answer if no call is left that could say more.
     pub(super) fn end_if_done(&mut self, id: u64) {
-        if let Some(stream) = self.streams.get_mut(&id)
+        if let Some((stream, woken)) = self.stream(id)
             && stream.calls == 0
-            && stream.end()
+            && stream.end(woken)
         {
             self.ended.push_back(id);
         }

@@ -160,8 +160,8 @@ impl HttpSession {
             let request = state.protocol.request(method, params, options, reply, now)?;
             let mut data = Vec::new();
             request.encode(&mut data);
-            let (stream, open) = state.stream_of(route);
-            open.push(data, false);
+            let (stream, open, woken) = state.stream_of(route);
+            open.push(data, false, woken);
             (request.id, stream)
         };
         self.persist(stream);
@@ -199,8 +199,8 @@ impl HttpSession {
     fn send_reader_away(&self, route: &Route) {
         tracing::debug!("a client does not read its stream: it is treated as gone");
         let mut state = self.state.lock();
-        let (_, stream) = state.stream_of(route);
-        stream.detach(None);
+        let (_, stream, woken) = state.stream_of(route);
+        stream.detach(None, woken);
     }
 }
 
@@ -237,9 +237,9 @@ impl EventStream {
         let mut state = session.state.lock();
         // Once it has answered, a call has no stream.
         let stream = self.0.route.open_stream(&mut state);
-        match stream.and_then(|stream| state.streams.get_mut(&stream)).filter(|stream| !stream.has_ended()) {
-            Some(stream) => {
-                stream.hang_up(retry);
+        match stream.and_then(|stream| state.stream(stream)).filter(|(stream, _)| !stream.has_ended()) {
+            Some((stream, woken)) => {
+                stream.hang_up(retry, woken);
                 true
             }
             None => false,

@@ -88,8 +88,8 @@ impl StreamReader {
         }
         state.last_reader = state.last_reader.wrapping_add(1);
         let serial = state.last_reader;
-        let open = state.streams.get_mut(&stream)?;
-        open.attach(serial);
+        let (open, woken) = state.stream(stream)?;
+        open.attach(serial, woken);
         let kind = open.kind;
         state.readers += 1;
         let cursor = begin.cursor();
@@ -113,8 +113,8 @@ impl StreamReader {
 
     fn find(&self, task: &TaskContext<'_>) -> Found {
         let mut state = self.session.state.lock();
-        match state.streams.get_mut(&self.stream) {
-            Some(stream) => stream.find(self.serial, self.cursor, PIECE, task.waker()),
+        match state.stream(self.stream) {
+            Some((stream, woken)) => stream.find(self.serial, self.cursor, PIECE, task.waker(), woken),
             None => Found::End(None),
         }
     }
@@ -228,8 +228,8 @@ impl Drop for StreamReader {
     fn drop(&mut self) {
         let mut state = self.session.state.lock();
         state.readers = state.readers.saturating_sub(1);
-        if let Some(stream) = state.streams.get_mut(&self.stream)
-            && stream.detach(Some(self.serial))
+        if let Some((stream, woken)) = state.stream(self.stream)
+            && stream.detach(Some(self.serial), woken)
             && stream.kind == StreamKind::Remote
         {
             // It can be found in the store again.

@@ -1,11 +1,20 @@
-use std::future::pending;
-use std::task::Poll;
+//! A session in every order in which its readers and its senders can take the lock.
 
-use turms_core::store::{EventStore, StoreError, StoredEvent};
+use std::future::{pending, poll_fn};
+use std::pin::Pin;
+use std::task::{Context as TaskContext, Poll, Wake, Waker};
+
+use bytes::Bytes;
+use turms_core::store::{EventStore, MemoryEvents, StoreError, StoredEvent};
 use turms_core::{BoxFuture, CallContext, NotifyFuture, Request, ResponseFuture};
+use turms_loom::{JoinHandle, block_on, model, spawn};
 use turms_proto::{Message, Notification};
 
+use super::event_stream::StreamKind;
+use super::stream_reader::{Begin, StreamReader};
 use super::*;
+use crate::server::response::EventSource as _;
+use crate::server::stream_limit::StreamLimit;
 
 struct NoService;
 
@@ -25,12 +34,197 @@ fn session_with(events: impl EventStore) -> Arc<HttpSession> {
     HttpSession::new("s".into(), &service, options, &[ProtocolVersion::V2025_11_25])
 }
 
+/// A session with one stream that belongs to no call.
+fn session() -> (Arc<HttpSession>, u64) {
+    let session = session_with(MemoryEvents::new(1024 * 1024, 1024 * 1024));
+    let stream = session.state.lock().open_stream(StreamKind::Standalone);
+    (session, stream)
+}
+
 fn message(params: &str) -> Message {
     Message::Notification(Notification::raw("notifications/x", Some(RawJson::string(params))))
 }
 
+async fn send(session: &HttpSession, message: &Message) -> bool {
+    poll_fn(|task| session.send(&Route::Standalone, message, Some(task))).await
+}
+
 fn try_send(session: &HttpSession, params: &str) -> bool {
     session.send(&Route::Standalone, &message(params), None) == Poll::Ready(true)
+}
+
+/// Sends more than the reader of a stream may leave unread.
+fn fill(session: &HttpSession) {
+    assert!(try_send(session, &"x".repeat(Stream::LIMIT)));
+    assert!(!try_send(session, "too many"));
+}
+
+fn spawn_sender(session: &Arc<HttpSession>) -> JoinHandle<bool> {
+    let session = session.clone();
+    spawn(move || block_on(send(&session, &message("sent"))))
+}
+
+fn reader(session: &Arc<HttpSession>, stream: u64) -> StreamReader {
+    let permit = StreamLimit::default().take(1).expect("a limit of its own");
+    let reader =
+        StreamReader::new(session, stream, Begin::Fresh(0), Duration::from_secs(3600), || Box::pin(pending()), permit);
+    reader.expect("the session is open")
+}
+
+async fn piece(reader: &mut StreamReader) -> Option<Bytes> {
+    poll_fn(|task| Pin::new(&mut *reader).poll_piece(task)).await
+}
+
+/// Reads this number of events.
+async fn read(reader: &mut StreamReader, count: usize) {
+    let mut events = 0;
+    while events < count {
+        let piece = piece(reader).await.expect("the stream goes on");
+        events += piece.windows(2).filter(|end| end == b"\n\n").count();
+    }
+    assert_eq!(events, count);
+}
+
+/// Runs a model with a runtime for the timers of readers.
+fn model_with_timers(test: impl Fn() + Clone + Send + Sync + 'static) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let _entered = runtime.enter();
+    model(test);
+}
+
+#[test]
+fn a_reader_is_woken_in_the_task_that_polled_last() {
+    model_with_timers(|| {
+        let (session, stream) = session();
+        let mut reader = reader(&session, stream);
+        let _ = Pin::new(&mut reader).poll_piece(&mut TaskContext::from_waker(Waker::noop()));
+        let sender = spawn_sender(&session);
+        block_on(read(&mut reader, 1));
+        assert!(sender.join());
+    });
+}
+
+#[test]
+fn all_senders_are_woken_when_a_full_stream_is_read() {
+    model_with_timers(|| {
+        let (session, stream) = session();
+        let mut reader = reader(&session, stream);
+        fill(&session);
+        let senders = [spawn_sender(&session), spawn_sender(&session)];
+        block_on(read(&mut reader, 3));
+        senders.into_iter().for_each(|sender| assert!(sender.join()));
+    });
+}
+
+#[test]
+fn a_sender_is_woken_when_the_reader_of_a_full_stream_leaves() {
+    model_with_timers(|| {
+        let (session, stream) = session();
+        let reader = reader(&session, stream);
+        fill(&session);
+        let sender = spawn_sender(&session);
+        drop(reader);
+        assert!(sender.join());
+    });
+}
+
+#[test]
+fn a_reader_is_woken_when_another_takes_its_place() {
+    model_with_timers(|| {
+        let (session, stream) = session();
+        let mut first = reader(&session, stream);
+        let first = spawn(move || block_on(piece(&mut first)));
+        let mut second = reader(&session, stream);
+        assert_eq!(first.join(), None);
+        assert!(try_send(&session, "for the second"));
+        block_on(read(&mut second, 1));
+    });
+}
+
+#[test]
+fn a_reader_is_woken_when_the_session_closes() {
+    model_with_timers(|| {
+        let (session, stream) = session();
+        let mut reader = reader(&session, stream);
+        let reader = spawn(move || block_on(piece(&mut reader)));
+        session.close(CloseReason::Client);
+        assert_eq!(reader.join(), None);
+    });
+}
+
+#[test]
+fn a_waiting_sender_is_woken_when_the_session_closes() {
+    model_with_timers(|| {
+        let (session, stream) = session();
+        let _reader = reader(&session, stream);
+        fill(&session);
+        let sender = spawn_sender(&session);
+        session.close(CloseReason::Client);
+        assert!(!sender.join());
+    });
+}
+
+#[test]
+fn the_events_of_concurrent_senders_are_stored_once_and_in_order() {
+    model(|| {
+        let (session, stream) = session();
+        let other = spawn_sender(&session);
+        assert!(try_send(&session, "sent"));
+        assert!(other.join());
+        let stored = block_on(session.options.events.after(&session.id, stream, 0, 1024)).unwrap();
+        assert_eq!(stored.iter().map(|event| event.number).collect::<Vec<_>>(), [1, 2]);
+    });
+}
+
+/// A waker that uses the session at once.
+struct Inline(Arc<HttpSession>);
+
+impl Wake for Inline {
+    fn wake(self: Arc<Self>) {
+        self.0.rest();
+    }
+}
+
+#[test]
+fn readers_are_woken_without_the_lock() {
+    let changes: [fn(&Arc<HttpSession>, u64); 5] = [
+        |session, _| assert!(try_send(session, "sent")),
+        |session, stream| session.state.lock().end_if_done(stream),
+        |session, stream| {
+            session.state.lock().stream(stream).into_iter().for_each(|(it, woken)| it.hang_up(Duration::ZERO, woken))
+        },
+        |session, stream| drop(reader(session, stream)),
+        |session, _| session.close(CloseReason::Client),
+    ];
+    for change in changes {
+        model_with_timers(move || {
+            let (session, stream) = session();
+            let mut reader = reader(&session, stream);
+            let waker = Waker::from(Arc::new(Inline(session.clone())));
+            assert!(Pin::new(&mut reader).poll_piece(&mut TaskContext::from_waker(&waker)).is_pending());
+            change(&session, stream);
+        });
+    }
+}
+
+#[test]
+fn senders_are_woken_without_the_lock() {
+    let changes: [fn(&Arc<HttpSession>, StreamReader); 3] = [
+        |_, mut reader| block_on(read(&mut reader, 1)),
+        |_, reader| drop(reader),
+        |session, _| session.close(CloseReason::Client),
+    ];
+    for change in changes {
+        model_with_timers(move || {
+            let (session, stream) = session();
+            let reader = reader(&session, stream);
+            fill(&session);
+            let waker = Waker::from(Arc::new(Inline(session.clone())));
+            let task = TaskContext::from_waker(&waker);
+            assert!(session.send(&Route::Standalone, &message("sent"), Some(&task)).is_pending());
+            change(&session, reader);
+        });
+    }
 }
 
 /// A store that sends to the client of its session while it keeps an event, as the logs of a store may, and never at once.
