@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use bytestring::ByteString;
-use parking_lot::Mutex;
 use turms_core::{CallResult, Payload, ServiceError};
 use turms_proto::types::{InputRequest, InputRequests, InputRequired, InputResponses, Meta};
 use turms_proto::{ErrorObject, Object, RawJson};
 
 use crate::router::attach_server_info;
 use crate::seal::{Sealer, Unsealable};
+use crate::sync::Mutex;
 
 /// The rounds of one request. Few handlers ask, so nothing is opened before one does.
 #[derive(Debug)]
@@ -279,7 +279,66 @@ where
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
+    use std::pin::pin;
+    use std::task::{Context as TaskContext, Wake};
+    use std::time::Duration;
+
+    use turms_loom::{block_on, model, spawn};
+    use turms_proto::types::EmptyParams;
+
     use super::*;
+
+    fn rounds() -> Arc<InputRounds> {
+        InputRounds::new(InputRequestState {
+            sealer: Arc::new(Sealer::new(Vec::new(), Duration::from_secs(60))),
+            method: "m",
+            subject: "t".into(),
+            arguments: None,
+            state: None,
+            responses: None,
+            server: None,
+        })
+    }
+
+    /// Puts a question, whose answer does not come in this round.
+    fn ask(rounds: &InputRounds) {
+        let asking = pin!(rounds.ask(None, "k", InputRequest::Roots(EmptyParams::new())));
+        assert!(asking.poll(&mut TaskContext::from_waker(Waker::noop())).is_pending());
+    }
+
+    #[test]
+    fn a_call_is_woken_in_the_task_that_polled_last() {
+        model(|| {
+            let rounds = rounds();
+            assert!(rounds.end(Waker::noop()).is_none());
+            let handler = spawn({
+                let rounds = rounds.clone();
+                move || ask(&rounds)
+            });
+            let waiting = pin!(pending::<Result<(), ServiceError>>());
+            assert!(matches!(block_on(run_round(waiting, Some(&rounds))), RoundEnd::InputRequired(Ok(_))));
+            handler.join();
+        });
+    }
+
+    #[test]
+    fn a_call_is_woken_without_the_lock() {
+        /// A waker that uses the rounds at once.
+        struct Inline(Arc<InputRounds>);
+
+        impl Wake for Inline {
+            fn wake(self: Arc<Self>) {
+                assert!(self.0.end(Waker::noop()).is_some());
+            }
+        }
+
+        model(|| {
+            let rounds = rounds();
+            assert!(rounds.end(&Waker::from(Arc::new(Inline(rounds.clone())))).is_none());
+            ask(&rounds);
+        });
+    }
 
     fn bound(arguments: &str) -> Result<Vec<u8>, ErrorObject> {
         binding("m", "t", Some(&Object::parse(arguments.to_owned()).unwrap()), None)

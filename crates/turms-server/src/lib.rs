@@ -51,6 +51,7 @@ mod session;
 #[cfg(feature = "skills")]
 mod skill;
 mod subscriptions;
+mod sync;
 mod task;
 pub mod testing;
 mod text_arguments;

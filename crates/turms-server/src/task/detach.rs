@@ -1,13 +1,13 @@
 use std::future::poll_fn;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use parking_lot::Mutex;
 use turms_core::{CallResult, ServiceError};
 use turms_proto::types::ToolResult;
 
 use super::run::RunningTask;
 use crate::input::InputRounds;
+use crate::sync::{Mutex, OnceLock};
 use crate::tool::ToolFuture;
 
 /// The point at which a handler leaves the call that it serves and goes on as a task.
@@ -97,3 +97,6 @@ pub(super) async fn run_until_detached(
     .await;
     reached.unwrap_or(Until::Detached(handler))
 }
+
+#[cfg(test)]
+mod tests;
