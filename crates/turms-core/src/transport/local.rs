@@ -5,10 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::task::Poll;
+use std::task::{Context as TaskContext, Poll, Waker};
 
 use bytestring::ByteString;
-use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -381,8 +380,9 @@ impl PeerTransport for LocalLink {
     fn try_notify(&self, notification: Notification) -> bool {
         let Some(notification) = self.update(notification) else { return true };
         let mut handler = self.hear(notification);
-        // In place if it can be, so that it is handled before the response of the call that sends it.
-        if (&mut handler).now_or_never().is_some() {
+        // In place if it can be, so that it is handled before the response of the call that sends it. There is no task to wake: a
+        // handler that is not ready is polled again in its own task, or dropped.
+        if Pin::new(&mut handler).poll(&mut TaskContext::from_waker(Waker::noop())).is_ready() {
             return true;
         }
         // Outside of a runtime nothing can wait for a handler.

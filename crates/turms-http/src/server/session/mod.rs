@@ -20,9 +20,9 @@ mod stream_reader;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use turms_core::store::SessionRecord;
@@ -245,10 +245,11 @@ fn first_stream() -> u64 {
     u64::from(u32::from_be_bytes(random_bytes())) << 24
 }
 
-/// Does at once what can be done at once, and the rest in a task.
+/// Does at once what can be done at once, and the rest in a task. Callers need not be async, so that the first poll has no task to
+/// wake; work that is not ready is polled again in its own task, with the waker of that.
 fn now_or_later(work: impl Future<Output = ()> + Send + 'static) {
     let mut work = Box::pin(work);
-    if (&mut work).now_or_never().is_none() {
+    if work.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())).is_pending() {
         tokio::spawn(work);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::future::{pending, poll_fn};
 use std::pin::Pin;
-use std::task::{Context as TaskContext, Poll, Wake, Waker};
+use std::task::{Poll, Wake};
 
 use bytes::Bytes;
 use turms_core::store::{EventStore, MemoryEvents, StoreError, StoredEvent};
