@@ -1,8 +1,8 @@
 //! Locks that loom schedules, for unit tests.
 //!
 //! A crate takes its locks from a module `sync`: those of `parking_lot` and the standard library, and in its unit tests the types of
-//! this crate. They behave the same, except inside of [`model`]: there a test runs once for every order in which its threads can
-//! take the locks, and fails if a thread waits for ever.
+//! this crate. They behave the same, except inside of [`model`]: there a test runs once for each order in which its threads can
+//! take the locks, with a bound on interruptions, and fails if a thread waits for ever.
 
 mod block_on;
 mod lock;

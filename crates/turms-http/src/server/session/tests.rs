@@ -1,4 +1,4 @@
-//! A session in every order in which its readers and its senders can take the lock.
+//! A session in the orders in which its readers and its senders can take the lock.
 
 use std::future::{pending, poll_fn};
 use std::pin::Pin;
