@@ -66,6 +66,20 @@ pub(crate) async fn bare(plan: &Plan) -> Result<String> {
     .await
 }
 
+/// Calls by the program that `BENCH_CLIENT` names, which is started with REVISION URL WIDTH SECONDS and prints its figures.
+pub(crate) async fn other(plan: &Plan, version: ProtocolVersion) -> Result<String> {
+    let server = Server::start(&plan.program)?;
+    drop(server.connect()?);
+    let program = std::env::var("BENCH_CLIENT").map_err(|_| "BENCH_CLIENT names no client")?;
+    let (width, seconds) = (plan.width.to_string(), plan.time.as_secs_f64().to_string());
+    let arguments = [version.as_str(), &url(&server), &width, &seconds];
+    let output = tokio::process::Command::new(program).args(arguments).output().await?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into());
+    }
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
+
 fn url(server: &Server) -> String {
     format!("http://127.0.0.1:{}/mcp", server.port)
 }

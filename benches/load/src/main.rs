@@ -8,6 +8,7 @@
 //! - `crowd`: the same in one session among WIDTH others;
 //! - `client` and `client-session`: over HTTP by the client of Turms, by 2026-07-28 or in a session of 2025-11-25, WIDTH calls at
 //!   once;
+//! - `other-client` and `other-client-session`: the same by another client, which `BENCH_CLIENT` names;
 //! - `post`: the same message over and over by the client of hyper-util, which is below that of Turms;
 //! - `inside`: by the client of Turms in the process of the server, which is ours; no program is started;
 //! - `stdio`: WIDTH is how many calls are in flight;
@@ -35,6 +36,8 @@ mod tally;
 use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
+
+use turms::proto::ProtocolVersion;
 
 use self::message::{Dialect, Payload};
 use self::server::Server;
@@ -81,6 +84,8 @@ async fn run(args: Vec<String>) -> Result<String> {
         "client" => client::load(&plan, Dialect::Stateless).await,
         "client-session" => client::load(&plan, Dialect::Session).await,
         "post" => client::bare(&plan).await,
+        "other-client" => client::other(&plan, ProtocolVersion::V2026_07_28).await,
+        "other-client-session" => client::other(&plan, ProtocolVersion::V2025_11_25).await,
         "inside" => inside::load(&plan).await,
         "idle" => http::keep(&plan, false).await,
         "listening" => http::keep(&plan, true).await,

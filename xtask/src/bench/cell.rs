@@ -85,6 +85,10 @@ pub(super) const SINGLE_CLIENT: Cell = cell("the client of Turms", "client", "sm
 pub(super) const CLIENT: Cell = cell("the client of Turms, 32 at once", "client", "small", 32, "2", &[Limit]);
 pub(super) const SESSION_CLIENT: Cell =
     cell("the client of Turms in a session, 32 at once", "client-session", "small", 32, "2", &[Limit]);
+pub(super) const SINGLE_RMCP_CLIENT: Cell =
+    cell("the client of rmcp in a session", "other-client-session", "small", 1, "2", &[Limit]);
+pub(super) const RMCP_CLIENT: Cell =
+    cell("the client of rmcp in a session, 32 at once", "other-client-session", "small", 32, "2", &[Limit]);
 
 pub(super) const BESIDE_OTHERS: [&Cell; 10] =
     [&STATELESS, &SESSION, &SINGLE, &SINGLE_SESSION, &LIST, &LARGE, &PIPE, &SINGLE_PIPE, &LIST_PIPE, &LARGE_PIPE];
@@ -107,7 +111,8 @@ pub(super) const OWN: [&Cell; 10] = [
 pub(super) const INSIDE: Cell =
     cell("the client of Turms in the process of the server", "inside", "small", 1, "2", OURS);
 
-pub(super) const CLIENTS: [&Cell; 6] = [&LEAST_CLIENT, &SINGLE_POST, &SINGLE_CLIENT, &POST, &CLIENT, &SESSION_CLIENT];
+pub(super) const CLIENTS: [&Cell; 8] =
+    [&LEAST_CLIENT, &SINGLE_POST, &SINGLE_CLIENT, &SINGLE_RMCP_CLIENT, &POST, &CLIENT, &SESSION_CLIENT, &RMCP_CLIENT];
 
 /// All of them.
 pub(super) fn all() -> impl Iterator<Item = &'static Cell> {
@@ -130,6 +135,7 @@ const LIMIT_SERVER: &str = "target/release/turms-bench-limit";
 const MOUNTED_SERVER: &str = "target/release/turms-bench-mounted";
 pub(super) const LOAD: &str = "target/release/turms-bench-load";
 pub(super) const RMCP_SERVER: &str = "benches/rmcp/target/release/turms-bench-rmcp";
+pub(super) const OTHER_CLIENT: &str = "benches/rmcp/target/release/turms-bench-rmcp-client";
 
 impl Cell {
     /// Returns `true` if the client of Turms is measured, which is part of the load generator. That of earlier commits knows one

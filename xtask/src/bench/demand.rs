@@ -2,8 +2,8 @@
 
 use super::cell::{
     ALONE_IN_SESSION, BY_EVENTS, BY_JSON, CLIENT, Candidate, Cell, FEW_TOOLS, IDLE, IN_CROWD, INSIDE, LARGE,
-    LARGE_PIPE, LIST, LIST_PIPE, LISTENING, MANY_TOOLS, MOUNTED, PIPE, POST, SESSION, SESSION_CLIENT, SINGLE,
-    SINGLE_PIPE, SIZES, STATELESS,
+    LARGE_PIPE, LIST, LIST_PIPE, LISTENING, MANY_TOOLS, MOUNTED, PIPE, POST, RMCP_CLIENT, SESSION, SESSION_CLIENT,
+    SINGLE, SINGLE_CLIENT, SINGLE_PIPE, SINGLE_RMCP_CLIENT, SIZES, STATELESS,
 };
 use super::figures::{Measured, Place};
 use super::weight;
@@ -98,6 +98,11 @@ pub(super) fn all(measured: &Measured) -> Vec<Demand> {
     let client = |cell| measured.ratio(place(cell, Limit, "client_ns"), place(&POST, Limit, "client_ns"));
     for (cell, most) in [(&CLIENT, 1.5), (&SESSION_CLIENT, 1.65)] {
         demand(format!("{}: processor time / that of hyper-util's", cell.name), client(cell), AtMost(most));
+    }
+
+    let of_rmcp = |ours, theirs| measured.ratio(place(ours, Limit, "client_ns"), place(theirs, Limit, "client_ns"));
+    for (ours, theirs) in [(&SESSION_CLIENT, &RMCP_CLIENT), (&SINGLE_CLIENT, &SINGLE_RMCP_CLIENT)] {
+        demand(format!("{}: processor time / that of rmcp's", ours.name), of_rmcp(ours, theirs), AtMost(1.0 / 3.0));
     }
 
     let inside = measured.median(p50(&INSIDE, Turms)).map(|ns| ns / 1000.0);

@@ -65,7 +65,9 @@ fn build() -> Result<(), BenchError> {
 
 fn build_rmcp() -> Result<(), BenchError> {
     let rmcp = "cargo build --release --manifest-path benches/rmcp/Cargo.toml --target-dir benches/rmcp/target";
-    Ok(program::run(&mut program::command(rmcp))?)
+    program::run(&mut program::command(rmcp))?;
+    // Apart from the server, which has fewer features.
+    Ok(program::run(&mut program::command(&format!("{rmcp} --features client --bin turms-bench-rmcp-client")))?)
 }
 
 /// The load on the second processor, where there is a way to say so; the server goes to the first.
@@ -74,7 +76,10 @@ fn measure(cell: &Cell, load: &str, command: &str) -> Result<Figures, BenchError
     let Cell { kind, payload, width, tools, .. } = cell;
     let line = format!("{pinned}{load} {kind} {payload} {width} {TIME} {command}");
     let mut load = program::command(&line);
-    load.env("BENCH_TOOLS", tools).stdin(Stdio::null()).stderr(Stdio::inherit());
+    load.env("BENCH_TOOLS", tools)
+        .env("BENCH_CLIENT", cell::OTHER_CLIENT)
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit());
     let output = load.output().map_err(|source| RunError::NotStarted { line: line.clone(), source })?;
     if !output.status.success() {
         return Err(RunError::Failed { line, status: output.status }.into());
