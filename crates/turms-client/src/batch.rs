@@ -12,8 +12,8 @@ use turms_proto::types::{
     ListToolsResult, PaginatedParams, PromptResult, ReadResource, ReadResourceParams, ReadResourceResult, ToolResult,
 };
 
+use crate::call::error::{CallError, CallErrorKind, ClosedCause, DecodeCause};
 use crate::client::{Arguments, Client, call_tool_params, get_prompt_params, look_at_tools};
-use crate::error::{CallError, CallErrorKind};
 use crate::job::Job;
 use crate::options::{CallOptions, Timeout};
 
@@ -150,7 +150,7 @@ impl Batch {
                     }
                     (subject, performed.payload)
                 }),
-                None => Err(CallError::not_sent(subject, CallErrorKind::NotConnected(None))),
+                None => Err(CallError::not_sent(subject, CallErrorKind::Closed(ClosedCause::NotConnected(None)))),
             }
         });
         BatchOutcomes(outcomes.map(Some).collect())
@@ -190,6 +190,6 @@ impl BatchOutcomes {
     pub fn take<T: DeserializeOwned + 'static>(&mut self, slot: Slot<T>) -> Result<T, CallError> {
         let outcome = self.0.get_mut(slot.index).and_then(Option::take).expect("the slot is of this batch");
         let (subject, payload) = outcome?;
-        payload.take().map_err(|error| CallError::answered(subject, CallErrorKind::Invalid(error)))
+        payload.take().map_err(|error| CallError::answered(subject, CallErrorKind::Decode(DecodeCause::Invalid(error))))
     }
 }

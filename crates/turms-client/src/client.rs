@@ -21,7 +21,7 @@ use turms_proto::{Ability, ErrorObject, Notification, Object, ProtocolVersion, R
 use crate::batch::Batch;
 use crate::builder::ClientBuilder;
 use crate::cache::Key;
-use crate::error::{CallError, CallErrorKind};
+use crate::call::error::{CallError, CallErrorKind, DecodeCause};
 use crate::event::Events;
 use crate::job::{Engine, Job, Label, Subject, subject_of};
 use crate::listen::Subscription;
@@ -249,7 +249,7 @@ impl Client {
     /// When there is no connection.
     pub async fn notify<N: NotificationMethod>(&self, params: &N::Params) -> Result<(), CallError> {
         let notification = Notification::new::<N>(params)
-            .map_err(|error| CallError::not_sent(N::NAME, CallErrorKind::Unwritable(error.to_string())))?;
+            .map_err(|error| CallError::not_sent(N::NAME, CallErrorKind::Encode(error.to_string())))?;
         self.engine.notify(notification).await
     }
 
@@ -274,7 +274,10 @@ impl Client {
             let job = Job::raw(ByteString::from(method.as_str()), params.into(), options);
             let performed = client.engine.perform(job).await?;
             performed.payload.into_raw().map_err(|error| {
-                CallError::answered(method, CallErrorKind::Invalid(turms_proto::DecodeError::custom(error)))
+                CallError::answered(
+                    method,
+                    CallErrorKind::Decode(DecodeCause::Invalid(turms_proto::DecodeError::custom(error))),
+                )
             })
         })
     }
@@ -378,7 +381,9 @@ impl Client {
     where
         T: serde::de::DeserializeOwned + 'static,
     {
-        payload.take().map_err(|error| CallError::answered(subject.text(), CallErrorKind::Invalid(error)))
+        payload
+            .take()
+            .map_err(|error| CallError::answered(subject.text(), CallErrorKind::Decode(DecodeCause::Invalid(error))))
     }
 }
 
@@ -403,7 +408,7 @@ impl Service for Client {
             let options = CallOptions::default().with(|it| (it.meta, it.task) = (meta, task));
             let job = Job::raw(request.method, without_own_meta(params), options);
             let method = job.method.clone();
-            let performed = client.engine.perform(job).await.map_err(CallError::into_wire)?;
+            let performed = client.engine.perform(job).await.map_err(CallError::into_error_object)?;
             let raw = performed.payload.into_raw().map_err(|error| ErrorObject::internal(error.to_string()))?;
             // Services speak the newest revision, whatever the server does.
             let version = client.protocol_version().unwrap_or(ProtocolVersion::LATEST);
@@ -451,7 +456,7 @@ impl Arguments {
     }
 
     pub(crate) fn object(self, subject: impl Fn() -> String) -> Result<Option<Object>, CallError> {
-        let unwritable = |problem: String| CallError::not_sent(subject(), CallErrorKind::Unwritable(problem));
+        let unwritable = |problem: String| CallError::not_sent(subject(), CallErrorKind::Encode(problem));
         let json = self.0.map_err(unwritable)?;
         if json.is_null() {
             return Ok(None);
@@ -485,10 +490,7 @@ pub(crate) fn get_prompt_params(name: &str, arguments: Arguments) -> Result<GetP
     let mut params = GetPromptParams::new(name);
     if let Some(arguments) = arguments.object(subject)? {
         let arguments: BTreeMap<String, Option<String>> = arguments.decode().map_err(|error| {
-            CallError::not_sent(
-                subject(),
-                CallErrorKind::Unwritable(format!("arguments of prompts are strings: {error}")),
-            )
+            CallError::not_sent(subject(), CallErrorKind::Encode(format!("arguments of prompts are strings: {error}")))
         })?;
         // A field of a struct that is `None` is an argument that is not given.
         let given = arguments.into_iter().filter_map(|(name, value)| Some((name, value?)));
@@ -510,7 +512,9 @@ fn name_of(job: &Job) -> &str {
 }
 
 fn tool_result(subject: &impl Subject, payload: Payload) -> Result<ToolResult, CallError> {
-    payload.take().map_err(|error| CallError::answered(subject.text(), CallErrorKind::Invalid(error)))
+    payload
+        .take()
+        .map_err(|error| CallError::answered(subject.text(), CallErrorKind::Decode(DecodeCause::Invalid(error))))
 }
 
 /// A tool that was never listed is looked up, but only if it gave something to check.
@@ -546,7 +550,7 @@ fn refuse(name: &str, violations: Vec<String>) -> Result<(), CallError> {
         return Ok(());
     }
     let subject = format!("{} {name:?}", CallTool::NAME);
-    Err(CallError::answered(subject, CallErrorKind::Output(violations)))
+    Err(CallError::answered(subject, CallErrorKind::Decode(DecodeCause::Output(violations))))
 }
 
 /// What is known of a tool. One that was never listed is looked up.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use turms_core::Ended;
 
-use crate::error::{CallError, Delivery};
+use crate::call::error::{CallError, Delivery};
 use crate::event::ConnectionEvent;
 use crate::single::{Live, Single};
 

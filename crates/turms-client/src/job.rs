@@ -18,7 +18,7 @@ use turms_proto::types::{
 use turms_proto::{Ability, DecodeError, EncodeError, Notification, Object, ProtocolVersion, RawJson};
 
 use crate::cache::Cache;
-use crate::error::CallError;
+use crate::call::error::CallError;
 use crate::event::Events;
 use crate::listen::Subscription;
 use crate::options::CallOptions;

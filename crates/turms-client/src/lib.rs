@@ -8,11 +8,12 @@ mod app;
 mod batch;
 mod builder;
 mod cache;
+mod call;
 mod cancel;
 mod client;
 mod config;
 mod ear;
-mod error;
+
 mod event;
 mod extension;
 mod fleet;
@@ -37,13 +38,16 @@ mod tool;
 pub use self::answer::{Answers, Refusal};
 pub use self::batch::{Batch, BatchOutcomes, Slot};
 pub use self::builder::ClientBuilder;
+pub use self::call::error::{
+    CallError, CallErrorKind, ClosedCause, DecodeCause, Delivery, InputCause, NoServerCause, TaskCause, TimeoutCause,
+    UnsupportedCause,
+};
 pub use self::cancel::Cancel;
 pub use self::client::Client;
 pub use self::config::{
     Config, ConfigError, ConfigProblem, EntryError, EntryProblem, EnvFileError, Place, PlaceScope, Platform, ReadError,
     ServerEntry, Source, Target, known_places,
 };
-pub use self::error::{CallError, CallErrorKind, Delivery};
 pub use self::event::{BreakerState, ConnectionEvent, Event, Events};
 pub use self::extension::ClientExtension;
 pub use self::fleet::{Collision, CollisionKind, Fleet, FleetBuilder, FleetEvents, Member, MemberError};
@@ -53,6 +57,8 @@ pub use self::operation::{Operation, OperationFuture};
 pub use self::page::Items;
 pub use self::pool::{Lease, MemberId, MemberStats, Pool, PoolBuilder, PoolError, PoolStats, Strategy};
 pub use self::roots::Roots;
+#[cfg(feature = "skills")]
+pub use self::skill::SkillError;
 pub use self::state::{PendingCall, Status};
 pub use self::supervision::{Backoff, Breaker, HealthCheck, Retry, Supervision};
 pub use self::task::TaskHandle;

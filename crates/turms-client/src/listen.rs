@@ -23,8 +23,8 @@ use turms_proto::types::{
 };
 use turms_proto::{Ability, Notification};
 
+use crate::call::error::{CallError, CallErrorKind, ClosedCause, DecodeCause, Delivery, TimeoutCause};
 use crate::ear::{Ear, task_of};
-use crate::error::{CallError, CallErrorKind, Delivery};
 use crate::event::{Event, Events};
 use crate::hearing::Deaf;
 use crate::job::Engine as _;
@@ -383,14 +383,14 @@ async fn start(
     let (acknowledge, acknowledged) = oneshot::channel();
     let task = Task(tokio::spawn(keep_listening(single.weak(), filter, tell, acknowledge)));
     let acknowledged = match patience {
-        Some(patience) => tokio::time::timeout(patience, acknowledged)
-            .await
-            .map_err(|_| CallError::new(Listen::NAME, CallErrorKind::TimedOut(patience), Delivery::Unknown))?,
+        Some(patience) => tokio::time::timeout(patience, acknowledged).await.map_err(|_| {
+            CallError::new(Listen::NAME, CallErrorKind::Timeout(TimeoutCause::Response(patience)), Delivery::Unknown)
+        })?,
         None => acknowledged.await,
     };
     match acknowledged {
         Ok(acknowledged) => acknowledged.map(|filter| (task, filter)),
-        Err(_) => Err(CallError::not_sent(Listen::NAME, CallErrorKind::NotConnected(None))),
+        Err(_) => Err(CallError::not_sent(Listen::NAME, CallErrorKind::Closed(ClosedCause::NotConnected(None)))),
     }
 }
 
@@ -429,7 +429,11 @@ async fn keep_listening(single: Weak<Single>, filter: SubscriptionFilter, tell: 
         let ended = listen_once(&live, &filter, &tell, shared.clone()).await;
         let Waiting { acknowledge, deaf, acknowledged, .. } = std::mem::take(&mut *shared.lock());
         if let Some(acknowledge) = acknowledge {
-            let unanswered = || CallErrorKind::Invalid(turms_proto::DecodeError::custom("it was never acknowledged"));
+            let unanswered = || {
+                CallErrorKind::Decode(DecodeCause::Invalid(turms_proto::DecodeError::custom(
+                    "it was never acknowledged",
+                )))
+            };
             let error = ended.err().unwrap_or_else(|| CallError::answered(Listen::NAME, unanswered()));
             return refuse(Some(acknowledge), error);
         }
@@ -511,7 +515,7 @@ async fn listen_once(
         biased;
         Some(excess) = refused.recv() => {
             let problem = format!("it acknowledges {excess}, which the filter does not ask for");
-            Err(CallError::answered(Listen::NAME, CallErrorKind::Invalid(turms_proto::DecodeError::custom(problem))))
+            Err(CallError::answered(Listen::NAME, CallErrorKind::Decode(DecodeCause::Invalid(turms_proto::DecodeError::custom(problem)))))
         }
         ended = live.channel().request(request) => {
             ended.map(drop).map_err(|error| CallError::of_peer(Listen::NAME, error))

@@ -7,9 +7,9 @@ use std::time::Duration;
 use turms_core::BoxFuture;
 use turms_proto::types::{CallToolParams, Meta, ProgressParams};
 
+use crate::call::error::CallError;
 use crate::cancel::Cancel;
 use crate::client::Client;
-use crate::error::CallError;
 use crate::options::{CallOptions, Timeout};
 
 /// A call that is about to be made: say how, then `.await` it.
@@ -29,24 +29,24 @@ use crate::options::{CallOptions, Timeout};
 /// # }
 /// ```
 #[must_use = "a call is made when it is awaited"]
-pub struct Operation<T> {
+pub struct Operation<T, E = CallError> {
     client: Client,
     options: CallOptions,
-    run: Run<T>,
+    run: Run<T, E>,
 }
 
-type Run<T> = Box<dyn FnOnce(Client, CallOptions) -> Answer<T> + Send>;
-type Answer<T> = BoxFuture<'static, Result<T, CallError>>;
+type Run<T, E> = Box<dyn FnOnce(Client, CallOptions) -> Answer<T, E> + Send>;
+type Answer<T, E> = BoxFuture<'static, Result<T, E>>;
 
 /// What a tool is to be called with, or why it cannot be.
 pub(crate) type ToolParams = Result<Arc<CallToolParams>, CallError>;
 
-impl<T: 'static> Operation<T> {
+impl<T: 'static, E: 'static> Operation<T, E> {
     pub(crate) fn new<F>(client: &Client, run: impl FnOnce(Client, CallOptions) -> F + Send + 'static) -> Self
     where
-        F: Future<Output = Result<T, CallError>> + Send + 'static,
+        F: Future<Output = Result<T, E>> + Send + 'static,
     {
-        let run: Run<T> = Box::new(move |client, options| Box::pin(run(client, options)));
+        let run: Run<T, E> = Box::new(move |client, options| Box::pin(run(client, options)));
         Self { client: client.clone(), options: CallOptions::default(), run }
     }
 
@@ -108,9 +108,9 @@ impl<T: 'static> Operation<T> {
     }
 }
 
-impl<T: 'static> IntoFuture for Operation<T> {
-    type Output = Result<T, CallError>;
-    type IntoFuture = OperationFuture<T>;
+impl<T: 'static, E: 'static> IntoFuture for Operation<T, E> {
+    type Output = Result<T, E>;
+    type IntoFuture = OperationFuture<T, E>;
 
     fn into_future(self) -> Self::IntoFuture {
         OperationFuture(Stage::Unmade(Some(self)))
@@ -119,18 +119,18 @@ impl<T: 'static> IntoFuture for Operation<T> {
 
 /// An [`Operation`] that is waited for. The call is made when this is polled first.
 #[must_use = "futures do nothing unless polled"]
-pub struct OperationFuture<T>(Stage<T>);
+pub struct OperationFuture<T, E = CallError>(Stage<T, E>);
 
-enum Stage<T> {
-    Unmade(Option<Operation<T>>),
-    Made(Answer<T>),
+enum Stage<T, E> {
+    Unmade(Option<Operation<T, E>>),
+    Made(Answer<T, E>),
 }
 
 /// An answer is never looked at where it stands.
-impl<T> Unpin for OperationFuture<T> {}
+impl<T, E> Unpin for OperationFuture<T, E> {}
 
-impl<T: 'static> Future for OperationFuture<T> {
-    type Output = Result<T, CallError>;
+impl<T: 'static, E: 'static> Future for OperationFuture<T, E> {
+    type Output = Result<T, E>;
 
     fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
         if let Stage::Unmade(unmade) = &mut self.0 {
@@ -146,13 +146,13 @@ impl<T: 'static> Future for OperationFuture<T> {
     }
 }
 
-impl<T> fmt::Debug for OperationFuture<T> {
+impl<T, E> fmt::Debug for OperationFuture<T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OperationFuture").finish_non_exhaustive()
     }
 }
 
-impl<T> fmt::Debug for Operation<T> {
+impl<T, E> fmt::Debug for Operation<T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Operation").finish_non_exhaustive()
     }

@@ -15,8 +15,8 @@ use turms_proto::types::{
 };
 
 use crate::cache::Key;
+use crate::call::error::{CallError, CallErrorKind, DecodeCause};
 use crate::client::Client;
-use crate::error::{CallError, CallErrorKind};
 use crate::job::{Job, Whole};
 use crate::options::{Affinity, CallOptions};
 
@@ -113,7 +113,7 @@ where
         let (more, next) = L::take(&mut page);
         items.extend(more);
         if items.len() > MOST_ITEMS {
-            return Err(CallError::answered(L::NAME, CallErrorKind::EndlessList(turner.pages)));
+            return Err(CallError::answered(L::NAME, CallErrorKind::Decode(DecodeCause::EndlessList(turner.pages))));
         }
         turner.turn(next);
     }
@@ -142,12 +142,17 @@ impl Turner {
     fn next<L: List>(&mut self) -> Result<Option<Option<Cursor>>, CallError> {
         self.pages += 1;
         if self.pages > MOST_PAGES {
-            return Err(CallError::answered(L::NAME, CallErrorKind::EndlessList(MOST_PAGES)));
+            return Err(CallError::answered(L::NAME, CallErrorKind::Decode(DecodeCause::EndlessList(MOST_PAGES))));
         }
         Ok(match std::mem::replace(&mut self.next, Next::None) {
             Next::First => Some(None),
             Next::At(cursor) if self.seen.insert(cursor.clone()) => Some(Some(cursor)),
-            Next::At(_) => return Err(CallError::answered(L::NAME, CallErrorKind::EndlessList(self.pages - 1))),
+            Next::At(_) => {
+                return Err(CallError::answered(
+                    L::NAME,
+                    CallErrorKind::Decode(DecodeCause::EndlessList(self.pages - 1)),
+                ));
+            }
             Next::None => None,
         })
     }

@@ -7,8 +7,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::call::error::{CallError, CallErrorKind, Delivery};
 use crate::cancel::Cancel;
-use crate::error::{CallError, CallErrorKind, Delivery};
 use crate::job::{Label, Subject as _};
 use crate::state::PendingCall;
 

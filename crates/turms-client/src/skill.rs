@@ -1,8 +1,10 @@
 //! Skills: instructions for models, with the files that belong to them (SEP-2640).
 
 use std::collections::HashSet;
+use std::fmt;
 
 use serde_json::Value;
+use turms_core::error_chain;
 use turms_proto::method::Method as _;
 use turms_proto::skill::{digest, is_same, parse_header};
 use turms_proto::types::{
@@ -10,8 +12,8 @@ use turms_proto::types::{
     ReadDirectoryResult, ReadResource, ReadResourceResult, Resource, ResourceContents, SKILLS_EXTENSION, Skill,
 };
 
+use crate::call::error::{CallError, CallErrorKind, DecodeCause, Delivery, NoServerCause, UnsupportedCause};
 use crate::client::{self, Client};
-use crate::error::{CallError, CallErrorKind};
 use crate::job::Job;
 use crate::operation::Operation;
 use crate::options::{Affinity, CallOptions};
@@ -62,7 +64,7 @@ impl Client {
     }
 
     /// One skill, by the URI of its `SKILL.md`, whether it is listed or not.
-    pub fn get_skill(&self, uri: impl Into<String>) -> Operation<Skill> {
+    pub fn get_skill(&self, uri: impl Into<String>) -> Operation<Skill, SkillError> {
         let uri = uri.into();
         Operation::new(self, |client, options| async move {
             let job = Job::new::<GetSkill>(GetSkillParams::new(&uri), options);
@@ -75,7 +77,7 @@ impl Client {
     }
 
     /// Reads the `SKILL.md` of a skill, as [`Client::read_skill_file`] does.
-    pub fn read_skill(&self, skill: &Skill) -> Operation<ResourceContents> {
+    pub fn read_skill(&self, skill: &Skill) -> Operation<ResourceContents, SkillError> {
         self.read_skill_file(skill, skill.uri.clone())
     }
 
@@ -84,13 +86,13 @@ impl Client {
     /// has changed since has to be [got](Client::get_skill) again, and people have to agree to it again.
     ///
     /// Of a [dynamic](Skill::is_dynamic) skill only the header can be checked.
-    pub fn read_skill_file(&self, skill: &Skill, uri: impl Into<String>) -> Operation<ResourceContents> {
+    pub fn read_skill_file(&self, skill: &Skill, uri: impl Into<String>) -> Operation<ResourceContents, SkillError> {
         let (skill, uri) = (skill.clone(), uri.into());
         Operation::new(self, |client, options| read_file(client, skill, uri, options))
     }
 
     /// All that is in a directory, which is a URI without a slash at the end. Only for servers that declare `directoryRead`.
-    pub fn read_directory(&self, uri: impl Into<String>) -> Operation<Vec<Resource>> {
+    pub fn read_directory(&self, uri: impl Into<String>) -> Operation<Vec<Resource>, SkillError> {
         let uri = uri.into();
         Operation::new(self, |client, options| read_directory(client, uri, options))
     }
@@ -100,13 +102,58 @@ impl Client {
 fn of_one_server(client: &Client, method: &str, uri: &str) -> Result<(), CallError> {
     match client.engine().is_one_server() {
         true => Ok(()),
-        false => Err(CallError::not_sent(format!("{method} {uri:?}"), CallErrorKind::NeedsOneServer)),
+        false => Err(CallError::not_sent(format!("{method} {uri:?}"), CallErrorKind::NoServer(NoServerCause::Several))),
     }
 }
 
-fn unverified(uri: &str, problem: impl Into<String>) -> CallError {
-    let subject = format!("{} {uri:?}", ReadResource::NAME);
-    CallError::answered(subject, CallErrorKind::Unverified(problem.into()))
+/// The error of an operation on skills.
+#[derive(Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum SkillError {
+    /// The call failed.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The contents do not match the entry of the skill. They are not returned.
+    #[error("resources/read {uri:?}: it does not fit the entry of the skill: {problem}")]
+    Unverified {
+        /// The URI of the file.
+        uri: String,
+        /// The difference.
+        problem: String,
+        /// [`Delivery::NotSent`] if the entry itself is not valid.
+        delivery: Delivery,
+    },
+}
+
+impl SkillError {
+    /// The error of the call, if that is what failed.
+    #[must_use]
+    pub fn call_error(&self) -> Option<&CallError> {
+        match self {
+            Self::Call(error) => Some(error),
+            Self::Unverified { .. } => None,
+        }
+    }
+
+    /// How far the call got.
+    #[must_use]
+    pub fn delivery(&self) -> Delivery {
+        match self {
+            Self::Call(error) => error.delivery(),
+            Self::Unverified { delivery, .. } => *delivery,
+        }
+    }
+}
+
+/// The message with its causes, so that an error that leaves `main` reads as a sentence.
+impl fmt::Debug for SkillError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&error_chain(self))
+    }
+}
+
+fn unverified(uri: &str, problem: impl Into<String>) -> SkillError {
+    SkillError::Unverified { uri: uri.to_owned(), problem: problem.into(), delivery: Delivery::Answered }
 }
 
 async fn read_file(
@@ -114,11 +161,8 @@ async fn read_file(
     skill: Skill,
     uri: String,
     options: CallOptions,
-) -> Result<ResourceContents, CallError> {
-    let unasked = |problem: String| {
-        let subject = format!("{} {uri:?}", ReadResource::NAME);
-        CallError::not_sent(subject, CallErrorKind::Unverified(problem))
-    };
+) -> Result<ResourceContents, SkillError> {
+    let unasked = |problem| SkillError::Unverified { uri: uri.clone(), problem, delivery: Delivery::NotSent };
     of_one_server(&client, ReadResource::NAME, &uri)?;
     skill.check().map_err(|problem| unasked(format!("the entry of the skill is not valid: {problem}")))?;
     if !is_listed(&skill, &uri) {
@@ -187,14 +231,18 @@ fn differing(one: &Value, other: &Value) -> Option<String> {
     names.into_iter().find(differs).cloned()
 }
 
-async fn read_directory(client: Client, uri: String, options: CallOptions) -> Result<Vec<Resource>, CallError> {
-    let endless = |pages| CallError::answered(ReadDirectory::NAME, CallErrorKind::EndlessList(pages));
+async fn read_directory(client: Client, uri: String, options: CallOptions) -> Result<Vec<Resource>, SkillError> {
+    let endless = |pages| {
+        let kind = CallErrorKind::Decode(DecodeCause::EndlessList(pages));
+        SkillError::from(CallError::answered(ReadDirectory::NAME, kind))
+    };
     of_one_server(&client, ReadDirectory::NAME, &uri)?;
     let settings = client.server_extension(SKILLS_EXTENSION);
     let declared =
         settings.and_then(|settings| settings.get("directoryRead")).is_some_and(|value| value.as_str() == "true");
     if !declared {
-        return Err(CallError::not_sent(format!("{} {uri:?}", ReadDirectory::NAME), CallErrorKind::NoDirectories));
+        let kind = CallErrorKind::Unsupported(UnsupportedCause::NotOffered("directories (directoryRead)".to_owned()));
+        return Err(CallError::not_sent(format!("{} {uri:?}", ReadDirectory::NAME), kind).into());
     }
     let options = options.with(|it| it.near = Some(Affinity::default()));
     let (mut all, mut seen) = (Vec::new(), HashSet::new());

@@ -10,8 +10,8 @@ use turms_proto::method::Method as _;
 use turms_proto::revision::task_of_core;
 use turms_proto::types::{CallTool, ListCoreTasks, Task, TaskStatus, ToolResult};
 
+use crate::call::error::{CallError, CallErrorKind, ClosedCause, UnsupportedCause};
 use crate::client::{Arguments, Client, call_tool_params, check_output, known_tool};
-use crate::error::{CallError, CallErrorKind};
 use crate::job::{Job, Performed};
 use crate::operation::Operation;
 use crate::options::{CallOptions, Timeout};
@@ -99,7 +99,7 @@ impl Client {
             let keeps = opened.as_ref().filter(|opened| opened.dialect.version().has(Ability::CoreTasks));
             let tasks = keeps.and_then(|opened| opened.server.as_ref()).map(|server| &server.capabilities.tasks);
             if tasks.is_some_and(|tasks| tasks.as_ref().is_none_or(|tasks| tasks.list.is_none())) {
-                let kind = CallErrorKind::NotOffered("lists of tasks".to_owned());
+                let kind = CallErrorKind::Unsupported(UnsupportedCause::NotOffered("lists of tasks".to_owned()));
                 return Err(CallError::not_sent(ListCoreTasks::NAME, kind));
             }
             let tasks = page::all::<ListCoreTasks>(client, options, |_, _| {}).await?;
@@ -248,7 +248,7 @@ fn kept(
     performed: Performed,
 ) -> Result<TaskHandle, CallError> {
     let Some(keeper) = performed.keeper else {
-        return Err(CallError::answered(subject, CallErrorKind::NotConnected(None)));
+        return Err(CallError::answered(subject, CallErrorKind::Closed(ClosedCause::NotConnected(None))));
     };
     let task: Task = client.taken(subject.as_str(), performed.payload)?;
     let tool = keeper.tool.or_else(|| Some((client.clone(), tool?)));

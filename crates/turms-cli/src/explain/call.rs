@@ -1,4 +1,6 @@
-use turms::client::{CallError, CallErrorKind};
+use turms::client::{
+    CallError, CallErrorKind, ClosedCause, DecodeCause, InputCause, TaskCause, TimeoutCause, UnsupportedCause,
+};
 use turms::proto::{ErrorCode, ErrorObject};
 
 use super::{Credentials, chain, ending, hint_for_status, said_to_stderr, status, too_long};
@@ -14,35 +16,41 @@ pub(crate) fn call(error: &CallError) -> Failure {
         CallErrorKind::Unauthorized(_) => Exit::Unauthorized,
         _ if error.is_timeout() => Exit::Timeout,
         CallErrorKind::Cancelled => Exit::Interrupted,
-        CallErrorKind::Unwritable(_) => Exit::Usage,
+        CallErrorKind::Encode(_) => Exit::Usage,
         _ if error.is_disconnected() => Exit::Connect,
         _ => Exit::Protocol,
     };
     let failure = Failure::new(exit, message(error)).caused_by(std::error::Error::source(error)).hint_if(hint(error));
     match error.kind() {
-        CallErrorKind::Lost(ended) => said_to_stderr(failure, ended),
-        CallErrorKind::Server(object) => failure.answered(object),
+        CallErrorKind::Closed(ClosedCause::Lost(ended)) => said_to_stderr(failure, ended),
+        CallErrorKind::ErrorResponse(object) => failure.answered(object),
         _ => failure,
     }
 }
 
 fn message(error: &CallError) -> String {
-    let subject = error.subject();
+    let subject = error.target();
     // Whether it has run only matters where that changes something.
     let ran = if error.may_have_run() && subject.starts_with("tools/call") { "; it may have run" } else { "" };
     match error.kind() {
-        CallErrorKind::TimedOut(limit) => format!("{subject}: no answer within {}{ran}", show::seconds(*limit)),
-        CallErrorKind::MaxDuration(limit) => {
+        CallErrorKind::Timeout(TimeoutCause::Response(limit)) => {
+            format!("{subject}: no answer within {}{ran}", show::seconds(*limit))
+        }
+        CallErrorKind::Timeout(TimeoutCause::MaxDuration(limit)) => {
             format!("{subject}: no answer within {} in all{ran}", show::seconds(*limit))
         }
-        CallErrorKind::TooLong { limit } => {
+        CallErrorKind::Decode(DecodeCause::TooLarge { limit }) => {
             format!("{subject}: {}{ran}", too_long(*limit))
         }
-        CallErrorKind::Lost(ended) => format!("{subject}: {}{ran}", ending(ended, "before it answered")),
-        CallErrorKind::Server(ErrorObject { data: Some(data), .. }) => {
+        CallErrorKind::Closed(ClosedCause::Lost(ended)) => {
+            format!("{subject}: {}{ran}", ending(ended, "before it answered"))
+        }
+        CallErrorKind::ErrorResponse(ErrorObject { data: Some(data), .. }) => {
             format!("{subject}: {}\n  with the data {}", error.kind(), show::beginning(data.as_str(), 1000))
         }
-        CallErrorKind::TaskGone { .. } | CallErrorKind::TaskCancelled { .. } => format!("{subject}: {}", error.kind()),
+        CallErrorKind::Task(TaskCause::NotFound { .. }) | CallErrorKind::Task(TaskCause::Cancelled { .. }) => {
+            format!("{subject}: {}", error.kind())
+        }
         _ => error.to_string(),
     }
 }
@@ -52,16 +60,20 @@ fn hint(error: &CallError) -> Option<&'static str> {
         return Some(hint);
     }
     match error.kind() {
-        CallErrorKind::TimedOut(_) => Some("--timeout SECONDS waits longer"),
-        CallErrorKind::MaxDuration(_) => Some("--max-time SECONDS waits longer in all"),
-        CallErrorKind::Server(error) => hint_for_code(error),
-        CallErrorKind::Question { reason, .. } if reason.contains("not filled in right") => {
+        CallErrorKind::Timeout(TimeoutCause::Response(_)) => Some("--timeout SECONDS waits longer"),
+        CallErrorKind::Timeout(TimeoutCause::MaxDuration(_)) => Some("--max-time SECONDS waits longer in all"),
+        CallErrorKind::ErrorResponse(error) => hint_for_code(error),
+        CallErrorKind::Input(InputCause::Refused { reason, .. }) if reason.contains("not filled in right") => {
             Some("the form in the file of answers does not fit what the server asks for")
         }
-        CallErrorKind::Question { .. } => Some(ANSWERS),
-        CallErrorKind::Lost(ended) if ended.stderr.is_empty() => Some("start it by hand to see why"),
-        CallErrorKind::Lost(_) => Some("-v shows all that the server writes to its standard error"),
-        CallErrorKind::NotInRevision { .. } => {
+        CallErrorKind::Input(InputCause::Refused { .. }) => Some(ANSWERS),
+        CallErrorKind::Closed(ClosedCause::Lost(ended)) if ended.stderr.is_empty() => {
+            Some("start it by hand to see why")
+        }
+        CallErrorKind::Closed(ClosedCause::Lost(_)) => {
+            Some("-v shows all that the server writes to its standard error")
+        }
+        CallErrorKind::Unsupported(UnsupportedCause::Revision { .. }) => {
             Some("`info` shows the revision that is spoken; --protocol legacy asks for an older one")
         }
         _ if chain(error).any(super::connect::is_refusal) => Some(super::connect::NOBODY),

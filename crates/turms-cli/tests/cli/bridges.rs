@@ -92,7 +92,7 @@ async fn calls(client: &Client) {
     let failed = client.call_tool("divide", json!({ "a": 1, "b": 0 })).await.unwrap();
     assert!(failed.failed() && failed.text().contains("divided by zero"), "{failed:?}");
     let unknown = client.call_tool("no-such-tool", ()).await.unwrap_err();
-    assert_eq!(unknown.server_error().unwrap().code, ErrorCode::INVALID_PARAMS);
+    assert_eq!(unknown.error_response().unwrap().code, ErrorCode::INVALID_PARAMS);
     let mut sums = tokio::task::JoinSet::new();
     for a in 0..10 {
         let client = client.clone();
@@ -106,7 +106,7 @@ async fn calls(client: &Client) {
 async fn reads(client: &Client) {
     assert_eq!(read(client, "note://travel").await, b"to Rome, by ship");
     assert!(read(client, "demo://logo").await.starts_with(b"\x89PNG"));
-    assert!(client.read_resource("note://nowhere").await.unwrap_err().server_error().is_some());
+    assert!(client.read_resource("note://nowhere").await.unwrap_err().error_response().is_some());
     let prompt = client.get_prompt("journey", json!({ "country": "Italy", "city": "Veii" })).await.unwrap();
     assert_eq!(prompt.messages[0].content.as_text().unwrap(), "Plan a journey to Veii in Italy.");
     let countries = client.complete(Reference::prompt("journey"), "country", "i").await.unwrap();

@@ -5,7 +5,7 @@ use turms_proto::types::ServerCapabilities;
 use turms_proto::uri_template::UriTemplate;
 
 use super::collision::CollisionKind;
-use crate::error::CallError;
+use crate::call::error::CallError;
 
 /// A list that servers have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -14,8 +14,8 @@ use turms_proto::{ErrorCode, ErrorObject};
 use super::known::Kind;
 use super::many::Many;
 use super::roster::Seat;
+use crate::call::error::{CallError, CallErrorKind, UnsupportedCause};
 use crate::client::{Client, look_at_tools};
-use crate::error::{CallError, CallErrorKind};
 use crate::job::{Job, Performed, Whole};
 use crate::options::{CallOptions, Timeout};
 use crate::page::{self, List};
@@ -180,7 +180,7 @@ impl Many {
 
 /// A server that has resources need not have templates of them, and then may not know the method.
 fn nothing_there<T>(error: CallError) -> Result<Vec<T>, CallError> {
-    let unknown = error.server_error().is_some_and(|error| error.code == ErrorCode::METHOD_NOT_FOUND);
-    let none = unknown || matches!(error.kind(), CallErrorKind::NotInRevision { .. });
+    let unknown = error.error_response().is_some_and(|error| error.code == ErrorCode::METHOD_NOT_FOUND);
+    let none = unknown || matches!(error.kind(), CallErrorKind::Unsupported(UnsupportedCause::Revision { .. }));
     if none { Ok(Vec::new()) } else { Err(error) }
 }

@@ -14,7 +14,7 @@ use super::event::News;
 use super::many::Many;
 use super::roster::Seat;
 use super::route::Home;
-use crate::error::{CallError, CallErrorKind};
+use crate::call::error::{CallError, CallErrorKind, NoServerCause};
 use crate::event::Event;
 use crate::listen::{Change, Subscription};
 use crate::options::CallOptions;
@@ -27,7 +27,7 @@ pub(super) async fn listen(
     options: CallOptions,
 ) -> Result<Subscription, CallError> {
     if filter.task_ids.is_some() {
-        return Err(CallError::not_sent(Listen::NAME, CallErrorKind::NeedsOneServer));
+        return Err(CallError::not_sent(Listen::NAME, CallErrorKind::NoServer(NoServerCause::Several)));
     }
     // First of all, so that nobody who comes in between is missed.
     let news = many.roster.lock().watch();

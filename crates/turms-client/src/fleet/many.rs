@@ -28,8 +28,8 @@ use super::route::{self, Home};
 use super::{face, listen};
 use crate::builder::ClientBuilder;
 use crate::cache::Cache;
+use crate::call::error::{CallError, CallErrorKind, ClosedCause, DecodeCause, NoServerCause, TaskCause};
 use crate::client::{Client, check_output, read_resource};
-use crate::error::{CallError, CallErrorKind};
 use crate::event::Events;
 use crate::job::{Decoded, Engine, Job, Params, Performed};
 use crate::listen::Subscription;
@@ -118,7 +118,7 @@ impl Many {
                 self.unwatch(params.uri, job.options.clone()).await?;
                 finish(&job, Payload::new(EmptyResult::new()))
             }
-            _ => Err(CallError::not_sent(job.subject(), CallErrorKind::NeedsOneServer)),
+            _ => Err(CallError::not_sent(job.subject(), CallErrorKind::NoServer(NoServerCause::Several))),
         }
     }
 
@@ -165,7 +165,7 @@ impl Many {
             return forward(&client, &job, params, None).await;
         }
         let Reference::Resource(resource) = &params.reference else {
-            return Err(CallError::not_sent(job.subject(), CallErrorKind::NeedsOneServer));
+            return Err(CallError::not_sent(job.subject(), CallErrorKind::NoServer(NoServerCause::Several)));
         };
         let (uri, job, params) = (resource.uri.clone(), &job, &params);
         self.at_reference(&uri, job.options.timeout, |seat| async move {
@@ -256,7 +256,7 @@ impl Many {
         let mut clients = self.roster.lock().clients();
         clients.retain(|(_, client)| client.status() == Status::Connected);
         if clients.is_empty() {
-            return Err(CallError::not_sent(subject, CallErrorKind::NotConnected(None)));
+            return Err(CallError::not_sent(subject, CallErrorKind::Closed(ClosedCause::NotConnected(None))));
         }
         let told = clients.into_iter().map(|(name, client)| {
             let notification = notification.clone();
@@ -399,7 +399,7 @@ impl Addressed for GetPromptParams {
 pub(super) fn params_of<P: DeserializeOwned + 'static>(job: &Job) -> Result<P, CallError> {
     job.params.payload().take().map_err(|error| {
         let problem = format!("params: {error}");
-        CallError::not_sent(job.subject(), CallErrorKind::Unwritable(problem))
+        CallError::not_sent(job.subject(), CallErrorKind::Encode(problem))
     })
 }
 
@@ -419,7 +419,7 @@ where
     if matches!(job.params, Params::Typed(_)) {
         return Ok(performed);
     }
-    let invalid = |error| CallError::answered(job.subject(), CallErrorKind::Invalid(error));
+    let invalid = |error| CallError::answered(job.subject(), CallErrorKind::Decode(DecodeCause::Invalid(error)));
     let raw = performed.payload.into_raw().map_err(|error| invalid(DecodeError::custom(error)))?;
     let version = client.protocol_version().unwrap_or(ProtocolVersion::LATEST);
     let raised = raise_result(&job.method, &raw, version).map_err(invalid)?;
@@ -431,8 +431,8 @@ pub(super) fn finish(job: &Job, answer: Payload) -> Result<Performed, CallError>
     let error = |kind| CallError::answered(job.subject(), kind);
     match (job.decode)(answer, ProtocolVersion::LATEST) {
         Ok(Decoded::Complete(payload)) => Ok(Performed::new(payload)),
-        Ok(Decoded::Input(_) | Decoded::Task(_)) => Err(error(CallErrorKind::UnexpectedTask)),
-        Err(problem) => Err(error(CallErrorKind::Invalid(problem))),
+        Ok(Decoded::Input(_) | Decoded::Task(_)) => Err(error(CallErrorKind::Task(TaskCause::Unexpected))),
+        Err(problem) => Err(error(CallErrorKind::Decode(DecodeCause::Invalid(problem)))),
     }
 }
 

@@ -5,8 +5,8 @@ use turms_core::{ConnectError, Connector};
 use turms_proto::ProtocolVersion;
 use turms_proto::types::Implementation;
 
+use crate::call::error::{CallError, CallErrorKind, ClosedCause};
 use crate::config::{EntryError, ServerEntry};
-use crate::error::{CallError, CallErrorKind};
 use crate::state::Status;
 
 /// A server of a fleet, and how it stands.
@@ -80,12 +80,12 @@ impl MemberError {
     /// What to say to a call that would have gone to the server.
     pub(super) fn call_error(&self, server: &str) -> CallErrorKind {
         match self {
-            Self::Connect(error) => CallErrorKind::NotConnected(Some(error.clone())),
+            Self::Connect(error) => CallErrorKind::Closed(ClosedCause::NotConnected(Some(error.clone()))),
             Self::Entry(error) => {
                 let unreachable = ConnectError::unreachable(format!("server {server:?}"), error.clone());
-                CallErrorKind::NotConnected(Some(unreachable))
+                CallErrorKind::Closed(ClosedCause::NotConnected(Some(unreachable)))
             }
-            _ => CallErrorKind::NotConnected(None),
+            _ => CallErrorKind::Closed(ClosedCause::NotConnected(None)),
         }
     }
 }

@@ -12,8 +12,8 @@ use super::event::{FleetEvents, News};
 use super::known::{Kind, Known};
 use super::member::{Member, MemberError, Origin};
 use super::naming::Naming;
+use crate::call::error::{CallError, CallErrorKind, ClosedCause, NoServerCause};
 use crate::client::Client;
-use crate::error::{CallError, CallErrorKind};
 use crate::event::{ConnectionEvent, Event};
 use crate::state::Status;
 
@@ -74,7 +74,9 @@ impl Askable {
             return self;
         }
         let (up, away): (Vec<_>, Vec<_>) = self.seats.into_iter().partition(|seat| seat.is_up);
-        let away = away.into_iter().map(|seat| (seat.name.to_string(), CallErrorKind::NotConnected(None)));
+        let away = away
+            .into_iter()
+            .map(|seat| (seat.name.to_string(), CallErrorKind::Closed(ClosedCause::NotConnected(None))));
         self.absent.extend(away);
         Self { seats: up, ..self }
     }
@@ -82,7 +84,7 @@ impl Askable {
     /// Nobody could be asked about `subject`.
     pub(super) fn error(self, subject: &str) -> CallError {
         if self.absent.is_empty() {
-            return CallError::not_sent(subject, CallErrorKind::NoSuchServer);
+            return CallError::not_sent(subject, CallErrorKind::NoServer(NoServerCause::NotFound));
         }
         let absent = self.absent.into_iter().map(|(name, why)| (name, CallError::not_sent(subject, why)));
         CallError::of_servers(subject, absent.collect())
@@ -384,7 +386,10 @@ impl Slot {
     fn seat(&self) -> Found {
         let Some(client) = self.client.clone() else {
             let why = self.failure.as_ref().map(|failure| failure.call_error(&self.name));
-            return Err(Box::new((self.name.clone(), why.unwrap_or(CallErrorKind::NotConnected(None)))));
+            return Err(Box::new((
+                self.name.clone(),
+                why.unwrap_or(CallErrorKind::Closed(ClosedCause::NotConnected(None))),
+            )));
         };
         let (name, prefix, known) = (self.name.clone(), self.prefix.clone(), self.known.clone());
         let is_up = client.status() == Status::Connected;

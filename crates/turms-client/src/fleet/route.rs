@@ -5,8 +5,8 @@ use turms_proto::ErrorCode;
 use super::known::{Kind, Known};
 use super::many::Many;
 use super::roster::{Owner, Seat};
+use crate::call::error::{CallError, CallErrorKind, NoServerCause};
 use crate::client::Client;
-use crate::error::{CallError, CallErrorKind};
 use crate::options::Timeout;
 
 /// Where something is that has a URI.
@@ -41,7 +41,9 @@ impl Many {
                 unasked.absent.extend(failures.into_iter().map(|(name, error)| (name, error.kind().clone())));
                 Err(unasked.error(name))
             }
-            Owner::Unsure(_) | Owner::Nobody => Err(CallError::not_sent(name, CallErrorKind::NoSuchServer)),
+            Owner::Unsure(_) | Owner::Nobody => {
+                Err(CallError::not_sent(name, CallErrorKind::NoServer(NoServerCause::NotFound)))
+            }
         }
     }
 
@@ -123,7 +125,7 @@ where
             found => return found,
         }
     }
-    Err(kept.unwrap_or_else(|| CallError::not_sent(subject, CallErrorKind::NoSuchServer)))
+    Err(kept.unwrap_or_else(|| CallError::not_sent(subject, CallErrorKind::NoServer(NoServerCause::NotFound))))
 }
 
 /// Which of two errors tells more: the first that says anything but that there is no such resource.
@@ -137,5 +139,5 @@ pub(super) fn telling(kept: Option<CallError>, error: CallError) -> CallError {
 /// Whether a server says that it has no such resource.
 fn is_absence(error: &CallError) -> bool {
     let absent = |code| code == ErrorCode::METHOD_NOT_FOUND || code == ErrorCode::INVALID_PARAMS;
-    error.server_error().is_some_and(|error| error.is_resource_not_found() || absent(error.code))
+    error.error_response().is_some_and(|error| error.is_resource_not_found() || absent(error.code))
 }

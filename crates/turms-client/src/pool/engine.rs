@@ -13,7 +13,7 @@ use super::member::{Member, Turn};
 use super::shared::{Shared, Tour};
 use super::watch;
 use crate::cache::Cache;
-use crate::error::{CallError, CallErrorKind};
+use crate::call::error::{CallError, CallErrorKind, NoServerCause};
 use crate::event::{ConnectionEvent, Event, Events};
 use crate::job::{Engine, Job, Performed};
 use crate::listen::Subscription;
@@ -104,7 +104,9 @@ impl Shared {
             async move { member.client.engine().notify(notification).await }
         };
         let outcomes = join_all(self.connected().iter().map(told)).await;
-        let none = || CallError::not_sent(notification.method.to_string(), CallErrorKind::NoneAvailable);
+        let none = || {
+            CallError::not_sent(notification.method.to_string(), CallErrorKind::NoServer(NoServerCause::NoneAvailable))
+        };
         // Whoever was told is told; whoever was not is not there to hear it.
         if outcomes.iter().any(Result::is_ok) {
             return Ok(());
@@ -130,7 +132,7 @@ impl Shared {
         match failed {
             Some(failed) => failed,
             None if reached => Ok(()),
-            None => Err(CallError::not_sent(SetLevel::NAME, CallErrorKind::NoneAvailable)),
+            None => Err(CallError::not_sent(SetLevel::NAME, CallErrorKind::NoServer(NoServerCause::NoneAvailable))),
         }
     }
 

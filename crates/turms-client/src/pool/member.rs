@@ -6,8 +6,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use turms_proto::types::LoggingLevel;
 
+use crate::call::error::{CallError, Delivery};
 use crate::client::Client;
-use crate::error::{CallError, Delivery};
 use crate::options::CallOptions;
 use crate::state::Status;
 

@@ -14,8 +14,8 @@ use super::builder::Connect;
 use super::member::{Grade, Member, Turn};
 use super::watch::Watch;
 use super::{MemberId, PoolStats, Strategy, upkeep};
+use crate::call::error::{CallError, CallErrorKind, Delivery, NoServerCause, UnsupportedCause};
 use crate::client::Client;
-use crate::error::{CallError, CallErrorKind, Delivery};
 use crate::event::{ConnectionEvent, EventHub};
 use crate::listen::Task;
 use crate::options::Affinity;
@@ -351,14 +351,17 @@ impl Tour {
 
     /// There is nobody else.
     pub(super) fn end(self, subject: &str) -> CallError {
-        self.last.unwrap_or_else(|| CallError::not_sent(subject, CallErrorKind::NoneAvailable))
+        self.last.unwrap_or_else(|| CallError::not_sent(subject, CallErrorKind::NoServer(NoServerCause::NoneAvailable)))
     }
 
     /// Takes note of a failure; gives it back if the call must not be made elsewhere.
     pub(super) fn failed(&mut self, error: CallError, is_safe: impl FnOnce() -> bool) -> Result<(), CallError> {
         let lost = error.is_disconnected();
         // Another may speak a revision that has it, or be in better health.
-        let refused = matches!(error.kind(), CallErrorKind::BreakerOpen(_) | CallErrorKind::NotInRevision { .. });
+        let refused = matches!(
+            error.kind(),
+            CallErrorKind::CircuitOpen(_) | CallErrorKind::Unsupported(UnsupportedCause::Revision { .. })
+        );
         let unsent = error.delivery() == Delivery::NotSent && (lost || refused);
         if unsent || (lost && is_safe()) {
             // If it may have run anywhere, that is what there is to say in the end.
@@ -376,11 +379,13 @@ mod tests {
     use turms_core::Ended;
 
     use super::*;
+    use crate::call::error::{ClosedCause, TimeoutCause};
 
     #[test]
     fn what_may_have_run_is_said_in_the_end() {
-        let lost = CallError::new("tools/call", CallErrorKind::Lost(Ended::new()), Delivery::Unknown);
-        let unsent = || CallError::not_sent("tools/call", CallErrorKind::NotConnected(None));
+        let lost =
+            CallError::new("tools/call", CallErrorKind::Closed(ClosedCause::Lost(Ended::new())), Delivery::Unknown);
+        let unsent = || CallError::not_sent("tools/call", CallErrorKind::Closed(ClosedCause::NotConnected(None)));
         let mut tour = Tour::default();
         tour.failed(unsent(), || false).unwrap();
         tour.failed(lost.clone(), || true).unwrap();
@@ -393,12 +398,12 @@ mod tests {
     #[test]
     fn an_answer_is_not_asked_for_elsewhere() {
         let answered = CallError::server("tools/call", turms_proto::ErrorObject::internal("no"));
-        let timed_out = CallErrorKind::TimedOut(std::time::Duration::ZERO);
+        let timed_out = CallErrorKind::Timeout(TimeoutCause::Response(std::time::Duration::ZERO));
         let timed_out = CallError::new("tools/call", timed_out, Delivery::Unknown);
         for error in [answered, timed_out] {
             assert!(Tour::default().failed(error, || true).is_err());
         }
-        let resting = CallErrorKind::BreakerOpen(std::time::Duration::ZERO);
+        let resting = CallErrorKind::CircuitOpen(std::time::Duration::ZERO);
         assert!(Tour::default().failed(CallError::not_sent("tools/call", resting), || false).is_ok());
     }
 }

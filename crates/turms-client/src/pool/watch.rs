@@ -9,8 +9,8 @@ use turms_proto::types::{Listen, Subscribe, SubscriptionFilter};
 
 use super::member::Member;
 use super::shared::{Shared, Tour};
+use crate::call::error::{CallError, Delivery};
 use crate::client::Client;
-use crate::error::{CallError, Delivery};
 use crate::listen::{Change, Subscription, Task};
 use crate::options::CallOptions;
 use crate::supervision::Backoff;

@@ -17,7 +17,9 @@ use turms_proto::{Ability, ErrorCode, Notification, Object, RawJson};
 use super::connection::{LAST_WORDS, closed};
 use super::task::{declaring_tasks, is_about_tasks, renouncing_tasks};
 use super::{Live, Single};
-use crate::error::{CallError, CallErrorKind, Delivery};
+use crate::call::error::{
+    CallError, CallErrorKind, DecodeCause, Delivery, InputCause, TaskCause, TimeoutCause, UnsupportedCause,
+};
 use crate::event::{BreakerState, Event, Events};
 use crate::job::{Decoded, Job, Performed};
 use crate::options::CallOptions;
@@ -111,7 +113,7 @@ impl Single {
         // It was spoken to in the wrong revision. The next connection is not opened by memory. A tool may have run all the same: only
         // -32022 is never a tool's own, because it is about the revision of a request.
         let misunderstood =
-            outcome.as_ref().err().and_then(CallError::server_error).is_some_and(|error| {
+            outcome.as_ref().err().and_then(CallError::error_response).is_some_and(|error| {
                 error.code == ErrorCode::UNSUPPORTED_VERSION || safe || job.is_safe_to_repeat(None)
             });
         let expired = live.ended.get().is_some_and(|ended| ended.renewable);
@@ -139,7 +141,7 @@ impl Single {
             Admission::Go => {}
             Admission::Try => self.ear.events.publish(&Event::Breaker(BreakerState::HalfOpen)),
             Admission::Wait(rest) => {
-                return Err(CallError::not_sent(job.subject(), CallErrorKind::BreakerOpen(rest)));
+                return Err(CallError::not_sent(job.subject(), CallErrorKind::CircuitOpen(rest)));
             }
         }
         Ok(Trial { single: self, undecided: admission == Admission::Try })
@@ -148,7 +150,7 @@ impl Single {
     /// Makes a call on one connection, answering what the server asks in between.
     async fn rounds(&self, live: &Arc<Live>, job: &Job) -> Result<Performed, CallError> {
         let most = self.settings.max_rounds;
-        let too_many = || CallError::answered(job.subject(), CallErrorKind::TooManyRounds(most));
+        let too_many = || CallError::answered(job.subject(), CallErrorKind::Input(InputCause::TooManyRounds(most)));
         let visits = self.visits_pages(live);
         let mut params = job.params.payload();
         for round in 0..=most {
@@ -162,7 +164,7 @@ impl Single {
                     return Ok(Performed { answered: round > 0, ..Performed::new(Payload::new(*task)) });
                 }
                 Ok(Decoded::Task(_)) => {
-                    return Err(CallError::answered(job.subject(), CallErrorKind::UnexpectedTask));
+                    return Err(CallError::answered(job.subject(), CallErrorKind::Task(TaskCause::Unexpected)));
                 }
                 // Nobody is asked for what would not be sent any more.
                 Ok(Decoded::Input(_)) if round == most => return Err(too_many()),
@@ -192,7 +194,7 @@ impl Single {
         }
         let responses = self.responses(&job.subject(), questions).await?;
         let unwritable = |error: turms_proto::EncodeError| {
-            CallError::not_sent(job.subject(), CallErrorKind::Unwritable(error.to_string()))
+            CallError::not_sent(job.subject(), CallErrorKind::Encode(error.to_string()))
         };
         let mut params = job.params.object().map_err(unwritable)?;
         params.insert_raw("inputResponses", &responses.into());
@@ -208,7 +210,7 @@ impl Single {
     /// The answers to questions, all or none.
     pub(super) async fn responses(&self, subject: &str, questions: InputRequests) -> Result<Object, CallError> {
         let unanswered = |method: &str, reason| {
-            let kind = CallErrorKind::Question { method: method.to_owned(), reason };
+            let kind = CallErrorKind::Input(InputCause::Refused { method: method.to_owned(), reason });
             CallError::answered(subject, kind)
         };
         if questions.len() > MOST_QUESTIONS {
@@ -230,7 +232,7 @@ impl Single {
 
     /// A server of 2025-11-25 may want pages to be visited before it does what it is asked. Any other error stays one.
     async fn visit_pages(&self, job: &Job, error: CallError, events: Option<Events>) -> Result<(), CallError> {
-        let required = error.server_error().and_then(raise_url_elicitation);
+        let required = error.error_response().and_then(raise_url_elicitation);
         let (Some(required), Some(mut events)) = (required, events) else { return Err(error) };
         let mut pages = required.input_requests.unwrap_or_default();
         for (_, page) in &mut pages {
@@ -311,8 +313,8 @@ impl Single {
             self.lost(live, ended.clone());
             return error.with_end(|| live.ended.get().cloned().unwrap_or(ended));
         }
-        let invalid = matches!(error.kind(), CallErrorKind::Invalid(_));
-        let doubtful = error.server_error().is_some() || error.is_timeout() || invalid;
+        let invalid = matches!(error.kind(), CallErrorKind::Decode(DecodeCause::Invalid(_)));
+        let doubtful = error.error_response().is_some() || error.is_timeout() || invalid;
         if doubtful && !live.verified.load(Ordering::Relaxed) && &*job.method != Discover::NAME {
             self.verify(live).await;
         }
@@ -350,13 +352,16 @@ impl Single {
         let version = live.version();
         if method_info(&job.method).is_some_and(|method| !method.is_defined_in(version)) {
             let what = job.method.to_string();
-            return Err(CallError::not_sent(job.subject(), CallErrorKind::NotInRevision { what, version }));
+            return Err(CallError::not_sent(
+                job.subject(),
+                CallErrorKind::Unsupported(UnsupportedCause::Revision { what, version }),
+            ));
         }
         self.ask_for_task(live, job, &mut params);
         if !version.has(Ability::Stateless) {
             params
                 .lower_params(&job.method, version)
-                .map_err(|error| CallError::not_sent(job.subject(), CallErrorKind::Unwritable(error.to_string())))?;
+                .map_err(|error| CallError::not_sent(job.subject(), CallErrorKind::Encode(error.to_string())))?;
         }
         let mut meta = live.meta.lock().clone();
         if job.options.task.wanted || is_about_tasks(&job.method) {
@@ -431,7 +436,7 @@ impl Single {
             match patience {
                 Some(patience) => tokio::time::timeout(patience, work)
                     .await
-                    .unwrap_or_else(|_| given_up(CallErrorKind::TimedOut(patience))),
+                    .unwrap_or_else(|_| given_up(CallErrorKind::Timeout(TimeoutCause::Response(patience)))),
                 None => work.await,
             }
         };
@@ -493,6 +498,6 @@ impl Drop for Trial<'_> {
 }
 
 pub(super) fn read(live: &Live, job: &Job, payload: Payload) -> Result<Decoded, CallError> {
-    let invalid = |error| CallError::answered(job.subject(), CallErrorKind::Invalid(error));
+    let invalid = |error| CallError::answered(job.subject(), CallErrorKind::Decode(DecodeCause::Invalid(error)));
     (job.decode)(payload, live.version()).map_err(invalid)
 }

@@ -21,8 +21,8 @@ use turms_proto::{Ability, Notification, ProtocolVersion};
 
 use super::{LASTING, Link, Live, Settings, Single};
 use crate::cache::Changed;
+use crate::call::error::CallError;
 use crate::ear::Ear;
-use crate::error::CallError;
 use crate::event::{ConnectionEvent, Event};
 use crate::hearing::{Deaf, Hearing};
 use crate::listen::Managed;

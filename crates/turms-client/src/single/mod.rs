@@ -27,8 +27,8 @@ use self::call::read;
 use self::connection::supervision;
 pub(crate) use self::task::{Running, declares_tasks, declaring_tasks, get_task, gone};
 use crate::cache::Cache;
+use crate::call::error::{CallError, CallErrorKind, ClosedCause, Delivery, TaskCause, UnsupportedCause};
 use crate::ear::Ear;
-use crate::error::{CallError, CallErrorKind, Delivery};
 use crate::event::{ConnectionEvent, Events};
 use crate::hearing::Hearing;
 use crate::job::{Decoded, Engine, Job, Performed, Subject};
@@ -125,8 +125,8 @@ impl Single {
         };
         let kind = match settled {
             Ok(Link::Up(live)) => return Ok(live),
-            Ok(Link::Closed(error)) => CallErrorKind::NotConnected(error),
-            _ => CallErrorKind::NotConnected(None),
+            Ok(Link::Closed(error)) => CallErrorKind::Closed(ClosedCause::NotConnected(error)),
+            _ => CallErrorKind::Closed(ClosedCause::NotConnected(None)),
         };
         Err(CallError::not_sent(subject.text(), kind))
     }
@@ -230,7 +230,7 @@ impl Engine for Single {
                     }
                     match read(&live, job, answer.map_err(|error| CallError::of_peer(job.subject(), error))?)? {
                         Decoded::Complete(payload) => Ok(Performed::new(payload)),
-                        _ => Err(CallError::answered(job.subject(), CallErrorKind::UnexpectedTask)),
+                        _ => Err(CallError::answered(job.subject(), CallErrorKind::Task(TaskCause::Unexpected))),
                     }
                 })
             });
@@ -251,7 +251,8 @@ impl Engine for Single {
                 let pinged = self.perform(Job::new::<Ping>(EmptyParams::new(), options.clone())).await;
                 // While there is no connection, nobody knows of which revision the next will be.
                 match pinged {
-                    Err(error) if matches!(error.kind(), CallErrorKind::NotInRevision { .. }) => {}
+                    Err(error)
+                        if matches!(error.kind(), CallErrorKind::Unsupported(UnsupportedCause::Revision { .. })) => {}
                     pinged => return pinged.map(drop),
                 }
             }

@@ -19,7 +19,7 @@ use turms_proto::types::{
 use turms_proto::{Ability, DecodeError, ErrorCode, Object, RawJson};
 
 use super::{Live, Single};
-use crate::error::{CallError, CallErrorKind, Delivery};
+use crate::call::error::{CallError, CallErrorKind, DecodeCause, Delivery, InputCause, TaskCause, UnsupportedCause};
 use crate::event::Event;
 use crate::job::{Job, Performed, decode_any, decode_cancelled, decode_task, decode_whole};
 use crate::options::{CallOptions, Timeout};
@@ -45,7 +45,7 @@ impl Single {
         let subject = job.subject();
         // Boxed, so that calls that are no tasks do not carry room for it.
         let outcome = Box::pin(self.outcome(&running, &subject, &job.options)).await;
-        if matches!(&outcome, Err(error) if matches!(error.kind(), CallErrorKind::TaskGone { .. })) {
+        if matches!(&outcome, Err(error) if matches!(error.kind(), CallErrorKind::Task(TaskCause::NotFound { .. }))) {
             left.running = None;
         }
         drop(left);
@@ -88,7 +88,10 @@ impl Single {
         let declared = || live.server()?.capabilities.tasks.as_ref()?.cancel.as_ref();
         let core = live.version().has(Ability::CoreTasks);
         if core && declared().is_none() {
-            return Err(CallError::not_sent(job.subject(), CallErrorKind::NotOffered(CancelTask::NAME.to_owned())));
+            return Err(CallError::not_sent(
+                job.subject(),
+                CallErrorKind::Unsupported(UnsupportedCause::NotOffered(CancelTask::NAME.to_owned())),
+            ));
         }
         let mut performed = match self.attempt(&job).await {
             // There, one that is over is refused as one that is not known.
@@ -239,9 +242,9 @@ impl Wait<'_> {
     }
 
     fn result_of(&self, task: Task) -> Result<ToolResult, CallError> {
-        let invalid = |problem| CallError::answered(self.subject, CallErrorKind::Invalid(problem));
+        let invalid = |problem| CallError::answered(self.subject, CallErrorKind::Decode(DecodeCause::Invalid(problem)));
         if task.status == TaskStatus::Cancelled {
-            let kind = CallErrorKind::TaskCancelled { id: task.task_id, reason: task.status_message };
+            let kind = CallErrorKind::Task(TaskCause::Cancelled { id: task.task_id, reason: task.status_message });
             return Err(CallError::answered(self.subject, kind));
         }
         match (task.result, task.error) {
@@ -259,7 +262,7 @@ impl Wait<'_> {
         let begun = Instant::now();
         loop {
             let Err(error) = self.single.look_up(self.running, &self.options).await else { return Ok(()) };
-            let away = error.is_disconnected() || matches!(error.kind(), CallErrorKind::BreakerOpen(_));
+            let away = error.is_disconnected() || matches!(error.kind(), CallErrorKind::CircuitOpen(_));
             let in_time = self.single.patience(&self.options).is_none_or(|patience| begun.elapsed() < patience);
             if !away || !in_time || !self.single.is_supervised() || self.single.is_closed() {
                 return Err(error);
@@ -307,7 +310,7 @@ impl Wait<'_> {
         }
         let most = self.single.settings.max_rounds;
         if asked.rounds == most {
-            return Err(CallError::answered(self.subject, CallErrorKind::TooManyRounds(most)));
+            return Err(CallError::answered(self.subject, CallErrorKind::Input(InputCause::TooManyRounds(most))));
         }
         tokio::select! {
             biased;
@@ -337,7 +340,7 @@ impl Wait<'_> {
         let job = Job::about_task::<GetCoreTaskResult>(params, &self.running.id, options, decode_any);
         let outcome = match self.single.attempt(&job).await {
             Ok(performed) => Ok(taken_raw(&job, performed.payload)?),
-            Err(error) => Err(error.server_error().cloned().ok_or(error)?),
+            Err(error) => Err(error.error_response().cloned().ok_or(error)?),
         };
         if let Err(error) = &outcome
             && !self.running.status().is_terminal()
@@ -372,19 +375,23 @@ pub(crate) fn gone(error: CallError, id: &str) -> CallError {
     if !is_refused(&error) {
         return error;
     }
-    CallError::new(error.subject(), CallErrorKind::TaskGone { id: id.to_owned() }, Delivery::Unknown)
+    CallError::new(error.target(), CallErrorKind::Task(TaskCause::NotFound { id: id.to_owned() }), Delivery::Unknown)
 }
 
 fn is_refused(error: &CallError) -> bool {
-    error.server_error().is_some_and(|answer| answer.code == ErrorCode::INVALID_PARAMS)
+    error.error_response().is_some_and(|answer| answer.code == ErrorCode::INVALID_PARAMS)
 }
 
 fn taken<T: serde::de::DeserializeOwned + 'static>(job: &Job, payload: Payload) -> Result<T, CallError> {
-    payload.take().map_err(|error| CallError::answered(job.subject(), CallErrorKind::Invalid(error)))
+    payload
+        .take()
+        .map_err(|error| CallError::answered(job.subject(), CallErrorKind::Decode(DecodeCause::Invalid(error))))
 }
 
 fn taken_raw(job: &Job, payload: Payload) -> Result<RawJson, CallError> {
-    let invalid = |error| CallError::answered(job.subject(), CallErrorKind::Invalid(DecodeError::custom(error)));
+    let invalid = |error| {
+        CallError::answered(job.subject(), CallErrorKind::Decode(DecodeCause::Invalid(DecodeError::custom(error))))
+    };
     payload.into_raw().map_err(invalid)
 }
 

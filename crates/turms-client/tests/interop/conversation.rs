@@ -95,15 +95,15 @@ impl Conversation {
     async fn refuses(&self) {
         let unknown = self.client.call_tool("no-such-tool", ()).await;
         if *self.peer == NODE_STATELESS {
-            assert_eq!(unknown.unwrap_err().server_error().unwrap().code, ErrorCode::INVALID_PARAMS);
+            assert_eq!(unknown.unwrap_err().error_response().unwrap().code, ErrorCode::INVALID_PARAMS);
         } else {
             assert!(unknown.unwrap().failed());
         }
-        assert!(self.client.read_resource("memo://nowhere").await.unwrap_err().server_error().is_some());
-        assert!(self.client.get_prompt("no-such-prompt", ()).await.unwrap_err().server_error().is_some());
+        assert!(self.client.read_resource("memo://nowhere").await.unwrap_err().error_response().is_some());
+        assert!(self.client.get_prompt("no-such-prompt", ()).await.unwrap_err().error_response().is_some());
         let error = self.client.request_raw("memo/no-such-method", ()).await.unwrap_err();
-        assert_eq!(error.subject(), "memo/no-such-method");
-        assert!(error.server_error().is_some(), "{error}");
+        assert_eq!(error.target(), "memo/no-such-method");
+        assert!(error.error_response().is_some(), "{error}");
     }
 
     async fn reads(&self) {
@@ -188,7 +188,7 @@ impl Conversation {
         let leveled = match (self.client.set_log_level(LoggingLevel::Warning).await, self.has(Ability::Stateless)) {
             (Ok(()), _) => true,
             (Err(error), false) if *self.peer == PYTHON_STATELESS => {
-                assert_eq!(error.server_error().unwrap().code, ErrorCode::METHOD_NOT_FOUND);
+                assert_eq!(error.error_response().unwrap().code, ErrorCode::METHOD_NOT_FOUND);
                 false
             }
             (Err(error), _) => panic!("{error}"),
@@ -236,7 +236,7 @@ impl Conversation {
     async fn cannot_be_watched(&self) {
         let mut events = self.client.events();
         let error = self.client.subscribe(COUNTER).await.unwrap_err();
-        assert_eq!(error.server_error().unwrap().code, ErrorCode::METHOD_NOT_FOUND);
+        assert_eq!(error.error_response().unwrap().code, ErrorCode::METHOD_NOT_FOUND);
         assert_eq!(self.say("touch", ()).await, "1");
         if !self.peer.is_python() {
             assert_eq!(next_changes(&mut events).await, [Change::Tools]);
@@ -254,7 +254,7 @@ impl Conversation {
         let mut outcomes = within("all the answers", batch.send()).await;
         assert_eq!(outcomes.take(slow).unwrap().text(), "done");
         assert_eq!(outcomes.take(echo).unwrap().text(), "here");
-        assert!(outcomes.take(nowhere).unwrap_err().server_error().is_some());
+        assert!(outcomes.take(nowhere).unwrap_err().error_response().is_some());
         assert_eq!(outcomes.take(tools).unwrap().tools.len(), 9);
     }
 

@@ -126,7 +126,7 @@ async fn its_resources_are_read_and_watched() {
     assert!(read.contents[0].blob.is_some());
     assert!(read.contents[0].bytes().unwrap().starts_with(b"Resource 3: This is a base64 blob"));
     let error = client.read_resource("demo://resource/dynamic/text/none").await.unwrap_err();
-    assert!(error.server_error().is_some(), "{error}");
+    assert!(error.error_response().is_some(), "{error}");
 
     let mut events = client.events();
     let uri = "demo://resource/dynamic/text/1";
@@ -260,7 +260,7 @@ async fn a_page_is_opened_before_or_during_a_call() {
     // This server never says that a page it demanded first has been dealt with: who called has to call again.
     let arguments = json!({ "url": "https://example.com/two", "errorPath": true });
     let call = client.call_tool("trigger-url-elicitation", &arguments).timeout(Duration::from_secs(3));
-    assert_eq!(call.await.unwrap_err().server_error().unwrap().code, ErrorCode::URL_ELICITATION_REQUIRED);
+    assert_eq!(call.await.unwrap_err().error_response().unwrap().code, ErrorCode::URL_ELICITATION_REQUIRED);
     assert_eq!(opened.try_recv().unwrap(), "https://modelcontextprotocol.io");
     let said = say(&client, "trigger-url-elicitation", arguments).await;
     assert!(said.contains("User completed the URL elicitation flow."), "{said}");

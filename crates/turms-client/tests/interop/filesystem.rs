@@ -25,7 +25,7 @@ async fn call(client: &Client, tool: &str, arguments: Value) -> ToolResult {
 }
 
 fn refused<T>(outcome: Result<T, CallError>) -> ErrorCode {
-    outcome.map(drop).unwrap_err().server_error().unwrap().code
+    outcome.map(drop).unwrap_err().error_response().unwrap().code
 }
 
 #[tokio::test]

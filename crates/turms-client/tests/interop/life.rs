@@ -113,7 +113,7 @@ async fn a_client_that_cannot_be_asked_is_not_asked() {
         for tool in ["greet", "think", "roots"] {
             let asked = client.call_tool(tool, json!({ "question": "Where?" })).await;
             if peer.is_stateless() {
-                assert_eq!(asked.unwrap_err().server_error().unwrap().code, ErrorCode::MISSING_CLIENT_CAPABILITY);
+                assert_eq!(asked.unwrap_err().error_response().unwrap().code, ErrorCode::MISSING_CLIENT_CAPABILITY);
             } else {
                 assert!(asked.unwrap().failed());
             }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
-use turms_client::{CallErrorKind, Client, ClientBuilder, ClientExtension, Event, VersionMemory};
+use turms_client::{CallErrorKind, Client, ClientBuilder, ClientExtension, DecodeCause, Event, VersionMemory};
 use turms_core::transport::memory;
 use turms_core::{BoxFuture, ConnectError};
 use turms_http::{HttpConnector, Listener, ServeHttp as _};
@@ -172,7 +172,7 @@ async fn a_server_insists_on_the_declaration() {
         let error = client.request::<Sing>(verse()).await.unwrap_err();
         let stateless = client.protocol_version().unwrap().has(Ability::Stateless);
         let code = if stateless { ErrorCode::MISSING_CLIENT_CAPABILITY } else { ErrorCode::INVALID_REQUEST };
-        assert_eq!(error.server_error().unwrap().code, code, "{error}");
+        assert_eq!(error.error_response().unwrap().code, code, "{error}");
     })
     .await;
 }
@@ -187,7 +187,7 @@ async fn what_nobody_answers_is_an_unknown_method() {
             }
             // The handler fails because its question does.
             let error = client.request::<Sing>(verse()).await.unwrap_err();
-            assert_eq!(error.server_error().unwrap().code, ErrorCode::INTERNAL_ERROR);
+            assert_eq!(error.error_response().unwrap().code, ErrorCode::INTERNAL_ERROR);
         },
     )
     .await;
@@ -198,7 +198,7 @@ async fn an_answer_of_the_wrong_shape_is_named() {
     let server = Server::new("wrong", "1").method("duet/sing", |_: Object, _| async { Ok(Object::new()) });
     let client = plain().connect_service(server.build().unwrap()).await.unwrap();
     let error = client.request::<Sing>(verse()).await.unwrap_err();
-    assert!(matches!(error.kind(), CallErrorKind::Invalid(_)), "{error}");
+    assert!(matches!(error.kind(), CallErrorKind::Decode(DecodeCause::Invalid(_))), "{error}");
     assert!(error.to_string().contains("missing field \"text\""), "{error}");
 }
 

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use turms_client::{
-    Backoff, CallError, CallErrorKind, ChildCommand, Client, ClientBuilder, ConnectError, ConnectionEvent, Delivery,
-    Event, Events, HealthCheck, Status, Supervision, VersionMemory,
+    Backoff, CallError, CallErrorKind, ChildCommand, Client, ClientBuilder, ClosedCause, ConnectError, ConnectionEvent,
+    DecodeCause, Delivery, Event, Events, HealthCheck, Status, Supervision, TimeoutCause, VersionMemory,
 };
 use turms_proto::ProtocolVersion;
 use turms_testkit::misbehaving_server::MisbehavingServer;
@@ -183,7 +183,7 @@ async fn one_that_exits_mid_call_is_reported_with_its_status_and_last_words() {
         "tools/call \"odd\": the server exited with status 3 before it answered; the last it wrote was \"out of cheese\"; \
          it may have run"
     );
-    let CallErrorKind::Lost(ended) = error.kind() else { panic!("{error:?}") };
+    let CallErrorKind::Closed(ClosedCause::Lost(ended)) = error.kind() else { panic!("{error:?}") };
     assert_eq!(ended.how.as_deref(), Some("exited with status 3"));
     assert_eq!(ended.stderr, ["working", "out of cheese"]);
     assert!(error.may_have_run() && error.is_disconnected());
@@ -412,7 +412,10 @@ async fn one_that_never_answers_calls_is_a_timeout_and_no_loss() {
     let client = connect_with(builder().supervise(supervision()), &odd).await;
 
     let error = times_out(&client).await;
-    assert!(matches!(error.kind(), CallErrorKind::TimedOut(after) if *after >= SHORT), "{error}");
+    assert!(
+        matches!(error.kind(), CallErrorKind::Timeout(TimeoutCause::Response(after)) if *after >= SHORT),
+        "{error}"
+    );
     assert_eq!(client.status(), Status::Connected);
     assert_works(echo(&client).await);
     assert_eq!(odd.started().len(), 1);
@@ -585,7 +588,7 @@ async fn an_answer_that_is_neither_result_nor_error_is_not_waited_for() {
     let client = connect(&odd).await;
 
     let error = fails(&client).await;
-    assert!(matches!(error.kind(), CallErrorKind::Invalid(_)), "{error:?}");
+    assert!(matches!(error.kind(), CallErrorKind::Decode(DecodeCause::Invalid(_))), "{error:?}");
     assert_works(echo(&client).await);
     close(client, &odd).await;
 }

@@ -17,7 +17,7 @@ use serde_json::json;
 use tokio::task::AbortHandle;
 use turms_client::{
     Backoff, CallErrorKind, Cancel, Change, Client, ClientBuilder, Collision, CollisionKind, Config, ConnectionEvent,
-    Event, Fleet, MemberError, Status, Supervision, Target, VersionMemory,
+    DecodeCause, Event, Fleet, MemberError, NoServerCause, Status, Supervision, Target, VersionMemory,
 };
 use turms_core::transport::{LocalConnector, MemoryEnd, StreamConnector, memory};
 use turms_core::{CallContext, ConnectError, Connector, NotifyFuture, Payload, Request, ResponseFuture, Service};

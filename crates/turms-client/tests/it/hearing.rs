@@ -117,6 +117,6 @@ async fn a_service_that_knows_one_method_goes_on_after_an_error() {
         }
     }
     let client = Client::builder("c", "1").connect_service(Own).await.unwrap();
-    assert!(client.list_prompts().await.unwrap_err().server_error().is_some());
+    assert!(client.list_prompts().await.unwrap_err().error_response().is_some());
     assert_eq!(client.call_tool("x", ()).await.unwrap().text(), "ran");
 }

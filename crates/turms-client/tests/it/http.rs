@@ -156,7 +156,7 @@ async fn what_was_remembered_of_a_server_may_be_wrong() {
     assert_eq!(server.received().len(), 1);
     // The code does not prove that the tool has not run.
     let error = client.call_tool("work", ()).await.unwrap_err();
-    assert_eq!(error.server_error().unwrap().code, turms_proto::ErrorCode(-32000));
+    assert_eq!(error.error_response().unwrap().code, turms_proto::ErrorCode(-32000));
     assert_eq!(client.call_tool("work", ()).await.unwrap().text(), "done");
     assert_eq!((client.protocol_version(), calls(&server)), (Some(ProtocolVersion::V2025_11_25), 2));
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use turms_client::{CallError, CallErrorKind, Client, ClientBuilder, Delivery, Fleet, VersionMemory};
+use turms_client::{CallErrorKind, Client, ClientBuilder, Delivery, Fleet, NoServerCause, SkillError, VersionMemory};
 use turms_core::transport::LocalConnector;
 use turms_http::{HttpConnector, Listener, ServeHttp as _};
 use turms_proto::skill::digest;
@@ -54,7 +54,7 @@ async fn the_skills_of_a_server_are_listed_got_and_read() {
             let children = client.read_directory("skill://pdf").await.unwrap();
             assert_eq!(children.len(), 3);
             let error = client.get_skill("skill://none/SKILL.md").await.unwrap_err();
-            assert_eq!(error.server_error().unwrap().code, ErrorCode::INVALID_PARAMS);
+            assert_eq!(error.call_error().unwrap().error_response().unwrap().code, ErrorCode::INVALID_PARAMS);
         }
     }
 }
@@ -111,9 +111,9 @@ fn honest(uri: &str) -> Vec<ResourceContents> {
     vec![ResourceContents::of_text(uri, if uri == MANIFEST { TEXT } else { "aaa" })]
 }
 
-fn problem(error: &CallError) -> &str {
-    match error.kind() {
-        CallErrorKind::Unverified(problem) => problem,
+fn problem(error: &SkillError) -> &str {
+    match error {
+        SkillError::Unverified { problem, .. } => problem,
         other => panic!("{other}"),
     }
 }
@@ -215,7 +215,7 @@ async fn an_entry_that_breaks_the_rules_is_not_used() {
 async fn directories_are_read_only_where_that_is_declared() {
     let played = play(entry(), honest).await;
     let error = played.client.read_directory("skill://pdf").await.unwrap_err();
-    assert!(matches!(error.kind(), CallErrorKind::NoDirectories), "{error}");
+    assert!(matches!(error.call_error().unwrap().kind(), CallErrorKind::Unsupported(_)), "{error}");
     assert_eq!(error.delivery(), Delivery::NotSent);
 }
 
@@ -300,14 +300,15 @@ async fn of_many_servers_a_skill_is_read_at_its_own() {
 
         let whole = fleet.client();
         assert!(whole.server_extension(SKILLS_EXTENSION).is_none());
-        let refused = [
-            whole.list_skills().await.unwrap_err(),
+        let refused: [SkillError; 4] = [
+            whole.list_skills().await.unwrap_err().into(),
             whole.get_skill(MANIFEST).await.unwrap_err(),
             whole.read_skill(&skill).await.unwrap_err(),
             whole.read_directory("skill://pdf").await.unwrap_err(),
         ];
         for error in refused {
-            assert!(matches!(error.kind(), CallErrorKind::NeedsOneServer), "{error}");
+            let kind = error.call_error().unwrap().kind();
+            assert!(matches!(kind, CallErrorKind::NoServer(NoServerCause::Several)), "{error}");
             assert_eq!(error.delivery(), Delivery::NotSent);
         }
     }

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
-use turms_client::{CallErrorKind, Client};
+use turms_client::{CallErrorKind, Client, ClosedCause};
 use turms_testkit::{peer_file, within};
 use turms_ws::WsConnector;
 
@@ -109,7 +109,7 @@ async fn a_server_on_the_ws_package_is_spoken_to() {
     let (client, mut server) = reach(node("ws-server.mjs")).await;
     converse(&client).await;
     let error = within("an error", client.call_tool("leave", ()).into_future()).await.unwrap_err();
-    assert!(matches!(error.kind(), CallErrorKind::Lost(_)), "{error:?}");
+    assert!(matches!(error.kind(), CallErrorKind::Closed(ClosedCause::Lost(_))), "{error:?}");
     assert!(error.to_string().contains("closed the connection (4000: as asked)"), "{error}");
     drop(server.stdin.take());
     within("the end of the server", server.wait()).await.unwrap();

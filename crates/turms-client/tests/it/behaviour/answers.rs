@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use turms_client::{Answers, CallErrorKind, Client, ClientBuilder, Refusal};
+use turms_client::{Answers, CallErrorKind, Client, ClientBuilder, InputCause, Refusal};
 use turms_proto::types::{CreateMessageResult, ElicitResult, PromptMessage, Role, Root};
 use turms_proto::{Ability, ErrorCode, Object, ProtocolVersion};
 
@@ -87,7 +87,7 @@ async fn a_form_that_is_filled_in_wrong_never_leaves() {
         let answer = client.call_tool("register", ()).await;
         if client.version.has(Ability::InputRequired) {
             let error = answer.unwrap_err();
-            let CallErrorKind::Question { method, reason } = error.kind() else { panic!("{error}") };
+            let CallErrorKind::Input(InputCause::Refused { method, reason }) = error.kind() else { panic!("{error}") };
             assert_eq!(method, "elicitation/create");
             assert!(reason.contains(complaint), "{reason}");
         } else {
@@ -175,7 +175,7 @@ async fn the_model_is_offered_tools_only_if_it_takes_them() {
         let complaint = "the client did not declare the capability sampling.tools";
         match client.call_tool("think_with_tools", ()).await {
             Ok(result) => assert_eq!((result.failed(), result.text()), (true, complaint.to_owned())),
-            Err(error) => assert_eq!(error.server_error().unwrap().message, complaint),
+            Err(error) => assert_eq!(error.error_response().unwrap().message, complaint),
         }
     })
     .await;
@@ -188,7 +188,7 @@ async fn a_model_that_refuses_ends_the_call() {
         let answer = client.call_tool("think", ()).await;
         if client.version.has(Ability::InputRequired) {
             let error = answer.unwrap_err();
-            let CallErrorKind::Question { method, reason } = error.kind() else { panic!("{error}") };
+            let CallErrorKind::Input(InputCause::Refused { method, reason }) = error.kind() else { panic!("{error}") };
             assert_eq!(
                 (method.as_str(), reason.as_str()),
                 ("sampling/createMessage", "the user rejected it: not today")
@@ -292,7 +292,7 @@ async fn a_client_that_declares_nothing_is_not_asked() {
             let answer = client.call_tool(tool, ()).await;
             if client.version.has(Ability::Stateless) {
                 let error = answer.unwrap_err();
-                let told = error.server_error().unwrap();
+                let told = error.error_response().unwrap();
                 assert_eq!((told.code, &told.message), (ErrorCode::MISSING_CLIENT_CAPABILITY, &complaint));
             } else {
                 let result = answer.unwrap();
@@ -316,7 +316,7 @@ async fn a_server_that_never_stops_asking_is_given_up_and_the_person_is_not_aske
     };
     along(&Way::ALL, &[ProtocolVersion::LATEST], builder, async |client| {
         let error = client.call_tool("pester", ()).await.unwrap_err();
-        assert!(matches!(error.kind(), CallErrorKind::TooManyRounds(2)), "{error}");
+        assert!(matches!(error.kind(), CallErrorKind::Input(InputCause::TooManyRounds(2))), "{error}");
         assert_eq!(asked.swap(0, Ordering::SeqCst), 2);
         assert_eq!(client.count("tools/call").await, 4);
     })

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use turms_client::{CallErrorKind, Delivery};
+use turms_client::{CallErrorKind, Delivery, UnsupportedCause};
 use turms_proto::{Ability, ErrorCode, ProtocolVersion};
 
 use crate::behaviour::peer::{Peer, said};
@@ -32,12 +32,12 @@ async fn each_call_of_a_batch_has_an_outcome_of_its_own() {
         assert_eq!(outcomes.take(resources).unwrap().resources.len(), 3);
         assert_eq!(outcomes.take(tools).unwrap().tools[0].name, "add");
         assert_eq!(outcomes.take(prompt).unwrap().messages.len(), 1);
-        assert!(outcomes.take(missing).unwrap_err().server_error().unwrap().is_resource_not_found());
+        assert!(outcomes.take(missing).unwrap_err().error_response().unwrap().is_resource_not_found());
         assert_eq!(outcomes.take(text).unwrap().contents[0].text.as_deref(), Some("debug = true"));
         assert!(outcomes.take(failed).unwrap().failed());
         let error = outcomes.take(unknown).unwrap_err();
-        assert_eq!(error.server_error().unwrap().code, ErrorCode::INVALID_PARAMS);
-        assert_eq!(error.subject(), "tools/call \"nothing\"");
+        assert_eq!(error.error_response().unwrap().code, ErrorCode::INVALID_PARAMS);
+        assert_eq!(error.target(), "tools/call \"nothing\"");
         assert_eq!(outcomes.take(sum).unwrap().text(), "3");
         assert_eq!(outcomes.take(unwritable).unwrap_err().delivery(), Delivery::NotSent);
     })
@@ -105,7 +105,7 @@ async fn a_method_that_the_revision_does_not_have_is_left_out_of_a_batch() {
         let mut outcomes = batch.send().await;
         assert_eq!(outcomes.take(list).unwrap().text(), "[1,2,3]");
         let error = outcomes.take(missing).unwrap_err();
-        assert!(matches!(error.kind(), CallErrorKind::NotInRevision { .. }), "{error}");
+        assert!(matches!(error.kind(), CallErrorKind::Unsupported(UnsupportedCause::Revision { .. })), "{error}");
     })
     .await;
 }
@@ -139,7 +139,7 @@ async fn a_batch_is_one_line_where_the_revision_has_batches() {
     peer.send(&json!([failed, answer(0, "first")])).await;
     let mut outcomes = sending.await.unwrap();
     assert_eq!(outcomes.take(one).unwrap().text(), "first");
-    assert_eq!(outcomes.take(two).unwrap_err().server_error().unwrap().code, ErrorCode(7));
+    assert_eq!(outcomes.take(two).unwrap_err().error_response().unwrap().code, ErrorCode(7));
     assert_eq!(outcomes.take(three).unwrap().text(), "third");
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::Instant;
-use turms_client::{CallError, CallErrorKind, Cancel, Client, Delivery};
+use turms_client::{CallError, CallErrorKind, Cancel, Client, Delivery, TimeoutCause};
 use turms_proto::ProtocolVersion;
 use turms_proto::types::ToolResult;
 
@@ -112,7 +112,7 @@ async fn a_client_has_a_usual_patience_and_a_call_may_have_another() {
         let walk = || client.call_tool("walk", json!({ "steps": 1, "pause_ms": 3000 }));
         let started = Instant::now();
         let error = walk().await.unwrap_err();
-        let CallErrorKind::TimedOut(after) = error.kind() else { panic!("{error}") };
+        let CallErrorKind::Timeout(TimeoutCause::Response(after)) = error.kind() else { panic!("{error}") };
         assert_eq!((*after, started.elapsed()), (Duration::from_secs(1), Duration::from_secs(1)));
         assert!(walk().timeout(Duration::from_secs(2)).await.unwrap_err().is_timeout());
         assert_eq!(walk().timeout(Duration::from_secs(4)).await.unwrap().text(), "there");

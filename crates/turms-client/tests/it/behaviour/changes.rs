@@ -209,10 +209,10 @@ async fn a_resource_that_is_not_there_cannot_be_watched_by_older_clients() {
             return;
         }
         let error = client.subscribe("config://other").await.unwrap_err();
-        assert!(error.server_error().unwrap().is_resource_not_found());
-        assert_eq!(error.subject(), "resources/subscribe \"config://other\"");
+        assert!(error.error_response().unwrap().is_resource_not_found());
+        assert_eq!(error.target(), "resources/subscribe \"config://other\"");
         let filter = updates_of("config://app").resource_subscriptions(["config://other".to_owned()]);
-        assert!(client.listen(filter).await.unwrap_err().server_error().unwrap().is_resource_not_found());
+        assert!(client.listen(filter).await.unwrap_err().error_response().unwrap().is_resource_not_found());
     })
     .await;
 }
@@ -242,7 +242,7 @@ async fn a_server_that_refuses_to_be_listened_to_says_why() {
     let listening = tokio::spawn(client.listen(updates_of("config://app")).into_future());
     let listen = peer.expect("subscriptions/listen").await;
     peer.refuse(&listen, json!({ "code": -32601, "message": "not here" })).await;
-    assert_eq!(listening.await.unwrap().unwrap_err().server_error().unwrap().message, "not here");
+    assert_eq!(listening.await.unwrap().unwrap_err().error_response().unwrap().message, "not here");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Servers that tell more than a subscription asks for.
 
 use serde_json::{Value, json};
-use turms_client::{CallErrorKind, Change};
+use turms_client::{CallErrorKind, Change, DecodeCause};
 use turms_proto::ProtocolVersion;
 use turms_proto::types::SubscriptionFilter;
 use turms_testkit::within;
@@ -42,7 +42,7 @@ async fn an_acknowledgement_wider_than_the_filter_is_refused() {
         let request = peer.expect("subscriptions/listen").await;
         acknowledge(&mut peer, &request, &wider).await;
         let error = within("the refusal", listening).await.unwrap().unwrap_err();
-        assert!(matches!(error.kind(), CallErrorKind::Invalid(_)), "{error}");
+        assert!(matches!(error.kind(), CallErrorKind::Decode(DecodeCause::Invalid(_))), "{error}");
         assert!(error.to_string().contains(named), "{error}");
         let cancelled = peer.expect("notifications/cancelled").await;
         assert_eq!(cancelled["params"]["requestId"], request["id"]);

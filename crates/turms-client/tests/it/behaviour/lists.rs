@@ -1,6 +1,6 @@
 //! Lists, all at once, page by page and as streams.
 
-use turms_client::CallErrorKind;
+use turms_client::{CallErrorKind, ClosedCause};
 use turms_proto::types::Cursor;
 use turms_proto::{Ability, ErrorCode};
 
@@ -107,8 +107,8 @@ async fn every_list_can_be_streamed() {
 async fn a_cursor_that_the_server_never_gave_is_refused() {
     everywhere(async |client| {
         let error = client.list_tools_page(Cursor::from("nowhere")).await.unwrap_err();
-        assert_eq!(error.server_error().unwrap().code, ErrorCode::INVALID_PARAMS);
-        assert_eq!(error.subject(), "tools/list");
+        assert_eq!(error.error_response().unwrap().code, ErrorCode::INVALID_PARAMS);
+        assert_eq!(error.target(), "tools/list");
     })
     .await;
 }
@@ -136,7 +136,7 @@ async fn a_list_of_a_closed_client_fails_once_and_then_ends() {
         let mut tools = client.stream_tools();
         client.close().await;
         let error = tools.next().await.unwrap().unwrap_err();
-        assert!(matches!(error.kind(), CallErrorKind::NotConnected(_)), "{error}");
+        assert!(matches!(error.kind(), CallErrorKind::Closed(ClosedCause::NotConnected(_))), "{error}");
         assert!(tools.next().await.is_none());
     })
     .await;

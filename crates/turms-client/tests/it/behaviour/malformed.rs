@@ -1,7 +1,7 @@
 //! Servers that break the rules, or know more than we do.
 
 use serde_json::{Value, json};
-use turms_client::{CallError, CallErrorKind, Client, Delivery, Event};
+use turms_client::{CallError, CallErrorKind, Client, DecodeCause, Delivery, Event, TaskCause};
 use turms_proto::types::{Content, ToolResult};
 use turms_proto::{Ability, ErrorCode, ProtocolVersion};
 
@@ -41,9 +41,9 @@ fn structured(content: &Value) -> Value {
 
 fn violations(answer: Answer) -> Vec<String> {
     let error = answer.unwrap_err();
-    assert_eq!((error.delivery(), error.subject()), (Delivery::Answered, "tools/call \"t\""));
+    assert_eq!((error.delivery(), error.target()), (Delivery::Answered, "tools/call \"t\""));
     match error.kind() {
-        CallErrorKind::Output(violations) => violations.clone(),
+        CallErrorKind::Decode(DecodeCause::Output(violations)) => violations.clone(),
         _ => panic!("{error}"),
     }
 }
@@ -120,15 +120,15 @@ async fn a_result_of_a_type_that_nobody_declared_is_refused() {
     let reading = tokio::spawn(client.read_resource("a://b").into_future());
     let request = peer.expect("resources/read").await;
     peer.answer(&request, strange(json!({ "contents": [] }))).await;
-    assert!(matches!(reading.await.unwrap().unwrap_err().kind(), CallErrorKind::Invalid(_)));
+    assert!(matches!(reading.await.unwrap().unwrap_err().kind(), CallErrorKind::Decode(DecodeCause::Invalid(_))));
     let getting = tokio::spawn(client.get_prompt("p", ()).into_future());
     let request = peer.expect("prompts/get").await;
     peer.answer(&request, strange(json!({ "messages": [] }))).await;
-    assert!(matches!(getting.await.unwrap().unwrap_err().kind(), CallErrorKind::Invalid(_)));
+    assert!(matches!(getting.await.unwrap().unwrap_err().kind(), CallErrorKind::Decode(DecodeCause::Invalid(_))));
     let listing = tokio::spawn(client.list_tools().into_future());
     let request = peer.expect("tools/list").await;
     peer.answer(&request, strange(json!({ "tools": [] }))).await;
-    assert!(matches!(listing.await.unwrap().unwrap_err().kind(), CallErrorKind::Invalid(_)));
+    assert!(matches!(listing.await.unwrap().unwrap_err().kind(), CallErrorKind::Decode(DecodeCause::Invalid(_))));
 }
 
 #[tokio::test]
@@ -146,7 +146,7 @@ async fn a_task_that_was_not_asked_for_is_refused() {
     ] {
         let (client, mut peer) = Peer::connected(version, nobody()).await;
         let error = call(&client, &mut peer, result).await.unwrap_err();
-        assert!(matches!(error.kind(), CallErrorKind::UnexpectedTask), "{error}");
+        assert!(matches!(error.kind(), CallErrorKind::Task(TaskCause::Unexpected)), "{error}");
     }
 }
 
@@ -156,14 +156,14 @@ async fn an_answer_of_the_wrong_shape_is_the_servers_fault() {
         let (client, mut peer) = Peer::connected(version, nobody()).await;
         for result in [json!(null), json!([]), json!("text"), json!({}), json!({ "content": "text" })] {
             let error = call(&client, &mut peer, result.clone()).await.unwrap_err();
-            assert!(matches!(error.kind(), CallErrorKind::Invalid(_)), "{result}: {error}");
+            assert!(matches!(error.kind(), CallErrorKind::Decode(DecodeCause::Invalid(_))), "{result}: {error}");
             assert_eq!(error.delivery(), Delivery::Answered);
         }
         let calling = tokio::spawn(client.call_tool("t", ()).into_future());
         let request = peer.expect("tools/call").await;
         peer.send(&json!({ "jsonrpc": "2.0", "id": request["id"] })).await;
         let error = calling.await.unwrap().unwrap_err();
-        assert!(matches!(error.kind(), CallErrorKind::Invalid(_)), "{error}");
+        assert!(matches!(error.kind(), CallErrorKind::Decode(DecodeCause::Invalid(_))), "{error}");
         assert!(call(&client, &mut peer, said("better")).await.is_ok());
     }
 }
@@ -195,7 +195,7 @@ async fn a_list_whose_pages_go_in_circles_is_given_up() {
         }
     });
     let error = listing.await.unwrap().unwrap_err();
-    assert!(matches!(error.kind(), CallErrorKind::EndlessList(_)), "{error}");
+    assert!(matches!(error.kind(), CallErrorKind::Decode(DecodeCause::EndlessList(_))), "{error}");
     circling.abort();
 }
 

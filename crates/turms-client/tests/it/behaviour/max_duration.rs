@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::Instant;
-use turms_client::{CallErrorKind, Change, ClientBuilder};
+use turms_client::{CallErrorKind, Change, ClientBuilder, TimeoutCause};
 use turms_proto::ProtocolVersion;
 use turms_proto::types::SubscriptionFilter;
 
@@ -39,7 +39,7 @@ async fn the_max_duration_ends_a_call_over_every_transport() {
     everywhere(async |client| {
         let walk = client.call_tool("walk", json!({ "steps": 100_000, "pause_ms": 5 }));
         let error = walk.max_duration(Duration::from_millis(50)).on_progress(|_| {}).await.unwrap_err();
-        assert!(matches!(error.kind(), CallErrorKind::MaxDuration(_)), "{error}");
+        assert!(matches!(error.kind(), CallErrorKind::Timeout(TimeoutCause::MaxDuration(_))), "{error}");
     })
     .await;
 }
@@ -53,7 +53,7 @@ async fn the_max_duration_of_the_client_is_for_all_calls_that_have_none_of_their
             let walk = client.call_tool("walk", json!({ "steps": 100, "pause_ms": 800 })).on_progress(|_| {});
             let walk = if let Some(own) = own { walk.max_duration(own) } else { walk };
             let error = walk.await.unwrap_err();
-            assert!(matches!(error.kind(), CallErrorKind::MaxDuration(_)), "{error}");
+            assert!(matches!(error.kind(), CallErrorKind::Timeout(TimeoutCause::MaxDuration(_))), "{error}");
             assert_eq!(started.elapsed(), own.unwrap_or(3 * SECOND));
         }
     })
@@ -66,7 +66,7 @@ async fn the_default_is_an_hour() {
         let started = Instant::now();
         let walk = client.call_tool("walk", json!({ "steps": 1000, "pause_ms": 20_000 })).on_progress(|_| {});
         let error = walk.await.unwrap_err();
-        assert!(matches!(error.kind(), CallErrorKind::MaxDuration(_)), "{error}");
+        assert!(matches!(error.kind(), CallErrorKind::Timeout(TimeoutCause::MaxDuration(_))), "{error}");
         assert_eq!(started.elapsed(), 3600 * SECOND);
     })
     .await;
@@ -79,7 +79,7 @@ async fn a_timeout_longer_than_the_default_is_not_cut_short() {
         let walk = client.call_tool("walk", json!({ "steps": 1, "pause_ms": 100_000_000 }));
         let error = walk.timeout(7200 * SECOND).await.unwrap_err();
         assert_eq!(started.elapsed(), 7200 * SECOND);
-        assert!(matches!(error.kind(), CallErrorKind::TimedOut(_)), "{error}");
+        assert!(matches!(error.kind(), CallErrorKind::Timeout(TimeoutCause::Response(_))), "{error}");
         assert!(error.to_string().ends_with("no answer within 7200s (timeout); it may have run"), "{error}");
     })
     .await;
@@ -90,7 +90,7 @@ async fn a_call_without_a_timeout_may_have_a_max_duration() {
     in_process(person, async |client| {
         let walk = || client.call_tool("walk", json!({ "steps": 1, "pause_ms": 10_000_000 })).without_timeout();
         let error = walk().max_duration(SECOND).await.unwrap_err();
-        assert!(matches!(error.kind(), CallErrorKind::MaxDuration(_)), "{error}");
+        assert!(matches!(error.kind(), CallErrorKind::Timeout(TimeoutCause::MaxDuration(_))), "{error}");
         assert_eq!(walk().await.unwrap().text(), "there");
     })
     .await;

@@ -206,7 +206,7 @@ async fn a_wrong_memory_costs_a_tool_call() {
     let older: Vec<_> = ProtocolVersion::with_handshake().collect();
     let client = remembering(&memory).connect_to(to_fixture("a", &older)).await.unwrap();
     let error = client.call_tool("list", ()).await.unwrap_err();
-    assert_eq!(error.server_error().unwrap().code.0, -32600);
+    assert_eq!(error.error_response().unwrap().code.0, -32600);
     assert_eq!(client.call_tool("list", ()).await.unwrap().text(), "[1,2,3]");
     assert_eq!(memory.dialect("a"), Some(Dialect::Handshake(V2025_11_25)));
 }
@@ -217,7 +217,7 @@ async fn a_first_call_that_fails_for_another_reason_does_not_shake_the_memory() 
     meet_newest(&memory, "a").await;
     let client = remembering(&memory).connect_to(to_fixture("a", &ProtocolVersion::ALL)).await.unwrap();
     let error = client.call_tool("nothing", ()).await.unwrap_err();
-    assert_eq!(error.server_error().unwrap().message, "unknown tool: \"nothing\"");
+    assert_eq!(error.error_response().unwrap().message, "unknown tool: \"nothing\"");
     assert_eq!(client.protocol_version(), Some(ProtocolVersion::LATEST));
     // Only the first failure raises the question.
     client.call_tool("nothing", ()).await.unwrap_err();

@@ -56,16 +56,16 @@ async fn a_prompt_is_a_conversation() {
 async fn what_a_prompt_lacks_is_said() {
     everywhere(async |client| {
         let error = client.get_prompt("greeting", ()).await.unwrap_err();
-        let told = error.server_error().unwrap();
+        let told = error.error_response().unwrap();
         assert_eq!(
             (told.code, told.message.as_str()),
             (ErrorCode::INVALID_PARAMS, "arguments: missing field \"name\"")
         );
-        assert_eq!(error.subject(), "prompts/get \"greeting\"");
+        assert_eq!(error.target(), "prompts/get \"greeting\"");
         let error = client.get_prompt("greeting", json!({ "name": "Ann", "times": "many" })).await.unwrap_err();
-        assert_eq!(error.server_error().unwrap().code, ErrorCode::INVALID_PARAMS);
+        assert_eq!(error.error_response().unwrap().code, ErrorCode::INVALID_PARAMS);
         let error = client.get_prompt("nothing", ()).await.unwrap_err();
-        assert_eq!(error.server_error().unwrap().message, "unknown prompt: \"nothing\"");
+        assert_eq!(error.error_response().unwrap().message, "unknown prompt: \"nothing\"");
     })
     .await;
 }
@@ -74,7 +74,7 @@ async fn what_a_prompt_lacks_is_said() {
 async fn arguments_of_prompts_are_strings() {
     everywhere(async |client| {
         let error = client.get_prompt("greeting", json!({ "name": "Ann", "times": 2 })).await.unwrap_err();
-        assert!(matches!(error.kind(), CallErrorKind::Unwritable(_)), "{error}");
+        assert!(matches!(error.kind(), CallErrorKind::Encode(_)), "{error}");
         assert_eq!(error.delivery(), Delivery::NotSent);
         assert_eq!(client.count("prompts/get").await, 0);
     })
@@ -90,7 +90,7 @@ async fn arguments_and_variables_are_completed() {
         assert_eq!(client.complete(template, "id", "7").await.unwrap().values, ["71"]);
         assert!(client.complete(Reference::prompt("plain"), "x", "").await.unwrap().values.is_empty());
         let error = client.complete(Reference::prompt("nothing"), "x", "").await.unwrap_err();
-        assert_eq!(error.server_error().unwrap().code, ErrorCode::INVALID_PARAMS);
+        assert_eq!(error.error_response().unwrap().code, ErrorCode::INVALID_PARAMS);
     })
     .await;
 }

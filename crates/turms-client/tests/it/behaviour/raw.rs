@@ -1,7 +1,7 @@
 //! Requests and notifications that the client has no words for.
 
 use serde_json::json;
-use turms_client::{CallErrorKind, Delivery};
+use turms_client::{CallErrorKind, Delivery, UnsupportedCause};
 use turms_proto::types::{EmptyParams, RootsListChanged};
 use turms_proto::{Ability, ErrorCode, ProtocolVersion, RawJson};
 
@@ -13,10 +13,10 @@ async fn any_method_can_be_called() {
         let twice = client.request_raw("fixture/twice", json!({ "n": 21 })).await.unwrap();
         assert_eq!(twice.member("n").unwrap().as_str(), "42");
         let error = client.request_raw("fixture/twice", ()).await.unwrap_err();
-        assert_eq!(error.server_error().unwrap().code, ErrorCode::INVALID_PARAMS);
+        assert_eq!(error.error_response().unwrap().code, ErrorCode::INVALID_PARAMS);
         let error = client.request_raw("fixture/unheard", ()).await.unwrap_err();
-        assert_eq!(error.server_error().unwrap().code, ErrorCode::METHOD_NOT_FOUND);
-        assert_eq!(error.subject(), "fixture/unheard");
+        assert_eq!(error.error_response().unwrap().code, ErrorCode::METHOD_NOT_FOUND);
+        assert_eq!(error.target(), "fixture/unheard");
         let error = client.request_raw("fixture/twice", [1]).await.unwrap_err();
         assert_eq!(error.delivery(), Delivery::NotSent);
     })
@@ -48,7 +48,9 @@ async fn a_method_that_the_revision_does_not_have_is_not_sent() {
     everywhere(async |client| {
         let foreign = if client.version.has(Ability::Stateless) { "ping" } else { "server/discover" };
         let error = client.request_raw(foreign, ()).await.unwrap_err();
-        let CallErrorKind::NotInRevision { what, version } = error.kind() else { panic!("{error}") };
+        let CallErrorKind::Unsupported(UnsupportedCause::Revision { what, version }) = error.kind() else {
+            panic!("{error}")
+        };
         assert_eq!((what.as_str(), *version, error.delivery()), (foreign, client.version, Delivery::NotSent));
     })
     .await;

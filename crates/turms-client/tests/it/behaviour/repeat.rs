@@ -52,7 +52,7 @@ async fn a_tool_that_may_have_run_is_not_called_again() {
                 peer = older(&mut started).await;
             }
             let failed = within("the call", call).await.unwrap().unwrap_err();
-            assert_eq!(failed.server_error().map(|error| error.code.0), Some(code), "{failed}");
+            assert_eq!(failed.error_response().map(|error| error.code.0), Some(code), "{failed}");
             if probe_code == -32601 {
                 let next = tokio::spawn(client.list_tools().into_future());
                 let request = peer.expect("tools/list").await;

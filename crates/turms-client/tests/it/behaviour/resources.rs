@@ -39,13 +39,13 @@ async fn what_is_not_there_is_an_error_in_the_words_of_the_revision() {
         let code = if older { ErrorCode::RESOURCE_NOT_FOUND } else { ErrorCode::INVALID_PARAMS };
         for missing in ["users://8/profile", "config://other"] {
             let error = client.read_resource(missing).await.unwrap_err();
-            assert!(error.server_error().unwrap().is_resource_not_found());
-            assert_eq!(error.server_error().unwrap().code, code, "{missing}");
-            assert_eq!(error.subject(), format!("resources/read {missing:?}"));
+            assert!(error.error_response().unwrap().is_resource_not_found());
+            assert_eq!(error.error_response().unwrap().code, code, "{missing}");
+            assert_eq!(error.target(), format!("resources/read {missing:?}"));
         }
         let error = client.read_resource("users://x/profile").await.unwrap_err();
-        assert_eq!(error.server_error().unwrap().code, ErrorCode::INVALID_PARAMS);
-        assert!(!error.server_error().unwrap().is_resource_not_found());
+        assert_eq!(error.error_response().unwrap().code, ErrorCode::INVALID_PARAMS);
+        assert!(!error.error_response().unwrap().is_resource_not_found());
     })
     .await;
 }

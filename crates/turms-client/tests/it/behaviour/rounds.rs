@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
 use tokio::time::Instant;
-use turms_client::{Answers, CallErrorKind, Client, ClientBuilder, Refusal};
+use turms_client::{Answers, CallErrorKind, Client, ClientBuilder, DecodeCause, InputCause, Refusal};
 use turms_proto::types::{ElicitResult, Meta};
 use turms_proto::{Object, ProtocolVersion};
 
@@ -113,7 +113,9 @@ async fn a_question_that_was_not_declared_ends_the_call() {
         let request = peer.expect("tools/call").await;
         peer.answer(&request, required(&json!({ "q": { "method": method, "params": params } }), Some("s"))).await;
         let error = calling.await.unwrap().unwrap_err();
-        let CallErrorKind::Question { method: asked, reason } = error.kind() else { panic!("{error}") };
+        let CallErrorKind::Input(InputCause::Refused { method: asked, reason }) = error.kind() else {
+            panic!("{error}")
+        };
         assert_eq!(asked, method);
         assert_eq!(reason, "this client did not declare that it can be asked that");
         client.close().await;
@@ -128,7 +130,7 @@ async fn a_question_that_nobody_knows_is_the_servers_fault() {
     let request = peer.expect("tools/call").await;
     peer.answer(&request, required(&json!({ "q": { "method": "example/guess" } }), None)).await;
     let error = calling.await.unwrap().unwrap_err();
-    assert!(matches!(error.kind(), CallErrorKind::Invalid(_)), "{error}");
+    assert!(matches!(error.kind(), CallErrorKind::Decode(DecodeCause::Invalid(_))), "{error}");
 }
 
 #[tokio::test]
@@ -216,7 +218,7 @@ async fn a_page_that_nobody_visits_leaves_the_error() {
         let calling = tokio::spawn(client.call_tool("t", ()).into_future());
         let request = peer.expect("tools/call").await;
         peer.refuse(&request, page_first()).await;
-        assert_eq!(calling.await.unwrap().unwrap_err().server_error().unwrap().code.0, -32042);
+        assert_eq!(calling.await.unwrap().unwrap_err().error_response().unwrap().code.0, -32042);
     }
 }
 
@@ -226,5 +228,5 @@ async fn a_page_whose_visit_never_ends_is_not_waited_for_for_ever() {
     let calling = tokio::spawn(client.call_tool("t", ()).timeout(Duration::from_secs(5)).into_future());
     let request = peer.expect("tools/call").await;
     peer.refuse(&request, page_first()).await;
-    assert_eq!(calling.await.unwrap().unwrap_err().server_error().unwrap().message, "log in first");
+    assert_eq!(calling.await.unwrap().unwrap_err().error_response().unwrap().message, "log in first");
 }

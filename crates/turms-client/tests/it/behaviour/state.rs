@@ -1,6 +1,6 @@
 //! How a client stands.
 
-use turms_client::{CallErrorKind, ConnectionEvent, Delivery, Event, Status};
+use turms_client::{CallErrorKind, ClosedCause, ConnectionEvent, Delivery, Event, Status};
 use turms_proto::types::SubscriptionFilter;
 
 use crate::behaviour::reach::{Reached, Way, everywhere};
@@ -34,7 +34,7 @@ async fn a_closed_client_makes_no_calls() {
         assert_eq!((client.status(), other.status()), (Status::Closed, Status::Closed));
         assert_eq!((client.protocol_version(), client.server_info().is_none()), (None, true));
         let error = other.call_tool("list", ()).await.unwrap_err();
-        assert!(matches!(error.kind(), CallErrorKind::NotConnected(None)), "{error}");
+        assert!(matches!(error.kind(), CallErrorKind::Closed(ClosedCause::NotConnected(None))), "{error}");
         assert_eq!((error.delivery(), error.is_disconnected()), (Delivery::NotSent, true));
         for error in [
             other.ping().await.unwrap_err(),
@@ -46,7 +46,7 @@ async fn a_closed_client_makes_no_calls() {
             other.notify_raw("fixture/ring", None).await.unwrap_err(),
             other.listen(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap_err(),
         ] {
-            assert!(matches!(error.kind(), CallErrorKind::NotConnected(_)), "{error}");
+            assert!(matches!(error.kind(), CallErrorKind::Closed(ClosedCause::NotConnected(_))), "{error}");
         }
         let mut batch = other.batch();
         let slot = batch.call_tool("list", ());
@@ -63,7 +63,7 @@ async fn what_runs_when_the_client_closes_is_lost() {
         client.reaches("started", 1).await;
         client.close().await;
         let error = call.await.unwrap().unwrap_err();
-        assert!(matches!(error.kind(), CallErrorKind::Lost(_)), "{error}");
+        assert!(matches!(error.kind(), CallErrorKind::Closed(ClosedCause::Lost(_))), "{error}");
         assert!(error.is_disconnected() && error.may_have_run());
         assert!(client.pending().is_empty());
     })
@@ -110,7 +110,7 @@ async fn a_server_that_goes_takes_the_connection_with_it() {
         while events.next().await.is_some() {}
         assert_eq!(client.status(), Status::Closed);
         let error = client.call_tool("list", ()).await.unwrap_err();
-        assert!(matches!(error.kind(), CallErrorKind::NotConnected(Some(_))), "{error}");
+        assert!(matches!(error.kind(), CallErrorKind::Closed(ClosedCause::NotConnected(Some(_)))), "{error}");
         assert!(error.is_disconnected() && !error.may_have_run());
     })
     .await;

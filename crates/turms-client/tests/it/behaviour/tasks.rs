@@ -58,7 +58,7 @@ async fn clients_that_know_nothing_of_tasks_make_calls() {
             assert!(refused.is_ok(), "{refused:?}");
             return;
         };
-        assert_eq!(refused.unwrap_err().server_error().unwrap().code, code);
+        assert_eq!(refused.unwrap_err().error_response().unwrap().code, code);
     })
     .await;
 }

@@ -33,7 +33,7 @@ async fn arguments_that_are_no_object_are_never_sent() {
         );
         assert_eq!((error.delivery(), error.may_have_run()), (Delivery::NotSent, false));
         let error = client.call_tool("add", BTreeMap::from([((1, 2), 3)])).await.unwrap_err();
-        assert!(matches!(error.kind(), CallErrorKind::Unwritable(_)), "{error}");
+        assert!(matches!(error.kind(), CallErrorKind::Encode(_)), "{error}");
         assert_eq!(client.count("tools/call").await, 1);
     })
     .await;
@@ -89,7 +89,7 @@ async fn wrong_arguments_are_explained_as_the_revision_wants_it() {
                 assert_eq!(result.text(), complaint);
             } else {
                 let error = answer.unwrap_err();
-                let error = error.server_error().unwrap();
+                let error = error.error_response().unwrap();
                 assert_eq!((error.code, error.message.as_str()), (ErrorCode::INVALID_PARAMS, complaint));
             }
         }
@@ -116,10 +116,10 @@ async fn a_call_that_is_refused_is_an_error_that_was_answered() {
             ("nothing", ErrorCode::INVALID_PARAMS, "unknown tool: \"nothing\""),
         ] {
             let error = client.call_tool(tool, ()).await.unwrap_err();
-            let told = error.server_error().unwrap();
+            let told = error.error_response().unwrap();
             assert_eq!((told.code, told.message.as_str()), (code, message));
             assert_eq!((error.delivery(), error.may_have_run()), (Delivery::Answered, false));
-            assert_eq!(error.subject(), format!("tools/call {tool:?}"));
+            assert_eq!(error.target(), format!("tools/call {tool:?}"));
         }
         assert_eq!(client.text("list", ()).await, "[1,2,3]", "nobody else is disturbed");
     })
@@ -163,7 +163,7 @@ async fn a_session_is_remembered_where_there_are_sessions() {
             assert_eq!(client.text("counter", ()).await, "2");
         } else {
             let error = client.call_tool("counter", ()).await.unwrap_err();
-            assert_eq!(error.server_error().unwrap().code, ErrorCode::INTERNAL_ERROR);
+            assert_eq!(error.error_response().unwrap().code, ErrorCode::INTERNAL_ERROR);
         }
     })
     .await;

@@ -20,8 +20,8 @@ async fn resources_prompts_and_completions_find_their_server() {
     let forms: Vec<_> = templates.into_iter().map(|template| template.uri_template).collect();
     assert_eq!(forms, ["home://note/{id}", "work://note/{id}"]);
     let error = client.read_resource("nowhere://at/all").await.unwrap_err();
-    assert_eq!(error.subject(), "resources/read \"nowhere://at/all\"");
-    assert!(error.server_error().unwrap().is_resource_not_found());
+    assert_eq!(error.target(), "resources/read \"nowhere://at/all\"");
+    assert!(error.error_response().unwrap().is_resource_not_found());
 
     let prompts: Vec<_> = client.list_prompts().await.unwrap().into_iter().map(|prompt| prompt.name).collect();
     assert_eq!(prompts, ["home_summary", "work_summary"]);
@@ -33,7 +33,7 @@ async fn resources_prompts_and_completions_find_their_server() {
     let values = client.complete(Reference::resource("home://note/{id}"), "id", "1").await.unwrap().values;
     assert_eq!(values, ["1-home"]);
     let error = client.complete(Reference::prompt("nobody_summary"), "name", "A").await.unwrap_err();
-    assert!(error.is_unknown_everywhere());
+    assert!(error.is_not_found());
 }
 
 #[tokio::test]
@@ -251,8 +251,8 @@ async fn output_is_held_against_what_the_tool_declares() {
         .await;
     let client = fleet.client();
     let error = client.call_tool("liar_lie", ()).await.unwrap_err();
-    assert!(matches!(error.kind(), CallErrorKind::Output(_)), "{error}");
-    assert_eq!(error.subject(), "tools/call \"liar_lie\"");
+    assert!(matches!(error.kind(), CallErrorKind::Decode(DecodeCause::Output(_))), "{error}");
+    assert_eq!(error.target(), "tools/call \"liar_lie\"");
 }
 
 #[tokio::test]

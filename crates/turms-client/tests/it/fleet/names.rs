@@ -52,15 +52,15 @@ async fn errors_speak_of_what_was_asked_for() {
     let client = fleet.client();
     let error = client.call_tool("sums_add", ()).await.unwrap_err();
     assert_eq!(error.to_string(), "tools/call \"sums_add\": no server has it");
-    assert!(error.is_unknown_everywhere() && !error.may_have_run());
+    assert!(error.is_not_found() && !error.may_have_run());
     let error = client.call_tool("math_subtract", ()).await.unwrap_err();
-    assert_eq!(error.subject(), "tools/call \"math_subtract\"");
-    assert!(error.server_error().unwrap().message.contains("unknown tool: \"subtract\""));
+    assert_eq!(error.target(), "tools/call \"math_subtract\"");
+    assert!(error.error_response().unwrap().message.contains("unknown tool: \"subtract\""));
     let error = client.call_tool("math_wait", ()).timeout(Duration::from_millis(20)).await.unwrap_err();
-    assert_eq!(error.subject(), "tools/call \"math_wait\"");
+    assert_eq!(error.target(), "tools/call \"math_wait\"");
     assert!(error.is_timeout());
     let error = client.request_raw("custom/method", json!({})).await.unwrap_err();
-    assert!(matches!(error.kind(), CallErrorKind::NeedsOneServer));
+    assert!(matches!(error.kind(), CallErrorKind::NoServer(NoServerCause::Several)));
     assert!(error.to_string().contains("Fleet::get"), "{error}");
 }
 
@@ -131,7 +131,7 @@ async fn a_name_that_could_be_two_servers_is_whose_list_has_it() {
     assert_eq!(client.call_tool("a_b_c", ()).await.unwrap().text(), "a has b_c");
     assert_eq!(told(fleet.collisions()), [collision(CollisionKind::Tool, "a_b_c", ["a", "a_b"])]);
     let error = client.call_tool("a_b_x", ()).await.unwrap_err();
-    assert!(error.server_error().unwrap().message.contains("unknown tool: \"x\""), "{error}");
+    assert!(error.error_response().unwrap().message.contains("unknown tool: \"x\""), "{error}");
 }
 
 #[tokio::test]
@@ -152,7 +152,7 @@ async fn without_prefixes_the_first_of_a_name_wins() {
     // What is not known yet is looked for once more.
     first.handle().add_tool(ServerTool::builder("new").handler_sync(|| "brand new")).unwrap();
     assert_eq!(client.call_tool("new", ()).await.unwrap().text(), "brand new");
-    assert!(client.call_tool("never", ()).await.unwrap_err().is_unknown_everywhere());
+    assert!(client.call_tool("never", ()).await.unwrap_err().is_not_found());
 }
 
 #[tokio::test]

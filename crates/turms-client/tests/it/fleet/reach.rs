@@ -74,7 +74,7 @@ async fn all_dead_is_an_error_and_none_at_all_is_not() {
     let client = fleet.client();
     assert_eq!((client.status(), client.protocol_version()), (Status::Closed, None));
     let error = client.list_tools().await.unwrap_err();
-    let CallErrorKind::Servers(failures) = error.kind() else { panic!("{error}") };
+    let CallErrorKind::NoServer(NoServerCause::Failed(failures)) = error.kind() else { panic!("{error}") };
     assert_eq!(failures.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["one", "two"]);
     assert!(error.is_disconnected());
     assert!(client.read_resource("a://b").await.unwrap_err().is_disconnected());
@@ -82,8 +82,8 @@ async fn all_dead_is_an_error_and_none_at_all_is_not() {
 
     let empty = Fleet::builder(app()).connect().await;
     assert!(empty.client().list_tools().await.unwrap().is_empty());
-    assert!(empty.client().call_tool("a_b", ()).await.unwrap_err().is_unknown_everywhere());
-    assert!(empty.client().read_resource("a://b").await.unwrap_err().is_unknown_everywhere());
+    assert!(empty.client().call_tool("a_b", ()).await.unwrap_err().is_not_found());
+    assert!(empty.client().read_resource("a://b").await.unwrap_err().is_not_found());
     empty.client().ping().await.unwrap();
     empty.add("math", local(math())).await.unwrap();
     assert_eq!(tools_of(&empty.client()).await, ["math_add", "math_wait"]);
@@ -108,7 +108,7 @@ async fn a_server_that_dies_later_is_left_out_and_gets_back_what_it_had() {
         assert!(matches!(fleet.failures().as_slice(), [(name, MemberError::Ended)] if name == "home"));
         assert_eq!(tools_of(&client).await, ["math_add", "math_wait"]);
         let error = client.call_tool("home_read", ()).await.unwrap_err();
-        assert!(error.is_disconnected() && !error.is_unknown_everywhere());
+        assert!(error.is_disconnected() && !error.is_not_found());
         let sum = client.call_tool("math_add", json!({ "a": 1, "b": 1 })).await.unwrap();
         assert!(!sum.failed());
         assert_eq!(client.status(), Status::Connected);

@@ -117,7 +117,7 @@ async fn batches_go_side_by_side_and_calls_can_be_given_up() {
     assert_eq!(outcomes.take(read).unwrap().text(), "notes of home");
     assert!(!outcomes.take(sum).unwrap().failed());
     assert_eq!(outcomes.take(tools).unwrap().tools.len(), 4);
-    assert!(outcomes.take(nobody).unwrap_err().is_unknown_everywhere());
+    assert!(outcomes.take(nobody).unwrap_err().is_not_found());
 
     let waiting = tokio::spawn({
         let client = client.clone();
@@ -160,11 +160,11 @@ async fn a_fleet_can_be_served_and_be_a_server_of_another() {
         assert_eq!(client.call_tool(tool, ()).await.unwrap().text(), "notes of home");
     }
     let error = client.call_tool("served_nobody_read", ()).await.unwrap_err();
-    assert_eq!(error.server_error().unwrap().code, turms_proto::ErrorCode::INVALID_PARAMS);
+    assert_eq!(error.error_response().unwrap().code, turms_proto::ErrorCode::INVALID_PARAMS);
     assert_eq!(text(&client.read_resource("work://note/3").await.unwrap()), "note 3 of work");
     client.ping().await.unwrap();
     let error = client.list_tools_page(Cursor::from("x")).await.unwrap_err();
-    assert_eq!(error.server_error().unwrap().code, turms_proto::ErrorCode::INVALID_PARAMS);
+    assert_eq!(error.error_response().unwrap().code, turms_proto::ErrorCode::INVALID_PARAMS);
 }
 
 #[tokio::test]

@@ -160,7 +160,10 @@ async fn one_that_does_not_answer_is_better_than_none() {
     one.hang_up().await;
     hear(&mut events, |event| matches!(event, Event::Connection(ConnectionEvent::Closed))).await;
     let error = pool.client().call_tool("whoami", ()).await.unwrap_err();
-    assert!(matches!(error.kind(), CallErrorKind::NoneAvailable) && error.is_disconnected(), "{error}");
+    assert!(
+        matches!(error.kind(), CallErrorKind::NoServer(NoServerCause::NoneAvailable)) && error.is_disconnected(),
+        "{error}"
+    );
     assert_eq!(error.to_string(), "tools/call \"whoami\": no connection of the pool is available");
     assert!(!error.may_have_run());
     assert_eq!(pool.client().status(), Status::Closed);
@@ -219,7 +222,7 @@ async fn nobody_is_tried_twice() {
     two.asked("tools/call").await;
     two.hang_up().await;
     let error = call.await.unwrap().unwrap_err();
-    assert!(matches!(error.kind(), CallErrorKind::Lost(_)), "{error}");
+    assert!(matches!(error.kind(), CallErrorKind::Closed(ClosedCause::Lost(_))), "{error}");
     assert_eq!(pool.stats().members.iter().map(|member| member.calls).collect::<Vec<_>>(), [1, 1]);
 }
 

@@ -64,7 +64,7 @@ async fn calls_do_not_wait_for_what_has_just_failed() {
     factory.hang_up().await;
     hear(&mut events, |event| matches!(event, Event::Connection(ConnectionEvent::ConnectFailed(_)))).await;
     let error = pool.client().call_tool("whoami", ()).await.unwrap_err();
-    assert!(matches!(error.kind(), CallErrorKind::NoneAvailable), "{error}");
+    assert!(matches!(error.kind(), CallErrorKind::NoServer(NoServerCause::NoneAvailable)), "{error}");
     assert_eq!(pool.client().status(), Status::Reconnecting);
     assert_eq!(pool.stats().members.iter().map(|member| member.status).collect::<Vec<_>>(), [Status::Closed]);
     factory.failures.store(0, Ordering::SeqCst);

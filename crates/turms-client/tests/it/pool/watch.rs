@@ -92,7 +92,7 @@ async fn whoever_gives_up_watching_does_not_take_it_from_others() {
         client.subscribe(URI).await.unwrap();
         if version != ProtocolVersion::LATEST {
             let unknown = client.subscribe("memo://unknown").await.unwrap_err();
-            assert!(unknown.server_error().is_some(), "{unknown}");
+            assert!(unknown.error_response().is_some(), "{unknown}");
         }
     }
 }

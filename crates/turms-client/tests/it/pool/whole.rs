@@ -87,7 +87,7 @@ async fn a_pool_is_a_service() {
     }
     assert_eq!(client.read_resource(URI).await.unwrap().contents.len(), 1);
     let error = client.call_tool("nothing", ()).await.unwrap_err();
-    assert!(error.server_error().is_some(), "{error}");
+    assert!(error.error_response().is_some(), "{error}");
     assert!(pool.stats().members[1].calls >= 6);
 }
 

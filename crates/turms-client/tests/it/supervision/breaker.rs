@@ -37,7 +37,7 @@ async fn the_breaker_opens_after_failures_in_a_row_tries_and_closes_again() {
     // Nothing reaches the server, and nobody waits.
     let before = Instant::now();
     let error = client.list_tools().await.unwrap_err();
-    assert!(matches!(error.kind(), CallErrorKind::BreakerOpen(rest) if *rest == 10 * SECOND), "{error:?}");
+    assert!(matches!(error.kind(), CallErrorKind::CircuitOpen(rest) if *rest == 10 * SECOND), "{error:?}");
     assert_eq!(error.to_string(), "tools/list: not tried: the server has failed too often, and is left alone for 10s");
     assert_eq!((error.delivery(), before.elapsed()), (Delivery::NotSent, Duration::ZERO));
     assert!(world.heard("tools/list").is_empty());
@@ -47,10 +47,10 @@ async fn the_breaker_opens_after_failures_in_a_row_tries_and_closes_again() {
     let trial = spawn_call(&client, "look");
     settle().await;
     assert_eq!(so_far(&mut events).await, ["HalfOpen"]);
-    assert!(matches!(client.ping().await.unwrap_err().kind(), CallErrorKind::BreakerOpen(_)));
+    assert!(matches!(client.ping().await.unwrap_err().kind(), CallErrorKind::CircuitOpen(_)));
     assert!(trial.await.unwrap().unwrap_err().is_timeout());
     assert_eq!(so_far(&mut events).await, ["Open"]);
-    assert!(matches!(client.ping().await.unwrap_err().kind(), CallErrorKind::BreakerOpen(_)));
+    assert!(matches!(client.ping().await.unwrap_err().kind(), CallErrorKind::CircuitOpen(_)));
 
     // Another may try, and it works.
     tokio::time::advance(10 * SECOND).await;
@@ -97,7 +97,7 @@ async fn a_trial_that_is_given_up_leaves_the_try_to_another() {
     tokio::time::advance(10 * SECOND).await;
     let trial = spawn_call(&client, "look");
     settle().await;
-    assert!(matches!(client.ping().await.unwrap_err().kind(), CallErrorKind::BreakerOpen(_)));
+    assert!(matches!(client.ping().await.unwrap_err().kind(), CallErrorKind::CircuitOpen(_)));
     trial.abort();
     settle().await;
     client.ping().await.unwrap();
@@ -116,7 +116,7 @@ async fn the_breaker_opens_for_a_server_that_cannot_be_reached() {
     }
     until(&mut events, "Open").await;
     let before = Instant::now();
-    assert!(matches!(client.ping().await.unwrap_err().kind(), CallErrorKind::BreakerOpen(_)));
+    assert!(matches!(client.ping().await.unwrap_err().kind(), CallErrorKind::CircuitOpen(_)));
     assert_eq!(before.elapsed(), Duration::ZERO);
 }
 

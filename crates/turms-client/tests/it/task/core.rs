@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use turms_client::{CallErrorKind, Change, Client, ClientBuilder, Event, Pool, TaskHandle};
+use turms_client::{CallErrorKind, Change, Client, ClientBuilder, Event, Pool, TaskCause, TaskHandle};
 use turms_proto::types::{SubscriptionFilter, TaskStatus};
 
 use crate::task::peer::*;
@@ -148,7 +148,7 @@ async fn a_task_that_is_given_up_while_its_result_is_waited_for_was_cancelled() 
         peer.told(core("cancelled")).await;
     };
     let (waited, ()) = tokio::join!(handle.wait(), playing);
-    assert!(matches!(waited.unwrap_err().kind(), CallErrorKind::TaskCancelled { .. }));
+    assert!(matches!(waited.unwrap_err().kind(), CallErrorKind::Task(TaskCause::Cancelled { .. })));
 }
 
 #[tokio::test(start_paused = true)]
@@ -207,7 +207,7 @@ async fn what_a_pool_knows_of_a_tool_its_members_know() {
     peer.answer(&call, json!({ "task": core("working") })).await;
     peer.told(core("cancelled")).await;
     let error = calling.await.unwrap().unwrap_err();
-    assert!(matches!(error.kind(), CallErrorKind::TaskCancelled { .. }), "{error}");
+    assert!(matches!(error.kind(), CallErrorKind::Task(TaskCause::Cancelled { .. })), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -283,7 +283,7 @@ async fn a_task_that_was_over_before_it_could_be_given_up_stays_as_it_is() {
         }
     };
     let error = tokio::join!(handle.cancel(), playing).0.unwrap_err();
-    assert!(matches!(error.kind(), CallErrorKind::TaskGone { .. }), "{error}");
+    assert!(matches!(error.kind(), CallErrorKind::Task(TaskCause::NotFound { .. })), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use turms_client::{CallErrorKind, Change, Client, Event, Fleet, Pool, Strategy, TaskHandle};
+use turms_client::{
+    CallErrorKind, Change, Client, Event, Fleet, NoServerCause, Pool, Strategy, TaskCause, TaskHandle, UnsupportedCause,
+};
 use turms_core::{CallContext, NotifyFuture, Payload, Request, ResponseFuture, Service};
 use turms_proto::types::{SubscriptionFilter, TaskStatus};
 use turms_proto::{ErrorObject, Notification, RawJson};
@@ -102,7 +104,7 @@ async fn a_handle_gives_its_task_up() {
     // That it was heard says nothing about how the task stands.
     assert_eq!(handle.status(), TaskStatus::Working);
     let (waited, _) = tokio::join!(handle.wait(), peer.told(task("cancelled")));
-    assert!(matches!(waited.unwrap_err().kind(), CallErrorKind::TaskCancelled { .. }));
+    assert!(matches!(waited.unwrap_err().kind(), CallErrorKind::Task(TaskCause::Cancelled { .. })));
     assert_eq!(handle.status(), TaskStatus::Cancelled);
 }
 
@@ -116,7 +118,7 @@ async fn answers_that_did_not_arrive_are_given_again_by_whoever_waits_next() {
         peer.refuse(&update, -32603, "not now").await;
     };
     let (waited, ()) = tokio::join!(handle.wait(), playing);
-    assert_eq!(waited.unwrap_err().server_error().unwrap().message, "not now");
+    assert_eq!(waited.unwrap_err().error_response().unwrap().message, "not now");
     let playing = async {
         assert_eq!(peer.updated().await, json!({ "a": accepted("a") }));
         peer.told(completed(said("done"))).await;
@@ -135,7 +137,7 @@ async fn a_task_that_is_gone_cannot_be_given_up() {
     };
     let (cancelled, ()) = tokio::join!(handle.cancel(), playing);
     let error = cancelled.unwrap_err();
-    assert!(matches!(error.kind(), CallErrorKind::TaskGone { .. }), "{error}");
+    assert!(matches!(error.kind(), CallErrorKind::Task(TaskCause::NotFound { .. })), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -157,7 +159,7 @@ async fn a_task_of_an_earlier_run_is_taken_up() {
         "tasks/get \"u\": the server has no task \"u\", or has it no more; it may have run"
     );
     let error = client.list_tasks().await.unwrap_err();
-    assert!(matches!(error.kind(), CallErrorKind::NotInRevision { .. }), "{error}");
+    assert!(matches!(error.kind(), CallErrorKind::Unsupported(UnsupportedCause::Revision { .. })), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -265,10 +267,10 @@ async fn in_a_fleet_a_task_stays_with_its_server() {
     assert_eq!(handle.wait().await.unwrap().text(), "one");
     assert_eq!(other.heard().iter().filter(|method| *method == "tasks/get").count(), 2);
     let error = client.task("of one").await.unwrap_err();
-    assert!(matches!(error.kind(), CallErrorKind::NeedsOneServer), "{error}");
+    assert!(matches!(error.kind(), CallErrorKind::NoServer(NoServerCause::Several)), "{error}");
     let filter = SubscriptionFilter::new().task_ids(["of one".to_owned()]);
     let error = client.listen(filter).await.unwrap_err();
-    assert!(matches!(error.kind(), CallErrorKind::NeedsOneServer), "{error}");
+    assert!(matches!(error.kind(), CallErrorKind::NoServer(NoServerCause::Several)), "{error}");
     assert_eq!(fleet.get("a").unwrap().task("of one").await.unwrap().status(), TaskStatus::Completed);
     assert!(client.server_capabilities().unwrap().extensions.is_none_or(|extensions| extensions.is_empty()));
 }

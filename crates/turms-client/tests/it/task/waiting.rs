@@ -6,7 +6,10 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use turms_client::{Answers, Backoff, CallError, CallErrorKind, Cancel, Client, Delivery, Supervision};
+use turms_client::{
+    Answers, Backoff, CallError, CallErrorKind, Cancel, Client, DecodeCause, Delivery, InputCause, Supervision,
+    TaskCause,
+};
 use turms_core::transport::{StreamConnector, memory};
 use turms_proto::types::ToolResult;
 
@@ -68,7 +71,7 @@ async fn a_task_that_was_not_offered_is_an_error() {
     let calling = call(&client);
     assert!(!declares(&peer.make_task().await));
     let error = calling.await.unwrap().unwrap_err();
-    assert!(matches!(error.kind(), CallErrorKind::UnexpectedTask), "{error}");
+    assert!(matches!(error.kind(), CallErrorKind::Task(TaskCause::Unexpected)), "{error}");
     peer.expect_nothing(client).await;
 }
 
@@ -124,8 +127,8 @@ async fn a_task_that_asks_what_nobody_answers_is_given_up() {
     peer.make_task().await;
     peer.told(asking(&["a"])).await;
     let error = calling.await.unwrap().unwrap_err();
-    assert!(matches!(error.kind(), CallErrorKind::Question { .. }), "{error}");
-    assert_eq!(error.subject(), "tools/call \"work\"");
+    assert!(matches!(error.kind(), CallErrorKind::Input(InputCause::Refused { .. })), "{error}");
+    assert_eq!(error.target(), "tools/call \"work\"");
     assert_eq!(peer.expect("tasks/cancel").await["params"]["taskId"], "t");
 }
 
@@ -140,7 +143,7 @@ async fn a_task_that_asks_again_and_again_is_given_up() {
     }
     peer.told(asking(&["c"])).await;
     let error = calling.await.unwrap().unwrap_err();
-    assert!(matches!(error.kind(), CallErrorKind::TooManyRounds(2)), "{error}");
+    assert!(matches!(error.kind(), CallErrorKind::Input(InputCause::TooManyRounds(2))), "{error}");
     peer.expect("tasks/cancel").await;
 }
 
@@ -190,7 +193,7 @@ async fn a_task_that_is_gone_is_said_to_be_gone_and_not_cancelled() {
     let request = peer.expect("tasks/get").await;
     peer.refuse(&request, -32602, "no such task").await;
     let error = calling.await.unwrap().unwrap_err();
-    assert!(matches!(error.kind(), CallErrorKind::TaskGone { id } if id == "t"), "{error}");
+    assert!(matches!(error.kind(), CallErrorKind::Task(TaskCause::NotFound { id }) if id == "t"), "{error}");
     assert_eq!(error.delivery(), Delivery::Unknown);
     peer.expect_nothing(client).await;
 }
@@ -208,13 +211,13 @@ async fn the_result_of_a_task_is_held_against_the_schema_of_its_tool() {
     result["structuredContent"] = json!({});
     peer.told(completed(result.clone())).await;
     let error = calling.await.unwrap().unwrap_err();
-    assert!(matches!(error.kind(), CallErrorKind::Output(_)), "{error}");
+    assert!(matches!(error.kind(), CallErrorKind::Decode(DecodeCause::Output(_))), "{error}");
 
     let calling = client.call_tool_as_task("work", ()).into_future();
     let (handle, _) = tokio::join!(calling, peer.make_task());
     let handle = handle.unwrap();
     let (waited, _) = tokio::join!(handle.wait(), peer.told(completed(result)));
-    assert!(matches!(waited.unwrap_err().kind(), CallErrorKind::Output(_)));
+    assert!(matches!(waited.unwrap_err().kind(), CallErrorKind::Decode(DecodeCause::Output(_))));
 }
 
 #[tokio::test(start_paused = true)]

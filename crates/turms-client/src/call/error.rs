@@ -22,119 +22,176 @@ impl fmt::Debug for CallError {
 
 #[derive(Debug, Clone)]
 struct Inner {
-    subject: String,
+    target: String,
     kind: CallErrorKind,
     delivery: Delivery,
 }
 
-/// What went wrong with a call.
+/// The kind of a [`CallError`]. For decisions use the predicates of the error.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallErrorKind {
-    /// The server answered with an error.
+    /// The server responded with an error.
     #[error("the server answered: {0}")]
-    Server(ErrorObject),
-    /// The server did not answer in time, nor report progress.
-    #[error("no answer within {0:?} (timeout)")]
-    TimedOut(Duration),
-    /// The server did not answer within the time that progress does not renew.
-    #[error("no answer within {0:?} (max_duration)")]
-    MaxDuration(Duration),
-    /// The call was cancelled here.
+    ErrorResponse(ErrorObject),
+    /// No response in time.
+    #[error(transparent)]
+    Timeout(TimeoutCause),
+    /// The call was cancelled by this client.
     #[error("cancelled")]
     Cancelled,
-    /// The connection ended before the answer came.
-    #[error("{}", .0.before("before it answered"))]
-    Lost(Ended),
-    /// The request could not be carried to the server, or its answer back. The next may fare better.
+    /// The connection closed before the response, or there is none.
+    #[error(transparent)]
+    Closed(ClosedCause),
+    /// The transport failed to deliver the request or its response. The connection is still usable.
     #[error("the request was lost on the way")]
-    Unreachable(#[source] Arc<dyn std::error::Error + Send + Sync>),
-    /// The server did not let the request in, or there are no credentials for it.
+    Transport(#[source] Arc<dyn std::error::Error + Send + Sync>),
+    /// The server requires other credentials.
     #[error("not authorized")]
     Unauthorized(#[source] Arc<dyn std::error::Error + Send + Sync>),
-    /// There is no connection.
+    /// The circuit breaker is open for another while.
+    #[error("not tried: the server has failed too often, and is left alone for {0:?}")]
+    CircuitOpen(Duration),
+    /// The server does not support the call.
+    #[error(transparent)]
+    Unsupported(UnsupportedCause),
+    /// The parameters cannot be written as JSON.
+    #[error("cannot be written as JSON: {0}")]
+    Encode(String),
+    /// The response is not valid.
+    #[error(transparent)]
+    Decode(DecodeCause),
+    /// The server asked for input that this client does not give.
+    #[error(transparent)]
+    Input(InputCause),
+    /// The task of the call has no result.
+    #[error(transparent)]
+    Task(TaskCause),
+    /// No server of a pool or a group took the call.
+    #[error(transparent)]
+    NoServer(NoServerCause),
+}
+
+/// The limit that a call exceeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TimeoutCause {
+    /// The timeout, which progress renews.
+    #[error("no answer within {0:?} (timeout)")]
+    Response(Duration),
+    /// The maximum duration, which progress does not renew.
+    #[error("no answer within {0:?} (max_duration)")]
+    MaxDuration(Duration),
+}
+
+/// The reason that there is no connection.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClosedCause {
+    /// The connection closed before the response.
+    #[error("{}", .0.before("before it answered"))]
+    Lost(Ended),
+    /// There was no connection to send the request on.
     #[error("there is no connection to the server")]
     NotConnected(#[source] Option<ConnectError>),
-    /// The circuit breaker is open: the server has failed too often lately.
-    #[error("not tried: the server has failed too often, and is left alone for {0:?}")]
-    BreakerOpen(Duration),
-    /// The server's revision has no such thing.
+}
+
+/// The thing that a server does not support.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnsupportedCause {
+    /// The protocol revision of the server does not have it.
     #[error("{what} does not exist in revision {version}")]
-    NotInRevision {
-        /// What.
+    Revision {
+        /// The method.
         what: String,
-        /// The server's revision.
+        /// The revision of the server.
         version: ProtocolVersion,
     },
-    /// What was to be sent cannot be written as JSON.
-    #[error("cannot be written as JSON: {0}")]
-    Unwritable(String),
-    /// The answer is not what was asked for.
+    /// The server did not declare it.
+    #[error("the server does not offer {0}")]
+    NotOffered(String),
+}
+
+/// The problem with a response.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeCause {
+    /// It is not what the method returns.
     #[error("the server's answer is not valid: {0}")]
     Invalid(DecodeError),
-    /// The answer is longer than the limit, so it was not read.
+    /// It is longer than the limit, so it was not read.
     #[error(
         "the answer is longer than the limit of {limit} bytes: raise message_limit of the connector, or max_message_bytes of the connection"
     )]
-    TooLong {
+    TooLarge {
         /// The limit in bytes.
         limit: usize,
     },
-    /// The tool's structured output does not fit the schema that it declares.
+    /// The structured output does not match the output schema of the tool.
     #[error("the structured output does not fit the schema that the tool declares: {}", .0.join("; "))]
     Output(Vec<String>),
-    /// What was read is not what the skill's entry says, so it is not handed out.
-    #[error("it does not fit the entry of the skill: {0}")]
-    Unverified(String),
-    /// The server does not say that its directories can be read.
-    #[error("the server does not declare directoryRead, so its directories cannot be read")]
-    NoDirectories,
-    /// The server asked something that this client cannot or will not answer.
-    #[error("the server asked {method:?}, and {reason}")]
-    Question {
-        /// What it asked.
-        method: String,
-        /// Why there is no answer.
-        reason: String,
-    },
-    /// The server asks again and again.
-    #[error("the server still asks for input after {0} rounds")]
-    TooManyRounds(usize),
-    /// The server's list has more pages than are read, or its pages go in circles.
+    /// The list has more pages than are read, or its cursors repeat.
     #[error("the list does not end: gave up after {0} pages")]
     EndlessList(usize),
-    /// The server answered with a task, which was not asked for.
+}
+
+/// The problem with an input request of the server.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum InputCause {
+    /// This client cannot or will not answer it.
+    #[error("the server asked {method:?}, and {reason}")]
+    Refused {
+        /// The method of the input request.
+        method: String,
+        /// The reason that there is no response.
+        reason: String,
+    },
+    /// The server asked for input more often than allowed.
+    #[error("the server still asks for input after {0} rounds")]
+    TooManyRounds(usize),
+}
+
+/// The reason that a task has no result.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum TaskCause {
+    /// The server made a task of a call of a client that did not offer it.
     #[error("the server made a task of the call, which this client did not offer")]
-    UnexpectedTask,
-    /// The task of the call was given up at the server.
+    Unexpected,
+    /// The task was cancelled at the server.
     #[error("the task {id:?} was cancelled{}", because(.reason.as_deref()))]
-    TaskCancelled {
-        /// The task.
+    Cancelled {
+        /// The id of the task.
         id: String,
-        /// What the server says about it.
+        /// The status message of the server.
         reason: Option<String>,
     },
-    /// The server does not know the task, or has forgotten it.
+    /// The server does not know the task.
     #[error("the server has no task {id:?}, or has it no more")]
-    TaskGone {
-        /// The task.
+    NotFound {
+        /// The id of the task.
         id: String,
     },
-    /// The server did not declare that it can do this.
-    #[error("the server does not offer {0}")]
-    NotOffered(String),
-    /// A pool has nobody who can take the call.
+}
+
+/// The reason that no server of a pool or a group took a call.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoServerCause {
+    /// No member of the pool is available.
     #[error("no connection of the pool is available")]
     NoneAvailable,
-    /// No server has what was asked for.
+    /// No server of the group has it.
     #[error("no server has it")]
-    NoSuchServer,
-    /// Of many servers some failed: those that all had to do it, or all those that could have.
-    #[error("{}", each_of(.0))]
-    Servers(Vec<(String, CallError)>),
-    /// It is for one server to answer, and the client stands for many.
+    NotFound,
+    /// Several servers are connected, and the call is for one of them.
     #[error("this is for one server to answer, and there are many here: ask the one that Fleet::get gives")]
-    NeedsOneServer,
+    Several,
+    /// These servers failed: all that could have taken the call, or some that all had to.
+    #[error("{}", each_of(.0))]
+    Failed(Vec<(String, CallError)>),
 }
 
 /// How far a call got.
@@ -150,60 +207,64 @@ pub enum Delivery {
 }
 
 impl CallError {
-    pub(crate) fn new(subject: impl Into<String>, kind: CallErrorKind, delivery: Delivery) -> Self {
-        Self(Box::new(Inner { subject: subject.into(), kind, delivery }))
+    pub(crate) fn new(target: impl fmt::Display, kind: CallErrorKind, delivery: Delivery) -> Self {
+        Self(Box::new(Inner { target: target.to_string(), kind, delivery }))
     }
 
-    pub(crate) fn not_sent(subject: impl Into<String>, kind: CallErrorKind) -> Self {
-        Self::new(subject, kind, Delivery::NotSent)
+    pub(crate) fn not_sent(target: impl fmt::Display, kind: CallErrorKind) -> Self {
+        Self::new(target, kind, Delivery::NotSent)
     }
 
-    pub(crate) fn answered(subject: impl Into<String>, kind: CallErrorKind) -> Self {
-        Self::new(subject, kind, Delivery::Answered)
+    pub(crate) fn answered(target: impl fmt::Display, kind: CallErrorKind) -> Self {
+        Self::new(target, kind, Delivery::Answered)
     }
 
-    pub(crate) fn server(subject: impl Into<String>, error: ErrorObject) -> Self {
-        Self::answered(subject, CallErrorKind::Server(error))
+    pub(crate) fn server(target: impl fmt::Display, error: ErrorObject) -> Self {
+        Self::answered(target, CallErrorKind::ErrorResponse(error))
     }
 
-    pub(crate) fn of_peer(subject: impl Into<String>, error: PeerError) -> Self {
+    pub(crate) fn of_peer(target: impl fmt::Display, error: PeerError) -> Self {
         let (kind, delivery) = match error {
-            PeerError::Closed => (CallErrorKind::NotConnected(None), Delivery::NotSent),
+            PeerError::Closed => (CallErrorKind::Closed(ClosedCause::NotConnected(None)), Delivery::NotSent),
             PeerError::Session(SessionError::Closed | SessionError::NotReady) => {
-                (CallErrorKind::NotConnected(None), Delivery::NotSent)
+                (CallErrorKind::Closed(ClosedCause::NotConnected(None)), Delivery::NotSent)
             }
-            PeerError::Session(error) => (CallErrorKind::Unwritable(error.to_string()), Delivery::NotSent),
-            PeerError::Request(RequestError::Peer(error)) => (CallErrorKind::Server(*error), Delivery::Answered),
-            PeerError::Request(RequestError::TimedOut(after)) => (CallErrorKind::TimedOut(after), Delivery::Unknown),
+            PeerError::Session(error) => (CallErrorKind::Encode(error.to_string()), Delivery::NotSent),
+            PeerError::Request(RequestError::Peer(error)) => (CallErrorKind::ErrorResponse(*error), Delivery::Answered),
+            PeerError::Request(RequestError::TimedOut(after)) => {
+                (CallErrorKind::Timeout(TimeoutCause::Response(after)), Delivery::Unknown)
+            }
             PeerError::Request(RequestError::MaxDuration(after)) => {
-                (CallErrorKind::MaxDuration(after), Delivery::Unknown)
+                (CallErrorKind::Timeout(TimeoutCause::MaxDuration(after)), Delivery::Unknown)
             }
             PeerError::Request(RequestError::TooLong { limit }) => {
-                (CallErrorKind::TooLong { limit }, Delivery::Unknown)
+                (CallErrorKind::Decode(DecodeCause::TooLarge { limit }), Delivery::Unknown)
             }
-            PeerError::Request(RequestError::Closed) => (CallErrorKind::Lost(Ended::new()), Delivery::Unknown),
+            PeerError::Request(RequestError::Closed) => {
+                (CallErrorKind::Closed(ClosedCause::Lost(Ended::new())), Delivery::Unknown)
+            }
             PeerError::Request(RequestError::Invalid(problem)) => {
-                (CallErrorKind::Invalid(DecodeError::custom(problem)), Delivery::Answered)
+                (CallErrorKind::Decode(DecodeCause::Invalid(DecodeError::custom(problem))), Delivery::Answered)
             }
             PeerError::Unreachable { sent, source } => {
-                (CallErrorKind::Unreachable(source), if sent { Delivery::Unknown } else { Delivery::NotSent })
+                (CallErrorKind::Transport(source), if sent { Delivery::Unknown } else { Delivery::NotSent })
             }
             PeerError::Unauthorized(source) => (CallErrorKind::Unauthorized(source), Delivery::NotSent),
-            PeerError::Decode(problem) => (CallErrorKind::Invalid(problem), Delivery::Answered),
-            PeerError::Encode(problem) => (CallErrorKind::Unwritable(problem.to_string()), Delivery::NotSent),
-            other => (CallErrorKind::Invalid(DecodeError::custom(other)), Delivery::Unknown),
+            PeerError::Decode(problem) => (CallErrorKind::Decode(DecodeCause::Invalid(problem)), Delivery::Answered),
+            PeerError::Encode(problem) => (CallErrorKind::Encode(problem.to_string()), Delivery::NotSent),
+            other => (CallErrorKind::Decode(DecodeCause::Invalid(DecodeError::custom(other))), Delivery::Unknown),
         };
-        Self::new(subject, kind, delivery)
+        Self::new(target, kind, delivery)
     }
 
     /// The same, by what the caller knows the call as.
-    pub(crate) fn about(mut self, subject: impl Into<String>) -> Self {
-        self.0.subject = subject.into();
+    pub(crate) fn about(mut self, target: impl fmt::Display) -> Self {
+        self.0.target = target.to_string();
         self
     }
 
     /// Some of many servers failed.
-    pub(crate) fn of_servers(subject: impl Into<String>, failures: Vec<(String, Self)>) -> Self {
+    pub(crate) fn of_servers(target: impl fmt::Display, failures: Vec<(String, Self)>) -> Self {
         let deliveries = || failures.iter().map(|(_, error)| error.delivery());
         let delivery = if deliveries().any(|delivery| delivery == Delivery::Unknown) {
             Delivery::Unknown
@@ -212,13 +273,13 @@ impl CallError {
         } else {
             Delivery::Answered
         };
-        Self::new(subject, CallErrorKind::Servers(failures), delivery)
+        Self::new(target, CallErrorKind::NoServer(NoServerCause::Failed(failures)), delivery)
     }
 
     /// What the call was: the method, and the name of the tool, the prompt or the resource.
     #[must_use]
-    pub fn subject(&self) -> &str {
-        &self.0.subject
+    pub fn target(&self) -> &str {
+        &self.0.target
     }
 
     /// What went wrong.
@@ -243,8 +304,11 @@ impl CallError {
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         match &self.0.kind {
-            CallErrorKind::TimedOut(_) | CallErrorKind::MaxDuration(_) => true,
-            CallErrorKind::Servers(failures) => failures.iter().all(|(_, error)| error.is_timeout()),
+            CallErrorKind::Timeout(TimeoutCause::Response(_))
+            | CallErrorKind::Timeout(TimeoutCause::MaxDuration(_)) => true,
+            CallErrorKind::NoServer(NoServerCause::Failed(failures)) => {
+                failures.iter().all(|(_, error)| error.is_timeout())
+            }
             _ => false,
         }
     }
@@ -259,18 +323,20 @@ impl CallError {
     #[must_use]
     pub fn is_disconnected(&self) -> bool {
         match &self.0.kind {
-            CallErrorKind::Lost(_)
-            | CallErrorKind::NotConnected(_)
-            | CallErrorKind::Unreachable(_)
-            | CallErrorKind::NoneAvailable => true,
-            CallErrorKind::Servers(failures) => failures.iter().all(|(_, error)| error.is_disconnected()),
+            CallErrorKind::Closed(ClosedCause::Lost(_))
+            | CallErrorKind::Closed(ClosedCause::NotConnected(_))
+            | CallErrorKind::Transport(_)
+            | CallErrorKind::NoServer(NoServerCause::NoneAvailable) => true,
+            CallErrorKind::NoServer(NoServerCause::Failed(failures)) => {
+                failures.iter().all(|(_, error)| error.is_disconnected())
+            }
             _ => false,
         }
     }
 
     /// Whether there is no way there just now, although the connection, which may be one in name only, has not ended.
     pub(crate) fn is_unreachable(&self) -> bool {
-        matches!(self.0.kind, CallErrorKind::Unreachable(_))
+        matches!(self.0.kind, CallErrorKind::Transport(_))
     }
 
     /// Whether nobody was there to send it to.
@@ -280,28 +346,29 @@ impl CallError {
 
     /// Whether no server has what was asked for.
     #[must_use]
-    pub fn is_unknown_everywhere(&self) -> bool {
-        matches!(self.0.kind, CallErrorKind::NoSuchServer)
+    pub fn is_not_found(&self) -> bool {
+        matches!(self.0.kind, CallErrorKind::NoServer(NoServerCause::NotFound))
     }
 
     /// The error that the server answered with, if it did.
     #[must_use]
-    pub fn server_error(&self) -> Option<&ErrorObject> {
+    pub fn error_response(&self) -> Option<&ErrorObject> {
         match &self.0.kind {
-            CallErrorKind::Server(error) => Some(error),
+            CallErrorKind::ErrorResponse(error) => Some(error),
             _ => None,
         }
     }
 
     /// What to say on a wire to somebody for whom this call was made.
     #[must_use]
-    pub fn into_wire(self) -> ErrorObject {
+    pub fn into_error_object(self) -> ErrorObject {
         match self.0.kind {
-            CallErrorKind::Server(error) => error,
-            CallErrorKind::NoSuchServer | CallErrorKind::TaskGone { .. } => {
+            CallErrorKind::ErrorResponse(error) => error,
+            CallErrorKind::NoServer(NoServerCause::NotFound) | CallErrorKind::Task(TaskCause::NotFound { .. }) => {
                 ErrorObject::invalid_params(self.to_string())
             }
-            CallErrorKind::NeedsOneServer | CallErrorKind::NotOffered(_) => {
+            CallErrorKind::NoServer(NoServerCause::Several)
+            | CallErrorKind::Unsupported(UnsupportedCause::NotOffered(_)) => {
                 ErrorObject::new(ErrorCode::METHOD_NOT_FOUND, self.to_string())
             }
             _ => ErrorObject::internal(self.to_string()),
@@ -317,7 +384,7 @@ impl CallError {
     }
 
     pub(crate) fn with_end(mut self, ended: impl FnOnce() -> Ended) -> Self {
-        if let CallErrorKind::Lost(how) = &mut self.0.kind {
+        if let CallErrorKind::Closed(ClosedCause::Lost(how)) = &mut self.0.kind {
             *how = ended();
         }
         self
@@ -328,10 +395,10 @@ impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.0.kind, self.0.delivery) {
             // What has not left was not lost on the way.
-            (CallErrorKind::Unreachable(_), Delivery::NotSent) => {
-                write!(f, "{}: the request could not be sent", self.0.subject)?;
+            (CallErrorKind::Transport(_), Delivery::NotSent) => {
+                write!(f, "{}: the request could not be sent", self.0.target)?;
             }
-            (kind, _) => write!(f, "{}: {kind}", self.0.subject)?,
+            (kind, _) => write!(f, "{}: {kind}", self.0.target)?,
         }
         if self.may_have_run() {
             f.write_str("; it may have run")?;
@@ -393,13 +460,13 @@ mod tests {
             error.to_string(),
             "resources/read \"a://b\": the server answered: no such resource (-32602 invalid params)"
         );
-        assert_eq!(error.into_wire(), ErrorObject::invalid_params("no such resource"));
+        assert_eq!(error.into_error_object(), ErrorObject::invalid_params("no such resource"));
     }
     #[test]
     fn failures_of_many_servers_are_told_one_by_one() {
         let dead = |why: &str| {
             let why = ConnectError::unreachable("files", why);
-            CallError::not_sent("ping", CallErrorKind::NotConnected(Some(why)))
+            CallError::not_sent("ping", CallErrorKind::Closed(ClosedCause::NotConnected(Some(why))))
         };
         let error = CallError::of_servers("ping", vec![("files".into(), dead("no such program"))]);
         assert_eq!(

@@ -1,0 +1,3 @@
+//! A call: its error.
+
+pub(crate) mod error;
