@@ -13,15 +13,17 @@ use turms_proto::types::{
 use turms_proto::{Object, ProtocolVersion};
 use turms_schema::DEFAULT_MAX_VALIDATION_STEPS;
 
-use crate::answer::{Answers, Refusal};
+use crate::backend::ServerBackend;
+use crate::call::options::CallTimeouts;
 use crate::client::Client;
-use crate::ear::{Callback, Ear};
+use crate::connection::{ConnectionState, ServerShared, Settings};
 use crate::extension::{self, ClientExtension};
-use crate::memory::VersionMemory;
+use crate::handlers::{Answers, Refusal};
+use crate::incoming::{Callback, IncomingHandler};
+use crate::reconnect::Supervision;
 use crate::roots::Roots;
-use crate::single::{Settings, Single};
-use crate::supervision::Supervision;
-use crate::tool::KnownTools;
+use crate::tool_index::ToolIndex;
+use crate::version_cache::VersionMemory;
 
 /// What a client is and does, before it is connected.
 #[derive(Clone)]
@@ -44,14 +46,13 @@ impl ClientBuilder {
             choice: VersionChoice::Auto,
             probe_timeout: Duration::from_secs(3),
             handshake_timeout: Duration::from_secs(30),
-            timeout: RequestOptions::DEFAULT_TIMEOUT,
-            max_duration: None,
+            timeouts: CallTimeouts { timeout: RequestOptions::DEFAULT_TIMEOUT, max_duration: None },
             max_rounds: 10,
             max_validation_steps: DEFAULT_MAX_VALIDATION_STEPS,
             caching: true,
             log_level: None,
             supervision: None,
-            memory: VersionMemory::shared(),
+            version_cache: VersionMemory::shared(),
         };
         let extra = ClientCapabilities::new();
         Self {
@@ -84,7 +85,7 @@ impl ClientBuilder {
 
     /// Remembers there which revision each server speaks, rather than for the whole process.
     pub fn version_memory(mut self, memory: VersionMemory) -> Self {
-        self.settings.memory = memory;
+        self.settings.version_cache = memory;
         self
     }
 
@@ -105,14 +106,14 @@ impl ClientBuilder {
 
     /// Timeout for the answer to a call, renewed by each report of progress (default 30 s).
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.settings.timeout = timeout;
+        self.settings.timeouts.timeout = timeout;
         self
     }
 
     /// Timeout for the answer to a call that progress does not renew (default 60 minutes, or the timeout of the call if that is
     /// longer). It does not apply to subscriptions, nor to how long a task takes.
     pub fn max_duration(mut self, duration: Duration) -> Self {
-        self.settings.max_duration = Some(duration);
+        self.settings.timeouts.max_duration = Some(duration);
         self
     }
 
@@ -268,20 +269,34 @@ impl ClientBuilder {
     /// # Errors
     /// When the server cannot be reached, or the two cannot agree.
     pub async fn connect_to(self, connector: impl Connector) -> Result<Client, ConnectError> {
+        let roots = self.answers.shared_roots().cloned();
+        let backend = ServerBackend::start(self.shared(Arc::new(connector))?);
+        let guard = Arc::new(backend.guard());
+        let mut state = backend.shared().state.subscribe();
+        let client = Client::new(backend, roots, guard);
+        let settled = state.wait_for(|state| !matches!(state, ConnectionState::Connecting)).await;
+        match settled.as_deref() {
+            Ok(ConnectionState::Closed(Some(error))) => Err(error.clone()),
+            _ => Ok(client),
+        }
+    }
+
+    /// The state of a client that is not started yet.
+    pub(crate) fn shared(self, connector: Arc<dyn Connector>) -> Result<Arc<ServerShared>, ConnectError> {
         let mut settings = self.settings;
         settings.capabilities = self.answers.capabilities();
         settings.capabilities.extensions = extension::declared(self.extra.extensions, &self.extensions)?;
-        let ear = Ear {
-            answers: Arc::new(self.answers),
+        let incoming = IncomingHandler {
+            handlers: Arc::new(self.answers),
             events: Arc::default(),
             cache: Arc::default(),
-            tools: Arc::new(KnownTools::new(settings.max_validation_steps)),
+            tools: Arc::new(ToolIndex::new(settings.max_validation_steps)),
             on_log: self.on_log,
             on_progress: self.on_progress,
             trace_logs: self.trace_logs,
             extensions: self.extensions.into(),
         };
-        Ok(Client::new(Single::connect(Arc::new(connector), settings, ear).await?))
+        Ok(ServerShared::new(settings, connector, Arc::new(incoming)))
     }
 }
 

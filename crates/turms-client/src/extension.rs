@@ -7,9 +7,8 @@ use turms_proto::method::Method;
 use turms_proto::types::is_extension_id;
 use turms_proto::{ErrorObject, Notification, Object, RawJson};
 
+use crate::call::{Call, CallRequest, decode};
 use crate::client::Client;
-use crate::job::Job;
-use crate::operation::Operation;
 
 /// An extension of the protocol: who it is, what its capability says, and what it hears and answers.
 ///
@@ -133,11 +132,12 @@ impl Client {
 
     /// Makes a request of a method that is a type, such as one of an extension. What the server asks in between is answered by
     /// the client's [answers](crate::Answers).
-    pub fn request<M: Method>(&self, params: M::Params) -> Operation<M::Result>
+    pub fn request<M: Method>(&self, params: M::Params) -> Call<M::Result>
     where
         M::Params: Clone,
     {
-        Operation::new(self, |client, options| async move { client.finished(Job::foreign::<M>(params, options)).await })
+        let call = CallRequest::typed::<M>(params, decode::extension::<M::Result>);
+        Call::new(self, Ok(call), |call, output| output.take(call))
     }
 }
 

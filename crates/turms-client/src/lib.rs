@@ -1,47 +1,45 @@
-//! Clients for the Model Context Protocol: one face for every revision, every transport, one server or many.
+//! Clients for the Model Context Protocol: for every revision and every transport, of one server or many.
 //!
 //! [`Client::builder`] is where to begin. A [`Client`] is connected to a child process, a byte stream or a service in this
 //! process, finds out which revision the server speaks, and offers the same operations for all of them.
 
-mod answer;
 mod app;
+mod backend;
 mod batch;
 mod builder;
-mod cache;
 mod call;
 mod cancel;
 mod client;
 mod config;
-mod ear;
-
+mod connection;
+mod control;
 mod event;
 mod extension;
-mod fleet;
-mod hearing;
-mod job;
-mod listen;
-mod memory;
-mod operation;
-mod options;
+mod group;
+mod handlers;
+mod incoming;
+mod layer;
+mod operations;
 mod page;
-mod pending;
 mod pool;
+mod reconnect;
 mod roots;
-mod single;
+mod service;
 #[cfg(feature = "skills")]
 mod skill;
 mod state;
-mod supervision;
+mod subscription;
 mod task;
-mod tool;
+mod tool_index;
+mod version_cache;
 
-pub use self::answer::{Answers, Refusal};
 pub use self::batch::{Batch, BatchOutcomes, Slot};
 pub use self::builder::ClientBuilder;
 pub use self::call::error::{
     CallError, CallErrorKind, ClosedCause, DecodeCause, Delivery, InputCause, NoServerCause, TaskCause, TimeoutCause,
     UnsupportedCause,
 };
+pub use self::call::{Call, CallFuture};
 pub use self::cancel::Cancel;
 pub use self::client::Client;
 pub use self::config::{
@@ -50,18 +48,20 @@ pub use self::config::{
 };
 pub use self::event::{BreakerState, ConnectionEvent, Event, Events};
 pub use self::extension::ClientExtension;
-pub use self::fleet::{Collision, CollisionKind, Fleet, FleetBuilder, FleetEvents, Member, MemberError};
-pub use self::listen::{Change, Subscription};
-pub use self::memory::VersionMemory;
-pub use self::operation::{Operation, OperationFuture};
+pub use self::group::{
+    ClientGroup, ClientGroupBuilder, Collision, CollisionKind, GroupError, GroupEvents, GroupMember,
+};
+pub use self::handlers::{Answers, Refusal};
 pub use self::page::Items;
 pub use self::pool::{Lease, MemberId, MemberStats, Pool, PoolBuilder, PoolError, PoolStats, Strategy};
+pub use self::reconnect::{Backoff, Breaker, HealthCheck, Retry, Supervision};
 pub use self::roots::Roots;
 #[cfg(feature = "skills")]
 pub use self::skill::SkillError;
 pub use self::state::{PendingCall, Status};
-pub use self::supervision::{Backoff, Breaker, HealthCheck, Retry, Supervision};
+pub use self::subscription::{Change, Subscription};
 pub use self::task::TaskHandle;
+pub use self::version_cache::VersionMemory;
 
 pub use turms_core::transport::ChildCommand;
 pub use turms_core::{ConnectError, Ended, UrlTransport};

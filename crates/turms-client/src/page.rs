@@ -14,23 +14,22 @@ use turms_proto::types::{
     ListTools, ListToolsResult, PaginatedParams, Prompt, Resource, ResourceTemplate, Skill, Tool,
 };
 
-use crate::cache::Key;
 use crate::call::error::{CallError, CallErrorKind, DecodeCause};
+use crate::call::options::Affinity;
+use crate::call::{Call, CallOptions, CallRequest};
 use crate::client::Client;
-use crate::job::{Job, Whole};
-use crate::options::{Affinity, CallOptions};
+use crate::layer::CallService;
 
-/// How many pages a list may have.
-pub(crate) const MOST_PAGES: usize = 10_000;
+/// Maximum number of pages of a list.
+pub(crate) const MAX_PAGES: usize = 10_000;
 
-/// How many items a list may have that is read as a whole.
-const MOST_ITEMS: usize = 1_000_000;
+/// Maximum number of items of a list that is read as a whole.
+const MAX_ITEMS: usize = 1_000_000;
 
-/// A method that gives a list in pages.
+/// A method that returns a list in pages.
 pub(crate) trait List: Method<Params = PaginatedParams> + 'static {
     type Item: Send + Unpin + 'static;
-    fn take(page: &mut Self::Result) -> (Vec<Self::Item>, Option<Cursor>);
-    fn ttl(page: &Self::Result) -> i64;
+    fn take(page: Self::Result) -> (Vec<Self::Item>, Option<Cursor>);
 }
 
 macro_rules! list {
@@ -38,12 +37,8 @@ macro_rules! list {
         $(impl List for $Method {
             type Item = $Item;
 
-            fn take(page: &mut $Result) -> (Vec<$Item>, Option<Cursor>) {
-                (std::mem::take(&mut page.$items), page.next_cursor.take())
-            }
-
-            fn ttl(page: &$Result) -> i64 {
-                page.ttl_ms.unwrap_or_default()
+            fn take(page: $Result) -> (Vec<$Item>, Option<Cursor>) {
+                (page.$items, page.next_cursor)
             }
         })+
     };
@@ -54,141 +49,90 @@ list!(
     ListResourceTemplates: ListResourceTemplatesResult.resource_templates of ResourceTemplate,
     ListPrompts: ListPromptsResult.prompts of Prompt,
     ListSkills: ListSkillsResult.skills of Skill,
+    ListCoreTasks: ListTasksResult.tasks of CoreTask,
 );
 
-impl List for ListCoreTasks {
-    type Item = CoreTask;
-
-    fn take(page: &mut ListTasksResult) -> (Vec<CoreTask>, Option<Cursor>) {
-        (std::mem::take(&mut page.tasks), page.next_cursor.take())
-    }
-
-    fn ttl(_: &ListTasksResult) -> i64 {
-        0
-    }
-}
-
-/// One page, from the cache if it may be.
-pub(crate) async fn page<L: List>(
-    client: Client,
-    cursor: Option<Cursor>,
-    options: CallOptions,
-    look: impl FnOnce(&Client, &mut L::Result),
-) -> Result<L::Result, CallError>
-where
-    L::Result: Whole + Clone,
-{
-    let key = Key::new::<L>(cursor.as_ref().map_or_else(|| "-".to_owned(), |cursor| format!("={}", cursor.as_str())));
-    let cache = client.engine().cache();
-    if !options.bypass_cache
-        && let Some(page) = cache.and_then(|cache| cache.get(&key))
-    {
-        return Ok(page);
-    }
-    let asked = cache.map(|cache| cache.moment());
+/// The request for one page.
+pub(crate) fn request<L: List>(cursor: Option<Cursor>) -> CallRequest {
     let mut params = PaginatedParams::new();
     params.cursor = cursor;
-    let performed = client.engine().perform(Job::new::<L>(params, options)).await?;
-    let mut page: L::Result = client.taken(L::NAME, performed.payload)?;
-    look(&client, &mut page);
-    if let (Some(cache), Some(asked)) = (client.engine().cache(), asked) {
-        cache.put(key, page.clone(), L::ttl(&page), asked);
-    }
-    Ok(page)
+    CallRequest::new::<L>(params)
 }
 
-/// All of a list, page after page.
-pub(crate) async fn all<L: List>(
-    client: Client,
-    options: CallOptions,
-    look: fn(&Client, &mut L::Result),
-) -> Result<Vec<L::Item>, CallError>
-where
-    L::Result: Whole + Clone,
-{
+/// The call for one page.
+pub(crate) fn page<L: List>(client: &Client, cursor: Option<Cursor>) -> Call<L::Result> {
+    Call::new(client, Ok(request::<L>(cursor)), |call, output| output.take(call))
+}
+
+/// The call for a whole list.
+pub(crate) fn list<L: List>(client: &Client) -> Call<Vec<L::Item>> {
+    Call::steps(client, |client, options| async move { all::<L>(&client, options).await })
+}
+
+/// Reads all pages of a list.
+pub(crate) async fn all<L: List>(service: &impl CallService, options: CallOptions) -> Result<Vec<L::Item>, CallError> {
+    let mut pages = Pages::new(options);
     let mut items = Vec::new();
-    let mut turner = Turner::default();
-    while let Some(cursor) = turner.next::<L>()? {
-        let mut page = page::<L>(client.clone(), cursor, turner.options(options.clone()), look).await?;
-        let (more, next) = L::take(&mut page);
-        items.extend(more);
-        if items.len() > MOST_ITEMS {
-            return Err(CallError::answered(L::NAME, CallErrorKind::Decode(DecodeCause::EndlessList(turner.pages))));
+    while let Some(page) = pages.next::<L>(service).await? {
+        items.extend(page);
+        if items.len() > MAX_ITEMS {
+            return Err(pages.endless::<L>());
         }
-        turner.turn(next);
     }
     Ok(items)
 }
 
-/// Which page comes next. A server whose pages go in circles is given up.
-#[derive(Default)]
-struct Turner {
-    next: Next,
-    pages: usize,
+/// The position in a list.
+struct Pages {
+    options: CallOptions,
+    next: Option<Option<Cursor>>,
+    read: usize,
     seen: HashSet<Cursor>,
-    /// Whoever gave a cursor knows best what it means.
-    near: Affinity,
 }
 
-#[derive(Default)]
-enum Next {
-    #[default]
-    First,
-    At(Cursor),
-    None,
-}
+impl Pages {
+    fn new(options: CallOptions) -> Self {
+        // The server that gave a cursor knows what it means.
+        let options = options.with(|options| options.affinity = Some(Affinity::default()));
+        Self { options, next: Some(None), read: 0, seen: HashSet::new() }
+    }
 
-impl Turner {
-    fn next<L: List>(&mut self) -> Result<Option<Option<Cursor>>, CallError> {
-        self.pages += 1;
-        if self.pages > MOST_PAGES {
-            return Err(CallError::answered(L::NAME, CallErrorKind::Decode(DecodeCause::EndlessList(MOST_PAGES))));
+    /// The items of the next page; `None` after the last.
+    async fn next<L: List>(&mut self, service: &impl CallService) -> Result<Option<Vec<L::Item>>, CallError> {
+        let Some(cursor) = self.next.take() else { return Ok(None) };
+        let repeated = cursor.as_ref().is_some_and(|cursor| !self.seen.insert(cursor.clone()));
+        if repeated || self.read == MAX_PAGES {
+            return Err(self.endless::<L>());
         }
-        Ok(match std::mem::replace(&mut self.next, Next::None) {
-            Next::First => Some(None),
-            Next::At(cursor) if self.seen.insert(cursor.clone()) => Some(Some(cursor)),
-            Next::At(_) => {
-                return Err(CallError::answered(
-                    L::NAME,
-                    CallErrorKind::Decode(DecodeCause::EndlessList(self.pages - 1)),
-                ));
-            }
-            Next::None => None,
-        })
+        let call = request::<L>(cursor).with_options(self.options.clone());
+        let (items, next) = L::take(service.call(call.clone()).await?.take(&call)?);
+        self.read += 1;
+        self.next = next.map(Some);
+        Ok(Some(items))
     }
 
-    fn options(&self, options: CallOptions) -> CallOptions {
-        options.with(|it| it.near = Some(self.near.clone()))
-    }
-
-    fn turn(&mut self, next: Option<Cursor>) {
-        self.next = next.map_or(Next::None, Next::At);
+    fn endless<L: List>(&self) -> CallError {
+        CallError::answered(L::NAME, CallErrorKind::Decode(DecodeCause::EndlessList(self.read)))
     }
 }
 
-/// The items of a list, asked for page by page as they are read.
+/// A stream of the items of a list, read page by page.
 pub struct Items<T> {
     ready: VecDeque<T>,
-    fetch: Box<dyn FnMut() -> Option<Fetch<T>> + Send>,
-    fetching: Option<Fetch<T>>,
+    fetch: Option<Fetch<T>>,
 }
 
 type Fetch<T> = BoxFuture<'static, Result<Fetched<T>, CallError>>;
 
-/// A page, and what fetches the one after it.
+/// A page, and the fetch of the one after it.
 struct Fetched<T> {
     items: Vec<T>,
     next: Option<Fetch<T>>,
 }
 
 impl<T: Send + Unpin + 'static> Items<T> {
-    pub(crate) fn new<L: List<Item = T>>(client: Client, look: fn(&Client, &mut L::Result)) -> Self
-    where
-        L::Result: Whole + Clone,
-    {
-        let mut first = Some(client);
-        let fetch = move || first.take().map(|client| fetch::<L>(client, Turner::default(), look));
-        Self { ready: VecDeque::new(), fetch: Box::new(fetch), fetching: None }
+    pub(crate) fn new<L: List<Item = T>>(client: &Client) -> Self {
+        Self { ready: VecDeque::new(), fetch: Some(fetch::<L>(client.clone(), Pages::new(CallOptions::default()))) }
     }
 
     /// The next item; `None` at the end of the list.
@@ -201,38 +145,25 @@ impl<T: Send + Unpin + 'static> Items<T> {
             if let Some(item) = self.ready.pop_front() {
                 return Poll::Ready(Some(Ok(item)));
             }
-            let Some(fetching) = self.fetching.as_mut() else {
-                match (self.fetch)() {
-                    Some(fetch) => self.fetching = Some(fetch),
-                    None => return Poll::Ready(None),
-                }
-                continue;
-            };
-            match std::task::ready!(fetching.as_mut().poll(task)) {
+            let Some(fetch) = &mut self.fetch else { return Poll::Ready(None) };
+            let fetched = std::task::ready!(fetch.as_mut().poll(task));
+            self.fetch = None;
+            match fetched {
                 Ok(Fetched { items, next }) => {
                     self.ready.extend(items);
-                    self.fetching = next;
+                    self.fetch = next;
                 }
-                Err(error) => {
-                    self.fetching = None;
-                    return Poll::Ready(Some(Err(error)));
-                }
+                Err(error) => return Poll::Ready(Some(Err(error))),
             }
         }
     }
 }
 
-fn fetch<L: List>(client: Client, mut turner: Turner, look: fn(&Client, &mut L::Result)) -> Fetch<L::Item>
-where
-    L::Result: Whole + Clone,
-{
+fn fetch<L: List>(client: Client, mut pages: Pages) -> Fetch<L::Item> {
     Box::pin(async move {
-        let Some(cursor) = turner.next::<L>()? else { return Ok(Fetched { items: Vec::new(), next: None }) };
-        let mut page = page::<L>(client.clone(), cursor, turner.options(CallOptions::default()), look).await?;
-        let (items, next) = L::take(&mut page);
-        turner.turn(next);
-        let more = matches!(turner.next, Next::At(_));
-        Ok(Fetched { items, next: more.then(|| fetch::<L>(client, turner, look)) })
+        let items = pages.next::<L>(&client).await?.unwrap_or_default();
+        let next = pages.next.is_some().then(|| fetch::<L>(client, pages));
+        Ok(Fetched { items, next })
     })
 }
 

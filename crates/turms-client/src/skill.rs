@@ -9,15 +9,15 @@ use turms_proto::method::Method as _;
 use turms_proto::skill::{digest, is_same, parse_header};
 use turms_proto::types::{
     Cursor, GetSkill, GetSkillParams, GetSkillResult, ListSkills, ListSkillsResult, ReadDirectory, ReadDirectoryParams,
-    ReadDirectoryResult, ReadResource, ReadResourceResult, Resource, ResourceContents, SKILLS_EXTENSION, Skill,
+    ReadDirectoryResult, ReadResource, ReadResourceParams, ReadResourceResult, Resource, ResourceContents,
+    SKILLS_EXTENSION, Skill,
 };
 
-use crate::call::error::{CallError, CallErrorKind, DecodeCause, Delivery, NoServerCause, UnsupportedCause};
-use crate::client::{self, Client};
-use crate::job::Job;
-use crate::operation::Operation;
-use crate::options::{Affinity, CallOptions};
-use crate::page::{self, Items, MOST_PAGES};
+use crate::call::error::{CallError, CallErrorKind, DecodeCause, Delivery, UnsupportedCause};
+use crate::call::options::{Affinity, CallOptions};
+use crate::call::{Call, CallRequest};
+use crate::client::Client;
+use crate::page::{self, Items, MAX_PAGES};
 
 /// Skills. Ask a server for them if it [declares](Client::server_extension) `io.modelcontextprotocol/skills`; of many servers
 /// behind one face, ask the client of each ([`Fleet::get`](crate::Fleet::get)).
@@ -47,28 +47,27 @@ use crate::page::{self, Items, MOST_PAGES};
 /// ```
 impl Client {
     /// All skills that the server lists. It may have more: see [`Client::get_skill`].
-    pub fn list_skills(&self) -> Operation<Vec<Skill>> {
-        Operation::new(self, |client, options| page::all::<ListSkills>(client, options, |_, _| {}))
+    pub fn list_skills(&self) -> Call<Vec<Skill>> {
+        page::list::<ListSkills>(self)
     }
 
     /// One page of skills.
-    pub fn list_skills_page(&self, cursor: impl Into<Option<Cursor>>) -> Operation<ListSkillsResult> {
-        let cursor = cursor.into();
-        Operation::new(self, |client, options| page::page::<ListSkills>(client, cursor, options, |_, _| {}))
+    pub fn list_skills_page(&self, cursor: impl Into<Option<Cursor>>) -> Call<ListSkillsResult> {
+        page::page::<ListSkills>(self, cursor.into())
     }
 
     /// All skills, a page at a time as they are read.
     #[must_use]
     pub fn stream_skills(&self) -> Items<Skill> {
-        Items::new::<ListSkills>(self.clone(), |_, _| {})
+        Items::new::<ListSkills>(self)
     }
 
     /// One skill, by the URI of its `SKILL.md`, whether it is listed or not.
-    pub fn get_skill(&self, uri: impl Into<String>) -> Operation<Skill, SkillError> {
+    pub fn get_skill(&self, uri: impl Into<String>) -> Call<Skill, SkillError> {
         let uri = uri.into();
-        Operation::new(self, |client, options| async move {
-            let job = Job::new::<GetSkill>(GetSkillParams::new(&uri), options);
-            let result: GetSkillResult = client.finished(job).await?;
+        Call::steps(self, |client, options| async move {
+            let call = CallRequest::new::<GetSkill>(GetSkillParams::new(&uri)).with_options(options);
+            let result: GetSkillResult = client.backend().call(call.clone()).await?.take(&call)?;
             if result.skill.uri != uri {
                 return Err(unverified(&uri, format!("the server answered with the skill at {:?}", result.skill.uri)));
             }
@@ -77,7 +76,7 @@ impl Client {
     }
 
     /// Reads the `SKILL.md` of a skill, as [`Client::read_skill_file`] does.
-    pub fn read_skill(&self, skill: &Skill) -> Operation<ResourceContents, SkillError> {
+    pub fn read_skill(&self, skill: &Skill) -> Call<ResourceContents, SkillError> {
         self.read_skill_file(skill, skill.uri.clone())
     }
 
@@ -86,23 +85,15 @@ impl Client {
     /// has changed since has to be [got](Client::get_skill) again, and people have to agree to it again.
     ///
     /// Of a [dynamic](Skill::is_dynamic) skill only the header can be checked.
-    pub fn read_skill_file(&self, skill: &Skill, uri: impl Into<String>) -> Operation<ResourceContents, SkillError> {
+    pub fn read_skill_file(&self, skill: &Skill, uri: impl Into<String>) -> Call<ResourceContents, SkillError> {
         let (skill, uri) = (skill.clone(), uri.into());
-        Operation::new(self, |client, options| read_file(client, skill, uri, options))
+        Call::steps(self, |client, options| read_file(client, skill, uri, options))
     }
 
     /// All that is in a directory, which is a URI without a slash at the end. Only for servers that declare `directoryRead`.
-    pub fn read_directory(&self, uri: impl Into<String>) -> Operation<Vec<Resource>, SkillError> {
+    pub fn read_directory(&self, uri: impl Into<String>) -> Call<Vec<Resource>, SkillError> {
         let uri = uri.into();
-        Operation::new(self, |client, options| read_directory(client, uri, options))
-    }
-}
-
-/// A URI says nothing of whose skill it is, so a client that stands for many servers cannot tell whom to ask.
-fn of_one_server(client: &Client, method: &str, uri: &str) -> Result<(), CallError> {
-    match client.engine().is_one_server() {
-        true => Ok(()),
-        false => Err(CallError::not_sent(format!("{method} {uri:?}"), CallErrorKind::NoServer(NoServerCause::Several))),
+        Call::steps(self, |client, options| read_directory(client, uri, options))
     }
 }
 
@@ -163,14 +154,14 @@ async fn read_file(
     options: CallOptions,
 ) -> Result<ResourceContents, SkillError> {
     let unasked = |problem| SkillError::Unverified { uri: uri.clone(), problem, delivery: Delivery::NotSent };
-    of_one_server(&client, ReadResource::NAME, &uri)?;
     skill.check().map_err(|problem| unasked(format!("the entry of the skill is not valid: {problem}")))?;
     if !is_listed(&skill, &uri) {
         return Err(unasked(format!("it is not a file of the skill {:?}", skill.uri)));
     }
-    // What is kept from before may be older than the entry.
-    let options = options.with(|it| it.bypass_cache = true);
-    let result = client::read_resource(client, uri.clone(), options).await?;
+    // A cached response may be older than the entry. A URI does not say whose skill it is, so no group may choose the server.
+    let options = options.with(|options| (options.bypass_cache, options.one_server) = (true, true));
+    let call = CallRequest::multi_round::<ReadResource, _>(ReadResourceParams::new(&uri)).with_options(options);
+    let result = client.backend().call(call.clone()).await?.take(&call)?;
     let contents = only_contents(result, &uri).map_err(|problem| unverified(&uri, problem))?;
     verify(&skill, &uri, &contents).map_err(|problem| unverified(&uri, problem))?;
     Ok(contents)
@@ -236,7 +227,6 @@ async fn read_directory(client: Client, uri: String, options: CallOptions) -> Re
         let kind = CallErrorKind::Decode(DecodeCause::EndlessList(pages));
         SkillError::from(CallError::answered(ReadDirectory::NAME, kind))
     };
-    of_one_server(&client, ReadDirectory::NAME, &uri)?;
     let settings = client.server_extension(SKILLS_EXTENSION);
     let declared =
         settings.and_then(|settings| settings.get("directoryRead")).is_some_and(|value| value.as_str() == "true");
@@ -244,12 +234,12 @@ async fn read_directory(client: Client, uri: String, options: CallOptions) -> Re
         let kind = CallErrorKind::Unsupported(UnsupportedCause::NotOffered("directories (directoryRead)".to_owned()));
         return Err(CallError::not_sent(format!("{} {uri:?}", ReadDirectory::NAME), kind).into());
     }
-    let options = options.with(|it| it.near = Some(Affinity::default()));
+    let options = options.with(|it| it.affinity = Some(Affinity::default()));
     let (mut all, mut seen) = (Vec::new(), HashSet::new());
     let mut params = ReadDirectoryParams::new(&uri);
-    for pages in 1..=MOST_PAGES {
-        let job = Job::new::<ReadDirectory>(params.clone(), options.clone());
-        let result: ReadDirectoryResult = client.finished(job).await?;
+    for pages in 1..=MAX_PAGES {
+        let call = CallRequest::new::<ReadDirectory>(params.clone()).with_options(options.clone());
+        let result: ReadDirectoryResult = client.backend().call(call.clone()).await?.take(&call)?;
         all.extend(result.resources);
         params.cursor = result.next_cursor;
         match &params.cursor {
@@ -258,5 +248,5 @@ async fn read_directory(client: Client, uri: String, options: CallOptions) -> Re
             Some(_) => {}
         }
     }
-    Err(endless(MOST_PAGES))
+    Err(endless(MAX_PAGES))
 }

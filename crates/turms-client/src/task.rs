@@ -1,4 +1,4 @@
-//! Calls that outlast their request, for those who want to hold them in their hands.
+//! Handles of calls that outlast their request.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,15 +8,16 @@ use serde::Serialize;
 use turms_proto::Ability;
 use turms_proto::method::Method as _;
 use turms_proto::revision::task_of_core;
-use turms_proto::types::{CallTool, ListCoreTasks, Task, TaskStatus, ToolResult};
+use turms_proto::types::{CallTool, CancelTask, ListCoreTasks, Outcome, Task, TaskParams, TaskStatus, ToolResult};
 
-use crate::call::error::{CallError, CallErrorKind, ClosedCause, UnsupportedCause};
-use crate::client::{Arguments, Client, call_tool_params, check_output, known_tool};
-use crate::job::{Job, Performed};
-use crate::operation::Operation;
-use crate::options::{CallOptions, Timeout};
+use crate::backend::{Backend, ServerBackend};
+use crate::call::error::{CallError, CallErrorKind, UnsupportedCause};
+use crate::call::options::{CallOptions, TaskMode};
+use crate::call::request::tool_params;
+use crate::call::{Call, CallOutput, CallRequest, decode};
+use crate::client::Client;
+use crate::layer::task::{TaskWatch, get_task, not_found};
 use crate::page;
-use crate::single::{Running, Single, get_task, gone};
 
 /// A call of a tool that goes on after the server has answered, or went on in an earlier run of the program.
 ///
@@ -32,151 +33,169 @@ use crate::single::{Running, Single, get_task, gone};
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct TaskHandle(Arc<Inner>);
+pub struct TaskHandle(Arc<HandleState>);
 
-struct Inner {
-    subject: String,
-    timeout: Timeout,
-    state: State,
-}
-
-enum State {
-    /// The server answered at once.
+enum HandleState {
+    /// The server responded at once.
     Done(ToolResult),
-    Kept(Box<Kept>),
+    Running(Running),
 }
 
-struct Kept {
-    running: Running,
-    single: Arc<Single>,
-    /// Who knows what the tool declares, and by what name.
-    tool: Option<(Client, String)>,
-    /// Keeps the connection.
+struct Running {
+    watch: Arc<TaskWatch>,
+    owner: TaskOwner,
+    /// The call that created the task, as its server knows it.
+    call: CallRequest,
+    /// Keeps the connection open.
     _client: Client,
 }
 
-/// Where a task is kept.
-pub(crate) struct Keeper {
-    single: Arc<Single>,
-    /// Who knows what the tool declares, and by what name, if it is not whoever was called.
-    pub(crate) tool: Option<(Client, String)>,
+/// The server that owns a task, behind whatever pool or group was called.
+pub(crate) struct TaskOwner {
+    backend: ServerBackend,
+    /// The call as that server knows it, if it has another name there.
+    call: Option<CallRequest>,
 }
 
-impl Keeper {
-    pub(crate) fn new(single: Arc<Single>) -> Self {
-        Self { single, tool: None }
+impl TaskOwner {
+    pub(crate) fn new(backend: ServerBackend) -> Self {
+        Self { backend, call: None }
+    }
+
+    /// Sets the call as the owner knows it, if it is not set.
+    pub(crate) fn set_call(&mut self, call: CallRequest) {
+        self.call.get_or_insert(call);
     }
 }
 
-impl fmt::Debug for Keeper {
+impl fmt::Debug for TaskOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keeper").finish_non_exhaustive()
+        f.debug_struct("TaskOwner").finish_non_exhaustive()
     }
 }
 
 impl Client {
     /// Calls a tool and does not wait for its result, if the server makes a task of the call. Whether it does is for the server
-    /// to decide: one that answers at once gives a handle of a task that is over.
+    /// to decide: one that responds at once gives a handle of a task that has ended.
     ///
     /// Needs no [`ClientBuilder::tasks`](crate::ClientBuilder::tasks). A server of 2025-11-25 is asked for a task where it
     /// declares that it runs tools as tasks, and the tool that it runs as one.
-    pub fn call_tool_as_task(&self, name: impl Into<String>, arguments: impl Serialize) -> Operation<TaskHandle> {
-        let (name, arguments) = (name.into(), Arguments::of(&arguments));
-        Operation::new(self, move |client, options| begin(client, name, arguments, options))
+    pub fn call_tool_as_task(&self, name: impl Into<String>, arguments: impl Serialize) -> Call<TaskHandle> {
+        let params = tool_params(name.into(), &arguments);
+        let call = params.map(CallRequest::multi_round::<CallTool, _>);
+        Call::steps(self, |client, options| async move {
+            let call = call?.with_options(options.with(|options| options.task = TaskMode::Return));
+            let output = client.backend().call(call.clone()).await?;
+            match output.outcome {
+                Outcome::Complete(_) => Ok(TaskHandle(Arc::new(HandleState::Done(output.take(&call)?)))),
+                _ => handle(client, call, output),
+            }
+        })
     }
 
-    /// Takes up a task of which the id is known, perhaps from an earlier run, and asks how it stands.
-    pub fn task(&self, id: impl Into<String>) -> Operation<TaskHandle> {
+    /// Returns a handle of a task whose id is known, perhaps from an earlier run, and reads its state.
+    pub fn task(&self, id: impl Into<String>) -> Call<TaskHandle> {
         let id = id.into();
-        Operation::new(self, move |client, options| take_up(client, id, options))
+        Call::steps(self, |client, options| async move {
+            let call = get_task(&id).with_options(options.with(|options| options.task = TaskMode::Return));
+            let output = client.backend().call(call.clone()).await.map_err(|error| not_found(error, &id))?;
+            handle(client, call, output)
+        })
     }
 
-    /// All tasks that a server of 2025-11-25 keeps for this client, without what came of them. There are no lists of tasks
-    /// since 2026-07-28.
-    pub fn list_tasks(&self) -> Operation<Vec<Task>> {
-        Operation::new(self, |client, options| async move {
+    /// Lists the tasks of a server of 2025-11-25. There is no such list in 2026-07-28.
+    pub fn list_tasks(&self) -> Call<Vec<Task>> {
+        Call::steps(self, |client, options| async move {
             let opened = client.opened();
-            let keeps = opened.as_ref().filter(|opened| opened.dialect.version().has(Ability::CoreTasks));
-            let tasks = keeps.and_then(|opened| opened.server.as_ref()).map(|server| &server.capabilities.tasks);
+            let core = opened.as_ref().filter(|opened| opened.dialect.version().has(Ability::CoreTasks));
+            let tasks = core.and_then(|opened| opened.server.as_ref()).map(|server| &server.capabilities.tasks);
             if tasks.is_some_and(|tasks| tasks.as_ref().is_none_or(|tasks| tasks.list.is_none())) {
                 let kind = CallErrorKind::Unsupported(UnsupportedCause::NotOffered("lists of tasks".to_owned()));
                 return Err(CallError::not_sent(ListCoreTasks::NAME, kind));
             }
-            let tasks = page::all::<ListCoreTasks>(client, options, |_, _| {}).await?;
+            let tasks = page::all::<ListCoreTasks>(&client, options).await?;
             Ok(tasks.into_iter().map(|task| task_of_core(task, None)).collect())
         })
     }
 }
 
-impl Operation<TaskHandle> {
-    /// For how long from its beginning the server is to keep the task. Only servers of 2025-11-25 can be asked that, and each
-    /// may decide otherwise.
+impl Call<TaskHandle> {
+    /// Time to keep the task, counted from its creation. Only servers of 2025-11-25 can be asked that, and each may decide
+    /// otherwise.
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.options_mut().task.ttl = Some(ttl);
+        self.options_mut().task_ttl = Some(ttl);
         self
     }
 }
 
 impl TaskHandle {
-    /// The id of the task; `None` if the server answered at once and there is no task.
+    /// The id of the task; `None` if the server responded at once and there is no task.
     #[must_use]
     pub fn id(&self) -> Option<&str> {
-        self.0.kept().map(|kept| kept.running.id.as_str())
+        self.running().map(|running| running.watch.id.as_str())
     }
 
     /// The task as it was last seen; `None` if there is none.
     #[must_use]
     pub fn task(&self) -> Option<Task> {
-        self.0.kept().map(|kept| kept.running.task())
+        self.running().map(|running| running.watch.task())
     }
 
-    /// How the task stood when it was last seen.
+    /// The status of the task when it was last seen.
     #[must_use]
     pub fn status(&self) -> TaskStatus {
-        self.0.kept().map_or(TaskStatus::Completed, |kept| kept.running.status())
+        self.running().map_or(TaskStatus::Completed, |running| running.watch.status())
     }
 
-    /// Asks how the task stands now; `None` if there is none. A server of 2025-11-25 does not tell here what came of it:
+    /// Reads the state of the task; `None` if there is none. A server of 2025-11-25 does not return the result here:
     /// [wait](TaskHandle::wait) for that.
     ///
     /// # Errors
-    /// When the server does not know the task any more, or cannot be asked.
+    /// When the server does not know the task, or cannot be reached.
     pub async fn refresh(&self) -> Result<Option<Task>, CallError> {
-        let Some(kept) = self.0.kept() else { return Ok(None) };
-        kept.single.look_up(&kept.running, &self.0.options()).await.map(Some)
+        let Some(running) = self.running() else { return Ok(None) };
+        let call = get_task(&running.watch.id);
+        let output = running.call(call.clone(), TaskMode::Refresh).await?;
+        output.take(&call).map(Some)
     }
 
-    /// Waits until the task is over, and answers meanwhile what it asks. Asks the server as often as that says; the timeout of
-    /// the call counts for each time, and not for the whole.
+    /// Waits for the end of the task, and responds to its input requests. The server is polled as often as it says; the timeout of
+    /// the call counts for each poll, and not for the whole.
     ///
     /// Dropping the future leaves the task as it is, and it can be waited for again.
     ///
     /// # Errors
-    /// When the task failed, was given up or is not known any more, when it asks something that this client cannot answer, and
-    /// when the server cannot be asked.
+    /// When the task failed, was cancelled or is not known any more, when it requests input that this client does not give, and
+    /// when the server cannot be reached.
     pub async fn wait(&self) -> Result<ToolResult, CallError> {
-        let kept = match &self.0.state {
-            State::Done(result) => return Ok(result.clone()),
-            State::Kept(kept) => kept,
-        };
-        let result = kept.single.wait_for(&kept.running, &self.0.subject, &self.0.options()).await?;
-        if let Some((client, tool)) = &kept.tool {
-            check_output(client, tool, &result, self.0.options()).await?;
+        match &*self.0 {
+            HandleState::Done(result) => Ok(result.clone()),
+            HandleState::Running(running) => {
+                let output = running.call(running.call.clone(), TaskMode::Wait).await?;
+                output.take(&running.call)
+            }
         }
-        Ok(result)
     }
 
-    /// Tells the server that nobody wants the task any more. It may come to its end all the same; one that is over stays as it
-    /// is.
+    /// Cancels the task. It may end with a result all the same; one that has ended stays as it is.
     ///
     /// # Errors
-    /// When the server cannot be told, does not know the task, or gives up no tasks.
+    /// When the server cannot be reached, does not know the task, or does not cancel tasks.
     pub async fn cancel(&self) -> Result<(), CallError> {
-        match self.0.kept() {
-            Some(kept) if !kept.running.status().is_terminal() => {
-                kept.single.cancel_task(&kept.running, self.0.options()).await
+        match self.running() {
+            Some(running) if !running.watch.status().is_terminal() => {
+                let params = TaskParams::new(&running.watch.id);
+                let call = CallRequest::typed::<CancelTask>(params, decode::cancelled_task);
+                running.call(call, TaskMode::Cancel).await.map(drop)
             }
             _ => Ok(()),
+        }
+    }
+
+    fn running(&self) -> Option<&Running> {
+        match &*self.0 {
+            HandleState::Running(running) => Some(running),
+            HandleState::Done(_) => None,
         }
     }
 }
@@ -187,71 +206,18 @@ impl fmt::Debug for TaskHandle {
     }
 }
 
-impl Inner {
-    fn kept(&self) -> Option<&Kept> {
-        match &self.state {
-            State::Kept(kept) => Some(kept),
-            State::Done(_) => None,
-        }
-    }
-
-    fn options(&self) -> CallOptions {
-        CallOptions::within(self.timeout)
+impl Running {
+    async fn call(&self, call: CallRequest, mode: fn(Arc<TaskWatch>) -> TaskMode) -> Result<CallOutput, CallError> {
+        let options = self.call.options.clone().with(|options| options.task = mode(self.watch.clone()));
+        self.owner.backend.call(call.with_options(options)).await
     }
 }
 
-async fn begin(
-    client: Client,
-    name: String,
-    arguments: Arguments,
-    mut options: CallOptions,
-) -> Result<TaskHandle, CallError> {
-    let params = call_tool_params(name.clone(), arguments)?;
-    options.task.wanted = true;
-    learn_whether_task(&client, &name, &options).await;
-    let (timeout, check) = (options.timeout, options.clone());
-    let job = Job::in_rounds::<CallTool, _>(params, options);
-    let subject = job.subject();
-    let mut performed = client.engine().perform(job).await?;
-    if performed.payload.get_mut::<Task>().is_some() {
-        return kept(client, Some(name), subject, timeout, performed);
-    }
-    let result: ToolResult = client.taken(subject.as_str(), performed.payload)?;
-    check_output(&client, &name, &result, check).await?;
-    Ok(TaskHandle(Arc::new(Inner { subject, timeout, state: State::Done(result) })))
-}
-
-/// A server of 2025-11-25 is only asked for tasks of tools that run as one, so it has to be known which do.
-pub(crate) async fn learn_whether_task(client: &Client, name: &str, options: &CallOptions) {
-    let Some(opened) = client.opened().filter(|opened| opened.dialect.version().has(Ability::CoreTasks)) else {
-        return;
-    };
-    let tasks = opened.server.as_ref().and_then(|server| server.capabilities.tasks.as_ref());
-    if tasks.is_some_and(|tasks| tasks.runs_tools()) {
-        known_tool(client, name, options.clone()).await;
-    }
-}
-
-async fn take_up(client: Client, id: String, mut options: CallOptions) -> Result<TaskHandle, CallError> {
-    options.task.wanted = true;
-    let (timeout, job) = (options.timeout, get_task(&id, options));
-    let subject = job.subject();
-    let performed = client.engine().perform(job).await.map_err(|error| gone(error, &id))?;
-    kept(client, None, subject, timeout, performed)
-}
-
-fn kept(
-    client: Client,
-    tool: Option<String>,
-    subject: String,
-    timeout: Timeout,
-    performed: Performed,
-) -> Result<TaskHandle, CallError> {
-    let Some(keeper) = performed.keeper else {
-        return Err(CallError::answered(subject, CallErrorKind::Closed(ClosedCause::NotConnected(None))));
-    };
-    let task: Task = client.taken(subject.as_str(), performed.payload)?;
-    let tool = keeper.tool.or_else(|| Some((client.clone(), tool?)));
-    let kept = Kept { running: Running::new(task), single: keeper.single, tool, _client: client };
-    Ok(TaskHandle(Arc::new(Inner { subject, timeout, state: State::Kept(Box::new(kept)) })))
+fn handle(client: Client, call: CallRequest, mut output: CallOutput) -> Result<TaskHandle, CallError> {
+    let Some(mut owner) = output.task.take() else { return Err(CallError::not_connected(call.target(), None)) };
+    let task: Task = output.take(&call)?;
+    let options = CallOptions::with_timeout(call.options.timeout);
+    let call = owner.call.take().unwrap_or(call).with_options(options);
+    let running = Running { watch: Arc::new(TaskWatch::new(task)), owner, call, _client: client };
+    Ok(TaskHandle(Arc::new(HandleState::Running(running))))
 }

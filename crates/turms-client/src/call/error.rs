@@ -25,6 +25,20 @@ struct Inner {
     target: String,
     kind: CallErrorKind,
     delivery: Delivery,
+    recovery: Recovery,
+}
+
+/// What is known about repeating the call, beyond its kind and delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Recovery {
+    #[default]
+    Unknown,
+    /// The HTTP session has expired, and another is opened.
+    NewSession,
+    /// The remembered protocol revision was wrong, and the next connection negotiates it.
+    NewVersion,
+    /// No connection was ready in time: another attempt would wait as long.
+    Hopeless,
 }
 
 /// The kind of a [`CallError`]. For decisions use the predicates of the error.
@@ -208,7 +222,7 @@ pub enum Delivery {
 
 impl CallError {
     pub(crate) fn new(target: impl fmt::Display, kind: CallErrorKind, delivery: Delivery) -> Self {
-        Self(Box::new(Inner { target: target.to_string(), kind, delivery }))
+        Self(Box::new(Inner { target: target.to_string(), kind, delivery, recovery: Recovery::Unknown }))
     }
 
     pub(crate) fn not_sent(target: impl fmt::Display, kind: CallErrorKind) -> Self {
@@ -334,14 +348,9 @@ impl CallError {
         }
     }
 
-    /// Whether there is no way there just now, although the connection, which may be one in name only, has not ended.
-    pub(crate) fn is_unreachable(&self) -> bool {
+    /// Returns `true` if the transport failed and the connection did not.
+    pub(crate) fn is_transport(&self) -> bool {
         matches!(self.0.kind, CallErrorKind::Transport(_))
-    }
-
-    /// Whether nobody was there to send it to.
-    pub(crate) fn is_unsent(&self) -> bool {
-        self.is_unreachable() && self.0.delivery == Delivery::NotSent
     }
 
     /// Whether no server has what was asked for.
@@ -381,6 +390,20 @@ impl CallError {
             self.0.delivery = Delivery::Unknown;
         }
         self
+    }
+
+    pub(crate) fn recovery(&self) -> Recovery {
+        self.0.recovery
+    }
+
+    pub(crate) fn with_recovery(mut self, recovery: Recovery) -> Self {
+        self.0.recovery = recovery;
+        self
+    }
+
+    /// An error of a call that was not sent because there is no connection.
+    pub(crate) fn not_connected(target: impl fmt::Display, cause: Option<ConnectError>) -> Self {
+        Self::not_sent(target, CallErrorKind::Closed(ClosedCause::NotConnected(cause)))
     }
 
     pub(crate) fn with_end(mut self, ended: impl FnOnce() -> Ended) -> Self {

@@ -6,10 +6,10 @@ use futures_util::future::join_all;
 use turms_core::{BoxFuture, ConnectError};
 use turms_schema::DEFAULT_MAX_VALIDATION_STEPS;
 
-use super::shared::Shared;
+use super::shared::PoolShared;
 use super::{Pool, PoolError, Strategy};
 use crate::client::Client;
-use crate::supervision::HealthCheck;
+use crate::reconnect::HealthCheck;
 
 /// What makes a connection.
 pub(super) type Connect = Arc<dyn Fn() -> BoxFuture<'static, Result<Client, ConnectError>> + Send + Sync>;
@@ -114,7 +114,8 @@ impl PoolBuilder {
             None => Vec::new(),
         };
         let tried = made.len();
-        let shared = Shared::new(self.strategy, self.check, self.size, self.max_validation_steps);
+        let shared = PoolShared::new(self.strategy, self.check, self.size, self.max_validation_steps);
+        let pool = Pool::new(shared.clone());
         for client in self.clients {
             shared.add(client, false);
         }
@@ -126,7 +127,7 @@ impl PoolBuilder {
         if let Some(connect) = self.connect {
             shared.keep_full(connect);
         }
-        Ok(Pool::new(shared))
+        Ok(pool)
     }
 }
 

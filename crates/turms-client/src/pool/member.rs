@@ -4,11 +4,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use turms_proto::types::LoggingLevel;
+use turms_proto::Ability;
+use turms_proto::types::{LoggingLevel, SetLevel, SetLevelParams};
 
+use crate::call::CallRequest;
 use crate::call::error::{CallError, Delivery};
+use crate::call::options::CallOptions;
 use crate::client::Client;
-use crate::options::CallOptions;
 use crate::state::Status;
 
 /// Tells one member of a pool from all others, also from those of other pools.
@@ -28,49 +30,49 @@ impl fmt::Display for MemberId {
     }
 }
 
-/// How one member of a pool stands.
+/// The state of one member of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemberStats {
-    /// Which.
+    /// The id of the member.
     pub id: MemberId,
-    /// How its connection stands.
+    /// The state of its connection.
     pub status: Status,
-    /// Whether it passes its health checks.
+    /// It passes its health checks.
     pub healthy: bool,
-    /// How many calls of the pool it has in flight, and how often it is checked out.
+    /// Calls of the pool in flight, and leases.
     pub busy: usize,
-    /// How many calls the pool has made with it. What is done with a lease is not counted.
+    /// Calls that the pool has sent to it, without those of leases.
     pub calls: u64,
-    /// How many of them failed for want of a connection or of an answer. An error that a server answers with is an answer.
+    /// Those that failed without a connection or a response. An error response is a response.
     pub failures: u64,
 }
 
-/// A client, as its pool sees it.
-pub(super) struct Member {
+/// A member of a pool.
+pub(super) struct PoolMember {
     pub(super) id: MemberId,
     pub(super) client: Client,
-    /// Whether the pool made it, and may make another in its place.
+    /// The pool made it, and may replace it.
     pub(super) made: bool,
     busy: AtomicUsize,
     calls: AtomicU64,
     failures: AtomicU64,
     healthy: AtomicBool,
-    /// The log level that it was last told by the pool.
+    /// The log level that the pool set last.
     level: Mutex<Option<LoggingLevel>>,
 }
 
-/// How good a member is for a call, the best first.
+/// The suitability of a member for a call, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Grade {
     Ready,
-    /// Calls wait until it is back.
+    /// Calls wait until it is connected.
     Reconnecting,
-    /// It is connected, but does not answer its health checks.
+    /// It is connected, but fails its health checks.
     Unhealthy,
 }
 
-impl Member {
+impl PoolMember {
     pub(super) fn new(client: Client, made: bool) -> Self {
         Self {
             id: MemberId::next(),
@@ -98,11 +100,16 @@ impl Member {
         self.client.status() == Status::Connected
     }
 
+    /// Returns `true` if its revision has batches.
+    pub(super) fn has_batches(&self) -> bool {
+        self.client.protocol_version().is_some_and(|version| version.has(Ability::Batching))
+    }
+
     pub(super) fn is_healthy(&self) -> bool {
         self.healthy.load(Ordering::Relaxed)
     }
 
-    /// Takes note of its health; whether that is news.
+    /// Sets the health. Returns `true` if it changed.
     pub(super) fn set_healthy(&self, healthy: bool) -> bool {
         self.healthy.swap(healthy, Ordering::Relaxed) != healthy
     }
@@ -111,7 +118,7 @@ impl Member {
         self.busy.load(Ordering::Relaxed)
     }
 
-    /// Whether it answers. An error is an answer, too.
+    /// Pings the server. Returns `true` if it responds, be it with an error.
     pub(super) async fn answers(&self, within: Duration) -> bool {
         match self.client.ping().timeout(within).await {
             Ok(()) => true,
@@ -124,8 +131,9 @@ impl Member {
     }
 
     pub(super) async fn set_level(&self, level: LoggingLevel, options: CallOptions) -> Result<(), CallError> {
-        let set = self.client.engine().set_log_level(level, options).await;
-        // A server that has answered will not answer otherwise the next time.
+        let call = CallRequest::new::<SetLevel>(SetLevelParams::new(level)).with_options(options);
+        let set = self.client.backend().call(call).await.map(drop);
+        // A server that has responded will not respond otherwise the next time.
         if set.as_ref().err().is_none_or(|error| error.delivery() == Delivery::Answered) {
             *self.level.lock() = Some(level);
         }
@@ -144,25 +152,25 @@ impl Member {
     }
 }
 
-/// A member at work, until this is dropped.
-pub(super) struct Turn(Arc<Member>);
+/// A member that is counted as busy until this is dropped.
+pub(super) struct MemberGuard(Arc<PoolMember>);
 
-impl Turn {
-    pub(super) fn begin(member: &Arc<Member>) -> Self {
+impl MemberGuard {
+    pub(super) fn new(member: &Arc<PoolMember>) -> Self {
         member.busy.fetch_add(1, Ordering::Relaxed);
         Self(member.clone())
     }
 
-    pub(super) fn member(&self) -> &Arc<Member> {
+    pub(super) fn member(&self) -> &Arc<PoolMember> {
         &self.0
     }
 
-    /// Takes note of calls that are about to be made.
+    /// Counts calls.
     pub(super) fn count(&self, calls: usize) {
         self.0.calls.fetch_add(calls as u64, Ordering::Relaxed);
     }
 
-    /// Takes note of how one of them went.
+    /// Counts a failure.
     pub(super) fn note<T>(&self, outcome: &Result<T, CallError>) {
         if outcome.as_ref().is_err_and(|error| error.is_disconnected() || error.is_timeout()) {
             self.0.failures.fetch_add(1, Ordering::Relaxed);
@@ -170,7 +178,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for MemberGuard {
     fn drop(&mut self) {
         self.0.busy.fetch_sub(1, Ordering::Relaxed);
     }

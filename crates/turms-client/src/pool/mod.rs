@@ -1,27 +1,28 @@
 //! Several connections to one or more servers, used as one client.
 
+mod backend;
 mod builder;
-mod engine;
+mod maintenance;
 mod member;
 mod shared;
 mod strategy;
-mod upkeep;
-mod watch;
+mod subscriptions;
 
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use tokio_util::sync::DropGuard;
 use turms_core::{CallContext, ConnectError, NotifyFuture, Request, ResponseFuture, Service, error_chain};
 use turms_proto::Notification;
 
+use self::backend::PoolBackend;
 pub use self::builder::PoolBuilder;
-use self::member::Turn;
+use self::member::MemberGuard;
 pub use self::member::{MemberId, MemberStats};
-use self::shared::Shared;
+use self::shared::PoolShared;
 pub use self::strategy::Strategy;
 use crate::client::Client;
-use crate::job::Engine as _;
 
 /// Several connections to one or more servers, used as one client. Clones are the same pool; its connections end when the
 /// last of its clones and [clients](Pool::client) is dropped.
@@ -62,7 +63,9 @@ use crate::job::Engine as _;
 /// ```
 #[derive(Clone)]
 pub struct Pool {
-    shared: Arc<Shared>,
+    shared: Arc<PoolShared>,
+    /// Ends the tasks of the pool on drop.
+    shutdown: Arc<DropGuard>,
 }
 
 impl Pool {
@@ -71,8 +74,9 @@ impl Pool {
         PoolBuilder::new()
     }
 
-    fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
+    fn new(shared: Arc<PoolShared>) -> Self {
+        let shutdown = Arc::new(shared.shutdown.clone().drop_guard());
+        Self { shared, shutdown }
     }
 
     /// The pool as one client.
@@ -89,7 +93,9 @@ impl Pool {
     /// - While nobody is there, and the pool makes a connection of its own, calls wait for it.
     #[must_use]
     pub fn client(&self) -> Client {
-        Client::new(self.shared.clone())
+        // Members that are set up alike share their roots.
+        let roots = self.shared.members().iter().find_map(|member| member.client.roots());
+        Client::new(PoolBackend::new(self.shared.clone()), roots, self.shutdown.clone())
     }
 
     /// One more. A pool that is closed takes nobody: it closes the client.
@@ -124,7 +130,7 @@ impl Pool {
     /// When nobody is available.
     pub fn checkout(&self) -> Result<Lease, PoolError> {
         match self.shared.pick(&[], None) {
-            Some(turn) => Ok(Lease { turn }),
+            Some(guard) => Ok(Lease { guard }),
             None if self.shared.is_closed() => Err(PoolError::Closed),
             None => Err(PoolError::NoneAvailable),
         }
@@ -185,14 +191,14 @@ impl fmt::Debug for Pool {
 ///
 /// It is a [`Client`] of that member alone: calls do not go elsewhere when it fails.
 pub struct Lease {
-    turn: Turn,
+    guard: MemberGuard,
 }
 
 impl Lease {
     /// Which member it is.
     #[must_use]
     pub fn member(&self) -> MemberId {
-        self.turn.member().id
+        self.guard.member().id
     }
 }
 
@@ -200,7 +206,7 @@ impl Deref for Lease {
     type Target = Client;
 
     fn deref(&self) -> &Client {
-        &self.turn.member().client
+        &self.guard.member().client
     }
 }
 

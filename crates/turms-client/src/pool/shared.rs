@@ -1,121 +1,126 @@
-//! Who is in a pool, and who is next.
+//! The members of a pool, and the choice of the next.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use turms_core::ConnectError;
 use turms_proto::types::LoggingLevel;
 
 use super::builder::Connect;
-use super::member::{Grade, Member, Turn};
-use super::watch::Watch;
-use super::{MemberId, PoolStats, Strategy, upkeep};
-use crate::call::error::{CallError, CallErrorKind, Delivery, NoServerCause, UnsupportedCause};
+use super::member::{Grade, MemberGuard, PoolMember};
+use super::subscriptions::Watch;
+use super::{MemberId, PoolStats, Strategy, maintenance};
+use crate::call::CallRequest;
+use crate::call::error::{CallError, CallErrorKind, Delivery, NoServerCause, Recovery, UnsupportedCause};
 use crate::client::Client;
+use crate::control::EventInterest;
 use crate::event::{ConnectionEvent, EventHub};
-use crate::listen::Task;
-use crate::options::Affinity;
-use crate::roots::Roots;
-use crate::supervision::HealthCheck;
-use crate::tool::KnownTools;
+use crate::layer::retry::{Decision, decide};
+use crate::layer::track::PendingCalls;
+use crate::reconnect::HealthCheck;
+use crate::tool_index::ToolIndex;
 
-/// What all handles of a pool share. Its tasks know it weakly, and end with it.
-pub(super) struct Shared {
-    pub(super) me: Weak<Self>,
+/// The state of a pool. It does not keep the pool open: the handles hold a guard of `shutdown`.
+pub(super) struct PoolShared {
     strategy: Strategy,
     check: Option<HealthCheck>,
     /// So that members can be added from outside a runtime.
-    pub(super) runtime: Handle,
+    runtime: Handle,
     table: Mutex<Table>,
-    /// Told whenever who is there, or how somebody stands, has changed.
+    /// Notified when a member comes or goes, or its state changes.
     pub(super) changes: watch::Sender<()>,
     pub(super) events: EventHub,
-    /// Whether anybody wants to hear of changes to lists.
-    pub(super) hears_lists: AtomicBool,
-    pub(super) tools: KnownTools,
-    /// Of the first member that has any. Members that are set up alike share theirs.
-    pub(super) roots: OnceLock<Roots>,
+    /// Changes of lists are wanted as events.
+    pub(super) wants_lists: AtomicBool,
+    pub(super) tools: Arc<ToolIndex>,
     pub(super) level: Mutex<Option<LoggingLevel>>,
     pub(super) watched: Mutex<BTreeMap<String, Watch>>,
-    pub(super) keys: Mutex<Keys>,
+    pub(super) pending: Arc<PendingCalls>,
     pub(super) moved: AtomicU64,
+    pub(super) shutdown: CancellationToken,
 }
 
 struct Table {
-    seats: Vec<Seat>,
-    /// Where round robin stands.
+    entries: Vec<PoolEntry>,
+    /// The position of round robin.
     turn: usize,
     closed: bool,
-    /// How many members the pool is to make itself.
+    /// The number of members that the pool makes itself.
     size: usize,
-    /// What makes them, as long as it does.
-    maker: Option<Task>,
-    /// Whether it can be expected to succeed: it does not rest after a failure.
+    /// The task that makes them.
+    maker: Option<AbortOnDropHandle<()>>,
+    /// The last attempt did not fail, so that a call may wait for the next.
     hopeful: bool,
     last_failure: Option<ConnectError>,
 }
 
-/// A member's place. Its tasks end when it is left.
-struct Seat {
-    member: Arc<Member>,
-    _tasks: [Task; 2],
+/// A member and its tasks, which end when it is removed.
+struct PoolEntry {
+    member: Arc<PoolMember>,
+    _tasks: [AbortOnDropHandle<()>; 2],
 }
 
-/// What pending calls are called outside: two members may have the same key for different calls.
-#[derive(Debug, Default)]
-pub(super) struct Keys {
-    last: u64,
-    known: HashMap<(MemberId, u64), u64>,
-}
-
-impl Shared {
+impl PoolShared {
     pub(super) fn new(strategy: Strategy, check: Option<HealthCheck>, size: usize, max_steps: u64) -> Arc<Self> {
-        let table =
-            Table { seats: Vec::new(), turn: 0, closed: false, size, maker: None, hopeful: false, last_failure: None };
-        Arc::new_cyclic(|me| Self {
-            me: me.clone(),
+        let table = Table {
+            entries: Vec::new(),
+            turn: 0,
+            closed: false,
+            size,
+            maker: None,
+            hopeful: false,
+            last_failure: None,
+        };
+        Arc::new(Self {
             strategy,
             check,
             runtime: Handle::current(),
             table: Mutex::new(table),
             changes: watch::Sender::new(()),
             events: EventHub::default(),
-            hears_lists: AtomicBool::new(false),
-            tools: KnownTools::new(max_steps),
-            roots: OnceLock::new(),
+            wants_lists: AtomicBool::new(false),
+            tools: Arc::new(ToolIndex::new(max_steps)),
             level: Mutex::default(),
             watched: Mutex::default(),
-            keys: Mutex::default(),
+            pending: Arc::default(),
             moved: AtomicU64::new(0),
+            shutdown: CancellationToken::new(),
         })
     }
 
-    /// Something has changed: whoever waits for that looks anew.
-    pub(super) fn changed(&self) {
+    /// Spawns a task of the pool, which ends on shutdown or when the handle is dropped.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortOnDropHandle<()> {
+        let shutdown = self.shutdown.clone();
+        let task = async move { _ = shutdown.run_until_cancelled_owned(task).await };
+        AbortOnDropHandle::new(self.runtime.spawn(task))
+    }
+
+    /// Wakes all that wait for a change.
+    pub(super) fn notify_changed(&self) {
         self.changes.send_replace(());
     }
 
-    pub(super) fn add(&self, client: Client, made: bool) -> MemberId {
-        let member = Arc::new(Member::new(client.clone(), made));
+    pub(super) fn add(self: &Arc<Self>, client: Client, made: bool) -> MemberId {
+        let member = Arc::new(PoolMember::new(client.clone(), made));
         let id = member.id;
-        if let Some(roots) = client.roots() {
-            // The first stay.
-            let _ = self.roots.set(roots);
-        }
-        let hearing = upkeep::hear(self.me.clone(), client.engine().overhear());
-        let tending = upkeep::tend(self.me.clone(), member.clone(), self.check.clone(), self.changes.subscribe());
-        let tasks = [Task(self.runtime.spawn(hearing)), Task(self.runtime.spawn(tending))];
+        let events = client.control().events(EventInterest::Passive);
+        let tasks = [
+            self.spawn(maintenance::forward_events(self.clone(), events)),
+            self.spawn(maintenance::maintain(self.clone(), member.clone(), self.check.clone())),
+        ];
         let refused = {
-            let seat = Seat { member, _tasks: tasks };
+            let entry = PoolEntry { member, _tasks: tasks };
             let mut table = self.table.lock();
             match table.closed {
-                true => Some(seat),
+                true => Some(entry),
                 false => {
-                    table.seats.push(seat);
+                    table.entries.push(entry);
                     None
                 }
             }
@@ -124,69 +129,72 @@ impl Shared {
             self.runtime.spawn(async move { client.close().await });
             return id;
         }
-        if self.hears_lists.load(Ordering::SeqCst) {
-            self.hear_lists(&client);
+        if self.wants_lists.load(Ordering::SeqCst) {
+            self.request_lists(&client);
         }
         self.tools.forget();
-        self.changed();
+        self.notify_changed();
         id
     }
 
-    /// The first stream that is taken of a client asks its server to tell of its lists; what is told comes by the one that is
-    /// there already.
-    pub(super) fn hear_lists(&self, client: &Client) {
+    /// Requests changes of lists from the server of a member; they come by the stream that is forwarded already.
+    pub(super) fn request_lists(&self, client: &Client) {
         let _entered = self.runtime.enter();
         drop(client.events());
     }
 
     pub(super) fn remove(&self, id: MemberId) -> Option<Client> {
-        let seat = {
+        let entry = {
             let mut table = self.table.lock();
-            let place = table.seats.iter().position(|seat| seat.member.id == id)?;
-            let seat = table.seats.remove(place);
-            if seat.member.made {
+            let place = table.entries.iter().position(|entry| entry.member.id == id)?;
+            let entry = table.entries.remove(place);
+            if entry.member.made {
                 table.size = table.size.saturating_sub(1);
             }
-            seat
+            entry
         };
-        self.changed();
-        Some(seat.member.client.clone())
+        self.notify_changed();
+        Some(entry.member.client.clone())
     }
 
-    pub(super) fn members(&self) -> Vec<Arc<Member>> {
-        self.table.lock().seats.iter().map(|seat| seat.member.clone()).collect()
+    pub(super) fn members(&self) -> Vec<Arc<PoolMember>> {
+        self.table.lock().entries.iter().map(|entry| entry.member.clone()).collect()
     }
 
     pub(super) fn is_closed(&self) -> bool {
         self.table.lock().closed
     }
 
-    /// Chooses who is next and counts them as busy, in one step: two who ask at once must not find the same one idle.
-    pub(super) fn pick(&self, tried: &[MemberId], near: Option<&Affinity>) -> Option<Turn> {
+    /// Chooses a member and counts it as busy, in one step: two calls at once must not find the same one idle.
+    pub(super) fn pick(&self, tried: &[MemberId], call: Option<&CallRequest>) -> Option<MemberGuard> {
         let mut table = self.table.lock();
-        let Table { seats, turn, .. } = &mut *table;
-        let untried = seats.iter().map(|seat| &seat.member).filter(|member| !tried.contains(&member.id));
+        let Table { entries, turn, .. } = &mut *table;
+        let untried = entries.iter().map(|entry| &entry.member).filter(|member| !tried.contains(&member.id));
         let graded: Vec<_> = untried.filter_map(|member| Some((member.grade()?, member))).collect();
         let best = graded.iter().map(|(grade, _)| *grade).min()?;
         let candidates: Vec<_> =
             graded.into_iter().filter(|(grade, _)| *grade == best).map(|(_, member)| member).collect();
-        let Some(near) = near else { return Some(Turn::begin(self.choose(&candidates, turn)?)) };
-        let known = candidates.iter().filter_map(|member| Some((near.age(member.id)?, *member)));
+        let affinity = call.and_then(|call| call.options.affinity.as_ref());
+        let Some(affinity) = affinity else { return Some(MemberGuard::new(self.choose(&candidates, turn)?)) };
+        // A batch stays together only where it is sent as one.
+        let in_batch = call.is_some_and(|call| call.options.batch.is_some());
+        let suitable = candidates.iter().filter(|member| !in_batch || member.has_batches());
+        let known = suitable.filter_map(|member| Some((affinity.age(member.id)?, *member)));
         let chosen = match known.min_by_key(|(age, _)| *age) {
             Some((_, member)) => member,
             None => self.choose(&candidates, turn)?,
         };
-        near.join(chosen.id);
-        Some(Turn::begin(chosen))
+        affinity.join(chosen.id);
+        Some(MemberGuard::new(chosen))
     }
 
-    fn choose<'a>(&self, candidates: &[&'a Arc<Member>], turn: &mut usize) -> Option<&'a Arc<Member>> {
+    fn choose<'a>(&self, candidates: &[&'a Arc<PoolMember>], turn: &mut usize) -> Option<&'a Arc<PoolMember>> {
         let busy: Vec<_> = candidates.iter().map(|member| member.busy()).collect();
         candidates.get(self.strategy.choose(&busy, turn)?).copied()
     }
 
-    /// Whether a member is no good any more, and there may be one that is.
-    pub(super) fn has_lost(&self, member: &Member) -> bool {
+    /// Returns `true` if a member is not usable any more, and there may be one that is.
+    pub(super) fn has_lost(&self, member: &PoolMember) -> bool {
         let members = self.members();
         let better = || members.iter().any(|other| other.grade() == Some(Grade::Ready));
         match member.grade() {
@@ -200,7 +208,7 @@ impl Shared {
     pub(super) fn pool_stats(&self) -> PoolStats {
         let members = self.members().iter().map(|member| member.stats()).collect();
         let table = self.table.lock();
-        let made = table.seats.iter().filter(|seat| seat.member.made).count();
+        let made = table.entries.iter().filter(|entry| entry.member.made).count();
         PoolStats {
             members,
             missing: table.size.saturating_sub(made),
@@ -209,53 +217,53 @@ impl Shared {
         }
     }
 
-    /// Ends everything but the connections; whose connections there were, unless it was closed before.
+    /// Ends everything but the connections. Returns the clients, unless the pool was closed before.
     pub(super) fn shut(&self) -> Option<Vec<Client>> {
-        let (seats, maker) = {
+        let (entries, maker) = {
             let mut table = self.table.lock();
             if std::mem::replace(&mut table.closed, true) {
                 return None;
             }
-            (std::mem::take(&mut table.seats), table.maker.take())
+            (std::mem::take(&mut table.entries), table.maker.take())
         };
         let watched = std::mem::take(&mut *self.watched.lock());
-        let clients = seats.iter().map(|seat| seat.member.client.clone()).collect();
-        drop((seats, maker, watched));
-        self.changed();
+        let clients = entries.iter().map(|entry| entry.member.client.clone()).collect();
+        drop((entries, maker, watched));
+        self.notify_changed();
         Some(clients)
     }
 
-    /// Makes members in place of those that are missing, from now on.
-    pub(super) fn keep_full(&self, connect: Connect) {
+    /// Replaces members that are missing, from now on.
+    pub(super) fn keep_full(self: &Arc<Self>, connect: Connect) {
         let Some(check) = &self.check else { return };
-        let making = upkeep::keep_full(self.me.clone(), connect, check.every, self.changes.subscribe());
+        let replacing = self.spawn(maintenance::keep_full(self.clone(), connect, check.every));
         let mut table = self.table.lock();
-        table.maker = Some(Task(self.runtime.spawn(making)));
+        table.maker = Some(replacing);
         table.hopeful = table.last_failure.is_none();
     }
 
-    /// How many members are to be made now.
+    /// The number of members to make now.
     pub(super) fn to_be_made(&self) -> usize {
         let table = self.table.lock();
-        let good = |member: &Member| member.made && member.grade().is_some_and(|grade| grade < Grade::Unhealthy);
-        table.size.saturating_sub(table.seats.iter().filter(|seat| good(&seat.member)).count())
+        let good = |member: &PoolMember| member.made && member.grade().is_some_and(|grade| grade < Grade::Unhealthy);
+        table.size.saturating_sub(table.entries.iter().filter(|entry| good(&entry.member)).count())
     }
 
     pub(super) fn begin_making(&self) {
         self.table.lock().hopeful = true;
     }
 
-    /// Takes in what was made, in place of what is no good any more.
-    pub(super) fn take_made(&self, made: Vec<Result<Client, ConnectError>>) {
+    /// Adds new members, in place of those that are not usable any more.
+    pub(super) fn take_made(self: &Arc<Self>, made: Vec<Result<Client, ConnectError>>) {
         let mut failure = None;
         for made in made {
             match made {
-                // One that was given up may have come back meanwhile.
+                // A member that was not usable may be so again.
                 Ok(client) if self.to_be_made() > 0 => {
                     let version = client.protocol_version();
                     self.add(client, true);
-                    self.dismiss_one();
-                    // Its own news of it was out before anybody heard.
+                    self.remove_worst();
+                    // Its own event was sent before it was a member.
                     if let Some(version) = version {
                         self.events.connection(ConnectionEvent::Connected { version, generation: 1 });
                     }
@@ -272,99 +280,81 @@ impl Shared {
         table.hopeful = failure.is_none();
         table.last_failure = failure;
         drop(table);
-        // Whoever waits for somebody to come may have to give that up.
-        self.changed();
+        // Calls that wait for a member may have to fail.
+        self.notify_changed();
     }
 
-    /// Lets the worst go if there are more than the pool was to make. Its calls in flight go on; then its connection ends.
-    fn dismiss_one(&self) {
+    /// Removes the worst member if there are more than the pool makes. Its calls in flight go on; then its connection closes.
+    fn remove_worst(&self) {
         let mut table = self.table.lock();
-        let made = table.seats.iter().filter(|seat| seat.member.made).count();
+        let made = table.entries.iter().filter(|entry| entry.member.made).count();
         if made <= table.size {
             return;
         }
-        let worst = |seat: &Seat| match seat.member.grade() {
-            _ if !seat.member.made => None,
+        let worst = |entry: &PoolEntry| match entry.member.grade() {
+            _ if !entry.member.made => None,
             None => Some(0),
             Some(Grade::Unhealthy) => Some(1),
             Some(Grade::Ready | Grade::Reconnecting) => None,
         };
-        let places = table.seats.iter().enumerate().filter_map(|(place, seat)| Some((worst(seat)?, place)));
-        let dismissed = places.min().map(|(_, place)| table.seats.remove(place));
+        let places = table.entries.iter().enumerate().filter_map(|(place, entry)| Some((worst(entry)?, place)));
+        let removed = places.min().map(|(_, place)| table.entries.remove(place));
         drop(table);
-        if dismissed.is_some() {
-            self.changed();
+        if removed.is_some() {
+            self.notify_changed();
         }
     }
 
-    /// Whether somebody may be there soon.
+    /// Returns `true` if there may be a member soon.
     pub(super) fn is_hopeful(&self) -> bool {
         let table = self.table.lock();
         table.maker.is_some() && table.hopeful && table.size > 0
     }
 
-    /// Whether the pool makes members itself, and is not closed.
+    /// Returns `true` if the pool makes members itself, and is not closed.
     pub(super) fn makes_members(&self) -> bool {
         let table = self.table.lock();
         table.maker.is_some() && table.size > 0
     }
 }
 
-impl Keys {
-    /// The key of a member's call for outside.
-    pub(super) fn key(&mut self, member: MemberId, key: u64) -> u64 {
-        *self.known.entry((member, key)).or_insert_with(|| {
-            self.last += 1;
-            self.last
-        })
-    }
-
-    /// Whose call a key stands for, and what it is called there.
-    pub(super) fn find(&self, key: u64) -> Option<(MemberId, u64)> {
-        self.known.iter().find(|(_, outside)| **outside == key).map(|(inside, _)| *inside)
-    }
-
-    /// Forgets all keys but these.
-    pub(super) fn keep_only(&mut self, pending: &HashSet<u64>) {
-        self.known.retain(|_, key| pending.contains(key));
-    }
-}
-
-/// The way of one call through a pool: to nobody twice.
+/// The members that one call has tried: no member gets it twice.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Tour {
+pub(super) struct Attempts {
     tried: Vec<MemberId>,
     last: Option<CallError>,
 }
 
-impl Tour {
-    pub(super) fn next(&mut self, pool: &Shared, near: Option<&Affinity>) -> Option<Turn> {
-        let turn = pool.pick(&self.tried, near)?;
-        self.tried.push(turn.member().id);
-        Some(turn)
+impl Attempts {
+    pub(super) fn next(&mut self, pool: &PoolShared, call: Option<&CallRequest>) -> Option<MemberGuard> {
+        let guard = pool.pick(&self.tried, call)?;
+        self.tried.push(guard.member().id);
+        Some(guard)
     }
 
-    /// How many have been tried.
+    /// The number of members tried.
     pub(super) fn len(&self) -> usize {
         self.tried.len()
     }
 
-    /// There is nobody else.
-    pub(super) fn end(self, subject: &str) -> CallError {
-        self.last.unwrap_or_else(|| CallError::not_sent(subject, CallErrorKind::NoServer(NoServerCause::NoneAvailable)))
+    /// The error when there is no other member.
+    pub(super) fn error(self, target: impl std::fmt::Display) -> CallError {
+        self.last.unwrap_or_else(|| CallError::not_sent(target, CallErrorKind::NoServer(NoServerCause::NoneAvailable)))
     }
 
-    /// Takes note of a failure; gives it back if the call must not be made elsewhere.
+    /// Records a failure. Returns it if the call must not be repeated elsewhere.
     pub(super) fn failed(&mut self, error: CallError, is_safe: impl FnOnce() -> bool) -> Result<(), CallError> {
-        let lost = error.is_disconnected();
-        // Another may speak a revision that has it, or be in better health.
+        // Another member may speak a revision that has the method, or be in better health.
         let refused = matches!(
             error.kind(),
             CallErrorKind::CircuitOpen(_) | CallErrorKind::Unsupported(UnsupportedCause::Revision { .. })
         );
-        let unsent = error.delivery() == Delivery::NotSent && (lost || refused);
-        if unsent || (lost && is_safe()) {
-            // If it may have run anywhere, that is what there is to say in the end.
+        let unsent = error.delivery() == Delivery::NotSent;
+        let safe = unsent || error.is_disconnected() && is_safe();
+        // What is known about the connection of one member does not matter for another.
+        let elsewhere = error.clone().with_recovery(Recovery::Unknown);
+        if unsent && refused || decide(&elsewhere, safe, true) != Decision::Fail {
+            // If it may have run anywhere, the final error says so.
             if !self.last.as_ref().is_some_and(CallError::may_have_run) {
                 self.last = Some(error);
             }
@@ -382,17 +372,17 @@ mod tests {
     use crate::call::error::{ClosedCause, TimeoutCause};
 
     #[test]
-    fn what_may_have_run_is_said_in_the_end() {
+    fn a_call_that_may_have_run_says_so_in_the_end() {
         let lost =
             CallError::new("tools/call", CallErrorKind::Closed(ClosedCause::Lost(Ended::new())), Delivery::Unknown);
         let unsent = || CallError::not_sent("tools/call", CallErrorKind::Closed(ClosedCause::NotConnected(None)));
-        let mut tour = Tour::default();
-        tour.failed(unsent(), || false).unwrap();
-        tour.failed(lost.clone(), || true).unwrap();
-        tour.failed(unsent(), || true).unwrap();
-        assert!(tour.end("tools/call").may_have_run());
-        assert!(Tour::default().failed(lost, || false).unwrap_err().may_have_run());
-        assert!(!Tour::default().end("tools/call").may_have_run());
+        let mut attempts = Attempts::default();
+        attempts.failed(unsent(), || false).unwrap();
+        attempts.failed(lost.clone(), || true).unwrap();
+        attempts.failed(unsent(), || true).unwrap();
+        assert!(attempts.error("tools/call").may_have_run());
+        assert!(Attempts::default().failed(lost, || false).unwrap_err().may_have_run());
+        assert!(!Attempts::default().error("tools/call").may_have_run());
     }
 
     #[test]
@@ -401,9 +391,9 @@ mod tests {
         let timed_out = CallErrorKind::Timeout(TimeoutCause::Response(std::time::Duration::ZERO));
         let timed_out = CallError::new("tools/call", timed_out, Delivery::Unknown);
         for error in [answered, timed_out] {
-            assert!(Tour::default().failed(error, || true).is_err());
+            assert!(Attempts::default().failed(error, || true).is_err());
         }
         let resting = CallErrorKind::CircuitOpen(std::time::Duration::ZERO);
-        assert!(Tour::default().failed(CallError::not_sent("tools/call", resting), || false).is_ok());
+        assert!(Attempts::default().failed(CallError::not_sent("tools/call", resting), || false).is_ok());
     }
 }

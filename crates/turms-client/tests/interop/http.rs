@@ -6,7 +6,7 @@ use std::sync::mpsc;
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use turms_client::{Answers, Client, ClientBuilder, Config, Event, Fleet, Supervision};
+use turms_client::{Answers, Client, ClientBuilder, ClientGroup, Config, Event, Supervision};
 use turms_http::{HttpConnector, HttpTransport};
 use turms_proto::ProtocolVersion::{self, *};
 use turms_proto::types::{CreateMessageResult, Role};
@@ -218,12 +218,14 @@ async fn a_fleet_reaches_the_addresses_of_its_configuration() {
         "unstated": { "url": format!("{}/sse", older.origin) },
     } });
     let config = Config::parse(&config.to_string()).unwrap();
-    let fleet =
-        Fleet::builder(peer::client()).config(&config).transport(HttpTransport::configured(HttpConnector::no_proxy));
+    let fleet = ClientGroup::builder(peer::client())
+        .config(&config)
+        .transport(HttpTransport::configured(HttpConnector::no_proxy));
     let fleet = within("all servers", fleet.connect()).await;
     assert!(fleet.failures().is_empty(), "{:?}", fleet.failures());
     for server in ["modern", "older", "unstated"] {
-        let text = fleet.client().call_tool(format!("{server}_echo"), json!({ "text": server })).await.unwrap().text();
+        let text =
+            fleet.as_client().call_tool(format!("{server}_echo"), json!({ "text": server })).await.unwrap().text();
         assert_eq!(text, server);
     }
 }

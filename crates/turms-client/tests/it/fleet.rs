@@ -16,8 +16,8 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::task::AbortHandle;
 use turms_client::{
-    Backoff, CallErrorKind, Cancel, Change, Client, ClientBuilder, Collision, CollisionKind, Config, ConnectionEvent,
-    DecodeCause, Event, Fleet, MemberError, NoServerCause, Status, Supervision, Target, VersionMemory,
+    Backoff, CallErrorKind, Cancel, Change, Client, ClientBuilder, ClientGroup, Collision, CollisionKind, Config,
+    ConnectionEvent, DecodeCause, Event, GroupError, NoServerCause, Status, Supervision, Target, VersionMemory,
 };
 use turms_core::transport::{LocalConnector, MemoryEnd, StreamConnector, memory};
 use turms_core::{CallContext, ConnectError, Connector, NotifyFuture, Payload, Request, ResponseFuture, Service};
@@ -164,7 +164,7 @@ async fn tools_of(client: &Client) -> Vec<String> {
     client.list_tools().await.unwrap().into_iter().map(|tool| tool.name).collect()
 }
 
-fn failure_names(fleet: &Fleet) -> Vec<String> {
+fn failure_names(fleet: &ClientGroup) -> Vec<String> {
     fleet.failures().into_iter().map(|(name, _)| name).collect()
 }
 

@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use turms_client::{CallErrorKind, Client, ClientBuilder, Delivery, Fleet, NoServerCause, SkillError, VersionMemory};
+use turms_client::{
+    CallErrorKind, Client, ClientBuilder, ClientGroup, Delivery, NoServerCause, SkillError, VersionMemory,
+};
 use turms_core::transport::LocalConnector;
 use turms_http::{HttpConnector, Listener, ServeHttp as _};
 use turms_proto::skill::digest;
@@ -292,13 +294,14 @@ async fn of_many_servers_a_skill_is_read_at_its_own() {
         let skill = Skill::new("pdf", "About PDFs").instructions(text);
         LocalConnector::new(Server::new("skills", "1").extension(Skills::new().skill(skill)).build().unwrap())
     };
-    let fleet = Fleet::builder(builder()).server("one", server("one")).server("other", server("other")).connect().await;
+    let fleet =
+        ClientGroup::builder(builder()).server("one", server("one")).server("other", server("other")).connect().await;
     for name in ["one", "other"] {
-        let client = fleet.get(name).unwrap();
+        let client = fleet.client(name).unwrap();
         let skill = client.list_skills().await.unwrap().remove(0);
         assert!(client.read_skill(&skill).await.unwrap().text.unwrap().ends_with(name));
 
-        let whole = fleet.client();
+        let whole = fleet.as_client();
         assert!(whole.server_extension(SKILLS_EXTENSION).is_none());
         let refused: [SkillError; 4] = [
             whole.list_skills().await.unwrap_err().into(),

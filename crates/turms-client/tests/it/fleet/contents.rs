@@ -4,13 +4,13 @@ use super::*;
 
 #[tokio::test]
 async fn resources_prompts_and_completions_find_their_server() {
-    let fleet = Fleet::builder(app())
+    let fleet = ClientGroup::builder(app())
         .server("math", local(math()))
         .server("home", local(notes("home")))
         .server("work", over_pipes("work", notes("work").versions([ProtocolVersion::V2025_06_18])))
         .connect()
         .await;
-    let client = fleet.client();
+    let client = fleet.as_client();
     assert_eq!(text(&client.read_resource("work://index").await.unwrap()), "index of work");
     assert_eq!(text(&client.read_resource("work://note/7").await.unwrap()), "note 7 of work");
     assert_eq!(text(&client.read_resource("home://note/7").await.unwrap()), "note 7 of home");
@@ -38,9 +38,12 @@ async fn resources_prompts_and_completions_find_their_server() {
 
 #[tokio::test]
 async fn a_resource_of_two_servers_is_the_firsts_and_reported() {
-    let fleet =
-        Fleet::builder(app()).server("one", local(notes("same"))).server("two", local(notes("same"))).connect().await;
-    let client = fleet.client();
+    let fleet = ClientGroup::builder(app())
+        .server("one", local(notes("same")))
+        .server("two", local(notes("same")))
+        .connect()
+        .await;
+    let client = fleet.as_client();
     assert_eq!(client.list_resources().await.unwrap().len(), 1);
     assert_eq!(client.list_resource_templates().await.unwrap().len(), 1);
     let expected = [
@@ -48,15 +51,15 @@ async fn a_resource_of_two_servers_is_the_firsts_and_reported() {
         collision(CollisionKind::ResourceTemplate, "same://note/{id}", ["one", "two"]),
     ];
     assert_eq!(told(fleet.collisions()), expected);
-    let before = fleet.get("two").unwrap().stats().requests_sent;
+    let before = fleet.client("two").unwrap().stats().requests_sent;
     client.read_resource("same://index").await.unwrap();
-    assert_eq!(fleet.get("two").unwrap().stats().requests_sent, before);
+    assert_eq!(fleet.client("two").unwrap().stats().requests_sent, before);
 }
 
 #[tokio::test]
 async fn a_resource_that_nobody_lists_is_asked_for_everywhere() {
     let contents = json!({ "contents": [{ "uri": "hidden://x", "text": "found" }] });
-    let fleet = Fleet::builder(app())
+    let fleet = ClientGroup::builder(app())
         .server("home", local(notes("home")))
         .server(
             "hidden",
@@ -68,7 +71,7 @@ async fn a_resource_that_nobody_lists_is_asked_for_everywhere() {
         )
         .connect()
         .await;
-    let client = fleet.client();
+    let client = fleet.as_client();
     assert_eq!(text(&client.read_resource("hidden://x").await.unwrap()), "found");
     assert!(fleet.failures().is_empty(), "{:?}", fleet.failures());
 }
@@ -85,9 +88,12 @@ async fn what_a_server_allows_to_be_reused_is_reused() {
             },
         ),
     );
-    let fleet =
-        Fleet::builder(app()).server("counting", local(server)).server("home", local(notes("home"))).connect().await;
-    let client = fleet.client();
+    let fleet = ClientGroup::builder(app())
+        .server("counting", local(server))
+        .server("home", local(notes("home")))
+        .connect()
+        .await;
+    let client = fleet.as_client();
     for _ in 0..3 {
         client.read_resource("count://x").await.unwrap();
     }
@@ -100,12 +106,12 @@ async fn what_a_server_allows_to_be_reused_is_reused() {
 async fn events_of_all_servers_come_with_their_names() {
     let home = notes("home").build().unwrap();
     let work = notes("work").versions([OLDEST]).build().unwrap();
-    let fleet = Fleet::builder(app())
+    let fleet = ClientGroup::builder(app())
         .server("home", LocalConnector::new(home.clone()))
         .server("work", Plug::default().connector("work", work.clone()))
         .connect()
         .await;
-    let client = fleet.client();
+    let client = fleet.as_client();
     let mut named = fleet.events();
     let mut events = client.events();
     client.subscribe("home://index").await.unwrap();
@@ -148,7 +154,7 @@ async fn events_of_all_servers_come_with_their_names() {
 async fn listening_reaches_every_server() {
     let home = notes("home").build().unwrap();
     let work = notes("work").versions([OLDEST]).build().unwrap();
-    let fleet = Fleet::builder(app())
+    let fleet = ClientGroup::builder(app())
         .server("home", LocalConnector::new(home.clone()))
         .server("work", Plug::default().connector("work", work.clone()))
         .connect()
@@ -158,7 +164,7 @@ async fn listening_reaches_every_server() {
         "work://note/1".to_owned(),
         "nowhere://x".to_owned(),
     ]);
-    let mut listening = within("a change", fleet.client().listen(filter).into_future()).await.unwrap();
+    let mut listening = within("a change", fleet.as_client().listen(filter).into_future()).await.unwrap();
     let mut acknowledged = listening.acknowledged().clone();
     acknowledged.resource_subscriptions.as_mut().unwrap().sort();
     // A server of the newest revision agrees to tell even of what it does not have.
@@ -193,13 +199,13 @@ async fn a_log_level_reaches_those_who_log_and_those_who_come_later() {
             },
         ))
     };
-    let fleet = Fleet::builder(app())
+    let fleet = ClientGroup::builder(app())
         .server("old", over_pipes("old", logs(ProtocolVersion::V2025_06_18)))
         .server("silent", table(&json!({ "tools": {} }), &[]))
         .server("dead", dead("dead and silent"))
         .connect()
         .await;
-    let client = fleet.client();
+    let client = fleet.as_client();
     client.set_log_level(LoggingLevel::Error).await.unwrap();
     fleet.add("later", over_pipes("later", logs(ProtocolVersion::V2025_06_18))).await.unwrap();
     fleet.add("newest", over_pipes("newest", logs(NEWEST))).await.unwrap();
@@ -218,13 +224,13 @@ async fn a_log_level_reaches_those_who_log_and_those_who_come_later() {
 async fn servers_ask_through_the_fleet() {
     for version in [ProtocolVersion::V2025_06_18, NEWEST] {
         let app = app().on_elicitation(|_| async { ElicitResult::accept(Object::parse(r#"{"name":"Ann"}"#).unwrap()) });
-        let fleet = Fleet::builder(app)
+        let fleet = ClientGroup::builder(app)
             .server("math", local(math()))
             .server("local", local(notes("home").versions([version])))
             .server("pipes", over_pipes("pipes", notes("home").versions([version])))
             .connect()
             .await;
-        let client = fleet.client();
+        let client = fleet.as_client();
         for tool in ["local_greet", "pipes_greet"] {
             assert_eq!(client.call_tool(tool, ()).await.unwrap().text(), "Hello, Ann!", "{version}");
         }
@@ -244,12 +250,12 @@ async fn output_is_held_against_what_the_tool_declares() {
         "outputSchema": { "type": "object", "required": ["truth"] }
     }]});
     let lie = json!({ "content": [], "structuredContent": { "lie": true }, "resultType": "complete" });
-    let fleet = Fleet::builder(app())
+    let fleet = ClientGroup::builder(app())
         .server("math", local(math()))
         .server("liar", table(&json!({ "tools": {} }), &[("tools/list", listed), ("tools/call", lie)]))
         .connect()
         .await;
-    let client = fleet.client();
+    let client = fleet.as_client();
     let error = client.call_tool("liar_lie", ()).await.unwrap_err();
     assert!(matches!(error.kind(), CallErrorKind::Decode(DecodeCause::Output(_))), "{error}");
     assert_eq!(error.target(), "tools/call \"liar_lie\"");
@@ -258,10 +264,10 @@ async fn output_is_held_against_what_the_tool_declares() {
 #[tokio::test]
 async fn a_server_that_cannot_be_listed_is_left_out_and_told_of() {
     let broken = table(&json!({ "tools": {} }), &[("tools/list", json!({ "tools": "none" }))]);
-    let fleet = Fleet::builder(app()).server("broken", broken).server("math", local(math())).connect().await;
+    let fleet = ClientGroup::builder(app()).server("broken", broken).server("math", local(math())).connect().await;
     assert!(fleet.failures().is_empty());
-    assert_eq!(tools_of(&fleet.client()).await, ["math_add", "math_wait"]);
+    assert_eq!(tools_of(&fleet.as_client()).await, ["math_add", "math_wait"]);
     let failures = fleet.failures();
-    assert!(matches!(failures.as_slice(), [(name, MemberError::List(_))] if name == "broken"), "{failures:?}");
+    assert!(matches!(failures.as_slice(), [(name, GroupError::List(_))] if name == "broken"), "{failures:?}");
     assert_eq!(fleet.servers()[0].status, Status::Connected);
 }

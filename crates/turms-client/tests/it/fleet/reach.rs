@@ -6,16 +6,16 @@ use super::*;
 async fn a_dead_server_does_not_stop_the_others_and_can_be_reached_later() {
     let plug = Plug::default();
     plug.pull();
-    let fleet = Fleet::builder(app())
+    let fleet = ClientGroup::builder(app())
         .server("math", local(math()))
         .server("home", plug.connector("home", notes("home").build().unwrap()))
         .connect()
         .await;
-    let client = fleet.client();
+    let client = fleet.as_client();
     let failures = fleet.failures();
-    let [(name, MemberError::Connect(error))] = failures.as_slice() else { panic!("{failures:?}") };
+    let [(name, GroupError::Connect(error))] = failures.as_slice() else { panic!("{failures:?}") };
     assert_eq!((name.as_str(), error.to_string().as_str()), ("home", "cannot reach home"));
-    assert!(fleet.get("home").is_none());
+    assert!(fleet.client("home").is_none());
     assert_eq!(fleet.servers()[1].status, Status::Closed);
     assert_eq!(tools_of(&client).await, ["math_add", "math_wait"]);
     let error = client.call_tool("home_read", ()).await.unwrap_err();
@@ -47,7 +47,7 @@ async fn a_dead_server_does_not_stop_the_others_and_can_be_reached_later() {
     let changed = |event| matches!(event, Event::ToolsChanged).then_some(());
     within("an event", events.find(changed)).await.unwrap();
     assert_eq!(within("a change", listening.next()).await, Some(Change::Tools));
-    assert!(matches!(fleet.reconnect("nobody").await, Err(MemberError::Unknown)));
+    assert!(matches!(fleet.reconnect("nobody").await, Err(GroupError::Unknown)));
 }
 
 #[tokio::test]
@@ -56,22 +56,23 @@ async fn a_server_that_hangs_is_given_up() {
         std::future::pending::<()>().await;
         Ok::<MemoryEnd, _>(memory().0)
     });
-    let fleet = Fleet::builder(app())
+    let fleet = ClientGroup::builder(app())
         .server("hanging", hanging)
         .server("math", local(math()))
         .connect_timeout(Duration::from_millis(50))
-        .concurrency(1)
+        .max_concurrent_connects(1)
         .connect()
         .await;
     let failures = fleet.failures();
     assert!(matches!(failures.as_slice(), [(name, error)] if name == "hanging" && error.is_timeout()), "{failures:?}");
-    assert_eq!(tools_of(&fleet.client()).await, ["math_add", "math_wait"]);
+    assert_eq!(tools_of(&fleet.as_client()).await, ["math_add", "math_wait"]);
 }
 
 #[tokio::test]
 async fn all_dead_is_an_error_and_none_at_all_is_not() {
-    let fleet = Fleet::builder(app()).server("one", dead("dead one")).server("two", dead("dead two")).connect().await;
-    let client = fleet.client();
+    let fleet =
+        ClientGroup::builder(app()).server("one", dead("dead one")).server("two", dead("dead two")).connect().await;
+    let client = fleet.as_client();
     assert_eq!((client.status(), client.protocol_version()), (Status::Closed, None));
     let error = client.list_tools().await.unwrap_err();
     let CallErrorKind::NoServer(NoServerCause::Failed(failures)) = error.kind() else { panic!("{error}") };
@@ -80,13 +81,13 @@ async fn all_dead_is_an_error_and_none_at_all_is_not() {
     assert!(client.read_resource("a://b").await.unwrap_err().is_disconnected());
     assert!(client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.is_ok());
 
-    let empty = Fleet::builder(app()).connect().await;
-    assert!(empty.client().list_tools().await.unwrap().is_empty());
-    assert!(empty.client().call_tool("a_b", ()).await.unwrap_err().is_not_found());
-    assert!(empty.client().read_resource("a://b").await.unwrap_err().is_not_found());
-    empty.client().ping().await.unwrap();
+    let empty = ClientGroup::builder(app()).connect().await;
+    assert!(empty.as_client().list_tools().await.unwrap().is_empty());
+    assert!(empty.as_client().call_tool("a_b", ()).await.unwrap_err().is_not_found());
+    assert!(empty.as_client().read_resource("a://b").await.unwrap_err().is_not_found());
+    empty.as_client().ping().await.unwrap();
     empty.add("math", local(math())).await.unwrap();
-    assert_eq!(tools_of(&empty.client()).await, ["math_add", "math_wait"]);
+    assert_eq!(tools_of(&empty.as_client()).await, ["math_add", "math_wait"]);
 }
 
 #[tokio::test]
@@ -94,18 +95,18 @@ async fn a_server_that_dies_later_is_left_out_and_gets_back_what_it_had() {
     for version in [OLDEST, NEWEST] {
         let plug = Plug::default();
         let router = notes("home").versions([version]).build().unwrap();
-        let fleet = Fleet::builder(app())
+        let fleet = ClientGroup::builder(app())
             .server("math", local(math()))
             .server("home", plug.connector("home", router.clone()))
             .connect()
             .await;
-        let client = fleet.client();
+        let client = fleet.as_client();
         let mut events = fleet.events();
         assert_eq!(tools_of(&client).await.len(), 4);
         client.subscribe("home://index").await.unwrap();
         plug.pull();
         eventually("a status", async || fleet.servers()[1].status == Status::Closed).await;
-        assert!(matches!(fleet.failures().as_slice(), [(name, MemberError::Ended)] if name == "home"));
+        assert!(matches!(fleet.failures().as_slice(), [(name, GroupError::Ended)] if name == "home"));
         assert_eq!(tools_of(&client).await, ["math_add", "math_wait"]);
         let error = client.call_tool("home_read", ()).await.unwrap_err();
         assert!(error.is_disconnected() && !error.is_not_found());
@@ -130,17 +131,17 @@ async fn a_server_that_dies_later_is_left_out_and_gets_back_what_it_had() {
 async fn a_server_that_is_being_reconnected_is_not_waited_for_unless_it_is_called() {
     let plug = Plug::default();
     let supervision = Supervision::new().backoff(Backoff::new().first(Duration::from_millis(5)));
-    let fleet = Fleet::builder(app().supervise(supervision))
+    let fleet = ClientGroup::builder(app().supervise(supervision))
         .server("math", local(math()))
         .server("home", plug.connector("home", notes("home").build().unwrap()))
         .connect()
         .await;
-    let client = fleet.client();
+    let client = fleet.as_client();
     assert_eq!(client.list_resources().await.unwrap().len(), 1);
     plug.pull();
     eventually("a status", async || fleet.servers()[1].status == Status::Reconnecting).await;
     assert_eq!(within("an answer", tools_of(&client)).await, ["math_add", "math_wait"]);
-    assert!(matches!(fleet.failures().as_slice(), [(_, MemberError::Lost)]));
+    assert!(matches!(fleet.failures().as_slice(), [(_, GroupError::Lost)]));
     let calling = tokio::spawn({
         let client = client.clone();
         async move { client.call_tool("home_read", ()).await }

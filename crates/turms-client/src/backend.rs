@@ -1,0 +1,171 @@
+use std::sync::Arc;
+
+use tokio_util::sync::DropGuard;
+use turms_core::BoxFuture;
+use turms_proto::Notification;
+use turms_proto::method::Method as _;
+use turms_proto::session::{Opened, Stats};
+use turms_proto::types::{
+    CallTool, ListPrompts, ListResourceTemplates, ListResources, ListSkills, ListTools, Listen, Ping, ReadResource,
+    SetLevel, Subscribe, Unsubscribe,
+};
+
+use crate::call::options::TaskMode;
+use crate::call::{CallError, CallOutput, CallRequest};
+use crate::connection::{ConnectionState, ServerConnection, ServerShared, Supervisor};
+use crate::control::{ClientControl, EventInterest};
+use crate::event::{ConnectionEvent, Events};
+use crate::layer::CallService;
+use crate::layer::breaker::Breaker;
+use crate::layer::cache::Cache;
+use crate::layer::input::InputRounds;
+use crate::layer::retry::Retry;
+use crate::layer::session::SessionCalls;
+use crate::layer::task::Tasks;
+use crate::layer::track::{PendingCalls, Track};
+use crate::layer::validate::ValidateOutput;
+use crate::state::{PendingCall, Status};
+use crate::subscription;
+use crate::task::TaskOwner;
+
+/// What a client sends its calls to: one server, a pool, or a group.
+pub(crate) trait Backend: Send + Sync + 'static {
+    fn call(&self, call: CallRequest) -> BoxFuture<'_, Result<CallOutput, CallError>>;
+    fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), CallError>>;
+    fn control(&self) -> &dyn ClientControl;
+}
+
+/// The layers of every call, outermost first.
+type ServerStack = Track<Tasks<Retry<Breaker<InputRounds<ServerConnection>>>>>;
+
+/// One server. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct ServerBackend(Arc<ServerLayers>);
+
+struct ServerLayers {
+    shared: Arc<ServerShared>,
+    pending: Arc<PendingCalls>,
+    stack: Arc<ServerStack>,
+    lists: Arc<Cache<Arc<ServerStack>>>,
+    tools: ValidateOutput<Arc<ServerStack>, Arc<Cache<Arc<ServerStack>>>>,
+    session: SessionCalls<ServerStack>,
+}
+
+impl ServerBackend {
+    /// Starts the supervisor and puts the layers together.
+    pub(crate) fn start(shared: Arc<ServerShared>) -> Self {
+        Supervisor::spawn(&shared);
+        let (settings, incoming) = (&shared.settings, &shared.incoming);
+        let (events, tools) = (incoming.events.clone(), incoming.tools.clone());
+        let supervision = settings.supervision.clone();
+        let breaker = supervision.as_ref().and_then(|options| options.breaker.clone());
+        let policy = supervision.and_then(|options| Some((options.retry?, options.backoff)));
+        let pending = Arc::<PendingCalls>::default();
+        let state = || shared.state.subscribe();
+
+        let connection = ServerConnection::new(shared.clone());
+        let input = InputRounds::new(connection, shared.clone());
+        let breaker = Breaker::new(input, breaker, events.clone());
+        let retry = Retry::new(breaker, policy, settings.timeouts, tools.clone(), events, state());
+        let tasks = Tasks::new(retry, shared.clone());
+        let stack = Arc::new(Track::new(tasks, pending.clone()));
+
+        let responses = settings.caching.then(|| incoming.cache.clone());
+        let lists = Arc::new(Cache::new(stack.clone(), responses, tools.clone(), state()));
+        let tools = ValidateOutput::new(stack.clone(), lists.clone(), tools, state());
+        let session = SessionCalls::new(stack.clone(), shared.clone());
+        Self(Arc::new(ServerLayers { shared, pending, stack, lists, tools, session }))
+    }
+
+    /// Closes the connection on drop.
+    pub(crate) fn guard(&self) -> DropGuard {
+        self.0.shared.shutdown.clone().drop_guard()
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<ServerShared> {
+        &self.0.shared
+    }
+}
+
+impl Backend for ServerBackend {
+    fn call(&self, call: CallRequest) -> BoxFuture<'_, Result<CallOutput, CallError>> {
+        Box::pin(async move {
+            let wants_task = matches!(call.options.task, TaskMode::Return);
+            let output = match &*call.method {
+                _ if call.is_raw() => self.0.stack.call(call).await,
+                CallTool::NAME => self.0.tools.call(call).await,
+                ListTools::NAME
+                | ListResources::NAME
+                | ListResourceTemplates::NAME
+                | ListPrompts::NAME
+                | ListSkills::NAME
+                | ReadResource::NAME => self.0.lists.call(call).await,
+                Ping::NAME | SetLevel::NAME | Subscribe::NAME | Unsubscribe::NAME | Listen::NAME => {
+                    Box::pin(self.0.session.call(call)).await
+                }
+                _ => self.0.stack.call(call).await,
+            };
+            let mut output = output?;
+            output.task = wants_task.then(|| TaskOwner::new(self.clone()));
+            Ok(output)
+        })
+    }
+
+    fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), CallError>> {
+        Box::pin(async move {
+            let (shared, method) = (&self.0.shared, notification.method.clone());
+            let connected = shared.ready(&method, Some(shared.settings.timeouts.timeout)).await?;
+            connected.channel.notify(notification).await.map_err(|error| CallError::of_peer(&method, error))
+        })
+    }
+
+    fn control(&self) -> &dyn ClientControl {
+        self
+    }
+}
+
+impl ClientControl for ServerBackend {
+    fn status(&self) -> Status {
+        match &*self.0.shared.state.borrow() {
+            ConnectionState::Ready(connected) if connected.streams.is_unreachable() => Status::Reconnecting,
+            ConnectionState::Ready(_) => Status::Connected,
+            ConnectionState::Connecting => Status::Reconnecting,
+            ConnectionState::Closed(_) => Status::Closed,
+        }
+    }
+
+    fn server(&self) -> Option<Arc<Opened>> {
+        self.0.shared.current().map(|connected| connected.negotiated.clone())
+    }
+
+    fn events(&self, interest: EventInterest) -> Events {
+        let events = self.0.shared.incoming.events.subscribe();
+        if interest == EventInterest::AskServer && tokio::runtime::Handle::try_current().is_ok() {
+            subscription::request_lists(&self.0.shared);
+        }
+        events
+    }
+
+    fn pending_calls(&self) -> Vec<PendingCall> {
+        self.0.pending.list()
+    }
+
+    fn cancel(&self, key: u64) -> bool {
+        self.0.pending.cancel(key)
+    }
+
+    fn stats(&self) -> Stats {
+        self.0.shared.current().map(|connected| connected.channel.stats()).unwrap_or_default()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let shared = &self.0.shared;
+            shared.incoming.events.connection(ConnectionEvent::Closed);
+            shared.incoming.events.close();
+            shared.shutdown.cancel();
+            shared.tasks.close();
+            shared.tasks.wait().await;
+        })
+    }
+}

@@ -1,0 +1,155 @@
+//! Batches: calls that were made together meet here and go out as one message.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytestring::ByteString;
+use futures_util::FutureExt as _;
+use futures_util::future::Shared;
+use parking_lot::Mutex;
+use tokio::sync::SetOnce;
+use turms_core::{BoxFuture, Outgoing, Payload, PeerError};
+use turms_proto::Ability;
+use turms_proto::method::Method as _;
+use turms_proto::session::RequestOptions;
+use turms_proto::types::{EmptyParams, Ping};
+
+use super::state::{Connected, ServerShared};
+
+/// Where the calls of a batch wait for each other. It opens when each has arrived or left.
+pub(crate) struct BatchGate {
+    size: usize,
+    state: Mutex<GateState>,
+    sent: SetOnce<Shared<BoxFuture<'static, Responses>>>,
+}
+
+struct GateState {
+    /// The number of calls that have neither arrived nor left.
+    expected: usize,
+    connected: Option<Arc<Connected>>,
+    requests: Vec<Outgoing>,
+}
+
+type Responses = Arc<Vec<Mutex<Option<Result<Payload, PeerError>>>>>;
+
+impl BatchGate {
+    /// The tickets of a batch of `size` calls.
+    pub(crate) fn tickets(size: usize) -> Vec<BatchTicket> {
+        let state = GateState { expected: size, connected: None, requests: Vec::with_capacity(size) };
+        let gate = Arc::new(Self { size, state: Mutex::new(state), sent: SetOnce::new() });
+        (0..size).map(|_| BatchTicket(Arc::new(Ticket { gate: gate.clone(), used: AtomicBool::new(false) }))).collect()
+    }
+
+    /// Adds a request; its index among the responses, unless the batch is on another connection.
+    fn arrive(&self, connected: &Arc<Connected>, request: Outgoing) -> Result<usize, Outgoing> {
+        let mut state = self.state.lock();
+        state.expected -= 1;
+        let first = state.connected.get_or_insert_with(|| connected.clone());
+        let arrived = if Arc::ptr_eq(first, connected) {
+            state.requests.push(request);
+            Ok(state.requests.len() - 1)
+        } else {
+            Err(request)
+        };
+        self.open(&mut state);
+        arrived
+    }
+
+    fn leave(&self) {
+        let mut state = self.state.lock();
+        state.expected -= 1;
+        self.open(&mut state);
+    }
+
+    fn open(&self, state: &mut GateState) {
+        let (0, Some(connected)) = (state.expected, &state.connected) else { return };
+        let (channel, requests) = (connected.channel.clone(), std::mem::take(&mut state.requests));
+        let send = async move {
+            let responses = channel.batch(requests).await;
+            Arc::new(responses.into_iter().map(|response| Mutex::new(Some(response))).collect())
+        };
+        let send: BoxFuture<'static, Responses> = Box::pin(send);
+        let _ = self.sent.set(send.shared());
+    }
+}
+
+/// The place of one call in a batch. Dropped with the call, it leaves the batch.
+#[derive(Clone)]
+pub(crate) struct BatchTicket(Arc<Ticket>);
+
+struct Ticket {
+    gate: Arc<BatchGate>,
+    /// The call has arrived or left. Later attempts go alone.
+    used: AtomicBool,
+}
+
+impl Ticket {
+    fn use_up(&self) -> bool {
+        !self.used.swap(true, Ordering::AcqRel)
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if self.use_up() {
+            self.gate.leave();
+        }
+    }
+}
+
+impl fmt::Debug for BatchTicket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BatchTicket").field("size", &self.0.gate.size).finish_non_exhaustive()
+    }
+}
+
+/// Sends a request of a batch: with the others if the server accepts batches, alone otherwise.
+pub(super) async fn send(
+    shared: &ServerShared,
+    connected: &Arc<Connected>,
+    ticket: &BatchTicket,
+    request: Outgoing,
+) -> Result<Payload, PeerError> {
+    let BatchTicket(ticket) = ticket;
+    let batched = ticket.gate.size > 1 && accepts_batches(shared, connected).await;
+    if !ticket.use_up() {
+        return connected.channel.request(request).await;
+    }
+    let arrived = match batched {
+        true => ticket.gate.arrive(connected, request),
+        false => {
+            ticket.gate.leave();
+            Err(request)
+        }
+    };
+    let index = match arrived {
+        Ok(index) => index,
+        Err(request) => return connected.channel.request(request).await,
+    };
+    let responses = ticket.gate.sent.wait().await.clone().await;
+    let response = responses.get(index).and_then(|response| response.lock().take());
+    response.unwrap_or(Err(PeerError::Closed))
+}
+
+/// Returns `true` if the server accepts batches. Where the revision has them, every server must; but those on the official SDKs
+/// drop them silently. So a batch of pings is followed by a ping: if that is answered first, the batch was dropped.
+async fn accepts_batches(shared: &ServerShared, connected: &Connected) -> bool {
+    if !connected.version().has(Ability::Batching) {
+        return false;
+    }
+    let options = RequestOptions::default().timeout(shared.settings.timeouts.timeout);
+    let ping = || Outgoing::new(ByteString::from_static(Ping::NAME), Payload::new(EmptyParams::new())).options(options);
+    let probe = async || {
+        let batch = connected.channel.batch(vec![ping(), ping()]);
+        if !connected.channel.is_ordered() {
+            return batch.await.iter().all(Result::is_ok);
+        }
+        tokio::select! {
+            biased;
+            responses = batch => responses.iter().all(Result::is_ok),
+            _ = connected.channel.request(ping()) => false,
+        }
+    };
+    *connected.batches.get_or_init(probe).await
+}

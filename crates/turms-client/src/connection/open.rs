@@ -1,0 +1,80 @@
+//! Opening a connection: with the remembered revision, or by negotiation.
+
+use std::sync::Arc;
+
+use turms_core::{ConnectError, Established};
+use turms_proto::revision::newest_common;
+use turms_proto::session::{ClientOptions, Dialect, Opened, VersionChoice};
+use turms_proto::{Ability, ProtocolVersion};
+
+use super::state::{Connected, ServerShared};
+
+/// Opens connection number `generation`, and restores the desired state on it.
+pub(super) async fn open(shared: &ServerShared, generation: u64) -> Result<Arc<Connected>, ConnectError> {
+    let settings = &shared.settings;
+    let identity = shared.connector.identity();
+    let ours = settings.choice.versions();
+    let known = identity.as_deref().and_then(|server| settings.version_cache.recall(server));
+    let known = known.filter(|known| ours.contains(&known.dialect.version()));
+    // What a server says about itself may differ by caller: without a handshake it is asked, unless the response is shareable.
+    let known = known.filter(|known| known.server.is_some() || known.dialect.version().has(Ability::Handshake));
+    let established = match &known {
+        Some(known) => match connect(shared, Some(known.dialect)).await {
+            // A server that cannot be reached has not shown that it changed.
+            Err(error @ (ConnectError::Unreachable { .. } | ConnectError::Rejected { .. })) => Err(error),
+            Err(_) if shared.connector.is_repeatable() => {
+                shared.forget_version();
+                negotiate(shared).await
+            }
+            connected => connected,
+        },
+        None => negotiate(shared).await,
+    }?;
+    let Established { channel, opened, .. } = established;
+    // What was negotiated needs no verification; a service in this process need not even describe itself.
+    let verified = opened.server.is_some() || known.is_none();
+    let remembered = known.filter(|known| known.dialect == opened.dialect).and_then(|known| known.server);
+    let negotiated = match (&opened.server, remembered) {
+        (None, Some(server)) => Arc::new(Opened::new(opened.dialect, Some(server))),
+        _ => opened,
+    };
+    if let Some(server) = identity.filter(|_| verified && is_worth_remembering(settings.choice, &negotiated, &ours)) {
+        settings.version_cache.remember(&server, &negotiated);
+    }
+    let metadata = shared.request_metadata(negotiated.dialect);
+    let connected = Arc::new(Connected::new(channel, negotiated, generation, verified, metadata));
+    super::restore::restore(shared, &connected).await;
+    Ok(connected)
+}
+
+/// Returns `true` if the revision says what the server would speak to others: it was not fixed by this client, and it is not
+/// one that the server only speaks because it started too slowly for the probe.
+fn is_worth_remembering(choice: VersionChoice, negotiated: &Opened, ours: &[ProtocolVersion]) -> bool {
+    let version = negotiated.dialect.version();
+    let free = choice == VersionChoice::Auto || version.is_latest();
+    let theirs = negotiated.server.iter().flat_map(|server| &server.supported_versions).map(String::as_str);
+    free && newest_common(theirs, ours).is_none_or(|newest| newest == version)
+}
+
+/// Some old servers exit when they are probed: they are started again without the probe.
+async fn negotiate(shared: &ServerShared) -> Result<Established, ConnectError> {
+    let has = |ability| shared.settings.choice.versions().iter().any(|version| version.has(ability));
+    let may_fall_back = has(Ability::Stateless) && has(Ability::Handshake) && shared.connector.is_repeatable();
+    match connect(shared, None).await {
+        Err(ConnectError::Ended(ended)) if may_fall_back => {
+            tracing::debug!(target: "turms::client", %ended, "the server ended when it was probed; starting it again");
+            connect(shared, Some(Dialect::Handshake(ProtocolVersion::LATEST_WITH_HANDSHAKE))).await
+        }
+        connected => connected,
+    }
+}
+
+async fn connect(shared: &ServerShared, known: Option<Dialect>) -> Result<Established, ConnectError> {
+    let settings = &shared.settings;
+    let mut options = ClientOptions::new(settings.info.clone(), settings.capabilities.clone())
+        .choice(settings.choice)
+        .probe_timeout(settings.probe_timeout);
+    options.handshake_timeout = settings.handshake_timeout;
+    options.known = known;
+    shared.connector.connect(options, shared.incoming.clone()).await
+}

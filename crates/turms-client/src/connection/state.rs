@@ -1,0 +1,243 @@
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, OnceCell, SetOnce, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use turms_core::{Channel, ConnectError, Connector, Ended};
+use turms_proto::ProtocolVersion;
+use turms_proto::revision::Translate as _;
+use turms_proto::session::{Dialect, Opened, VersionChoice};
+use turms_proto::types::{ClientCapabilities, DiscoverResult, Implementation, Meta, RequestMeta};
+
+use super::stream_health::StreamHealth;
+use crate::call::CallError;
+use crate::call::error::Recovery;
+use crate::call::options::{CallTimeouts, Options};
+use crate::incoming::IncomingHandler;
+use crate::reconnect::Supervision;
+use crate::subscription::DesiredState;
+use crate::version_cache::VersionMemory;
+
+/// The settings of a client for one server.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) info: Implementation,
+    pub(crate) capabilities: ClientCapabilities,
+    pub(crate) choice: VersionChoice,
+    pub(crate) probe_timeout: Duration,
+    pub(crate) handshake_timeout: Duration,
+    pub(crate) timeouts: CallTimeouts,
+    pub(crate) max_rounds: usize,
+    pub(crate) max_validation_steps: u64,
+    pub(crate) caching: bool,
+    pub(crate) log_level: Option<turms_proto::types::LoggingLevel>,
+    pub(crate) supervision: Option<Supervision>,
+    pub(crate) version_cache: VersionMemory,
+}
+
+/// The state of the connection to one server, published by the [`Supervisor`](super::supervisor::Supervisor).
+#[derive(Debug, Clone)]
+pub(crate) enum ConnectionState {
+    Connecting,
+    Ready(Arc<Connected>),
+    /// For good: by this client (`None`), or for a reason.
+    Closed(Option<ConnectError>),
+}
+
+impl ConnectionState {
+    pub(crate) fn is_closed(&self) -> bool {
+        matches!(self, Self::Closed(_))
+    }
+
+    /// The connection, unless it is lost and the supervisor does not know it yet.
+    pub(crate) fn connected(&self) -> Option<&Arc<Connected>> {
+        match self {
+            Self::Ready(connected) => Some(connected).filter(|connected| connected.lost.get().is_none()),
+            Self::Connecting | Self::Closed(_) => None,
+        }
+    }
+}
+
+/// The state that the layers, the supervisor and the tasks of one server share. It does not keep the client open: the handles
+/// hold a guard of `shutdown`.
+pub(crate) struct ServerShared {
+    pub(crate) settings: Settings,
+    pub(crate) connector: Arc<dyn Connector>,
+    pub(crate) incoming: Arc<IncomingHandler>,
+    pub(crate) state: watch::Sender<ConnectionState>,
+    pub(crate) desired: DesiredState,
+    /// Notified when the server responds while its notification stream is broken.
+    pub(crate) responded: Notify,
+    pub(crate) shutdown: CancellationToken,
+    /// The supervisor, and connections that are being closed.
+    pub(crate) tasks: TaskTracker,
+}
+
+impl ServerShared {
+    pub(crate) fn new(settings: Settings, connector: Arc<dyn Connector>, incoming: Arc<IncomingHandler>) -> Arc<Self> {
+        Arc::new(Self {
+            desired: DesiredState::new(settings.log_level),
+            settings,
+            connector,
+            incoming,
+            state: watch::Sender::new(ConnectionState::Connecting),
+            responded: Notify::new(),
+            shutdown: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        })
+    }
+
+    /// The connection, if there is one now.
+    pub(crate) fn current(&self) -> Option<Arc<Connected>> {
+        self.state.borrow().connected().cloned()
+    }
+
+    /// The connection; waits for it while the supervisor connects.
+    pub(crate) async fn ready(
+        &self,
+        target: impl fmt::Display + Send,
+        timeout: Option<Duration>,
+    ) -> Result<Arc<Connected>, CallError> {
+        let mut state = self.state.subscribe();
+        let settled = state.wait_for(|state| state.is_closed() || state.connected().is_some());
+        let settled = match timeout {
+            Some(timeout) => tokio::time::timeout(timeout, settled).await.ok(),
+            None => Some(settled.await),
+        };
+        let cause = match settled {
+            Some(Ok(state)) => match &*state {
+                ConnectionState::Ready(connected) => return Ok(connected.clone()),
+                ConnectionState::Closed(error) => error.clone(),
+                ConnectionState::Connecting => None,
+            },
+            _ => None,
+        };
+        Err(CallError::not_connected(target, cause).with_recovery(Recovery::Hopeless))
+    }
+
+    pub(crate) fn reconnects(&self) -> bool {
+        self.settings.supervision.is_some()
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.borrow().is_closed()
+    }
+
+    pub(crate) fn wait_time(&self, options: &Options) -> Option<Duration> {
+        self.settings.timeouts.wait(options)
+    }
+
+    /// Marks a connection as lost and waits until the supervisor has noticed, so that no retry finds it.
+    pub(crate) async fn mark_lost(&self, connected: &Connected, reason: Ended) {
+        let _ = connected.lost.set(reason);
+        let is_other = |state: &ConnectionState| match state {
+            ConnectionState::Ready(current) => current.generation != connected.generation,
+            ConnectionState::Connecting | ConnectionState::Closed(_) => true,
+        };
+        let _ = self.state.subscribe().wait_for(is_other).await;
+    }
+
+    /// Forgets the protocol revision of the server, which is not what it was.
+    pub(crate) fn forget_version(&self) {
+        if let Some(server) = self.connector.identity() {
+            self.settings.version_cache.forget(&server);
+        }
+    }
+
+    /// The metadata of every request, in revisions without a handshake.
+    pub(crate) fn request_metadata(&self, dialect: Dialect) -> Option<Meta> {
+        let Dialect::Stateless(version) = dialect else { return None };
+        let mut capabilities = self.settings.capabilities.clone();
+        capabilities.lower(version);
+        let mut meta = RequestMeta::new()
+            .protocol_version(version.as_str())
+            .client_capabilities(capabilities)
+            .client_info(self.settings.info.clone());
+        meta.log_level = self.desired.log_level();
+        Some(Meta::from(&meta))
+    }
+}
+
+/// An open connection.
+pub(crate) struct Connected {
+    pub(crate) channel: Arc<dyn Channel>,
+    pub(crate) negotiated: Arc<Opened>,
+    /// The number of the connection, from 1.
+    pub(crate) generation: u64,
+    pub(crate) since: Instant,
+    metadata: Mutex<Option<Meta>>,
+    /// The server has shown that it speaks the revision that was remembered.
+    verified: AtomicBool,
+    /// The server has shown that it does not.
+    wrong_version: AtomicBool,
+    /// The server accepts batches; found out before the first.
+    pub(super) batches: OnceCell<bool>,
+    pub(crate) lost: SetOnce<Ended>,
+    pub(crate) streams: StreamHealth,
+}
+
+impl Connected {
+    pub(super) fn new(
+        channel: Arc<dyn Channel>,
+        negotiated: Arc<Opened>,
+        generation: u64,
+        verified: bool,
+        metadata: Option<Meta>,
+    ) -> Self {
+        Self {
+            channel,
+            negotiated,
+            generation,
+            since: Instant::now(),
+            metadata: Mutex::new(metadata),
+            verified: AtomicBool::new(verified),
+            wrong_version: AtomicBool::new(false),
+            batches: OnceCell::new(),
+            lost: SetOnce::new(),
+            streams: StreamHealth::default(),
+        }
+    }
+
+    pub(crate) fn version(&self) -> ProtocolVersion {
+        self.negotiated.dialect.version()
+    }
+
+    pub(crate) fn server(&self) -> Option<&DiscoverResult> {
+        self.negotiated.server.as_ref()
+    }
+
+    pub(crate) fn metadata(&self) -> Option<Meta> {
+        self.metadata.lock().clone()
+    }
+
+    pub(crate) fn set_metadata(&self, metadata: Option<Meta>) {
+        *self.metadata.lock() = metadata;
+    }
+
+    pub(super) fn is_verified(&self) -> bool {
+        self.verified.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_verified(&self) {
+        self.verified.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_wrong_version(&self) -> bool {
+        self.wrong_version.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_wrong_version(&self) {
+        self.wrong_version.store(true, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for Connected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connected").field("generation", &self.generation).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,114 @@
+//! Tracks whether the notification streams of a connection are alive, separately from the connection.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use turms_core::Ended;
+use turms_proto::method::Method as _;
+use turms_proto::types::Listen;
+
+use super::state::{Connected, ServerShared};
+use crate::call::error::{CallError, Delivery};
+use crate::event::ConnectionEvent;
+
+/// The state of the notification streams of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct StreamHealth {
+    /// The number of broken streams.
+    broken: AtomicUsize,
+    /// `ConnectionEvent::Lost` was sent.
+    reported: AtomicBool,
+    /// A stream could not be opened again because the server is not reachable, so calls will fail, too.
+    unreachable: AtomicBool,
+}
+
+impl StreamHealth {
+    pub(crate) fn is_reported(&self) -> bool {
+        self.reported.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_unreachable(&self) -> bool {
+        self.unreachable.load(Ordering::Relaxed)
+    }
+}
+
+impl ServerShared {
+    /// Records that the server responded: what waits for it to come back need not wait any longer.
+    pub(super) fn note_response(&self, connected: &Connected) {
+        if connected.streams.is_reported() {
+            connected.streams.unreachable.store(false, Ordering::Relaxed);
+            self.responded.notify_waiters();
+            self.report_restored(connected);
+        }
+    }
+
+    /// Sends `ConnectionEvent::Connected` if a loss was reported and no stream is broken any more.
+    fn report_restored(&self, connected: &Connected) {
+        let streams = &connected.streams;
+        let current = self.current().is_some_and(|now| now.generation == connected.generation);
+        if current && streams.broken.load(Ordering::Relaxed) == 0 && streams.reported.swap(false, Ordering::Relaxed) {
+            // Changes in between were missed.
+            self.incoming.forget_all();
+            let (version, generation) = (connected.version(), connected.generation);
+            self.incoming.events.connection(ConnectionEvent::Connected { version, generation });
+        }
+    }
+}
+
+/// A broken stream, until it is restored or dropped.
+pub(crate) struct BrokenStream {
+    shared: Arc<ServerShared>,
+    connected: Arc<Connected>,
+}
+
+impl BrokenStream {
+    /// Records it, and reports the first as `ConnectionEvent::Lost`.
+    pub(crate) fn new(shared: &Arc<ServerShared>, connected: &Arc<Connected>, error: &CallError) -> Self {
+        let streams = &connected.streams;
+        streams.broken.fetch_add(1, Ordering::Relaxed);
+        if error.delivery() == Delivery::NotSent {
+            streams.unreachable.store(true, Ordering::Relaxed);
+        }
+        if !streams.reported.swap(true, Ordering::Relaxed) {
+            let ended = Ended::new().how(format!("cannot be heard any more: {}", cause(error)));
+            tracing::debug!(target: "turms::client", %ended, "a notification stream is broken");
+            shared.incoming.events.connection(ConnectionEvent::Lost(ended));
+        }
+        Self { shared: shared.clone(), connected: connected.clone() }
+    }
+
+    pub(crate) fn is_of(&self, connected: &Arc<Connected>) -> bool {
+        Arc::ptr_eq(&self.connected, connected)
+    }
+
+    /// The stream is open again.
+    pub(crate) fn restored(self) {
+        let (shared, connected) = (self.shared.clone(), self.connected.clone());
+        drop(self);
+        connected.streams.unreachable.store(false, Ordering::Relaxed);
+        shared.report_restored(&connected);
+    }
+}
+
+impl Drop for BrokenStream {
+    fn drop(&mut self) {
+        self.connected.streams.broken.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Watches the inbound stream of a channel that has one apart from its responses. Never returns.
+pub(super) async fn watch_inbound(shared: &Arc<ServerShared>, connected: &Arc<Connected>) {
+    loop {
+        let error = connected.channel.unheard().await;
+        let broken = BrokenStream::new(shared, connected, &CallError::of_peer(Listen::NAME, error));
+        connected.channel.heard().await;
+        broken.restored();
+    }
+}
+
+/// The causes of an error in one line.
+fn cause(error: &CallError) -> String {
+    let first = std::error::Error::source(error);
+    let causes: Vec<_> = std::iter::successors(first, |error| error.source()).map(ToString::to_string).collect();
+    if causes.is_empty() { error.kind().to_string() } else { causes.join(": ") }
+}

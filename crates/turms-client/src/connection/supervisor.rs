@@ -1,0 +1,229 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytestring::ByteString;
+use tokio::sync::watch;
+use turms_core::{ConnectError, Ended, Outgoing, Payload, PeerError};
+use turms_proto::method::{Method as _, Notification as NotificationMethod};
+use turms_proto::session::{RequestError, RequestOptions};
+use turms_proto::types::{Discover, EmptyParams, Ping, RootsListChanged};
+use turms_proto::{Ability, Notification};
+
+use super::open::open;
+use super::state::{Connected, ConnectionState, ServerShared};
+use super::stream_health::watch_inbound;
+use crate::event::{ConnectionEvent, Event};
+use crate::layer::cache::Changed;
+use crate::reconnect::HealthCheck;
+use crate::subscription;
+
+/// Minimum duration of a connection that counts as working: the backoff starts anew after it.
+pub(crate) const MIN_UPTIME: Duration = Duration::from_secs(10);
+
+/// The task that owns the connection to one server: connects, watches, reconnects, restores. It publishes the state and ends
+/// on shutdown, or when it does not reconnect.
+pub(crate) struct Supervisor {
+    shared: Arc<ServerShared>,
+    generation: u64,
+    /// The attempts to reconnect since a connection last worked.
+    attempts: u32,
+    roots: Option<watch::Receiver<u64>>,
+}
+
+impl Supervisor {
+    pub(crate) fn spawn(shared: &Arc<ServerShared>) {
+        let roots = shared.incoming.handlers.shared_roots().map(|roots| roots.changes());
+        let supervisor = Self { shared: shared.clone(), generation: 0, attempts: 0, roots };
+        shared.tasks.spawn(supervisor.run());
+    }
+
+    async fn run(mut self) {
+        let mut connected = match self.open().await {
+            None => return self.end(None),
+            Some(Err(error)) => return self.end(Some(error)),
+            Some(Ok(connected)) => connected,
+        };
+        loop {
+            self.publish_ready(&connected);
+            let Some(reason) = self.watch(&connected).await else {
+                self.end(None);
+                self.shared.incoming.events.close();
+                return connected.channel.close().await;
+            };
+            let reconnects = self.lost(&connected, &reason);
+            drop(connected);
+            if !reconnects {
+                self.shared.incoming.events.connection(ConnectionEvent::Closed);
+                return self.shared.incoming.events.close();
+            }
+            connected = match self.reconnect(ConnectError::Lost(reason)).await {
+                Some(connected) => connected,
+                None => return,
+            };
+        }
+    }
+
+    /// Opens the next connection; `None` on shutdown.
+    async fn open(&mut self) -> Option<Result<Arc<Connected>, ConnectError>> {
+        self.generation += 1;
+        let shutdown = self.shared.shutdown.clone();
+        let opened = shutdown.run_until_cancelled(open(&self.shared, self.generation)).await?;
+        if opened.is_err() {
+            self.generation -= 1;
+        }
+        Some(opened)
+    }
+
+    fn publish_ready(&mut self, connected: &Arc<Connected>) {
+        let (version, generation) = (connected.version(), connected.generation);
+        self.shared.state.send_replace(ConnectionState::Ready(connected.clone()));
+        self.shared.incoming.events.connection(ConnectionEvent::Connected { version, generation });
+        subscription::resume(&self.shared);
+    }
+
+    /// Watches a connection until it is lost; `None` on shutdown.
+    async fn watch(&mut self, connected: &Arc<Connected>) -> Option<Ended> {
+        let check = self.shared.settings.supervision.as_ref().and_then(|options| options.health_check.as_ref());
+        tokio::select! {
+            biased;
+            () = self.shared.shutdown.cancelled() => None,
+            reason = connected.lost.wait() => Some(reason.clone()),
+            reason = connected.channel.closed() => Some(reason),
+            reason = check_health(&self.shared, connected, check) => Some(reason),
+            () = notify_roots(self.roots.as_mut(), connected) => None,
+            () = watch_inbound(&self.shared, connected) => None,
+        }
+    }
+
+    /// Publishes the loss of a connection. Returns `true` if another is to be opened.
+    fn lost(&mut self, connected: &Connected, reason: &Ended) -> bool {
+        let _ = connected.lost.set(reason.clone());
+        if !connected.is_verified() {
+            // The revision was only remembered, and that may be the reason.
+            connected.set_wrong_version();
+            self.shared.forget_version();
+        }
+        // A session that has expired is opened anew (basic/transports of 2025-11-25, "Session Management").
+        let needed = reason.renewable || connected.has_wrong_version();
+        let reconnects = (self.shared.reconnects() || needed) && self.shared.connector.is_repeatable();
+        self.shared.state.send_replace(match reconnects {
+            true => ConnectionState::Connecting,
+            false => ConnectionState::Closed(Some(ConnectError::Lost(reason.clone()))),
+        });
+        tracing::debug!(target: "turms::client", %reason, "the connection was lost");
+        self.shared.incoming.cache.invalidate(Changed::Everything);
+        if !connected.streams.is_reported() {
+            self.shared.incoming.events.connection(ConnectionEvent::Lost(reason.clone()));
+        }
+        let channel = connected.channel.clone();
+        self.shared.tasks.spawn(async move { channel.close().await });
+        if connected.since.elapsed() >= MIN_UPTIME {
+            self.attempts = 0;
+        }
+        reconnects
+    }
+
+    /// Opens another connection with backoff; `None` on shutdown, or when the last attempt has failed with `error`.
+    async fn reconnect(&mut self, mut error: ConnectError) -> Option<Arc<Connected>> {
+        loop {
+            self.attempts += 1;
+            let attempt = self.attempts;
+            let Some(delay) = self.delay(attempt) else {
+                self.end(Some(error));
+                self.shared.incoming.events.connection(ConnectionEvent::GaveUp);
+                return None;
+            };
+            self.shared.incoming.events.connection(ConnectionEvent::Reconnecting { attempt, delay });
+            let slept = self.shared.shutdown.run_until_cancelled(tokio::time::sleep(delay)).await;
+            let opened = match slept {
+                Some(()) => self.open().await,
+                None => None,
+            };
+            match opened {
+                None => {
+                    self.end(None);
+                    self.shared.incoming.events.close();
+                    return None;
+                }
+                Some(Ok(connected)) => return Some(connected),
+                Some(Err(failure)) => {
+                    tracing::debug!(target: "turms::client", error = %failure, attempt, "could not reconnect");
+                    self.shared.incoming.events.connection(ConnectionEvent::ConnectFailed(failure.clone()));
+                    error = failure;
+                }
+            }
+        }
+    }
+
+    /// The delay before an attempt, from 1; `None` if it is not to be made.
+    fn delay(&self, attempt: u32) -> Option<Duration> {
+        match &self.shared.settings.supervision {
+            Some(options) => options.backoff.delay(attempt),
+            // Once, for an expired session or a wrong revision.
+            None => (attempt == 1).then_some(Duration::ZERO),
+        }
+    }
+
+    fn end(&self, error: Option<ConnectError>) {
+        self.shared.state.send_if_modified(|state| {
+            let open = !state.is_closed();
+            if open {
+                *state = ConnectionState::Closed(error);
+            }
+            open
+        });
+    }
+}
+
+/// Also if the runtime drops the task: whoever waits for the connection must not wait for ever.
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        self.end(None);
+        self.shared.shutdown.cancel();
+    }
+}
+
+/// Sends pings. Returns the reason to close the connection when too many have failed; never without health checks.
+async fn check_health(shared: &ServerShared, connected: &Connected, check: Option<&HealthCheck>) -> Ended {
+    let Some(check) = check else { return std::future::pending().await };
+    let mut failures = 0;
+    loop {
+        tokio::time::sleep(check.every).await;
+        let options = RequestOptions::default().timeout(check.timeout);
+        let method = if connected.version().has(Ability::Ping) { Ping::NAME } else { Discover::NAME };
+        let probe = Outgoing::new(ByteString::from_static(method), Payload::new(EmptyParams::new()));
+        match connected.channel.request(probe.meta(connected.metadata()).options(options)).await {
+            Err(PeerError::Request(RequestError::TimedOut(_)) | PeerError::Unreachable { .. }) => {
+                failures += 1;
+                shared.incoming.events.publish(&Event::Unhealthy { failures });
+                if failures >= check.failures {
+                    return Ended::new().how("did not answer its health checks");
+                }
+            }
+            // The channel says how it closed.
+            Err(PeerError::Closed | PeerError::Session(_) | PeerError::Request(RequestError::Closed)) => {
+                return std::future::pending().await;
+            }
+            // An error response is a response.
+            Ok(_) | Err(_) => {
+                if std::mem::take(&mut failures) > 0 {
+                    shared.incoming.events.publish(&Event::Healthy);
+                }
+            }
+        }
+    }
+}
+
+/// Notifies the server of changed roots, in revisions that have it. Never returns.
+async fn notify_roots(roots: Option<&mut watch::Receiver<u64>>, connected: &Connected) {
+    let Some(roots) = roots.filter(|_| connected.version().has(Ability::RootsListChanged)) else {
+        return std::future::pending().await;
+    };
+    // A new connection lists the roots as they are now.
+    roots.mark_unchanged();
+    while roots.changed().await.is_ok() {
+        let changed = Notification::raw(ByteString::from_static(RootsListChanged::NAME), None);
+        let _ = connected.channel.notify(changed).await;
+    }
+    std::future::pending().await
+}

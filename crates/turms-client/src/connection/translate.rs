@@ -1,0 +1,134 @@
+//! From a call in the newest revision to a request in the revision of the server.
+
+use std::sync::Arc;
+
+use turms_core::{Outgoing, Payload, Update, Updates};
+use turms_proto::method::Method as _;
+use turms_proto::revision::method_info;
+use turms_proto::types::{
+    CallTool, CallToolParams, CancelTask, ClientCapabilities, ClientCapability, GetTask, Meta, TASKS_EXTENSION,
+    TaskRequest, TaskSupport, UpdateTask, key,
+};
+use turms_proto::{Ability, Object};
+
+use super::state::{Connected, ServerShared};
+use crate::call::CallRequest;
+use crate::call::error::{CallError, CallErrorKind, UnsupportedCause};
+use crate::call::options::TaskMode;
+
+/// The request of a call on a connection.
+pub(super) fn request(shared: &ServerShared, connected: &Connected, call: &CallRequest) -> Result<Outgoing, CallError> {
+    let version = connected.version();
+    if method_info(&call.method).is_some_and(|method| !method.is_defined_in(version)) {
+        let cause = UnsupportedCause::Revision { what: call.method.to_string(), version };
+        return Err(CallError::not_sent(call.target(), CallErrorKind::Unsupported(cause)));
+    }
+    let mut params = call.params.payload();
+    request_task(shared, connected, call, &mut params);
+    if !version.has(Ability::Stateless) {
+        params
+            .lower_params(&call.method, version)
+            .map_err(|error| CallError::not_sent(call.target(), CallErrorKind::Encode(error.to_string())))?;
+    }
+    let mut options = shared.settings.timeouts.request(&call.options);
+    let updates = progress_updates(shared, call);
+    options.progress = updates.is_some();
+    let meta = metadata(connected, call);
+    Ok(Outgoing::new(call.method.clone(), params).meta(meta).options(options).updates(updates))
+}
+
+/// The metadata of one request.
+fn metadata(connected: &Connected, call: &CallRequest) -> Option<Meta> {
+    let mut meta = connected.metadata();
+    if matches!(call.options.task, TaskMode::Return) || is_about_tasks(call) {
+        meta = meta.map(declare_tasks);
+    } else if matches!(call.options.task, TaskMode::Refuse) {
+        meta = meta.map(withdraw_tasks);
+    }
+    if let Some(own) = &call.options.meta {
+        meta.get_or_insert_default().extend(own);
+    }
+    meta
+}
+
+fn progress_updates(shared: &ServerShared, call: &CallRequest) -> Option<Updates> {
+    let own = call.options.on_progress.clone();
+    if own.is_none() && (shared.incoming.on_progress.is_none() || &*call.method != CallTool::NAME) {
+        return None;
+    }
+    let incoming = shared.incoming.clone();
+    Some(Arc::new(move |update| {
+        if let Update::Progress(params) = update {
+            if let Some(callback) = &own {
+                callback(&params);
+            }
+            incoming.on_progress(params);
+        }
+    }))
+}
+
+/// Returns `true` if the server may make a task of a call.
+pub(crate) fn offers_task(shared: &ServerShared, call: &CallRequest) -> bool {
+    matches!(call.options.task, TaskMode::Return)
+        || shared.settings.capabilities.supports(ClientCapability::Extension(TASKS_EXTENSION))
+}
+
+/// In 2025-11-25 the client requests a task, and only for tools that run as one.
+fn request_task(shared: &ServerShared, connected: &Connected, call: &CallRequest, params: &mut Payload) {
+    if !connected.version().has(Ability::CoreTasks) || &*call.method != CallTool::NAME {
+        return;
+    }
+    let tasks = connected.server().and_then(|server| server.capabilities.tasks.as_ref());
+    if !tasks.is_some_and(|tasks| tasks.runs_tools()) {
+        return;
+    }
+    let known = call.name().and_then(|name| call.tools(&shared.incoming.tools).get(name));
+    let requested = match known.as_ref().and_then(|tool| tool.task_support()) {
+        Some(TaskSupport::Required) => offers_task(shared, call),
+        Some(TaskSupport::Optional) | None => matches!(call.options.task, TaskMode::Return),
+        Some(_) => false,
+    };
+    if let Some(params) = params.get_mut::<CallToolParams>().filter(|_| requested) {
+        let mut request = TaskRequest::new();
+        request.ttl = call.options.task_ttl.map(|ttl| i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX));
+        params.task = Some(request);
+    }
+}
+
+/// Returns `true` for requests that have to declare the tasks extension.
+fn is_about_tasks(call: &CallRequest) -> bool {
+    matches!(&*call.method, GetTask::NAME | UpdateTask::NAME | CancelTask::NAME)
+}
+
+/// Returns `true` if request metadata declares the tasks extension.
+pub(crate) fn declares_tasks(meta: &Meta) -> bool {
+    declared(meta).supports(ClientCapability::Extension(TASKS_EXTENSION))
+}
+
+/// Declares the tasks extension in request metadata.
+pub(crate) fn declare_tasks(meta: Meta) -> Meta {
+    if declares_tasks(&meta) {
+        return meta;
+    }
+    let capabilities = declared(&meta).with_extension(TASKS_EXTENSION, Object::new());
+    with_capabilities(meta, &capabilities)
+}
+
+fn withdraw_tasks(meta: Meta) -> Meta {
+    if !declares_tasks(&meta) {
+        return meta;
+    }
+    let mut capabilities = declared(&meta);
+    capabilities.extensions.iter_mut().for_each(|extensions| drop(extensions.remove(TASKS_EXTENSION)));
+    with_capabilities(meta, &capabilities)
+}
+
+fn declared(meta: &Meta) -> ClientCapabilities {
+    meta.get_as(key::CLIENT_CAPABILITIES).and_then(Result::ok).unwrap_or_default()
+}
+
+fn with_capabilities(mut meta: Meta, capabilities: &ClientCapabilities) -> Meta {
+    // Capabilities always serialize.
+    let _ = meta.insert(key::CLIENT_CAPABILITIES, capabilities);
+    meta
+}

@@ -1,0 +1,31 @@
+use std::sync::Arc;
+
+use turms_core::BoxFuture;
+use turms_proto::session::{Opened, Stats};
+
+use crate::event::Events;
+use crate::state::{PendingCall, Status};
+
+/// The control of a client, apart from its calls.
+pub(crate) trait ClientControl: Send + Sync {
+    fn status(&self) -> Status;
+    /// The server and the revision that is spoken.
+    fn server(&self) -> Option<Arc<Opened>>;
+    fn events(&self, interest: EventInterest) -> Events;
+    fn pending_calls(&self) -> Vec<PendingCall>;
+    /// Cancels a pending call; `false` if it has ended.
+    fn cancel(&self, key: u64) -> bool;
+    /// The counters of the current connection.
+    fn stats(&self) -> Stats;
+    /// Closes the client and waits until nothing of it is left, such as a process.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// Whether events of lists are requested from the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EventInterest {
+    /// A server of 2026-07-28 is asked for changes of its lists.
+    AskServer,
+    /// Only events that come anyway.
+    Passive,
+}

@@ -1,0 +1,359 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+use turms_core::{BoxFuture, Payload};
+use turms_proto::method::Method as _;
+use turms_proto::revision::raise_result;
+use turms_proto::session::{Opened, Stats};
+use turms_proto::types::{
+    CallTool, CallToolParams, Complete, CompleteParams, Discover, EmptyParams, EmptyResult, GetPrompt, GetPromptParams,
+    Implementation, ListPrompts, ListResourceTemplates, ListResources, ListTools, Listen, ListenParams, Outcome, Ping,
+    ReadResource, ReadResourceParams, Reference, ResourceParams, SetLevel, SetLevelParams, Subscribe, Unsubscribe,
+};
+use turms_proto::{DecodeError, Notification, ProtocolVersion};
+
+use super::connectors::Connectors;
+use super::events::Nameless;
+use super::list_cache::ListKind;
+use super::members::GroupMembers;
+use super::naming::Naming;
+use super::routing::{self, Location};
+use super::subscriptions;
+use crate::backend::Backend;
+use crate::builder::ClientBuilder;
+use crate::call::error::{CallError, CallErrorKind, NoServerCause, TaskCause};
+use crate::call::options::{CallOptions, TaskMode};
+use crate::call::request::Params;
+use crate::call::{CallOutput, CallRequest};
+use crate::client::Client;
+use crate::control::{ClientControl, EventInterest};
+use crate::event::Events;
+use crate::layer::CallService;
+use crate::layer::track::{PendingCalls, Track};
+use crate::state::{PendingCall, Status};
+
+/// The state of a group. It does not keep the group open: the handles hold a guard of `shutdown`.
+pub(super) struct GroupShared {
+    pub(super) members: Mutex<GroupMembers>,
+    pub(super) naming: Naming,
+    pub(super) info: Implementation,
+    pub(super) builder: ClientBuilder,
+    pub(super) connectors: Connectors,
+    pub(super) connect_timeout: Duration,
+    pub(super) pending: Arc<PendingCalls>,
+    pub(super) shutdown: CancellationToken,
+}
+
+impl GroupShared {
+    pub(super) async fn close(&self) {
+        let clients = {
+            let mut members = self.members.lock();
+            members.close();
+            members.clients()
+        };
+        join_all(clients.iter().map(|(_, client)| client.close())).await;
+        self.members.lock().drop_watchers();
+    }
+
+    fn counters(&self) -> Stats {
+        let clients = self.members.lock().clients();
+        clients.iter().fold(Stats::default(), |mut sum, (_, client)| {
+            sum += client.stats();
+            sum
+        })
+    }
+
+    /// The status of the member that is most available.
+    fn status(&self) -> Status {
+        let members = self.members.lock();
+        let is = |status| members.entries().any(|entry| entry.status() == status);
+        [Status::Connected, Status::Reconnecting].into_iter().find(|status| is(*status)).unwrap_or(Status::Closed)
+    }
+}
+
+/// A group as the backend of one client.
+pub(super) struct GroupBackend {
+    shared: Arc<GroupShared>,
+    calls: Track<GroupCalls>,
+}
+
+impl GroupBackend {
+    pub(super) fn new(shared: Arc<GroupShared>) -> Self {
+        let calls = Track::new(GroupCalls(shared.clone()), shared.pending.clone());
+        Self { shared, calls }
+    }
+}
+
+impl Backend for GroupBackend {
+    fn call(&self, call: CallRequest) -> BoxFuture<'_, Result<CallOutput, CallError>> {
+        Box::pin(self.calls.call(call))
+    }
+
+    fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), CallError>> {
+        Box::pin(async move {
+            let method = notification.method.clone();
+            let mut clients = self.shared.members.lock().clients();
+            clients.retain(|(_, client)| client.status() == Status::Connected);
+            if clients.is_empty() {
+                return Err(CallError::not_connected(method, None));
+            }
+            let sent = clients.into_iter().map(|(name, client)| {
+                let notification = notification.clone();
+                async move { (name.to_string(), client.backend().notify(notification).await) }
+            });
+            all_of(&method, join_all(sent).await, Vec::new())
+        })
+    }
+
+    fn control(&self) -> &dyn ClientControl {
+        self
+    }
+}
+
+impl ClientControl for GroupBackend {
+    fn status(&self) -> Status {
+        self.shared.status()
+    }
+
+    fn server(&self) -> Option<Arc<Opened>> {
+        (self.status() == Status::Connected).then(|| Arc::new(self.shared.negotiated()))
+    }
+
+    fn events(&self, _: EventInterest) -> Events {
+        Events::merged(Nameless(self.shared.members.lock().events()))
+    }
+
+    fn pending_calls(&self) -> Vec<PendingCall> {
+        self.shared.pending.list()
+    }
+
+    fn cancel(&self, key: u64) -> bool {
+        self.shared.pending.cancel(key)
+    }
+
+    fn stats(&self) -> Stats {
+        self.shared.counters()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.shared.close())
+    }
+}
+
+/// Sends each call to the server that it is for, or to all.
+struct GroupCalls(Arc<GroupShared>);
+
+impl CallService for GroupCalls {
+    async fn call(&self, mut call: CallRequest) -> Result<CallOutput, CallError> {
+        if call.options.one_server {
+            return Err(CallError::not_sent(call.target(), CallErrorKind::NoServer(NoServerCause::Several)));
+        }
+        if call.options.batch.is_some() {
+            // The calls of a batch may go to several servers.
+            call.options.batch = None;
+        }
+        // In the caller's words.
+        self.dispatch(&call).await.map_err(|error| error.about(call.target()))
+    }
+}
+
+impl GroupCalls {
+    async fn dispatch(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
+        let shared = &self.0;
+        match &*call.method {
+            ListTools::NAME => shared.list::<ListTools>(call).await,
+            ListPrompts::NAME => shared.list::<ListPrompts>(call).await,
+            ListResources::NAME => shared.list::<ListResources>(call).await,
+            ListResourceTemplates::NAME => shared.list::<ListResourceTemplates>(call).await,
+            CallTool::NAME => self.call_named::<CallToolParams>(call, ListKind::Tools, |params| &mut params.name).await,
+            GetPrompt::NAME => {
+                self.call_named::<GetPromptParams>(call, ListKind::Prompts, |params| &mut params.name).await
+            }
+            ReadResource::NAME => self.read(call).await,
+            Complete::NAME => self.complete(call).await,
+            Discover::NAME => respond(call, Payload::new(shared.describe())),
+            Ping::NAME => self.ping(call).await,
+            SetLevel::NAME => self.set_log_level(call).await,
+            Subscribe::NAME => self.subscribe(call).await,
+            Unsubscribe::NAME => self.unsubscribe(call).await,
+            Listen::NAME if !call.is_raw() => {
+                let params: ListenParams = call.params_as()?;
+                let subscription = subscriptions::listen(shared, params.notifications, &call.options).await?;
+                Ok(CallOutput { subscription: Some(subscription), ..empty() })
+            }
+            _ => Err(CallError::not_sent(call.target(), CallErrorKind::NoServer(NoServerCause::Several))),
+        }
+    }
+
+    /// Calls a tool or gets a prompt at its server, by the name that it has there.
+    async fn call_named<P>(
+        &self,
+        call: &CallRequest,
+        kind: ListKind,
+        name: fn(&mut P) -> &mut String,
+    ) -> Result<CallOutput, CallError>
+    where
+        P: Params + serde::de::DeserializeOwned + 'static,
+    {
+        let mut params: P = call.params_as()?;
+        let (client, own) = self.0.owner(kind, name(&mut params), call.options.timeout).await?;
+        *name(&mut params) = own;
+        forward(&client, call, params).await
+    }
+
+    async fn read(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
+        let params: ReadResourceParams = call.params_as()?;
+        let location = self.0.locate_resource(&params.uri, call.options.timeout).await?;
+        let params = &params;
+        routing::try_each(&params.uri, location, |client| async move { forward(&client, call, params.clone()).await })
+            .await
+    }
+
+    async fn complete(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
+        let mut params: CompleteParams = call.params_as()?;
+        let uri = match &mut params.reference {
+            Reference::Prompt(prompt) => {
+                let (client, own) = self.0.owner(ListKind::Prompts, &prompt.name, call.options.timeout).await?;
+                prompt.name = own;
+                return forward(&client, call, params).await;
+            }
+            Reference::Resource(resource) => resource.uri.clone(),
+            _ => return Err(CallError::not_sent(call.target(), CallErrorKind::NoServer(NoServerCause::Several))),
+        };
+        let location = self.0.locate_template(&uri, call.options.timeout).await?;
+        let params = &params;
+        routing::try_each(&uri, location, |client| async move { forward(&client, call, params.clone()).await }).await
+    }
+
+    async fn ping(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
+        let (clients, absent) = {
+            let members = self.0.members.lock();
+            (members.clients(), members.absent())
+        };
+        let absent = absent.into_iter().map(|(name, kind)| (name, CallError::not_sent(Ping::NAME, kind))).collect();
+        let pings = clients.into_iter().map(|(name, client)| async move {
+            let ping = CallRequest::new::<Ping>(EmptyParams::new());
+            (name.to_string(), send(&client, ping, &call.options).await)
+        });
+        all_of(Ping::NAME, join_all(pings).await, absent)?;
+        respond(call, Payload::new(EmptyResult::new()))
+    }
+
+    async fn set_log_level(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
+        let SetLevelParams { level, .. } = call.params_as()?;
+        let clients = {
+            let mut members = self.0.members.lock();
+            members.log_level = Some(level);
+            members.clients()
+        };
+        let set = clients.into_iter().filter_map(|(name, client)| {
+            let logs = client.server_capabilities().is_none_or(|capabilities| capabilities.logging.is_some());
+            let status = client.status();
+            (logs && status != Status::Closed).then_some(async move {
+                let set = CallRequest::new::<SetLevel>(SetLevelParams::new(level));
+                let set = send(&client, set, &call.options);
+                if status == Status::Connected {
+                    return (name.to_string(), set.await);
+                }
+                // Its client keeps the level and sets it when the server is back, which is not waited for.
+                let _ = tokio::time::timeout(Duration::ZERO, set).await;
+                (name.to_string(), Ok(()))
+            })
+        });
+        all_of(SetLevel::NAME, join_all(set).await, Vec::new())?;
+        respond(call, Payload::new(EmptyResult::new()))
+    }
+
+    /// Watches a resource where it is. A server of 2026-07-28 may agree to watch what it does not have, so what no server is known
+    /// to have is watched at all that agree.
+    async fn subscribe(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
+        let ResourceParams { uri, .. } = call.params_as()?;
+        let members = match self.0.locate_resource(&uri, call.options.timeout).await? {
+            Location::At(member) => vec![*member],
+            Location::AnyOf(members) => members,
+        };
+        let uri = &uri;
+        let watching = members.into_iter().map(|member| async move {
+            let subscribe = CallRequest::new::<Subscribe>(ResourceParams::new(uri));
+            (member.name, send(&member.client, subscribe, &call.options).await)
+        });
+        let (mut servers, mut failed) = (Vec::new(), None);
+        for (name, outcome) in join_all(watching).await {
+            match outcome {
+                Ok(()) => servers.push(name),
+                Err(error) => failed = Some(routing::more_telling(failed, error)),
+            }
+        }
+        if let (Some(error), true) = (failed, servers.is_empty()) {
+            return Err(error);
+        }
+        self.0.members.lock().watched.insert(uri.clone(), servers);
+        respond(call, Payload::new(EmptyResult::new()))
+    }
+
+    async fn unsubscribe(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
+        let ResourceParams { uri, .. } = call.params_as()?;
+        let clients: Vec<_> = {
+            let mut members = self.0.members.lock();
+            let servers = members.watched.remove(&uri).unwrap_or_default().into_iter();
+            let client = |server: Arc<str>| Some((server.clone(), members.get(&server)?.client().cloned()?));
+            servers.filter_map(client).collect()
+        };
+        let uri = &uri;
+        let ending = clients.into_iter().map(|(name, client)| async move {
+            let unsubscribe = CallRequest::new::<Unsubscribe>(ResourceParams::new(uri));
+            (name.to_string(), send(&client, unsubscribe, &call.options).await)
+        });
+        all_of(Unsubscribe::NAME, join_all(ending).await, Vec::new())?;
+        respond(call, Payload::new(EmptyResult::new()))
+    }
+}
+
+/// Sends a call whose result does not matter.
+pub(super) async fn send(client: &Client, call: CallRequest, options: &CallOptions) -> Result<(), CallError> {
+    client.backend().call(call.with_options(options.clone())).await.map(drop)
+}
+
+/// Sends a call with other parameters to one server. The result is in the newest revision, which is what a group speaks.
+async fn forward<P: Params + 'static>(client: &Client, call: &CallRequest, params: P) -> Result<CallOutput, CallError> {
+    let own = call.with_params(params);
+    let mut output = client.backend().call(own.clone()).await?;
+    if let (Some(owner), TaskMode::Return) = (&mut output.task, &call.options.task) {
+        owner.set_call(own);
+    }
+    if call.is_raw()
+        && let Outcome::Complete(payload) = output.outcome
+    {
+        let raw = payload.into_raw().map_err(|error| call.invalid(DecodeError::custom(error)))?;
+        let version = client.protocol_version().unwrap_or(ProtocolVersion::LATEST);
+        let raised = raise_result(&call.method, &raw, version).map_err(|error| call.invalid(error))?;
+        output.outcome = Outcome::Complete(Payload::json(raised));
+    }
+    Ok(output)
+}
+
+/// Decodes the group's own response as the caller decodes those of servers.
+pub(super) fn respond(call: &CallRequest, payload: Payload) -> Result<CallOutput, CallError> {
+    match (call.decode)(payload, ProtocolVersion::LATEST) {
+        Ok(Outcome::Complete(payload)) => Ok(CallOutput::complete(payload)),
+        Ok(_) => Err(CallError::answered(call.target(), CallErrorKind::Task(TaskCause::Unexpected))),
+        Err(problem) => Err(call.invalid(problem)),
+    }
+}
+
+fn empty() -> CallOutput {
+    CallOutput::complete(Payload::new(EmptyResult::new()))
+}
+
+/// The outcome of what all servers had to do.
+fn all_of(
+    target: &str,
+    outcomes: Vec<(String, Result<(), CallError>)>,
+    mut failures: Vec<(String, CallError)>,
+) -> Result<(), CallError> {
+    failures.extend(outcomes.into_iter().filter_map(|(name, outcome)| Some((name, outcome.err()?))));
+    if failures.is_empty() { Ok(()) } else { Err(CallError::of_servers(target, failures)) }
+}

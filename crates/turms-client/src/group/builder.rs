@@ -1,0 +1,196 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use indexmap::IndexMap;
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+use turms_core::{ConnectError, Connector, UrlConnector};
+use turms_proto::types::Implementation;
+
+use super::ClientGroup;
+use super::backend::GroupShared;
+use super::connectors::{self, Connectors};
+use super::member::Origin;
+use super::members::GroupMembers;
+use super::naming::Naming;
+use crate::builder::ClientBuilder;
+use crate::client::Client;
+use crate::config::{Config, ServerEntry};
+
+/// Which servers a group has, and what they are called, before they are connected.
+///
+/// Of two servers of the same name the one that is given last is in the group, so that a configuration can override another.
+#[must_use]
+pub struct ClientGroupBuilder {
+    client: ClientBuilder,
+    info: Option<Implementation>,
+    naming: Naming,
+    connectors: Option<Connectors>,
+    transports: Vec<Arc<dyn UrlConnector>>,
+    max_concurrent_connects: usize,
+    connect_timeout: Duration,
+    servers: IndexMap<String, (Origin, Option<Client>)>,
+}
+
+impl ClientGroupBuilder {
+    pub(super) fn new(client: ClientBuilder) -> Self {
+        Self {
+            client,
+            info: None,
+            naming: Naming::default(),
+            connectors: None,
+            transports: Vec::new(),
+            max_concurrent_connects: 16,
+            connect_timeout: Duration::from_secs(60),
+            servers: IndexMap::new(),
+        }
+    }
+
+    /// One more server.
+    pub fn server(self, name: impl Into<String>, connector: impl Connector) -> Self {
+        self.with(name, Origin::Connector(Arc::new(connector)), None)
+    }
+
+    /// One more server, which is connected already. It keeps its own answers and supervision, and cannot be
+    /// [reconnected](ClientGroup::reconnect) by the group.
+    pub fn client(self, name: impl Into<String>, client: Client) -> Self {
+        self.with(name, Origin::Elsewhere, Some(client))
+    }
+
+    /// All servers of a configuration that are not switched off. An entry that is wrong becomes a server that is not
+    /// reached: see [`ClientGroup::failures`].
+    ///
+    /// This reads the files that entries name as `envFile`.
+    pub fn config(self, config: &Config) -> Self {
+        config.servers().fold(self, |group, (name, entry)| match entry {
+            Ok(entry) if !entry.enabled => group,
+            Ok(entry) => group.with(name, Origin::Entry(Arc::new(entry)), None),
+            Err(error) if error.is_disabled() => group,
+            Err(error) => group.with(name, Origin::Broken(Arc::new(error)), None),
+        })
+    }
+
+    /// Connects so to the addresses of a configuration. Of several transports that speak the same, the first is used.
+    pub fn transport(mut self, transport: impl UrlConnector) -> Self {
+        self.transports.push(Arc::new(transport));
+        self
+    }
+
+    /// Connects so to the servers of a configuration, rather than by starting their programs and by the
+    /// [transports](Self::transport) for their addresses. It is given the name and the entry of each server, and asked anew
+    /// when one is reconnected.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use turms_client::{Client, Config, ClientGroup, Target};
+    /// use turms_core::transport::LocalConnector;
+    /// use turms_core::{ConnectError, Connector};
+    /// # use turms_server::{Server, Tool};
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let greeter = Server::new("greeter", "1").tool(Tool::builder("hello").handler_sync(|| "Hello!")).build()?;
+    ///
+    /// let config = Config::parse(
+    ///     r#"{ "mcpServers": {
+    ///         "greeter": { "command": "greeter" },
+    ///         "search": { "url": "https://example.com/mcp" }
+    ///     } }"#,
+    /// )?;
+    /// let group = ClientGroup::builder(Client::builder("my-app", "1.0.0"))
+    ///     .config(&config)
+    ///     .connectors(move |name, entry| match &entry.target {
+    ///         Target::Command { program, .. } if program == "greeter" => {
+    ///             Ok(Arc::new(LocalConnector::new(greeter.clone())) as Arc<dyn Connector>)
+    ///         }
+    ///         _ => Err(ConnectError::unreachable(name, "only the greeter is lists here")),
+    ///     })
+    ///     .connect()
+    ///     .await;
+    /// assert_eq!(group.as_client().call_tool("greeter_hello", ()).await?.text(), "Hello!");
+    /// for (server, error) in group.failures() {
+    ///     println!("{server} is not there: {error}");
+    /// }
+    /// # assert_eq!(group.failures().len(), 1);
+    /// # Ok(())
+    /// # }
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+    /// ```
+    pub fn connectors(
+        mut self,
+        connectors: impl Fn(&str, &ServerEntry) -> Result<Arc<dyn Connector>, ConnectError> + Send + Sync + 'static,
+    ) -> Self {
+        self.connectors = Some(Arc::new(connectors));
+        self
+    }
+
+    /// What stands between the name of a server and the name of its tool or prompt; `_` unless said otherwise. What the name
+    /// of a tool cannot have becomes `-`.
+    pub fn separator(mut self, separator: impl AsRef<str>) -> Self {
+        self.naming = Naming::separated_by(separator.as_ref());
+        self
+    }
+
+    /// Leaves names as they are. Of several servers with a tool of one name, the first has it.
+    pub fn without_prefixes(mut self) -> Self {
+        self.naming = Naming::Bare;
+        self
+    }
+
+    /// Who the group is for those who see it as one server; as the client says of itself unless said otherwise.
+    pub fn info(mut self, info: Implementation) -> Self {
+        self.info = Some(info);
+        self
+    }
+
+    /// How shared servers are connected to at once; 16 unless said otherwise.
+    pub fn max_concurrent_connects(mut self, servers: usize) -> Self {
+        self.max_concurrent_connects = servers.max(1);
+        self
+    }
+
+    /// How long it may take to connect to a server; a minute unless said otherwise.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Connects to all servers. Those that cannot be reached do not stop the others: see [`ClientGroup::failures`].
+    pub async fn connect(self) -> ClientGroup {
+        let mut members = GroupMembers::default();
+        let mut waiting = Vec::new();
+        for (name, (origin, client)) in self.servers {
+            if client.is_none() {
+                waiting.push(name.clone());
+            }
+            members.insert(&name, &self.naming, origin, client);
+        }
+        let shared = Arc::new(GroupShared {
+            members: Mutex::new(members),
+            info: self.info.unwrap_or_else(|| self.client.identity().clone()),
+            builder: self.client,
+            naming: self.naming,
+            connectors: self.connectors.unwrap_or_else(|| connectors::from_entries(self.transports)),
+            connect_timeout: self.connect_timeout,
+            pending: Arc::default(),
+            shutdown: CancellationToken::new(),
+        });
+        let group = ClientGroup::new(shared.clone());
+        shared.connect_all(&waiting, self.max_concurrent_connects).await;
+        group
+    }
+
+    fn with(mut self, name: impl Into<String>, origin: Origin, client: Option<Client>) -> Self {
+        self.servers.insert(name.into(), (origin, client));
+        self
+    }
+}
+
+impl fmt::Debug for ClientGroupBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientGroupBuilder")
+            .field("client", &self.client)
+            .field("servers", &self.servers.keys())
+            .field("naming", &self.naming)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,92 @@
+//! Connecting the servers of a group, at first and again.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use tokio::sync::Semaphore;
+use turms_core::{ConnectError, Connector};
+use turms_proto::types::{ResourceParams, SetLevel, SetLevelParams, Subscribe};
+
+use super::backend::{GroupShared, send};
+use super::member::{GroupError, Origin};
+use crate::call::CallRequest;
+use crate::call::options::CallOptions;
+use crate::client::Client;
+
+impl GroupShared {
+    /// Connects to several servers of the group, so shared at once.
+    pub(super) async fn connect_all(&self, names: &[String], limit: usize) {
+        let permits = &Semaphore::new(limit);
+        let connecting = names.iter().map(|name| async move {
+            let _permit = permits.acquire().await;
+            if let Err(error) = self.connect(name).await {
+                let error: &dyn std::error::Error = &error;
+                tracing::warn!(target: "turms::client", server = ?name, error, "the server is not there");
+            }
+        });
+        join_all(connecting).await;
+    }
+
+    /// Connects to one server.
+    pub(super) async fn connect(&self, name: &str) -> Result<(), GroupError> {
+        let (id, origin) = self.members.lock().origin_of(name)?;
+        let client = match self.open(name, &origin).await {
+            Ok(client) => client,
+            Err(error) => {
+                self.members.lock().fail(id, name, error.clone());
+                return Err(error);
+            }
+        };
+        self.restore(name, &client).await;
+        // The lock is released before anything is awaited.
+        let placed = self.members.lock().place(id, name, client);
+        match placed {
+            Ok(None) => Ok(()),
+            Ok(Some(unused)) => {
+                unused.close().await;
+                Ok(())
+            }
+            Err((client, error)) => {
+                client.close().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn open(&self, name: &str, origin: &Origin) -> Result<Client, GroupError> {
+        let connector: Arc<dyn Connector> = match origin {
+            Origin::Connector(connector) => connector.clone(),
+            Origin::Entry(entry) => (self.connectors)(name, entry).map_err(GroupError::Connect)?,
+            Origin::Broken(error) => return Err(GroupError::Entry(error.clone())),
+            Origin::Elsewhere => return Err(GroupError::ConnectedElsewhere),
+        };
+        let connecting = self.builder.clone().connect_to(connector);
+        match tokio::time::timeout(self.connect_timeout, connecting).await {
+            Ok(connected) => connected.map_err(GroupError::Connect),
+            Err(_) => Err(GroupError::Connect(ConnectError::TimedOut(self.connect_timeout))),
+        }
+    }
+
+    /// Sets the log level and the watched resources at a server that comes later.
+    async fn restore(&self, name: &str, client: &Client) {
+        let (level, watched) = {
+            let members = self.members.lock();
+            let watched = members.watched.iter().filter(|(_, servers)| servers.iter().any(|server| **server == *name));
+            (members.log_level, watched.map(|(uri, _)| uri.clone()).collect::<Vec<_>>())
+        };
+        let logs = client.server_capabilities().is_none_or(|capabilities| capabilities.logging.is_some());
+        let options = CallOptions::default();
+        let mut restored = Vec::new();
+        if let Some(level) = level.filter(|_| logs) {
+            let call = CallRequest::new::<SetLevel>(SetLevelParams::new(level));
+            restored.push(send(client, call, &options).await);
+        }
+        for uri in watched {
+            let call = CallRequest::new::<Subscribe>(ResourceParams::new(uri));
+            restored.push(send(client, call, &options).await);
+        }
+        for error in restored.into_iter().filter_map(Result::err) {
+            tracing::warn!(target: "turms::client", server = ?name, %error, "could not be restored after reconnecting");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The connectors of configured servers.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use turms_core::transport::ChildCommand;
+use turms_core::{ConnectError, Connector, UrlConnector, UrlTarget, UrlTransport};
+
+use crate::config::{ServerEntry, Target};
+
+/// Makes the connector of a configuration entry.
+pub(super) type Connectors = Arc<dyn Fn(&str, &ServerEntry) -> Result<Arc<dyn Connector>, ConnectError> + Send + Sync>;
+
+/// The default: programs are started, addresses need a transport that this crate does not have.
+pub(super) fn from_entries(transports: Vec<Arc<dyn UrlConnector>>) -> Connectors {
+    Arc::new(move |server, entry| match &entry.target {
+        Target::Command { program, args, env, cwd } => Ok(Arc::new(command(program, args, env, cwd.as_deref()))),
+        Target::Url { url, headers, transport } => {
+            let target = UrlTarget::new(url).headers(headers.clone()).transport(*transport);
+            match transports.iter().find(|speaker| speaker.speaks(*transport)) {
+                Some(speaker) => speaker.connector(&target),
+                None => Err(ConnectError::unreachable(format!("server {server:?}"), MissingTransport(*transport))),
+            }
+        }
+    })
+}
+
+fn command(program: &str, args: &[String], env: &IndexMap<String, Option<String>>, cwd: Option<&Path>) -> ChildCommand {
+    let mut command = ChildCommand::new(program).args(args);
+    for (name, value) in env {
+        command = match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    match cwd {
+        Some(directory) => command.cwd(directory),
+        None => command,
+    }
+}
+
+/// Error for an address without a transport.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no transport for {} here; {}", name(*.0), remedy(*.0))]
+struct MissingTransport(UrlTransport);
+
+fn name(transport: UrlTransport) -> &'static str {
+    match transport {
+        UrlTransport::Unstated | UrlTransport::StreamableHttp => "Streamable HTTP",
+        UrlTransport::Sse => "HTTP+SSE",
+        UrlTransport::WebSocket => "WebSocket",
+        _ => "this address",
+    }
+}
+
+fn remedy(transport: UrlTransport) -> &'static str {
+    match transport {
+        UrlTransport::Unstated | UrlTransport::StreamableHttp | UrlTransport::Sse => {
+            "give it with ClientGroupBuilder::transport(HttpTransport::new()), which is in turms::http with the feature `http`"
+        }
+        UrlTransport::WebSocket => {
+            "give it with ClientGroupBuilder::transport(WsTransport::new()), which is in turms::ws with the feature `ws`"
+        }
+        _ => "give one with ClientGroupBuilder::transport",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn an_address_without_a_transport_says_which_is_missing() {
+        let config = Config::parse(
+            r#"{"mcpServers":{
+                "http":{"url":"https://example.com/mcp"},
+                "sse":{"url":"https://example.com/sse","type":"sse"},
+                "ws":{"url":"wss://example.com/mcp"}
+            }}"#,
+        );
+        for (name, entry) in config.unwrap().servers() {
+            let error = from_entries(Vec::new())(name, &entry.unwrap()).err().unwrap();
+            assert_eq!(error.to_string(), format!("cannot reach server {name:?}"));
+            let (missing, given) = match name {
+                "http" => ("Streamable HTTP", "HttpTransport::new()), which is in turms::http with the feature `http`"),
+                "sse" => ("HTTP+SSE", "HttpTransport::new()), which is in turms::http with the feature `http`"),
+                _ => ("WebSocket", "WsTransport::new()), which is in turms::ws with the feature `ws`"),
+            };
+            let why = error.source().unwrap().to_string();
+            let remedy = format!("give it with ClientGroupBuilder::transport({given}");
+            assert_eq!(why, format!("there is no transport for {missing} here; {remedy}"));
+        }
+    }
+}

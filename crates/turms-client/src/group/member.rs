@@ -1,0 +1,114 @@
+use std::fmt;
+use std::sync::Arc;
+
+use turms_core::{ConnectError, Connector};
+use turms_proto::ProtocolVersion;
+use turms_proto::types::Implementation;
+
+use crate::call::error::{CallError, CallErrorKind, ClosedCause};
+use crate::config::{EntryError, ServerEntry};
+use crate::state::Status;
+
+/// A server of a group and its state.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct GroupMember {
+    /// Its name in the group.
+    pub name: String,
+    /// The prefix of its tools and prompts, if names have prefixes.
+    pub prefix: Option<String>,
+    /// The state of its connection. A server that was never reached is closed.
+    pub status: Status,
+    /// The protocol revision that is spoken.
+    pub version: Option<ProtocolVersion>,
+    /// The name and version of the server, as it says. For display and logs.
+    pub info: Option<Implementation>,
+    /// The reason that it is not usable, or not completely.
+    pub failure: Option<GroupError>,
+}
+
+/// The error of a server of a group.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum GroupError {
+    /// Its entry in the configuration is wrong.
+    #[error(transparent)]
+    Entry(Arc<EntryError>),
+    /// It could not be reached.
+    #[error(transparent)]
+    Connect(ConnectError),
+    /// It is connected, but what it has could not be listed the last time.
+    #[error(transparent)]
+    List(CallError),
+    /// The connection was lost, and another is tried.
+    #[error("the connection was lost, and another is tried")]
+    Lost,
+    /// The connection has ended.
+    #[error("the connection has ended")]
+    Ended,
+    /// The group has no server of this name.
+    #[error("the group has no server of this name")]
+    Unknown,
+    /// The group has a server of this name already.
+    #[error("the group has a server of this name already")]
+    NameTaken,
+    /// It came as a client that was connected elsewhere, so nothing here can connect it again.
+    #[error("it was connected elsewhere, and cannot be connected again here")]
+    ConnectedElsewhere,
+    /// The group is closed.
+    #[error("the group is closed")]
+    Closed,
+}
+
+impl GroupError {
+    /// Whether the configuration has to be mended before the server can be reached.
+    #[must_use]
+    pub fn is_misconfigured(&self) -> bool {
+        matches!(self, Self::Entry(_))
+    }
+
+    /// Whether the server did not answer in time.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        match self {
+            Self::Connect(error) => error.is_timeout(),
+            Self::List(error) => error.is_timeout(),
+            _ => false,
+        }
+    }
+
+    /// The error of a call to the server.
+    pub(super) fn call_error(&self, server: &str) -> CallErrorKind {
+        match self {
+            Self::Connect(error) => CallErrorKind::Closed(ClosedCause::NotConnected(Some(error.clone()))),
+            Self::Entry(error) => {
+                let unreachable = ConnectError::unreachable(format!("server {server:?}"), error.clone());
+                CallErrorKind::Closed(ClosedCause::NotConnected(Some(unreachable)))
+            }
+            _ => CallErrorKind::Closed(ClosedCause::NotConnected(None)),
+        }
+    }
+}
+
+/// How a server is reached.
+#[derive(Clone)]
+pub(super) enum Origin {
+    Connector(Arc<dyn Connector>),
+    /// As a configuration says; what connects it is asked for each time.
+    Entry(Arc<ServerEntry>),
+    /// Not at all: what the configuration says is wrong.
+    Broken(Arc<EntryError>),
+    /// It came as a client.
+    Elsewhere,
+}
+
+impl fmt::Debug for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connector(connector) => f.debug_tuple("Connector").field(&connector.identity()).finish(),
+            Self::Entry(entry) => f.debug_tuple("Entry").field(entry).finish(),
+            Self::Broken(error) => f.debug_tuple("Broken").field(error).finish(),
+            Self::Elsewhere => f.write_str("Elsewhere"),
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Subscriptions to several servers at once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use indexmap::IndexMap;
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio_util::task::AbortOnDropHandle;
+use turms_proto::method::Method as _;
+use turms_proto::types::{Listen, ListenParams, SubscriptionFilter};
+
+use super::backend::GroupShared;
+use super::events::MembershipChange;
+use super::members::MemberRef;
+use super::routing::Location;
+use crate::call::error::{CallError, CallErrorKind, NoServerCause};
+use crate::call::options::CallOptions;
+use crate::call::{CallRequest, decode};
+use crate::client::Client;
+use crate::event::Event;
+use crate::subscription::{Change, Subscription};
+
+/// Subscribes to the lists of every server, and to resources where they are. A server that fails is left out, unless all do.
+/// Servers that come later are included.
+pub(super) async fn listen(
+    shared: &Arc<GroupShared>,
+    filter: SubscriptionFilter,
+    options: &CallOptions,
+) -> Result<Subscription, CallError> {
+    if filter.task_ids.is_some() {
+        return Err(CallError::not_sent(Listen::NAME, CallErrorKind::NoServer(NoServerCause::Several)));
+    }
+    // First, so that no server that comes in between is missed.
+    let changes = shared.members.lock().watch();
+    let lists = lists_of(&filter);
+    let mut parts: IndexMap<u64, Part> = IndexMap::new();
+    let (mut unlocated, mut away) = (Vec::new(), Vec::new());
+    if lists != SubscriptionFilter::new() {
+        let present = shared.members.lock().present();
+        for member in present {
+            match member.is_up {
+                true => drop(parts.insert(member.placed, Part { member, filter: lists.clone() })),
+                false => away.push((member.placed, member.name)),
+            }
+        }
+    }
+    for uri in filter.resource_subscriptions.unwrap_or_default() {
+        match shared.locate_resource(&uri, options.timeout).await {
+            Ok(Location::At(member)) => {
+                let part = parts.entry(member.placed);
+                let part = part.or_insert_with(|| Part { member: *member, filter: SubscriptionFilter::new() });
+                part.filter.resource_subscriptions.get_or_insert_default().push(uri);
+            }
+            Ok(Location::AnyOf(members)) => unlocated.push((uri, members)),
+            // It is not acknowledged, then.
+            Err(error) => tracing::debug!(target: "turms::client", %error, "the resource cannot be watched"),
+        }
+    }
+    let mut open = Vec::new();
+    let mut failures = Vec::new();
+    for (part, outcome) in join_all(parts.into_values().map(|part| part.listen(options))).await {
+        match outcome {
+            Ok(subscription) => open.push((part, subscription)),
+            Err(error) => {
+                tracing::warn!(target: "turms::client", server = ?part.member.name, %error, "the server is left out");
+                failures.push((part.member.name.to_string(), error));
+            }
+        }
+    }
+    for (uri, members) in unlocated {
+        open.extend(listen_to_all(&uri, members, options).await);
+    }
+    if open.is_empty() && !failures.is_empty() {
+        return Err(CallError::of_servers(Listen::NAME, failures));
+    }
+    let (mut merged, acknowledged, receiver) = MergedSubscription::new(shared, lists, open);
+    // Servers that reconnect are not waited for.
+    away.iter().for_each(|(placed, name)| merged.join(*placed, name));
+    let shutdown = shared.shutdown.clone();
+    let task = tokio::spawn(async move { _ = shutdown.run_until_cancelled_owned(merged.run(changes)).await });
+    Ok(Subscription::new(receiver, acknowledged, AbortOnDropHandle::new(task)))
+}
+
+async fn listen_to(
+    client: &Client,
+    filter: SubscriptionFilter,
+    options: &CallOptions,
+) -> Result<Subscription, CallError> {
+    let call = CallRequest::typed::<Listen>(ListenParams::new(filter), decode::raw).with_options(options.clone());
+    let output = client.backend().call(call).await?;
+    output.subscription.ok_or_else(|| CallError::not_connected(Listen::NAME, None))
+}
+
+/// The part of a filter that one server gets.
+struct Part {
+    member: MemberRef,
+    filter: SubscriptionFilter,
+}
+
+impl Part {
+    async fn listen(self, options: &CallOptions) -> (Self, Result<Subscription, CallError>) {
+        let outcome = listen_to(&self.member.client, self.filter.clone(), options).await;
+        (self, outcome)
+    }
+}
+
+/// Subscribes at all servers that acknowledge a resource that none is known to have.
+async fn listen_to_all(uri: &str, members: Vec<MemberRef>, options: &CallOptions) -> Vec<(Part, Subscription)> {
+    let filter = SubscriptionFilter::new().resource_subscriptions([uri.to_owned()]);
+    let parts = members.into_iter().map(|member| Part { member, filter: filter.clone() }.listen(options));
+    let outcomes = join_all(parts).await.into_iter();
+    let agreed = outcomes.filter_map(|(part, outcome)| Some((part, outcome.ok()?)));
+    let acknowledges = |subscription: &Subscription| {
+        subscription.acknowledged().resource_subscriptions.iter().flatten().any(|known| known == uri)
+    };
+    agreed.filter(|(_, subscription)| acknowledges(subscription)).collect()
+}
+
+/// The open subscriptions behind one. It holds no client.
+struct MergedSubscription {
+    shared: Arc<GroupShared>,
+    lists: SubscriptionFilter,
+    /// The resources of each server, should it come back.
+    own: HashMap<Arc<str>, Vec<String>>,
+    sender: mpsc::Sender<Change>,
+    tasks: JoinSet<()>,
+    open: HashMap<u64, Vec<AbortHandle>>,
+}
+
+impl MergedSubscription {
+    fn new(
+        shared: &Arc<GroupShared>,
+        lists: SubscriptionFilter,
+        open: Vec<(Part, Subscription)>,
+    ) -> (Self, SubscriptionFilter, mpsc::Receiver<Change>) {
+        let (sender, changes) = mpsc::channel(Subscription::CAPACITY);
+        let (own, tasks) = (HashMap::new(), JoinSet::new());
+        let mut merged = Self { shared: shared.clone(), lists, own, sender, tasks, open: HashMap::new() };
+        let mut acknowledged = SubscriptionFilter::new();
+        for (part, subscription) in open {
+            unite(&mut acknowledged, subscription.acknowledged());
+            let uris = part.filter.resource_subscriptions.unwrap_or_default();
+            merged.own.entry(part.member.name).or_default().extend(uris);
+            merged.forward(part.member.placed, subscription);
+        }
+        (merged, acknowledged, changes)
+    }
+
+    async fn run(mut self, mut changes: mpsc::UnboundedReceiver<MembershipChange>) {
+        loop {
+            tokio::select! {
+                change = changes.recv() => match change {
+                    Some(change) => self.apply(change),
+                    None => return,
+                },
+                Some(_) = self.tasks.join_next() => {}
+            }
+        }
+    }
+
+    fn apply(&mut self, change: MembershipChange) {
+        match change {
+            MembershipChange::Joined { placed, .. } if self.open.contains_key(&placed) => {}
+            MembershipChange::Joined { placed, name, announce, .. } => {
+                self.announce(announce);
+                self.join(placed, &name);
+            }
+            MembershipChange::Left { placed, announce, .. } => {
+                self.open.remove(&placed).into_iter().flatten().for_each(|task| task.abort());
+                self.announce(announce);
+            }
+        }
+    }
+
+    /// The merged lists change with the servers.
+    fn announce(&self, events: Vec<Event>) {
+        let wanted = |flag: Option<bool>| flag == Some(true);
+        for event in events {
+            let change = match event {
+                Event::ToolsChanged if wanted(self.lists.tools_list_changed) => Change::Tools,
+                Event::PromptsChanged if wanted(self.lists.prompts_list_changed) => Change::Prompts,
+                Event::ResourcesChanged if wanted(self.lists.resources_list_changed) => Change::Resources,
+                _ => continue,
+            };
+            let _ = self.sender.try_send(change);
+        }
+    }
+
+    /// Subscribes at a server that has joined.
+    fn join(&mut self, placed: u64, name: &Arc<str>) {
+        let mut filter = self.lists.clone();
+        filter.resource_subscriptions = self.own.get(name).filter(|uris| !uris.is_empty()).cloned();
+        if filter == SubscriptionFilter::new() {
+            return;
+        }
+        let (shared, sender, name) = (self.shared.clone(), self.sender.clone(), name.clone());
+        let task = self.tasks.spawn(async move {
+            let Some(client) = shared.members.lock().client_placed(placed) else { return };
+            match listen_to(&client, filter, &CallOptions::default()).await {
+                Ok(subscription) => {
+                    drop(client);
+                    forward(subscription, sender).await;
+                }
+                Err(error) => {
+                    tracing::warn!(target: "turms::client", server = ?name, %error, "the server is left out");
+                }
+            }
+        });
+        self.open.entry(placed).or_default().push(task);
+    }
+
+    fn forward(&mut self, placed: u64, subscription: Subscription) {
+        let task = self.tasks.spawn(forward(subscription, self.sender.clone()));
+        self.open.entry(placed).or_default().push(task);
+    }
+}
+
+async fn forward(mut subscription: Subscription, sender: mpsc::Sender<Change>) {
+    while let Some(change) = subscription.next().await {
+        // A reader that is too slow has to read the lists anew anyway.
+        let _ = sender.try_send(change);
+    }
+}
+
+/// The part of a filter that is for every server.
+fn lists_of(filter: &SubscriptionFilter) -> SubscriptionFilter {
+    let mut lists = SubscriptionFilter::new();
+    lists.tools_list_changed = filter.tools_list_changed;
+    lists.prompts_list_changed = filter.prompts_list_changed;
+    lists.resources_list_changed = filter.resources_list_changed;
+    lists
+}
+
+fn unite(all: &mut SubscriptionFilter, one: &SubscriptionFilter) {
+    let flag = |all: &mut Option<bool>, one: Option<bool>| {
+        if one == Some(true) {
+            *all = one;
+        }
+    };
+    flag(&mut all.tools_list_changed, one.tools_list_changed);
+    flag(&mut all.prompts_list_changed, one.prompts_list_changed);
+    flag(&mut all.resources_list_changed, one.resources_list_changed);
+    if let Some(uris) = &one.resource_subscriptions {
+        let all = all.resource_subscriptions.get_or_insert_default();
+        for uri in uris {
+            if !all.contains(uri) {
+                all.push(uri.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Requests and notifications of the server.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use turms_core::{CallContext, NotifyFuture, Payload, Request, ResponseFuture, Service};
+use turms_proto::method::{Method, Notification as NotificationMethod};
+use turms_proto::revision::{Translate, task_of_core};
+use turms_proto::types::{
+    Acknowledged, CoreTaskStatus, CreateMessage, Elicit, ElicitationComplete, EmptyResult, InputRequest, ListRoots,
+    Log, LogMessage, LoggingLevel, Ping, Progress, ProgressParams, PromptListChanged, ResourceListChanged,
+    ResourceUpdated, Task, TaskChanged, ToolListChanged,
+};
+use turms_proto::{ErrorObject, Notification, ProtocolVersion};
+
+use crate::event::{Event, EventHub};
+use crate::extension::{self, ClientExtension};
+use crate::handlers::Answers;
+use crate::layer::cache::{Changed, ResponseCache};
+use crate::tool_index::ToolIndex;
+
+/// A callback that lives as long as its client.
+pub(crate) type Callback<T> = Arc<dyn Fn(&T) + Send + Sync>;
+
+/// The service that a server sends its requests and notifications to.
+#[derive(Clone)]
+pub(crate) struct IncomingHandler {
+    pub(crate) handlers: Arc<Answers>,
+    pub(crate) events: Arc<EventHub>,
+    pub(crate) cache: Arc<ResponseCache>,
+    pub(crate) tools: Arc<ToolIndex>,
+    pub(crate) on_log: Option<Callback<LogMessage>>,
+    pub(crate) on_progress: Option<Callback<ProgressParams>>,
+    pub(crate) trace_logs: bool,
+    pub(crate) extensions: Arc<[Arc<dyn ClientExtension>]>,
+}
+
+impl IncomingHandler {
+    /// Invalidates caches and publishes the event of a notification.
+    pub(crate) fn on_notification(&self, notification: Notification) {
+        let event = match &*notification.method {
+            ToolListChanged::NAME => {
+                self.forget(&notification);
+                Event::ToolsChanged
+            }
+            PromptListChanged::NAME => {
+                self.forget(&notification);
+                Event::PromptsChanged
+            }
+            ResourceListChanged::NAME => {
+                self.forget(&notification);
+                Event::ResourcesChanged
+            }
+            ResourceUpdated::NAME => match notification.params::<ResourceUpdated>() {
+                Ok(params) => {
+                    self.cache.invalidate(Changed::Resource(&params.uri));
+                    Event::ResourceUpdated { uri: params.uri }
+                }
+                Err(_) => Event::Other(Arc::new(notification)),
+            },
+            Log::NAME => match notification.params::<Log>() {
+                Ok(message) => return self.on_log(message),
+                Err(_) => Event::Other(Arc::new(notification)),
+            },
+            Progress::NAME => match notification.params::<Progress>() {
+                Ok(params) => return self.on_progress(params),
+                Err(_) => Event::Other(Arc::new(notification)),
+            },
+            ElicitationComplete::NAME => match notification.params::<ElicitationComplete>() {
+                Ok(params) => Event::ElicitationComplete { id: params.elicitation_id },
+                Err(_) => Event::Other(Arc::new(notification)),
+            },
+            TaskChanged::NAME | CoreTaskStatus::NAME => match task_of(&notification) {
+                Some(task) => Event::TaskChanged(Arc::new(task)),
+                None => Event::Other(Arc::new(notification)),
+            },
+            Acknowledged::NAME => return,
+            _ => {
+                self.extensions.iter().for_each(|extension| extension.hear(&notification));
+                Event::Other(Arc::new(notification))
+            }
+        };
+        self.events.publish(&event);
+    }
+
+    /// Forgets everything, because notifications may have been missed.
+    pub(crate) fn forget_all(&self) {
+        self.cache.invalidate(Changed::Everything);
+        self.tools.forget();
+    }
+
+    /// Forgets what a notification makes stale.
+    pub(crate) fn forget(&self, notification: &Notification) {
+        match &*notification.method {
+            ToolListChanged::NAME => {
+                self.tools.forget();
+                self.cache.invalidate(Changed::Tools);
+            }
+            PromptListChanged::NAME => self.cache.invalidate(Changed::Prompts),
+            ResourceListChanged::NAME => self.cache.invalidate(Changed::Resources),
+            ResourceUpdated::NAME => {
+                if let Ok(params) = notification.params::<ResourceUpdated>() {
+                    self.cache.invalidate(Changed::Resource(&params.uri));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn on_progress(&self, params: ProgressParams) {
+        if let Some(callback) = &self.on_progress {
+            callback(&params);
+        }
+        self.events.publish(&Event::Progress(Arc::new(params)));
+    }
+
+    fn on_log(&self, message: LogMessage) {
+        if self.trace_logs {
+            trace(&message);
+        }
+        if let Some(callback) = &self.on_log {
+            callback(&message);
+        }
+        self.events.publish(&Event::Log(Arc::new(message)));
+    }
+
+    fn handle<M: Method>(
+        &self,
+        params: Payload,
+        version: ProtocolVersion,
+        input: impl FnOnce(M::Params) -> InputRequest,
+    ) -> ResponseFuture
+    where
+        M::Params: DeserializeOwned,
+        M::Result: DeserializeOwned + Translate,
+    {
+        let mut params: M::Params = match params.take() {
+            Ok(params) => params,
+            Err(error) => {
+                return Box::pin(std::future::ready(Err(ErrorObject::invalid_params(error.to_string()).into())));
+            }
+        };
+        params.raise(version);
+        let (input, handlers) = (input(params), self.handlers.clone());
+        Box::pin(async move {
+            let answer = handlers.answer(input).await.map_err(ErrorObject::from)?;
+            Ok(Payload::json(answer))
+        })
+    }
+}
+
+impl Service for IncomingHandler {
+    fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
+        let version = cx.version();
+        match &*request.method {
+            Ping::NAME => Box::pin(std::future::ready(Ok(Payload::new(EmptyResult::new())))),
+            CreateMessage::NAME => {
+                self.handle::<CreateMessage>(request.params, version, |params| InputRequest::Sample(Box::new(params)))
+            }
+            Elicit::NAME => {
+                self.handle::<Elicit>(request.params, version, |params| InputRequest::Elicit(Box::new(params)))
+            }
+            ListRoots::NAME => self.handle::<ListRoots>(request.params, version, InputRequest::Roots),
+            _ => extension::ask(&self.extensions, request),
+        }
+    }
+
+    fn notify(&self, notification: Notification, _: CallContext) -> NotifyFuture {
+        self.on_notification(notification);
+        Box::pin(async {})
+    }
+}
+
+impl fmt::Debug for IncomingHandler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IncomingHandler").field("handlers", &self.handlers).finish_non_exhaustive()
+    }
+}
+
+/// The task of a notification, as the extension defines it.
+pub(crate) fn task_of(notification: &Notification) -> Option<Task> {
+    match &*notification.method {
+        TaskChanged::NAME => notification.params::<TaskChanged>().ok(),
+        CoreTaskStatus::NAME => Some(task_of_core(notification.params::<CoreTaskStatus>().ok()?, None)),
+        _ => None,
+    }
+}
+
+/// The data stays JSON, and what JSON leaves of control characters is escaped: a server must not write to a terminal.
+fn trace(message: &LogMessage) {
+    let logger = message.logger.as_deref().unwrap_or_default();
+    let data = turms_core::escape_control(message.data.as_str());
+    macro_rules! log {
+        ($level:ident) => {
+            tracing::$level!(target: "turms::server_log", logger = ?logger, level = message.level.as_str(), "{data}")
+        };
+    }
+    match message.level {
+        LoggingLevel::Debug => log!(debug),
+        LoggingLevel::Info | LoggingLevel::Notice => log!(info),
+        LoggingLevel::Warning => log!(warn),
+        _ => log!(error),
+    }
+}

@@ -1,0 +1,238 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use turms_proto::revision::raise_url_elicitation;
+use turms_proto::types::{InputRequests, InputRequired, Outcome};
+use turms_proto::{Ability, EncodeError, Object, RawJson};
+
+use super::CallService;
+use crate::call::error::{CallError, CallErrorKind, InputCause};
+use crate::call::request::CallParams;
+use crate::call::{CallOutput, CallRequest};
+use crate::connection::ServerShared;
+use crate::event::{Event, Events};
+use crate::handlers::Answers;
+
+/// Maximum number of input requests in one round.
+const MAX_INPUT_REQUESTS: usize = 64;
+
+/// Responds to `input_required`, and to the URL elicitations of 2025-11-25. Inside of one attempt: request state belongs to its
+/// connection.
+pub(crate) struct InputRounds<S> {
+    inner: S,
+    shared: Arc<ServerShared>,
+}
+
+impl<S> InputRounds<S> {
+    pub(crate) fn new(inner: S, shared: Arc<ServerShared>) -> Self {
+        Self { inner, shared }
+    }
+
+    /// The events of a server that may require pages to be visited. Subscribed before the call is sent: the completion may come
+    /// with the error.
+    fn page_events(&self) -> Option<Events> {
+        let incoming = &self.shared.incoming;
+        if !incoming.handlers.visits_pages() {
+            return None;
+        }
+        let connected = self.shared.current()?;
+        connected.version().has(Ability::ElicitationIds).then(|| incoming.events.subscribe())
+    }
+}
+
+impl<S: CallService> CallService for InputRounds<S> {
+    async fn call(&self, call: CallRequest) -> Result<CallOutput, CallError> {
+        let events = self.page_events();
+        match self.inner.call(call.clone()).await {
+            Ok(output) if !matches!(output.outcome, Outcome::InputRequired(_)) => Ok(output),
+            first => Box::pin(self.rounds(call, first, events)).await,
+        }
+    }
+}
+
+impl<S: CallService> InputRounds<S> {
+    /// Repeats a call with input until it has a result.
+    async fn rounds(
+        &self,
+        call: CallRequest,
+        mut outcome: Result<CallOutput, CallError>,
+        mut events: Option<Events>,
+    ) -> Result<CallOutput, CallError> {
+        let max = self.shared.settings.max_rounds;
+        let mut round = 0;
+        loop {
+            let next = match outcome {
+                Ok(CallOutput { outcome: Outcome::InputRequired(required), generation, .. }) => {
+                    // No input is collected that would not be sent.
+                    if round >= max {
+                        let kind = CallErrorKind::Input(InputCause::TooManyRounds(max));
+                        return Err(CallError::answered(call.target(), kind));
+                    }
+                    let params = self.next_params(&call, *required, round).await?;
+                    CallRequest { params, generation: Some(generation), ..call.clone() }
+                }
+                Ok(output) => return Ok(CallOutput { took_input: round > 0, ..output }),
+                Err(error) => {
+                    let error = if round > 0 { error.begun() } else { error };
+                    self.visit_pages(&call, error, events.filter(|_| round < max)).await?;
+                    call.clone()
+                }
+            };
+            round += 1;
+            events = self.page_events();
+            outcome = self.inner.call(next).await;
+        }
+    }
+
+    /// The parameters of the next round, with responses to all input requests.
+    async fn next_params(
+        &self,
+        call: &CallRequest,
+        required: InputRequired,
+        round: usize,
+    ) -> Result<CallParams, CallError> {
+        let requests = required.input_requests.unwrap_or_default();
+        if requests.is_empty() {
+            // An empty round means: try again later.
+            tokio::time::sleep(Duration::from_millis(50).saturating_mul(1 << round.min(6))).await;
+        }
+        let responses = respond(&self.shared.incoming.handlers, call, requests).await?;
+        let encode = |error: EncodeError| CallError::not_sent(call.target(), CallErrorKind::Encode(error.to_string()));
+        let mut params = call.params.object().map_err(encode)?;
+        params.insert_raw("inputResponses", &responses.into());
+        match required.request_state {
+            Some(state) => params.insert_raw("requestState", &RawJson::string(&state)),
+            None => {
+                params.remove("requestState");
+            }
+        }
+        Ok(CallParams::Json(params.into()))
+    }
+
+    /// Visits the pages that a server of 2025-11-25 requires before the call, and waits for their completion. Any other error is
+    /// returned.
+    async fn visit_pages(&self, call: &CallRequest, error: CallError, events: Option<Events>) -> Result<(), CallError> {
+        let required = error.error_response().and_then(raise_url_elicitation);
+        let (Some(required), Some(mut events)) = (required, events) else { return Err(error) };
+        let mut pages = required.input_requests.unwrap_or_default();
+        for (_, page) in &pages {
+            let response = self.shared.incoming.handlers.answer(page.clone()).await.map_err(|_| error.clone())?;
+            if response.member("action").is_none_or(|action| action.as_str() != "\"accept\"") {
+                return Err(error);
+            }
+        }
+        let completed = async {
+            while !pages.is_empty() {
+                let id = events.find(|event| match event {
+                    Event::ElicitationComplete { id } => Some(id),
+                    _ => None,
+                });
+                match id.await {
+                    Some(id) => pages.shift_remove(&id),
+                    None => return false,
+                };
+            }
+            true
+        };
+        let completed = match self.shared.wait_time(&call.options) {
+            Some(timeout) => tokio::time::timeout(timeout, completed).await.unwrap_or(false),
+            None => completed.await,
+        };
+        if completed { Ok(()) } else { Err(error) }
+    }
+}
+
+/// Responds to all input requests of a round, or to none.
+pub(super) async fn respond(
+    handlers: &Arc<Answers>,
+    call: &CallRequest,
+    requests: InputRequests,
+) -> Result<Object, CallError> {
+    let refused = |method: &str, reason| {
+        let cause = InputCause::Refused { method: method.to_owned(), reason };
+        CallError::answered(call.target(), CallErrorKind::Input(cause))
+    };
+    if requests.len() > MAX_INPUT_REQUESTS {
+        let reason = format!("{} more at once, where {MAX_INPUT_REQUESTS} are answered", requests.len() - 1);
+        let method = requests.values().next().map(|request| request.method()).unwrap_or_default();
+        return Err(refused(method, reason));
+    }
+    let responses = requests.into_iter().map(|(key, request)| {
+        let handlers = handlers.clone();
+        async move { (key, handlers.answer(request).await) }
+    });
+    let mut object = Object::new();
+    for (key, response) in join_all(responses).await {
+        let response = response.map_err(|refusal| refused(refusal.method(), refusal.reason()))?;
+        object.insert_raw(&key, &response);
+    }
+    Ok(object)
+}
+
+#[cfg(test)]
+mod tests {
+    use turms_core::Payload;
+    use turms_proto::types::{
+        CallTool, CallToolParams, ElicitForm, ElicitParams, ElicitResult, FormSchema, InputRequest, ToolResult,
+    };
+
+    use super::*;
+    use crate::call::error::{ClosedCause, Delivery};
+    use crate::connection::tests::shared;
+    use crate::layer::scripted::Scripted;
+
+    fn call() -> CallRequest {
+        CallRequest::multi_round::<CallTool, _>(CallToolParams::new("a"))
+    }
+
+    fn required(_: &CallRequest) -> Result<CallOutput, CallError> {
+        let form = ElicitParams::Form(ElicitForm::new("Who?", FormSchema::new()));
+        let mut required = InputRequired::new().request_state("s");
+        required.input_requests = Some([("q".to_owned(), InputRequest::from(form))].into_iter().collect());
+        Ok(CallOutput { generation: 7, ..CallOutput::new(Outcome::InputRequired(Box::new(required))) })
+    }
+
+    fn done(_: &CallRequest) -> Result<CallOutput, CallError> {
+        Ok(CallOutput::complete(Payload::new(ToolResult::of_text("done"))))
+    }
+
+    async fn rounds(inner: Scripted) -> InputRounds<Scripted> {
+        let handlers = Answers::new().form(|_| async { ElicitResult::decline() });
+        InputRounds::new(inner, shared(|builder| builder.answers(handlers).max_rounds(2)).await)
+    }
+
+    #[tokio::test]
+    async fn input_is_sent_with_the_state_on_the_same_connection() {
+        let rounds = rounds(Scripted::default().then(required).then(done)).await;
+        let output = rounds.call(call()).await.unwrap();
+        assert!(output.took_input);
+        let calls = rounds.inner.calls.lock();
+        assert_eq!((calls[0].generation, calls[1].generation), (None, Some(7)));
+        let params = calls[1].params.object().unwrap();
+        let expected = r#"{"name":"a","inputResponses":{"q":{"action":"decline"}},"requestState":"s"}"#;
+        assert_eq!(params.as_str(), expected);
+    }
+
+    #[tokio::test]
+    async fn a_result_without_input_is_passed_on() {
+        let rounds = rounds(Scripted::default().then(done)).await;
+        assert!(!rounds.call(call()).await.unwrap().took_input);
+    }
+
+    #[tokio::test]
+    async fn a_failure_after_the_first_round_may_have_run() {
+        let lost = |call: &CallRequest| Err(CallError::not_connected(call.target(), None));
+        let rounds = rounds(Scripted::default().then(required).then(lost)).await;
+        let error = rounds.call(call()).await.unwrap_err();
+        assert!(matches!(error.kind(), CallErrorKind::Closed(ClosedCause::NotConnected(_))));
+        assert_eq!(error.delivery(), Delivery::Unknown);
+    }
+
+    #[tokio::test]
+    async fn the_number_of_rounds_is_limited() {
+        let rounds = rounds(Scripted::default().then(required).then(required).then(required)).await;
+        let error = rounds.call(call()).await.unwrap_err();
+        assert!(matches!(error.kind(), CallErrorKind::Input(InputCause::TooManyRounds(2))), "{error}");
+    }
+}

@@ -1,0 +1,251 @@
+use std::sync::Arc;
+
+use turms_core::Payload;
+use turms_proto::method::Method as _;
+use turms_proto::types::{
+    Discover, EmptyParams, EmptyResult, Listen, ListenParams, Ping, ResourceParams, SetLevel, SetLevelParams,
+    Subscribe, SubscriptionFilter, Unsubscribe,
+};
+use turms_proto::{Ability, ErrorObject};
+
+use super::CallService;
+use crate::call::error::{CallError, CallErrorKind, Delivery, TimeoutCause, UnsupportedCause};
+use crate::call::options::CallOptions;
+use crate::call::{CallOutput, CallRequest, CallTarget};
+use crate::connection::ServerShared;
+use crate::subscription::{self, Subscription};
+
+/// The calls that differ by era: `ping` or `server/discover`, the log level per session or per request, `resources/subscribe` or
+/// one listen stream. Above the retries: it makes several calls of one.
+pub(crate) struct SessionCalls<S> {
+    inner: Arc<S>,
+    shared: Arc<ServerShared>,
+}
+
+impl<S> Clone for SessionCalls<S> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone(), shared: self.shared.clone() }
+    }
+}
+
+impl<S: CallService> CallService for SessionCalls<S> {
+    async fn call(&self, call: CallRequest) -> Result<CallOutput, CallError> {
+        match &*call.method {
+            Ping::NAME => self.ping(call).await,
+            SetLevel::NAME => self.set_log_level(call).await,
+            Subscribe::NAME => {
+                let params: ResourceParams = call.params_as()?;
+                self.subscribe(params.uri, &call.options).await
+            }
+            Unsubscribe::NAME => {
+                let params: ResourceParams = call.params_as()?;
+                self.unsubscribe(params.uri, &call.options).await
+            }
+            Listen::NAME => {
+                let params: ListenParams = call.params_as()?;
+                let listening = self.listen(params.notifications);
+                let subscription = self.within(Listen::NAME, &call.options, listening).await?;
+                Ok(CallOutput { subscription: Some(subscription), ..empty() })
+            }
+            _ => self.inner.call(call).await,
+        }
+    }
+}
+
+impl<S: CallService> SessionCalls<S> {
+    pub(crate) fn new(inner: Arc<S>, shared: Arc<ServerShared>) -> Self {
+        Self { inner, shared }
+    }
+
+    async fn ping(&self, call: CallRequest) -> Result<CallOutput, CallError> {
+        let discover = CallRequest::new::<Discover>(EmptyParams::new()).with_options(call.options.clone());
+        if self.shared.current().is_none_or(|connected| connected.version().has(Ability::Ping)) {
+            match self.inner.call(call).await {
+                // The revision of the next connection is not known before it is open.
+                Err(error) if is_unsupported(&error) => {}
+                pong => return pong,
+            }
+        }
+        self.inner.call(discover).await.map(|_| empty())
+    }
+
+    async fn set_log_level(&self, call: CallRequest) -> Result<CallOutput, CallError> {
+        let params: SetLevelParams = call.params_as()?;
+        self.shared.desired.set_log_level(params.level);
+        let connected = self.shared.ready(SetLevel::NAME, Some(self.shared.settings.timeouts.timeout)).await?;
+        if connected.version().has(Ability::SessionLogLevel) {
+            return self.inner.call(call).await;
+        }
+        connected.set_metadata(self.shared.request_metadata(connected.negotiated.dialect));
+        Ok(empty())
+    }
+
+    async fn subscribe(&self, uri: String, options: &CallOptions) -> Result<CallOutput, CallError> {
+        let shared = &self.shared;
+        let connected = shared.ready(Subscribe::NAME, Some(shared.settings.timeouts.timeout)).await?;
+        // The second to subscribe waits for the outcome of the first.
+        let _turn = shared.desired.turns.lock().await;
+        let watch = shared.desired.watch(&uri);
+        if watch.is_first && connected.version().has(Ability::ListenStreams) {
+            let renewed = subscription::renew(shared, shared.wait_time(options));
+            let acknowledged = self.within(Listen::NAME, options, renewed).await?;
+            if !acknowledged.contains(&uri) {
+                let error = ErrorObject::invalid_params("the server will not tell of changes to it");
+                return Err(CallError::server(CallTarget::new::<Listen>(&uri), error));
+            }
+        } else if watch.is_first {
+            let call = CallRequest::new::<Subscribe>(ResourceParams::new(&uri));
+            self.inner.call(call.with_options(options.clone())).await?;
+        }
+        watch.keep();
+        Ok(empty())
+    }
+
+    async fn unsubscribe(&self, uri: String, options: &CallOptions) -> Result<CallOutput, CallError> {
+        let shared = &self.shared;
+        let connected = shared.ready(Unsubscribe::NAME, Some(shared.settings.timeouts.timeout)).await?;
+        let _turn = shared.desired.turns.lock().await;
+        if !shared.desired.unwatch(&uri) {
+            return Ok(empty());
+        }
+        if connected.version().has(Ability::ListenStreams) {
+            let renewed = subscription::renew(shared, shared.wait_time(options));
+            self.within(Listen::NAME, options, renewed).await?;
+        } else {
+            let call = CallRequest::new::<Unsubscribe>(ResourceParams::new(&uri));
+            self.inner.call(call.with_options(options.clone())).await?;
+        }
+        Ok(empty())
+    }
+
+    async fn listen(&self, filter: SubscriptionFilter) -> Result<Subscription, CallError> {
+        let options = CallOptions::default();
+        let connected = self.shared.ready(Listen::NAME, self.shared.wait_time(&options)).await?;
+        if connected.version().has(Ability::ListenStreams) {
+            return subscription::listen(&self.shared, filter).await;
+        }
+        // Older servers send changes of lists unasked, and of resources after a request for each.
+        let events = self.shared.incoming.events.subscribe();
+        let mut watched = Watched { session: self.clone(), uris: Vec::new() };
+        for uri in filter.resource_subscriptions.iter().flatten() {
+            self.subscribe(uri.clone(), &options).await?;
+            watched.uris.push(uri.clone());
+        }
+        let server = connected.server().map(|server| &server.capabilities);
+        Ok(subscription::filter_events(events, filter, watched.uris.clone(), server, watched))
+    }
+
+    /// Limits work of more than one request to the timeout of the options, and cancels it.
+    async fn within<T>(
+        &self,
+        target: &str,
+        options: &CallOptions,
+        work: impl Future<Output = Result<T, CallError>> + Send,
+    ) -> Result<T, CallError> {
+        let cancel = options.cancel.clone().unwrap_or_default();
+        if cancel.is_cancelled() {
+            return Err(CallError::not_sent(target, CallErrorKind::Cancelled));
+        }
+        let error = |kind| Err(CallError::new(target, kind, Delivery::Unknown));
+        let limited = async {
+            match self.shared.settings.timeouts.request(options).timeout {
+                Some(timeout) => tokio::time::timeout(timeout, work)
+                    .await
+                    .unwrap_or_else(|_| error(CallErrorKind::Timeout(TimeoutCause::Response(timeout)))),
+                None => work.await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => error(CallErrorKind::Cancelled),
+            outcome = limited => outcome,
+        }
+    }
+}
+
+fn empty() -> CallOutput {
+    CallOutput::complete(Payload::new(EmptyResult::new()))
+}
+
+fn is_unsupported(error: &CallError) -> bool {
+    matches!(error.kind(), CallErrorKind::Unsupported(UnsupportedCause::Revision { .. }))
+}
+
+/// Resources of an older server that are watched until this is dropped.
+struct Watched<S: CallService> {
+    session: SessionCalls<S>,
+    uris: Vec<String>,
+}
+
+impl<S: CallService> Drop for Watched<S> {
+    fn drop(&mut self) {
+        let (uris, session) = (std::mem::take(&mut self.uris), self.session.clone());
+        if let Ok(runtime) = tokio::runtime::Handle::try_current()
+            && !uris.is_empty()
+        {
+            runtime.spawn(async move {
+                for uri in uris {
+                    // A connection that was lost watches nothing.
+                    let _ = session.unsubscribe(uri, &CallOptions::default()).await;
+                }
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use turms_proto::ProtocolVersion;
+    use turms_proto::types::LoggingLevel;
+
+    use super::*;
+    use crate::connection::tests::shared;
+    use crate::layer::scripted::Scripted;
+
+    async fn session(inner: Scripted, version: ProtocolVersion) -> SessionCalls<Scripted> {
+        let shared = shared(|builder| builder.versions(crate::VersionChoice::Only(version))).await;
+        SessionCalls::new(Arc::new(inner), shared)
+    }
+
+    fn done(_: &CallRequest) -> Result<CallOutput, CallError> {
+        Ok(empty())
+    }
+
+    #[tokio::test]
+    async fn a_ping_is_a_discovery_where_there_is_no_ping() {
+        for (version, method) in [(ProtocolVersion::LATEST, "server/discover"), (ProtocolVersion::V2025_11_25, "ping")]
+        {
+            let session = session(Scripted::default().then(done), version).await;
+            session.call(CallRequest::new::<Ping>(EmptyParams::new())).await.unwrap();
+            assert_eq!(session.inner.targets(), [method]);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_log_level_is_set_per_request_or_per_session() {
+        let call = || CallRequest::new::<SetLevel>(SetLevelParams::new(LoggingLevel::Error));
+        let session_of = |version| session(Scripted::default().then(done), version);
+        let stateless = session_of(ProtocolVersion::LATEST).await;
+        stateless.call(call()).await.unwrap();
+        assert!(stateless.inner.targets().is_empty());
+        let metadata = stateless.shared.current().unwrap().metadata().unwrap();
+        assert!(metadata.as_str().contains("\"error\""), "{}", metadata.as_str());
+        let older = session_of(ProtocolVersion::V2025_11_25).await;
+        older.call(call()).await.unwrap();
+        assert_eq!(older.inner.targets(), ["logging/setLevel"]);
+        assert_eq!(older.shared.desired.log_level(), Some(LoggingLevel::Error));
+    }
+
+    #[tokio::test]
+    async fn subscriptions_are_counted_per_uri() {
+        let session = session(Scripted::default().then(done).then(done), ProtocolVersion::V2025_11_25).await;
+        let subscribe = || CallRequest::new::<Subscribe>(ResourceParams::new("a://b"));
+        let unsubscribe = || CallRequest::new::<Unsubscribe>(ResourceParams::new("a://b"));
+        session.call(subscribe()).await.unwrap();
+        session.call(subscribe()).await.unwrap();
+        session.call(unsubscribe()).await.unwrap();
+        assert_eq!(session.inner.targets(), ["resources/subscribe \"a://b\""]);
+        session.call(unsubscribe()).await.unwrap();
+        assert_eq!(session.inner.targets().len(), 2);
+    }
+}

@@ -1,0 +1,166 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::CallService;
+use crate::call::error::{CallError, CallErrorKind, Delivery};
+use crate::call::{CallOutput, CallRequest};
+use crate::cancel::Cancel;
+use crate::state::PendingCall;
+
+/// Keeps the table of pending calls and cancels them. Around everything that waits.
+pub(crate) struct Track<S> {
+    inner: S,
+    pending: Arc<PendingCalls>,
+}
+
+impl<S> Track<S> {
+    pub(crate) fn new(inner: S, pending: Arc<PendingCalls>) -> Self {
+        Self { inner, pending }
+    }
+}
+
+impl<S: CallService> CallService for Track<S> {
+    async fn call(&self, call: CallRequest) -> Result<CallOutput, CallError> {
+        if call.options.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
+            return Err(CallError::not_sent(call.target(), CallErrorKind::Cancelled));
+        }
+        let entry = self.pending.insert(call.clone());
+        // The call first: what is ready at once never waits for the second.
+        tokio::select! {
+            biased;
+            outcome = self.inner.call(call.clone()) => outcome,
+            () = entry.cancelled() => Err(CallError::new(call.target(), CallErrorKind::Cancelled, Delivery::Unknown)),
+        }
+    }
+}
+
+/// The calls without a response.
+#[derive(Debug, Default)]
+pub(crate) struct PendingCalls(Mutex<PendingTable>);
+
+#[derive(Debug, Default)]
+struct PendingTable {
+    last_key: u64,
+    calls: BTreeMap<u64, Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    call: CallRequest,
+    since: Instant,
+    /// That of the caller; made on demand otherwise.
+    cancel: Option<Cancel>,
+}
+
+impl PendingCalls {
+    fn insert(&self, call: CallRequest) -> PendingEntry<'_> {
+        let entry = Entry { cancel: call.options.cancel.clone(), call, since: Instant::now() };
+        let mut table = self.0.lock();
+        table.last_key += 1;
+        let key = table.last_key;
+        table.calls.insert(key, entry);
+        PendingEntry { calls: self, key }
+    }
+
+    /// All of them, the oldest first.
+    pub(crate) fn list(&self) -> Vec<PendingCall> {
+        let table = self.0.lock();
+        let pending = table.calls.iter().map(|(key, entry)| PendingCall {
+            key: *key,
+            subject: entry.call.target().to_string(),
+            waiting: entry.since.elapsed(),
+        });
+        pending.collect()
+    }
+
+    /// Cancels a call; `false` if there is none with this key.
+    pub(crate) fn cancel(&self, key: u64) -> bool {
+        self.token(key).inspect(Cancel::cancel).is_some()
+    }
+
+    fn token(&self, key: u64) -> Option<Cancel> {
+        self.0.lock().calls.get_mut(&key).map(|entry| entry.cancel.get_or_insert_default().clone())
+    }
+}
+
+/// An entry of the table, removed on drop.
+struct PendingEntry<'a> {
+    calls: &'a PendingCalls,
+    key: u64,
+}
+
+impl PendingEntry<'_> {
+    async fn cancelled(&self) {
+        match self.calls.token(self.key) {
+            Some(token) => token.cancelled().await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for PendingEntry<'_> {
+    fn drop(&mut self) {
+        let removed = self.calls.0.lock().calls.remove(&self.key);
+        // Dropped outside the lock: it may hold callbacks of the user.
+        drop(removed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use turms_core::Payload;
+    use turms_proto::types::{CallTool, CallToolParams, ToolResult};
+
+    use super::*;
+    use crate::layer::scripted::Scripted;
+
+    fn call(name: &str) -> CallRequest {
+        CallRequest::multi_round::<CallTool, _>(CallToolParams::new(name))
+    }
+
+    fn tracked(inner: Scripted) -> (Track<Scripted>, Arc<PendingCalls>) {
+        let pending = Arc::<PendingCalls>::default();
+        (Track::new(inner, pending.clone()), pending)
+    }
+
+    #[tokio::test]
+    async fn a_call_is_pending_until_it_ends() {
+        let (track, pending) = tracked(Scripted::default());
+        let targets = || pending.list().into_iter().map(|call| call.subject).collect::<Vec<_>>();
+        let mut one = Box::pin(track.call(call("a")));
+        let mut two = Box::pin(track.call(call("b")));
+        assert!(targets().is_empty());
+        assert!(futures_util::poll!(&mut one).is_pending() && futures_util::poll!(&mut two).is_pending());
+        assert_eq!(targets(), ["tools/call \"a\"", "tools/call \"b\""]);
+        let key = pending.list()[1].key;
+        assert!(pending.cancel(key));
+        let error = two.await.unwrap_err();
+        assert!(error.is_cancelled() && error.may_have_run());
+        assert!(!pending.cancel(key));
+        drop(one);
+        assert!(targets().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_call_that_was_cancelled_before_is_not_sent() {
+        let (track, _) = tracked(Scripted::default());
+        let cancel = Cancel::new();
+        cancel.cancel();
+        let mut call = call("a");
+        call.options.cancel = Some(cancel);
+        let error = track.call(call).await.unwrap_err();
+        assert_eq!(error.delivery(), Delivery::NotSent);
+        assert!(track.inner.calls.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_result_leaves_the_table_empty() {
+        let inner = Scripted::default().then(|_| Ok(CallOutput::complete(Payload::new(ToolResult::of_text("done")))));
+        let (track, pending) = tracked(inner);
+        track.call(call("a")).await.unwrap();
+        assert!(pending.list().is_empty());
+    }
+}

@@ -1,0 +1,6 @@
+//! The typed operations of a client.
+
+mod prompts;
+mod resources;
+mod tools;
+mod utilities;

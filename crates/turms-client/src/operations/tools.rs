@@ -1,0 +1,38 @@
+use serde::Serialize;
+use turms_proto::types::{CallTool, Cursor, ListTools, ListToolsResult, Tool, ToolResult};
+
+use crate::call::request::tool_params;
+use crate::call::{Call, CallRequest};
+use crate::client::Client;
+use crate::page::{self, Items};
+
+impl Client {
+    /// Lists all tools.
+    pub fn list_tools(&self) -> Call<Vec<Tool>> {
+        page::list::<ListTools>(self)
+    }
+
+    /// Lists one page of tools.
+    pub fn list_tools_page(&self, cursor: impl Into<Option<Cursor>>) -> Call<ListToolsResult> {
+        page::page::<ListTools>(self, cursor.into())
+    }
+
+    /// Returns a stream of all tools, which reads page by page.
+    #[must_use]
+    pub fn stream_tools(&self) -> Items<Tool> {
+        Items::new::<ListTools>(self)
+    }
+
+    /// Calls a tool. The arguments are anything that serializes to a JSON object, or `()`.
+    ///
+    /// Input requests of the server go to the client's [handlers](crate::Answers). Structured output is checked against the output
+    /// schema of the tool. A tool that failed is a result: see [`ToolResult::failed`].
+    ///
+    /// If the client [enables tasks](crate::ClientBuilder::tasks) and the server makes a task of the call, this waits for the result
+    /// of the task. The timeout then counts for each poll, progress is reported until the task exists, and dropping the call
+    /// cancels the task.
+    pub fn call_tool(&self, name: impl Into<String>, arguments: impl Serialize) -> Call<ToolResult> {
+        let params = tool_params(name.into(), &arguments);
+        Call::new(self, params.map(CallRequest::multi_round::<CallTool, _>), |call, output| output.take(call))
+    }
+}

@@ -1,0 +1,238 @@
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use futures_util::future::join_all;
+use turms_core::{BoxFuture, Payload};
+use turms_proto::Notification;
+use turms_proto::method::Method as _;
+use turms_proto::session::{Opened, RequestOptions, Stats};
+use turms_proto::types::{
+    EmptyResult, Listen, ListenParams, LoggingLevel, ResourceParams, SetLevel, SetLevelParams, Subscribe, Unsubscribe,
+};
+
+use super::member::{MemberGuard, PoolMember};
+use super::shared::{Attempts, PoolShared};
+use super::subscriptions;
+use crate::backend::Backend;
+use crate::call::error::{CallError, CallErrorKind, NoServerCause};
+use crate::call::options::{CallOptions, CallTimeouts};
+use crate::call::{CallOutput, CallRequest};
+use crate::control::{ClientControl, EventInterest};
+use crate::event::{ConnectionEvent, Event, Events};
+use crate::layer::CallService;
+use crate::layer::track::Track;
+use crate::state::{PendingCall, Status};
+
+/// A pool as the backend of one client.
+pub(super) struct PoolBackend {
+    shared: Arc<PoolShared>,
+    calls: Track<PoolCalls>,
+}
+
+impl PoolBackend {
+    pub(super) fn new(shared: Arc<PoolShared>) -> Self {
+        let calls = Track::new(PoolCalls(shared.clone()), shared.pending.clone());
+        Self { shared, calls }
+    }
+}
+
+impl Backend for PoolBackend {
+    fn call(&self, call: CallRequest) -> BoxFuture<'_, Result<CallOutput, CallError>> {
+        Box::pin(self.calls.call(call))
+    }
+
+    fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), CallError>> {
+        Box::pin(async move {
+            let sent = |member: &Arc<PoolMember>| {
+                let (member, notification) = (member.clone(), notification.clone());
+                async move { member.client.backend().notify(notification).await }
+            };
+            let outcomes = join_all(self.shared.connected().iter().map(sent)).await;
+            // A member that was not notified is not there to be.
+            if outcomes.iter().any(Result::is_ok) {
+                return Ok(());
+            }
+            outcomes.into_iter().next().unwrap_or_else(|| Err(none_available(&notification.method)))
+        })
+    }
+
+    fn control(&self) -> &dyn ClientControl {
+        self
+    }
+}
+
+impl ClientControl for PoolBackend {
+    /// That of the best member. A pool that makes its members itself is closed only when it was closed.
+    fn status(&self) -> Status {
+        let statuses: Vec<_> = self.shared.members().iter().map(|member| member.client.status()).collect();
+        if statuses.contains(&Status::Connected) {
+            Status::Connected
+        } else if statuses.contains(&Status::Reconnecting) || self.shared.makes_members() {
+            Status::Reconnecting
+        } else {
+            Status::Closed
+        }
+    }
+
+    fn server(&self) -> Option<Arc<Opened>> {
+        let mut members = self.shared.members();
+        // The sort is stable: of equals, the oldest member counts.
+        members.sort_by_key(|member| member.grade().map_or((1, None), |grade| (0, Some(grade))));
+        members.iter().find_map(|member| member.client.opened())
+    }
+
+    fn events(&self, interest: EventInterest) -> Events {
+        let events = self.shared.events.subscribe();
+        if interest == EventInterest::AskServer && !self.shared.wants_lists.swap(true, Ordering::SeqCst) {
+            self.shared.members().iter().for_each(|member| self.shared.request_lists(&member.client));
+        }
+        events
+    }
+
+    fn pending_calls(&self) -> Vec<PendingCall> {
+        self.shared.pending.list()
+    }
+
+    fn cancel(&self, key: u64) -> bool {
+        self.shared.pending.cancel(key)
+    }
+
+    fn stats(&self) -> Stats {
+        self.shared.members().iter().fold(Stats::default(), |mut sum, member| {
+            sum += member.client.stats();
+            sum
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.shared.close())
+    }
+}
+
+/// Sends each call to one member, and to another if it may be repeated.
+struct PoolCalls(Arc<PoolShared>);
+
+impl CallService for PoolCalls {
+    async fn call(&self, call: CallRequest) -> Result<CallOutput, CallError> {
+        let pool = &self.0;
+        match &*call.method {
+            _ if call.is_raw() => self.send(call).await,
+            SetLevel::NAME => {
+                let SetLevelParams { level, .. } = call.params_as()?;
+                self.set_level(level, &call.options).await.map(|()| empty())
+            }
+            Subscribe::NAME => {
+                let ResourceParams { uri, .. } = call.params_as()?;
+                subscriptions::subscribe(pool, uri, &call.options).await.map(|()| empty())
+            }
+            Unsubscribe::NAME => {
+                let ResourceParams { uri, .. } = call.params_as()?;
+                subscriptions::unsubscribe(pool, uri, &call.options).await.map(|()| empty())
+            }
+            Listen::NAME => {
+                let params: ListenParams = call.params_as()?;
+                let subscription = subscriptions::listen(pool, params.notifications, &call.options).await?;
+                Ok(CallOutput { subscription: Some(subscription), ..empty() })
+            }
+            _ => self.send(call).await,
+        }
+    }
+}
+
+impl PoolCalls {
+    /// Sends a call to one member after the other, until it may not be repeated.
+    async fn send(&self, mut call: CallRequest) -> Result<CallOutput, CallError> {
+        let pool = &self.0;
+        // Members share what is known of tools: their lists may have come from another.
+        call.options.tools = Some(pool.tools.clone());
+        let mut attempts = Attempts::default();
+        loop {
+            let Some(guard) = self.next(&mut attempts, &call).await? else { return Err(attempts.error(call.target())) };
+            if attempts.len() > 1 {
+                pool.moved.fetch_add(1, Ordering::Relaxed);
+                let attempt = u32::try_from(attempts.len() - 1).unwrap_or(u32::MAX);
+                pool.events.publish(&Event::Retrying { subject: call.target().to_string().into(), attempt });
+            }
+            guard.count(1);
+            let outcome = guard.member().client.backend().call(call.clone()).await;
+            guard.note(&outcome);
+            let Err(error) = outcome else { return outcome };
+            attempts.failed(error, || call.is_idempotent(Some(&pool.tools)))?;
+        }
+    }
+
+    /// The next member. If there is none but there may be soon, it is waited for as long as for a response.
+    async fn next(&self, attempts: &mut Attempts, call: &CallRequest) -> Result<Option<MemberGuard>, CallError> {
+        let pool = &self.0;
+        if let Some(guard) = attempts.next(pool, Some(call)) {
+            return Ok(Some(guard));
+        }
+        let mut changes = pool.changes.subscribe();
+        let coming = async {
+            loop {
+                let guard = attempts.next(pool, Some(call));
+                if guard.is_some() || !pool.is_hopeful() || changes.changed().await.is_err() {
+                    return guard;
+                }
+            }
+        };
+        let timeouts = CallTimeouts { timeout: RequestOptions::DEFAULT_TIMEOUT, max_duration: None };
+        let coming = async {
+            match timeouts.request(&call.options).timeout {
+                Some(timeout) => tokio::time::timeout(timeout, coming).await.unwrap_or_default(),
+                None => coming.await,
+            }
+        };
+        let Some(cancel) = &call.options.cancel else { return Ok(coming.await) };
+        tokio::select! {
+            guard = coming => Ok(guard),
+            () = cancel.cancelled() => Err(CallError::not_sent(call.target(), CallErrorKind::Cancelled)),
+        }
+    }
+
+    async fn set_level(&self, level: LoggingLevel, options: &CallOptions) -> Result<(), CallError> {
+        let pool = &self.0;
+        *pool.level.lock() = Some(level);
+        let set = |member: &Arc<PoolMember>| {
+            let (member, options) = (member.clone(), options.clone());
+            async move { member.set_level(level, options).await }
+        };
+        let outcomes = join_all(pool.connected().iter().map(set)).await;
+        // A member that got another level meanwhile is set again, and so is one that comes back later.
+        pool.notify_changed();
+        let reached =
+            outcomes.iter().any(|outcome| outcome.as_ref().err().is_none_or(|error| !error.is_disconnected()));
+        let failed = outcomes.into_iter().find(|outcome| match outcome {
+            Err(error) => !(reached && error.is_disconnected()),
+            Ok(()) => false,
+        });
+        match failed {
+            Some(failed) => failed,
+            None if reached => Ok(()),
+            None => Err(none_available(SetLevel::NAME)),
+        }
+    }
+}
+
+impl PoolShared {
+    fn connected(&self) -> Vec<Arc<PoolMember>> {
+        let mut members = self.members();
+        members.retain(|member| member.is_connected());
+        members
+    }
+
+    pub(super) async fn close(&self) {
+        let Some(clients) = self.shut() else { return };
+        join_all(clients.iter().map(|client| client.close())).await;
+        self.events.connection(ConnectionEvent::Closed);
+        self.events.close();
+    }
+}
+
+fn empty() -> CallOutput {
+    CallOutput::complete(Payload::new(EmptyResult::new()))
+}
+
+fn none_available(target: &str) -> CallError {
+    CallError::not_sent(target, CallErrorKind::NoServer(NoServerCause::NoneAvailable))
+}

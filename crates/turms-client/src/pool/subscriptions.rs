@@ -1,0 +1,259 @@
+//! Watched resources and subscriptions of a pool: each is with one member, and moves to another when that is lost.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio_util::task::AbortOnDropHandle;
+use turms_proto::method::Method as _;
+use turms_proto::types::{Listen, ListenParams, ResourceParams, Subscribe, SubscriptionFilter, Unsubscribe};
+
+use super::member::PoolMember;
+use super::shared::{Attempts, PoolShared};
+use crate::call::error::{CallError, Delivery};
+use crate::call::options::CallOptions;
+use crate::call::{CallOutput, CallRequest, decode};
+use crate::reconnect::Backoff;
+use crate::subscription::{Change, Subscription};
+
+/// Timeout for unsubscribing at a member that is left.
+const UNSUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A watched resource. Its task decides where.
+pub(super) struct Watch {
+    state: watch::Receiver<WatchState>,
+    task: AbortOnDropHandle<()>,
+}
+
+/// The member that watches a resource.
+#[derive(Clone)]
+enum WatchState {
+    Starting,
+    At(Weak<PoolMember>),
+    /// The member was lost, and no other watches it yet.
+    Moving,
+    Failed(CallError),
+}
+
+pub(super) async fn subscribe(pool: &Arc<PoolShared>, uri: String, options: &CallOptions) -> Result<(), CallError> {
+    loop {
+        let (mut state, is_new) = watch_of(pool, &uri, options);
+        let _guard = is_new.then(|| StartGuard { pool, uri: &uri, state: state.clone() });
+        let settled = state.wait_for(|state| !matches!(state, WatchState::Starting)).await.map(|state| state.clone());
+        match settled {
+            Ok(WatchState::Failed(error)) => return Err(error),
+            Ok(_) => return Ok(()),
+            // The call that started it was dropped: start anew.
+            Err(_) => forget(pool, &uri, &state),
+        }
+    }
+}
+
+pub(super) async fn unsubscribe(pool: &PoolShared, uri: String, options: &CallOptions) -> Result<(), CallError> {
+    let watch = pool.watched.lock().remove(&uri);
+    let Some(Watch { state, task }) = watch else { return Ok(()) };
+    // It may be moving, and must not subscribe elsewhere after this.
+    task.abort();
+    let _ = task.await;
+    let at = match &*state.borrow() {
+        WatchState::At(member) => member.upgrade(),
+        WatchState::Starting | WatchState::Moving | WatchState::Failed(_) => None,
+    };
+    match at {
+        Some(member) => unsubscribe_at(&member, &uri, options).await,
+        None => Ok(()),
+    }
+}
+
+async fn unsubscribe_at(member: &PoolMember, uri: &str, options: &CallOptions) -> Result<(), CallError> {
+    let call = CallRequest::new::<Unsubscribe>(ResourceParams::new(uri)).with_options(options.clone());
+    member.client.backend().call(call).await.map(drop)
+}
+
+/// The watch of a resource, and `true` if it is new.
+fn watch_of(pool: &Arc<PoolShared>, uri: &str, options: &CallOptions) -> (watch::Receiver<WatchState>, bool) {
+    let mut watched = pool.watched.lock();
+    if let Some(watch) = watched.get(uri) {
+        return (watch.state.clone(), false);
+    }
+    let (sender, state) = watch::channel(WatchState::Starting);
+    let task = pool.spawn(keep_watching(pool.clone(), uri.to_owned(), options.clone(), sender));
+    watched.insert(uri.to_owned(), Watch { state: state.clone(), task });
+    (state, true)
+}
+
+/// Removes a watch, if it is this one.
+fn forget(pool: &PoolShared, uri: &str, state: &watch::Receiver<WatchState>) {
+    let mut watched = pool.watched.lock();
+    if watched.get(uri).is_some_and(|watch| watch.state.same_channel(state)) {
+        watched.remove(uri);
+    }
+}
+
+/// Removes a new watch when it has failed, or when the call that started it is dropped.
+struct StartGuard<'a> {
+    pool: &'a PoolShared,
+    uri: &'a str,
+    state: watch::Receiver<WatchState>,
+}
+
+impl Drop for StartGuard<'_> {
+    fn drop(&mut self) {
+        let started = matches!(*self.state.borrow(), WatchState::At(_) | WatchState::Moving);
+        if !started {
+            forget(self.pool, self.uri, &self.state);
+        }
+    }
+}
+
+async fn keep_watching(pool: Arc<PoolShared>, uri: String, options: CallOptions, state: watch::Sender<WatchState>) {
+    let mut changes = pool.changes.subscribe();
+    let mut member = match watch_somewhere(&pool, &uri, options).await {
+        Ok(member) => member,
+        Err(error) => {
+            state.send_replace(WatchState::Failed(error));
+            return;
+        }
+    };
+    loop {
+        state.send_replace(WatchState::At(Arc::downgrade(&member)));
+        if !is_lost(&pool, &member, &mut changes).await {
+            return;
+        }
+        state.send_replace(WatchState::Moving);
+        let mut pause = Pause::default();
+        let next = loop {
+            match watch_somewhere(&pool, &uri, CallOptions::default()).await {
+                Ok(member) => break member,
+                Err(error) => tracing::warn!(target: "turms::client", uri, %error, "the resource is not watched"),
+            }
+            if !pause.wait(&pool, &mut changes).await {
+                return;
+            }
+        };
+        state.send_replace(WatchState::At(Arc::downgrade(&next)));
+        let old = std::mem::replace(&mut member, next);
+        // One that is closed, or does not respond, does not matter.
+        let options = CallOptions::default();
+        let _ = tokio::time::timeout(UNSUBSCRIBE_TIMEOUT, unsubscribe_at(&old, &uri, &options)).await;
+    }
+}
+
+async fn watch_somewhere(pool: &PoolShared, uri: &str, options: CallOptions) -> Result<Arc<PoolMember>, CallError> {
+    let call = CallRequest::new::<Subscribe>(ResourceParams::new(uri)).with_options(options);
+    somewhere(pool, call).await.map(|(member, _)| member)
+}
+
+/// Opens a stream of changes at one member, and at another when that is lost.
+pub(super) async fn listen(
+    pool: &Arc<PoolShared>,
+    filter: SubscriptionFilter,
+    options: &CallOptions,
+) -> Result<Subscription, CallError> {
+    let (member, stream) = listen_somewhere(pool, &filter, options).await?;
+    let acknowledged = stream.acknowledged().clone();
+    let (sender, changes) = mpsc::channel(Subscription::CAPACITY);
+    let moving = MovingSubscription { member, stream, filter, sender };
+    let task = pool.spawn(moving.run(pool.clone()));
+    Ok(Subscription::new(changes, acknowledged, task))
+}
+
+async fn listen_somewhere(
+    pool: &PoolShared,
+    filter: &SubscriptionFilter,
+    options: &CallOptions,
+) -> Result<(Arc<PoolMember>, Subscription), CallError> {
+    let params = ListenParams::new(filter.clone());
+    let call = CallRequest::typed::<Listen>(params, decode::raw).with_options(options.clone());
+    let (member, output) = somewhere(pool, call).await?;
+    let stream = output.subscription.ok_or_else(|| CallError::not_connected(Listen::NAME, None))?;
+    Ok((member, stream))
+}
+
+/// A subscription that moves between members.
+struct MovingSubscription {
+    member: Arc<PoolMember>,
+    stream: Subscription,
+    filter: SubscriptionFilter,
+    sender: mpsc::Sender<Change>,
+}
+
+impl MovingSubscription {
+    async fn run(mut self, pool: Arc<PoolShared>) {
+        let mut changes = pool.changes.subscribe();
+        let mut pause = Pause::default();
+        loop {
+            tokio::select! {
+                change = self.stream.next() => if let Some(change) = change {
+                    pause = Pause::default();
+                    // A reader that is too slow has to read the lists anew anyway.
+                    let _ = self.sender.try_send(change);
+                    continue;
+                },
+                lost = is_lost(&pool, &self.member, &mut changes) => if !lost {
+                    return;
+                },
+            }
+            (self.member, self.stream) = loop {
+                // A server may end every stream at once.
+                if !pause.wait(&pool, &mut changes).await {
+                    return;
+                }
+                match listen_somewhere(&pool, &self.filter, &CallOptions::default()).await {
+                    Ok(found) => break found,
+                    Err(error) if error.delivery() == Delivery::Answered => return,
+                    Err(error) => tracing::debug!(target: "turms::client", %error, "no member has the subscription"),
+                }
+            };
+        }
+    }
+}
+
+/// Exponential backoff that ends early when the pool changes.
+#[derive(Default)]
+struct Pause {
+    backoff: Backoff,
+    attempt: u32,
+}
+
+impl Pause {
+    /// Returns `false` if the pool is closed.
+    async fn wait(&mut self, pool: &PoolShared, changes: &mut watch::Receiver<()>) -> bool {
+        self.attempt = self.attempt.saturating_add(1);
+        let delay = self.backoff.delay(self.attempt).unwrap_or_default();
+        tokio::select! {
+            () = tokio::time::sleep(delay) => {}
+            _ = changes.changed() => {}
+        }
+        !pool.is_closed()
+    }
+}
+
+/// Waits until a member is lost. Returns `false` if the pool is closed.
+async fn is_lost(pool: &PoolShared, member: &PoolMember, changes: &mut watch::Receiver<()>) -> bool {
+    loop {
+        changes.borrow_and_update();
+        if pool.is_closed() {
+            return false;
+        }
+        if pool.has_lost(member) {
+            return true;
+        }
+        let _ = changes.changed().await;
+    }
+}
+
+/// Sends a call to one member after the other until one takes it. Repeating these calls does no harm.
+async fn somewhere(pool: &PoolShared, call: CallRequest) -> Result<(Arc<PoolMember>, CallOutput), CallError> {
+    let mut attempts = Attempts::default();
+    loop {
+        let Some(guard) = attempts.next(pool, None) else { return Err(attempts.error(call.target())) };
+        guard.count(1);
+        let outcome = guard.member().client.backend().call(call.clone()).await;
+        guard.note(&outcome);
+        match outcome {
+            Ok(output) => return Ok((guard.member().clone(), output)),
+            Err(error) => attempts.failed(error, || true)?,
+        }
+    }
+}

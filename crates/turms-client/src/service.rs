@@ -1,0 +1,148 @@
+//! A client as a service, so that it can be served to others.
+
+use std::sync::Arc;
+
+use bytestring::ByteString;
+use turms_core::{CallContext, NotifyFuture, Payload, Request, ResponseFuture, Service, ServiceError};
+use turms_proto::method::{Method, Notification as NotificationMethod};
+use turms_proto::revision::{raise_result, tag_subscription};
+use turms_proto::types::{
+    Acknowledged, AcknowledgedParams, Listen, ListenResult, Meta, Ping, Progress, ProgressParams, PromptListChanged,
+    ResourceListChanged, ResourceParams, ResourceUpdated, SetLevel, Subscribe, ToolListChanged, Unsubscribe, key,
+};
+use turms_proto::{DecodeError, ErrorObject, Notification, Object, ProtocolVersion, RawJson, RequestId};
+
+use crate::call::options::{CallOptions, TaskMode};
+use crate::call::{CallError, CallRequest};
+use crate::client::Client;
+use crate::connection::declares_tasks;
+use crate::subscription::{Change, Subscription};
+
+impl Service for Client {
+    fn call(&self, request: Request, cx: CallContext) -> ResponseFuture {
+        let client = self.clone();
+        Box::pin(async move {
+            let call = call_of(request)?.with_options(options_of(&cx));
+            let mut output = client.backend().call(call.clone()).await.map_err(CallError::into_error_object)?;
+            if let Some(subscription) = output.subscription.take() {
+                return forward_changes(subscription, &cx).await;
+            }
+            let raw = output.payload(&call).map_err(CallError::into_error_object)?.into_raw();
+            let raw = raw.map_err(|error| ErrorObject::internal(error.to_string()))?;
+            // Services speak the newest revision, whatever the server does.
+            let version = client.protocol_version().unwrap_or(ProtocolVersion::LATEST);
+            let raised = raise_result(&call.method, &raw, version);
+            Ok(Payload::json(raised.map_err(|error| ErrorObject::internal(format!("{}: {error}", call.method)))?))
+        })
+    }
+
+    fn notify(&self, notification: Notification, _: CallContext) -> NotifyFuture {
+        let client = self.clone();
+        Box::pin(async move {
+            // A notification has no response that could say that it was lost.
+            let _ = client.backend().notify(notification).await;
+        })
+    }
+}
+
+/// The call of a request. Those that differ by era are typed, so that they are translated; all others pass as they are.
+fn call_of(request: Request) -> Result<CallRequest, ServiceError> {
+    fn typed<M: Method>(params: Payload) -> Result<CallRequest, ServiceError>
+    where
+        M::Params: Clone,
+    {
+        let invalid = |error: DecodeError| ErrorObject::invalid_params(format!("params: {error}"));
+        Ok(CallRequest::new::<M>(params.take().map_err(invalid)?))
+    }
+    match &*request.method {
+        Ping::NAME => typed::<Ping>(request.params),
+        SetLevel::NAME => typed::<SetLevel>(request.params),
+        Subscribe::NAME => typed::<Subscribe>(request.params),
+        Unsubscribe::NAME => typed::<Unsubscribe>(request.params),
+        Listen::NAME => typed::<Listen>(request.params),
+        _ => {
+            let params = request.params.into_raw();
+            let params = params
+                .map_err(|error| ErrorObject::internal(format!("the parameters cannot be written as JSON: {error}")))?;
+            Ok(CallRequest::raw(request.method, without_meta(params)))
+        }
+    }
+}
+
+/// The options that the caller's context stands for: its metadata, its progress token, its support of tasks.
+fn options_of(cx: &CallContext) -> CallOptions {
+    let mut options = CallOptions::default();
+    if !cx.meta().is_some_and(declares_tasks) {
+        options.task = TaskMode::Refuse;
+    }
+    let Some(meta) = cx.meta() else { return options };
+    if let Some(token) = Object::from(meta.clone()).get(key::PROGRESS_TOKEN) {
+        let peer = cx.peer().clone();
+        options.on_progress = Some(Arc::new(move |progress: &ProgressParams| {
+            if let Some(progress) = with_token(progress, &token) {
+                let _ = peer.try_notify_raw(Notification::raw(ByteString::from_static(Progress::NAME), Some(progress)));
+            }
+        }));
+    }
+    options.meta = Some(forwarded(meta)).filter(|meta| !meta.is_empty());
+    options
+}
+
+fn with_token(progress: &ProgressParams, token: &RawJson) -> Option<RawJson> {
+    let mut params = Object::encode(progress).ok()?;
+    params.insert_raw("progressToken", token);
+    Some(params.into())
+}
+
+/// The metadata that is not about the caller's own connection.
+fn forwarded(meta: &Meta) -> Meta {
+    let mut meta = Object::from(meta.clone());
+    let own = [key::PROTOCOL_VERSION, key::CLIENT_CAPABILITIES, key::CLIENT_INFO, key::PROGRESS_TOKEN];
+    meta.retain(|name| !own.contains(&name));
+    meta.into()
+}
+
+fn without_meta(params: RawJson) -> RawJson {
+    match params.as_object() {
+        Some(mut params) if params.contains("_meta") => {
+            params.remove("_meta");
+            params.into()
+        }
+        _ => params,
+    }
+}
+
+/// Forwards the changes of a subscription to the caller, until either side ends it.
+async fn forward_changes(mut subscription: Subscription, cx: &CallContext) -> Result<Payload, ServiceError> {
+    let id = cx.id().cloned().unwrap_or(RequestId::Number(0));
+    let closed = |_| ErrorObject::internal("the caller closed the connection");
+    let tagged = |notification: Notification| {
+        let params = tag_subscription(notification.params.as_ref(), &id);
+        Notification::raw(notification.method, Some(params))
+    };
+    let acknowledged = AcknowledgedParams::new(subscription.acknowledged().clone());
+    let acknowledged = Notification::new::<Acknowledged>(&acknowledged);
+    let acknowledged = acknowledged.map_err(|error| ErrorObject::internal(error.to_string()))?;
+    cx.peer().notify_raw(tagged(acknowledged)).await.map_err(closed)?;
+    while let Some(change) = subscription.next().await {
+        if let Some(notification) = notification_of(&change) {
+            cx.peer().notify_raw(tagged(notification)).await.map_err(closed)?;
+        }
+    }
+    let meta = tag_subscription(None, &id).member("_meta").and_then(|meta| meta.as_object()).unwrap_or_default();
+    Ok(Payload::new(ListenResult::new().meta(meta)))
+}
+
+/// The notification of a change. Changes of tasks are events and come without their task here.
+fn notification_of(change: &Change) -> Option<Notification> {
+    let method = match change {
+        Change::Tools => ToolListChanged::NAME,
+        Change::Prompts => PromptListChanged::NAME,
+        Change::Resources => ResourceListChanged::NAME,
+        Change::Resource { uri } => {
+            return Notification::new::<ResourceUpdated>(&ResourceParams::new(uri)).ok();
+        }
+        Change::Task { .. } => return None,
+    };
+    Some(Notification::raw(ByteString::from_static(method), None))
+}

@@ -1,0 +1,562 @@
+//! Subscriptions to changes: one `subscriptions/listen` request with a filter since 2026-07-28, unsolicited notifications
+//! before.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytestring::ByteString;
+use futures_core::Stream;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+use turms_core::{Outgoing, Payload, Update};
+use turms_proto::method::{Method, Notification as NotificationMethod};
+use turms_proto::session::RequestOptions;
+use turms_proto::types::{
+    Acknowledged, Listen, ListenParams, LoggingLevel, PromptListChanged, ResourceListChanged, ResourceUpdated,
+    ServerCapabilities, SubscriptionFilter, TaskChanged, TaskStatus, ToolListChanged,
+};
+use turms_proto::{Ability, DecodeError, Notification};
+
+use crate::call::error::{CallError, CallErrorKind, DecodeCause, Delivery, TimeoutCause};
+use crate::call::options::CallOptions;
+use crate::connection::stream_health::BrokenStream;
+use crate::connection::{Connected, MIN_UPTIME, ServerShared, declare_tasks};
+use crate::event::{Event, Events};
+use crate::incoming::{IncomingHandler, task_of};
+use crate::reconnect::Backoff;
+
+/// Something that has changed at the server.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Change {
+    /// The list of tools.
+    Tools,
+    /// The list of prompts.
+    Prompts,
+    /// The list of resources, or of their templates.
+    Resources,
+    /// A resource.
+    Resource {
+        /// Which; may lie within what is watched.
+        uri: String,
+    },
+    /// A task. All that the server tells of it comes as an [event](Event::TaskChanged).
+    Task {
+        /// Which.
+        id: String,
+        /// How it stands now.
+        status: TaskStatus,
+    },
+}
+
+/// A stream of changes. Dropping it ends the subscription.
+///
+/// A client that is supervised listens again after a loss. What changed in between is not told, so look anew then: the events
+/// of the client say [`Lost`](crate::ConnectionEvent::Lost) and, when it listens again,
+/// [`Connected`](crate::ConnectionEvent::Connected).
+pub struct Subscription {
+    changes: mpsc::Receiver<Change>,
+    acknowledged: SubscriptionFilter,
+    task: AbortOnDropHandle<()>,
+}
+
+impl Subscription {
+    /// How many changes may be left unread; more are left out.
+    pub(crate) const CAPACITY: usize = 1024;
+
+    /// The changes that a task sends.
+    pub(crate) fn new(
+        changes: mpsc::Receiver<Change>,
+        acknowledged: SubscriptionFilter,
+        task: AbortOnDropHandle<()>,
+    ) -> Self {
+        Self { changes, acknowledged, task }
+    }
+
+    /// What the server said it will tell of what it was asked to.
+    #[must_use]
+    pub fn acknowledged(&self) -> &SubscriptionFilter {
+        &self.acknowledged
+    }
+
+    /// The next change; `None` when there will be no more.
+    pub async fn next(&mut self) -> Option<Change> {
+        self.changes.recv().await
+    }
+
+    /// Whether the server can still tell something.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        !self.task.is_finished()
+    }
+}
+
+impl Stream for Subscription {
+    type Item = Change;
+
+    fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Change>> {
+        self.changes.poll_recv(task)
+    }
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription").field("acknowledged", &self.acknowledged).finish_non_exhaustive()
+    }
+}
+
+/// Opens a stream of changes at a server with listen streams.
+pub(crate) async fn listen(shared: &Arc<ServerShared>, filter: SubscriptionFilter) -> Result<Subscription, CallError> {
+    let (sender, changes) = mpsc::channel(Subscription::CAPACITY);
+    let incoming = shared.incoming.clone();
+    let forward = move |notification: Notification| {
+        incoming.forget(&notification);
+        if &*notification.method == TaskChanged::NAME {
+            incoming.on_notification(notification.clone());
+        }
+        if let Some(change) = change_of(&notification) {
+            // A reader that is too slow has to read the lists anew anyway.
+            let _ = sender.try_send(change);
+        }
+    };
+    let timeout = shared.wait_time(&CallOptions::default());
+    let (task, acknowledged) = start(shared, filter, Arc::new(forward), timeout).await?;
+    Ok(Subscription::new(changes, acknowledged, task))
+}
+
+/// Filters the events of an older server, which sends changes of lists unasked. `watched` are the resources that it was asked
+/// to watch; `guard` stops that on drop.
+pub(crate) fn filter_events(
+    events: Events,
+    filter: SubscriptionFilter,
+    watched: Vec<String>,
+    server: Option<&ServerCapabilities>,
+    guard: impl Send + 'static,
+) -> Subscription {
+    let (sender, changes) = mpsc::channel(Subscription::CAPACITY);
+    let acknowledged = server.map_or_else(|| filter.clone(), |server| supported(&filter, server));
+    let task = tokio::spawn(async move {
+        let _guard = guard;
+        forward(events, filter, sender, watched).await;
+    });
+    Subscription::new(changes, acknowledged, AbortOnDropHandle::new(task))
+}
+
+async fn forward(mut events: Events, filter: SubscriptionFilter, sender: mpsc::Sender<Change>, watched: Vec<String>) {
+    while let Some(event) = events.next().await {
+        let change = match event {
+            Event::ToolsChanged if filter.tools_list_changed == Some(true) => Change::Tools,
+            Event::PromptsChanged if filter.prompts_list_changed == Some(true) => Change::Prompts,
+            Event::ResourcesChanged if filter.resources_list_changed == Some(true) => Change::Resources,
+            Event::ResourceUpdated { uri } if watched.iter().any(|wanted| is_within(&uri, wanted)) => {
+                Change::Resource { uri }
+            }
+            Event::TaskChanged(task) if filter.task_ids.iter().flatten().any(|wanted| *wanted == task.task_id) => {
+                Change::Task { id: task.task_id.clone(), status: task.status }
+            }
+            _ => continue,
+        };
+        let _ = sender.try_send(change);
+    }
+}
+
+/// Whether what has changed is a resource or a part of it; `memo://10` is no part of `memo://1`.
+pub(crate) fn is_within(uri: &str, whole: &str) -> bool {
+    let rest = uri.strip_prefix(whole);
+    rest.is_some_and(|rest| rest.is_empty() || whole.ends_with('/') || rest.starts_with(['/', '#', '?']))
+}
+
+/// What every connection of a client must have, and the one listen stream that carries it since 2026-07-28.
+#[derive(Debug, Default)]
+pub(crate) struct DesiredState {
+    log_level: Mutex<Option<LoggingLevel>>,
+    /// Changes of lists are wanted as events.
+    lists: AtomicBool,
+    /// The watched resources, and by how many.
+    watched: Mutex<BTreeMap<String, usize>>,
+    /// Held while the server is told of one more or one less, so that the counts and the server agree.
+    pub(crate) turns: tokio::sync::Mutex<()>,
+    /// Held while the stream is replaced, so that two changes come one after the other.
+    stream: tokio::sync::Mutex<Option<AbortOnDropHandle<()>>>,
+}
+
+impl DesiredState {
+    pub(crate) fn new(log_level: Option<LoggingLevel>) -> Self {
+        Self { log_level: Mutex::new(log_level), ..Self::default() }
+    }
+
+    pub(crate) fn log_level(&self) -> Option<LoggingLevel> {
+        *self.log_level.lock()
+    }
+
+    pub(crate) fn set_log_level(&self, level: LoggingLevel) {
+        *self.log_level.lock() = Some(level);
+    }
+
+    pub(crate) fn watched(&self) -> Vec<String> {
+        self.watched.lock().keys().cloned().collect()
+    }
+
+    /// Counts one more watcher of a resource, until the guard is dropped without being kept.
+    pub(crate) fn watch<'a>(&'a self, uri: &'a str) -> WatchGuard<'a> {
+        let mut watched = self.watched.lock();
+        let count = watched.entry(uri.to_owned()).or_default();
+        *count += 1;
+        WatchGuard { desired: self, uri, is_first: *count == 1, kept: false }
+    }
+
+    /// Counts one watcher less. Returns `true` if it was the last.
+    pub(crate) fn unwatch(&self, uri: &str) -> bool {
+        let mut watched = self.watched.lock();
+        match watched.get_mut(uri) {
+            Some(count) if *count > 1 => {
+                *count -= 1;
+                false
+            }
+            Some(_) => watched.remove(uri).is_some(),
+            None => false,
+        }
+    }
+
+    fn filter(&self, capabilities: Option<&ServerCapabilities>) -> SubscriptionFilter {
+        let mut filter = SubscriptionFilter::new();
+        if self.lists.load(Ordering::Relaxed) {
+            let all = SubscriptionFilter::new()
+                .tools_list_changed(true)
+                .prompts_list_changed(true)
+                .resources_list_changed(true);
+            // A server with one list may come to have another: the first item of a kind can be added at any time. A server without
+            // any does not know the method.
+            let notifies = capabilities.is_none_or(|capabilities| !is_empty(&supported(&all, capabilities)));
+            filter = if notifies { all } else { filter };
+        }
+        filter.resource_subscriptions = Some(self.watched()).filter(|watched| !watched.is_empty());
+        filter
+    }
+}
+
+/// Requests changes of lists as events: a server of 2026-07-28 only sends them on request.
+pub(crate) fn request_lists(shared: &Arc<ServerShared>) {
+    let first = !shared.desired.lists.swap(true, Ordering::Relaxed);
+    let listens = shared.current().is_some_and(|connected| connected.version().has(Ability::ListenStreams));
+    if first && listens {
+        let shared = shared.clone();
+        tokio::spawn(async move { try_renew(&shared).await });
+    } else if !first {
+        // It may have failed before.
+        resume(shared);
+    }
+}
+
+/// Opens the stream on a new connection, unless it is open or about to open itself.
+pub(crate) fn resume(shared: &Arc<ServerShared>) {
+    let wanted = !is_empty(&shared.desired.filter(None));
+    let listens = shared.current().is_some_and(|connected| connected.version().has(Ability::ListenStreams));
+    if wanted && listens {
+        let shared = shared.clone();
+        tokio::spawn(async move {
+            let stream = shared.desired.stream.lock().await;
+            let continues = stream.as_ref().is_some_and(|task| !task.is_finished());
+            drop(stream);
+            if !continues {
+                try_renew(&shared).await;
+            }
+        });
+    }
+}
+
+async fn try_renew(shared: &Arc<ServerShared>) {
+    if let Err(error) = renew(shared, shared.wait_time(&CallOptions::default())).await {
+        tracing::debug!(target: "turms::client", %error, "the server does not notify of changes");
+    }
+}
+
+/// Opens the stream with the filter that is wanted now, and only then closes the one before. Returns the acknowledged resources.
+pub(crate) async fn renew(shared: &Arc<ServerShared>, timeout: Option<Duration>) -> Result<Vec<String>, CallError> {
+    let mut stream = shared.desired.stream.lock().await;
+    let connected = shared.ready(Listen::NAME, timeout).await?;
+    let filter = shared.desired.filter(connected.server().map(|server| &server.capabilities));
+    if is_empty(&filter) {
+        *stream = None;
+        return Ok(Vec::new());
+    }
+    let incoming = shared.incoming.clone();
+    let forward = Arc::new(move |notification| incoming.on_notification(notification));
+    let (task, acknowledged) = start(shared, filter, forward, timeout).await?;
+    *stream = Some(task);
+    Ok(acknowledged.resource_subscriptions.unwrap_or_default())
+}
+
+/// One watcher of a resource. Dropped before it is kept, it is not counted.
+pub(crate) struct WatchGuard<'a> {
+    desired: &'a DesiredState,
+    uri: &'a str,
+    pub(crate) is_first: bool,
+    kept: bool,
+}
+
+impl WatchGuard<'_> {
+    pub(crate) fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for WatchGuard<'_> {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.desired.unwatch(self.uri);
+        }
+    }
+}
+
+/// The part of a filter that a server declares to support.
+fn supported(wanted: &SubscriptionFilter, server: &ServerCapabilities) -> SubscriptionFilter {
+    let mut filter = wanted.clone();
+    let tells = |declared: Option<bool>| declared == Some(true);
+    let tools = server.tools.as_ref().is_some_and(|tools| tells(tools.list_changed));
+    let prompts = server.prompts.as_ref().is_some_and(|prompts| tells(prompts.list_changed));
+    let resources = server.resources.as_ref().is_some_and(|resources| tells(resources.list_changed));
+    let watches = server.resources.as_ref().is_some_and(|resources| tells(resources.subscribe));
+    filter.tools_list_changed.take_if(|_| !tools);
+    filter.prompts_list_changed.take_if(|_| !prompts);
+    filter.resources_list_changed.take_if(|_| !resources);
+    filter.resource_subscriptions.take_if(|_| !watches);
+    filter.task_ids.take_if(|_| server.tasks.is_none());
+    filter
+}
+
+fn is_empty(filter: &SubscriptionFilter) -> bool {
+    *filter == SubscriptionFilter::new()
+}
+
+type Forward = Arc<dyn Fn(Notification) + Send + Sync>;
+
+/// Listens in a task, again after every loss. Waits for the acknowledgement, at most for the timeout.
+async fn start(
+    shared: &Arc<ServerShared>,
+    filter: SubscriptionFilter,
+    forward: Forward,
+    timeout: Option<Duration>,
+) -> Result<(AbortOnDropHandle<()>, SubscriptionFilter), CallError> {
+    let (acknowledge, acknowledged) = oneshot::channel();
+    let shutdown = shared.shutdown.clone();
+    let listening = keep_listening(shared.clone(), filter, forward, acknowledge);
+    let task = tokio::spawn(async move { _ = shutdown.run_until_cancelled_owned(listening).await });
+    let task = AbortOnDropHandle::new(task);
+    let acknowledged = match timeout {
+        Some(timeout) => tokio::time::timeout(timeout, acknowledged).await.map_err(|_| {
+            let kind = CallErrorKind::Timeout(TimeoutCause::Response(timeout));
+            CallError::new(Listen::NAME, kind, Delivery::Unknown)
+        })?,
+        None => acknowledged.await,
+    };
+    match acknowledged {
+        Ok(acknowledged) => acknowledged.map(|filter| (task, filter)),
+        Err(_) => Err(CallError::not_connected(Listen::NAME, None)),
+    }
+}
+
+type Acknowledge = oneshot::Sender<Result<SubscriptionFilter, CallError>>;
+
+/// What is done when the server acknowledges the filter.
+#[derive(Default)]
+struct OnAcknowledged {
+    acknowledge: Option<Acknowledge>,
+    /// Changes were missed since the last stream.
+    stale: Option<Arc<IncomingHandler>>,
+    broken: Option<BrokenStream>,
+    done: bool,
+}
+
+impl OnAcknowledged {
+    fn run(self, filter: SubscriptionFilter) {
+        if let Some(incoming) = self.stale {
+            incoming.forget_all();
+        }
+        if let Some(acknowledge) = self.acknowledge {
+            let _ = acknowledge.send(Ok(filter));
+        }
+        self.broken.into_iter().for_each(BrokenStream::restored);
+    }
+}
+
+async fn keep_listening(
+    shared: Arc<ServerShared>,
+    filter: SubscriptionFilter,
+    forward: Forward,
+    acknowledge: Acknowledge,
+) {
+    let mut waiting = OnAcknowledged { acknowledge: Some(acknowledge), ..OnAcknowledged::default() };
+    let mut attempt = 0;
+    loop {
+        // Without a connection, dropping the sender says so.
+        let Ok(connected) = shared.ready(Listen::NAME, None).await else { return };
+        let state = Arc::new(Mutex::new(waiting));
+        let since = Instant::now();
+        let ended = listen_once(&connected, &filter, &forward, state.clone()).await;
+        let OnAcknowledged { acknowledge, broken, done, .. } = std::mem::take(&mut *state.lock());
+        if let Some(acknowledge) = acknowledge {
+            let error = ended.err().unwrap_or_else(|| invalid("it was never acknowledged"));
+            let _ = acknowledge.send(Err(error));
+            return;
+        }
+        if !shared.reconnects() {
+            return;
+        }
+        attempt = if since.elapsed() < MIN_UPTIME { attempt + 1 } else { 1 };
+        // The loss of the connection itself is for the supervisor to report.
+        let lost = matches!(&ended, Err(error) if error.is_disconnected() && !error.is_transport());
+        let ended_well = ended.is_ok();
+        let broken = broken.filter(|broken| broken.is_of(&connected));
+        let broken = match ended {
+            Err(error) if !done && !lost => broken.or_else(|| Some(BrokenStream::new(&shared, &connected, &error))),
+            _ => broken,
+        };
+        waiting = OnAcknowledged { stale: Some(shared.incoming.clone()), broken, ..OnAcknowledged::default() };
+        drop(connected);
+        // A stream that broke is opened again at once; a server that ended it well may have reasons to.
+        pause(if ended_well { attempt + 1 } else { attempt }, &shared.responded).await;
+    }
+}
+
+fn invalid(problem: impl fmt::Display) -> CallError {
+    let cause = DecodeCause::Invalid(DecodeError::custom(problem));
+    CallError::answered(Listen::NAME, CallErrorKind::Decode(cause))
+}
+
+/// Waits before the stream is opened again, but not after the server has responded to something else. At most 3 s, because
+/// changes are missed meanwhile.
+async fn pause(attempt: u32, responded: &Notify) {
+    const MIN_DELAY: Duration = Duration::from_millis(100);
+    let backoff = Backoff::new().first(MIN_DELAY).longest(Duration::from_secs(3));
+    let delay = backoff.delay(attempt).unwrap_or_default();
+    let back = responded.notified();
+    // A server that responds but refuses streams is not asked with every call.
+    tokio::time::sleep(delay.min(MIN_DELAY)).await;
+    let _ = tokio::time::timeout(delay.saturating_sub(MIN_DELAY), back).await;
+}
+
+async fn listen_once(
+    connected: &Connected,
+    filter: &SubscriptionFilter,
+    forward: &Forward,
+    waiting: Arc<Mutex<OnAcknowledged>>,
+) -> Result<(), CallError> {
+    let (forward, wanted) = (forward.clone(), filter.clone());
+    let (refuse, mut refused) = mpsc::channel(1);
+    let updates = Arc::new(move |update: Update| {
+        let Update::Told(notification) = update else { return };
+        if &*notification.method != Acknowledged::NAME {
+            if is_wanted(&wanted, &notification) {
+                forward(notification);
+            } else {
+                let method = &*notification.method;
+                tracing::debug!(target: "turms::client", method, "a notification outside the filter is dropped");
+            }
+            return;
+        }
+        if let Ok(params) = notification.params::<Acknowledged>() {
+            if let Some(excess) = excess(&params.notifications, &wanted) {
+                let _ = refuse.try_send(excess);
+                return;
+            }
+            // Runs outside the lock.
+            let waiting =
+                std::mem::replace(&mut *waiting.lock(), OnAcknowledged { done: true, ..OnAcknowledged::default() });
+            waiting.run(params.notifications);
+        }
+    });
+    let params = Payload::new(ListenParams::new(filter.clone()));
+    let meta = match filter.task_ids {
+        Some(_) => connected.metadata().map(declare_tasks),
+        None => connected.metadata(),
+    };
+    let request = Outgoing::new(ByteString::from_static(Listen::NAME), params)
+        .meta(meta)
+        .options(RequestOptions::default().for_ever())
+        .updates(updates as turms_core::Updates);
+    tokio::select! {
+        biased;
+        Some(excess) = refused.recv() => {
+            Err(invalid(format_args!("it acknowledges {excess}, which the filter does not ask for")))
+        }
+        ended = connected.channel.request(request) => {
+            ended.map(drop).map_err(|error| CallError::of_peer(Listen::NAME, error))
+        }
+    }
+}
+
+/// Returns `true` if the filter asks for this notification. Those that no filter is about are not judged.
+fn is_wanted(filter: &SubscriptionFilter, notification: &Notification) -> bool {
+    match &*notification.method {
+        ToolListChanged::NAME => filter.tools_list_changed == Some(true),
+        PromptListChanged::NAME => filter.prompts_list_changed == Some(true),
+        ResourceListChanged::NAME => filter.resources_list_changed == Some(true),
+        ResourceUpdated::NAME => notification.params::<ResourceUpdated>().is_ok_and(|told| {
+            filter.resource_subscriptions.iter().flatten().any(|wanted| is_within(&told.uri, wanted))
+        }),
+        TaskChanged::NAME => task_of(notification)
+            .is_some_and(|task| filter.task_ids.iter().flatten().any(|wanted| *wanted == task.task_id)),
+        _ => true,
+    }
+}
+
+/// A part of an acknowledgement that the filter does not ask for.
+fn excess(acknowledged: &SubscriptionFilter, filter: &SubscriptionFilter) -> Option<String> {
+    let lists = [
+        ("toolsListChanged", acknowledged.tools_list_changed, filter.tools_list_changed),
+        ("promptsListChanged", acknowledged.prompts_list_changed, filter.prompts_list_changed),
+        ("resourcesListChanged", acknowledged.resources_list_changed, filter.resources_list_changed),
+    ];
+    if let Some((name, ..)) = lists.iter().find(|(_, told, wanted)| *told == Some(true) && *wanted != Some(true)) {
+        return Some((*name).to_owned());
+    }
+    let asked = |uri: &str| filter.resource_subscriptions.iter().flatten().any(|wanted| is_within(uri, wanted));
+    if let Some(uri) = acknowledged.resource_subscriptions.iter().flatten().find(|uri| !asked(uri)) {
+        return Some(format!("the resource {uri:?}"));
+    }
+    let tasks = filter.task_ids.as_deref().unwrap_or_default();
+    let task = acknowledged.task_ids.iter().flatten().find(|id| !tasks.contains(id));
+    task.map(|id| format!("the task {id:?}"))
+}
+
+fn change_of(notification: &Notification) -> Option<Change> {
+    Some(match &*notification.method {
+        ToolListChanged::NAME => Change::Tools,
+        PromptListChanged::NAME => Change::Prompts,
+        ResourceListChanged::NAME => Change::Resources,
+        ResourceUpdated::NAME => Change::Resource { uri: notification.params::<ResourceUpdated>().ok()?.uri },
+        TaskChanged::NAME => {
+            let task = task_of(notification)?;
+            Change::Task { id: task.task_id, status: task.status }
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_is_opened_again_soon_and_at_once_when_the_server_responds() {
+        let (responded, begun) = (Notify::new(), Instant::now());
+        pause(1, &responded).await;
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        pause(20, &responded).await;
+        assert!((1500..=3005).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
+        let begun = Instant::now();
+        tokio::join!(pause(20, &responded), async {
+            tokio::task::yield_now().await;
+            responded.notify_waiters();
+        });
+        assert!(begun.elapsed() <= Duration::from_millis(101), "{:?}", begun.elapsed());
+    }
+}
