@@ -1,6 +1,5 @@
 use std::sync::Arc;
 
-use tokio_util::sync::DropGuard;
 use turms_core::BoxFuture;
 use turms_proto::Notification;
 use turms_proto::method::Method as _;
@@ -12,7 +11,7 @@ use turms_proto::types::{
 
 use crate::call::options::TaskMode;
 use crate::call::{CallError, CallOutput, CallRequest};
-use crate::connection::{ConnectionState, ServerConnection, ServerShared, Supervisor};
+use crate::connection::{ConnectionState, ServerConnection, ServerShared};
 use crate::control::{ClientControl, EventInterest};
 use crate::event::{ConnectionEvent, Events};
 use crate::layer::CallService;
@@ -52,9 +51,8 @@ struct ServerLayers {
 }
 
 impl ServerBackend {
-    /// Starts the supervisor and puts the layers together.
-    pub(crate) fn start(shared: Arc<ServerShared>) -> Self {
-        Supervisor::spawn(&shared);
+    /// Puts the layers together.
+    pub(crate) fn new(shared: Arc<ServerShared>) -> Self {
         let (settings, incoming) = (&shared.settings, &shared.incoming);
         let (events, tools) = (incoming.events.clone(), incoming.tools.clone());
         let supervision = settings.supervision.clone();
@@ -75,15 +73,6 @@ impl ServerBackend {
         let tools = ValidateOutput::new(stack.clone(), lists.clone(), tools, state());
         let session = SessionCalls::new(stack.clone(), shared.clone());
         Self(Arc::new(ServerLayers { shared, pending, stack, lists, tools, session }))
-    }
-
-    /// Closes the connection on drop.
-    pub(crate) fn guard(&self) -> DropGuard {
-        self.0.shared.shutdown.clone().drop_guard()
-    }
-
-    pub(crate) fn shared(&self) -> &Arc<ServerShared> {
-        &self.0.shared
     }
 }
 

@@ -16,7 +16,7 @@ use turms_schema::DEFAULT_MAX_VALIDATION_STEPS;
 use crate::backend::ServerBackend;
 use crate::call::options::CallTimeouts;
 use crate::client::Client;
-use crate::connection::{ConnectionState, ServerShared, Settings};
+use crate::connection::{ServerShared, Settings, Supervisor};
 use crate::extension::{self, ClientExtension};
 use crate::handlers::{Answers, Refusal};
 use crate::incoming::{Callback, IncomingHandler};
@@ -270,13 +270,12 @@ impl ClientBuilder {
     /// When the server cannot be reached, or the two cannot agree.
     pub async fn connect_to(self, connector: impl Connector) -> Result<Client, ConnectError> {
         let roots = self.answers.shared_roots().cloned();
-        let backend = ServerBackend::start(self.shared(Arc::new(connector))?);
-        let guard = Arc::new(backend.guard());
-        let mut state = backend.shared().state.subscribe();
-        let client = Client::new(backend, roots, guard);
-        let settled = state.wait_for(|state| !matches!(state, ConnectionState::Connecting)).await;
-        match settled.as_deref() {
-            Ok(ConnectionState::Closed(Some(error))) => Err(error.clone()),
+        let shared = self.shared(Arc::new(connector))?;
+        let shutdown = Arc::new(shared.shutdown.clone().drop_guard());
+        let connected = Supervisor::spawn(&shared);
+        let client = Client::new(ServerBackend::new(shared), roots, shutdown);
+        match connected.await {
+            Ok(Err(error)) => Err(error),
             _ => Ok(client),
         }
     }

@@ -9,11 +9,10 @@ use turms_proto::method::Method as _;
 use turms_proto::skill::{digest, is_same, parse_header};
 use turms_proto::types::{
     Cursor, GetSkill, GetSkillParams, GetSkillResult, ListSkills, ListSkillsResult, ReadDirectory, ReadDirectoryParams,
-    ReadDirectoryResult, ReadResource, ReadResourceParams, ReadResourceResult, Resource, ResourceContents,
-    SKILLS_EXTENSION, Skill,
+    ReadDirectoryResult, ReadResource, ReadResourceParams, ReadResourceResult, Resource, ResourceContents, Skill,
 };
 
-use crate::call::error::{CallError, CallErrorKind, DecodeCause, Delivery, UnsupportedCause};
+use crate::call::error::{CallError, CallErrorKind, DecodeCause, Delivery};
 use crate::call::options::{Affinity, CallOptions};
 use crate::call::{Call, CallRequest};
 use crate::client::Client;
@@ -227,13 +226,6 @@ async fn read_directory(client: Client, uri: String, options: CallOptions) -> Re
         let kind = CallErrorKind::Decode(DecodeCause::EndlessList(pages));
         SkillError::from(CallError::answered(ReadDirectory::NAME, kind))
     };
-    let settings = client.server_extension(SKILLS_EXTENSION);
-    let declared =
-        settings.and_then(|settings| settings.get("directoryRead")).is_some_and(|value| value.as_str() == "true");
-    if !declared {
-        let kind = CallErrorKind::Unsupported(UnsupportedCause::NotOffered("directories (directoryRead)".to_owned()));
-        return Err(CallError::not_sent(format!("{} {uri:?}", ReadDirectory::NAME), kind).into());
-    }
     let options = options.with(|it| it.affinity = Some(Affinity::default()));
     let (mut all, mut seen) = (Vec::new(), HashSet::new());
     let mut params = ReadDirectoryParams::new(&uri);

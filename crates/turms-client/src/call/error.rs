@@ -201,7 +201,7 @@ pub enum NoServerCause {
     #[error("no server has it")]
     NotFound,
     /// Several servers are connected, and the call is for one of them.
-    #[error("this is for one server to answer, and there are many here: ask the one that Fleet::get gives")]
+    #[error("several servers are connected; use `ClientGroup::client(name)`")]
     Several,
     /// These servers failed: all that could have taken the call, or some that all had to.
     #[error("{}", each_of(.0))]

@@ -10,9 +10,10 @@ use turms_core::Payload;
 use turms_proto::method::Method;
 use turms_proto::revision::Translate;
 use turms_proto::types::{
-    CallTool, CallToolParams, Complete, Discover, GetCoreTaskResult, GetPrompt, GetPromptParams, GetSkill, GetTask,
-    ListCoreTasks, ListPrompts, ListResourceTemplates, ListResources, ListSkills, ListTools, MultiRound, Outcome, Ping,
-    ReadDirectory, ReadResource, ReadResourceParams, ResourceParams, TaskParams, UpdateTask, UpdateTaskParams,
+    CallTool, CallToolParams, Complete, Discover, GetCoreTaskResult, GetPrompt, GetPromptParams, GetSkill,
+    GetSkillParams, GetTask, ListCoreTasks, ListPrompts, ListResourceTemplates, ListResources, ListSkills, ListTools,
+    MultiRound, Outcome, Ping, ReadDirectory, ReadDirectoryParams, ReadResource, ReadResourceParams, ResourceParams,
+    TaskParams, UpdateTask, UpdateTaskParams,
 };
 use turms_proto::{EncodeError, Object, RawJson};
 
@@ -228,6 +229,7 @@ impl<P: Serialize + Translate + Clone + Send + Sync + 'static> Params for P {
         }
         name!(CallToolParams: name, GetPromptParams: name, ReadResourceParams: uri);
         name!(ResourceParams: uri, TaskParams: task_id, UpdateTaskParams: task_id);
+        name!(GetSkillParams: uri, ReadDirectoryParams: uri);
         None
     }
 }

@@ -103,8 +103,7 @@ pub(crate) mod tests {
         let server = Server::new("empty", "1").build().expect("an empty server");
         let builder = configure(Client::builder("test", "1"));
         let shared = builder.shared(Arc::new(LocalConnector::new(server))).expect("a valid configuration");
-        Supervisor::spawn(&shared);
-        shared.ready("connect", None).await.expect("a connection");
+        Supervisor::spawn(&shared).await.expect("a supervisor").expect("a connection");
         shared
     }
 }

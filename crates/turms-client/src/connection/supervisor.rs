@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytestring::ByteString;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use turms_core::{ConnectError, Ended, Outgoing, Payload, PeerError};
 use turms_proto::method::{Method as _, Notification as NotificationMethod};
 use turms_proto::session::{RequestError, RequestOptions};
@@ -31,20 +31,28 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    pub(crate) fn spawn(shared: &Arc<ServerShared>) {
+    /// Starts the task. The receiver gets the outcome of the first attempt to connect, which is final if it fails.
+    pub(crate) fn spawn(shared: &Arc<ServerShared>) -> oneshot::Receiver<Result<(), ConnectError>> {
+        let (first, connected) = oneshot::channel();
         let roots = shared.incoming.handlers.shared_roots().map(|roots| roots.changes());
         let supervisor = Self { shared: shared.clone(), generation: 0, attempts: 0, roots };
-        shared.tasks.spawn(supervisor.run());
+        shared.tasks.spawn(supervisor.run(first));
+        connected
     }
 
-    async fn run(mut self) {
+    async fn run(mut self, first: oneshot::Sender<Result<(), ConnectError>>) {
         let mut connected = match self.open().await {
             None => return self.end(None),
-            Some(Err(error)) => return self.end(Some(error)),
+            Some(Err(error)) => {
+                self.end(Some(error.clone()));
+                let _ = first.send(Err(error));
+                return;
+            }
             Some(Ok(connected)) => connected,
         };
+        self.publish_ready(&connected);
+        let _ = first.send(Ok(()));
         loop {
-            self.publish_ready(&connected);
             let Some(reason) = self.watch(&connected).await else {
                 self.end(None);
                 self.shared.incoming.events.close();
@@ -60,6 +68,7 @@ impl Supervisor {
                 Some(connected) => connected,
                 None => return,
             };
+            self.publish_ready(&connected);
         }
     }
 

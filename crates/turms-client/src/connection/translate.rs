@@ -6,8 +6,8 @@ use turms_core::{Outgoing, Payload, Update, Updates};
 use turms_proto::method::Method as _;
 use turms_proto::revision::method_info;
 use turms_proto::types::{
-    CallTool, CallToolParams, CancelTask, ClientCapabilities, ClientCapability, GetTask, Meta, TASKS_EXTENSION,
-    TaskRequest, TaskSupport, UpdateTask, key,
+    CallTool, CallToolParams, CancelTask, ClientCapabilities, ClientCapability, GetTask, Meta, ReadDirectory,
+    SKILLS_EXTENSION, TASKS_EXTENSION, TaskRequest, TaskSupport, UpdateTask, key,
 };
 use turms_proto::{Ability, Object};
 
@@ -23,6 +23,10 @@ pub(super) fn request(shared: &ServerShared, connected: &Connected, call: &CallR
         let cause = UnsupportedCause::Revision { what: call.method.to_string(), version };
         return Err(CallError::not_sent(call.target(), CallErrorKind::Unsupported(cause)));
     }
+    if &*call.method == ReadDirectory::NAME && !call.is_raw() && !reads_directories(connected) {
+        let cause = UnsupportedCause::NotOffered("directories (directoryRead)".to_owned());
+        return Err(CallError::not_sent(call.target(), CallErrorKind::Unsupported(cause)));
+    }
     let mut params = call.params.payload();
     request_task(shared, connected, call, &mut params);
     if !version.has(Ability::Stateless) {
@@ -35,6 +39,13 @@ pub(super) fn request(shared: &ServerShared, connected: &Connected, call: &CallR
     options.progress = updates.is_some();
     let meta = metadata(connected, call);
     Ok(Outgoing::new(call.method.clone(), params).meta(meta).options(options).updates(updates))
+}
+
+/// Returns `true` if the server declares that its directories can be read (SEP-2640).
+fn reads_directories(connected: &Connected) -> bool {
+    let extensions = connected.server().and_then(|server| server.capabilities.extensions.as_ref());
+    let skills = extensions.and_then(|extensions| extensions.get(SKILLS_EXTENSION)?.as_object());
+    skills.and_then(|skills| skills.get("directoryRead")).is_some_and(|value| value.as_str() == "true")
 }
 
 /// The metadata of one request.

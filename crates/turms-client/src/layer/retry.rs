@@ -237,7 +237,9 @@ mod tests {
     }
 
     fn retrying(inner: Scripted, policy: Option<RetryPolicy>) -> Retry<Scripted> {
-        let (_, state) = watch::channel(ConnectionState::Connecting);
+        let (sender, state) = watch::channel(ConnectionState::Connecting);
+        // As in a client, it lives as long as the layers do.
+        std::mem::forget(sender);
         let timeouts = CallTimeouts { timeout: Duration::from_secs(30), max_duration: None };
         let policy = policy.map(|policy| (policy, Backoff::new()));
         Retry::new(inner, policy, timeouts, Arc::new(ToolIndex::new(1)), Arc::default(), state)

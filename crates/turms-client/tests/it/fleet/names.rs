@@ -61,7 +61,7 @@ async fn errors_speak_of_what_was_asked_for() {
     assert!(error.is_timeout());
     let error = client.request_raw("custom/method", json!({})).await.unwrap_err();
     assert!(matches!(error.kind(), CallErrorKind::NoServer(NoServerCause::Several)));
-    assert!(error.to_string().contains("ClientGroup::get"), "{error}");
+    assert!(error.to_string().contains("ClientGroup::client"), "{error}");
 }
 
 #[tokio::test]
