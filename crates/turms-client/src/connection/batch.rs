@@ -84,6 +84,34 @@ struct Ticket {
     used: AtomicBool,
 }
 
+impl BatchTicket {
+    /// Returns `true` if the call waits for the others: at its first attempt, if the server accepts batches.
+    pub(super) async fn joins(&self, shared: &ServerShared, connected: &Connected) -> bool {
+        let Self(ticket) = self;
+        if ticket.used.load(Ordering::Acquire) {
+            return false;
+        }
+        let accepted = ticket.gate.size > 1 && accepts_batches(shared, connected).await;
+        if !accepted && ticket.use_up() {
+            ticket.gate.leave();
+        }
+        accepted
+    }
+
+    /// Sends a request with the others, or alone if they are on another connection.
+    pub(super) async fn send(&self, connected: &Arc<Connected>, request: Outgoing) -> Result<Payload, PeerError> {
+        let Self(ticket) = self;
+        let arrived = if ticket.use_up() { ticket.gate.arrive(connected, request) } else { Err(request) };
+        let index = match arrived {
+            Ok(index) => index,
+            Err(request) => return connected.channel.request(request).await,
+        };
+        let responses = ticket.gate.sent.wait().await.clone().await;
+        let response = responses.get(index).and_then(|response| response.lock().take());
+        response.unwrap_or(Err(PeerError::Closed))
+    }
+}
+
 impl Ticket {
     fn use_up(&self) -> bool {
         !self.used.swap(true, Ordering::AcqRel)
@@ -102,34 +130,6 @@ impl fmt::Debug for BatchTicket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BatchTicket").field("size", &self.0.gate.size).finish_non_exhaustive()
     }
-}
-
-/// Sends a request of a batch: with the others if the server accepts batches, alone otherwise.
-pub(super) async fn send(
-    shared: &ServerShared,
-    connected: &Arc<Connected>,
-    ticket: &BatchTicket,
-    request: Outgoing,
-) -> Result<Payload, PeerError> {
-    let BatchTicket(ticket) = ticket;
-    let batched = ticket.gate.size > 1 && accepts_batches(shared, connected).await;
-    if !ticket.use_up() {
-        return connected.channel.request(request).await;
-    }
-    let arrived = match batched {
-        true => ticket.gate.arrive(connected, request),
-        false => {
-            ticket.gate.leave();
-            Err(request)
-        }
-    };
-    let index = match arrived {
-        Ok(index) => index,
-        Err(request) => return connected.channel.request(request).await,
-    };
-    let responses = ticket.gate.sent.wait().await.clone().await;
-    let response = responses.get(index).and_then(|response| response.lock().take());
-    response.unwrap_or(Err(PeerError::Closed))
 }
 
 /// Returns `true` if the server accepts batches. Where the revision has them, every server must; but those on the official SDKs

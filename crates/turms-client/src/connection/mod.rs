@@ -71,11 +71,17 @@ impl ServerConnection {
 
 impl CallService for ServerConnection {
     async fn call(&self, call: CallRequest) -> Result<CallOutput, CallError> {
-        let connected = self.connected(&call).await?;
+        let mut connected = self.connected(&call).await?;
+        let mut batch = None;
+        if let Some(ticket) = &call.options.batch {
+            batch = Box::pin(ticket.joins(&self.shared, &connected)).await.then_some(ticket);
+            // The connection may have been lost meanwhile.
+            connected = self.connected(&call).await?;
+        }
         let request = translate::request(&self.shared, &connected, &call)?;
-        let response = match &call.options.batch {
+        let response = match batch {
             None => connected.channel.request(request).await,
-            Some(ticket) => Box::pin(batch::send(&self.shared, &connected, ticket, request)).await,
+            Some(ticket) => Box::pin(ticket.send(&connected, request)).await,
         };
         let payload = match response {
             Ok(payload) => payload,

@@ -52,6 +52,8 @@ impl Supervisor {
         };
         self.publish_ready(&connected);
         let _ = first.send(Ok(()));
+        // The caller may subscribe to events before the first is sent.
+        tokio::task::yield_now().await;
         loop {
             let Some(reason) = self.watch(&connected).await else {
                 self.end(None);
@@ -75,6 +77,8 @@ impl Supervisor {
     /// Opens the next connection; `None` on shutdown.
     async fn open(&mut self) -> Option<Result<Arc<Connected>, ConnectError>> {
         self.generation += 1;
+        // The new connection lists the roots as they are from now on.
+        self.roots.iter_mut().for_each(watch::Receiver::mark_unchanged);
         let shutdown = self.shared.shutdown.clone();
         let opened = shutdown.run_until_cancelled(open(&self.shared, self.generation)).await?;
         if opened.is_err() {
@@ -228,8 +232,6 @@ async fn notify_roots(roots: Option<&mut watch::Receiver<u64>>, connected: &Conn
     let Some(roots) = roots.filter(|_| connected.version().has(Ability::RootsListChanged)) else {
         return std::future::pending().await;
     };
-    // A new connection lists the roots as they are now.
-    roots.mark_unchanged();
     while roots.changed().await.is_ok() {
         let changed = Notification::raw(ByteString::from_static(RootsListChanged::NAME), None);
         let _ = connected.channel.notify(changed).await;
