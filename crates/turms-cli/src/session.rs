@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde::Serialize;
 use turms::Client;
-use turms::client::{ClientBuilder, Operation, Supervision, VersionChoice};
+use turms::client::{Call, ClientBuilder, Supervision, VersionChoice};
 use turms::core::ConnectError;
 use turms::proto::method::Method;
 use turms::types::{LogMessage, LoggingLevel};
@@ -114,24 +114,24 @@ impl Session {
     }
 
     /// Makes a call, and shows how far it comes.
-    pub(crate) async fn call<T: 'static>(&self, operation: Operation<T>) -> Done<T> {
-        let operation = match self.timeout {
-            Some(timeout) => operation.timeout(timeout),
-            None => operation.without_timeout(),
+    pub(crate) async fn call<T: 'static>(&self, call: Call<T>) -> Done<T> {
+        let call = match self.timeout {
+            Some(timeout) => call.timeout(timeout),
+            None => call.without_timeout(),
         };
-        let operation = match self.max_time {
-            Some(max_time) => operation.max_duration(max_time),
-            None => operation,
+        let call = match self.max_time {
+            Some(max_time) => call.max_duration(max_time),
+            None => call,
         };
-        let outcome = operation.await;
+        let outcome = call.await;
         self.printer.clear_progress();
         outcome.map_err(|error| explain::call(&error))
     }
 
     /// The same for what may take long enough to be worth a report.
-    pub(crate) async fn long_call<T: 'static>(&self, operation: Operation<T>) -> Done<T> {
+    pub(crate) async fn long_call<T: 'static>(&self, call: Call<T>) -> Done<T> {
         let progress = Progress::new(&self.printer);
-        self.call(operation.on_progress(move |report| progress.show(report))).await
+        self.call(call.on_progress(move |report| progress.show(report))).await
     }
 
     /// Prints the last result of a method as the server sent it.

@@ -18,8 +18,8 @@ use crate::call::{Call, CallRequest};
 use crate::client::Client;
 use crate::page::{self, Items, MAX_PAGES};
 
-/// Skills. Ask a server for them if it [declares](Client::server_extension) `io.modelcontextprotocol/skills`; of many servers
-/// behind one face, ask the client of each ([`Fleet::get`](crate::Fleet::get)).
+/// Skills of servers that [declare](Client::server_extension) `io.modelcontextprotocol/skills`. In a group, use the client of each
+/// server ([`ClientGroup::client`](crate::ClientGroup::client)).
 ///
 /// A skill is known by its server and its URI: two servers may have skills of the same URI, and one server several of the same
 /// name. Nothing is read ahead: listing skills reads none of their files. What a skill says is the word of its server and no

@@ -40,7 +40,7 @@
 //! # }
 //! ```
 //!
-//! [`WsTransport`] is for the addresses of a configuration file: `FleetBuilder::transport(WsTransport::new())`.
+//! [`WsTransport`] is for the addresses of a configuration file: `ClientGroupBuilder::transport(WsTransport::new())`.
 //!
 //! # On the wire
 //!

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_any_can_do_the_fleet_can_do() {
+    fn what_any_server_can_do_the_group_can_do() {
         let one = ServerCapabilities::new()
             .tools(ListCapability::new())
             .extensions(Object::parse(r#"{"a":{"by":1},"b":{}}"#).unwrap());

@@ -107,11 +107,11 @@ async fn a_fleet_reaches_the_addresses_of_its_configuration() {
     std::fs::write(&file, json!({ "mcpServers": { "far": entry } }).to_string()).unwrap();
     let config = turms_client::Config::read(&file);
     std::fs::remove_file(&file).unwrap();
-    let fleet =
-        turms_client::Fleet::builder(builder()).config(&config.unwrap()).transport(turms_ws::WsTransport::new());
-    let fleet = fleet.connect().await;
-    assert!(fleet.failures().is_empty(), "{:?}", fleet.failures());
-    assert_eq!(fleet.client().call_tool("far_header", ()).await.unwrap().text(), "from the file");
+    let group =
+        turms_client::ClientGroup::builder(builder()).config(&config.unwrap()).transport(turms_ws::WsTransport::new());
+    let group = group.connect().await;
+    assert!(group.failures().is_empty(), "{:?}", group.failures());
+    assert_eq!(group.as_client().call_tool("far_header", ()).await.unwrap().text(), "from the file");
 }
 
 #[tokio::test]
