@@ -102,6 +102,8 @@ mod tests {
 
     use super::*;
 
+    const LATEST: ProtocolVersion = ProtocolVersion::LATEST;
+
     fn json(text: &'static str) -> Payload {
         Payload::json(RawJson::parse(text).unwrap())
     }
@@ -110,9 +112,9 @@ mod tests {
     fn a_list_is_complete_or_nothing() {
         let decode = complete::<ListToolsResult>;
         for text in [r#"{"tools":[]}"#, r#"{"tools":[],"resultType":"complete"}"#] {
-            assert!(matches!(decode(json(text), ProtocolVersion::LATEST), Ok(Outcome::Complete(_))));
+            assert!(matches!(decode(json(text), LATEST), Ok(Outcome::Complete(_))));
         }
-        let error = decode(json(r#"{"tools":[],"resultType":"poem"}"#), ProtocolVersion::LATEST).err().unwrap();
+        let error = decode(json(r#"{"tools":[],"resultType":"poem"}"#), LATEST).err().unwrap();
         assert_eq!(error.to_string(), "unknown resultType \"poem\"");
     }
 
@@ -120,10 +122,10 @@ mod tests {
     fn input_requests_are_told_from_results() {
         let required = r#"{"resultType":"input_required","requestState":"s"}"#;
         for decode in [raw as Decode, extension::<EmptyResult>, outcome::<ToolResult>] {
-            assert!(matches!(decode(json(required), ProtocolVersion::LATEST), Ok(Outcome::InputRequired(_))));
+            assert!(matches!(decode(json(required), LATEST), Ok(Outcome::InputRequired(_))));
         }
-        assert!(matches!(any(json(required), ProtocolVersion::LATEST), Ok(Outcome::Complete(_))));
-        let typed = outcome::<ToolResult>(Payload::new(ToolResult::of_text("a")), ProtocolVersion::LATEST);
+        assert!(matches!(any(json(required), LATEST), Ok(Outcome::Complete(_))));
+        let typed = outcome::<ToolResult>(Payload::new(ToolResult::of_text("a")), LATEST);
         assert!(matches!(typed, Ok(Outcome::Complete(payload)) if payload.get::<ToolResult>().is_some()));
     }
 }

@@ -42,7 +42,7 @@ impl BatchGate {
     }
 
     /// Adds a request; its index among the responses, unless the batch is on another connection.
-    fn arrive(&self, connected: &Arc<Connected>, request: Outgoing) -> Result<usize, Outgoing> {
+    fn arrive(&self, connected: &Arc<Connected>, request: Outgoing) -> Result<usize, Box<Outgoing>> {
         let mut state = self.state.lock();
         state.expected -= 1;
         let first = state.connected.get_or_insert_with(|| connected.clone());
@@ -50,7 +50,7 @@ impl BatchGate {
             state.requests.push(request);
             Ok(state.requests.len() - 1)
         } else {
-            Err(request)
+            Err(Box::new(request))
         };
         self.open(&mut state);
         arrived
@@ -101,10 +101,10 @@ impl BatchTicket {
     /// Sends a request with the others, or alone if they are on another connection.
     pub(super) async fn send(&self, connected: &Arc<Connected>, request: Outgoing) -> Result<Payload, PeerError> {
         let Self(ticket) = self;
-        let arrived = if ticket.use_up() { ticket.gate.arrive(connected, request) } else { Err(request) };
+        let arrived = if ticket.use_up() { ticket.gate.arrive(connected, request) } else { Err(Box::new(request)) };
         let index = match arrived {
             Ok(index) => index,
-            Err(request) => return connected.channel.request(request).await,
+            Err(request) => return connected.channel.request(*request).await,
         };
         let responses = ticket.gate.sent.wait().await.clone().await;
         let response = responses.get(index).and_then(|response| response.lock().take());
