@@ -5,7 +5,7 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 use turms_client::Client;
 use turms_core::transport::memory;
-use turms_core::{CallContext, Connection, Limits, NotifyFuture, Outgoing, Payload, Request, Service};
+use turms_core::{CallContext, Connection, Limits, NotifyFuture, OutgoingRequest, Payload, Request, Service};
 use turms_proto::session::{ClientOptions, VersionChoice};
 use turms_proto::types::{
     CallTool, CallToolParams, ClientCapabilities, Implementation, Meta, Outcome, RequestMeta, ToolResult,
@@ -87,7 +87,7 @@ fn a_connection_over_a_pair(bencher: Bencher<'_, '_>, version: &ProtocolVersion)
     bencher.bench_local(|| {
         runtime.block_on(async {
             let params = CallToolParams::new("add").arguments(arguments.clone());
-            let request = Outgoing::new("tools/call", Payload::new(params)).meta(meta.clone());
+            let request = OutgoingRequest::new("tools/call", Payload::new(params)).meta(meta.clone());
             let answer = handle.ask(request).await.expect("an answer");
             answer.decode::<Outcome<ToolResult>>().expect("a result")
         })

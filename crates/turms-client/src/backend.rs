@@ -144,7 +144,7 @@ impl ClientControl for ServerBackend {
     }
 
     fn stats(&self) -> Stats {
-        self.0.shared.current().map(|connected| connected.channel.stats()).unwrap_or_default()
+        self.0.shared.current().map(|connected| connected.control.stats()).unwrap_or_default()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
-use turms_core::{Outgoing, Payload, Update};
+use turms_core::{OutgoingRequest, Payload, Update};
 use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::session::RequestOptions;
 use turms_proto::types::{
@@ -478,7 +478,7 @@ async fn listen_once(
         Some(_) => connected.metadata().map(declare_tasks),
         None => connected.metadata(),
     };
-    let request = Outgoing::new(ByteString::from_static(Listen::NAME), params)
+    let request = OutgoingRequest::new(ByteString::from_static(Listen::NAME), params)
         .meta(meta)
         .options(RequestOptions::default().for_ever())
         .updates(updates as turms_core::Updates);
@@ -487,7 +487,7 @@ async fn listen_once(
         Some(excess) = refused.recv() => {
             Err(invalid(format_args!("it acknowledges {excess}, which the filter does not ask for")))
         }
-        ended = connected.channel.request(request) => {
+        ended = connected.channel.call(request) => {
             ended.map(drop).map_err(|error| CallError::of_peer(Listen::NAME, error))
         }
     }

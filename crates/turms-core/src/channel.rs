@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytestring::ByteString;
+use tokio::sync::watch;
 use turms_proto::session::{ClientOptions, OpenError, Opened, RequestOptions, Stats};
 use turms_proto::types::{Meta, ProgressParams};
 use turms_proto::{EncodeError, Notification, Object, RawJson};
@@ -17,7 +18,7 @@ use crate::text::error_chain;
 
 /// A request on its way to a server, in the words of the server's revision.
 #[non_exhaustive]
-pub struct Outgoing {
+pub struct OutgoingRequest {
     /// The method.
     pub method: ByteString,
     /// What it takes.
@@ -30,7 +31,7 @@ pub struct Outgoing {
     pub updates: Option<Updates>,
 }
 
-impl Outgoing {
+impl OutgoingRequest {
     /// A request with the usual options.
     pub fn new(method: impl Into<ByteString>, params: impl Into<Payload>) -> Self {
         Self {
@@ -82,7 +83,7 @@ impl Outgoing {
     }
 }
 
-/// Appends the parameters of a request, with a `_meta` among them as [`Outgoing::take_params`] has it. Nothing if there are
+/// Appends the parameters of a request, with a `_meta` among them as [`OutgoingRequest::take_params`] has it. Nothing if there are
 /// none.
 ///
 /// # Errors
@@ -133,9 +134,12 @@ fn with_meta(params: &[u8], meta: &Meta) -> Result<Object, EncodeError> {
     Ok(params)
 }
 
-impl fmt::Debug for Outgoing {
+impl fmt::Debug for OutgoingRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Outgoing").field("method", &self.method).field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("OutgoingRequest")
+            .field("method", &self.method)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
     }
 }
 
@@ -152,43 +156,78 @@ pub enum Update {
 /// Who hears updates. Called where the connection is driven: it must be quick and must not wait.
 pub type Updates = Arc<dyn Fn(Update) + Send + Sync>;
 
-/// A way to one server, open until either side ends it.
+/// A channel to one server, for calls. What else there is to a connection is its [`ChannelControl`].
 pub trait Channel: Send + Sync + 'static {
-    /// Asks the server something. Dropping the future gives the request up and tells the server so, in the way that the
-    /// revision defines.
-    fn request(&self, request: Outgoing) -> BoxFuture<'_, Result<Payload, PeerError>>;
+    /// Sends a request and waits for its response. Dropping the future cancels the request and tells the server, as the revision
+    /// defines.
+    fn call(&self, request: OutgoingRequest) -> BoxFuture<'_, Result<Payload, PeerError>>;
 
-    /// Asks several things at once, together if the revision has batches. The answers come in the order of the questions.
-    fn batch(&self, requests: Vec<Outgoing>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>>;
+    /// Sends several requests, together if the revision has batches. The responses are in the order of the requests.
+    fn call_batch(&self, requests: Vec<OutgoingRequest>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>>;
 
-    /// Whether the server sees requests in the order in which they are made, so that what it passes over without a word can be
-    /// told by an answer to what came later. Where each has a connection of its own it does not, but refuses in so many words.
-    fn is_ordered(&self) -> bool {
-        true
-    }
-
-    /// Tells the server something.
+    /// Sends a notification.
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>>;
+}
 
-    /// Waits until the server cannot be heard any more although the channel has not ended, and says why. That is for channels
-    /// on which what the server says unasked comes another way than answers; others never are in this state.
-    fn unheard(&self) -> BoxFuture<'_, PeerError> {
-        Box::pin(std::future::pending())
+/// The connection behind a [`Channel`]: its state and its end.
+pub trait ChannelControl: Send + Sync + 'static {
+    /// The properties of the transport.
+    fn info(&self) -> TransportInfo {
+        TransportInfo::new()
     }
 
-    /// Waits until the server can be heard, if it cannot just now.
-    fn heard(&self) -> BoxFuture<'_, ()> {
-        Box::pin(std::future::ready(()))
+    /// The stream on which the server sends what belongs to no request, where it is apart from the responses.
+    fn inbound(&self) -> watch::Receiver<InboundStream> {
+        watch::channel(InboundStream::Open).1
     }
 
-    /// What has happened so far.
+    /// The counters of the connection.
     fn stats(&self) -> Stats;
 
-    /// Ends it and waits until nothing of it is left, such as a process.
+    /// Closes the connection and waits until nothing of it is left, such as a process.
     fn close(&self) -> BoxFuture<'_, ()>;
 
-    /// Waits until it has ended, and says how.
+    /// Waits until the connection has closed, and returns how.
     fn closed(&self) -> BoxFuture<'_, Ended>;
+}
+
+/// The properties of a transport.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TransportInfo {
+    /// Returns `true` if the server sees requests in the order in which they are sent. A request without a response can then be told by
+    /// the response to a later one. Where each request has its own connection, the server refuses it instead.
+    pub is_ordered: bool,
+}
+
+impl TransportInfo {
+    /// A transport with one ordered stream.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { is_ordered: true }
+    }
+
+    /// A transport with a connection for each request.
+    #[must_use]
+    pub fn unordered() -> Self {
+        Self { is_ordered: false }
+    }
+}
+
+impl Default for TransportInfo {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The state of the stream on which a server sends what belongs to no request.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum InboundStream {
+    /// It is open, or needs no stream of its own.
+    Open,
+    /// It is broken, while requests may still work.
+    Broken(PeerError),
 }
 
 /// How a channel ended.
@@ -251,26 +290,33 @@ impl fmt::Display for Ended {
     }
 }
 
-/// A channel that has just been opened, and to whom.
+/// A channel that has just been opened.
 #[non_exhaustive]
-pub struct Established {
-    /// The channel.
+pub struct OpenChannel {
+    /// For calls.
     pub channel: Arc<dyn Channel>,
-    /// To whom, and how to speak.
-    pub opened: Arc<Opened>,
+    /// For the connection.
+    pub control: Arc<dyn ChannelControl>,
+    /// The server and its revision.
+    pub negotiated: Arc<Opened>,
 }
 
-impl Established {
-    /// A channel to whom `opened` says.
+impl OpenChannel {
+    /// A channel, its control, and the result of the negotiation.
     #[must_use]
-    pub fn new(channel: Arc<dyn Channel>, opened: Arc<Opened>) -> Self {
-        Self { channel, opened }
+    pub fn new(channel: Arc<dyn Channel>, control: Arc<dyn ChannelControl>, negotiated: Arc<Opened>) -> Self {
+        Self { channel, control, negotiated }
+    }
+
+    /// As [`OpenChannel::new`], for a channel that is its own control.
+    pub fn of<C: Channel + ChannelControl>(channel: Arc<C>, negotiated: Arc<Opened>) -> Self {
+        Self::new(channel.clone(), channel, negotiated)
     }
 }
 
-impl fmt::Debug for Established {
+impl fmt::Debug for OpenChannel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Established").field("dialect", &self.opened.dialect).finish_non_exhaustive()
+        f.debug_struct("OpenChannel").field("dialect", &self.negotiated.dialect).finish_non_exhaustive()
     }
 }
 
@@ -281,7 +327,7 @@ pub trait Connector: Send + Sync + 'static {
         &self,
         client: ClientOptions,
         service: Arc<dyn Service>,
-    ) -> BoxFuture<'_, Result<Established, ConnectError>>;
+    ) -> BoxFuture<'_, Result<OpenChannel, ConnectError>>;
 
     /// Whether another channel can be opened when one has ended. A byte stream can be used once, a program be started again.
     fn is_repeatable(&self) -> bool;
@@ -296,7 +342,7 @@ impl<C: Connector + ?Sized> Connector for Arc<C> {
         &self,
         client: ClientOptions,
         service: Arc<dyn Service>,
-    ) -> BoxFuture<'_, Result<Established, ConnectError>> {
+    ) -> BoxFuture<'_, Result<OpenChannel, ConnectError>> {
         (**self).connect(client, service)
     }
 
@@ -403,8 +449,8 @@ impl From<OpenFailure> for ConnectError {
 mod tests {
     use super::*;
 
-    fn outgoing(params: &'static str) -> Outgoing {
-        Outgoing::new("tools/call", RawJson::parse(params).unwrap())
+    fn outgoing(params: &'static str) -> OutgoingRequest {
+        OutgoingRequest::new("tools/call", RawJson::parse(params).unwrap())
     }
 
     #[test]

@@ -34,7 +34,8 @@ mod url;
 
 pub use self::blocking::run_blocking;
 pub use self::channel::{
-    Channel, ConnectError, Connector, Ended, Established, Outgoing, Update, Updates, write_params,
+    Channel, ChannelControl, ConnectError, Connector, Ended, InboundStream, OpenChannel, OutgoingRequest,
+    TransportInfo, Update, Updates, write_params,
 };
 pub use self::connection::{Connection, ConnectionError, ConnectionHandle, OpenFailure};
 pub use self::context::{CallContext, Cancelled, RequestInfo};

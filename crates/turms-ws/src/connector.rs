@@ -11,12 +11,9 @@ use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use tokio_tungstenite::tungstenite::protocol::Role;
 use turms_core::transport::StreamConnector;
-use turms_core::{
-    BoxFuture, Channel, ConnectError, Connector, Ended, Established, Limits, Outgoing, Payload, PeerError, Service,
-};
+use turms_core::{BoxFuture, ChannelControl, ConnectError, Connector, Ended, Limits, OpenChannel, Service};
 use turms_http::__internal::{DialOptions, DialProtocol, Dialer};
 use turms_http::DialAddress;
-use turms_proto::Notification;
 use turms_proto::session::{ClientOptions, Stats};
 
 use crate::dial::{WsConnectError, dial};
@@ -202,7 +199,7 @@ impl Connector for WsConnector {
         &self,
         client: ClientOptions,
         service: Arc<dyn Service>,
-    ) -> BoxFuture<'_, Result<Established, ConnectError>> {
+    ) -> BoxFuture<'_, Result<OpenChannel, ConnectError>> {
         Box::pin(async move {
             let stream = tokio::time::timeout(self.connect_timeout, self.dial())
                 .await
@@ -218,8 +215,8 @@ impl Connector for WsConnector {
             let (reader, writer) = tokio::io::split(socket);
             let stream = StreamConnector::new(reader, writer).options(self.options.clone());
             match stream.connect(client, service).await {
-                Ok(Established { channel, opened, .. }) => {
-                    Ok(Established::new(Arc::new(WsChannel { channel, farewell }), opened))
+                Ok(OpenChannel { channel, control: inner, negotiated, .. }) => {
+                    Ok(OpenChannel::new(channel, Arc::new(WsControl { inner, farewell }), negotiated))
                 }
                 Err(ConnectError::Ended(_)) => Err(ConnectError::Ended(farewell.ended())),
                 Err(error) => Err(error),
@@ -246,36 +243,24 @@ impl fmt::Debug for WsConnector {
     }
 }
 
-/// A channel that knows how it ended.
-struct WsChannel {
-    channel: Arc<dyn Channel>,
+/// The control of a WebSocket connection, with the reason of its close frame.
+struct WsControl {
+    inner: Arc<dyn ChannelControl>,
     farewell: Arc<Farewell>,
 }
 
-impl Channel for WsChannel {
-    fn request(&self, request: Outgoing) -> BoxFuture<'_, Result<Payload, PeerError>> {
-        self.channel.request(request)
-    }
-
-    fn batch(&self, requests: Vec<Outgoing>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
-        self.channel.batch(requests)
-    }
-
-    fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
-        self.channel.notify(notification)
-    }
-
+impl ChannelControl for WsControl {
     fn stats(&self) -> Stats {
-        self.channel.stats()
+        self.inner.stats()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        self.channel.close()
+        self.inner.close()
     }
 
     fn closed(&self) -> BoxFuture<'_, Ended> {
         Box::pin(async move {
-            self.channel.closed().await;
+            self.inner.closed().await;
             self.farewell.ended()
         })
     }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use turms::core::{
-    BoxFuture, CallContext, Channel, ConnectError, Connector, Ended, Established, NotifyFuture, Outgoing, Payload,
+    BoxFuture, CallContext, Channel, ConnectError, Connector, NotifyFuture, OpenChannel, OutgoingRequest, Payload,
     PeerError, Request, ResponseFuture, Service,
 };
 use turms::proto::Notification;
-use turms::proto::session::{ClientOptions, Stats};
+use turms::proto::session::ClientOptions;
 
 use super::record::{Page, Record};
 use crate::printer::{Printer, Verbosity};
@@ -66,15 +66,14 @@ impl Connector for Spy<Arc<dyn Connector>> {
         &self,
         client: ClientOptions,
         service: Arc<dyn Service>,
-    ) -> BoxFuture<'_, Result<Established, ConnectError>> {
+    ) -> BoxFuture<'_, Result<OpenChannel, ConnectError>> {
         Box::pin(async move {
             let service = Arc::new(self.on(service));
-            let established = self.inner.connect(client, service).await?;
+            let OpenChannel { channel, control, negotiated, .. } = self.inner.connect(client, service).await?;
             // The greeting itself is made below, where nobody can listen.
-            let (method, greeting) = show::greeting(&established.opened);
+            let (method, greeting) = show::greeting(&negotiated);
             self.received(method, greeting.map(Payload::json).as_ref());
-            let channel = self.on(established.channel);
-            Ok(Established::new(Arc::new(channel), established.opened))
+            Ok(OpenChannel::new(Arc::new(self.on(channel)), control, negotiated))
         })
     }
 
@@ -88,11 +87,11 @@ impl Connector for Spy<Arc<dyn Connector>> {
 }
 
 impl Channel for Spy<Arc<dyn Channel>> {
-    fn request(&self, request: Outgoing) -> BoxFuture<'_, Result<Payload, PeerError>> {
+    fn call(&self, request: OutgoingRequest) -> BoxFuture<'_, Result<Payload, PeerError>> {
         Box::pin(async move {
             let (method, page) = (request.method.clone(), Page::of(&request.params));
             self.sent(&method, Some(&request.params));
-            let outcome = self.inner.request(request).await;
+            let outcome = self.inner.call(request).await;
             self.answered(&method, &outcome);
             if let Ok(result) = &outcome {
                 self.record.take(&method, result, page);
@@ -101,37 +100,13 @@ impl Channel for Spy<Arc<dyn Channel>> {
         })
     }
 
-    fn batch(&self, requests: Vec<Outgoing>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
-        self.inner.batch(requests)
-    }
-
-    fn is_ordered(&self) -> bool {
-        self.inner.is_ordered()
+    fn call_batch(&self, requests: Vec<OutgoingRequest>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
+        self.inner.call_batch(requests)
     }
 
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
         self.sent(&notification.method, notification.params.clone().map(Payload::json).as_ref());
         self.inner.notify(notification)
-    }
-
-    fn unheard(&self) -> BoxFuture<'_, PeerError> {
-        self.inner.unheard()
-    }
-
-    fn heard(&self) -> BoxFuture<'_, ()> {
-        self.inner.heard()
-    }
-
-    fn stats(&self) -> Stats {
-        self.inner.stats()
-    }
-
-    fn close(&self) -> BoxFuture<'_, ()> {
-        self.inner.close()
-    }
-
-    fn closed(&self) -> BoxFuture<'_, Ended> {
-        self.inner.closed()
     }
 }
 

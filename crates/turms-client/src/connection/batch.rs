@@ -9,7 +9,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::Shared;
 use parking_lot::Mutex;
 use tokio::sync::SetOnce;
-use turms_core::{BoxFuture, Outgoing, Payload, PeerError};
+use turms_core::{BoxFuture, OutgoingRequest, Payload, PeerError};
 use turms_proto::Ability;
 use turms_proto::method::Method as _;
 use turms_proto::session::RequestOptions;
@@ -28,7 +28,7 @@ struct GateState {
     /// The number of calls that have neither arrived nor left.
     expected: usize,
     connected: Option<Arc<Connected>>,
-    requests: Vec<Outgoing>,
+    requests: Vec<OutgoingRequest>,
 }
 
 type Responses = Arc<Vec<Mutex<Option<Result<Payload, PeerError>>>>>;
@@ -42,7 +42,7 @@ impl BatchGate {
     }
 
     /// Adds a request; its index among the responses, unless the batch is on another connection.
-    fn arrive(&self, connected: &Arc<Connected>, request: Outgoing) -> Result<usize, Box<Outgoing>> {
+    fn arrive(&self, connected: &Arc<Connected>, request: OutgoingRequest) -> Result<usize, Box<OutgoingRequest>> {
         let mut state = self.state.lock();
         state.expected -= 1;
         let first = state.connected.get_or_insert_with(|| connected.clone());
@@ -66,7 +66,7 @@ impl BatchGate {
         let (0, Some(connected)) = (state.expected, &state.connected) else { return };
         let (channel, requests) = (connected.channel.clone(), std::mem::take(&mut state.requests));
         let send = async move {
-            let responses = channel.batch(requests).await;
+            let responses = channel.call_batch(requests).await;
             Arc::new(responses.into_iter().map(|response| Mutex::new(Some(response))).collect())
         };
         let send: BoxFuture<'static, Responses> = Box::pin(send);
@@ -99,12 +99,16 @@ impl BatchTicket {
     }
 
     /// Sends a request with the others, or alone if they are on another connection.
-    pub(super) async fn send(&self, connected: &Arc<Connected>, request: Outgoing) -> Result<Payload, PeerError> {
+    pub(super) async fn send(
+        &self,
+        connected: &Arc<Connected>,
+        request: OutgoingRequest,
+    ) -> Result<Payload, PeerError> {
         let Self(ticket) = self;
         let arrived = if ticket.use_up() { ticket.gate.arrive(connected, request) } else { Err(Box::new(request)) };
         let index = match arrived {
             Ok(index) => index,
-            Err(request) => return connected.channel.request(*request).await,
+            Err(request) => return connected.channel.call(*request).await,
         };
         let responses = ticket.gate.sent.wait().await.clone().await;
         let response = responses.get(index).and_then(|response| response.lock().take());
@@ -139,16 +143,17 @@ async fn accepts_batches(shared: &ServerShared, connected: &Connected) -> bool {
         return false;
     }
     let options = RequestOptions::default().timeout(shared.settings.timeouts.timeout);
-    let ping = || Outgoing::new(ByteString::from_static(Ping::NAME), Payload::new(EmptyParams::new())).options(options);
+    let ping =
+        || OutgoingRequest::new(ByteString::from_static(Ping::NAME), Payload::new(EmptyParams::new())).options(options);
     let probe = async || {
-        let batch = connected.channel.batch(vec![ping(), ping()]);
-        if !connected.channel.is_ordered() {
+        let batch = connected.channel.call_batch(vec![ping(), ping()]);
+        if !connected.control.info().is_ordered {
             return batch.await.iter().all(Result::is_ok);
         }
         tokio::select! {
             biased;
             responses = batch => responses.iter().all(Result::is_ok),
-            _ = connected.channel.request(ping()) => false,
+            _ = connected.channel.call(ping()) => false,
         }
     };
     *connected.batches.get_or_init(probe).await

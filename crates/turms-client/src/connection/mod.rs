@@ -54,7 +54,7 @@ impl ServerConnection {
             self.shared.note_response(connected);
         }
         if error.is_disconnected() && !error.is_transport() {
-            let closed = tokio::time::timeout(CLOSE_REASON_TIMEOUT, connected.channel.closed());
+            let closed = tokio::time::timeout(CLOSE_REASON_TIMEOUT, connected.control.closed());
             self.shared.mark_lost(connected, closed.await.unwrap_or_default()).await;
             error = error.with_end(|| connected.lost.get().cloned().unwrap_or_default());
         } else if verify::is_doubtful(&error) {
@@ -80,7 +80,7 @@ impl CallService for ServerConnection {
         }
         let request = translate::request(&self.shared, &connected, &call)?;
         let response = match batch {
-            None => connected.channel.request(request).await,
+            None => connected.channel.call(request).await,
             Some(ticket) => Box::pin(ticket.send(&connected, request)).await,
         };
         let payload = match response {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use turms_core::{ConnectError, Established};
+use turms_core::{ConnectError, OpenChannel};
 use turms_proto::revision::newest_common;
 use turms_proto::session::{ClientOptions, Dialect, Opened, VersionChoice};
 use turms_proto::{Ability, ProtocolVersion};
@@ -30,7 +30,7 @@ pub(super) async fn open(shared: &ServerShared, generation: u64) -> Result<Arc<C
         },
         None => negotiate(shared).await,
     }?;
-    let Established { channel, opened, .. } = established;
+    let opened = established.negotiated.clone();
     // What was negotiated needs no verification; a service in this process need not even describe itself.
     let verified = opened.server.is_some() || known.is_none();
     let remembered = known.filter(|known| known.dialect == opened.dialect).and_then(|known| known.server);
@@ -42,7 +42,7 @@ pub(super) async fn open(shared: &ServerShared, generation: u64) -> Result<Arc<C
         settings.version_cache.remember(&server, &negotiated);
     }
     let metadata = shared.request_metadata(negotiated.dialect);
-    let connected = Arc::new(Connected::new(channel, negotiated, generation, verified, metadata));
+    let connected = Arc::new(Connected::new(established, negotiated, generation, verified, metadata));
     super::restore::restore(shared, &connected).await;
     Ok(connected)
 }
@@ -57,7 +57,7 @@ fn is_worth_remembering(choice: VersionChoice, negotiated: &Opened, ours: &[Prot
 }
 
 /// Some old servers exit when they are probed: they are started again without the probe.
-async fn negotiate(shared: &ServerShared) -> Result<Established, ConnectError> {
+async fn negotiate(shared: &ServerShared) -> Result<OpenChannel, ConnectError> {
     let has = |ability| shared.settings.choice.versions().iter().any(|version| version.has(ability));
     let may_fall_back = has(Ability::Stateless) && has(Ability::Handshake) && shared.connector.is_repeatable();
     match connect(shared, None).await {
@@ -69,7 +69,7 @@ async fn negotiate(shared: &ServerShared) -> Result<Established, ConnectError> {
     }
 }
 
-async fn connect(shared: &ServerShared, known: Option<Dialect>) -> Result<Established, ConnectError> {
+async fn connect(shared: &ServerShared, known: Option<Dialect>) -> Result<OpenChannel, ConnectError> {
     let settings = &shared.settings;
     let mut options = ClientOptions::new(settings.info.clone(), settings.capabilities.clone())
         .choice(settings.choice)

@@ -3,7 +3,7 @@
 use bytestring::ByteString;
 use futures_util::future::join_all;
 use std::time::Duration;
-use turms_core::{Outgoing, Payload};
+use turms_core::{OutgoingRequest, Payload};
 use turms_proto::Ability;
 use turms_proto::method::Method;
 use turms_proto::session::RequestOptions;
@@ -30,8 +30,8 @@ pub(super) async fn restore(shared: &ServerShared, connected: &Connected) {
 
 async fn request<M: Method>(connected: &Connected, params: M::Params) {
     let options = RequestOptions::default().timeout(RESTORE_TIMEOUT);
-    let request = Outgoing::new(ByteString::from_static(M::NAME), Payload::new(params)).options(options);
-    if let Err(error) = connected.channel.request(request).await {
+    let request = OutgoingRequest::new(ByteString::from_static(M::NAME), Payload::new(params)).options(options);
+    if let Err(error) = connected.channel.call(request).await {
         tracing::warn!(target: "turms::client", method = M::NAME, %error, "could not be restored after reconnecting");
     }
 }

@@ -8,7 +8,7 @@ use tokio::sync::{Notify, OnceCell, SetOnce, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use turms_core::{Channel, ConnectError, Connector, Ended};
+use turms_core::{Channel, ChannelControl, ConnectError, Connector, Ended, OpenChannel};
 use turms_proto::ProtocolVersion;
 use turms_proto::revision::Translate as _;
 use turms_proto::session::{Dialect, Opened, VersionChoice};
@@ -166,6 +166,7 @@ impl ServerShared {
 /// An open connection.
 pub(crate) struct Connected {
     pub(crate) channel: Arc<dyn Channel>,
+    pub(crate) control: Arc<dyn ChannelControl>,
     pub(crate) negotiated: Arc<Opened>,
     /// The number of the connection, from 1.
     pub(crate) generation: u64,
@@ -183,7 +184,7 @@ pub(crate) struct Connected {
 
 impl Connected {
     pub(super) fn new(
-        channel: Arc<dyn Channel>,
+        OpenChannel { channel, control, .. }: OpenChannel,
         negotiated: Arc<Opened>,
         generation: u64,
         verified: bool,
@@ -191,6 +192,7 @@ impl Connected {
     ) -> Self {
         Self {
             channel,
+            control,
             negotiated,
             generation,
             since: Instant::now(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use turms_core::Ended;
+use turms_core::{Ended, InboundStream};
 use turms_proto::method::Method as _;
 use turms_proto::types::Listen;
 
@@ -98,10 +98,19 @@ impl Drop for BrokenStream {
 
 /// Watches the inbound stream of a channel that has one apart from its responses. Never returns.
 pub(super) async fn watch_inbound(shared: &Arc<ServerShared>, connected: &Arc<Connected>) {
+    let mut inbound = connected.control.inbound();
+    let broken_by = |state: &InboundStream| match state {
+        InboundStream::Broken(error) => Some(error.clone()),
+        _ => None,
+    };
     loop {
-        let error = connected.channel.unheard().await;
+        let error = inbound.wait_for(|state| broken_by(state).is_some()).await.ok().and_then(|state| broken_by(&state));
+        // A channel without such a stream.
+        let Some(error) = error else { return std::future::pending().await };
         let broken = BrokenStream::new(shared, connected, &CallError::of_peer(Listen::NAME, error));
-        connected.channel.heard().await;
+        if inbound.wait_for(|state| broken_by(state).is_none()).await.is_err() {
+            return std::future::pending().await;
+        }
         broken.restored();
     }
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use bytestring::ByteString;
 use tokio::sync::{oneshot, watch};
-use turms_core::{ConnectError, Ended, Outgoing, Payload, PeerError};
+use turms_core::{ConnectError, Ended, OutgoingRequest, Payload, PeerError};
 use turms_proto::method::{Method as _, Notification as NotificationMethod};
 use turms_proto::session::{RequestError, RequestOptions};
 use turms_proto::types::{Discover, EmptyParams, Ping, RootsListChanged};
@@ -58,7 +58,7 @@ impl Supervisor {
             let Some(reason) = self.watch(&connected).await else {
                 self.end(None);
                 self.shared.incoming.events.close();
-                return connected.channel.close().await;
+                return connected.control.close().await;
             };
             let reconnects = self.lost(&connected, &reason);
             drop(connected);
@@ -101,7 +101,7 @@ impl Supervisor {
             biased;
             () = self.shared.shutdown.cancelled() => None,
             reason = connected.lost.wait() => Some(reason.clone()),
-            reason = connected.channel.closed() => Some(reason),
+            reason = connected.control.closed() => Some(reason),
             reason = check_health(&self.shared, connected, check) => Some(reason),
             () = notify_roots(self.roots.as_mut(), connected) => None,
             () = watch_inbound(&self.shared, connected) => None,
@@ -128,8 +128,8 @@ impl Supervisor {
         if !connected.streams.is_reported() {
             self.shared.incoming.events.connection(ConnectionEvent::Lost(reason.clone()));
         }
-        let channel = connected.channel.clone();
-        self.shared.tasks.spawn(async move { channel.close().await });
+        let control = connected.control.clone();
+        self.shared.tasks.spawn(async move { control.close().await });
         if connected.since.elapsed() >= MIN_UPTIME {
             self.attempts = 0;
         }
@@ -204,8 +204,8 @@ async fn check_health(shared: &ServerShared, connected: &Connected, check: Optio
         tokio::time::sleep(check.every).await;
         let options = RequestOptions::default().timeout(check.timeout);
         let method = if connected.version().has(Ability::Ping) { Ping::NAME } else { Discover::NAME };
-        let probe = Outgoing::new(ByteString::from_static(method), Payload::new(EmptyParams::new()));
-        match connected.channel.request(probe.meta(connected.metadata()).options(options)).await {
+        let probe = OutgoingRequest::new(ByteString::from_static(method), Payload::new(EmptyParams::new()));
+        match connected.channel.call(probe.meta(connected.metadata()).options(options)).await {
             Err(PeerError::Request(RequestError::TimedOut(_)) | PeerError::Unreachable { .. }) => {
                 failures += 1;
                 shared.incoming.events.publish(&Event::Unhealthy { failures });

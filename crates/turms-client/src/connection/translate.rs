@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use turms_core::{Outgoing, Payload, Update, Updates};
+use turms_core::{OutgoingRequest, Payload, Update, Updates};
 use turms_proto::method::Method as _;
 use turms_proto::revision::method_info;
 use turms_proto::types::{
@@ -17,7 +17,11 @@ use crate::call::error::{CallError, CallErrorKind, UnsupportedCause};
 use crate::call::options::TaskMode;
 
 /// The request of a call on a connection.
-pub(super) fn request(shared: &ServerShared, connected: &Connected, call: &CallRequest) -> Result<Outgoing, CallError> {
+pub(super) fn request(
+    shared: &ServerShared,
+    connected: &Connected,
+    call: &CallRequest,
+) -> Result<OutgoingRequest, CallError> {
     let version = connected.version();
     if method_info(&call.method).is_some_and(|method| !method.is_defined_in(version)) {
         let cause = UnsupportedCause::Revision { what: call.method.to_string(), version };
@@ -38,7 +42,7 @@ pub(super) fn request(shared: &ServerShared, connected: &Connected, call: &CallR
     let updates = progress_updates(shared, call);
     options.progress = updates.is_some();
     let meta = metadata(connected, call);
-    Ok(Outgoing::new(call.method.clone(), params).meta(meta).options(options).updates(updates))
+    Ok(OutgoingRequest::new(call.method.clone(), params).meta(meta).options(options).updates(updates))
 }
 
 /// Returns `true` if the server declares that its directories can be read (SEP-2640).

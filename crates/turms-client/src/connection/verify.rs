@@ -1,7 +1,7 @@
 //! Verification of a remembered protocol revision by the first response.
 
 use bytestring::ByteString;
-use turms_core::{Ended, Outgoing, Payload, PeerError};
+use turms_core::{Ended, OutgoingRequest, Payload, PeerError};
 use turms_proto::method::Method as _;
 use turms_proto::session::{RequestError, RequestOptions};
 use turms_proto::types::{Discover, DiscoverResult, EmptyParams};
@@ -35,13 +35,13 @@ pub(super) async fn failure(shared: &ServerShared, connected: &Connected, call: 
 
 async fn probe(shared: &ServerShared, connected: &Connected) {
     let options = RequestOptions::default().timeout(shared.settings.probe_timeout);
-    let probe = Outgoing::new(ByteString::from_static(Discover::NAME), Payload::new(EmptyParams::new()));
-    let response = connected.channel.request(probe.meta(connected.metadata()).options(options)).await;
+    let probe = OutgoingRequest::new(ByteString::from_static(Discover::NAME), Payload::new(EmptyParams::new()));
+    let response = connected.channel.call(probe.meta(connected.metadata()).options(options)).await;
     // A failure of the transport or of the server says nothing about the revision. Silence does so on a pipe, not over HTTP.
     let undecided = match &response {
         Err(PeerError::Request(RequestError::Peer(error))) => !is_of_older_server(error.code),
         Err(PeerError::Unreachable { .. } | PeerError::Unauthorized(_)) => true,
-        Err(PeerError::Request(RequestError::TimedOut(_))) => !connected.channel.is_ordered(),
+        Err(PeerError::Request(RequestError::TimedOut(_))) => !connected.control.info().is_ordered,
         _ => false,
     };
     if undecided {

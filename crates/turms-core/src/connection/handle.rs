@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use turms_proto::session::{OpenError, Opened, RequestError, RequestOptions, SessionError, Stats, Status};
 use turms_proto::{Notification, RawJson, RequestId};
 
-use crate::channel::{Outgoing, Update, Updates};
+use crate::channel::{OutgoingRequest, Update, Updates};
 use crate::context::Cancelled;
 use crate::payload::Payload;
 use crate::peer::{BoxFuture, Peer, PeerError, PeerTransport};
@@ -166,7 +166,7 @@ impl ConnectionHandle {
     ///
     /// # Errors
     /// [`PeerError::Closed`] when the request has certainly not been sent; others when it may have been.
-    pub async fn ask(&self, request: Outgoing) -> Result<RawJson, PeerError> {
+    pub async fn ask(&self, request: OutgoingRequest) -> Result<RawJson, PeerError> {
         let (question, answer) = self.question(request)?;
         let key = question.waiter.key;
         self.send(Command::Request(question)).await?;
@@ -174,7 +174,7 @@ impl ConnectionHandle {
     }
 
     /// Asks the other side several things at once, together where its revision has batches.
-    pub async fn ask_all(&self, requests: Vec<Outgoing>) -> Vec<Result<RawJson, PeerError>> {
+    pub async fn ask_all(&self, requests: Vec<OutgoingRequest>) -> Vec<Result<RawJson, PeerError>> {
         let mut questions = Vec::with_capacity(requests.len());
         let asked: Vec<_> = requests
             .into_iter()
@@ -206,7 +206,7 @@ impl ConnectionHandle {
         outcomes
     }
 
-    fn question(&self, mut request: Outgoing) -> Result<(Question, Answer), PeerError> {
+    fn question(&self, mut request: OutgoingRequest) -> Result<(Question, Answer), PeerError> {
         let params = request.take_params()?;
         let (reply, answer) = oneshot::channel();
         let key = self.keys.fetch_add(1, Ordering::Relaxed);
@@ -261,7 +261,11 @@ impl PeerTransport for ConnectionHandle {
         params: Option<RawJson>,
         options: RequestOptions,
     ) -> BoxFuture<'_, Result<RawJson, PeerError>> {
-        Box::pin(self.ask(Outgoing::new(method, params.map_or_else(Payload::default, Payload::json)).options(options)))
+        Box::pin(
+            self.ask(
+                OutgoingRequest::new(method, params.map_or_else(Payload::default, Payload::json)).options(options),
+            ),
+        )
     }
 
     fn cancelled(&self, id: &RequestId) -> Option<Cancelled> {

@@ -20,7 +20,9 @@ use turms_proto::types::{
 };
 use turms_proto::{Ability, Notification, ProtocolVersion, RawJson, RequestId};
 
-use crate::channel::{Channel, ConnectError, Connector, Ended, Established, Outgoing, Update, Updates};
+use crate::channel::{
+    Channel, ChannelControl, ConnectError, Connector, Ended, OpenChannel, OutgoingRequest, Update, Updates,
+};
 use crate::context::CallContext;
 use crate::dispatch::{Dispatch, dispatch, dispatch_in_process, dispatch_notification, notification_guard};
 use crate::error::ServiceError;
@@ -55,7 +57,7 @@ impl Connector for LocalConnector {
         &self,
         client: ClientOptions,
         service: Arc<dyn Service>,
-    ) -> BoxFuture<'_, Result<Established, ConnectError>> {
+    ) -> BoxFuture<'_, Result<OpenChannel, ConnectError>> {
         Box::pin(async move {
             let newest = Dialect::Stateless(ProtocolVersion::LATEST);
             let channel = LocalChannel::new(&self.service, service.clone(), newest);
@@ -66,12 +68,12 @@ impl Connector for LocalConnector {
             let server = channel.discover(&meta).await;
             let version = common_version(server.as_ref(), &client.choice.versions())?;
             if version.has(Ability::Stateless) {
-                return Ok(Established::new(Arc::new(channel), Arc::new(Opened::new(newest, server))));
+                return Ok(OpenChannel::of(Arc::new(channel), Arc::new(Opened::new(newest, server))));
             }
             let dialect = Dialect::Handshake(version);
             let channel = LocalChannel::new(&self.service, service, dialect);
             let server = channel.shake_hands(&meta).await?;
-            Ok(Established::new(Arc::new(channel), Arc::new(Opened::new(dialect, Some(server)))))
+            Ok(OpenChannel::of(Arc::new(channel), Arc::new(Opened::new(dialect, Some(server)))))
         })
     }
 
@@ -144,11 +146,11 @@ impl LocalChannel {
         }
     }
 
-    async fn call(&self, request: Outgoing) -> Result<Payload, PeerError> {
+    async fn exchange(&self, request: OutgoingRequest) -> Result<Payload, PeerError> {
         if !self.state.is_open() {
             return Err(PeerError::Closed);
         }
-        let Outgoing { method, params, mut meta, options, updates } = request;
+        let OutgoingRequest { method, params, mut meta, options, updates } = request;
         let id = self.state.counters.requests.fetch_add(1, Ordering::Relaxed) + 1;
         if options.progress {
             meta.get_or_insert_default().insert_raw(key::PROGRESS_TOKEN, &RawJson::number(id));
@@ -168,7 +170,7 @@ impl LocalChannel {
 
     async fn shake_hands(&self, meta: &RequestMeta) -> Result<DiscoverResult, OpenError> {
         let params = initialize_of_meta(meta, self.link.dialect.version());
-        let answer = self.call(Outgoing::new(Initialize::NAME, Payload::new(params))).await;
+        let answer = self.exchange(OutgoingRequest::new(Initialize::NAME, Payload::new(params))).await;
         let answer = answer.map_err(|error| match error {
             PeerError::Request(RequestError::Peer(error)) => OpenError::Refused(error),
             other => OpenError::Invalid(other.to_string()),
@@ -180,8 +182,8 @@ impl LocalChannel {
 
     /// A service need not be a server that tells of itself.
     async fn discover(&self, meta: &RequestMeta) -> Option<DiscoverResult> {
-        let request = Outgoing::new(Discover::NAME, Payload::new(EmptyParams::new())).meta(Meta::from(meta));
-        self.call(request).await.ok()?.take().ok()
+        let request = OutgoingRequest::new(Discover::NAME, Payload::new(EmptyParams::new())).meta(Meta::from(meta));
+        self.exchange(request).await.ok()?.take().ok()
     }
 
     async fn tell(&self, notification: Notification) {
@@ -281,12 +283,12 @@ impl fmt::Debug for LocalChannel {
 }
 
 impl Channel for LocalChannel {
-    fn request(&self, request: Outgoing) -> BoxFuture<'_, Result<Payload, PeerError>> {
-        Box::pin(self.call(request))
+    fn call(&self, request: OutgoingRequest) -> BoxFuture<'_, Result<Payload, PeerError>> {
+        Box::pin(self.exchange(request))
     }
 
-    fn batch(&self, requests: Vec<Outgoing>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
-        Box::pin(join_all(requests.into_iter().map(|request| self.call(request))))
+    fn call_batch(&self, requests: Vec<OutgoingRequest>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
+        Box::pin(join_all(requests.into_iter().map(|request| self.exchange(request))))
     }
 
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
@@ -298,7 +300,9 @@ impl Channel for LocalChannel {
             Ok(())
         })
     }
+}
 
+impl ChannelControl for LocalChannel {
     fn stats(&self) -> Stats {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (mut stats, counters) = (Stats::default(), &self.state.counters);

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use turms_proto::Notification;
 use turms_proto::session::{ClientOptions, RequestError, RequestOptions, Stats};
 
-use crate::channel::{Channel, ConnectError, Connector, Ended, Established, Outgoing};
+use crate::channel::{Channel, ChannelControl, ConnectError, Connector, Ended, OpenChannel, OutgoingRequest};
 use crate::connection::{Connection, ConnectionHandle};
 use crate::limits::Limits;
 use crate::payload::Payload;
@@ -77,12 +77,12 @@ impl Connector for StreamConnector {
         &self,
         client: ClientOptions,
         service: Arc<dyn Service>,
-    ) -> BoxFuture<'_, Result<Established, ConnectError>> {
+    ) -> BoxFuture<'_, Result<OpenChannel, ConnectError>> {
         Box::pin(async move {
             let (reader, writer) = (self.open)().await?;
             let channel = StreamChannel::open(reader, writer, client, self.options.clone(), service);
             let opened = channel.connection.opened().await?;
-            Ok(Established::new(Arc::new(channel), opened))
+            Ok(OpenChannel::of(Arc::new(channel), opened))
         })
     }
 
@@ -137,7 +137,7 @@ impl Drop for StreamChannel {
 }
 
 impl Channel for StreamChannel {
-    fn request(&self, request: Outgoing) -> BoxFuture<'_, Result<Payload, PeerError>> {
+    fn call(&self, request: OutgoingRequest) -> BoxFuture<'_, Result<Payload, PeerError>> {
         Box::pin(async move {
             let (limit, is_last) = limit(request.options);
             let answer = self.connection.ask(request);
@@ -152,7 +152,7 @@ impl Channel for StreamChannel {
         })
     }
 
-    fn batch(&self, requests: Vec<Outgoing>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
+    fn call_batch(&self, requests: Vec<OutgoingRequest>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
         Box::pin(async move {
             let answers = self.connection.ask_all(requests).await;
             answers.into_iter().map(|answer| answer.map(Payload::json)).collect()
@@ -162,7 +162,9 @@ impl Channel for StreamChannel {
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
         self.connection.notify(notification)
     }
+}
 
+impl ChannelControl for StreamChannel {
     fn stats(&self) -> Stats {
         self.connection.stats()
     }

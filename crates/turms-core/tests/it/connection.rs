@@ -12,8 +12,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::Notify;
 use turms_core::transport::{MemoryEnd, memory};
 use turms_core::{
-    CallContext, Connection, ConnectionHandle, Limits, NotifyFuture, Outgoing, Payload, Peer, PeerError, Request,
-    ResponseFuture, Service,
+    CallContext, Connection, ConnectionHandle, Limits, NotifyFuture, OutgoingRequest, Payload, Peer, PeerError,
+    Request, ResponseFuture, Service,
 };
 use turms_proto::session::{ClientOptions, Dialect, RequestError, RequestOptions, Status, VersionChoice};
 use turms_proto::types::{
@@ -404,13 +404,13 @@ async fn what_a_peer_wrote_before_it_stopped_reading_is_still_heard() {
         handle.opened().await.unwrap();
         let asking = tokio::spawn({
             let handle = handle.clone();
-            async move { handle.ask(Outgoing::new("one", Payload::default())).await }
+            async move { handle.ask(OutgoingRequest::new("one", Payload::default())).await }
         });
         let mut lines = BufReader::new(server_reads).lines();
         assert!(lines.next_line().await.unwrap().unwrap().contains("\"one\""));
         drop(lines);
         // The question meets a closed pipe; the answer to the first is already under way.
-        let second = handle.ask(Outgoing::new("two", Payload::default()));
+        let second = handle.ask(OutgoingRequest::new("two", Payload::default()));
         to_client.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"said\":1}}\n").await.unwrap();
         drop(to_client);
         let (first, second) = tokio::join!(asking, second);
@@ -441,7 +441,7 @@ async fn whoever_asks_as_the_connection_ends_does_not_wait_for_ever() {
                     tokio::task::yield_now().await;
                 }
                 let for_ever = RequestOptions::default().for_ever();
-                handle.ask(Outgoing::new("test/echo", Payload::default()).options(for_ever)).await
+                handle.ask(OutgoingRequest::new("test/echo", Payload::default()).options(for_ever)).await
             })
         });
         let asking: Vec<_> = asking.collect();
@@ -462,7 +462,7 @@ async fn a_peer_that_never_stops_talking_does_not_stop_time() {
         while far.1.write_all(&lines).await.is_ok() {}
     });
     let options = RequestOptions::default().timeout(Duration::from_millis(50));
-    let asked = handle.ask(Outgoing::new("test/echo", Payload::default()).options(options));
+    let asked = handle.ask(OutgoingRequest::new("test/echo", Payload::default()).options(options));
     let answer = within("an answer", asked).await;
     assert!(matches!(answer, Err(PeerError::Request(RequestError::TimedOut(_)))), "{answer:?}");
     talking.abort();

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use turms_core::transport::{ChildCommand, StreamConnector, memory};
 use turms_core::{
-    CallContext, Channel, Connector, Limits, NotifyFuture, Outgoing, Payload, PeerError, Request, ResponseFuture,
-    Service,
+    CallContext, Connector, Limits, NotifyFuture, OpenChannel, OutgoingRequest, Payload, PeerError, Request,
+    ResponseFuture, Service,
 };
 use turms_proto::session::{ClientOptions, Dialect, RequestError, RequestOptions};
 use turms_proto::types::{ClientCapabilities, Implementation};
@@ -29,16 +29,16 @@ impl Service for Nothing {
 const LIMIT: usize = 1000;
 
 /// A connection to a server that speaks 2026-07-28, so that nothing is asked before the first request.
-async fn connect(connector: &impl Connector) -> Arc<dyn Channel> {
+async fn connect(connector: &impl Connector) -> OpenChannel {
     let client = ClientOptions::new(Implementation::new("client", "1"), ClientCapabilities::new());
     let client = client.known(Dialect::Stateless(ProtocolVersion::LATEST));
-    within("a connection", connector.connect(client, Arc::new(Nothing))).await.unwrap().channel
+    within("a connection", connector.connect(client, Arc::new(Nothing))).await.unwrap()
 }
 
 /// Asks without a timeout, so that nothing but the response or its loss ends the request.
-async fn ask(channel: &Arc<dyn Channel>) -> Result<Payload, PeerError> {
-    let request = Outgoing::new("tools/list", Payload::default()).options(RequestOptions::default().for_ever());
-    within("an outcome", channel.request(request)).await
+async fn ask(server: &OpenChannel) -> Result<Payload, PeerError> {
+    let request = OutgoingRequest::new("tools/list", Payload::default()).options(RequestOptions::default().for_ever());
+    within("an outcome", server.channel.call(request)).await
 }
 
 fn assert_too_long(outcome: Result<Payload, PeerError>) {
@@ -63,7 +63,7 @@ async fn a_call_fails_at_once_when_its_response_is_over_the_limit() {
         let (near, mut far) = memory();
         let mut options = Limits::default();
         options.max_message_bytes = LIMIT;
-        let channel = connect(&StreamConnector::new(near.0, near.1).options(options)).await;
+        let server = connect(&StreamConnector::new(near.0, near.1).options(options)).await;
         tokio::spawn(async move {
             let mut requests = BufReader::new(far.0).lines();
             let log = format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"data":"{long}"}}}}"#);
@@ -75,8 +75,8 @@ async fn a_call_fails_at_once_when_its_response_is_over_the_limit() {
             far.1.write_all(format!("{log}\n{long}\n{answer}\n").as_bytes()).await.unwrap();
             std::future::pending::<()>().await;
         });
-        assert_too_long(ask(&channel).await);
-        assert!(ask(&channel).await.is_ok(), "the connection goes on");
+        assert_too_long(ask(&server).await);
+        assert!(ask(&server).await.is_ok(), "the connection goes on");
     }
 }
 
@@ -85,10 +85,10 @@ async fn a_call_fails_at_once_when_its_response_is_over_the_limit() {
 async fn the_limit_of_a_child_process_can_be_set() {
     let script = r#"text=$(printf 'x%.0s' $(seq 2000)); read -r request; printf '{"jsonrpc":"2.0","id":1,"result":{"text":"%s"}}\n' "$text"; cat > /dev/null"#;
     let command = ChildCommand::new("sh").args(["-c", script]);
-    let channel = connect(&command).await;
-    assert!(ask(&channel).await.is_ok(), "the default is 16 MiB");
-    channel.close().await;
-    let channel = connect(&command.message_limit(LIMIT)).await;
-    assert_too_long(ask(&channel).await);
-    channel.close().await;
+    let server = connect(&command).await;
+    assert!(ask(&server).await.is_ok(), "the default is 16 MiB");
+    server.control.close().await;
+    let server = connect(&command.message_limit(LIMIT)).await;
+    assert_too_long(ask(&server).await);
+    server.control.close().await;
 }

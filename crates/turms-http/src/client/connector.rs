@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri};
 use http_body::Body;
 use tokio::sync::{OnceCell, Semaphore};
 use tower_service::Service as TowerService;
-use turms_core::{BoxFuture, ConnectError, Connector, Established, Service, UrlTransport, error_chain};
+use turms_core::{BoxFuture, ConnectError, Connector, OpenChannel, Service, UrlTransport, error_chain};
 use turms_proto::Lines;
 use turms_proto::session::ClientOptions;
 use url::Url;
@@ -347,7 +347,7 @@ impl Connector for HttpConnector {
         &self,
         client: ClientOptions,
         service: Arc<dyn Service>,
-    ) -> BoxFuture<'_, Result<Established, ConnectError>> {
+    ) -> BoxFuture<'_, Result<OpenChannel, ConnectError>> {
         Box::pin(async move {
             let endpoint = self.endpoint().await;
             let endpoint = endpoint.map_err(|error| ConnectError::unreachable(origin(&self.url), error))?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use turms_core::{CallContext, ConnectError, Established, Peer, Service, UrlTransport, dispatch_notification};
+use turms_core::{CallContext, ConnectError, OpenChannel, Peer, Service, UrlTransport, dispatch_notification};
 use turms_proto::method::Method as _;
 use turms_proto::session::{ClientOptions, Dialect, Event, Opened, Session};
 use turms_proto::types::{Discover, Initialize, key};
@@ -26,7 +26,7 @@ pub(super) async fn open(
     client: ClientOptions,
     service: Arc<dyn Service>,
     transport: UrlTransport,
-) -> Result<(Established, UrlTransport), ConnectError> {
+) -> Result<(OpenChannel, UrlTransport), ConnectError> {
     let server = endpoint.server();
     let over_sse = |established| (established, UrlTransport::Sse);
     if transport == UrlTransport::Sse {
@@ -247,18 +247,18 @@ impl Opening {
     }
 
     /// The channel that was agreed on.
-    async fn establish(self, opened: Box<Opened>) -> Established {
+    async fn establish(self, opened: Box<Opened>) -> OpenChannel {
         let opened = Arc::from(opened);
         let dialect = Opened::clone(&opened).dialect;
         match dialect {
             Dialect::Handshake(_) => {
                 let channel = SessionChannel::new(self.endpoint, self.service, self.session, dialect, self.id);
                 channel.listen().await;
-                Established::new(Arc::new(channel), opened)
+                OpenChannel::of(Arc::new(channel), opened)
             }
             dialect => {
                 let channel = StatelessChannel::new(self.endpoint, self.service, dialect.version());
-                Established::new(Arc::new(channel), opened)
+                OpenChannel::of(Arc::new(channel), opened)
             }
         }
     }

@@ -12,7 +12,7 @@ use http::HeaderMap;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
 use tokio::task::JoinSet;
 use turms_core::transport::StreamConnector;
-use turms_core::{Connector as _, Established, Limits, Service};
+use turms_core::{Connector as _, Limits, OpenChannel, Service};
 use turms_proto::ProtocolVersion;
 use turms_proto::session::{ClientOptions, Dialect};
 use url::Url;
@@ -36,7 +36,7 @@ pub(super) async fn open(
     endpoint: Arc<Endpoint>,
     mut client: ClientOptions,
     service: Arc<dyn Service>,
-) -> Result<Established, Failed> {
+) -> Result<OpenChannel, Failed> {
     let limit = client.handshake_timeout;
     let (events, place) = within(limit, begin(&endpoint)).await?;
     // Whoever speaks this transport knows no revision without a handshake.

@@ -14,8 +14,8 @@ use http::HeaderMap;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use turms_core::{
-    BoxFuture, CallContext, Channel, Ended, Outgoing, Payload, Peer, PeerError, Service, Update, Updates,
-    dispatch_notification, write_params,
+    BoxFuture, CallContext, Channel, ChannelControl, Ended, OutgoingRequest, Payload, Peer, PeerError, Service,
+    TransportInfo, Update, Updates, dispatch_notification, write_params,
 };
 use turms_proto::jsonrpc::encode;
 use turms_proto::method::{Method as _, Notification as _};
@@ -99,8 +99,8 @@ impl StatelessChannel {
         }
     }
 
-    async fn exchange(&self, request: Outgoing) -> Result<Payload, PeerError> {
-        let Outgoing { method, params, meta, options, updates, .. } = request;
+    async fn exchange(&self, request: OutgoingRequest) -> Result<Payload, PeerError> {
+        let OutgoingRequest { method, params, meta, options, updates, .. } = request;
         let call = Call { method, params, meta, options, updates };
         if self.gate.is_closed() {
             return Err(PeerError::Closed);
@@ -392,20 +392,22 @@ impl Drop for GivenUp<'_> {
 }
 
 impl Channel for StatelessChannel {
-    fn request(&self, request: Outgoing) -> BoxFuture<'_, Result<Payload, PeerError>> {
+    fn call(&self, request: OutgoingRequest) -> BoxFuture<'_, Result<Payload, PeerError>> {
         Box::pin(self.exchange(request))
     }
 
-    fn batch(&self, requests: Vec<Outgoing>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
+    fn call_batch(&self, requests: Vec<OutgoingRequest>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
         Box::pin(join_all(requests.into_iter().map(|request| self.exchange(request))))
-    }
-
-    fn is_ordered(&self) -> bool {
-        false
     }
 
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
         Box::pin(self.tell(notification))
+    }
+}
+
+impl ChannelControl for StatelessChannel {
+    fn info(&self) -> TransportInfo {
+        TransportInfo::unordered()
     }
 
     fn stats(&self) -> Stats {

@@ -48,7 +48,7 @@ async fn other_credentials_are_got_and_tried() {
         let authorizer = Renewing::default();
         let connector = connector(&server).authorizer(authorizer.clone());
         let client = connector.connect(options(), Arc::new(Ear::default())).await.unwrap();
-        assert_eq!(client.opened.dialect, Dialect::Stateless(ProtocolVersion::LATEST));
+        assert_eq!(client.negotiated.dialect, Dialect::Stateless(ProtocolVersion::LATEST));
         let challenge = format!("{status} Bearer scope=\"a\"");
         assert_eq!(*authorizer.challenges.lock().unwrap(), [challenge.clone(), challenge]);
         // The same request each time.
@@ -79,7 +79,7 @@ async fn a_token_and_headers_go_with_every_request_and_show_nowhere() {
         .header(HeaderName::from_static("content-type"), HeaderValue::from_static("text/plain"));
     assert!(!format!("{connector:?}").contains("k3y"));
     let client = connector.connect(options(), Arc::new(Ear::default())).await.unwrap();
-    client.channel.close().await;
+    client.control.close().await;
     server.wait_for("DELETE", 1).await;
     for request in server.received() {
         assert_eq!(request.header("authorization"), Some("Bearer s3cret"), "{request:?}");

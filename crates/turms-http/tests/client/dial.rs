@@ -299,7 +299,7 @@ async fn an_http_client_of_ones_own_sends_all_requests() {
     let connector = connector(&server).http_service(marking());
     let client = connector.connect(options(), Arc::new(Ear::default())).await.unwrap();
     ask(&client, "tools/list", &json!({})).await.unwrap();
-    client.channel.close().await;
+    client.control.close().await;
     let received = server.received();
     assert!(received.iter().all(|request| request.header("x-mark") == Some("mine")), "{received:?}");
     let methods: Vec<_> = received.iter().map(|request| request.method.as_str()).collect();

@@ -22,8 +22,8 @@ async fn refusing(refusal: impl Fn(&Received) -> Reply + Send + Sync + 'static) 
 async fn a_result_is_that_of_a_modern_server() {
     let server = FakeHttpServer::start(modern).await;
     let client = connect(&server).await;
-    assert_eq!(client.opened.dialect, STATELESS);
-    assert!(client.opened.server.is_some());
+    assert_eq!(client.negotiated.dialect, STATELESS);
+    assert!(client.negotiated.server.is_some());
     let [probe] = &*server.received() else { panic!() };
     assert_eq!((probe.method.as_str(), probe.path.as_str()), ("POST", "/mcp"));
     assert_eq!(probe.header("mcp-protocol-version"), Some("2026-07-28"));
@@ -38,7 +38,7 @@ async fn a_modern_server_may_answer_in_events() {
         let told = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": {} });
         Reply::events(&format!(": hi\n\n{}{}", event(&told), event(&result(request, &discovered(request)))))
     });
-    assert_eq!(connect(&server.await).await.opened.dialect, STATELESS);
+    assert_eq!(connect(&server.await).await.negotiated.dialect, STATELESS);
 }
 
 /// The service of a client may be slow with what it is told before the answer.
@@ -52,7 +52,7 @@ async fn a_service_that_is_never_done_with_a_notification_does_not_stop_the_conn
     let mut impatient = options();
     impatient.handshake_timeout = Duration::from_millis(100);
     let connected = within("a connection", connector(&server).connect(impatient, Arc::new(Slow))).await;
-    assert_eq!(connected.unwrap().opened.dialect, STATELESS);
+    assert_eq!(connected.unwrap().negotiated.dialect, STATELESS);
 }
 
 #[tokio::test]
@@ -66,7 +66,7 @@ async fn modern_refusals_are_mended_and_asked_again() {
             modern(request)
         })
         .await;
-        assert_eq!(connect(&server).await.opened.dialect, STATELESS, "{code}");
+        assert_eq!(connect(&server).await.negotiated.dialect, STATELESS, "{code}");
         assert_eq!(server.asked(), ["server/discover", "server/discover"]);
     }
 }
@@ -84,7 +84,7 @@ async fn a_server_whose_only_common_revision_is_older_is_shaken_hands_with() {
     let server =
         refusing(|request| Reply::json(400, &failure(request, -32022, Some(json!({ "supported": ["2025-06-18"] })))));
     let client = connect(&server.await).await;
-    assert_eq!(client.opened.dialect, Dialect::Handshake(ProtocolVersion::V2025_06_18));
+    assert_eq!(client.negotiated.dialect, Dialect::Handshake(ProtocolVersion::V2025_06_18));
 }
 
 #[tokio::test]
@@ -112,13 +112,13 @@ async fn whoever_does_not_know_the_probe_is_an_older_server() {
     ];
     for (what, refusal) in refusals {
         let server = refusing(refusal).await;
-        assert_eq!(connect(&server).await.opened.dialect, HANDSHAKE, "{what}");
+        assert_eq!(connect(&server).await.negotiated.dialect, HANDSHAKE, "{what}");
         let shaken = server.wait_for("initialize", 1).await;
         assert_eq!((shaken.header("mcp-method"), shaken.header("mcp-protocol-version")), (None, None), "{what}");
     }
     for status in [400, 404, 405, 406, 415, 422] {
         let server = refusing(move |_| Reply::status(status)).await;
-        assert_eq!(connect(&server).await.opened.dialect, HANDSHAKE, "{status}");
+        assert_eq!(connect(&server).await.negotiated.dialect, HANDSHAKE, "{status}");
     }
 }
 
@@ -197,10 +197,10 @@ async fn http_and_sse_carries_both_ways() {
     let ear = Ear::default();
     let connector = connector(&server).transport(UrlTransport::Sse);
     let client = connector.connect(options(), Arc::new(ear.clone())).await.unwrap();
-    assert_eq!(client.opened.dialect, Dialect::Handshake(ProtocolVersion::V2024_11_05));
+    assert_eq!(client.negotiated.dialect, Dialect::Handshake(ProtocolVersion::V2024_11_05));
     assert_eq!(ear.wait(1).await, ["notifications/tools/list_changed"]);
     assert_eq!(server.wait_for("notifications/initialized", 1).await.path, "/messages");
-    client.channel.close().await;
+    client.control.close().await;
     server.wait_until_left().await;
 }
 
@@ -221,7 +221,7 @@ async fn a_server_of_http_and_sse_is_known_the_next_time() {
     for times in 1..=2 {
         let client = connector.connect(options(), Arc::new(Ear::default())).await.unwrap();
         server.wait_for("notifications/initialized", times).await;
-        client.channel.close().await;
+        client.control.close().await;
     }
     let asked = ["server/discover", "initialize", "GET", "initialize", "notifications/initialized"];
     assert_eq!(server.asked(), [&asked[..], &asked[2..]].concat());
@@ -256,10 +256,10 @@ async fn what_is_known_is_not_asked() {
     let server = FakeHttpServer::start(modern).await;
     let client = connect_stateless(&server).await;
     assert_eq!(server.asked(), Vec::<String>::new());
-    assert_eq!(client.opened.dialect, STATELESS);
+    assert_eq!(client.negotiated.dialect, STATELESS);
     let server = FakeHttpServer::start(legacy).await;
     let client = connect_in(&server, ProtocolVersion::V2025_03_26).await;
-    assert_eq!(client.opened.dialect, Dialect::Handshake(ProtocolVersion::V2025_03_26));
+    assert_eq!(client.negotiated.dialect, Dialect::Handshake(ProtocolVersion::V2025_03_26));
     assert_eq!(server.asked()[..2], ["initialize", "notifications/initialized"]);
 }
 

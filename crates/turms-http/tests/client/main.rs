@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use turms_core::{
-    CallContext, ConnectError, Connector as _, Established, NotifyFuture, Outgoing, Payload, PeerError, Request,
+    CallContext, ConnectError, Connector as _, NotifyFuture, OpenChannel, OutgoingRequest, Payload, PeerError, Request,
     ResponseFuture, Service,
 };
 use turms_http::HttpConnector;
@@ -74,20 +74,20 @@ fn connector(server: &FakeHttpServer) -> HttpConnector {
     HttpConnector::new(server.url()).unwrap().no_proxy()
 }
 
-async fn connect(server: &FakeHttpServer) -> Established {
+async fn connect(server: &FakeHttpServer) -> OpenChannel {
     open(server, options()).await.unwrap()
 }
 
-async fn open(server: &FakeHttpServer, options: ClientOptions) -> Result<Established, ConnectError> {
+async fn open(server: &FakeHttpServer, options: ClientOptions) -> Result<OpenChannel, ConnectError> {
     connector(server).connect(options, Arc::new(Ear::default())).await
 }
 
 /// Connects without asking anything, as to a server that is known to speak so.
-async fn connect_stateless(server: &FakeHttpServer) -> Established {
+async fn connect_stateless(server: &FakeHttpServer) -> OpenChannel {
     open(server, options().known(Dialect::Stateless(ProtocolVersion::LATEST))).await.unwrap()
 }
 
-async fn connect_in(server: &FakeHttpServer, version: ProtocolVersion) -> Established {
+async fn connect_in(server: &FakeHttpServer, version: ProtocolVersion) -> OpenChannel {
     open(server, options().known(Dialect::Handshake(version))).await.unwrap()
 }
 
@@ -102,12 +102,12 @@ fn meta() -> Meta {
     Meta::from(&meta)
 }
 
-fn outgoing(method: &'static str, params: &Value) -> Outgoing {
-    Outgoing::new(method, raw(params)).meta(meta())
+fn outgoing(method: &'static str, params: &Value) -> OutgoingRequest {
+    OutgoingRequest::new(method, raw(params)).meta(meta())
 }
 
-async fn ask(client: &Established, method: &'static str, params: &Value) -> Result<Value, PeerError> {
-    let answer = within("an answer", client.channel.request(outgoing(method, params))).await;
+async fn ask(client: &OpenChannel, method: &'static str, params: &Value) -> Result<Value, PeerError> {
+    let answer = within("an answer", client.channel.call(outgoing(method, params))).await;
     answer.map(|payload| payload.take().unwrap())
 }
 

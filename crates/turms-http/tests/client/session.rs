@@ -11,7 +11,7 @@ async fn every_request_names_the_session_and_the_revision() {
     let server = FakeHttpServer::start(legacy).await;
     let client = connect(&server).await;
     ask(&client, "ping", &json!({})).await.unwrap();
-    client.channel.close().await;
+    client.control.close().await;
     server.wait_for("DELETE", 1).await;
     let received = server.received();
     let after = received.iter().skip_while(|request| request.what() != "initialize").skip(1);
@@ -53,17 +53,17 @@ async fn a_session_that_is_not_known_any_more_ends_and_can_be_renewed() {
         .await;
         let client = connect(&server).await;
         let channel = client.channel.clone();
-        let other = tokio::spawn(async move { channel.request(outgoing("slow", &json!({}))).await });
+        let other = tokio::spawn(async move { channel.call(outgoing("slow", &json!({}))).await });
         server.wait_for("slow", 1).await;
         let error = ask(&client, "tools/call", &json!({})).await.unwrap_err();
         assert!(matches!(error, PeerError::Closed), "{reply:?}: {error:?}");
-        let ended = client.channel.closed().await;
+        let ended = client.control.closed().await;
         assert!(ended.renewable && ended.to_string().contains("ended the session"), "{ended}");
         // Nobody knows what became of the other.
         let lost = within("an answer", other).await.unwrap().unwrap_err();
         assert!(matches!(lost, PeerError::Request(RequestError::Closed)), "{lost:?}");
         assert!(matches!(ask(&client, "ping", &json!({})).await, Err(PeerError::Closed)));
-        client.channel.close().await;
+        client.control.close().await;
         assert!(!server.asked().contains(&"DELETE".to_owned()));
     }
 }
@@ -93,7 +93,7 @@ async fn without_a_session_there_is_none_to_end() {
     let error = ask(&client, "tools/call", &json!({})).await.unwrap_err();
     assert!(chain(&error).contains("status 404"), "{error:?}");
     ask(&client, "ping", &json!({})).await.unwrap();
-    client.channel.close().await;
+    client.control.close().await;
     assert!(!server.asked().contains(&"DELETE".to_owned()));
 }
 
@@ -114,7 +114,7 @@ async fn the_server_asks_and_tells_on_the_stream_that_is_always_open() {
     let answer = server.wait_for("POST", 1).await;
     assert_eq!(answer.body, json!({ "jsonrpc": "2.0", "id": "s-1", "result": { "roots": [] } }));
     assert_eq!(answer.header("mcp-session-id"), Some(SESSION));
-    client.channel.close().await;
+    client.control.close().await;
     server.wait_until_left().await;
 }
 
@@ -148,7 +148,7 @@ async fn the_server_asks_before_it_answers() {
     let (sender, updates) = std::sync::mpsc::channel();
     let heard: turms_core::Updates = Arc::new(move |update| sender.send(format!("{update:?}")).unwrap());
     let request = outgoing("tools/call", &json!({})).options(RequestOptions::default().with_progress()).updates(heard);
-    client.channel.request(request).await.unwrap();
+    client.channel.call(request).await.unwrap();
     assert!(updates.try_iter().collect::<String>().contains("Progress"));
     assert_eq!(server.wait_for("POST", 1).await.body["result"]["roots"], json!([]));
 }
@@ -162,7 +162,7 @@ async fn what_is_given_up_is_told() {
     .await;
     let client = connect(&server).await;
     let channel = client.channel.clone();
-    let call = tokio::spawn(async move { channel.request(outgoing("tools/call", &json!({}))).await.map(drop) });
+    let call = tokio::spawn(async move { channel.call(outgoing("tools/call", &json!({}))).await.map(drop) });
     let asked = server.wait_for("tools/call", 1).await;
     call.abort();
     let told = server.wait_for("notifications/cancelled", 1).await;
@@ -170,11 +170,11 @@ async fn what_is_given_up_is_told() {
 
     let request =
         outgoing("tools/call", &json!({})).options(RequestOptions::default().timeout(Duration::from_millis(50)));
-    let error = client.channel.request(request).await.unwrap_err();
+    let error = client.channel.call(request).await.unwrap_err();
     assert!(matches!(error, PeerError::Request(RequestError::TimedOut(_))), "{error:?}");
     let told = server.wait_for("notifications/cancelled", 2).await;
     assert_eq!(told.body["params"]["reason"], "timed out");
-    let stats = client.channel.stats();
+    let stats = client.control.stats();
     assert_eq!((stats.cancelled, stats.timed_out), (1, 1));
 }
 
@@ -195,7 +195,7 @@ async fn a_batch_is_one_post_where_the_revision_has_batches() {
         .await;
         let client = connect_in(&server, version).await;
         let before = server.received().len();
-        let answers = client.channel.batch(vec![outgoing("ping", &json!({})), outgoing("ping", &json!({}))]).await;
+        let answers = client.channel.call_batch(vec![outgoing("ping", &json!({})), outgoing("ping", &json!({}))]).await;
         let answers: Vec<Value> = answers.into_iter().map(|answer| answer.unwrap().take().unwrap()).collect();
         assert_eq!(answers, [json!({ "n": 2 }), json!({ "n": 3 })]);
         assert_eq!(server.received().len() - before, posts, "{version}");
@@ -217,7 +217,7 @@ async fn a_server_that_does_not_let_go_is_not_waited_for() {
     })
     .await;
     let client = connect(&server).await;
-    within("the end of the channel", client.channel.close()).await;
+    within("the end of the channel", client.control.close()).await;
 }
 
 #[tokio::test]
@@ -259,7 +259,7 @@ async fn many_calls_at_once_get_each_its_own_answer() {
         let (n, answer) = call.await.unwrap();
         assert_eq!(answer, json!({ "n": n }));
     }
-    let stats = client.channel.stats();
+    let stats = client.control.stats();
     // With the handshake, and the probe that was refused.
     assert_eq!((stats.completed, stats.failed, stats.cancelled), (201, 1, 0));
 }

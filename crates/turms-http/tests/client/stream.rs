@@ -87,7 +87,7 @@ async fn a_session_may_be_over_before_its_stream_is_asked_for_again() {
     let error = ask(&client, "tools/call", &json!({})).await.unwrap_err();
     // It was taken, so it may have run, and nobody may repeat it as if it had not.
     assert!(matches!(error, PeerError::Request(RequestError::Closed)), "{error:?}");
-    assert!(client.channel.closed().await.renewable);
+    assert!(client.control.closed().await.renewable);
 }
 
 #[tokio::test]

@@ -1,14 +1,12 @@
 use std::sync::Arc;
 
-use turms_proto::Notification;
 use turms_proto::session::{ClientOptions, Stats};
 
 use super::pipe::Overheard;
 use super::{Child, ChildCommand};
-use crate::channel::{Channel, ConnectError, Connector, Ended, Established, Outgoing};
+use crate::channel::{ChannelControl, ConnectError, Connector, Ended, OpenChannel};
 use crate::limits::Limits;
-use crate::payload::Payload;
-use crate::peer::{BoxFuture, PeerError};
+use crate::peer::BoxFuture;
 use crate::service::Service;
 use crate::transport::stream::StreamChannel;
 
@@ -18,27 +16,27 @@ impl Connector for ChildCommand {
         &self,
         client: ClientOptions,
         service: Arc<dyn Service>,
-    ) -> BoxFuture<'_, Result<Established, ConnectError>> {
+    ) -> BoxFuture<'_, Result<OpenChannel, ConnectError>> {
         Box::pin(async move {
             let started =
                 self.spawn().map_err(|error| ConnectError::unreachable(format!("{:?}", self.program_name()), error))?;
             let (reader, writer, child) = started.into_parts();
             let reader = Overheard::new(reader, self.overhear.clone());
             let options = Limits { max_message_bytes: self.message_limit, ..Limits::default() };
-            let stream = StreamChannel::open(reader, writer, client, options, service);
-            let channel = ChildChannel { stream, child };
-            match channel.stream.connection.opened().await {
-                Ok(opened) => Ok(Established::new(Arc::new(channel), opened)),
+            let stream = Arc::new(StreamChannel::open(reader, writer, client, options, service));
+            let control = ChildControl { stream: stream.clone(), child };
+            match stream.connection.opened().await {
+                Ok(opened) => Ok(OpenChannel::new(stream, Arc::new(control), opened)),
                 Err(failure) => {
                     let error = match ConnectError::from(failure) {
                         // How it ended is not how it will be ended.
                         ConnectError::Ended(_) => {
-                            let _ = tokio::time::timeout(LAST_MOMENT, channel.child.exited()).await;
-                            ConnectError::Ended(channel.ended())
+                            let _ = tokio::time::timeout(LAST_MOMENT, control.child.exited()).await;
+                            ConnectError::Ended(control.ended())
                         }
                         error => error,
                     };
-                    channel.close().await;
+                    control.close().await;
                     Err(error)
                 }
             }
@@ -54,14 +52,14 @@ impl Connector for ChildCommand {
     }
 }
 
-/// A channel to a process, which ends with it.
+/// The connection to a process, which ends with it.
 #[derive(Debug)]
-struct ChildChannel {
-    stream: StreamChannel,
+struct ChildControl {
+    stream: Arc<StreamChannel>,
     child: Child,
 }
 
-impl ChildChannel {
+impl ChildControl {
     /// One that still runs has only closed its output.
     fn ended(&self) -> Ended {
         let ended = Ended::new().stderr(self.child.stderr_tail());
@@ -72,19 +70,7 @@ impl ChildChannel {
     }
 }
 
-impl Channel for ChildChannel {
-    fn request(&self, request: Outgoing) -> BoxFuture<'_, Result<Payload, PeerError>> {
-        self.stream.request(request)
-    }
-
-    fn batch(&self, requests: Vec<Outgoing>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
-        self.stream.batch(requests)
-    }
-
-    fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
-        self.stream.notify(notification)
-    }
-
+impl ChannelControl for ChildControl {
     fn stats(&self) -> Stats {
         self.stream.stats()
     }

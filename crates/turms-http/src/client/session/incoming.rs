@@ -5,7 +5,8 @@ use std::sync::Weak;
 
 use bytestring::ByteString;
 use turms_core::{
-    BoxFuture, CallContext, Outgoing, Payload, Peer, PeerError, PeerTransport, Update, dispatch, dispatch_notification,
+    BoxFuture, CallContext, OutgoingRequest, Payload, Peer, PeerError, PeerTransport, Update, dispatch,
+    dispatch_notification,
 };
 use turms_proto::session::{Call, Event, RequestOptions, Session, Ticket};
 use turms_proto::types::{Meta, Progress};
@@ -176,7 +177,7 @@ impl PeerTransport for SessionLink {
         Box::pin(async move {
             let Some(shared) = self.0.upgrade() else { return Err(PeerError::Closed) };
             let params = params.map_or_else(Payload::default, Payload::json);
-            shared.ask(Outgoing::new(method, params).options(options)).await
+            shared.ask(OutgoingRequest::new(method, params).options(options)).await
         })
     }
 }

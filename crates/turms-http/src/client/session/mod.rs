@@ -13,7 +13,10 @@ use futures_util::future::join_all;
 use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore, oneshot, watch};
-use turms_core::{BoxFuture, Channel, Ended, Outgoing, Payload, PeerError, Service};
+use turms_core::{
+    BoxFuture, Channel, ChannelControl, Ended, InboundStream, OutgoingRequest, Payload, PeerError, Service,
+    TransportInfo,
+};
 use turms_proto::session::{Dialect, Session, Stats};
 use turms_proto::{Ability, Notification, header};
 
@@ -43,7 +46,7 @@ impl SessionChannel {
             session: Mutex::new(session),
             tasks: Mutex::default(),
             ended: watch::Sender::new(None),
-            unheard: watch::Sender::new(None),
+            inbound: watch::Sender::new(InboundStream::Open),
             answered: Notify::new(),
         });
         Self(shared)
@@ -73,11 +76,11 @@ pub(super) fn session_headers(dialect: Dialect, id: Option<HeaderValue>) -> Head
 }
 
 impl Channel for SessionChannel {
-    fn request(&self, request: Outgoing) -> BoxFuture<'_, Result<Payload, PeerError>> {
+    fn call(&self, request: OutgoingRequest) -> BoxFuture<'_, Result<Payload, PeerError>> {
         Box::pin(async move { self.0.ask(request).await.map(Payload::json) })
     }
 
-    fn batch(&self, requests: Vec<Outgoing>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
+    fn call_batch(&self, requests: Vec<OutgoingRequest>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
         Box::pin(async move {
             let answers = if self.0.dialect.version().has(Ability::Batching) && requests.len() > 1 {
                 self.0.ask_all(requests).await
@@ -88,27 +91,18 @@ impl Channel for SessionChannel {
         })
     }
 
-    fn is_ordered(&self) -> bool {
-        false
-    }
-
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
         Box::pin(self.0.tell(notification))
     }
+}
 
-    fn unheard(&self) -> BoxFuture<'_, PeerError> {
-        let mut unheard = self.0.unheard.subscribe();
-        Box::pin(async move {
-            let why = unheard.wait_for(Option::is_some).await;
-            why.ok().and_then(|why| why.clone()).unwrap_or(PeerError::Closed)
-        })
+impl ChannelControl for SessionChannel {
+    fn info(&self) -> TransportInfo {
+        TransportInfo::unordered()
     }
 
-    fn heard(&self) -> BoxFuture<'_, ()> {
-        let mut unheard = self.0.unheard.subscribe();
-        Box::pin(async move {
-            let _ = unheard.wait_for(Option::is_none).await;
-        })
+    fn inbound(&self) -> watch::Receiver<InboundStream> {
+        self.0.inbound.subscribe()
     }
 
     fn stats(&self) -> Stats {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use http::StatusCode;
 use tokio::sync::{oneshot, watch};
-use turms_core::{Ended, Outgoing, PeerError};
+use turms_core::{Ended, OutgoingRequest, PeerError};
 use turms_proto::session::{RequestError, RequestOptions, Session};
 use turms_proto::{
     DEFAULT_BATCH_LIMIT, ErrorCode, ErrorObject, Incoming, Message, Notification, RawJson, RequestId, Response, header,
@@ -22,7 +22,7 @@ use super::stream;
 const GOODBYE: Duration = Duration::from_secs(2);
 
 impl Shared {
-    pub(super) async fn ask(&self, request: Outgoing) -> Result<RawJson, PeerError> {
+    pub(super) async fn ask(&self, request: OutgoingRequest) -> Result<RawJson, PeerError> {
         let mut body = Vec::new();
         let (id, answer) = {
             let mut session = self.session.lock();
@@ -34,7 +34,7 @@ impl Shared {
         self.wait(body.into(), &ids, async { answer.await.unwrap_or(Err(PeerError::Closed)) }).await
     }
 
-    pub(super) async fn ask_all(&self, requests: Vec<Outgoing>) -> Vec<Result<RawJson, PeerError>> {
+    pub(super) async fn ask_all(&self, requests: Vec<OutgoingRequest>) -> Vec<Result<RawJson, PeerError>> {
         let (mut body, mut asked) = (Vec::new(), Vec::new());
         let answers: Vec<_> = {
             let mut session = self.session.lock();
@@ -56,7 +56,7 @@ impl Shared {
     fn register(
         &self,
         session: &mut Session<Waiter>,
-        mut request: Outgoing,
+        mut request: OutgoingRequest,
     ) -> Result<(turms_proto::Request, Answer), PeerError> {
         if self.ended.borrow().is_some() {
             return Err(PeerError::Closed);

@@ -5,7 +5,7 @@ use http::HeaderMap;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore, oneshot, watch};
 use tokio::task::AbortHandle;
-use turms_core::{Ended, PeerError, Service, Updates};
+use turms_core::{Ended, InboundStream, PeerError, Service, Updates};
 use turms_proto::session::{Dialect, Event, Session, Ticket};
 use turms_proto::{RawJson, RequestId};
 
@@ -27,8 +27,8 @@ pub(super) struct Shared {
     /// Permits to post what no caller waits for, such as answers to requests of the server.
     pub(super) posts: Arc<Semaphore>,
     pub(super) ended: watch::Sender<Option<Ended>>,
-    /// Why the stream on which the server speaks unasked is not there, while it should be.
-    pub(super) unheard: watch::Sender<Option<PeerError>>,
+    /// The stream for messages that belong to no request.
+    pub(super) inbound: watch::Sender<InboundStream>,
     /// Told when the server has answered something: whoever waits for it to come back need not wait any longer.
     pub(super) answered: Notify,
 }
@@ -80,6 +80,15 @@ impl Shared {
         if matches!(error, PeerError::Closed) {
             self.end(Ended::new().how("ended the session").renewable());
         }
+    }
+
+    /// Publishes the state of the inbound stream, if it is another one.
+    pub(super) fn set_inbound(&self, state: InboundStream) {
+        self.inbound.send_if_modified(|known| {
+            let is_other = matches!(known, InboundStream::Open) != matches!(state, InboundStream::Open);
+            *known = state;
+            is_other
+        });
     }
 
     /// Ends everything; false if it had ended before.

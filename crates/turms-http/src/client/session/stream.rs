@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use tokio::sync::{Notify, oneshot};
-use turms_core::PeerError;
+use turms_core::{InboundStream, PeerError};
 use turms_proto::session::RequestError;
 use turms_proto::{DEFAULT_BATCH_LIMIT, RequestId, header};
 
@@ -68,18 +68,18 @@ pub(super) async fn listen(shared: Arc<Shared>, opened: oneshot::Sender<()>) {
         match stream {
             Ok(mut events) => {
                 was_open = true;
-                shared.unheard.send_if_modified(|why| why.take().is_some());
+                shared.set_inbound(InboundStream::Open);
                 if let End::Broken(HttpError::TooLong(limit)) = read(&shared, &mut events, &mut trail, &[]).await {
                     tracing::warn!(target: "turms::client", limit, "an event is too long; the stream is not read any more");
                     return;
                 }
             }
             Err(error @ PeerError::Unreachable { .. }) => {
-                shared.unheard.send_if_modified(|why| why.replace(error).is_none());
+                shared.set_inbound(InboundStream::Broken(error));
             }
             // Credentials may be had again, where there were some.
             Err(error @ PeerError::Unauthorized(_)) if was_open => {
-                shared.unheard.send_if_modified(|why| why.replace(error).is_none());
+                shared.set_inbound(InboundStream::Broken(error));
             }
             // There is none, or none any more.
             Err(error) => return shared.end_if_over(&error),

@@ -6,7 +6,9 @@ use turms_proto::Notification;
 use serde_json::{Value, json};
 use tracing::Level;
 use turms_core::transport::LocalConnector;
-use turms_core::{CallContext, Connector as _, NotifyFuture, Outgoing, Payload, Request, ResponseFuture, Service};
+use turms_core::{
+    CallContext, Connector as _, NotifyFuture, OutgoingRequest, Payload, Request, ResponseFuture, Service,
+};
 use turms_proto::ErrorObject;
 use turms_proto::session::{ClientOptions, VersionChoice};
 use turms_proto::types::{CallToolParams, ClientCapabilities, Implementation};
@@ -115,8 +117,8 @@ async fn failures_in_process_are_logged() {
         let client = ClientOptions::new(Implementation::new("c", "1"), ClientCapabilities::new()).choice(choice);
         let connected = within("a connection", connector.connect(client, Arc::new(Nothing))).await.unwrap();
         for (tool, level, code) in CALLS {
-            let call = Outgoing::new("tools/call", Payload::new(CallToolParams::new(tool)));
-            let _ = within("an answer", connected.channel.request(call)).await;
+            let call = OutgoingRequest::new("tools/call", Payload::new(CallToolParams::new(tool)));
+            let _ = within("an answer", connected.channel.call(call)).await;
             let logged = events.take();
             let [event] = logged.as_slice() else { panic!("{tool}: {logged:?}") };
             assert_event(event, level, Some(tool), code);
