@@ -50,11 +50,16 @@ impl Keeper {
     async fn exits_or_is_to_end(&mut self) {
         let mut exited = pin!(self.group.leader_exits());
         let mut asked = pin!(self.asked.notified());
-        let either = poll_fn(|task| {
-            let over = exited.as_mut().poll(task).is_ready() || asked.as_mut().poll(task).is_ready();
+        // A process that was abandoned may be reaped by another thread, which does not wake whoever waits for its exit.
+        let mut state = self.group.state();
+        let mut gone = pin!(state.wait_for(|state| state.gone));
+        let any = poll_fn(|task| {
+            let over = exited.as_mut().poll(task).is_ready()
+                || asked.as_mut().poll(task).is_ready()
+                || gone.as_mut().poll(task).is_ready();
             if over { Poll::Ready(()) } else { Poll::Pending }
         });
-        self.stderr.beside(either).await;
+        self.stderr.beside(any).await;
     }
 
     async fn leaves(&mut self) -> bool {
