@@ -27,7 +27,7 @@ use crate::state::{PendingCall, Status};
 use crate::subscription;
 use crate::task::TaskOwner;
 
-/// What a client sends its calls to: one server, a pool, or a group.
+/// The receiver of a client's calls: one server, a pool, or a group.
 pub(crate) trait Backend: Send + Sync + 'static {
     fn call(&self, call: CallRequest) -> BoxFuture<'_, Result<CallOutput, CallError>>;
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), CallError>>;

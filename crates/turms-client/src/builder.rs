@@ -25,7 +25,7 @@ use crate::roots::Roots;
 use crate::tool_index::ToolIndex;
 use crate::version_cache::VersionMemory;
 
-/// What a client is and does, before it is connected.
+/// A builder of a [`Client`].
 #[derive(Clone)]
 #[must_use]
 pub struct ClientBuilder {
@@ -66,7 +66,7 @@ impl ClientBuilder {
         }
     }
 
-    /// More about who it is than its name and version.
+    /// Sets the name and version of the client with its other properties.
     pub fn info(mut self, info: Implementation) -> Self {
         self.settings.info = info;
         self
@@ -117,7 +117,7 @@ impl ClientBuilder {
         self
     }
 
-    /// How often a server may ask for input before it answers a call, or in the life of a task; 10 times unless said otherwise.
+    /// Maximum number of input rounds of a call or a task. Default: 10.
     pub fn max_rounds(mut self, rounds: usize) -> Self {
         self.settings.max_rounds = rounds;
         self
@@ -131,19 +131,19 @@ impl ClientBuilder {
         self
     }
 
-    /// Reuses no answers, whatever the server allows.
+    /// Disables the response cache.
     pub fn without_cache(mut self) -> Self {
         self.settings.caching = false;
         self
     }
 
-    /// Keeps going when the server does not.
+    /// Enables reconnection, retries and the other options for a server that fails.
     pub fn supervise(mut self, supervision: Supervision) -> Self {
         self.settings.supervision = Some(supervision);
         self
     }
 
-    /// Who answers what the server asks.
+    /// Sets the handlers for requests of the server.
     pub fn answers(mut self, answers: Answers) -> Self {
         self.answers = answers;
         self
@@ -195,25 +195,25 @@ impl ClientBuilder {
         self.extension(TASKS_EXTENSION, Object::new())
     }
 
-    /// Hears the server's log messages.
-    pub fn on_log(mut self, heard: impl Fn(&LogMessage) + Send + Sync + 'static) -> Self {
-        self.on_log = Some(Arc::new(heard));
+    /// Sets a callback for log messages of the server.
+    pub fn on_log(mut self, callback: impl Fn(&LogMessage) + Send + Sync + 'static) -> Self {
+        self.on_log = Some(Arc::new(callback));
         self
     }
 
-    /// Hears how far every call of a tool has come.
-    pub fn on_progress(mut self, heard: impl Fn(&ProgressParams) + Send + Sync + 'static) -> Self {
-        self.on_progress = Some(Arc::new(heard));
+    /// Sets a callback for the progress of every tool call.
+    pub fn on_progress(mut self, callback: impl Fn(&ProgressParams) + Send + Sync + 'static) -> Self {
+        self.on_progress = Some(Arc::new(callback));
         self
     }
 
-    /// From which level on the server's log messages are wanted.
+    /// Sets the minimum level of log messages.
     pub fn log_level(mut self, level: LoggingLevel) -> Self {
         self.settings.log_level = Some(level);
         self
     }
 
-    /// Does not pass the server's log messages on to `tracing` (target `turms::server_log`).
+    /// Does not forward log messages of the server to `tracing` (target `turms::server_log`).
     pub fn without_log_tracing(mut self) -> Self {
         self.trace_logs = false;
         self

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-/// Gives up calls from outside: hand a clone to any number of calls, and cancel them all at once.
+/// Cancels calls: give a clone to any number of calls, and cancel them all at once.
 ///
 /// ```
 /// use turms_client::Cancel;
@@ -24,25 +24,25 @@ struct Shared {
 }
 
 impl Cancel {
-    /// One that nothing has been cancelled with.
+    /// A token that is not cancelled.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Gives up every call that has this, now and later.
+    /// Cancels every call that has this token, now and later.
     pub fn cancel(&self) {
         self.0.cancelled.store(true, Ordering::Release);
         self.0.changed.notify_waiters();
     }
 
-    /// Whether it was used.
+    /// Returns `true` if it was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.cancelled.load(Ordering::Acquire)
     }
 
-    /// Waits until it is used.
+    /// Waits until it is cancelled.
     pub async fn cancelled(&self) {
         let mut changed = pin!(self.0.changed.notified());
         // From here on no change is missed, so looking once is enough.

@@ -21,7 +21,7 @@ pub(crate) trait ClientControl: Send + Sync {
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
-/// Whether events of lists are requested from the server.
+/// The interest in events of lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventInterest {
     /// A server of 2026-07-28 is asked for changes of its lists.

@@ -1,4 +1,4 @@
-//! What happens while nobody asks: one stream of events, for any number of tasks.
+//! Events of a client: a stream for any number of tasks.
 
 use std::fmt;
 use std::pin::Pin;
@@ -14,11 +14,11 @@ use turms_core::{ConnectError, Ended};
 use turms_proto::types::{LogMessage, ProgressParams, Task};
 use turms_proto::{Notification, ProtocolVersion};
 
-/// Something that happened.
+/// An event of a client.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Event {
-    /// How the connection stands has changed.
+    /// The state of the connection has changed.
     Connection(ConnectionEvent),
     /// The list of tools has changed.
     ToolsChanged,
@@ -31,9 +31,9 @@ pub enum Event {
         /// Which.
         uri: String,
     },
-    /// The server has something to say about its work.
+    /// A log message of the server.
     Log(Arc<LogMessage>),
-    /// A call has come further.
+    /// Progress of a call.
     Progress(Arc<ProgressParams>),
     /// A page that the user was sent to has been dealt with (2025-11-25).
     ElicitationComplete {
@@ -43,29 +43,29 @@ pub enum Event {
     /// A task stands otherwise than before. Servers of 2025-11-25 tell of it if they like; those of 2026-07-28 tell whoever
     /// [listens](crate::Client::listen) to the task.
     TaskChanged(Arc<Task>),
-    /// A call is made again.
+    /// A call is retried.
     Retrying {
         /// The call.
         subject: Arc<str>,
-        /// The how-manieth repetition this is, from 1.
+        /// The number of the retry, from 1.
         attempt: u32,
     },
     /// The circuit breaker has opened or closed.
     Breaker(BreakerState),
     /// A health check has failed.
     Unhealthy {
-        /// How many in a row.
+        /// The number of failures in a row.
         failures: u32,
     },
     /// A health check has succeeded again after some that had not.
     Healthy,
-    /// The server told something that this list does not have.
+    /// Another notification of the server.
     Other(Arc<Notification>),
-    /// This subscriber was too slow, and this many events were left out.
+    /// The number of events that this subscriber missed because it was too slow.
     Missed(u64),
 }
 
-/// How the connection stands.
+/// A change of the connection.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ConnectionEvent {
@@ -73,14 +73,14 @@ pub enum ConnectionEvent {
     Connected {
         /// The revision that is spoken.
         version: ProtocolVersion,
-        /// The how-manieth connection of this client it is, from 1.
+        /// The number of the connection, from 1.
         generation: u64,
     },
-    /// It has ended, other than by this client's wish.
+    /// The connection was lost.
     Lost(Ended),
     /// Another is tried.
     Reconnecting {
-        /// The how-manieth attempt, from 1.
+        /// The number of the attempt, from 1.
         attempt: u32,
         /// When, counted from now.
         delay: Duration,
@@ -93,7 +93,7 @@ pub enum ConnectionEvent {
     Closed,
 }
 
-/// Whether the circuit breaker lets calls through.
+/// The state of the circuit breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BreakerState {
@@ -105,7 +105,7 @@ pub enum BreakerState {
     HalfOpen,
 }
 
-/// Where events come from and go to. Publishing never waits.
+/// Publishes events to all subscribers. Publishing never waits.
 #[derive(Default)]
 pub(crate) struct EventHub {
     subscribers: Mutex<Subscribers>,
@@ -114,7 +114,7 @@ pub(crate) struct EventHub {
 #[derive(Default)]
 struct Subscribers {
     all: Vec<Subscriber>,
-    /// Whether nothing will happen any more.
+    /// There will be no more events.
     closed: bool,
 }
 
@@ -124,14 +124,14 @@ struct Subscriber {
 }
 
 impl EventHub {
-    /// How many events a subscriber may leave unread.
+    /// Maximum number of unread events of a subscriber.
     const CAPACITY: usize = 1024;
 
     pub(crate) fn subscribe(&self) -> Events {
         let (sender, receiver) = mpsc::channel(Self::CAPACITY);
         let missed = Arc::new(AtomicU64::new(0));
         let mut subscribers = self.subscribers.lock();
-        // Where nothing happens, publishing does not see who has gone.
+        // Without events, publishing does not notice dropped subscribers.
         subscribers.all.retain(|subscriber| !subscriber.sender.is_closed());
         if !subscribers.closed {
             subscribers.all.push(Subscriber { sender, missed: missed.clone() });
@@ -169,7 +169,7 @@ impl fmt::Debug for EventHub {
     }
 }
 
-/// A stream of what happens. It ends when the client is closed or dropped.
+/// A stream of events. It ends when the client is closed or dropped.
 pub struct Events(Source);
 
 enum Source {
@@ -178,7 +178,7 @@ enum Source {
 }
 
 impl Events {
-    /// Events that others have gathered.
+    /// Events of a merged stream.
     pub(crate) fn merged(events: impl Stream<Item = Event> + Send + Sync + 'static) -> Self {
         Self(Source::Merged(Box::pin(events)))
     }
@@ -202,7 +202,7 @@ impl Events {
             Source::Hub { receiver, missed } => (receiver, missed),
             Source::Merged(events) => return events.as_mut().poll_next(task),
         };
-        // What was missed came after all that could still be kept, and is told when that has been read.
+        // Missed events came after all that are in the queue.
         let read_all = receiver.is_empty();
         match receiver.poll_recv(task) {
             Poll::Pending | Poll::Ready(None) if read_all && missed.load(Ordering::Relaxed) > 0 => {
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_slow_subscriber_learns_how_much_it_missed_and_keeps_nobody_waiting() {
+    async fn a_slow_subscriber_learns_how_much_it_missed_and_holds_up_no_other() {
         let hub = EventHub::default();
         let (mut slow, mut other) = (hub.subscribe(), hub.subscribe());
         for _ in 0..EventHub::CAPACITY + 3 {
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn subscribers_that_have_gone_are_forgotten_and_those_who_come_too_late_hear_nothing() {
+    async fn dropped_subscribers_are_removed_and_late_ones_get_no_events() {
         let hub = EventHub::default();
         for _ in 0..10 {
             drop(hub.subscribe());

@@ -89,13 +89,13 @@ pub trait ClientExtension: Send + Sync + 'static {
         Object::new()
     }
 
-    /// Hears every notification that the protocol itself does not define. It is called where the connection is driven: it must be
+    /// Handles every notification that the protocol itself does not define. It is called where the connection is driven: it must be
     /// quick and must not wait.
     fn hear(&self, notification: &Notification) {
         let _ = notification;
     }
 
-    /// Answers a request of a server that has shaken hands; `None` if the method is not one of this extension. Servers of
+    /// Handles a request of a server; `None` if the method is not one of this extension. Servers of
     /// 2026-07-28 make no requests.
     fn answer(&self, method: &str, params: &RawJson) -> Option<BoxFuture<'static, Result<RawJson, ErrorObject>>> {
         let _ = (method, params);
@@ -103,7 +103,7 @@ pub trait ClientExtension: Send + Sync + 'static {
     }
 }
 
-/// For those who keep hold of their extension.
+/// For a shared extension.
 impl<T: ClientExtension> ClientExtension for Arc<T> {
     fn id(&self) -> &str {
         T::id(self)
@@ -123,15 +123,15 @@ impl<T: ClientExtension> ClientExtension for Arc<T> {
 }
 
 impl Client {
-    /// What the server declared beside the id of an extension; `None` if it did not declare the extension.
+    /// The settings that the server declared for an extension; `None` if it did not declare it.
     #[must_use]
     pub fn server_extension(&self, id: &str) -> Option<Object> {
         let settings = self.server_capabilities()?.extensions?.get(id)?;
         Some(settings.as_object().unwrap_or_default())
     }
 
-    /// Makes a request of a method that is a type, such as one of an extension. What the server asks in between is answered by
-    /// the client's [answers](crate::Answers).
+    /// Sends a request of a method that is a type, such as one of an extension. Input requests of the server go to the client's
+    /// [handlers](crate::Answers).
     pub fn request<M: Method>(&self, params: M::Params) -> Call<M::Result>
     where
         M::Params: Clone,
@@ -141,7 +141,7 @@ impl Client {
     }
 }
 
-/// Everything that is declared.
+/// All declared extensions.
 pub(crate) fn declared(
     named: Option<Object>,
     extensions: &[Arc<dyn ClientExtension>],
@@ -160,7 +160,7 @@ pub(crate) fn declared(
     Ok(Some(all).filter(|all| !all.is_empty()))
 }
 
-/// Asks the first extension that has an answer.
+/// Passes a request to the first extension that handles it.
 pub(crate) fn ask(extensions: &[Arc<dyn ClientExtension>], request: Request) -> ResponseFuture {
     let Request { method, params, .. } = request;
     if extensions.is_empty() {

@@ -1,4 +1,4 @@
-//! What a client answers when its server asks: in requests of the older revisions, in `input_required` of the newest.
+//! Handlers for input requests: requests of the older revisions, `input_required` of the newest.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,8 +16,7 @@ use turms_schema::{DEFAULT_MAX_VALIDATION_STEPS, Trust, Validator};
 
 use crate::roots::Roots;
 
-/// Who answers what a server asks of the person, the model and the machine. What is set here is what the client declares
-/// that it can do.
+/// The handlers for sampling, elicitation and roots. They are the capabilities that the client declares.
 ///
 /// ```
 /// use turms_client::{Answers, Refusal};
@@ -71,7 +70,7 @@ impl Refusal {
 }
 
 impl Answers {
-    /// A client that cannot be asked anything.
+    /// No handlers.
     pub fn new() -> Self {
         Self::default()
     }
@@ -149,7 +148,7 @@ impl Answers {
         self
     }
 
-    /// Whether there is a person who opens pages.
+    /// Returns `true` if pages can be opened.
     pub(crate) fn visits_pages(&self) -> bool {
         self.url.is_some()
     }
@@ -158,7 +157,7 @@ impl Answers {
         self.roots.as_ref()
     }
 
-    /// What follows from who answers.
+    /// The capabilities of these handlers.
     pub(crate) fn capabilities(&self) -> ClientCapabilities {
         let mut capabilities = ClientCapabilities::new();
         if self.sampling.is_some() {
@@ -237,7 +236,7 @@ impl fmt::Debug for Answers {
     }
 }
 
-/// Why there is no answer to what a server asked.
+/// The reason that an input request has no response.
 #[derive(Debug, Clone)]
 pub(crate) enum NoAnswer {
     /// This client never said that it could be asked this.

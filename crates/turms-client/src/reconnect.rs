@@ -1,8 +1,8 @@
-//! How a client keeps going when its server does not: reconnection, health checks, a circuit breaker, retries.
+//! The options for servers that fail: reconnection, health checks, circuit breaker, retries.
 
 use std::time::Duration;
 
-/// What a client does about a server that fails. Everything can be switched off on its own.
+/// The options for a server that fails. Each can be switched off on its own.
 ///
 /// ```
 /// use std::time::Duration;
@@ -19,47 +19,47 @@ use std::time::Duration;
 #[must_use]
 #[non_exhaustive]
 pub struct Supervision {
-    /// How long to wait between attempts to reconnect.
+    /// The backoff between attempts to reconnect.
     pub backoff: Backoff,
-    /// How to find out that a server hangs; off by default.
+    /// The health checks; off by default.
     pub health_check: Option<HealthCheck>,
-    /// When to leave a server alone; off by default.
+    /// The circuit breaker; off by default.
     pub breaker: Option<Breaker>,
-    /// Which calls to repeat; on by default.
+    /// The retries of calls; on by default.
     pub retry: Option<Retry>,
 }
 
 impl Supervision {
-    /// Reconnects, and repeats what is safe to repeat.
+    /// Reconnects, and retries what is safe to repeat.
     pub fn new() -> Self {
         Self { backoff: Backoff::new(), health_check: None, breaker: None, retry: Some(Retry::new()) }
     }
 
-    /// Waits so between attempts to reconnect.
+    /// Sets the backoff between attempts to reconnect.
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.backoff = backoff;
         self
     }
 
-    /// Looks whether the server answers.
+    /// Enables health checks.
     pub fn health_check(mut self, check: HealthCheck) -> Self {
         self.health_check = Some(check);
         self
     }
 
-    /// Leaves a server alone that has failed too often.
+    /// Enables the circuit breaker.
     pub fn breaker(mut self, breaker: Breaker) -> Self {
         self.breaker = Some(breaker);
         self
     }
 
-    /// Repeats calls so.
+    /// Sets the retries of calls.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = Some(retry);
         self
     }
 
-    /// Repeats no calls.
+    /// Disables retries.
     pub fn without_retry(mut self) -> Self {
         self.retry = None;
         self
@@ -77,21 +77,21 @@ impl Default for Supervision {
 #[must_use]
 #[non_exhaustive]
 pub struct Backoff {
-    /// Before the second attempt; the first is made at once.
+    /// The delay before the second attempt; the first is made at once. Default: 100 ms.
     pub first: Duration,
     /// At most.
     pub longest: Duration,
-    /// How many attempts to make before giving up; `None` for ever.
+    /// Maximum number of attempts; `None` for no limit, which is the default.
     pub attempts: Option<u32>,
 }
 
 impl Backoff {
-    /// From 100 ms up to 30 s, for ever.
+    /// Delays of 100 ms up to 30 s, without a limit of attempts.
     pub fn new() -> Self {
         Self { first: Duration::from_millis(100), longest: Duration::from_secs(30), attempts: None }
     }
 
-    /// Before the second attempt.
+    /// Sets the delay before the second attempt.
     pub fn first(mut self, first: Duration) -> Self {
         self.first = first;
         self
@@ -103,13 +103,13 @@ impl Backoff {
         self
     }
 
-    /// Gives up after so many attempts.
+    /// Sets the maximum number of attempts.
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = Some(attempts);
         self
     }
 
-    /// How long to wait before an attempt, counted from 1; `None` if it is not to be made.
+    /// The delay before an attempt, counted from 1; `None` if it is not to be made.
     pub(crate) fn delay(&self, attempt: u32) -> Option<Duration> {
         if self.attempts.is_some_and(|most| attempt > most) {
             return None;
@@ -129,63 +129,63 @@ impl Default for Backoff {
     }
 }
 
-/// Asks the server now and then whether it is there: with `ping`, or `server/discover` where there is no `ping`.
+/// Sends pings: `ping`, or `server/discover` where there is no `ping`.
 #[derive(Debug, Clone)]
 #[must_use]
 #[non_exhaustive]
 pub struct HealthCheck {
-    /// How often.
+    /// The interval between pings.
     pub every: Duration,
-    /// How long it may take to answer.
+    /// Timeout for a response. Default: 5 s.
     pub timeout: Duration,
-    /// How many failures in a row make a connection a dead one.
+    /// Number of failures in a row after which the connection is closed. Default: 2.
     pub failures: u32,
 }
 
 impl HealthCheck {
-    /// So often; two failures in a row, each of 5 s, make a connection a dead one.
+    /// A ping at this interval; two failures in a row, each of 5 s, close the connection.
     pub fn every(every: Duration) -> Self {
         Self { every, timeout: Duration::from_secs(5), failures: 2 }
     }
 
-    /// How long an answer may take.
+    /// Sets the timeout for a response.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// How many failures in a row make a connection a dead one.
+    /// Sets the number of failures in a row after which the connection is closed.
     pub fn failures(mut self, failures: u32) -> Self {
         self.failures = failures.max(1);
         self
     }
 }
 
-/// Leaves a server alone for a while when calls have failed in a row: without a connection, by its loss, or for lack of an
-/// answer. Errors that the server answers with are answers.
+/// Refuses calls for a while after several in a row failed: without a connection, by its loss, or by a timeout. An error
+/// response is a response.
 #[derive(Debug, Clone)]
 #[must_use]
 #[non_exhaustive]
 pub struct Breaker {
-    /// How many failures in a row.
+    /// Number of failures in a row that open the circuit. Default: 5.
     pub failures: u32,
-    /// For how long.
+    /// The time until the next trial. Default: 10 s.
     pub rest: Duration,
 }
 
 impl Breaker {
-    /// After 5 failures in a row, for 10 s.
+    /// Opens after 5 failures in a row, for 10 s.
     pub fn new() -> Self {
         Self { failures: 5, rest: Duration::from_secs(10) }
     }
 
-    /// After so many failures in a row.
+    /// Sets the number of failures in a row that open the circuit.
     pub fn failures(mut self, failures: u32) -> Self {
         self.failures = failures.max(1);
         self
     }
 
-    /// For so long.
+    /// Sets the time until the next trial.
     pub fn rest(mut self, rest: Duration) -> Self {
         self.rest = rest;
         self
@@ -198,33 +198,33 @@ impl Default for Breaker {
     }
 }
 
-/// Repeats calls that a broken connection has swallowed, if that is safe: what was certainly not sent, what only reads, and
-/// tools that say they are read-only or idempotent.
+/// Retries calls that were lost with their connection, if that is safe: what was certainly not sent, what only reads, and tools
+/// that declare to be read-only or idempotent.
 #[derive(Debug, Clone)]
 #[must_use]
 #[non_exhaustive]
 pub struct Retry {
-    /// How often one call may be repeated.
+    /// Maximum number of retries of one call. Default: 2.
     pub attempts: u32,
-    /// How many repetitions every call earns, so that a failing server is not buried under them.
+    /// Retries that every call adds to the budget, so that a failing server is not overloaded. Default: 0.1.
     pub per_call: f64,
-    /// How many repetitions may be saved up.
+    /// Maximum budget, and the budget at the start. Default: 10.
     pub saved: u32,
 }
 
 impl Retry {
-    /// Each call at most twice; one repetition for ten calls, with ten to begin with.
+    /// At most two retries of a call, one for ten calls, with ten at the start.
     pub fn new() -> Self {
         Self { attempts: 2, per_call: 0.1, saved: 10 }
     }
 
-    /// How often one call may be repeated.
+    /// Sets the maximum number of retries of one call.
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts;
         self
     }
 
-    /// The budget: how many repetitions every call earns, and how many may be saved up.
+    /// Sets the budget: the retries that every call adds, and their maximum.
     pub fn budget(mut self, per_call: f64, saved: u32) -> Self {
         self.per_call = per_call.max(0.0);
         self.saved = saved;

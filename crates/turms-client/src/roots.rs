@@ -4,8 +4,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use turms_proto::types::Root;
 
-/// The directories and files that a client has opened to its server. Changing them tells the server, where its revision has
-/// a way to be told.
+/// The directories and files that a server may list. The server is notified of changes, where its revision has that.
 #[derive(Debug, Clone)]
 pub struct Roots(Arc<Shared>);
 
@@ -16,19 +15,19 @@ struct Shared {
 }
 
 impl Roots {
-    /// These.
+    /// Creates a list of roots.
     pub fn new(roots: impl IntoIterator<Item = Root>) -> Self {
         let roots = Mutex::new(roots.into_iter().collect());
         Self(Arc::new(Shared { roots, changes: watch::Sender::new(0) }))
     }
 
-    /// All of them.
+    /// All roots.
     #[must_use]
     pub fn list(&self) -> Vec<Root> {
         self.0.roots.lock().clone()
     }
 
-    /// One more, or another in place of the one with the same URI.
+    /// Adds a root, in place of one with the same URI.
     pub fn add(&self, root: Root) {
         let mut roots = self.0.roots.lock();
         match roots.iter_mut().find(|old| old.uri == root.uri) {
@@ -39,7 +38,7 @@ impl Roots {
         self.changed();
     }
 
-    /// One less; false if there was none with this URI.
+    /// Removes a root; `false` if there was none with this URI.
     #[expect(clippy::must_use_candidate, reason = "done for its effect")]
     pub fn remove(&self, uri: &str) -> bool {
         let mut roots = self.0.roots.lock();
@@ -53,7 +52,7 @@ impl Roots {
         removed
     }
 
-    /// None any more.
+    /// Removes all roots.
     pub fn clear(&self) {
         self.0.roots.lock().clear();
         self.changed();

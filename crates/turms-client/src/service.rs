@@ -7,10 +7,11 @@ use turms_core::{CallContext, NotifyFuture, Payload, Request, ResponseFuture, Se
 use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::revision::{raise_result, tag_subscription};
 use turms_proto::types::{
-    Acknowledged, AcknowledgedParams, Listen, ListenResult, Meta, Ping, Progress, ProgressParams, PromptListChanged,
-    ResourceListChanged, ResourceParams, ResourceUpdated, SetLevel, Subscribe, ToolListChanged, Unsubscribe, key,
+    Acknowledged, AcknowledgedParams, ClientCapabilities, Listen, ListenResult, Meta, Outcome, Ping, Progress,
+    ProgressParams, PromptListChanged, ResourceListChanged, ResourceParams, ResourceUpdated, SetLevel, Subscribe,
+    ToolListChanged, Unsubscribe, key,
 };
-use turms_proto::{DecodeError, ErrorObject, Notification, Object, ProtocolVersion, RawJson, RequestId};
+use turms_proto::{Ability, DecodeError, ErrorObject, Notification, Object, ProtocolVersion, RawJson, RequestId};
 
 use crate::call::options::{CallOptions, TaskMode};
 use crate::call::{CallError, CallRequest};
@@ -26,6 +27,9 @@ impl Service for Client {
             let mut output = client.backend().call(call.clone()).await.map_err(CallError::into_error_object)?;
             if let Some(subscription) = output.subscription.take() {
                 return forward_changes(subscription, &cx).await;
+            }
+            if let Outcome::InputRequired(required) = output.outcome {
+                return Ok(Payload::new(*required));
             }
             let raw = output.payload(&call).map_err(CallError::into_error_object)?.into_raw();
             let raw = raw.map_err(|error| ErrorObject::internal(error.to_string()))?;
@@ -84,8 +88,23 @@ fn options_of(cx: &CallContext) -> CallOptions {
             }
         }));
     }
-    options.meta = Some(forwarded(meta)).filter(|meta| !meta.is_empty());
+    let mut forwarded = forwarded(meta);
+    // A caller that gives input itself gets the input requests; for others the handlers of this client respond.
+    if let Some(capabilities) = input_capabilities(cx) {
+        options.return_input = true;
+        // Capabilities always serialize.
+        let _ = forwarded.insert(key::CLIENT_CAPABILITIES, &capabilities);
+    }
+    options.meta = Some(forwarded).filter(|meta| !meta.is_empty());
     options
+}
+
+/// The capabilities of a caller without a handshake that responds to input requests.
+fn input_capabilities(cx: &CallContext) -> Option<ClientCapabilities> {
+    let capabilities = cx.client_capabilities().filter(|_| cx.version().has(Ability::Stateless))?;
+    let gives_input =
+        capabilities.sampling.is_some() || capabilities.elicitation.is_some() || capabilities.roots.is_some();
+    gives_input.then(|| capabilities.into_owned())
 }
 
 fn with_token(progress: &ProgressParams, token: &RawJson) -> Option<RawJson> {

@@ -125,7 +125,7 @@ impl SkillError {
         }
     }
 
-    /// How far the call got.
+    /// The delivery of the call.
     #[must_use]
     pub fn delivery(&self) -> Delivery {
         match self {

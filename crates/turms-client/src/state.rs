@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-/// How a client stands.
+/// The state of a client's connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Status {
@@ -8,18 +8,18 @@ pub enum Status {
     Connected,
     /// The connection was lost and another is tried; calls wait for it.
     Reconnecting,
-    /// It is over.
+    /// The client is closed.
     Closed,
 }
 
-/// A call that has no answer yet.
+/// A call without a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PendingCall {
-    /// What to [cancel](crate::Client::cancel) it by.
+    /// The key to [cancel](crate::Client::cancel) it by.
     pub key: u64,
     /// The method, and the name of the tool, the prompt or the resource.
     pub subject: String,
-    /// For how long it has been waiting.
+    /// The time since it was sent.
     pub waiting: Duration,
 }

@@ -32,7 +32,7 @@ use crate::event::{Event, Events};
 use crate::incoming::{IncomingHandler, task_of};
 use crate::reconnect::Backoff;
 
-/// Something that has changed at the server.
+/// A change at the server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Change {
@@ -44,23 +44,22 @@ pub enum Change {
     Resources,
     /// A resource.
     Resource {
-        /// Which; may lie within what is watched.
+        /// The URI; may be a part of what is watched.
         uri: String,
     },
-    /// A task. All that the server tells of it comes as an [event](Event::TaskChanged).
+    /// A task. Its state comes as an [event](Event::TaskChanged).
     Task {
-        /// Which.
+        /// The id of the task.
         id: String,
-        /// How it stands now.
+        /// The status of the task.
         status: TaskStatus,
     },
 }
 
 /// A stream of changes. Dropping it ends the subscription.
 ///
-/// A client that is supervised listens again after a loss. What changed in between is not told, so look anew then: the events
-/// of the client say [`Lost`](crate::ConnectionEvent::Lost) and, when it listens again,
-/// [`Connected`](crate::ConnectionEvent::Connected).
+/// A client that reconnects opens the stream again. Changes in between are missed: read the lists anew when the events of the
+/// client are [`Lost`](crate::ConnectionEvent::Lost) and [`Connected`](crate::ConnectionEvent::Connected).
 pub struct Subscription {
     changes: mpsc::Receiver<Change>,
     acknowledged: SubscriptionFilter,
@@ -68,7 +67,7 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// How many changes may be left unread; more are left out.
+    /// Maximum number of unread changes; more are dropped.
     pub(crate) const CAPACITY: usize = 1024;
 
     /// The changes that a task sends.
@@ -80,7 +79,7 @@ impl Subscription {
         Self { changes, acknowledged, task }
     }
 
-    /// What the server said it will tell of what it was asked to.
+    /// The part of the filter that the server acknowledged.
     #[must_use]
     pub fn acknowledged(&self) -> &SubscriptionFilter {
         &self.acknowledged
@@ -91,7 +90,7 @@ impl Subscription {
         self.changes.recv().await
     }
 
-    /// Whether the server can still tell something.
+    /// Returns `true` if the server can still send changes.
     #[must_use]
     pub fn is_open(&self) -> bool {
         !self.task.is_finished()
@@ -167,13 +166,13 @@ async fn forward(mut events: Events, filter: SubscriptionFilter, sender: mpsc::S
     }
 }
 
-/// Whether what has changed is a resource or a part of it; `memo://10` is no part of `memo://1`.
+/// Returns `true` if a changed URI is a resource or a part of it; `memo://10` is no part of `memo://1`.
 pub(crate) fn is_within(uri: &str, whole: &str) -> bool {
     let rest = uri.strip_prefix(whole);
     rest.is_some_and(|rest| rest.is_empty() || whole.ends_with('/') || rest.starts_with(['/', '#', '?']))
 }
 
-/// What every connection of a client must have, and the one listen stream that carries it since 2026-07-28.
+/// The log level and subscriptions that every connection must have, and the one listen stream for them since 2026-07-28.
 #[derive(Debug, Default)]
 pub(crate) struct DesiredState {
     log_level: Mutex<Option<LoggingLevel>>,
@@ -319,11 +318,11 @@ impl Drop for WatchGuard<'_> {
 /// The part of a filter that a server declares to support.
 fn supported(wanted: &SubscriptionFilter, server: &ServerCapabilities) -> SubscriptionFilter {
     let mut filter = wanted.clone();
-    let tells = |declared: Option<bool>| declared == Some(true);
-    let tools = server.tools.as_ref().is_some_and(|tools| tells(tools.list_changed));
-    let prompts = server.prompts.as_ref().is_some_and(|prompts| tells(prompts.list_changed));
-    let resources = server.resources.as_ref().is_some_and(|resources| tells(resources.list_changed));
-    let watches = server.resources.as_ref().is_some_and(|resources| tells(resources.subscribe));
+    let declares = |declared: Option<bool>| declared == Some(true);
+    let tools = server.tools.as_ref().is_some_and(|tools| declares(tools.list_changed));
+    let prompts = server.prompts.as_ref().is_some_and(|prompts| declares(prompts.list_changed));
+    let resources = server.resources.as_ref().is_some_and(|resources| declares(resources.list_changed));
+    let watches = server.resources.as_ref().is_some_and(|resources| declares(resources.subscribe));
     filter.tools_list_changed.take_if(|_| !tools);
     filter.prompts_list_changed.take_if(|_| !prompts);
     filter.resources_list_changed.take_if(|_| !resources);
@@ -365,7 +364,7 @@ async fn start(
 
 type Acknowledge = oneshot::Sender<Result<SubscriptionFilter, CallError>>;
 
-/// What is done when the server acknowledges the filter.
+/// The work when the server acknowledges the filter.
 #[derive(Default)]
 struct OnAcknowledged {
     acknowledge: Option<Acknowledge>,
@@ -499,8 +498,8 @@ fn is_wanted(filter: &SubscriptionFilter, notification: &Notification) -> bool {
         ToolListChanged::NAME => filter.tools_list_changed == Some(true),
         PromptListChanged::NAME => filter.prompts_list_changed == Some(true),
         ResourceListChanged::NAME => filter.resources_list_changed == Some(true),
-        ResourceUpdated::NAME => notification.params::<ResourceUpdated>().is_ok_and(|told| {
-            filter.resource_subscriptions.iter().flatten().any(|wanted| is_within(&told.uri, wanted))
+        ResourceUpdated::NAME => notification.params::<ResourceUpdated>().is_ok_and(|updated| {
+            filter.resource_subscriptions.iter().flatten().any(|wanted| is_within(&updated.uri, wanted))
         }),
         TaskChanged::NAME => task_of(notification)
             .is_some_and(|task| filter.task_ids.iter().flatten().any(|wanted| *wanted == task.task_id)),
@@ -515,7 +514,9 @@ fn excess(acknowledged: &SubscriptionFilter, filter: &SubscriptionFilter) -> Opt
         ("promptsListChanged", acknowledged.prompts_list_changed, filter.prompts_list_changed),
         ("resourcesListChanged", acknowledged.resources_list_changed, filter.resources_list_changed),
     ];
-    if let Some((name, ..)) = lists.iter().find(|(_, told, wanted)| *told == Some(true) && *wanted != Some(true)) {
+    if let Some((name, ..)) =
+        lists.iter().find(|(_, acknowledged, wanted)| *acknowledged == Some(true) && *wanted != Some(true))
+    {
         return Some((*name).to_owned());
     }
     let asked = |uri: &str| filter.resource_subscriptions.iter().flatten().any(|wanted| is_within(uri, wanted));

@@ -1,4 +1,4 @@
-//! What is known of a server's tools beyond their names.
+//! The tools of a server.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -21,7 +21,7 @@ pub(crate) struct ToolIndex {
 #[derive(Debug)]
 pub(crate) struct KnownTool {
     safe: bool,
-    /// Whether it runs as a task; `None` if it is not in the list.
+    /// Its support of tasks; `None` if it is not in the list.
     tasks: Option<TaskSupport>,
     output: Option<Object>,
     /// Made when it is first needed; `None` in it if the schema cannot be used.
@@ -30,7 +30,7 @@ pub(crate) struct KnownTool {
 }
 
 impl ToolIndex {
-    /// More than this are not remembered; a list may be endless.
+    /// Maximum number of tools; a list may be endless.
     const CAPACITY: usize = 100_000;
 
     pub(crate) fn new(max_validation_steps: u64) -> Self {
@@ -79,7 +79,7 @@ impl KnownTool {
         self.safe
     }
 
-    /// Whether it runs as a task (2025-11-25), if that is known.
+    /// Its support of tasks (2025-11-25), if that is known.
     pub(crate) fn task_support(&self) -> Option<&TaskSupport> {
         self.tasks.as_ref()
     }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use turms_proto::session::{Dialect, Opened};
 use turms_proto::types::{CacheScope, DiscoverResult};
 
-/// The revision that each server speaks, so that the next connection need not find out.
+/// The protocol revision of each server, so that the next connection need not negotiate it.
 ///
 /// Clients share one for the whole process unless they are given another. They may have different credentials, so nothing else
 /// that a server tells of itself is kept, unless the server allows everyone to reuse it (`cacheScope` public), and only for as
@@ -25,23 +25,23 @@ struct Known {
 }
 
 impl VersionMemory {
-    /// More servers than this are not remembered at a time.
+    /// Maximum number of servers.
     const CAPACITY: usize = 1024;
 
-    /// One that knows nothing yet.
+    /// An empty cache.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The one that all clients of this process share.
+    /// The cache that all clients of this process share.
     #[must_use]
     pub fn shared() -> Self {
         static SHARED: LazyLock<VersionMemory> = LazyLock::new(VersionMemory::new);
         SHARED.clone()
     }
 
-    /// How a server was last spoken to, by its [identity](turms_core::Connector::identity).
+    /// The dialect of a server, by its [identity](turms_core::Connector::identity).
     #[must_use]
     pub fn dialect(&self, server: &str) -> Option<Dialect> {
         self.0.lock().get(server).map(|known| known.dialect)

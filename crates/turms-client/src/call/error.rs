@@ -6,7 +6,7 @@ use turms_core::{ConnectError, Ended, PeerError, error_chain};
 use turms_proto::session::{RequestError, SessionError};
 use turms_proto::{DecodeError, ErrorCode, ErrorObject, ProtocolVersion};
 
-/// Why a call has no result, and whether it may have run all the same.
+/// The error of a call.
 ///
 /// A tool that failed is not an error: that is a result, and says so
 /// ([`ToolResult::failed`](turms_proto::types::ToolResult::failed)).
@@ -28,7 +28,7 @@ struct Inner {
     recovery: Recovery,
 }
 
-/// What is known about repeating the call, beyond its kind and delivery.
+/// Facts about repeating the call, beyond its kind and delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Recovery {
     #[default]
@@ -208,15 +208,15 @@ pub enum NoServerCause {
     Failed(Vec<(String, CallError)>),
 }
 
-/// How far a call got.
+/// The delivery of a request that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Delivery {
-    /// It was never sent: it has certainly not run.
+    /// The request was not sent: the call has not run.
     NotSent,
-    /// It was sent, and what became of it is not known: it may have run.
+    /// The request was sent, and there is no response: the call may have run.
     Unknown,
-    /// The server has answered it.
+    /// The server has responded.
     Answered,
 }
 
@@ -271,13 +271,13 @@ impl CallError {
         Self::new(target, kind, delivery)
     }
 
-    /// The same, by what the caller knows the call as.
+    /// The same error with another target.
     pub(crate) fn about(mut self, target: impl fmt::Display) -> Self {
         self.0.target = target.to_string();
         self
     }
 
-    /// Some of many servers failed.
+    /// The error of several servers.
     pub(crate) fn of_servers(target: impl fmt::Display, failures: Vec<(String, Self)>) -> Self {
         let deliveries = || failures.iter().map(|(_, error)| error.delivery());
         let delivery = if deliveries().any(|delivery| delivery == Delivery::Unknown) {
@@ -290,31 +290,31 @@ impl CallError {
         Self::new(target, CallErrorKind::NoServer(NoServerCause::Failed(failures)), delivery)
     }
 
-    /// What the call was: the method, and the name of the tool, the prompt or the resource.
+    /// The method, and the name of the tool, the prompt or the resource.
     #[must_use]
     pub fn target(&self) -> &str {
         &self.0.target
     }
 
-    /// What went wrong.
+    /// The kind of the error.
     #[must_use]
     pub fn kind(&self) -> &CallErrorKind {
         &self.0.kind
     }
 
-    /// How far it got.
+    /// The delivery of the request.
     #[must_use]
     pub fn delivery(&self) -> Delivery {
         self.0.delivery
     }
 
-    /// Whether the call may have run although there is no result.
+    /// Returns `true` if the call may have run although there is no result.
     #[must_use]
     pub fn may_have_run(&self) -> bool {
         self.0.delivery == Delivery::Unknown
     }
 
-    /// Whether the server did not answer in time; of many servers, none of those that failed.
+    /// Returns `true` after a timeout; of several servers, if all of those that failed timed out.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         match &self.0.kind {
@@ -327,13 +327,13 @@ impl CallError {
         }
     }
 
-    /// Whether the call was cancelled here.
+    /// Returns `true` if the call was cancelled by this client.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         matches!(self.0.kind, CallErrorKind::Cancelled)
     }
 
-    /// Whether there is no connection, none any more, or no way there just now; of many servers, to none of those that failed.
+    /// Returns `true` if the connection or the transport failed; of several servers, if it did for all of those that failed.
     #[must_use]
     pub fn is_disconnected(&self) -> bool {
         match &self.0.kind {
@@ -353,13 +353,13 @@ impl CallError {
         matches!(self.0.kind, CallErrorKind::Transport(_))
     }
 
-    /// Whether no server has what was asked for.
+    /// Returns `true` if no server of a group has what was called.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(self.0.kind, CallErrorKind::NoServer(NoServerCause::NotFound))
     }
 
-    /// The error that the server answered with, if it did.
+    /// The error response of the server, if that is what this is.
     #[must_use]
     pub fn error_response(&self) -> Option<&ErrorObject> {
         match &self.0.kind {
@@ -368,7 +368,7 @@ impl CallError {
         }
     }
 
-    /// What to say on a wire to somebody for whom this call was made.
+    /// The error response for a caller on whose behalf the call was made.
     #[must_use]
     pub fn into_error_object(self) -> ErrorObject {
         match self.0.kind {
@@ -384,7 +384,7 @@ impl CallError {
         }
     }
 
-    /// The same of a call of which the server has seen a part already.
+    /// The same error of a call of which the server has seen a part.
     pub(crate) fn begun(mut self) -> Self {
         if self.0.delivery == Delivery::NotSent {
             self.0.delivery = Delivery::Unknown;
@@ -417,7 +417,7 @@ impl CallError {
 impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.0.kind, self.0.delivery) {
-            // What has not left was not lost on the way.
+            // A request that was not sent was not lost.
             (CallErrorKind::Transport(_), Delivery::NotSent) => {
                 write!(f, "{}: the request could not be sent", self.0.target)?;
             }
@@ -440,7 +440,7 @@ fn because(reason: Option<&str>) -> String {
     reason.map(|reason| format!(": {reason}")).unwrap_or_default()
 }
 
-/// What failed at each server. There is no one source, so each is told with its own.
+/// The errors of all servers, each with its own sources.
 fn each_of(failures: &[(String, CallError)]) -> String {
     let each = failures.iter().map(|(server, error)| {
         let mut told = format!("server {server:?}: {}", error.kind());

@@ -62,6 +62,8 @@ pub(crate) struct Options {
     pub(crate) task: TaskMode,
     /// Time to keep the task, as requested from servers of 2025-11-25.
     pub(crate) task_ttl: Option<Duration>,
+    /// Input requests of the server are returned, not answered.
+    pub(crate) return_input: bool,
     /// Only one server may take the call, so a group refuses it.
     pub(crate) one_server: bool,
     /// Structured output is not checked.
@@ -83,6 +85,7 @@ impl Options {
         affinity: None,
         task: TaskMode::Await,
         task_ttl: None,
+        return_input: false,
         one_server: false,
         unchecked_output: false,
         tools: None,

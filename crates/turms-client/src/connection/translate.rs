@@ -63,6 +63,12 @@ fn metadata(connected: &Connected, call: &CallRequest) -> Option<Meta> {
     if let Some(own) = &call.options.meta {
         meta.get_or_insert_default().extend(own);
     }
+    if !connected.version().has(Ability::Stateless)
+        && let Some(meta) = &mut meta
+    {
+        // Declared in the handshake.
+        meta.remove(key::CLIENT_CAPABILITIES);
+    }
     meta
 }
 

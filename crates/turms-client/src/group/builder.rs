@@ -18,7 +18,7 @@ use crate::builder::ClientBuilder;
 use crate::client::Client;
 use crate::config::{Config, ServerEntry};
 
-/// Which servers a group has, and what they are called, before they are connected.
+/// A builder of a [`ClientGroup`].
 ///
 /// Of two servers of the same name the one that is given last is in the group, so that a configuration can override another.
 #[must_use]
@@ -47,18 +47,18 @@ impl ClientGroupBuilder {
         }
     }
 
-    /// One more server.
+    /// Adds a server.
     pub fn server(self, name: impl Into<String>, connector: impl Connector) -> Self {
         self.with(name, Origin::Connector(Arc::new(connector)), None)
     }
 
-    /// One more server, which is connected already. It keeps its own answers and supervision, and cannot be
+    /// Adds a server that is connected already. It keeps its own answers and supervision, and cannot be
     /// [reconnected](ClientGroup::reconnect) by the group.
     pub fn client(self, name: impl Into<String>, client: Client) -> Self {
         self.with(name, Origin::Elsewhere, Some(client))
     }
 
-    /// All servers of a configuration that are not switched off. An entry that is wrong becomes a server that is not
+    /// Adds all servers of a configuration that are not switched off. An entry that is wrong becomes a server that is not
     /// reached: see [`ClientGroup::failures`].
     ///
     /// This reads the files that entries name as `envFile`.
@@ -71,7 +71,7 @@ impl ClientGroupBuilder {
         })
     }
 
-    /// Connects so to the addresses of a configuration. Of several transports that speak the same, the first is used.
+    /// Adds a transport for the addresses of a configuration. Of several transports that speak the same, the first is used.
     pub fn transport(mut self, transport: impl UrlConnector) -> Self {
         self.transports.push(Arc::new(transport));
         self
@@ -123,32 +123,32 @@ impl ClientGroupBuilder {
         self
     }
 
-    /// What stands between the name of a server and the name of its tool or prompt; `_` unless said otherwise. What the name
-    /// of a tool cannot have becomes `-`.
+    /// Sets the separator between the name of a server and that of its tool or prompt. Default: `_`. What the name of a tool cannot
+    /// have becomes `-`.
     pub fn separator(mut self, separator: impl AsRef<str>) -> Self {
         self.naming = Naming::separated_by(separator.as_ref());
         self
     }
 
-    /// Leaves names as they are. Of several servers with a tool of one name, the first has it.
+    /// Uses names without prefixes. Of several servers with a tool of one name, the first has it.
     pub fn without_prefixes(mut self) -> Self {
         self.naming = Naming::Bare;
         self
     }
 
-    /// Who the group is for those who see it as one server; as the client says of itself unless said otherwise.
+    /// Sets the name and version of the group as a server. Default: those of the client.
     pub fn info(mut self, info: Implementation) -> Self {
         self.info = Some(info);
         self
     }
 
-    /// How shared servers are connected to at once; 16 unless said otherwise.
+    /// Maximum number of servers that are connected to at once. Default: 16.
     pub fn max_concurrent_connects(mut self, servers: usize) -> Self {
         self.max_concurrent_connects = servers.max(1);
         self
     }
 
-    /// How long it may take to connect to a server; a minute unless said otherwise.
+    /// Timeout for connecting to a server. Default: 1 minute.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self

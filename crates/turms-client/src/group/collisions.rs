@@ -1,18 +1,18 @@
 use std::fmt;
 
-/// A name that several servers of a group claim. The first of them has it.
+/// A name that several servers of a group have. The first of them owns it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Collision {
-    /// What is called so.
+    /// The kind of the thing.
     pub kind: CollisionKind,
     /// The name, or the URI, as the group shows it.
     pub name: String,
-    /// Who claims it, in the order of the group; the first has it.
+    /// The servers that have it, in the order of the group; the first owns it.
     pub servers: Vec<String>,
 }
 
-/// What several servers call by one name.
+/// The kind of a name that several servers have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CollisionKind {

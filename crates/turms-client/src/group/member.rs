@@ -61,13 +61,13 @@ pub enum GroupError {
 }
 
 impl GroupError {
-    /// Whether the configuration has to be mended before the server can be reached.
+    /// Returns `true` if the configuration has to be corrected before the server can be reached.
     #[must_use]
     pub fn is_misconfigured(&self) -> bool {
         matches!(self, Self::Entry(_))
     }
 
-    /// Whether the server did not answer in time.
+    /// Returns `true` if the server did not respond in time.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         match self {
@@ -90,7 +90,7 @@ impl GroupError {
     }
 }
 
-/// How a server is reached.
+/// The origin of a server.
 #[derive(Clone)]
 pub(super) enum Origin {
     Connector(Arc<dyn Connector>),

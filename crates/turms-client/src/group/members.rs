@@ -36,7 +36,7 @@ pub(super) struct MemberEntry {
     /// Tells its client from another that it had before.
     placed: u64,
     name: Arc<str>,
-    /// What its tools and prompts begin with; empty if names have no prefixes.
+    /// The prefix of its tools and prompts; empty if names have no prefixes.
     prefix: Arc<str>,
     origin: Origin,
     client: Option<Client>,

@@ -45,6 +45,7 @@ impl<S: CallService> CallService for InputRounds<S> {
     async fn call(&self, call: CallRequest) -> Result<CallOutput, CallError> {
         let events = self.page_events();
         match self.inner.call(call.clone()).await {
+            outcome if call.options.return_input => outcome,
             Ok(output) if !matches!(output.outcome, Outcome::InputRequired(_)) => Ok(output),
             first => Box::pin(self.rounds(call, first, events)).await,
         }
@@ -212,6 +213,14 @@ mod tests {
         let params = calls[1].params.object().unwrap();
         let expected = r#"{"name":"a","inputResponses":{"q":{"action":"decline"}},"requestState":"s"}"#;
         assert_eq!(params.as_str(), expected);
+    }
+
+    #[tokio::test]
+    async fn input_requests_are_returned_on_request() {
+        let rounds = rounds(Scripted::default().then(required)).await;
+        let mut call = call();
+        call.options.return_input = true;
+        assert!(matches!(rounds.call(call).await.unwrap().outcome, Outcome::InputRequired(_)));
     }
 
     #[tokio::test]

@@ -11,10 +11,10 @@ use super::{Pool, PoolError, Strategy};
 use crate::client::Client;
 use crate::reconnect::HealthCheck;
 
-/// What makes a connection.
+/// Makes a connection.
 pub(super) type Connect = Arc<dyn Fn() -> BoxFuture<'static, Result<Client, ConnectError>> + Send + Sync>;
 
-/// A pool, before it is filled.
+/// A builder of a [`Pool`].
 #[must_use]
 pub struct PoolBuilder {
     strategy: Strategy,
@@ -38,25 +38,25 @@ impl PoolBuilder {
         }
     }
 
-    /// Who takes the next call; one after the other unless said otherwise.
+    /// Sets the choice of the next member. Default: round robin.
     pub fn strategy(mut self, strategy: Strategy) -> Self {
         self.strategy = strategy;
         self
     }
 
-    /// One more member.
+    /// Adds a member.
     pub fn client(mut self, client: Client) -> Self {
         self.clients.push(client);
         self
     }
 
-    /// Several more members.
+    /// Adds several members.
     pub fn clients(mut self, clients: impl IntoIterator<Item = Client>) -> Self {
         self.clients.extend(clients);
         self
     }
 
-    /// So many members that the pool makes itself, beside those that it is given. One that is closed, or does not pass its
+    /// Sets the number of members that the pool makes itself, in addition to those that it is given. One that is closed, or does not pass its
     /// health checks, gives way to another as soon as that is made.
     ///
     /// ```
@@ -81,14 +81,14 @@ impl PoolBuilder {
         self
     }
 
-    /// How to find out that a member does not answer; every 30 s unless said otherwise. It takes no calls from then on, as long
+    /// Sets the health checks of the members. Default: every 30 s. It takes no calls from then on, as long
     /// as there is a better one, until it passes a check again.
     pub fn health_check(mut self, check: HealthCheck) -> Self {
         self.check = Some(check);
         self
     }
 
-    /// Neither asks the members whether they are there, nor makes others in place of those that are not.
+    /// Disables health checks, and the replacement of members.
     pub fn without_health_check(mut self) -> Self {
         self.check = None;
         self

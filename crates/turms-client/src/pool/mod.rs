@@ -1,4 +1,4 @@
-//! Several connections to one or more servers, used as one client.
+//! Several connections, used as one client.
 
 mod backend;
 mod builder;
@@ -69,7 +69,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Begins with nobody.
+    /// Returns a builder of a pool.
     pub fn builder() -> PoolBuilder {
         PoolBuilder::new()
     }
@@ -90,7 +90,7 @@ impl Pool {
     /// - All pages of a list come from one member. A cursor that you keep yourself may come to another: take a
     ///   [lease](Pool::checkout) to turn pages by hand.
     /// - Answers are not kept for reuse, because it is not known whether the members lead to the same server.
-    /// - While nobody is there, and the pool makes a connection of its own, calls wait for it.
+    /// - While there is no member, and the pool makes one itself, calls wait for it.
     #[must_use]
     pub fn client(&self) -> Client {
         // Members that are set up alike share their roots.
@@ -98,26 +98,26 @@ impl Pool {
         Client::new(PoolBackend::new(self.shared.clone()), roots, self.shutdown.clone())
     }
 
-    /// One more. A pool that is closed takes nobody: it closes the client.
+    /// Adds a member. A pool that is closed closes the client.
     #[expect(clippy::must_use_candidate, reason = "most callers only want it there")]
     pub fn add(&self, client: Client) -> MemberId {
         self.shared.add(client, false)
     }
 
-    /// One less; `None` if there is no such member. Calls in flight and leases go on with it; its connection ends when they
+    /// Removes a member; `None` if there is no such member. Calls in flight and leases go on with it; its connection ends when they
     /// have ended and what is returned here is dropped. One that the pool has made is not made anew.
     #[expect(clippy::must_use_candidate, reason = "most callers only want it gone")]
     pub fn remove(&self, member: MemberId) -> Option<Client> {
         self.shared.remove(member)
     }
 
-    /// How many members there are, whether they can take calls or not.
+    /// The number of members, available or not.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shared.members().len()
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no members.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.shared.members().is_empty()
@@ -127,7 +127,7 @@ impl Pool {
     /// calls all the same.
     ///
     /// # Errors
-    /// When nobody is available.
+    /// When no member is available.
     pub fn checkout(&self) -> Result<Lease, PoolError> {
         match self.shared.pick(&[], None) {
             Some(guard) => Ok(Lease { guard }),
@@ -147,7 +147,7 @@ impl Pool {
     /// ```
     ///
     /// # Errors
-    /// When nobody is available.
+    /// When no member is available.
     pub async fn with<F, W, T>(&self, work: F) -> Result<T, PoolError>
     where
         F: FnOnce(Client) -> W,
@@ -157,13 +157,13 @@ impl Pool {
         Ok(work(Client::clone(&lease)).await)
     }
 
-    /// How the pool and its members stand.
+    /// The state of the pool and its members.
     #[must_use]
     pub fn stats(&self) -> PoolStats {
         self.shared.pool_stats()
     }
 
-    /// Ends all connections and waits until nothing of them is left, such as processes. The pool takes nobody any more.
+    /// Closes all connections and waits until nothing of them is left, such as processes.
     pub async fn close(&self) {
         self.shared.close().await;
     }
@@ -195,7 +195,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Which member it is.
+    /// The id of the member.
     #[must_use]
     pub fn member(&self) -> MemberId {
         self.guard.member().id
@@ -216,34 +216,34 @@ impl fmt::Debug for Lease {
     }
 }
 
-/// How a pool stands.
+/// The state of a pool.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct PoolStats {
     /// Its members, in the order in which they came.
     pub members: Vec<MemberStats>,
-    /// How many connections the pool was to make itself and could not yet.
+    /// Number of connections that the pool makes itself and could not make yet.
     pub missing: usize,
-    /// Why the pool last failed to make one; `None` if it did not fail the last time.
+    /// The error of the last attempt to make one, if it failed.
     pub last_failure: Option<ConnectError>,
-    /// How many times a call went on to another member.
+    /// Number of times that a call was repeated with another member.
     pub moved: u64,
 }
 
-/// Why a pool cannot be used.
+/// The error of a pool.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum PoolError {
     /// The pool was to make connections, and could make none.
     #[error("none of {tried} connections could be made")]
     Unreachable {
-        /// How many were tried.
+        /// The number of attempts.
         tried: usize,
-        /// Why the last could not be made.
+        /// The error of the last attempt.
         #[source]
         last: ConnectError,
     },
-    /// Nobody is there, or nobody can take calls.
+    /// No member is available.
     #[error("no connection of the pool is available")]
     NoneAvailable,
     /// The pool was closed.
@@ -259,19 +259,19 @@ impl fmt::Debug for PoolError {
 }
 
 impl PoolError {
-    /// Whether no connection could be made.
+    /// Returns `true` if no connection could be made.
     #[must_use]
     pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Unreachable { .. })
     }
 
-    /// Whether nobody can take calls now; that may pass.
+    /// Returns `true` if no member is available now.
     #[must_use]
     pub fn is_none_available(&self) -> bool {
         matches!(self, Self::NoneAvailable)
     }
 
-    /// Whether the pool was closed.
+    /// Returns `true` if the pool was closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         matches!(self, Self::Closed)

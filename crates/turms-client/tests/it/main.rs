@@ -11,6 +11,7 @@ mod fleet;
 mod hearing;
 mod http;
 mod pool;
+mod served;
 #[cfg(feature = "skills")]
 mod skills;
 mod supervision;
