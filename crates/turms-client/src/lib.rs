@@ -19,6 +19,7 @@ mod group;
 mod handlers;
 mod incoming;
 mod layer;
+mod members;
 mod operations;
 mod page;
 mod pool;

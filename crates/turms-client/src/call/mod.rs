@@ -4,6 +4,7 @@ pub(crate) mod decode;
 pub(crate) mod error;
 pub(crate) mod options;
 pub(crate) mod request;
+mod session;
 
 use std::fmt;
 use std::pin::Pin;
@@ -13,12 +14,13 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use turms_core::{BoxFuture, Payload};
-use turms_proto::types::{Meta, Outcome, ProgressParams};
+use turms_proto::types::{EmptyResult, Meta, Outcome, ProgressParams};
 
 pub(crate) use self::error::CallError;
 use self::error::{CallErrorKind, TaskCause};
 pub(crate) use self::options::{CallOptions, Timeout};
 pub(crate) use self::request::{CallRequest, CallTarget};
+pub(crate) use self::session::SessionCall;
 use crate::cancel::Cancel;
 use crate::client::Client;
 use crate::subscription::Subscription;
@@ -192,6 +194,15 @@ impl CallOutput {
 
     pub(crate) fn complete(payload: Payload) -> Self {
         Self::new(Outcome::Complete(payload))
+    }
+
+    /// A result without contents.
+    pub(crate) fn empty() -> Self {
+        Self::complete(Payload::new(EmptyResult::new()))
+    }
+
+    pub(crate) fn subscription(subscription: Subscription) -> Self {
+        Self { subscription: Some(subscription), ..Self::empty() }
     }
 
     /// The complete result.

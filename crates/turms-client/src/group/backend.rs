@@ -3,15 +3,14 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use parking_lot::Mutex;
-use tokio_util::sync::CancellationToken;
 use turms_core::{BoxFuture, Payload};
 use turms_proto::method::Method as _;
 use turms_proto::revision::raise_result;
 use turms_proto::session::{Opened, Stats};
 use turms_proto::types::{
-    CallTool, CallToolParams, Complete, CompleteParams, Discover, EmptyParams, EmptyResult, GetPrompt, GetPromptParams,
-    Implementation, ListPrompts, ListResourceTemplates, ListResources, ListTools, Listen, ListenParams, Outcome, Ping,
-    ReadResource, ReadResourceParams, Reference, ResourceParams, SetLevel, SetLevelParams, Subscribe, Unsubscribe,
+    CallTool, CallToolParams, Complete, CompleteParams, Discover, GetPrompt, GetPromptParams, Implementation,
+    ListPrompts, ListResourceTemplates, ListResources, ListTools, LoggingLevel, Outcome, Ping, ReadResource,
+    ReadResourceParams, Reference, SetLevel, Unsubscribe,
 };
 use turms_proto::{DecodeError, Notification, ProtocolVersion};
 
@@ -27,15 +26,16 @@ use crate::builder::ClientBuilder;
 use crate::call::error::{CallError, CallErrorKind, NoServerCause, TaskCause};
 use crate::call::options::{CallOptions, TaskMode};
 use crate::call::request::Params;
-use crate::call::{CallOutput, CallRequest};
+use crate::call::{CallOutput, CallRequest, SessionCall};
 use crate::client::Client;
 use crate::control::{ClientControl, EventInterest};
 use crate::event::Events;
 use crate::layer::CallService;
-use crate::layer::track::{PendingCalls, Track};
+use crate::layer::track::Track;
+use crate::members::{Lifetime, send, total_stats};
 use crate::state::{PendingCall, Status};
 
-/// The state of a group. It does not keep the group open: the handles hold a guard of `shutdown`.
+/// The state of a group. It does not keep the group open.
 pub(super) struct GroupShared {
     pub(super) members: Mutex<GroupMembers>,
     pub(super) naming: Naming,
@@ -43,8 +43,7 @@ pub(super) struct GroupShared {
     pub(super) builder: ClientBuilder,
     pub(super) connectors: Connectors,
     pub(super) connect_timeout: Duration,
-    pub(super) pending: Arc<PendingCalls>,
-    pub(super) shutdown: CancellationToken,
+    pub(super) lifetime: Lifetime,
 }
 
 impl GroupShared {
@@ -56,14 +55,6 @@ impl GroupShared {
         };
         join_all(clients.iter().map(|(_, client)| client.close())).await;
         self.members.lock().drop_watchers();
-    }
-
-    fn counters(&self) -> Stats {
-        let clients = self.members.lock().clients();
-        clients.iter().fold(Stats::default(), |mut sum, (_, client)| {
-            sum += client.stats();
-            sum
-        })
     }
 
     /// The status of the member that is most available.
@@ -82,7 +73,7 @@ pub(super) struct GroupBackend {
 
 impl GroupBackend {
     pub(super) fn new(shared: Arc<GroupShared>) -> Self {
-        let calls = Track::new(GroupCalls(shared.clone()), shared.pending.clone());
+        let calls = Track::new(GroupCalls(shared.clone()), shared.lifetime.pending.clone());
         Self { shared, calls }
     }
 }
@@ -127,15 +118,15 @@ impl ClientControl for GroupBackend {
     }
 
     fn pending_calls(&self) -> Vec<PendingCall> {
-        self.shared.pending.list()
+        self.shared.lifetime.pending.list()
     }
 
     fn cancel(&self, key: u64) -> bool {
-        self.shared.pending.cancel(key)
+        self.shared.lifetime.pending.cancel(key)
     }
 
     fn stats(&self) -> Stats {
-        self.shared.counters()
+        total_stats(self.shared.members.lock().clients().iter().map(|(_, client)| client))
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
@@ -162,6 +153,21 @@ impl CallService for GroupCalls {
 
 impl GroupCalls {
     async fn dispatch(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
+        let (shared, options) = (&self.0, &call.options);
+        match SessionCall::of(call)? {
+            Some(SessionCall::Ping) => self.ping(options).await?,
+            Some(SessionCall::SetLogLevel(level)) => self.set_log_level(level, options).await?,
+            Some(SessionCall::Subscribe(uri)) => self.subscribe(uri, options).await?,
+            Some(SessionCall::Unsubscribe(uri)) => self.unsubscribe(uri, options).await?,
+            Some(SessionCall::Listen(filter)) if !call.is_raw() => {
+                return subscriptions::listen(shared, filter, options).await.map(CallOutput::subscription);
+            }
+            Some(SessionCall::Listen(_)) | None => return self.dispatch_by_name(call).await,
+        }
+        Ok(CallOutput::empty())
+    }
+
+    async fn dispatch_by_name(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
         let shared = &self.0;
         match &*call.method {
             ListTools::NAME => shared.list::<ListTools>(call).await,
@@ -175,15 +181,6 @@ impl GroupCalls {
             ReadResource::NAME => self.read(call).await,
             Complete::NAME => self.complete(call).await,
             Discover::NAME => respond(call, Payload::new(shared.describe())),
-            Ping::NAME => self.ping(call).await,
-            SetLevel::NAME => self.set_log_level(call).await,
-            Subscribe::NAME => self.subscribe(call).await,
-            Unsubscribe::NAME => self.unsubscribe(call).await,
-            Listen::NAME if !call.is_raw() => {
-                let params: ListenParams = call.params_as()?;
-                let subscription = subscriptions::listen(shared, params.notifications, &call.options).await?;
-                Ok(CallOutput { subscription: Some(subscription), ..empty() })
-            }
             _ => Err(CallError::not_sent(call.target(), CallErrorKind::NoServer(NoServerCause::Several))),
         }
     }
@@ -228,22 +225,19 @@ impl GroupCalls {
         routing::try_each(&uri, location, |client| async move { forward(&client, call, params.clone()).await }).await
     }
 
-    async fn ping(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
+    async fn ping(&self, options: &CallOptions) -> Result<(), CallError> {
         let (clients, absent) = {
             let members = self.0.members.lock();
             (members.clients(), members.absent())
         };
         let absent = absent.into_iter().map(|(name, kind)| (name, CallError::not_sent(Ping::NAME, kind))).collect();
-        let pings = clients.into_iter().map(|(name, client)| async move {
-            let ping = CallRequest::new::<Ping>(EmptyParams::new());
-            (name.to_string(), send(&client, ping, &call.options).await)
-        });
-        all_of(Ping::NAME, join_all(pings).await, absent)?;
-        respond(call, Payload::new(EmptyResult::new()))
+        let pings = clients
+            .into_iter()
+            .map(|(name, client)| async move { (name.to_string(), send(&client, SessionCall::Ping, options).await) });
+        all_of(Ping::NAME, join_all(pings).await, absent)
     }
 
-    async fn set_log_level(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
-        let SetLevelParams { level, .. } = call.params_as()?;
+    async fn set_log_level(&self, level: LoggingLevel, options: &CallOptions) -> Result<(), CallError> {
         let clients = {
             let mut members = self.0.members.lock();
             members.log_level = Some(level);
@@ -253,8 +247,7 @@ impl GroupCalls {
             let logs = client.server_capabilities().is_none_or(|capabilities| capabilities.logging.is_some());
             let status = client.status();
             (logs && status != Status::Closed).then_some(async move {
-                let set = CallRequest::new::<SetLevel>(SetLevelParams::new(level));
-                let set = send(&client, set, &call.options);
+                let set = send(&client, SessionCall::SetLogLevel(level), options);
                 if status == Status::Connected {
                     return (name.to_string(), set.await);
                 }
@@ -263,22 +256,19 @@ impl GroupCalls {
                 (name.to_string(), Ok(()))
             })
         });
-        all_of(SetLevel::NAME, join_all(set).await, Vec::new())?;
-        respond(call, Payload::new(EmptyResult::new()))
+        all_of(SetLevel::NAME, join_all(set).await, Vec::new())
     }
 
     /// Watches a resource where it is. A server of 2026-07-28 may agree to watch what it does not have, so what no server is known
     /// to have is watched at all that agree.
-    async fn subscribe(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
-        let ResourceParams { uri, .. } = call.params_as()?;
-        let members = match self.0.locate_resource(&uri, call.options.timeout).await? {
+    async fn subscribe(&self, uri: String, options: &CallOptions) -> Result<(), CallError> {
+        let members = match self.0.locate_resource(&uri, options.timeout).await? {
             Location::At(member) => vec![*member],
             Location::AnyOf(members) => members,
         };
-        let uri = &uri;
-        let watching = members.into_iter().map(|member| async move {
-            let subscribe = CallRequest::new::<Subscribe>(ResourceParams::new(uri));
-            (member.name, send(&member.client, subscribe, &call.options).await)
+        let watching = members.into_iter().map(|member| {
+            let subscribe = SessionCall::Subscribe(uri.clone());
+            async move { (member.name, send(&member.client, subscribe, options).await) }
         });
         let (mut servers, mut failed) = (Vec::new(), None);
         for (name, outcome) in join_all(watching).await {
@@ -290,31 +280,23 @@ impl GroupCalls {
         if let (Some(error), true) = (failed, servers.is_empty()) {
             return Err(error);
         }
-        self.0.members.lock().watched.insert(uri.clone(), servers);
-        respond(call, Payload::new(EmptyResult::new()))
+        self.0.members.lock().watched.insert(uri, servers);
+        Ok(())
     }
 
-    async fn unsubscribe(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
-        let ResourceParams { uri, .. } = call.params_as()?;
+    async fn unsubscribe(&self, uri: String, options: &CallOptions) -> Result<(), CallError> {
         let clients: Vec<_> = {
             let mut members = self.0.members.lock();
             let servers = members.watched.remove(&uri).unwrap_or_default().into_iter();
             let client = |server: Arc<str>| Some((server.clone(), members.get(&server)?.client().cloned()?));
             servers.filter_map(client).collect()
         };
-        let uri = &uri;
-        let ending = clients.into_iter().map(|(name, client)| async move {
-            let unsubscribe = CallRequest::new::<Unsubscribe>(ResourceParams::new(uri));
-            (name.to_string(), send(&client, unsubscribe, &call.options).await)
+        let ending = clients.into_iter().map(|(name, client)| {
+            let unsubscribe = SessionCall::Unsubscribe(uri.clone());
+            async move { (name.to_string(), send(&client, unsubscribe, options).await) }
         });
-        all_of(Unsubscribe::NAME, join_all(ending).await, Vec::new())?;
-        respond(call, Payload::new(EmptyResult::new()))
+        all_of(Unsubscribe::NAME, join_all(ending).await, Vec::new())
     }
-}
-
-/// Sends a call whose result does not matter.
-pub(super) async fn send(client: &Client, call: CallRequest, options: &CallOptions) -> Result<(), CallError> {
-    client.backend().call(call.with_options(options.clone())).await.map(drop)
 }
 
 /// Sends a call with other parameters to one server. The result is in the newest revision, which is what a group speaks.
@@ -342,10 +324,6 @@ pub(super) fn respond(call: &CallRequest, payload: Payload) -> Result<CallOutput
         Ok(_) => Err(CallError::answered(call.target(), CallErrorKind::Task(TaskCause::Unexpected))),
         Err(problem) => Err(call.invalid(problem)),
     }
-}
-
-fn empty() -> CallOutput {
-    CallOutput::complete(Payload::new(EmptyResult::new()))
 }
 
 /// The outcome of what all servers had to do.

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use parking_lot::Mutex;
-use tokio_util::sync::CancellationToken;
 use turms_core::{ConnectError, Connector, UrlConnector};
 use turms_proto::types::Implementation;
 
@@ -17,6 +16,7 @@ use super::naming::Naming;
 use crate::builder::ClientBuilder;
 use crate::client::Client;
 use crate::config::{Config, ServerEntry};
+use crate::members::Lifetime;
 
 /// A builder of a [`ClientGroup`].
 ///
@@ -171,8 +171,7 @@ impl ClientGroupBuilder {
             naming: self.naming,
             connectors: self.connectors.unwrap_or_else(|| connectors::from_entries(self.transports)),
             connect_timeout: self.connect_timeout,
-            pending: Arc::default(),
-            shutdown: CancellationToken::new(),
+            lifetime: Lifetime::new(),
         });
         let group = ClientGroup::new(shared.clone());
         shared.connect_all(&waiting, self.max_concurrent_connects).await;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use tokio::sync::Semaphore;
 use turms_core::{ConnectError, Connector};
-use turms_proto::types::{ResourceParams, SetLevel, SetLevelParams, Subscribe};
 
-use super::backend::{GroupShared, send};
+use super::backend::GroupShared;
 use super::member::{GroupError, Origin};
-use crate::call::CallRequest;
+use crate::call::SessionCall;
 use crate::call::options::CallOptions;
 use crate::client::Client;
+use crate::members::send;
 
 impl GroupShared {
     /// Connects to several servers of the group, so shared at once.
@@ -78,12 +78,10 @@ impl GroupShared {
         let options = CallOptions::default();
         let mut restored = Vec::new();
         if let Some(level) = level.filter(|_| logs) {
-            let call = CallRequest::new::<SetLevel>(SetLevelParams::new(level));
-            restored.push(send(client, call, &options).await);
+            restored.push(send(client, SessionCall::SetLogLevel(level), &options).await);
         }
         for uri in watched {
-            let call = CallRequest::new::<Subscribe>(ResourceParams::new(uri));
-            restored.push(send(client, call, &options).await);
+            restored.push(send(client, SessionCall::Subscribe(uri), &options).await);
         }
         for error in restored.into_iter().filter_map(Result::err) {
             tracing::warn!(target: "turms::client", server = ?name, %error, "could not be restored after reconnecting");

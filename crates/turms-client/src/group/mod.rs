@@ -113,7 +113,7 @@ impl ClientGroup {
     }
 
     fn new(shared: Arc<GroupShared>) -> Self {
-        let shutdown = Arc::new(shared.shutdown.clone().drop_guard());
+        let shutdown = shared.lifetime.guard();
         Self { shared, shutdown }
     }
 

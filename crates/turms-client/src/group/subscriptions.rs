@@ -7,9 +7,8 @@ use futures_util::future::join_all;
 use indexmap::IndexMap;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
-use tokio_util::task::AbortOnDropHandle;
 use turms_proto::method::Method as _;
-use turms_proto::types::{Listen, ListenParams, SubscriptionFilter};
+use turms_proto::types::{Listen, SubscriptionFilter};
 
 use super::backend::GroupShared;
 use super::events::MembershipChange;
@@ -17,9 +16,8 @@ use super::members::MemberRef;
 use super::routing::Location;
 use crate::call::error::{CallError, CallErrorKind, NoServerCause};
 use crate::call::options::CallOptions;
-use crate::call::{CallRequest, decode};
-use crate::client::Client;
 use crate::event::Event;
+use crate::members;
 use crate::subscription::{Change, Subscription};
 
 /// Subscribes to the lists of every server, and to resources where they are. A server that fails is left out, unless all do.
@@ -78,19 +76,8 @@ pub(super) async fn listen(
     let (mut merged, acknowledged, receiver) = MergedSubscription::new(shared, lists, open);
     // Servers that reconnect are not waited for.
     away.iter().for_each(|(placed, name)| merged.join(*placed, name));
-    let shutdown = shared.shutdown.clone();
-    let task = tokio::spawn(async move { _ = shutdown.run_until_cancelled_owned(merged.run(changes)).await });
-    Ok(Subscription::new(receiver, acknowledged, AbortOnDropHandle::new(task)))
-}
-
-async fn listen_to(
-    client: &Client,
-    filter: SubscriptionFilter,
-    options: &CallOptions,
-) -> Result<Subscription, CallError> {
-    let call = CallRequest::typed::<Listen>(ListenParams::new(filter), decode::raw).with_options(options.clone());
-    let output = client.backend().call(call).await?;
-    output.subscription.ok_or_else(|| CallError::not_connected(Listen::NAME, None))
+    let task = shared.lifetime.spawn(merged.run(changes));
+    Ok(Subscription::new(receiver, acknowledged, task))
 }
 
 /// The part of a filter that one server gets.
@@ -101,7 +88,7 @@ struct Part {
 
 impl Part {
     async fn listen(self, options: &CallOptions) -> (Self, Result<Subscription, CallError>) {
-        let outcome = listen_to(&self.member.client, self.filter.clone(), options).await;
+        let outcome = members::listen(&self.member.client, self.filter.clone(), options).await;
         (self, outcome)
     }
 }
@@ -198,7 +185,7 @@ impl MergedSubscription {
         let (shared, sender, name) = (self.shared.clone(), self.sender.clone(), name.clone());
         let task = self.tasks.spawn(async move {
             let Some(client) = shared.members.lock().client_placed(placed) else { return };
-            match listen_to(&client, filter, &CallOptions::default()).await {
+            match members::listen(&client, filter, &CallOptions::default()).await {
                 Ok(subscription) => {
                     drop(client);
                     forward(subscription, sender).await;

@@ -1,17 +1,15 @@
 use std::sync::Arc;
 
-use turms_core::Payload;
 use turms_proto::method::Method as _;
 use turms_proto::types::{
-    Discover, EmptyParams, EmptyResult, Listen, ListenParams, Ping, ResourceParams, SetLevel, SetLevelParams,
-    Subscribe, SubscriptionFilter, Unsubscribe,
+    Discover, EmptyParams, Listen, LoggingLevel, SetLevel, Subscribe, SubscriptionFilter, Unsubscribe,
 };
 use turms_proto::{Ability, ErrorObject};
 
 use super::CallService;
 use crate::call::error::{CallError, CallErrorKind, Delivery, TimeoutCause, UnsupportedCause};
 use crate::call::options::CallOptions;
-use crate::call::{CallOutput, CallRequest, CallTarget};
+use crate::call::{CallOutput, CallRequest, CallTarget, SessionCall};
 use crate::connection::ServerShared;
 use crate::subscription::{self, Subscription};
 
@@ -30,24 +28,16 @@ impl<S> Clone for SessionCalls<S> {
 
 impl<S: CallService> CallService for SessionCalls<S> {
     async fn call(&self, call: CallRequest) -> Result<CallOutput, CallError> {
-        match &*call.method {
-            Ping::NAME => self.ping(call).await,
-            SetLevel::NAME => self.set_log_level(call).await,
-            Subscribe::NAME => {
-                let params: ResourceParams = call.params_as()?;
-                self.subscribe(params.uri, &call.options).await
+        match SessionCall::of(&call)? {
+            Some(SessionCall::Ping) => self.ping(call).await,
+            Some(SessionCall::SetLogLevel(level)) => self.set_log_level(call, level).await,
+            Some(SessionCall::Subscribe(uri)) => self.subscribe(uri, &call.options).await,
+            Some(SessionCall::Unsubscribe(uri)) => self.unsubscribe(uri, &call.options).await,
+            Some(SessionCall::Listen(filter)) => {
+                let subscription = self.within(Listen::NAME, &call.options, self.listen(filter)).await?;
+                Ok(CallOutput::subscription(subscription))
             }
-            Unsubscribe::NAME => {
-                let params: ResourceParams = call.params_as()?;
-                self.unsubscribe(params.uri, &call.options).await
-            }
-            Listen::NAME => {
-                let params: ListenParams = call.params_as()?;
-                let listening = self.listen(params.notifications);
-                let subscription = self.within(Listen::NAME, &call.options, listening).await?;
-                Ok(CallOutput { subscription: Some(subscription), ..empty() })
-            }
-            _ => self.inner.call(call).await,
+            None => self.inner.call(call).await,
         }
     }
 }
@@ -66,18 +56,17 @@ impl<S: CallService> SessionCalls<S> {
                 pong => return pong,
             }
         }
-        self.inner.call(discover).await.map(|_| empty())
+        self.inner.call(discover).await.map(|_| CallOutput::empty())
     }
 
-    async fn set_log_level(&self, call: CallRequest) -> Result<CallOutput, CallError> {
-        let params: SetLevelParams = call.params_as()?;
-        self.shared.desired.set_log_level(params.level);
+    async fn set_log_level(&self, call: CallRequest, level: LoggingLevel) -> Result<CallOutput, CallError> {
+        self.shared.desired.set_log_level(level);
         let connected = self.shared.ready(SetLevel::NAME, Some(self.shared.settings.timeouts.timeout)).await?;
         if connected.version().has(Ability::SessionLogLevel) {
             return self.inner.call(call).await;
         }
         connected.set_metadata(self.shared.request_metadata(connected.negotiated.dialect));
-        Ok(empty())
+        Ok(CallOutput::empty())
     }
 
     async fn subscribe(&self, uri: String, options: &CallOptions) -> Result<CallOutput, CallError> {
@@ -94,11 +83,11 @@ impl<S: CallService> SessionCalls<S> {
                 return Err(CallError::server(CallTarget::new::<Listen>(&uri), error));
             }
         } else if watch.is_first {
-            let call = CallRequest::new::<Subscribe>(ResourceParams::new(&uri));
+            let call = SessionCall::Subscribe(uri.clone()).request();
             self.inner.call(call.with_options(options.clone())).await?;
         }
         watch.keep();
-        Ok(empty())
+        Ok(CallOutput::empty())
     }
 
     async fn unsubscribe(&self, uri: String, options: &CallOptions) -> Result<CallOutput, CallError> {
@@ -106,16 +95,16 @@ impl<S: CallService> SessionCalls<S> {
         let connected = shared.ready(Unsubscribe::NAME, Some(shared.settings.timeouts.timeout)).await?;
         let _turn = shared.desired.turns.lock().await;
         if !shared.desired.unwatch(&uri) {
-            return Ok(empty());
+            return Ok(CallOutput::empty());
         }
         if connected.version().has(Ability::ListenStreams) {
             let renewed = subscription::renew(shared, shared.wait_time(options));
             self.within(Listen::NAME, options, renewed).await?;
         } else {
-            let call = CallRequest::new::<Unsubscribe>(ResourceParams::new(&uri));
+            let call = SessionCall::Unsubscribe(uri).request();
             self.inner.call(call.with_options(options.clone())).await?;
         }
-        Ok(empty())
+        Ok(CallOutput::empty())
     }
 
     async fn listen(&self, filter: SubscriptionFilter) -> Result<Subscription, CallError> {
@@ -163,10 +152,6 @@ impl<S: CallService> SessionCalls<S> {
     }
 }
 
-fn empty() -> CallOutput {
-    CallOutput::complete(Payload::new(EmptyResult::new()))
-}
-
 fn is_unsupported(error: &CallError) -> bool {
     matches!(error.kind(), CallErrorKind::Unsupported(UnsupportedCause::Revision { .. }))
 }
@@ -196,7 +181,6 @@ impl<S: CallService> Drop for Watched<S> {
 #[cfg(test)]
 mod tests {
     use turms_proto::ProtocolVersion;
-    use turms_proto::types::LoggingLevel;
 
     use super::*;
     use crate::connection::tests::shared;
@@ -208,7 +192,7 @@ mod tests {
     }
 
     fn done(_: &CallRequest) -> Result<CallOutput, CallError> {
-        Ok(empty())
+        Ok(CallOutput::empty())
     }
 
     #[tokio::test]
@@ -216,14 +200,14 @@ mod tests {
         for (version, method) in [(ProtocolVersion::LATEST, "server/discover"), (ProtocolVersion::V2025_11_25, "ping")]
         {
             let session = session(Scripted::default().then(done), version).await;
-            session.call(CallRequest::new::<Ping>(EmptyParams::new())).await.unwrap();
+            session.call(SessionCall::Ping.request()).await.unwrap();
             assert_eq!(session.inner.targets(), [method]);
         }
     }
 
     #[tokio::test]
     async fn the_log_level_is_set_per_request_or_per_session() {
-        let call = || CallRequest::new::<SetLevel>(SetLevelParams::new(LoggingLevel::Error));
+        let call = || SessionCall::SetLogLevel(LoggingLevel::Error).request();
         let session_of = |version| session(Scripted::default().then(done), version);
         let stateless = session_of(ProtocolVersion::LATEST).await;
         stateless.call(call()).await.unwrap();
@@ -239,8 +223,8 @@ mod tests {
     #[tokio::test]
     async fn subscriptions_are_counted_per_uri() {
         let session = session(Scripted::default().then(done).then(done), ProtocolVersion::V2025_11_25).await;
-        let subscribe = || CallRequest::new::<Subscribe>(ResourceParams::new("a://b"));
-        let unsubscribe = || CallRequest::new::<Unsubscribe>(ResourceParams::new("a://b"));
+        let subscribe = || SessionCall::Subscribe("a://b".to_owned()).request();
+        let unsubscribe = || SessionCall::Unsubscribe("a://b".to_owned()).request();
         session.call(subscribe()).await.unwrap();
         session.call(subscribe()).await.unwrap();
         session.call(unsubscribe()).await.unwrap();

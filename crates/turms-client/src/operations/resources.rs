@@ -1,10 +1,9 @@
 use turms_proto::types::{
     Cursor, EmptyResult, ListResourceTemplates, ListResourceTemplatesResult, ListResources, ListResourcesResult,
-    Listen, ListenParams, ReadResource, ReadResourceParams, ReadResourceResult, Resource, ResourceParams,
-    ResourceTemplate, Subscribe, SubscriptionFilter, Unsubscribe,
+    ReadResource, ReadResourceParams, ReadResourceResult, Resource, ResourceTemplate, SubscriptionFilter,
 };
 
-use crate::call::{Call, CallError, CallRequest};
+use crate::call::{Call, CallError, CallRequest, SessionCall};
 use crate::client::Client;
 use crate::page::{self, Items};
 use crate::subscription::Subscription;
@@ -50,20 +49,21 @@ impl Client {
 
     /// Watches a resource: its changes are [events](Client::events), also after a reconnection.
     pub fn subscribe(&self, uri: impl Into<String>) -> Call<()> {
-        let call = CallRequest::new::<Subscribe>(ResourceParams::new(uri));
-        Call::new(self, Ok(call), |call, output| output.take::<EmptyResult>(call).map(drop))
+        Call::new(self, Ok(SessionCall::Subscribe(uri.into()).request()), |call, output| {
+            output.take::<EmptyResult>(call).map(drop)
+        })
     }
 
     /// Stops watching a resource.
     pub fn unsubscribe(&self, uri: impl Into<String>) -> Call<()> {
-        let call = CallRequest::new::<Unsubscribe>(ResourceParams::new(uri));
-        Call::new(self, Ok(call), |call, output| output.take::<EmptyResult>(call).map(drop))
+        Call::new(self, Ok(SessionCall::Unsubscribe(uri.into()).request()), |call, output| {
+            output.take::<EmptyResult>(call).map(drop)
+        })
     }
 
     /// Opens a stream of changes of its own. Works in every revision.
     pub fn listen(&self, filter: SubscriptionFilter) -> Call<Subscription> {
-        let call = CallRequest::typed::<Listen>(ListenParams::new(filter), crate::call::decode::raw);
-        Call::new(self, Ok(call), |call, output| {
+        Call::new(self, Ok(SessionCall::Listen(filter).request()), |call, output| {
             output.subscription.ok_or_else(|| CallError::not_connected(call.target(), None))
         })
     }

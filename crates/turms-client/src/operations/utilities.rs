@@ -1,25 +1,25 @@
 use bytestring::ByteString;
 use serde::Serialize;
 use turms_proto::method::Notification as NotificationMethod;
-use turms_proto::types::{EmptyParams, EmptyResult, LoggingLevel, Ping, SetLevel, SetLevelParams};
+use turms_proto::types::{EmptyResult, LoggingLevel};
 use turms_proto::{DecodeError, Notification, RawJson};
 
 use crate::call::error::CallErrorKind;
 use crate::call::request::object;
-use crate::call::{Call, CallError, CallRequest};
+use crate::call::{Call, CallError, CallRequest, SessionCall};
 use crate::client::Client;
 
 impl Client {
     /// Pings the server: with `ping`, or `server/discover` where there is no `ping`.
     pub fn ping(&self) -> Call<()> {
-        let call = CallRequest::new::<Ping>(EmptyParams::new());
-        Call::new(self, Ok(call), |call, output| output.take::<EmptyResult>(call).map(drop))
+        Call::new(self, Ok(SessionCall::Ping.request()), |call, output| output.take::<EmptyResult>(call).map(drop))
     }
 
     /// Sets the minimum level of log messages, also after a reconnection.
     pub fn set_log_level(&self, level: LoggingLevel) -> Call<()> {
-        let call = CallRequest::new::<SetLevel>(SetLevelParams::new(level));
-        Call::new(self, Ok(call), |call, output| output.take::<EmptyResult>(call).map(drop))
+        Call::new(self, Ok(SessionCall::SetLogLevel(level).request()), |call, output| {
+            output.take::<EmptyResult>(call).map(drop)
+        })
     }
 
     /// Sends a notification that the protocol defines.

@@ -2,13 +2,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures_util::future::join_all;
-use turms_core::{BoxFuture, Payload};
+use turms_core::BoxFuture;
 use turms_proto::Notification;
 use turms_proto::method::Method as _;
 use turms_proto::session::{Opened, RequestOptions, Stats};
-use turms_proto::types::{
-    EmptyResult, Listen, ListenParams, LoggingLevel, ResourceParams, SetLevel, SetLevelParams, Subscribe, Unsubscribe,
-};
+use turms_proto::types::{LoggingLevel, SetLevel};
 
 use super::member::{MemberGuard, PoolMember};
 use super::shared::{Attempts, PoolShared};
@@ -16,11 +14,12 @@ use super::subscriptions;
 use crate::backend::Backend;
 use crate::call::error::{CallError, CallErrorKind, NoServerCause};
 use crate::call::options::{CallOptions, CallTimeouts};
-use crate::call::{CallOutput, CallRequest};
+use crate::call::{CallOutput, CallRequest, SessionCall};
 use crate::control::{ClientControl, EventInterest};
 use crate::event::{ConnectionEvent, Event, Events};
 use crate::layer::CallService;
 use crate::layer::track::Track;
+use crate::members::total_stats;
 use crate::state::{PendingCall, Status};
 
 /// A pool as the backend of one client.
@@ -31,7 +30,7 @@ pub(super) struct PoolBackend {
 
 impl PoolBackend {
     pub(super) fn new(shared: Arc<PoolShared>) -> Self {
-        let calls = Track::new(PoolCalls(shared.clone()), shared.pending.clone());
+        let calls = Track::new(PoolCalls(shared.clone()), shared.lifetime.pending.clone());
         Self { shared, calls }
     }
 }
@@ -90,18 +89,15 @@ impl ClientControl for PoolBackend {
     }
 
     fn pending_calls(&self) -> Vec<PendingCall> {
-        self.shared.pending.list()
+        self.shared.lifetime.pending.list()
     }
 
     fn cancel(&self, key: u64) -> bool {
-        self.shared.pending.cancel(key)
+        self.shared.lifetime.pending.cancel(key)
     }
 
     fn stats(&self) -> Stats {
-        self.shared.members().iter().fold(Stats::default(), |mut sum, member| {
-            sum += member.client.stats();
-            sum
-        })
+        total_stats(self.shared.members().iter().map(|member| &member.client))
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
@@ -114,28 +110,20 @@ struct PoolCalls(Arc<PoolShared>);
 
 impl CallService for PoolCalls {
     async fn call(&self, call: CallRequest) -> Result<CallOutput, CallError> {
-        let pool = &self.0;
-        match &*call.method {
-            _ if call.is_raw() => self.send(call).await,
-            SetLevel::NAME => {
-                let SetLevelParams { level, .. } = call.params_as()?;
-                self.set_level(level, &call.options).await.map(|()| empty())
-            }
-            Subscribe::NAME => {
-                let ResourceParams { uri, .. } = call.params_as()?;
-                subscriptions::subscribe(pool, uri, &call.options).await.map(|()| empty())
-            }
-            Unsubscribe::NAME => {
-                let ResourceParams { uri, .. } = call.params_as()?;
-                subscriptions::unsubscribe(pool, uri, &call.options).await.map(|()| empty())
-            }
-            Listen::NAME => {
-                let params: ListenParams = call.params_as()?;
-                let subscription = subscriptions::listen(pool, params.notifications, &call.options).await?;
-                Ok(CallOutput { subscription: Some(subscription), ..empty() })
-            }
-            _ => self.send(call).await,
+        if call.is_raw() {
+            return self.send(call).await;
         }
+        let (pool, options) = (&self.0, &call.options);
+        match SessionCall::of(&call)? {
+            Some(SessionCall::SetLogLevel(level)) => self.set_level(level, options).await?,
+            Some(SessionCall::Subscribe(uri)) => subscriptions::subscribe(pool, uri, options).await?,
+            Some(SessionCall::Unsubscribe(uri)) => subscriptions::unsubscribe(pool, uri, options).await?,
+            Some(SessionCall::Listen(filter)) => {
+                return subscriptions::listen(pool, filter, options).await.map(CallOutput::subscription);
+            }
+            Some(SessionCall::Ping) | None => return self.send(call).await,
+        }
+        Ok(CallOutput::empty())
     }
 }
 
@@ -227,10 +215,6 @@ impl PoolShared {
         self.events.connection(ConnectionEvent::Closed);
         self.events.close();
     }
-}
-
-fn empty() -> CallOutput {
-    CallOutput::complete(Payload::new(EmptyResult::new()))
 }
 
 fn none_available(target: &str) -> CallError {

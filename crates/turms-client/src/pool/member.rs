@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use turms_proto::Ability;
-use turms_proto::types::{LoggingLevel, SetLevel, SetLevelParams};
+use turms_proto::types::LoggingLevel;
 
-use crate::call::CallRequest;
+use crate::call::SessionCall;
 use crate::call::error::{CallError, Delivery};
 use crate::call::options::CallOptions;
 use crate::client::Client;
+use crate::members::send;
 use crate::state::Status;
 
 /// Tells one member of a pool from all others, also from those of other pools.
@@ -131,8 +132,7 @@ impl PoolMember {
     }
 
     pub(super) async fn set_level(&self, level: LoggingLevel, options: CallOptions) -> Result<(), CallError> {
-        let call = CallRequest::new::<SetLevel>(SetLevelParams::new(level)).with_options(options);
-        let set = self.client.backend().call(call).await.map(drop);
+        let set = send(&self.client, SessionCall::SetLogLevel(level), &options).await;
         // A server that has responded will not respond otherwise the next time.
         if set.as_ref().err().is_none_or(|error| error.delivery() == Delivery::Answered) {
             *self.level.lock() = Some(level);

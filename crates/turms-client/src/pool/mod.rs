@@ -75,7 +75,7 @@ impl Pool {
     }
 
     fn new(shared: Arc<PoolShared>) -> Self {
-        let shutdown = Arc::new(shared.shutdown.clone().drop_guard());
+        let shutdown = shared.lifetime.guard();
         Self { shared, shutdown }
     }
 

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use turms_core::ConnectError;
 use turms_proto::types::LoggingLevel;
@@ -22,16 +20,14 @@ use crate::client::Client;
 use crate::control::EventInterest;
 use crate::event::{ConnectionEvent, EventHub};
 use crate::layer::retry::{Decision, decide};
-use crate::layer::track::PendingCalls;
+use crate::members::Lifetime;
 use crate::reconnect::HealthCheck;
 use crate::tool_index::ToolIndex;
 
-/// The state of a pool. It does not keep the pool open: the handles hold a guard of `shutdown`.
+/// The state of a pool. It does not keep the pool open.
 pub(super) struct PoolShared {
     strategy: Strategy,
     check: Option<HealthCheck>,
-    /// So that members can be added from outside a runtime.
-    runtime: Handle,
     table: Mutex<Table>,
     /// Notified when a member comes or goes, or its state changes.
     pub(super) changes: watch::Sender<()>,
@@ -41,9 +37,8 @@ pub(super) struct PoolShared {
     pub(super) tools: Arc<ToolIndex>,
     pub(super) level: Mutex<Option<LoggingLevel>>,
     pub(super) watched: Mutex<BTreeMap<String, Watch>>,
-    pub(super) pending: Arc<PendingCalls>,
     pub(super) moved: AtomicU64,
-    pub(super) shutdown: CancellationToken,
+    pub(super) lifetime: Lifetime,
 }
 
 struct Table {
@@ -80,7 +75,6 @@ impl PoolShared {
         Arc::new(Self {
             strategy,
             check,
-            runtime: Handle::current(),
             table: Mutex::new(table),
             changes: watch::Sender::new(()),
             events: EventHub::default(),
@@ -88,17 +82,9 @@ impl PoolShared {
             tools: Arc::new(ToolIndex::new(max_steps)),
             level: Mutex::default(),
             watched: Mutex::default(),
-            pending: Arc::default(),
             moved: AtomicU64::new(0),
-            shutdown: CancellationToken::new(),
+            lifetime: Lifetime::new(),
         })
-    }
-
-    /// Spawns a task of the pool, which ends on shutdown or when the handle is dropped.
-    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortOnDropHandle<()> {
-        let shutdown = self.shutdown.clone();
-        let task = async move { _ = shutdown.run_until_cancelled_owned(task).await };
-        AbortOnDropHandle::new(self.runtime.spawn(task))
     }
 
     /// Wakes all that wait for a change.
@@ -111,8 +97,8 @@ impl PoolShared {
         let id = member.id;
         let events = client.control().events(EventInterest::Passive);
         let tasks = [
-            self.spawn(maintenance::forward_events(self.clone(), events)),
-            self.spawn(maintenance::maintain(self.clone(), member.clone(), self.check.clone())),
+            self.lifetime.spawn(maintenance::forward_events(self.clone(), events)),
+            self.lifetime.spawn(maintenance::maintain(self.clone(), member.clone(), self.check.clone())),
         ];
         let refused = {
             let entry = PoolEntry { member, _tasks: tasks };
@@ -126,7 +112,7 @@ impl PoolShared {
             }
         };
         if refused.is_some() {
-            self.runtime.spawn(async move { client.close().await });
+            self.lifetime.runtime.spawn(async move { client.close().await });
             return id;
         }
         if self.wants_lists.load(Ordering::SeqCst) {
@@ -139,7 +125,7 @@ impl PoolShared {
 
     /// Requests changes of lists from the server of a member; they come by the stream that is forwarded already.
     pub(super) fn request_lists(&self, client: &Client) {
-        let _entered = self.runtime.enter();
+        let _entered = self.lifetime.runtime.enter();
         drop(client.events());
     }
 
@@ -236,7 +222,7 @@ impl PoolShared {
     /// Replaces members that are missing, from now on.
     pub(super) fn keep_full(self: &Arc<Self>, connect: Connect) {
         let Some(check) = &self.check else { return };
-        let replacing = self.spawn(maintenance::keep_full(self.clone(), connect, check.every));
+        let replacing = self.lifetime.spawn(maintenance::keep_full(self.clone(), connect, check.every));
         let mut table = self.table.lock();
         table.maker = Some(replacing);
         table.hopeful = table.last_failure.is_none();

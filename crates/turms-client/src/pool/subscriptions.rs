@@ -6,13 +6,14 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio_util::task::AbortOnDropHandle;
 use turms_proto::method::Method as _;
-use turms_proto::types::{Listen, ListenParams, ResourceParams, Subscribe, SubscriptionFilter, Unsubscribe};
+use turms_proto::types::{Listen, SubscriptionFilter};
 
 use super::member::PoolMember;
 use super::shared::{Attempts, PoolShared};
 use crate::call::error::{CallError, Delivery};
 use crate::call::options::CallOptions;
-use crate::call::{CallOutput, CallRequest, decode};
+use crate::call::{CallOutput, CallRequest, SessionCall};
+use crate::members::send;
 use crate::reconnect::Backoff;
 use crate::subscription::{Change, Subscription};
 
@@ -66,8 +67,7 @@ pub(super) async fn unsubscribe(pool: &PoolShared, uri: String, options: &CallOp
 }
 
 async fn unsubscribe_at(member: &PoolMember, uri: &str, options: &CallOptions) -> Result<(), CallError> {
-    let call = CallRequest::new::<Unsubscribe>(ResourceParams::new(uri)).with_options(options.clone());
-    member.client.backend().call(call).await.map(drop)
+    send(&member.client, SessionCall::Unsubscribe(uri.to_owned()), options).await
 }
 
 /// The watch of a resource, and `true` if it is new.
@@ -77,7 +77,7 @@ fn watch_of(pool: &Arc<PoolShared>, uri: &str, options: &CallOptions) -> (watch:
         return (watch.state.clone(), false);
     }
     let (sender, state) = watch::channel(WatchState::Starting);
-    let task = pool.spawn(keep_watching(pool.clone(), uri.to_owned(), options.clone(), sender));
+    let task = pool.lifetime.spawn(keep_watching(pool.clone(), uri.to_owned(), options.clone(), sender));
     watched.insert(uri.to_owned(), Watch { state: state.clone(), task });
     (state, true)
 }
@@ -140,7 +140,7 @@ async fn keep_watching(pool: Arc<PoolShared>, uri: String, options: CallOptions,
 }
 
 async fn watch_somewhere(pool: &PoolShared, uri: &str, options: CallOptions) -> Result<Arc<PoolMember>, CallError> {
-    let call = CallRequest::new::<Subscribe>(ResourceParams::new(uri)).with_options(options);
+    let call = SessionCall::Subscribe(uri.to_owned()).request().with_options(options);
     somewhere(pool, call).await.map(|(member, _)| member)
 }
 
@@ -154,7 +154,7 @@ pub(super) async fn listen(
     let acknowledged = stream.acknowledged().clone();
     let (sender, changes) = mpsc::channel(Subscription::CAPACITY);
     let moving = MovingSubscription { member, stream, filter, sender };
-    let task = pool.spawn(moving.run(pool.clone()));
+    let task = pool.lifetime.spawn(moving.run(pool.clone()));
     Ok(Subscription::new(changes, acknowledged, task))
 }
 
@@ -163,8 +163,7 @@ async fn listen_somewhere(
     filter: &SubscriptionFilter,
     options: &CallOptions,
 ) -> Result<(Arc<PoolMember>, Subscription), CallError> {
-    let params = ListenParams::new(filter.clone());
-    let call = CallRequest::typed::<Listen>(params, decode::raw).with_options(options.clone());
+    let call = SessionCall::Listen(filter.clone()).request().with_options(options.clone());
     let (member, output) = somewhere(pool, call).await?;
     let stream = output.subscription.ok_or_else(|| CallError::not_connected(Listen::NAME, None))?;
     Ok((member, stream))

@@ -1,0 +1,68 @@
+//! The parts that pools and groups share.
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::AbortOnDropHandle;
+use turms_proto::method::Method as _;
+use turms_proto::session::Stats;
+use turms_proto::types::{Listen, SubscriptionFilter};
+
+use crate::call::{CallError, CallOptions, SessionCall};
+use crate::client::Client;
+use crate::layer::track::PendingCalls;
+use crate::subscription::Subscription;
+
+/// The life of a pool or a group: its tasks, and the calls that are pending. The tasks hold the state of their pool or group; the
+/// handles hold a guard, and the tasks end when the last is dropped.
+#[derive(Debug)]
+pub(crate) struct Lifetime {
+    /// So that members can be added from outside a runtime.
+    pub(crate) runtime: Handle,
+    pub(crate) pending: Arc<PendingCalls>,
+    shutdown: CancellationToken,
+}
+
+impl Lifetime {
+    /// # Panics
+    /// Outside of a runtime.
+    pub(crate) fn new() -> Self {
+        Self { runtime: Handle::current(), pending: Arc::default(), shutdown: CancellationToken::new() }
+    }
+
+    /// Ends all tasks on drop.
+    pub(crate) fn guard(&self) -> Arc<DropGuard> {
+        Arc::new(self.shutdown.clone().drop_guard())
+    }
+
+    /// Spawns a task that also ends when its handle is dropped.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortOnDropHandle<()> {
+        let shutdown = self.shutdown.clone();
+        let task = async move { _ = shutdown.run_until_cancelled_owned(task).await };
+        AbortOnDropHandle::new(self.runtime.spawn(task))
+    }
+}
+
+/// The sum of the counters of several clients.
+pub(crate) fn total_stats<'a>(clients: impl IntoIterator<Item = &'a Client>) -> Stats {
+    clients.into_iter().fold(Stats::default(), |mut sum, client| {
+        sum += client.stats();
+        sum
+    })
+}
+
+/// Sends a call to a member whose result does not matter.
+pub(crate) async fn send(client: &Client, call: SessionCall, options: &CallOptions) -> Result<(), CallError> {
+    client.backend().call(call.request().with_options(options.clone())).await.map(drop)
+}
+
+/// Opens a stream of changes at a member.
+pub(crate) async fn listen(
+    client: &Client,
+    filter: SubscriptionFilter,
+    options: &CallOptions,
+) -> Result<Subscription, CallError> {
+    let call = SessionCall::Listen(filter).request().with_options(options.clone());
+    client.backend().call(call).await?.subscription.ok_or_else(|| CallError::not_connected(Listen::NAME, None))
+}
