@@ -158,3 +158,20 @@ impl ClientControl for ServerBackend {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use turms_proto::types::CallToolParams;
+
+    use super::*;
+    use crate::connection::tests::shared;
+
+    /// Rare branches are boxed, so that a call does not carry room for them.
+    #[tokio::test]
+    async fn the_future_of_a_call_is_small() {
+        let backend = ServerBackend::new(shared(|builder| builder).await);
+        let call = CallRequest::multi_round::<CallTool, _>(CallToolParams::new("add"));
+        let size = size_of_val(&backend.0.tools.call(call));
+        assert!(size <= 2048, "{size}");
+    }
+}

@@ -40,8 +40,8 @@ pub enum Event {
         /// The id that the question carried.
         id: String,
     },
-    /// A task stands otherwise than before. Servers of 2025-11-25 tell of it if they like; those of 2026-07-28 tell whoever
-    /// [listens](crate::Client::listen) to the task.
+    /// A task has changed. Servers of 2025-11-25 send this unasked, those of 2026-07-28 to a
+    /// [subscription](crate::Client::listen).
     TaskChanged(Arc<Task>),
     /// A call is retried.
     Retrying {

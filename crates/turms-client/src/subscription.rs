@@ -180,7 +180,7 @@ pub(crate) struct DesiredState {
     lists: AtomicBool,
     /// The watched resources, and by how many.
     watched: Mutex<BTreeMap<String, usize>>,
-    /// Held while the server is told of one more or one less, so that the counts and the server agree.
+    /// Held while the server gets a change of the counts, so that both agree.
     pub(crate) turns: tokio::sync::Mutex<()>,
     /// Held while the stream is replaced, so that two changes come one after the other.
     stream: tokio::sync::Mutex<Option<AbortOnDropHandle<()>>>,

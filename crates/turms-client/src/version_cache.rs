@@ -63,10 +63,10 @@ impl VersionMemory {
         if known.len() >= Self::CAPACITY && !known.contains_key(server) {
             known.clear();
         }
-        let shareable = opened.server.as_ref().filter(|told| told.cache_scope == Some(CacheScope::Public));
-        let reusable = shareable.and_then(|told| {
-            let ttl = Duration::from_millis(u64::try_from(told.ttl_ms?).ok()?);
-            Some((told.clone(), Instant::now().checked_add(ttl)?))
+        let shareable = opened.server.as_ref().filter(|server| server.cache_scope == Some(CacheScope::Public));
+        let reusable = shareable.and_then(|server| {
+            let ttl = Duration::from_millis(u64::try_from(server.ttl_ms?).ok()?);
+            Some((server.clone(), Instant::now().checked_add(ttl)?))
         });
         known.insert(server.to_owned(), Known { dialect: opened.dialect, server: reusable });
     }

@@ -443,14 +443,14 @@ fn because(reason: Option<&str>) -> String {
 /// The errors of all servers, each with its own sources.
 fn each_of(failures: &[(String, CallError)]) -> String {
     let each = failures.iter().map(|(server, error)| {
-        let mut told = format!("server {server:?}: {}", error.kind());
+        let mut text = format!("server {server:?}: {}", error.kind());
         let mut source = std::error::Error::source(error);
         while let Some(cause) = source {
-            told.push_str(": ");
-            told.push_str(&cause.to_string());
+            text.push_str(": ");
+            text.push_str(&cause.to_string());
             source = cause.source();
         }
-        told
+        text
     });
     each.collect::<Vec<_>>().join("; ")
 }

@@ -188,7 +188,7 @@ impl Supervisor {
     }
 }
 
-/// Also if the runtime drops the task: whoever waits for the connection must not wait for ever.
+/// Also if the runtime drops the task, so that no call waits for the connection for ever.
 impl Drop for Supervisor {
     fn drop(&mut self) {
         self.end(None);

@@ -102,7 +102,7 @@ impl ClientGroupBuilder {
     ///         Target::Command { program, .. } if program == "greeter" => {
     ///             Ok(Arc::new(LocalConnector::new(greeter.clone())) as Arc<dyn Connector>)
     ///         }
-    ///         _ => Err(ConnectError::unreachable(name, "only the greeter is lists here")),
+    ///         _ => Err(ConnectError::unreachable(name, "only the greeter is known here")),
     ///     })
     ///     .connect()
     ///     .await;

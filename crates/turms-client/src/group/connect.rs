@@ -14,7 +14,7 @@ use crate::client::Client;
 use crate::members::send;
 
 impl GroupShared {
-    /// Connects to several servers of the group, so shared at once.
+    /// Connects to several servers, at most `limit` at once.
     pub(super) async fn connect_all(&self, names: &[String], limit: usize) {
         let permits = &Semaphore::new(limit);
         let connecting = names.iter().map(|name| async move {

@@ -64,11 +64,11 @@ use crate::state::Status;
 /// # Servers of a configuration file
 ///
 /// [`ClientGroupBuilder::config`] takes the servers of a file such as `mcp.json`. Programs are started; for the servers that have a
-/// `url`, the group is given what speaks to them: `HttpTransport` of `turms-http` (`turms::http`, feature `http`), `WsTransport` of
+/// `url`, the group needs a transport: `HttpTransport` of `turms-http` (`turms::http`, feature `http`), `WsTransport` of
 /// `turms-ws` (`turms::ws`, feature `ws`).
 ///
 /// ```no_run
-/// use turms_client::{Client, Config, ClientGroup};
+/// use turms_client::{Client, ClientGroup, Config};
 /// use turms_http::HttpTransport;
 /// use turms_ws::WsTransport;
 ///
@@ -85,7 +85,7 @@ use crate::state::Status;
 ///
 /// # The client of the group
 ///
-/// [`ClientGroup::as_client`] is a client as any other. What it does:
+/// [`ClientGroup::as_client`] is a client as any other:
 ///
 /// - **Lists** are those of all servers one after the other. A server that fails to list is left out; it is an error only if
 ///   all fail. A server that is being reconnected is not waited for.
@@ -93,12 +93,12 @@ use crate::state::Status;
 ///   their URIs. A call goes to the server whose name it begins with; if that could be several, their lists decide.
 /// - **Resources** are read where they are listed, or described by a template. If that is nowhere, the servers that have
 ///   resources are asked one by one. Watching them works alike.
-/// - **A ping** goes to all servers, and so do the log level (to those that log) and notifications. The error says who failed.
-/// - **Events** are those of all servers; [`ClientGroup::events`] says whose they are.
+/// - **A ping** goes to all servers, and so do the log level (to those that log) and notifications. The error names those that failed.
+/// - **Events** are those of all servers; [`ClientGroup::events`] has the names of the servers.
 /// - It speaks the newest revision whatever its servers speak, can do what any of them can, and has the instructions of all.
-/// - What the protocol does not define has to be asked of one server: [`ClientGroup::client`].
+/// - What the protocol does not define has to be sent to one server: [`ClientGroup::client`].
 ///
-/// Of a name that several servers claim, the first server has it; [`ClientGroup::collisions`] says which those are.
+/// A name that several servers have belongs to the first; [`ClientGroup::collisions`] lists them.
 #[derive(Clone)]
 pub struct ClientGroup {
     shared: Arc<GroupShared>,
@@ -143,7 +143,7 @@ impl ClientGroup {
         members.entries().filter_map(|entry| Some((entry.name().to_owned(), entry.failure()?))).collect()
     }
 
-    /// The names that several servers claim, by what their lists had when they were last read. Reading the lists of
+    /// The names that several servers have, as their lists were last read. Reading the lists of
     /// [the whole](ClientGroup::as_client) brings this up to date.
     #[must_use]
     pub fn collisions(&self) -> Vec<Collision> {

@@ -104,7 +104,7 @@ impl PoolBuilder {
     /// Makes the connections that the pool is to make, all at once, and fills the pool. Those that could not be made are
     /// [counted](super::PoolStats::missing), and tried again as long as there are health checks.
     ///
-    /// A pool that is given nobody and is to make nobody begins empty.
+    /// A pool without members is empty at first.
     ///
     /// # Errors
     /// When connections were to be made, none could be, and no others were given.

@@ -82,11 +82,11 @@ impl Pool {
     /// The pool as one client.
     ///
     /// - [Events](Client::events) are those of all members, also of those that come later. Members that lead to the same
-    ///   server tell the same news several times.
+    ///   server send the same events several times.
     /// - A [log level](Client::set_log_level) is set for all, also for those that come later. What is
-    ///   [told](Client::notify) is told to all.
+    ///   [notified](Client::notify) goes to all.
     /// - A resource is [watched](Client::subscribe) by one member, and by another when that one goes; so is what
-    ///   [`Client::listen`] listens to. What changed in between is not told.
+    ///   [`Client::listen`] listens to. Changes in between are missed.
     /// - All pages of a list come from one member. A cursor that you keep yourself may come to another: take a
     ///   [lease](Pool::checkout) to turn pages by hand.
     /// - Answers are not kept for reuse, because it is not known whether the members lead to the same server.

@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn random_reaches_everybody() {
+    fn random_reaches_every_member() {
         let mut seen = chosen(Strategy::Random, &[0, 0, 0], 200);
         seen.sort_unstable();
         seen.dedup();
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn of_nobody_nobody_is_chosen() {
+    fn without_members_none_is_chosen() {
         for strategy in [Strategy::RoundRobin, Strategy::Random, Strategy::LeastBusy] {
             assert_eq!(strategy.choose(&[], &mut 0), None);
         }
