@@ -1,14 +1,13 @@
 //! The Model Context Protocol without I/O: every revision from 2024-11-05 to 2026-07-28.
 //!
-//! - [`jsonrpc`]: ids, errors, the envelope and messages, decoded in one pass and encoded into a caller's buffer.
-//! - [`types`]: what the messages carry, one file per page of the specification, and a marker for every [`method`].
-//! - [`revision`]: what each revision can do, and the translation between the newest and the older ones.
-//!
+//! - [`jsonrpc`]: ids, errors, the envelope and messages, decoded in one pass and encoded into a buffer of the caller.
+//! - [`types`]: parameters and results, one file per page of the specification, and a marker for every [`method`].
+//! - [`revision`]: the features of each revision, and the translation between the newest revision and older ones.
 //! - [`header`] and [`uri_template`]: the rules for mirrored HTTP headers and for resource templates.
 //! - [`session`]: the state machine of a connection, for both sides.
-//! - `skill`, with the feature `skills`: the header of a `SKILL.md`, and the digests of files.
+//! - `skill`, with the feature `skills`: the frontmatter of a `SKILL.md`, and file digests.
 //!
-//! There is no clock, no socket and no task here: bytes and messages go in, messages come out.
+//! The crate has no clock, no sockets and no tasks: bytes and messages go in, messages and events come out.
 //!
 //! ```
 //! use turms_proto::types::{CallTool, CallToolParams, Outcome, ToolResult};
@@ -20,7 +19,7 @@
 //! request.encode(&mut line);
 //! assert_eq!(line, br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add"}}"#);
 //!
-//! // … a server reads it, and answers.
+//! // … and a server reads it and responds.
 //! let Message::Request(request) = Message::decode(line)? else { panic!("not a request") };
 //! let params = request.params::<CallTool>()?;
 //! let result = Outcome::Complete(ToolResult::of_text(format!("{} was called", params.name)));

@@ -1,27 +1,27 @@
-//! Methods as types: what a method is called, what it takes, what it gives.
+//! Methods as types: the name of a method, its parameters and its result.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::revision::Translate;
 
-/// A request that MCP defines. The markers stand beside their types, in [`crate::types`].
+/// A request method of MCP. The markers are in [`crate::types`], next to their types.
 ///
-/// Methods nobody here knows go through [`Request::raw`](crate::Request::raw).
+/// For methods without a marker, use [`Request::raw`](crate::Request::raw).
 pub trait Method {
-    /// The name on the wire.
+    /// The method name.
     const NAME: &'static str;
-    /// What the request carries.
+    /// Parameters of the request.
     type Params: Serialize + DeserializeOwned + Translate + Send + Sync + 'static;
-    /// What the answer carries.
+    /// Result of the request.
     type Result: Serialize + DeserializeOwned + Translate + Send + Sync + 'static;
 }
 
-/// A notification that MCP defines.
+/// A notification of MCP.
 pub trait Notification {
-    /// The name on the wire.
+    /// The method name.
     const NAME: &'static str;
-    /// What the notification carries.
+    /// Parameters of the notification.
     type Params: Serialize + DeserializeOwned + Translate + Send + Sync + 'static;
 }
 

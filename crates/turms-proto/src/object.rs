@@ -1,7 +1,7 @@
 //! Support for the object types of the protocol, which `#[derive(ProtocolObject)]` implements.
 //!
-//! The derives of serde would need `flatten` to keep unknown members, which decodes them (so that long numbers are rounded and
-//! repeated members are lost), and know no protocol revisions.
+//! Serde's derives do not fit. They need `flatten` to keep unknown members, which decodes them: long numbers are
+//! rounded and repeated members are lost. They also know no protocol revisions.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -44,7 +44,7 @@ pub(crate) fn decode_members<'de, T: DecodeObject, A: MapAccess<'de>>(
     Ok(())
 }
 
-/// A member that is kept as text until the type of its object is known.
+/// A member that is stored as text until the type of its object is known.
 pub(crate) type KeptMember<'de> = (Cow<'de, str>, RawJson);
 
 pub(crate) fn decode_kept_members<T: DecodeObject, E: Error>(
@@ -68,7 +68,7 @@ impl<'de> MapAccess<'de> for KeptValue<'de> {
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Self::Error> {
-        // Another deserializer counts the depth from zero, so a chain of such members needs a limit of its own.
+        // Each nested deserializer counts the depth from zero, so a chain of such members needs a limit of its own.
         scanner::check(self.0).map_err(Self::Error::custom)?;
         seed.deserialize(&mut serde_json::Deserializer::from_str(self.0))
     }
@@ -91,7 +91,7 @@ impl<'de, T: DecodeObject> Visitor<'de> for ObjectVisitor<T> {
     }
 }
 
-/// Decodes the value of a known member; a second one is an error, because two readers could see two values.
+/// Decodes the value of a known member. A repeated member is an error, because two readers could see different values.
 pub(crate) fn fill<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
     slot: &mut Option<T>,
     name: &'static str,
@@ -103,7 +103,7 @@ pub(crate) fn fill<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
     }
 }
 
-/// Checks the member that tells the types of objects apart.
+/// Checks a member with a constant value, which distinguishes types of objects.
 pub(crate) fn expect_tag<'de, A: MapAccess<'de>>(
     name: &'static str,
     expected: &'static str,
@@ -116,7 +116,7 @@ pub(crate) fn expect_tag<'de, A: MapAccess<'de>>(
     Err(A::Error::custom(format_args!("\"{name}\" is \"{found}\", expected \"{expected}\"")))
 }
 
-/// Members that a type does not know, kept as they came.
+/// Unknown members, kept as received.
 #[derive(Debug, Default)]
 pub(crate) struct UnknownMembers(ObjectBuilder);
 
@@ -131,7 +131,7 @@ impl UnknownMembers {
     }
 }
 
-/// Writes down an enumeration of strings: `closed` ones refuse other values, `open` ones keep them in `Other`.
+/// Defines an enum of strings: `closed` enums reject other values, `open` enums keep them in `Other`.
 macro_rules! string_enum {
     (
         $(#[$meta:meta])*
@@ -143,7 +143,7 @@ macro_rules! string_enum {
         pub enum $Name { $( $(#[$vmeta])* $Variant, )+ }
 
         impl $Name {
-            /// As it stands on the wire.
+            /// Returns the wire format.
             #[must_use]
             pub fn as_str(&self) -> &'static str {
                 match self { $( Self::$Variant => $text, )+ }
@@ -175,12 +175,12 @@ macro_rules! string_enum {
         #[non_exhaustive]
         pub enum $Name {
             $( $(#[$vmeta])* $Variant, )+
-            /// A value this crate does not know, kept as it came.
+            /// A value that is unknown to this crate, kept as received.
             Other(Box<str>),
         }
 
         impl $Name {
-            /// As it stands on the wire.
+            /// Returns the wire format.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 match self {

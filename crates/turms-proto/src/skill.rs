@@ -1,16 +1,16 @@
-//! The parts of the skills extension that servers and clients share: the header of a `SKILL.md`, and the digest of a file.
+//! Parsing and digests for the skills extension: the frontmatter of a `SKILL.md`, and the digest of a file.
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 use serde_json::{Map, Number, Value};
 use sha2::{Digest as _, Sha256};
 
-/// Maximum length of a header, in bytes.
+/// Maximum length of the frontmatter, in bytes.
 const MAX_HEADER: usize = 64 * 1024;
 
-/// Maximum nesting depth of a header.
+/// Maximum nesting depth of the frontmatter.
 const MAX_DEPTH: usize = 32;
 
-/// Returns the digest of a file as skills list it: `sha256:` and the hash in hexadecimal.
+/// Returns the digest of a file in the format of skill entries: `sha256:` and the hash in hexadecimal.
 #[must_use]
 pub fn digest(bytes: &[u8]) -> String {
     let mut text = String::from("sha256:");
@@ -22,33 +22,33 @@ pub fn digest(bytes: &[u8]) -> String {
     text
 }
 
-/// An error in the header of a `SKILL.md`.
+/// Error in the frontmatter of a `SKILL.md`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SkillHeaderError {
-    /// It does not begin with one.
+    /// The file has no frontmatter.
     #[error("it does not begin with a header between two lines of ---")]
     Missing,
-    /// It is too long.
+    /// The frontmatter exceeds the size limit.
     #[error("the header has more than {MAX_HEADER} bytes")]
     TooLong,
-    /// It is not a mapping in the YAML that is supported.
+    /// The frontmatter is not a mapping, or uses unsupported YAML.
     #[error("line {line}: {problem}")]
     Invalid {
-        /// The line within the file, counted from one.
+        /// Line number in the file, starting at 1.
         line: usize,
         /// The problem on that line.
         problem: String,
     },
 }
 
-/// Parses the header of a `SKILL.md`, the YAML between the first two lines of `---`, as JSON.
+/// Parses the frontmatter of a `SKILL.md`, the YAML between the first two lines of `---`, as JSON.
 ///
-/// The header is YAML 1.2. Anchors and aliases are refused, because a short text can grow without bound through them, and so
-/// are repeated keys, because two readers could see two values.
+/// The frontmatter is YAML 1.2. Anchors and aliases are rejected, because a short text can expand without bound.
+/// Repeated keys are rejected, because two readers could see different values.
 ///
 /// # Errors
-/// If the header is missing, too long or invalid.
+/// If the frontmatter is missing, too long or invalid.
 pub fn parse_header(text: &str) -> Result<Map<String, Value>, SkillHeaderError> {
     let yaml = header_text(text).ok_or(SkillHeaderError::Missing)?;
     if yaml.len() > MAX_HEADER {
@@ -61,11 +61,12 @@ pub fn parse_header(text: &str) -> Result<Map<String, Value>, SkillHeaderError> 
     }
 }
 
-/// Returns `true` if two values are equal, where `1` and `1.0` are the same number.
+/// Returns `true` if two values are equal. `1` and `1.0` are the same number.
 #[must_use]
 pub fn is_same(one: &Value, other: &Value) -> bool {
     match (one, other) {
-        // Large whole numbers that differ may have the same floating point number nearest to them.
+        // Different large integers may have the same nearest floating-point number, so only floats are compared as
+        // floats.
         (Value::Number(one), Value::Number(other)) if one.is_f64() || other.is_f64() => one.as_f64() == other.as_f64(),
         (Value::Array(one), Value::Array(other)) => {
             one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same(one, other))
@@ -78,7 +79,7 @@ pub fn is_same(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// The text between the first two lines of `---`.
+/// Returns the text between the first two lines of `---`.
 fn header_text(text: &str) -> Option<&str> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let is_fence =
@@ -95,10 +96,10 @@ fn header_text(text: &str) -> Option<&str> {
     None
 }
 
-/// Reads YAML, event by event.
+/// Reads YAML event by event.
 struct Reader<'a> {
     events: Parser<'a, saphyr_parser::StrInput<'a>>,
-    /// The current line of the header.
+    /// Current line of the frontmatter.
     line: usize,
 }
 
@@ -203,12 +204,12 @@ impl<'a> Reader<'a> {
     }
 
     fn invalid(&self, problem: impl Into<String>) -> SkillHeaderError {
-        // The first line of the file is the fence.
+        // The first line of the file is the `---` line.
         SkillHeaderError::Invalid { line: self.line + 1, problem: problem.into() }
     }
 }
 
-/// A plain scalar, as the core schema of YAML 1.2 resolves it; `None` if JSON has no such number.
+/// Resolves a plain scalar by the core schema of YAML 1.2; `None` for numbers that JSON cannot represent.
 fn plain(text: &str) -> Option<Value> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -235,7 +236,7 @@ fn radix(text: &str, radix: u32) -> Value {
     u64::from_str_radix(digits, radix).map_or_else(|_| Value::String(text.to_owned()), Value::from)
 }
 
-/// Digits with a point or an exponent.
+/// Returns `true` for digits with a decimal point or an exponent.
 fn is_float(text: &str) -> bool {
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, Some(exponent.strip_prefix(['-', '+']).unwrap_or(exponent))),

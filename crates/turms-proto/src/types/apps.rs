@@ -1,7 +1,7 @@
-//! Pages that a host shows beside a conversation (the extension `io.modelcontextprotocol/ui`, revision 2026-01-26).
+//! MCP Apps: user interfaces that a host shows (extension `io.modelcontextprotocol/ui`, revision 2026-01-26).
 //!
-//! What a page and its host say to each other does not go through the protocol. Here is what a server says of its pages and
-//! tools, in `_meta`.
+//! Messages between an app and its host are not part of the protocol. This module has the metadata that a server puts
+//! in the `_meta` of resources and tools.
 
 use turms_proto_derive::ProtocolObject;
 
@@ -9,53 +9,53 @@ use crate::json::{DecodeError, Object};
 use crate::object::string_enum;
 use crate::types::{Meta, Resource, ResourceContents, Tool};
 
-/// The id of the extension.
+/// The extension id.
 pub const APPS_EXTENSION: &str = "io.modelcontextprotocol/ui";
 
-/// The type of a page.
+/// MIME type of an app.
 pub const APP_MIME_TYPE: &str = "text/html;profile=mcp-app";
 
-/// Under what in `_meta` all of this stands.
+/// Key in `_meta`.
 const KEY: &str = "ui";
 
-/// Where the page of a tool used to stand.
+/// Key of a tool's app URI in older servers.
 const FLAT_KEY: &str = "ui/resourceUri";
 
-/// What a page wants of its host.
+/// Settings of an app, in the `_meta` of its resource.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct AppMeta {
-    /// Where it may connect to and load from; nowhere without.
+    /// Content security policy. If absent, the app may not connect to or load from any origin.
     pub csp: Option<AppCsp>,
-    /// What it may use of the machine; nothing without.
+    /// Browser permissions. If absent, the app has none.
     pub permissions: Option<AppPermissions>,
-    /// The origin that it wants to be shown at, in the host's words.
+    /// Dedicated origin for the app, in a format that the host defines.
     pub domain: Option<String>,
-    /// Whether it wants a border around it.
+    /// `true` if the app prefers a border.
     pub prefers_border: Option<bool>,
     /// Unknown members, kept as received.
     #[object(unknown)]
     pub extra: Object,
 }
 
-/// Where a page may connect to and load from.
+/// Content security policy of an app: lists of origins.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct AppCsp {
-    /// Where it may send requests.
+    /// Origins of network requests (`connect-src`).
     pub connect_domains: Option<Vec<String>>,
-    /// Where its pictures, scripts, styles and fonts may come from.
+    /// Origins of images, scripts, styles and fonts.
     pub resource_domains: Option<Vec<String>>,
-    /// Which pages it may have within it.
+    /// Origins of nested frames (`frame-src`).
     pub frame_domains: Option<Vec<String>>,
-    /// What its relative addresses may be relative to.
+    /// Base URIs (`base-uri`).
     pub base_uri_domains: Option<Vec<String>>,
     /// Unknown members, kept as received.
     #[object(unknown)]
     pub extra: Object,
 }
 
-/// What a page may use of the machine.
+/// Browser permissions of an app.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct AppPermissions {
@@ -63,22 +63,22 @@ pub struct AppPermissions {
     pub camera: Option<Object>,
     /// The microphone.
     pub microphone: Option<Object>,
-    /// Where the machine is.
+    /// Geolocation.
     pub geolocation: Option<Object>,
-    /// Writing to the clipboard.
+    /// Write access to the clipboard.
     pub clipboard_write: Option<Object>,
     /// Unknown members, kept as received.
     #[object(unknown)]
     pub extra: Object,
 }
 
-/// What a tool has to do with pages.
+/// App settings of a tool.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct ToolAppMeta {
-    /// The page that shows what the tool gives.
+    /// URI of the app that shows the result of the tool.
     pub resource_uri: Option<String>,
-    /// Who may call the tool; the model and the page without.
+    /// Callers of the tool. Default: the model and apps.
     pub visibility: Option<Vec<ToolAudience>>,
     /// Unknown members, kept as received.
     #[object(unknown)]
@@ -86,20 +86,20 @@ pub struct ToolAppMeta {
 }
 
 string_enum! {
-    /// Who may call a tool.
+    /// A caller of a tool.
     open ToolAudience {
         /// The model.
         Model = "model",
-        /// Pages of the same server.
+        /// Apps of the same server.
         App = "app",
     }
 }
 
-/// What a host declares that it can show.
+/// The apps extension, as a host declares it.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct AppsCapability {
-    /// The types of pages.
+    /// Supported MIME types of apps.
     pub mime_types: Option<Vec<String>>,
     /// Unknown members, kept as received.
     #[object(unknown)]
@@ -107,14 +107,14 @@ pub struct AppsCapability {
 }
 
 impl AppsCapability {
-    /// Whether pages of [`APP_MIME_TYPE`] can be shown.
+    /// Returns `true` if the host shows apps of type [`APP_MIME_TYPE`].
     #[must_use]
     pub fn shows_html(&self) -> bool {
         self.mime_types.iter().flatten().any(|mime_type| is_app_mime_type(mime_type))
     }
 }
 
-/// Whether something is of the type of a page, however it is spaced.
+/// Returns `true` if the MIME type is [`APP_MIME_TYPE`], ignoring case and white space.
 #[must_use]
 pub fn is_app_mime_type(mime_type: &str) -> bool {
     let bare: String = mime_type.chars().filter(|char| !char.is_ascii_whitespace()).collect();
@@ -122,15 +122,16 @@ pub fn is_app_mime_type(mime_type: &str) -> bool {
 }
 
 impl Tool {
-    /// What it has to do with pages; `None` if it says nothing of that.
+    /// Returns the app settings of the tool; `None` if there are none.
     ///
     /// # Errors
-    /// When what it says is not of the right shape.
+    /// If the settings cannot be decoded.
     pub fn app_meta(&self) -> Option<Result<ToolAppMeta, DecodeError>> {
         self.meta.as_ref()?.get_as(KEY)
     }
 
-    /// The page that shows what it gives, also where older servers say so. Only URIs of pages count.
+    /// Returns the URI of the app that shows the result of the tool. It is also found at the key that older servers
+    /// use. URIs without the scheme `ui` are ignored.
     #[must_use]
     pub fn app_uri(&self) -> Option<String> {
         let nested = self.app_meta().and_then(|meta| meta.ok()?.resource_uri);
@@ -138,7 +139,8 @@ impl Tool {
         nested.or_else(flat).filter(|uri| uri.starts_with("ui://"))
     }
 
-    /// Whether the model is to be offered the tool. A host leaves others out of what the model sees.
+    /// Returns `true` if the model may call the tool. Hosts hide other tools from the model. Invalid settings count as
+    /// `true`.
     #[must_use]
     pub fn visible_to_model(&self) -> bool {
         match self.app_meta() {
@@ -147,7 +149,8 @@ impl Tool {
         }
     }
 
-    /// Whether a page of the same server may call the tool. A host refuses what others ask for, and all of what cannot be read.
+    /// Returns `true` if apps of the same server may call the tool. Hosts reject calls of other tools. Invalid
+    /// settings count as `false`.
     #[must_use]
     pub fn callable_by_app(&self) -> bool {
         match self.app_meta() {
@@ -163,39 +166,38 @@ fn is_among(meta: &ToolAppMeta, audience: &ToolAudience) -> bool {
 }
 
 impl Resource {
-    /// What it wants of its host, if it is a page.
+    /// Returns the settings of the app; `None` if there are none.
     ///
     /// # Errors
-    /// When what it says is not of the right shape.
+    /// If the settings cannot be decoded.
     pub fn app_meta(&self) -> Option<Result<AppMeta, DecodeError>> {
         self.meta.as_ref()?.get_as(KEY)
     }
 }
 
 impl ResourceContents {
-    /// Whether it is a page.
+    /// Returns `true` if the contents are an app.
     #[must_use]
     pub fn is_app(&self) -> bool {
         self.uri.starts_with("ui://") && self.mime_type.as_deref().is_some_and(is_app_mime_type)
     }
 
-    /// What it wants of its host, if it is a page. Where it says nothing, what stands in the list of resources counts.
+    /// Returns the settings of the app. If `None`, the settings in the list of resources apply.
     ///
     /// # Errors
-    /// When what it says is not of the right shape.
+    /// If the settings cannot be decoded.
     pub fn app_meta(&self) -> Option<Result<AppMeta, DecodeError>> {
         self.meta.as_ref()?.get_as(KEY)
     }
 }
 
 impl Meta {
-    /// Says what a page wants of its host.
+    /// Sets the settings of an app.
     pub fn set_app(&mut self, app: &AppMeta) {
         self.set(KEY, app);
     }
 
-    /// Takes over what another says, as [`extend`](Object::extend) does, except that what is said of pages and what the other
-    /// does not say of them stays.
+    /// Copies the members of `other`, as [`extend`](Object::extend) does, but merges app settings member by member.
     pub fn merge(&mut self, other: &Self) {
         let said = [&*self, other].map(|meta| meta.get(KEY)?.as_object());
         self.extend(other);
@@ -205,7 +207,7 @@ impl Meta {
         }
     }
 
-    /// Says what a tool has to do with pages.
+    /// Sets the app settings of a tool.
     pub fn set_tool_app(&mut self, app: &ToolAppMeta) {
         self.set(KEY, app);
     }

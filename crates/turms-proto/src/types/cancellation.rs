@@ -1,4 +1,4 @@
-//! Giving up on a request (basic/utilities/cancellation).
+//! Cancellation of requests (basic/utilities/cancellation).
 
 use turms_proto_derive::ProtocolObject;
 
@@ -7,15 +7,15 @@ use crate::json::Object;
 use crate::method::notification;
 use crate::types::Meta;
 
-/// Which request nobody waits for any more.
+/// Parameters of `notifications/cancelled`.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct CancelledParams {
-    /// The request; only 2025-11-25 lets it be absent.
+    /// Id of the cancelled request. Only 2025-11-25 allows it to be absent.
     pub request_id: Option<RequestId>,
-    /// Why, for people.
+    /// Human-readable reason.
     pub reason: Option<String>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.

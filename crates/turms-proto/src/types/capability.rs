@@ -1,4 +1,4 @@
-//! What the two sides can do (basic/lifecycle until 2025-11-25, basic/index after).
+//! Capabilities of clients and servers (basic/lifecycle until 2025-11-25, basic/index after).
 
 use std::fmt;
 
@@ -8,21 +8,21 @@ use crate::json::{Object, RawJson};
 use crate::jsonrpc::{ErrorCode, ErrorObject};
 use crate::types::key;
 
-/// What a client can do.
+/// Capabilities of a client.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(custom_translate)]
 #[non_exhaustive]
 pub struct ClientCapabilities {
-    /// Things outside the protocol, by name.
+    /// Experimental capabilities, by name.
     pub experimental: Option<Object>,
-    /// It has roots.
+    /// Roots.
     pub roots: Option<RootsCapability>,
-    /// It has a model.
+    /// Sampling.
     pub sampling: Option<SamplingCapability>,
-    /// It has a person.
+    /// Elicitation.
     #[object(since = V2025_06_18)]
     pub elicitation: Option<ElicitationCapability>,
-    /// It runs requests as tasks (2025-11-25).
+    /// Requests that run as tasks (2025-11-25).
     #[object(only = V2025_11_25)]
     pub tasks: Option<ClientTasksCapability>,
     /// Extensions, by id, with their settings.
@@ -32,11 +32,11 @@ pub struct ClientCapabilities {
     pub extra: Object,
 }
 
-/// A client has roots.
+/// The roots capability of a client.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct RootsCapability {
-    /// It tells when they change.
+    /// `true` if the client notifies when its roots change.
     #[object(until = V2025_11_25)]
     pub list_changed: Option<bool>,
     /// Unknown members, kept as received.
@@ -44,14 +44,14 @@ pub struct RootsCapability {
     pub extra: Object,
 }
 
-/// A client has a model.
+/// The sampling capability of a client.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct SamplingCapability {
-    /// It honours `includeContext`.
+    /// Support for `includeContext`.
     #[object(since = V2025_11_25)]
     pub context: Option<Object>,
-    /// The model may be offered tools.
+    /// Support for tools.
     #[object(since = V2025_11_25)]
     pub tools: Option<Object>,
     /// Unknown members, kept as received.
@@ -59,14 +59,14 @@ pub struct SamplingCapability {
     pub extra: Object,
 }
 
-/// A client has a person. Without members it means forms.
+/// The elicitation capability of a client. An empty object means forms.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct ElicitationCapability {
-    /// The person fills in forms.
+    /// Support for forms.
     #[object(since = V2025_11_25)]
     pub form: Option<Object>,
-    /// The person visits pages.
+    /// Support for URLs.
     #[object(since = V2025_11_25)]
     pub url: Option<Object>,
     /// Unknown members, kept as received.
@@ -74,40 +74,40 @@ pub struct ElicitationCapability {
     pub extra: Object,
 }
 
-/// A client runs requests as tasks (2025-11-25).
+/// The tasks capability of a client (2025-11-25).
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct ClientTasksCapability {
-    /// It lists them.
+    /// Support for `tasks/list`.
     pub list: Option<Object>,
-    /// It gives them up when told.
+    /// Support for `tasks/cancel`.
     pub cancel: Option<Object>,
-    /// Which requests.
+    /// Requests that can run as tasks.
     pub requests: Option<Object>,
     /// Unknown members, kept as received.
     #[object(unknown)]
     pub extra: Object,
 }
 
-/// What a server can do.
+/// Capabilities of a server.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(custom_translate)]
 #[non_exhaustive]
 pub struct ServerCapabilities {
-    /// Things outside the protocol, by name.
+    /// Experimental capabilities, by name.
     pub experimental: Option<Object>,
-    /// It sends log messages.
+    /// Log messages.
     pub logging: Option<Object>,
-    /// It completes arguments.
+    /// Completion of arguments.
     #[object(since = V2025_03_26)]
     pub completions: Option<Object>,
-    /// It has prompts.
+    /// Prompts.
     pub prompts: Option<ListCapability>,
-    /// It has resources.
+    /// Resources.
     pub resources: Option<ResourcesCapability>,
-    /// It has tools.
+    /// Tools.
     pub tools: Option<ListCapability>,
-    /// It runs requests as tasks (2025-11-25).
+    /// Requests that run as tasks (2025-11-25).
     #[object(only = V2025_11_25)]
     pub tasks: Option<ServerTasksCapability>,
     /// Extensions, by id, with their settings.
@@ -117,39 +117,39 @@ pub struct ServerCapabilities {
     pub extra: Object,
 }
 
-/// A server has tools, or prompts.
+/// The tools or prompts capability of a server.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct ListCapability {
-    /// It tells when the list changes.
+    /// `true` if the server notifies when the list changes.
     pub list_changed: Option<bool>,
     /// Unknown members, kept as received.
     #[object(unknown)]
     pub extra: Object,
 }
 
-/// A server has resources.
+/// The resources capability of a server.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct ResourcesCapability {
-    /// It tells when a resource changes.
+    /// `true` if clients can subscribe to changes of a resource.
     pub subscribe: Option<bool>,
-    /// It tells when the list changes.
+    /// `true` if the server notifies when the list changes.
     pub list_changed: Option<bool>,
     /// Unknown members, kept as received.
     #[object(unknown)]
     pub extra: Object,
 }
 
-/// A server runs requests as tasks (2025-11-25).
+/// The tasks capability of a server (2025-11-25).
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct ServerTasksCapability {
-    /// It lists them.
+    /// Support for `tasks/list`.
     pub list: Option<Object>,
-    /// It gives them up when told.
+    /// Support for `tasks/cancel`.
     pub cancel: Option<Object>,
-    /// Which requests.
+    /// Requests that can run as tasks.
     pub requests: Option<Object>,
     /// Unknown members, kept as received.
     #[object(unknown)]
@@ -157,7 +157,7 @@ pub struct ServerTasksCapability {
 }
 
 impl ServerTasksCapability {
-    /// Whether calls of tools can be run as tasks.
+    /// Returns `true` if tool calls can run as tasks.
     #[must_use]
     pub fn runs_tools(&self) -> bool {
         let tools = self.requests.as_ref().and_then(|requests| requests.get("tools"));
@@ -165,60 +165,60 @@ impl ServerTasksCapability {
     }
 }
 
-/// One thing that a client may be able to do.
+/// A single capability of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClientCapability<'a> {
-    /// Tell its roots.
+    /// `roots`.
     Roots,
-    /// Tell when its roots change.
+    /// `roots.listChanged`.
     RootsListChanged,
-    /// Ask its model.
+    /// `sampling`.
     Sampling,
-    /// Offer tools to its model.
+    /// `sampling.tools`.
     SamplingTools,
-    /// Honour `includeContext`.
+    /// `sampling.context`.
     SamplingContext,
-    /// Show forms.
+    /// `elicitation.form`.
     FormElicitation,
-    /// Show pages.
+    /// `elicitation.url`.
     UrlElicitation,
-    /// An extension.
+    /// An extension, by id.
     Extension(&'a str),
-    /// Something outside the protocol.
+    /// An experimental capability, by name.
     Experimental(&'a str),
 }
 
-/// One thing that a server may be able to do.
+/// A single capability of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServerCapability<'a> {
-    /// Tools.
+    /// `tools`.
     Tools,
-    /// Tell when the list of tools changes.
+    /// `tools.listChanged`.
     ToolsListChanged,
-    /// Resources.
+    /// `resources`.
     Resources,
-    /// Tell when the list of resources changes.
+    /// `resources.listChanged`.
     ResourcesListChanged,
-    /// Tell when a resource changes.
+    /// `resources.subscribe`.
     ResourceSubscriptions,
-    /// Prompts.
+    /// `prompts`.
     Prompts,
-    /// Tell when the list of prompts changes.
+    /// `prompts.listChanged`.
     PromptsListChanged,
-    /// Complete arguments.
+    /// `completions`.
     Completions,
-    /// Send log messages.
+    /// `logging`.
     Logging,
-    /// An extension.
+    /// An extension, by id.
     Extension(&'a str),
-    /// Something outside the protocol.
+    /// An experimental capability, by name.
     Experimental(&'a str),
 }
 
 impl ClientCapabilities {
-    /// Whether the client can do this.
+    /// Returns `true` if the client declared the capability.
     #[must_use]
     pub fn supports(&self, capability: ClientCapability<'_>) -> bool {
         use ClientCapability::*;
@@ -231,7 +231,7 @@ impl ClientCapabilities {
             Sampling => sampling.is_some(),
             SamplingTools => sampling.is_some_and(|sampling| sampling.tools.is_some()),
             SamplingContext => sampling.is_some_and(|sampling| sampling.context.is_some()),
-            // An empty object is how 2025-06-18 says "forms", and later revisions read it so.
+            // 2025-06-18 declares forms with an empty object, and later revisions accept that.
             FormElicitation => elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none()),
             UrlElicitation => elicitation.is_some_and(|modes| modes.url.is_some()),
             Extension(id) => has(self.extensions.as_ref(), id),
@@ -239,10 +239,10 @@ impl ClientCapabilities {
         }
     }
 
-    /// Insists that the client can do this.
+    /// Requires a capability of the client.
     ///
     /// # Errors
-    /// -32021, saying what the client would have to declare.
+    /// -32021 with the required capability as data, if the client did not declare it.
     pub fn require(&self, capability: ClientCapability<'_>) -> Result<(), ErrorObject> {
         if self.supports(capability) {
             return Ok(());
@@ -262,7 +262,7 @@ impl ClientCapabilities {
 }
 
 impl ClientCapability<'_> {
-    /// The capabilities object of a client that declares just this.
+    /// Returns the capabilities object that declares only this capability.
     fn declaration(self) -> RawJson {
         let nested = |path: &[&str]| {
             path.iter().rev().fold(RawJson::from(Object::new()), |inner, name| {
@@ -300,7 +300,7 @@ impl fmt::Display for ClientCapability<'_> {
 }
 
 impl ServerCapabilities {
-    /// Whether the server can do this.
+    /// Returns `true` if the server declared the capability.
     #[must_use]
     pub fn supports(&self, capability: ServerCapability<'_>) -> bool {
         use ServerCapability::*;
@@ -322,10 +322,10 @@ impl ServerCapabilities {
         }
     }
 
-    /// Insists that the server can do this.
+    /// Requires a capability of the server.
     ///
     /// # Errors
-    /// When it did not declare it.
+    /// If the server did not declare it.
     pub fn require(&self, capability: ServerCapability<'_>) -> Result<(), MissingServerCapability> {
         if self.supports(capability) { Ok(()) } else { Err(MissingServerCapability(capability.to_string())) }
     }
@@ -356,12 +356,13 @@ impl fmt::Display for ServerCapability<'_> {
     }
 }
 
-/// A server was asked for something that it did not declare.
+/// Error for a capability that the server did not declare.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the server did not declare the capability {0}")]
 pub struct MissingServerCapability(String);
 
-/// Whether a text can be the id of an extension: a prefix of dotted labels, which is required, a slash, and a name.
+/// Returns `true` if the string is a valid extension id: a prefix of dotted labels, which is required, a slash, and a
+/// name.
 #[must_use]
 pub fn is_extension_id(id: &str) -> bool {
     key::is_valid(id) && id.split_once('/').is_some_and(|(_, name)| !name.is_empty())

@@ -1,4 +1,4 @@
-//! What could stand in an argument (server/utilities/completion).
+//! Completion of arguments (server/utilities/completion).
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use crate::json::Object;
 use crate::method::method;
 use crate::types::{Meta, ResultType};
 
-/// A prompt, as what an argument belongs to.
+/// Reference to a prompt whose argument is completed.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(tag("type", "ref/prompt"))]
 #[non_exhaustive]
 pub struct PromptReference {
-    /// The prompt's name.
+    /// Name of the prompt.
     pub name: String,
-    /// Its name for people.
+    /// Display name.
     #[object(since = V2025_06_18)]
     pub title: Option<String>,
     /// Unknown members, kept as received.
@@ -26,19 +26,19 @@ pub struct PromptReference {
     pub extra: Object,
 }
 
-/// A resource template, as what an argument belongs to.
+/// Reference to a resource template whose argument is completed.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(tag("type", "ref/resource"))]
 #[non_exhaustive]
 pub struct ResourceReference {
-    /// The template, or the URI of one resource.
+    /// The URI template, or the URI of a resource.
     pub uri: String,
     /// Unknown members, kept as received.
     #[object(unknown)]
     pub extra: Object,
 }
 
-/// What an argument belongs to.
+/// The prompt or resource template whose argument is completed.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Reference {
@@ -49,12 +49,12 @@ pub enum Reference {
 }
 
 impl Reference {
-    /// The prompt `name`.
+    /// Creates a reference to the prompt `name`.
     pub fn prompt(name: impl Into<String>) -> Self {
         Self::Prompt(PromptReference::new(name))
     }
 
-    /// The resource template `uri`.
+    /// Creates a reference to the resource template `uri`.
     pub fn resource(uri: impl Into<String>) -> Self {
         Self::Resource(ResourceReference::new(uri))
     }
@@ -81,43 +81,43 @@ impl<'de> Deserialize<'de> for Reference {
     }
 }
 
-/// The argument that is being written.
+/// The argument to complete.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct CompletionArgument {
-    /// Its name.
+    /// Name of the argument.
     pub name: String,
-    /// What has been written so far.
+    /// The value as typed by the user, possibly empty.
     pub value: String,
     /// Unknown members, kept as received.
     #[object(unknown)]
     pub extra: Object,
 }
 
-/// What is known already.
+/// Context of a completion.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct CompletionContext {
-    /// The arguments that are decided.
+    /// Values of the other arguments that are already set.
     pub arguments: Option<BTreeMap<String, String>>,
     /// Unknown members, kept as received.
     #[object(unknown)]
     pub extra: Object,
 }
 
-/// What to complete.
+/// Parameters of `completion/complete`.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct CompleteParams {
-    /// What the argument belongs to.
+    /// The prompt or resource template.
     #[object(rename = "ref")]
     pub reference: Reference,
-    /// The argument.
+    /// The argument to complete.
     pub argument: CompletionArgument,
-    /// What is known already.
+    /// Values of other arguments.
     #[object(since = V2025_06_18)]
     pub context: Option<CompletionContext>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -125,15 +125,15 @@ pub struct CompleteParams {
     pub extra: Object,
 }
 
-/// What could stand there.
+/// Suggested values for an argument.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct Completion {
-    /// At most a hundred values, the best first.
+    /// The values, at most 100, the best first.
     pub values: Vec<String>,
-    /// How many there are in all.
+    /// Number of all matching values.
     pub total: Option<i64>,
-    /// Whether there are more than these.
+    /// `true` if there are more values than these.
     pub has_more: Option<bool>,
     /// Unknown members, kept as received.
     #[object(unknown)]
@@ -141,10 +141,10 @@ pub struct Completion {
 }
 
 impl Completion {
-    /// How many values one answer may hold.
+    /// Maximum number of values in a result.
     pub const MAX_VALUES: usize = 100;
 
-    /// The first hundred of `values`, saying whether there were more.
+    /// Creates a completion of the first 100 values; `total` and `has_more` count the others.
     pub fn of<T: Into<String>>(values: impl IntoIterator<Item = T>) -> Self {
         let mut values = values.into_iter().map(Into::into);
         let first: Vec<String> = values.by_ref().take(Self::MAX_VALUES).collect();
@@ -154,17 +154,17 @@ impl Completion {
     }
 }
 
-/// The answer to `completion/complete`.
+/// Result of `completion/complete`.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(custom_translate)]
 #[non_exhaustive]
 pub struct CompleteResult {
-    /// What could stand there.
+    /// The suggested values.
     pub completion: Completion,
-    /// What kind of result this is.
+    /// Type of the result; absent before 2026-07-28, which means [`ResultType::Complete`].
     #[object(default = ResultType::Complete, since = V2026_07_28)]
     pub result_type: Option<ResultType>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.

@@ -12,9 +12,9 @@ use crate::object::{DecodeObject, KeptMember, decode_kept_members, decode_member
 use crate::types::{Icon, Meta, Resource, ResourceContents};
 
 string_enum! {
-    /// Who speaks in a conversation.
+    /// Role of a message in a conversation.
     closed Role {
-        /// The person.
+        /// The user.
         User = "user",
         /// The model.
         Assistant = "assistant",
@@ -25,11 +25,11 @@ string_enum! {
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct Annotations {
-    /// For whom it is.
+    /// Intended recipients.
     pub audience: Option<Vec<Role>>,
-    /// How important it is, from 0 to 1.
+    /// Importance, from 0 (optional) to 1 (required).
     pub priority: Option<Number>,
-    /// When it last changed, in ISO 8601.
+    /// Time of the last change, in ISO 8601.
     #[object(since = V2025_06_18)]
     pub last_modified: Option<String>,
     /// Unknown members, kept as received.
@@ -37,16 +37,16 @@ pub struct Annotations {
     pub extra: Object,
 }
 
-/// Text.
+/// Text content.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(tag("type", "text"))]
 #[non_exhaustive]
 pub struct TextContent {
     /// The text.
     pub text: String,
-    /// Hints.
+    /// Hints on how to use the content.
     pub annotations: Option<Box<Annotations>>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta", since = V2025_06_18)]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -54,18 +54,18 @@ pub struct TextContent {
     pub extra: Object,
 }
 
-/// A picture.
+/// Image content.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(tag("type", "image"))]
 #[non_exhaustive]
 pub struct ImageContent {
-    /// The bytes in base64.
+    /// The image data in base64.
     pub data: String,
-    /// Their type.
+    /// The MIME type.
     pub mime_type: String,
-    /// Hints.
+    /// Hints on how to use the content.
     pub annotations: Option<Box<Annotations>>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta", since = V2025_06_18)]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -73,18 +73,18 @@ pub struct ImageContent {
     pub extra: Object,
 }
 
-/// Sound.
+/// Audio content.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(tag("type", "audio"))]
 #[non_exhaustive]
 pub struct AudioContent {
-    /// The bytes in base64.
+    /// The audio data in base64.
     pub data: String,
-    /// Their type.
+    /// The MIME type.
     pub mime_type: String,
-    /// Hints.
+    /// Hints on how to use the content.
     pub annotations: Option<Box<Annotations>>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta", since = V2025_06_18)]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -92,16 +92,16 @@ pub struct AudioContent {
     pub extra: Object,
 }
 
-/// A resource with its contents.
+/// A resource, embedded with its contents.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(tag("type", "resource"))]
 #[non_exhaustive]
 pub struct EmbeddedResource {
     /// The contents.
     pub resource: ResourceContents,
-    /// Hints.
+    /// Hints on how to use the content.
     pub annotations: Option<Box<Annotations>>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta", since = V2025_06_18)]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -109,29 +109,29 @@ pub struct EmbeddedResource {
     pub extra: Object,
 }
 
-/// A resource that the client may read, listed or not.
+/// A link to a resource. The resource need not be listed.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(tag("type", "resource_link"))]
 #[non_exhaustive]
 pub struct ResourceLink {
-    /// Where it is.
+    /// The URI.
     pub uri: String,
-    /// Its name for programs.
+    /// Programmatic name.
     pub name: String,
-    /// Its name for people.
+    /// Display name.
     pub title: Option<String>,
-    /// What it is.
+    /// Description of the resource.
     pub description: Option<String>,
-    /// Its type.
+    /// The MIME type.
     pub mime_type: Option<String>,
-    /// Hints.
+    /// Hints on how to use the content.
     pub annotations: Option<Box<Annotations>>,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size: Option<i64>,
-    /// Pictures of it.
+    /// Icons for display.
     #[object(since = V2025_11_25)]
     pub icons: Option<Vec<Icon>>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -156,18 +156,18 @@ impl From<Resource> for ResourceLink {
     }
 }
 
-/// The model wants a tool to be called (sampling only).
+/// A tool call that the model requests (sampling only).
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(tag("type", "tool_use"))]
 #[non_exhaustive]
 pub struct ToolUse {
-    /// What the answer will name.
+    /// Id of the tool call; the result refers to it.
     pub id: String,
-    /// The tool.
+    /// Name of the tool.
     pub name: String,
-    /// Its arguments.
+    /// Arguments of the tool.
     pub input: Object,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -175,21 +175,21 @@ pub struct ToolUse {
     pub extra: Object,
 }
 
-/// What came of a tool that the model wanted to be called (sampling only).
+/// Result of a tool call that the model requested (sampling only).
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(tag("type", "tool_result"), custom_translate)]
 #[non_exhaustive]
 pub struct ToolResultContent {
-    /// Which call this answers.
+    /// Id of the tool call.
     pub tool_use_id: String,
-    /// What the tool gave.
+    /// Content of the result.
     pub content: Vec<Content>,
-    /// Whether it failed.
+    /// `true` if the tool failed.
     pub is_error: Option<bool>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
-    /// What the tool gave, as data.
+    /// Structured content of the result.
     pub structured_content: Option<RawJson>,
     /// Unknown members, kept as received.
     #[object(unknown)]
@@ -202,50 +202,50 @@ pub struct ToolResultContent {
 pub enum Content {
     /// Text.
     Text(TextContent),
-    /// A picture.
+    /// An image.
     Image(ImageContent),
-    /// Sound.
+    /// Audio.
     Audio(AudioContent),
-    /// A resource with its contents.
+    /// A resource, embedded with its contents.
     Resource(Box<EmbeddedResource>),
-    /// A resource to be read.
+    /// A link to a resource.
     ResourceLink(Box<ResourceLink>),
-    /// The model wants a tool to be called.
+    /// A tool call that the model requests.
     ToolUse(Box<ToolUse>),
-    /// What came of it.
+    /// Result of such a tool call.
     ToolResult(Box<ToolResultContent>),
-    /// A kind of block that this crate does not know, kept as it came.
+    /// A content block of an unknown type, kept as received.
     Unknown(Object),
 }
 
 impl Content {
-    /// Text.
+    /// Creates a text block.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(TextContent::new(text))
     }
 
-    /// A picture, from its bytes.
+    /// Creates an image block. The bytes are encoded in base64.
     pub fn image(bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
         Self::Image(ImageContent::new(encode_base64(bytes), mime_type))
     }
 
-    /// Sound, from its bytes.
+    /// Creates an audio block. The bytes are encoded in base64.
     pub fn audio(bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
         Self::Audio(AudioContent::new(encode_base64(bytes), mime_type))
     }
 
-    /// A resource with its contents.
+    /// Creates a block with an embedded resource.
     #[must_use]
     pub fn resource(contents: ResourceContents) -> Self {
         Self::Resource(Box::new(EmbeddedResource::new(contents)))
     }
 
-    /// A resource to be read.
+    /// Creates a block with a link to a resource.
     pub fn resource_link(link: impl Into<ResourceLink>) -> Self {
         Self::ResourceLink(Box::new(link.into()))
     }
 
-    /// The text, if that is what this is.
+    /// Returns the text of a text block; `None` for other blocks.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         match self {
@@ -254,7 +254,7 @@ impl Content {
         }
     }
 
-    /// The `type` on the wire; `None` for an unknown block that has none.
+    /// Returns the `type` of the block; `None` for an unknown block without a type.
     #[must_use]
     pub fn kind(&self) -> Option<String> {
         let known = match self {
@@ -270,7 +270,7 @@ impl Content {
         Some(known.to_owned())
     }
 
-    /// The hints on the block.
+    /// Returns the annotations of the block.
     #[must_use]
     pub fn annotations(&self) -> Option<&Annotations> {
         match self {
@@ -283,7 +283,7 @@ impl Content {
         }
     }
 
-    /// The block with hints; blocks that cannot have any stay as they are.
+    /// Sets the annotations. Blocks that cannot have annotations stay unchanged.
     #[must_use]
     pub fn with_annotations(mut self, annotations: Annotations) -> Self {
         let slot = match &mut self {
@@ -300,26 +300,26 @@ impl Content {
 }
 
 impl ImageContent {
-    /// The bytes.
+    /// Decodes the image data.
     ///
     /// # Errors
-    /// When the data is not base64.
+    /// If the data is not valid base64.
     pub fn bytes(&self) -> Result<Vec<u8>, Base64Error> {
         decode_base64(&self.data)
     }
 }
 
 impl AudioContent {
-    /// The bytes.
+    /// Decodes the audio data.
     ///
     /// # Errors
-    /// When the data is not base64.
+    /// If the data is not valid base64.
     pub fn bytes(&self) -> Result<Vec<u8>, Base64Error> {
         decode_base64(&self.data)
     }
 }
 
-/// Binary data that is not base64.
+/// Error for invalid base64.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not base64")]
 pub struct Base64Error(#[source] base64::DecodeError);
@@ -369,7 +369,8 @@ impl<'de> Deserialize<'de> for Content {
 
 struct ContentVisitor;
 
-/// `type` says what a block is. It is the first member in nearly every message; members before it are kept as text.
+/// Decodes a block by its `type`, which is the first member in nearly every message. Members before it are stored as
+/// text.
 impl<'de> Visitor<'de> for ContentVisitor {
     type Value = Content;
 
@@ -411,7 +412,8 @@ fn decode_block<'de, T: DecodeObject, A: MapAccess<'de>>(
     T::finish(partial)
 }
 
-/// Keeps a block of an unknown type. A second type would make it another block to the next reader.
+/// Keeps a block of an unknown type. A repeated `type` is an error, because another reader could see a different
+/// block.
 fn unknown_block<'de, A: MapAccess<'de>>(
     mut members: Vec<KeptMember<'de>>,
     kind: &str,

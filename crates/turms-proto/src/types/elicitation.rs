@@ -1,4 +1,4 @@
-//! Asking the person (client/elicitation).
+//! Input from the user (client/elicitation).
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -10,28 +10,28 @@ use crate::object::string_enum;
 use crate::types::{FormSchema, Meta, TaskRequest};
 
 string_enum! {
-    /// What is wanted of the person. The member says so only since 2025-11-25; before there were only forms.
+    /// Mode of a form elicitation. Sent since 2025-11-25; earlier revisions have only forms.
     closed FormMode {
-        /// To fill in a form.
+        /// A form.
         Form = "form",
     }
 }
 
-/// A form to be filled in.
+/// A request to fill in a form.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct ElicitForm {
-    /// What to tell the person.
+    /// Message to show to the user.
     pub message: String,
-    /// The form.
+    /// Schema of the form.
     pub requested_schema: FormSchema,
-    /// That it is a form.
+    /// The mode, always [`FormMode::Form`].
     #[object(default = FormMode::Form, since = V2025_11_25)]
     pub mode: Option<FormMode>,
-    /// Run it as a task (2025-11-25).
+    /// Request to run it as a task (2025-11-25).
     #[object(only = V2025_11_25)]
     pub task: Option<TaskRequest>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta", until = V2025_11_25)]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -39,22 +39,22 @@ pub struct ElicitForm {
     pub extra: Object,
 }
 
-/// A page to be visited.
+/// A request to visit a URL.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(tag("mode", "url"))]
 #[non_exhaustive]
 pub struct ElicitUrl {
-    /// What to tell the person.
+    /// Message to show to the user.
     pub message: String,
-    /// The page.
+    /// The URL.
     pub url: String,
-    /// What `notifications/elicitation/complete` will name; 2025-11-25 demands it.
+    /// Id for `notifications/elicitation/complete`; required in 2025-11-25.
     #[object(only = V2025_11_25)]
     pub elicitation_id: Option<String>,
-    /// Run it as a task (2025-11-25).
+    /// Request to run it as a task (2025-11-25).
     #[object(only = V2025_11_25)]
     pub task: Option<TaskRequest>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta", until = V2025_11_25)]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -62,28 +62,28 @@ pub struct ElicitUrl {
     pub extra: Object,
 }
 
-/// What is wanted of the person.
+/// Parameters of `elicitation/create`.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ElicitParams {
-    /// To fill in a form.
+    /// A form to fill in.
     Form(ElicitForm),
-    /// To visit a page.
+    /// A URL to visit.
     Url(ElicitUrl),
 }
 
 impl ElicitParams {
-    /// A form to be filled in.
+    /// Creates a request to fill in a form.
     pub fn form(message: impl Into<String>, schema: impl Into<FormSchema>) -> Self {
         Self::Form(ElicitForm::new(message, schema))
     }
 
-    /// A page to be visited.
+    /// Creates a request to visit a URL.
     pub fn url(message: impl Into<String>, url: impl Into<String>) -> Self {
         Self::Url(ElicitUrl::new(message, url))
     }
 
-    /// What to tell the person.
+    /// Returns the message to show to the user.
     #[must_use]
     pub fn message(&self) -> &str {
         match self {
@@ -130,26 +130,26 @@ impl<'de> Deserialize<'de> for ElicitParams {
 }
 
 string_enum! {
-    /// What the person did.
+    /// Action of the user.
     closed ElicitAction {
-        /// Filled in the form, or agreed to visit the page.
+        /// The user submitted the form, or agreed to visit the URL.
         Accept = "accept",
-        /// Said no.
+        /// The user declined.
         Decline = "decline",
-        /// Said nothing.
+        /// The user dismissed the request without a choice.
         Cancel = "cancel",
     }
 }
 
-/// What the person answered.
+/// Result of `elicitation/create`.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct ElicitResult {
-    /// What the person did.
+    /// Action of the user.
     pub action: ElicitAction,
-    /// The form, filled in.
+    /// The form data, if the user submitted a form.
     pub content: Option<Object>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta", until = V2025_11_25)]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -158,37 +158,37 @@ pub struct ElicitResult {
 }
 
 impl ElicitResult {
-    /// The form, filled in.
+    /// Creates the result of a submitted form.
     pub fn accept(content: impl Into<Object>) -> Self {
         Self::new(ElicitAction::Accept).content(content)
     }
 
-    /// The person agreed to visit the page.
+    /// Creates the result of an accepted URL.
     #[must_use]
     pub fn accept_url() -> Self {
         Self::new(ElicitAction::Accept)
     }
 
-    /// The person said no.
+    /// Creates the result of a declined request.
     #[must_use]
     pub fn decline() -> Self {
         Self::new(ElicitAction::Decline)
     }
 
-    /// The person said nothing.
+    /// Creates the result of a dismissed request.
     #[must_use]
     pub fn cancel() -> Self {
         Self::new(ElicitAction::Cancel)
     }
 }
 
-/// Which page has been dealt with (2025-11-25).
+/// Parameters of `notifications/elicitation/complete` (2025-11-25).
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct ElicitationCompleteParams {
-    /// The id that the request carried.
+    /// Id of the elicitation request.
     pub elicitation_id: String,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -196,11 +196,11 @@ pub struct ElicitationCompleteParams {
     pub extra: Object,
 }
 
-/// The data of error -32042 (2025-11-25): pages to be visited before the request can be made again.
+/// Data of error -32042 (2025-11-25): URLs to visit before the request is retried.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct UrlElicitationRequired {
-    /// The pages.
+    /// The URL elicitations.
     pub elicitations: Vec<ElicitUrl>,
     /// Unknown members, kept as received.
     #[object(unknown)]
@@ -208,7 +208,7 @@ pub struct UrlElicitationRequired {
 }
 
 method!(
-    /// `elicitation/create`, asked by servers; since 2026-07-28 only inside `inputRequests`.
+    /// `elicitation/create`, sent by servers; since 2026-07-28 only inside `inputRequests`.
     Elicit = "elicitation/create", ElicitParams => ElicitResult
 );
 

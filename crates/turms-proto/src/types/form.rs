@@ -1,4 +1,4 @@
-//! The forms that elicitation shows: flat objects of simple fields (client/elicitation, "Requested schema").
+//! Schemas of elicitation forms: flat objects of simple fields (client/elicitation, "Requested schema").
 
 use indexmap::IndexMap;
 use serde::de::Error as _;
@@ -9,15 +9,15 @@ use crate::Number;
 use crate::json::{Object, RawJson};
 use crate::object::string_enum;
 
-/// A form.
+/// Schema of a form.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(tag("type", "object"))]
 #[non_exhaustive]
 pub struct FormSchema {
-    /// The fields, in the order in which to show them.
+    /// The fields, in display order.
     #[object(default = IndexMap::new())]
     pub properties: IndexMap<String, Field>,
-    /// The fields that must be filled in.
+    /// Names of the required fields.
     pub required: Option<Vec<String>>,
     /// The dialect of JSON Schema.
     #[object(rename = "$schema", since = V2025_11_25)]
@@ -28,14 +28,14 @@ pub struct FormSchema {
 }
 
 impl FormSchema {
-    /// One more field, which may stay empty.
+    /// Adds an optional field.
     #[must_use]
     pub fn field(mut self, name: impl Into<String>, field: impl Into<Field>) -> Self {
         self.properties.insert(name.into(), field.into());
         self
     }
 
-    /// One more field, which must be filled in.
+    /// Adds a required field.
     #[must_use]
     pub fn required_field(mut self, name: impl Into<String>, field: impl Into<Field>) -> Self {
         let name = name.into();
@@ -45,35 +45,35 @@ impl FormSchema {
 }
 
 string_enum! {
-    /// What kind of text a field wants.
+    /// Format of a text field.
     open StringFormat {
-        /// A mail address.
+        /// An email address.
         Email = "email",
         /// A URI.
         Uri = "uri",
-        /// A day.
+        /// A date.
         Date = "date",
-        /// A moment.
+        /// A date and time.
         DateTime = "date-time",
     }
 }
 
-/// A field for text.
+/// A text field.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(tag("type", "string"))]
 #[non_exhaustive]
 pub struct StringField {
-    /// Its name for people.
+    /// Display name.
     pub title: Option<String>,
-    /// What it is for.
+    /// Description of the field.
     pub description: Option<String>,
-    /// How long the text must be.
+    /// Minimum length in characters.
     pub min_length: Option<i64>,
-    /// How long it may be.
+    /// Maximum length in characters.
     pub max_length: Option<i64>,
-    /// What kind of text.
+    /// Format of the text.
     pub format: Option<StringFormat>,
-    /// What stands there at first.
+    /// Default value.
     #[object(since = V2025_11_25)]
     pub default: Option<String>,
     /// Unknown members, kept as received.
@@ -82,31 +82,31 @@ pub struct StringField {
 }
 
 string_enum! {
-    /// What kind of number a field wants.
+    /// Type of a number field.
     closed NumberKind {
-        /// Any.
+        /// Any number.
         Number = "number",
-        /// A whole one.
+        /// An integer.
         Integer = "integer",
     }
 }
 
-/// A field for a number.
+/// A number field.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct NumberField {
-    /// What kind of number.
+    /// Type of the number.
     #[object(rename = "type")]
     pub kind: NumberKind,
-    /// Its name for people.
+    /// Display name.
     pub title: Option<String>,
-    /// What it is for.
+    /// Description of the field.
     pub description: Option<String>,
-    /// The least it may be.
+    /// Minimum value.
     pub minimum: Option<Number>,
-    /// The most it may be.
+    /// Maximum value.
     pub maximum: Option<Number>,
-    /// What stands there at first.
+    /// Default value.
     #[object(since = V2025_11_25)]
     pub default: Option<Number>,
     /// Unknown members, kept as received.
@@ -114,37 +114,37 @@ pub struct NumberField {
     pub extra: Object,
 }
 
-/// A field for yes or no.
+/// A boolean field.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(tag("type", "boolean"))]
 #[non_exhaustive]
 pub struct BooleanField {
-    /// Its name for people.
+    /// Display name.
     pub title: Option<String>,
-    /// What it is for.
+    /// Description of the field.
     pub description: Option<String>,
-    /// What stands there at first.
+    /// Default value.
     pub default: Option<bool>,
     /// Unknown members, kept as received.
     #[object(unknown)]
     pub extra: Object,
 }
 
-/// One choice among values; with `enum_names`, the older way to give them titles.
+/// A single-select field. `enum_names` is the older form of titles.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(tag("type", "string"))]
 #[non_exhaustive]
 pub struct ChoiceField {
-    /// The values.
+    /// The allowed values.
     #[object(rename = "enum")]
     pub values: Vec<String>,
-    /// Their names for people, in the same order.
+    /// Display names of the values, in the same order.
     pub enum_names: Option<Vec<String>>,
-    /// Its name for people.
+    /// Display name.
     pub title: Option<String>,
-    /// What it is for.
+    /// Description of the field.
     pub description: Option<String>,
-    /// What is chosen at first.
+    /// Default value.
     #[object(since = V2025_11_25)]
     pub default: Option<String>,
     /// Unknown members, kept as received.
@@ -152,44 +152,44 @@ pub struct ChoiceField {
     pub extra: Object,
 }
 
-/// A value with a title.
+/// An allowed value with a title.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct TitledValue {
     /// The value.
     #[object(rename = "const")]
     pub value: String,
-    /// Its name for people.
+    /// Display name.
     pub title: String,
     /// Unknown members, kept as received.
     #[object(unknown)]
     pub extra: Object,
 }
 
-/// One choice among titled values.
+/// A single-select field with titled values.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(tag("type", "string"))]
 #[non_exhaustive]
 pub struct TitledChoiceField {
-    /// The values.
+    /// The allowed values.
     pub one_of: Vec<TitledValue>,
-    /// Its name for people.
+    /// Display name.
     pub title: Option<String>,
-    /// What it is for.
+    /// Description of the field.
     pub description: Option<String>,
-    /// What is chosen at first.
+    /// Default value.
     pub default: Option<String>,
     /// Unknown members, kept as received.
     #[object(unknown)]
     pub extra: Object,
 }
 
-/// The values of a field with several choices.
+/// Items of a multi-select field.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(tag("type", "string"))]
 #[non_exhaustive]
 pub struct ChoiceItems {
-    /// The values.
+    /// The allowed values.
     #[object(rename = "enum")]
     pub values: Vec<String>,
     /// Unknown members, kept as received.
@@ -197,55 +197,55 @@ pub struct ChoiceItems {
     pub extra: Object,
 }
 
-/// Several choices among values.
+/// A multi-select field.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(tag("type", "array"))]
 #[non_exhaustive]
 pub struct ChoicesField {
-    /// The values.
+    /// The allowed values.
     pub items: ChoiceItems,
-    /// Its name for people.
+    /// Display name.
     pub title: Option<String>,
-    /// What it is for.
+    /// Description of the field.
     pub description: Option<String>,
-    /// How many must be chosen.
+    /// Minimum number of selected values.
     pub min_items: Option<i64>,
-    /// How many may be chosen.
+    /// Maximum number of selected values.
     pub max_items: Option<i64>,
-    /// What is chosen at first.
+    /// Default values.
     pub default: Option<Vec<String>>,
     /// Unknown members, kept as received.
     #[object(unknown)]
     pub extra: Object,
 }
 
-/// The titled values of a field with several choices.
+/// Items of a multi-select field with titled values.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct TitledChoiceItems {
-    /// The values.
+    /// The allowed values.
     pub any_of: Vec<TitledValue>,
     /// Unknown members, kept as received.
     #[object(unknown)]
     pub extra: Object,
 }
 
-/// Several choices among titled values.
+/// A multi-select field with titled values.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(tag("type", "array"))]
 #[non_exhaustive]
 pub struct TitledChoicesField {
-    /// The values.
+    /// The allowed values.
     pub items: TitledChoiceItems,
-    /// Its name for people.
+    /// Display name.
     pub title: Option<String>,
-    /// What it is for.
+    /// Description of the field.
     pub description: Option<String>,
-    /// How many must be chosen.
+    /// Minimum number of selected values.
     pub min_items: Option<i64>,
-    /// How many may be chosen.
+    /// Maximum number of selected values.
     pub max_items: Option<i64>,
-    /// What is chosen at first.
+    /// Default values.
     pub default: Option<Vec<String>>,
     /// Unknown members, kept as received.
     #[object(unknown)]
@@ -260,22 +260,22 @@ pub enum Field {
     String(StringField),
     /// A number.
     Number(NumberField),
-    /// Yes or no.
+    /// A boolean.
     Boolean(BooleanField),
-    /// One choice.
+    /// A single selection.
     Choice(ChoiceField),
-    /// One choice among titled values.
+    /// A single selection among titled values.
     TitledChoice(TitledChoiceField),
-    /// Several choices.
+    /// Multiple selections.
     Choices(ChoicesField),
-    /// Several choices among titled values.
+    /// Multiple selections among titled values.
     TitledChoices(TitledChoicesField),
-    /// A kind of field that this crate does not know, kept as it came.
+    /// A field of an unknown type, kept as received.
     Unknown(Object),
 }
 
 impl Field {
-    /// What stands in the field at first.
+    /// Returns the default value of the field.
     #[must_use]
     pub fn default_value(&self) -> Option<RawJson> {
         let encoded = match self {

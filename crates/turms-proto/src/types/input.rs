@@ -1,4 +1,4 @@
-//! Questions that end a round of a request (basic/utilities/mrtr, since 2026-07-28).
+//! Multi round-trip requests (basic/utilities/mrtr, since 2026-07-28).
 
 use indexmap::IndexMap;
 use serde::de::Error as _;
@@ -12,20 +12,21 @@ use crate::types::{
     CreateMessage, CreateMessageParams, Elicit, ElicitParams, EmptyParams, ListRoots, Meta, ResultType,
 };
 
-/// A question to the client: a request of the older dialect without its envelope.
+/// A request for input from the client. It has the parameters of the older server-to-client request, without the
+/// envelope.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum InputRequest {
-    /// To the person.
+    /// Elicitation from the user.
     Elicit(Box<ElicitParams>),
-    /// To the model.
+    /// Sampling from the model.
     Sample(Box<CreateMessageParams>),
-    /// For the roots.
+    /// The client's roots.
     Roots(EmptyParams),
 }
 
 impl InputRequest {
-    /// The method of the question.
+    /// Returns the method name of the request.
     #[must_use]
     pub fn method(&self) -> &'static str {
         match self {
@@ -80,24 +81,24 @@ impl<'de> Deserialize<'de> for InputRequest {
     }
 }
 
-/// Questions by the keys under which the answers are wanted.
+/// Input requests by key. The responses have the same keys.
 pub type InputRequests = IndexMap<String, InputRequest>;
 
-/// Answers by the keys of the questions. What type an answer has, the question says.
+/// Responses by the keys of their input requests. The type of a response follows from its request.
 pub type InputResponses = Object;
 
-/// A round that ends with questions: the client answers and makes the request again.
+/// A result that asks for input. The client retries the request with the responses.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct InputRequired {
-    /// That it is one.
+    /// Type of the result. Default: [`ResultType::InputRequired`].
     #[object(default = ResultType::InputRequired)]
     pub result_type: Option<ResultType>,
-    /// The questions; none means "come back later".
+    /// The input requests. If absent, the client retries later without input.
     pub input_requests: Option<InputRequests>,
-    /// What to send back as it is.
+    /// Opaque state that the client returns unchanged.
     pub request_state: Option<String>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -106,7 +107,7 @@ pub struct InputRequired {
 }
 
 impl InputRequired {
-    /// One more question.
+    /// Adds an input request.
     #[must_use]
     pub fn ask(mut self, key: impl Into<String>, request: impl Into<InputRequest>) -> Self {
         self.input_requests.get_or_insert_default().insert(key.into(), request.into());

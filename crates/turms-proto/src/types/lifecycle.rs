@@ -1,4 +1,4 @@
-//! Who speaks and what they can do (basic/lifecycle until 2025-11-25, server/discover after).
+//! Handshake and discovery (basic/lifecycle until 2025-11-25, server/discover after).
 
 use turms_proto_derive::ProtocolObject;
 
@@ -9,50 +9,50 @@ use crate::object::string_enum;
 use crate::types::{CacheScope, ClientCapabilities, EmptyParams, Meta, ResultType, ServerCapabilities, key};
 
 string_enum! {
-    /// The background an icon is made for.
+    /// Background for which an icon is designed.
     open Theme {
-        /// A light one.
+        /// A light background.
         Light = "light",
-        /// A dark one.
+        /// A dark background.
         Dark = "dark",
     }
 }
 
-/// A picture that stands for something.
+/// An icon.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct Icon {
     /// An `https:` or `data:` URI.
     pub src: String,
-    /// The picture's type, where the URI does not tell.
+    /// MIME type of the image, if the URI does not specify it.
     pub mime_type: Option<String>,
     /// Sizes such as `48x48`, or `any`.
     pub sizes: Option<Vec<String>>,
-    /// The background it is made for.
+    /// Background for which the icon is designed.
     pub theme: Option<Theme>,
     /// Unknown members, kept as received.
     #[object(unknown)]
     pub extra: Object,
 }
 
-/// A program that speaks the protocol. For people and logs: never decide anything by it.
+/// Name and version of a client or server. For display and logs only: do not base decisions on it.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct Implementation {
-    /// Its name for programs.
+    /// Programmatic name.
     pub name: String,
-    /// Its version.
+    /// The version.
     pub version: String,
-    /// Its name for people.
+    /// Display name.
     #[object(since = V2025_06_18)]
     pub title: Option<String>,
-    /// What it is.
+    /// Description of the program.
     #[object(since = V2025_11_25)]
     pub description: Option<String>,
-    /// Where to read more.
+    /// URL of the website.
     #[object(since = V2025_11_25)]
     pub website_url: Option<String>,
-    /// Pictures of it.
+    /// Icons for display.
     #[object(since = V2025_11_25)]
     pub icons: Option<Vec<Icon>>,
     /// Unknown members, kept as received.
@@ -60,17 +60,17 @@ pub struct Implementation {
     pub extra: Object,
 }
 
-/// How a client of the older dialect opens a connection.
+/// Parameters of `initialize`, until 2025-11-25.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct InitializeParams {
-    /// The revision that it would like to speak.
+    /// The revision that the client requests.
     pub protocol_version: String,
-    /// What it can do.
+    /// Capabilities of the client.
     pub capabilities: ClientCapabilities,
-    /// Who it is.
+    /// Name and version of the client.
     pub client_info: Implementation,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -78,19 +78,19 @@ pub struct InitializeParams {
     pub extra: Object,
 }
 
-/// How a server of the older dialect answers.
+/// Result of `initialize`, until 2025-11-25.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct InitializeResult {
-    /// The revision that both speak from now on.
+    /// The negotiated revision.
     pub protocol_version: String,
-    /// What it can do.
+    /// Capabilities of the server.
     pub capabilities: ServerCapabilities,
-    /// Who it is.
+    /// Name and version of the server.
     pub server_info: Implementation,
-    /// How to use it, for the model.
+    /// Instructions for the model on how to use the server.
     pub instructions: Option<String>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -98,26 +98,26 @@ pub struct InitializeResult {
     pub extra: Object,
 }
 
-/// What a server tells about itself without a handshake.
+/// Result of `server/discover`.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct DiscoverResult {
-    /// The revisions that it speaks.
+    /// The revisions that the server supports.
     pub supported_versions: Vec<String>,
-    /// What it can do.
+    /// Capabilities of the server.
     pub capabilities: ServerCapabilities,
-    /// How to use it, for the model.
+    /// Instructions for the model on how to use the server.
     pub instructions: Option<String>,
-    /// What kind of result this is.
+    /// Type of the result; absent before 2026-07-28, which means [`ResultType::Complete`].
     #[object(default = ResultType::Complete)]
     pub result_type: Option<ResultType>,
-    /// For how many milliseconds it may be reused.
+    /// Time for which the result may be cached, in milliseconds. Default: 0.
     #[object(default = 0)]
     pub ttl_ms: Option<i64>,
-    /// By whom.
+    /// Caches that may store the result. Default: [`CacheScope::Private`].
     #[object(default = CacheScope::Private)]
     pub cache_scope: Option<CacheScope>,
-    /// Beside the subject; says who the server is.
+    /// Protocol metadata (`_meta`), with the server's name and version.
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -126,7 +126,7 @@ pub struct DiscoverResult {
 }
 
 impl DiscoverResult {
-    /// What a server of these revisions tells about itself.
+    /// Creates the result for a server that supports `versions`.
     #[must_use]
     pub fn of(versions: &[ProtocolVersion], capabilities: ServerCapabilities, server: &Implementation) -> Self {
         let versions: Vec<String> = versions.iter().map(ToString::to_string).collect();
@@ -135,7 +135,7 @@ impl DiscoverResult {
         Self::new(versions, capabilities).meta(meta)
     }
 
-    /// Who the server says it is.
+    /// Returns the name and version of the server, from `_meta`.
     #[must_use]
     pub fn server_info(&self) -> Option<Implementation> {
         self.meta.as_ref()?.server_info().ok().flatten()

@@ -1,4 +1,4 @@
-//! What a server has to say about its work (server/utilities/logging).
+//! Log messages of servers (server/utilities/logging).
 
 use turms_proto_derive::ProtocolObject;
 
@@ -9,23 +9,23 @@ use crate::object::string_enum;
 use crate::types::{EmptyResult, Meta};
 
 string_enum! {
-    /// How grave a log message is, as in RFC 5424; ordered from `Debug` up.
+    /// Severity of a log message, as in RFC 5424; ordered from `Debug` up.
     closed LoggingLevel {
-        /// Details for those who look for a fault.
+        /// Details for debugging.
         Debug = "debug",
-        /// The usual course of things.
+        /// Normal operation.
         Info = "info",
-        /// Usual but worth knowing.
+        /// Normal but significant events.
         Notice = "notice",
-        /// Something may go wrong.
+        /// Warning conditions.
         Warning = "warning",
-        /// Something went wrong.
+        /// Error conditions.
         Error = "error",
-        /// A part does not work.
+        /// Failure of a component.
         Critical = "critical",
-        /// Somebody has to act now.
+        /// Immediate action is required.
         Alert = "alert",
-        /// Nothing works.
+        /// The system is unusable.
         Emergency = "emergency",
     }
 }
@@ -34,9 +34,9 @@ string_enum! {
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct SetLevelParams {
-    /// The lowest level to be sent.
+    /// The minimum level to send.
     pub level: LoggingLevel,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -48,13 +48,13 @@ pub struct SetLevelParams {
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct LogMessage {
-    /// How grave.
+    /// Severity of the message.
     pub level: LoggingLevel,
-    /// What: text or any JSON.
+    /// The message: a string or any JSON.
     pub data: RawJson,
-    /// Who says it.
+    /// Name of the logger.
     pub logger: Option<String>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.

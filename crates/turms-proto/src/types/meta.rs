@@ -1,4 +1,4 @@
-//! `_meta`: what a message carries beside its subject (basic/index, "General fields").
+//! Protocol metadata, `_meta` (basic/index, "General fields").
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -10,25 +10,25 @@ use crate::json::{DecodeError, EncodeError, Object, RawJson};
 use crate::types::{ClientCapabilities, Implementation, LoggingLevel};
 use crate::{ProgressToken, RequestId};
 
-/// The keys that the protocol gives a meaning.
+/// Keys of `_meta` that the protocol defines.
 pub mod key {
-    /// Under which progress of a request is reported.
+    /// Token for progress notifications of a request.
     pub const PROGRESS_TOKEN: &str = "progressToken";
-    /// The revision of a request.
+    /// Protocol revision of a request.
     pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-    /// What the client of a request can do.
+    /// Capabilities of the client that sent a request.
     pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-    /// Who the client of a request is.
+    /// Name and version of the client that sent a request.
     pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
-    /// From which level on a request wants log messages.
+    /// Minimum level of log messages for a request.
     pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-    /// Who answered.
+    /// Name and version of the server that responded.
     pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
-    /// The listen request that a notification belongs to.
+    /// Id of the `subscriptions/listen` request that a notification belongs to.
     pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
-    /// The task that a message belongs to (2025-11-25).
+    /// Task that a message belongs to (2025-11-25).
     pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
-    /// What a model may be told while a task runs (2025-11-25).
+    /// Response for the model while a task runs (2025-11-25).
     pub const MODEL_IMMEDIATE_RESPONSE: &str = "io.modelcontextprotocol/model-immediate-response";
     /// W3C trace context.
     pub const TRACEPARENT: &str = "traceparent";
@@ -37,7 +37,7 @@ pub mod key {
     /// W3C baggage.
     pub const BAGGAGE: &str = "baggage";
 
-    /// Whether a key is well formed: an optional prefix of dotted labels and a slash, then a name.
+    /// Returns `true` if the key is well formed: an optional prefix of dotted labels and a slash, then a name.
     #[must_use]
     pub fn is_valid(key: &str) -> bool {
         let (prefix, name) = match key.split_once('/') {
@@ -47,7 +47,8 @@ pub mod key {
         prefix.is_none_or(|prefix| prefix.split('.').all(is_label)) && is_name(name)
     }
 
-    /// Whether a key belongs to the protocol: the second label of its prefix is `modelcontextprotocol` or `mcp`.
+    /// Returns `true` if the key is reserved for the protocol: the second label of its prefix is
+    /// `modelcontextprotocol` or `mcp`.
     #[must_use]
     pub fn is_reserved(key: &str) -> bool {
         let second = key.split_once('/').and_then(|(prefix, _)| prefix.split('.').nth(1));
@@ -69,16 +70,16 @@ pub mod key {
     }
 }
 
-/// A `_meta` object, kept as text: most of it is passed on, little is read, and that once.
+/// Protocol metadata (`_meta`), stored as text. Most of it is forwarded, and little is read.
 #[derive(Clone, Default)]
 pub struct Meta {
     object: Object,
-    /// Whether it declares something that the client can do, if anybody has looked.
+    /// Cached result of `declares_capabilities`; `None` if it is not known yet.
     declares: Option<bool>,
 }
 
 impl Meta {
-    /// An empty one.
+    /// Creates an empty object.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -93,53 +94,53 @@ impl Meta {
     /// Adds a member.
     ///
     /// # Errors
-    /// When the value cannot be written as JSON.
+    /// If the value cannot be encoded as JSON.
     pub fn with<T: Serialize + ?Sized>(mut self, name: &str, value: &T) -> Result<Self, EncodeError> {
         self.insert(name, value)?;
         Ok(self)
     }
 
-    /// What a request's `_meta` says, in one reading.
+    /// Decodes the metadata of a request in one pass.
     ///
     /// # Errors
-    /// When a member of the protocol's is of the wrong type.
+    /// If a member that the protocol defines has the wrong type.
     pub fn request(&self) -> Result<RequestMeta, DecodeError> {
         self.decode()
     }
 
-    /// The progress token.
+    /// Returns the progress token.
     ///
     /// # Errors
-    /// When it is neither a string nor an integer.
+    /// If it is neither a string nor an integer.
     pub fn progress_token(&self) -> Result<Option<ProgressToken>, DecodeError> {
         self.get_as(key::PROGRESS_TOKEN).transpose()
     }
 
-    /// The version that a stateless request names, whatever it is.
+    /// Returns the protocol revision of a stateless request; it may be an unsupported one.
     ///
     /// # Errors
-    /// When it is not a string.
+    /// If it is not a string.
     pub fn protocol_version(&self) -> Result<Option<String>, DecodeError> {
         self.get_as(key::PROTOCOL_VERSION).transpose()
     }
 
-    /// Who answered.
+    /// Returns the name and version of the server that responded.
     ///
     /// # Errors
-    /// When it is not an implementation.
+    /// If it is not an implementation object.
     pub fn server_info(&self) -> Result<Option<Implementation>, DecodeError> {
         self.get_as(key::SERVER_INFO).transpose()
     }
 
-    /// The listen request that a notification belongs to.
+    /// Returns the id of the `subscriptions/listen` request that a notification belongs to.
     ///
     /// # Errors
-    /// When it is neither a string nor an integer.
+    /// If it is neither a string nor an integer.
     pub fn subscription_id(&self) -> Result<Option<RequestId>, DecodeError> {
         self.get_as(key::SUBSCRIPTION_ID).transpose()
     }
 
-    /// Whether the client of a request says that it can do anything.
+    /// Returns `true` if the request declares at least one client capability.
     #[must_use]
     pub fn declares_capabilities(&self) -> bool {
         self.declares.unwrap_or_else(|| {
@@ -148,7 +149,7 @@ impl Meta {
         })
     }
 
-    /// For whoever has looked.
+    /// Creates metadata for which `declares_capabilities` is already known.
     pub(crate) fn declaring(object: Object, declares: bool) -> Self {
         Self { object, declares: Some(declares) }
     }
@@ -214,22 +215,22 @@ impl<'de> Deserialize<'de> for Meta {
     }
 }
 
-/// The `_meta` of a request, read.
+/// The decoded metadata of a request.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct RequestMeta {
-    /// Under which progress is to be reported.
+    /// Token for progress notifications.
     pub progress_token: Option<ProgressToken>,
-    /// The revision of the request; required since 2026-07-28, absent before.
+    /// Protocol revision of the request. Required since 2026-07-28, absent before.
     #[object(rename = "io.modelcontextprotocol/protocolVersion", since = V2026_07_28)]
     pub protocol_version: Option<String>,
-    /// What the client can do; required since 2026-07-28, absent before.
+    /// Capabilities of the client. Required since 2026-07-28, absent before.
     #[object(rename = "io.modelcontextprotocol/clientCapabilities", since = V2026_07_28)]
     pub client_capabilities: Option<ClientCapabilities>,
-    /// Who the client is.
+    /// Name and version of the client.
     #[object(rename = "io.modelcontextprotocol/clientInfo", since = V2026_07_28)]
     pub client_info: Option<Implementation>,
-    /// From which level on log messages are wanted.
+    /// Minimum level of log messages.
     #[object(rename = "io.modelcontextprotocol/logLevel", since = V2026_07_28)]
     pub log_level: Option<LoggingLevel>,
     /// Unknown members, kept as received.
@@ -255,17 +256,18 @@ impl From<&RequestMeta> for Meta {
         if let Some(level) = &request.log_level {
             meta.set(key::LOG_LEVEL, level);
         }
-        // Its clones go along with every request of a client, and a service in the same process would look in each.
+        // Every request of a client carries a clone. Computing this once saves in-process services from searching
+        // each.
         meta.declares = Some(meta.declares_capabilities());
         meta
     }
 }
 
-/// The parameters of a request that has none of its own.
+/// Parameters of a request without parameters of its own.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct EmptyParams {
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -273,15 +275,15 @@ pub struct EmptyParams {
     pub extra: Object,
 }
 
-/// The result of a request that has nothing to say but that it was done.
+/// An empty result.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(custom_translate)]
 #[non_exhaustive]
 pub struct EmptyResult {
-    /// What kind of result this is.
+    /// Type of the result; absent before 2026-07-28, which means [`Complete`](crate::types::ResultType::Complete).
     #[object(default = crate::types::ResultType::Complete, since = V2026_07_28)]
     pub result_type: Option<crate::types::ResultType>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.

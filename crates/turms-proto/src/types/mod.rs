@@ -1,7 +1,7 @@
 //! The types of every revision, one file per page of the specification.
 //!
-//! A type is the union of what the revisions define, read leniently and written exactly: [`crate::revision`] drops what a
-//! peer's revision does not have. Members nobody here knows are kept.
+//! A type is the union of the definitions in all revisions. Decoding is lenient and encoding is exact:
+//! [`crate::revision`] drops members that the peer's revision does not define. Unknown members are kept.
 
 mod apps;
 mod cancellation;

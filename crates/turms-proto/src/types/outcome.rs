@@ -1,4 +1,4 @@
-//! How a request that may need several rounds ends (basic/index, "Result types", since 2026-07-28).
+//! Outcomes of a request that may need several rounds (basic/index, "Result types", since 2026-07-28).
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,33 +11,33 @@ use crate::object::{DecodeObject, decode_members, string_enum};
 use crate::types::{CreateTaskResult, InputRequired, Task};
 
 string_enum! {
-    /// What kind of result a result is. Absent before 2026-07-28, which means [`ResultType::Complete`].
+    /// Type of a result. Absent before 2026-07-28, which means [`ResultType::Complete`].
     open ResultType {
-        /// What was asked for.
+        /// The complete result.
         Complete = "complete",
-        /// Questions to be answered first.
+        /// Input requests that the client must fulfil first.
         InputRequired = "input_required",
-        /// A task that will have it (extension).
+        /// A task that will have the result (extension).
         Task = "task",
     }
 }
 
-/// How a request ends that may need several rounds, or time.
+/// Outcome of a request that may need input or run as a task.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Outcome<T> {
-    /// With what was asked for.
+    /// The complete result.
     Complete(T),
-    /// With questions: answer them and ask again.
+    /// Input requests. The client responds to them and retries the request.
     InputRequired(Box<InputRequired>),
-    /// With a task that goes on (only `tools/call`, only where both sides declared the extension).
+    /// A running task (only `tools/call`, and only if both sides declared the extension).
     Task(Box<Task>),
-    /// The same in the shape of 2025-11-25; raising makes a [`Outcome::Task`] of it.
+    /// A task in the format of 2025-11-25. Raising converts it to [`Outcome::Task`].
     CoreTask(Box<CreateTaskResult>),
 }
 
 impl<T> Outcome<T> {
-    /// What was asked for, if that is what this is.
+    /// Returns the complete result; `None` for other outcomes.
     pub fn complete(self) -> Option<T> {
         match self {
             Self::Complete(result) => Some(result),
@@ -63,18 +63,18 @@ impl<T: Serialize> Serialize for Outcome<T> {
     }
 }
 
-/// A result whose place questions or a task may take.
+/// A result type that input requests or a task may replace.
 pub trait MultiRound: DecodeObject {
-    /// What kind of result the members read so far say it is.
+    /// Returns the result type according to the members decoded so far.
     fn kind(partial: &Self::Partial) -> Option<&ResultType>;
 
-    /// Whether what has been read so far is no result of this type, whatever else it is.
+    /// Returns `true` if the decoded members are not those of this type.
     fn is_other(partial: &Self::Partial) -> bool;
 
-    /// Whether a task may take its place.
+    /// `true` if a task may replace the result.
     const MAY_BE_TASK: bool;
 
-    /// What has been read that is not this type's own: the members of whatever it is instead.
+    /// Returns the decoded members as an object of another type.
     fn into_other(partial: Self::Partial) -> Object;
 }
 
@@ -114,7 +114,8 @@ impl<'de, T: MultiRound> Deserialize<'de> for Outcome<T> {
 
 struct OutcomeVisitor<T>(PhantomData<T>);
 
-/// Decodes into `T` until the members say otherwise: nearly every result is complete, and `resultType` often comes last.
+/// Decodes into `T` until the members show another type. Nearly every result is complete, and `resultType` often comes
+/// last.
 impl<'de, T: MultiRound> Visitor<'de> for OutcomeVisitor<T> {
     type Value = Outcome<T>;
 
@@ -126,7 +127,7 @@ impl<'de, T: MultiRound> Visitor<'de> for OutcomeVisitor<T> {
         let mut partial = T::Partial::default();
         decode_members::<T, A>(&mut partial, &mut map)?;
         let outcome = match T::kind(&partial) {
-            // 2025-11-25 says that it made a task by giving one and nothing else.
+            // 2025-11-25 has no `resultType`: a task is a result with only the member `task`.
             None if T::MAY_BE_TASK && T::is_other(&partial) => match T::into_other(partial) {
                 other if other.contains("task") => other.decode().map(Outcome::CoreTask),
                 _ => return T::finish(T::Partial::default()).map(Outcome::Complete),

@@ -1,4 +1,4 @@
-//! Lists that come in pages and say how long they keep (server/utilities/pagination, server/utilities/caching).
+//! Pagination and caching of lists (server/utilities/pagination, server/utilities/caching).
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use turms_proto_derive::ProtocolObject;
@@ -7,12 +7,12 @@ use crate::json::Object;
 use crate::object::string_enum;
 use crate::types::Meta;
 
-/// Where the next page begins: opaque, handed back as it came. The empty string is a cursor too.
+/// Opaque position of a page. It is sent back unchanged. The empty string is a valid cursor.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Cursor(String);
 
 impl Cursor {
-    /// As it stands on the wire.
+    /// Returns the wire format.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -39,13 +39,13 @@ impl<'de> Deserialize<'de> for Cursor {
 
 crate::revision::opaque!(Cursor);
 
-/// The parameters of every list request.
+/// Parameters of every list request.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct PaginatedParams {
-    /// Where to begin; the first page without.
+    /// Cursor of the page to list; `None` for the first page.
     pub cursor: Option<Cursor>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -54,11 +54,11 @@ pub struct PaginatedParams {
 }
 
 string_enum! {
-    /// Who may reuse an answer.
+    /// Caches that may store a result.
     open CacheScope {
-        /// Everybody.
+        /// Shared caches.
         Public = "public",
-        /// Whoever has the same authorization.
+        /// Caches of the same authorization context.
         Private = "private",
     }
 }

@@ -1,9 +1,9 @@
-//! Is anybody there (basic/utilities/ping, until 2025-11-25).
+//! Liveness check (basic/utilities/ping, until 2025-11-25).
 
 use crate::method::method;
 use crate::types::{EmptyParams, EmptyResult};
 
 method!(
-    /// `ping`: answered at once with nothing.
+    /// `ping`: has an empty result.
     Ping = "ping", EmptyParams => EmptyResult
 );

@@ -1,4 +1,4 @@
-//! How far a request has come (basic/utilities/progress).
+//! Progress of a request (basic/utilities/progress).
 
 use turms_proto_derive::ProtocolObject;
 
@@ -7,20 +7,20 @@ use crate::method::notification;
 use crate::types::Meta;
 use crate::{Number, ProgressToken};
 
-/// One report of progress.
+/// Parameters of `notifications/progress`.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct ProgressParams {
-    /// The token that the request carried.
+    /// Progress token of the request.
     pub progress_token: ProgressToken,
-    /// How far it is; grows with every report.
+    /// The progress so far. It increases with every notification.
     pub progress: Number,
-    /// How far it will go, if known.
+    /// The total amount, if known.
     pub total: Option<Number>,
-    /// What is happening, for people.
+    /// Human-readable message.
     #[object(since = V2025_03_26)]
     pub message: Option<String>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.

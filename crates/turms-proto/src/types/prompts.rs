@@ -1,4 +1,4 @@
-//! Messages prepared for a model (server/prompts).
+//! Prompts: messages prepared for a model (server/prompts).
 
 use std::collections::BTreeMap;
 
@@ -11,23 +11,23 @@ use crate::types::{
     ResultType, Role,
 };
 
-/// A prompt.
+/// Definition of a prompt.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct Prompt {
-    /// Its name for programs.
+    /// Programmatic name.
     pub name: String,
-    /// Its name for people.
+    /// Display name.
     #[object(since = V2025_06_18)]
     pub title: Option<String>,
-    /// What it is for.
+    /// Description of the prompt.
     pub description: Option<String>,
-    /// What it takes.
+    /// Arguments of the prompt.
     pub arguments: Option<Vec<PromptArgument>>,
-    /// Pictures of it.
+    /// Icons for display.
     #[object(since = V2025_11_25)]
     pub icons: Option<Vec<Icon>>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta", since = V2025_06_18)]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -35,18 +35,18 @@ pub struct Prompt {
     pub extra: Object,
 }
 
-/// What a prompt takes.
+/// An argument of a prompt.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct PromptArgument {
-    /// Its name for programs.
+    /// Programmatic name.
     pub name: String,
-    /// Its name for people.
+    /// Display name.
     #[object(since = V2025_06_18)]
     pub title: Option<String>,
-    /// What it is for.
+    /// Description of the argument.
     pub description: Option<String>,
-    /// Whether it must be given.
+    /// `true` if the argument is required.
     pub required: Option<bool>,
     /// Unknown members, kept as received.
     #[object(unknown)]
@@ -57,9 +57,9 @@ pub struct PromptArgument {
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct PromptMessage {
-    /// Who says it.
+    /// Role of the message.
     pub role: Role,
-    /// What.
+    /// Content of the message.
     pub content: Content,
     /// Unknown members, kept as received.
     #[object(unknown)]
@@ -67,36 +67,36 @@ pub struct PromptMessage {
 }
 
 impl PromptMessage {
-    /// The person says.
+    /// Creates a message of the user.
     pub fn user(content: impl Into<Content>) -> Self {
         Self::new(Role::User, content)
     }
 
-    /// The model says.
+    /// Creates a message of the model.
     pub fn assistant(content: impl Into<Content>) -> Self {
         Self::new(Role::Assistant, content)
     }
 }
 
-/// A page of prompts.
+/// Result of `prompts/list`: a page of prompts.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(custom_translate)]
 #[non_exhaustive]
 pub struct ListPromptsResult {
     /// The prompts.
     pub prompts: Vec<Prompt>,
-    /// Where the next page begins, if there is one.
+    /// Cursor of the next page; `None` on the last page.
     pub next_cursor: Option<Cursor>,
-    /// What kind of result this is.
+    /// Type of the result; absent before 2026-07-28, which means [`ResultType::Complete`].
     #[object(default = ResultType::Complete, since = V2026_07_28)]
     pub result_type: Option<ResultType>,
-    /// For how many milliseconds it may be reused.
+    /// Time for which the result may be cached, in milliseconds. Default: 0.
     #[object(default = 0, since = V2026_07_28)]
     pub ttl_ms: Option<i64>,
-    /// By whom.
+    /// Caches that may store the result. Default: [`CacheScope::Private`].
     #[object(default = CacheScope::Private, since = V2026_07_28)]
     pub cache_scope: Option<CacheScope>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -104,21 +104,21 @@ pub struct ListPromptsResult {
     pub extra: Object,
 }
 
-/// Which prompt, with what.
+/// Parameters of `prompts/get`.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct GetPromptParams {
-    /// The prompt.
+    /// Name of the prompt.
     pub name: String,
-    /// Its arguments.
+    /// Arguments of the prompt.
     pub arguments: Option<BTreeMap<String, String>>,
-    /// Answers to what the last round asked for.
+    /// Responses to the input requests of the previous round.
     #[object(since = V2026_07_28)]
     pub input_responses: Option<InputResponses>,
-    /// What the last round wants to see again, as it came.
+    /// Request state from the previous round, sent back unchanged.
     #[object(since = V2026_07_28)]
     pub request_state: Option<String>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -126,19 +126,19 @@ pub struct GetPromptParams {
     pub extra: Object,
 }
 
-/// The messages of a prompt.
+/// Result of `prompts/get`: the messages of a prompt.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(custom_translate)]
 #[non_exhaustive]
 pub struct PromptResult {
     /// The messages.
     pub messages: Vec<PromptMessage>,
-    /// What they are for.
+    /// Description of the prompt.
     pub description: Option<String>,
-    /// What kind of result this is.
+    /// Type of the result; absent before 2026-07-28, which means [`ResultType::Complete`].
     #[object(default = ResultType::Complete, since = V2026_07_28)]
     pub result_type: Option<ResultType>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -147,22 +147,22 @@ pub struct PromptResult {
 }
 
 impl PromptResult {
-    /// One more message, said by the person.
+    /// Adds a message of the user.
     #[must_use]
     pub fn user(mut self, content: impl Into<Content>) -> Self {
         self.messages.push(PromptMessage::user(content));
         self
     }
 
-    /// One more message, said by the model.
+    /// Adds a message of the model.
     #[must_use]
     pub fn assistant(mut self, content: impl Into<Content>) -> Self {
         self.messages.push(PromptMessage::assistant(content));
         self
     }
 
-    /// One more message, meant as an instruction. The protocol knows no role but the person's and the model's, so it is the
-    /// person's, marked as being for the model alone.
+    /// Adds an instruction for the model. The protocol has no system role: the message has the role `user`, with
+    /// annotations that name the model as its only audience.
     #[must_use]
     pub fn system(mut self, content: impl Into<Content>) -> Self {
         let for_the_model = Annotations::new().audience([Role::Assistant]).priority(1);

@@ -1,4 +1,4 @@
-//! What a server lets be read (server/resources).
+//! Resources of a server (server/resources).
 
 use turms_proto_derive::ProtocolObject;
 
@@ -10,29 +10,29 @@ use crate::types::{
     PaginatedParams, ResultType,
 };
 
-/// Something that can be read.
+/// Definition of a resource.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct Resource {
-    /// Where it is.
+    /// The URI.
     pub uri: String,
-    /// Its name for programs.
+    /// Programmatic name.
     pub name: String,
-    /// Its name for people.
+    /// Display name.
     #[object(since = V2025_06_18)]
     pub title: Option<String>,
-    /// What it is.
+    /// Description of the resource.
     pub description: Option<String>,
-    /// Its type.
+    /// The MIME type.
     pub mime_type: Option<String>,
-    /// Hints.
+    /// Hints on how to use the content.
     pub annotations: Option<Box<Annotations>>,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size: Option<i64>,
-    /// Pictures of it.
+    /// Icons for display.
     #[object(since = V2025_11_25)]
     pub icons: Option<Vec<Icon>>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta", since = V2025_06_18)]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -40,27 +40,27 @@ pub struct Resource {
     pub extra: Object,
 }
 
-/// A family of resources whose URIs have a form in common.
+/// A template for the URIs of resources.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct ResourceTemplate {
-    /// The form, as in RFC 6570.
+    /// The URI template (RFC 6570).
     pub uri_template: String,
-    /// Its name for programs.
+    /// Programmatic name.
     pub name: String,
-    /// Its name for people.
+    /// Display name.
     #[object(since = V2025_06_18)]
     pub title: Option<String>,
-    /// What it is.
+    /// Description of the resources.
     pub description: Option<String>,
-    /// The type of all of them.
+    /// MIME type of all matching resources.
     pub mime_type: Option<String>,
-    /// Hints.
+    /// Hints on how to use the content.
     pub annotations: Option<Box<Annotations>>,
-    /// Pictures of it.
+    /// Icons for display.
     #[object(since = V2025_11_25)]
     pub icons: Option<Vec<Icon>>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta", since = V2025_06_18)]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -68,19 +68,19 @@ pub struct ResourceTemplate {
     pub extra: Object,
 }
 
-/// What stands in a resource: text or bytes.
+/// Contents of a resource: text or binary data.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct ResourceContents {
-    /// Where it was read; may lie within what was asked for.
+    /// URI of the contents. It may be a sub-resource of the requested URI.
     pub uri: String,
-    /// Its type.
+    /// The MIME type.
     pub mime_type: Option<String>,
-    /// The text, if it is text.
+    /// The text; absent for binary data.
     pub text: Option<String>,
-    /// The bytes in base64, if it is not.
+    /// Binary data in base64.
     pub blob: Option<String>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta", since = V2025_06_18)]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -89,20 +89,20 @@ pub struct ResourceContents {
 }
 
 impl ResourceContents {
-    /// Text at `uri`.
+    /// Creates contents from text.
     pub fn of_text(uri: impl Into<String>, text: impl Into<String>) -> Self {
         Self::new(uri).text(text)
     }
 
-    /// Bytes at `uri`.
+    /// Creates contents from bytes, which are encoded in base64.
     pub fn of_bytes(uri: impl Into<String>, bytes: impl AsRef<[u8]>) -> Self {
         Self::new(uri).blob(encode_base64(bytes))
     }
 
-    /// The bytes: of the text, or those in base64.
+    /// Returns the bytes of the text or of the decoded blob.
     ///
     /// # Errors
-    /// When the blob is not base64.
+    /// If the blob is not valid base64.
     pub fn bytes(&self) -> Result<Vec<u8>, Base64Error> {
         match (&self.text, &self.blob) {
             (Some(text), _) => Ok(text.as_bytes().to_vec()),
@@ -112,25 +112,25 @@ impl ResourceContents {
     }
 }
 
-/// A page of resources.
+/// Result of `resources/list`: a page of resources.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(custom_translate)]
 #[non_exhaustive]
 pub struct ListResourcesResult {
     /// The resources.
     pub resources: Vec<Resource>,
-    /// Where the next page begins, if there is one.
+    /// Cursor of the next page; `None` on the last page.
     pub next_cursor: Option<Cursor>,
-    /// What kind of result this is.
+    /// Type of the result; absent before 2026-07-28, which means [`ResultType::Complete`].
     #[object(default = ResultType::Complete, since = V2026_07_28)]
     pub result_type: Option<ResultType>,
-    /// For how many milliseconds it may be reused.
+    /// Time for which the result may be cached, in milliseconds. Default: 0.
     #[object(default = 0, since = V2026_07_28)]
     pub ttl_ms: Option<i64>,
-    /// By whom.
+    /// Caches that may store the result. Default: [`CacheScope::Private`].
     #[object(default = CacheScope::Private, since = V2026_07_28)]
     pub cache_scope: Option<CacheScope>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -138,25 +138,25 @@ pub struct ListResourcesResult {
     pub extra: Object,
 }
 
-/// A page of templates.
+/// Result of `resources/templates/list`: a page of templates.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(custom_translate)]
 #[non_exhaustive]
 pub struct ListResourceTemplatesResult {
     /// The templates.
     pub resource_templates: Vec<ResourceTemplate>,
-    /// Where the next page begins, if there is one.
+    /// Cursor of the next page; `None` on the last page.
     pub next_cursor: Option<Cursor>,
-    /// What kind of result this is.
+    /// Type of the result; absent before 2026-07-28, which means [`ResultType::Complete`].
     #[object(default = ResultType::Complete, since = V2026_07_28)]
     pub result_type: Option<ResultType>,
-    /// For how many milliseconds it may be reused.
+    /// Time for which the result may be cached, in milliseconds. Default: 0.
     #[object(default = 0, since = V2026_07_28)]
     pub ttl_ms: Option<i64>,
-    /// By whom.
+    /// Caches that may store the result. Default: [`CacheScope::Private`].
     #[object(default = CacheScope::Private, since = V2026_07_28)]
     pub cache_scope: Option<CacheScope>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -164,19 +164,19 @@ pub struct ListResourceTemplatesResult {
     pub extra: Object,
 }
 
-/// What to read.
+/// Parameters of `resources/read`.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct ReadResourceParams {
-    /// Where it is.
+    /// The URI.
     pub uri: String,
-    /// Answers to what the last round asked for.
+    /// Responses to the input requests of the previous round.
     #[object(since = V2026_07_28)]
     pub input_responses: Option<InputResponses>,
-    /// What the last round wants to see again, as it came.
+    /// Request state from the previous round, sent back unchanged.
     #[object(since = V2026_07_28)]
     pub request_state: Option<String>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -184,23 +184,23 @@ pub struct ReadResourceParams {
     pub extra: Object,
 }
 
-/// What was read.
+/// Result of `resources/read`.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(custom_translate)]
 #[non_exhaustive]
 pub struct ReadResourceResult {
-    /// The contents; more than one if the resource has parts.
+    /// The contents; more than one if the resource has several parts.
     pub contents: Vec<ResourceContents>,
-    /// What kind of result this is.
+    /// Type of the result; absent before 2026-07-28, which means [`ResultType::Complete`].
     #[object(default = ResultType::Complete, since = V2026_07_28)]
     pub result_type: Option<ResultType>,
-    /// For how many milliseconds it may be reused.
+    /// Time for which the result may be cached, in milliseconds. Default: 0.
     #[object(default = 0, since = V2026_07_28)]
     pub ttl_ms: Option<i64>,
-    /// By whom.
+    /// Caches that may store the result. Default: [`CacheScope::Private`].
     #[object(default = CacheScope::Private, since = V2026_07_28)]
     pub cache_scope: Option<CacheScope>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -208,13 +208,13 @@ pub struct ReadResourceResult {
     pub extra: Object,
 }
 
-/// Which resource to watch, or not any more; which one has changed.
+/// Parameters of `resources/subscribe`, `resources/unsubscribe` and `notifications/resources/updated`.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct ResourceParams {
-    /// Where it is.
+    /// The URI.
     pub uri: String,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.

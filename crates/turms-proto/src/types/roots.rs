@@ -1,4 +1,4 @@
-//! Where a client lets servers look (client/roots).
+//! Roots of a client (client/roots).
 
 use turms_proto_derive::ProtocolObject;
 
@@ -6,15 +6,15 @@ use crate::json::Object;
 use crate::method::{method, notification};
 use crate::types::{EmptyParams, Meta};
 
-/// A directory or file that the client has opened to servers.
+/// A directory or file that servers may use.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct Root {
     /// A `file://` URI.
     pub uri: String,
-    /// What to call it.
+    /// Display name.
     pub name: Option<String>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta", since = V2025_06_18)]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -22,13 +22,13 @@ pub struct Root {
     pub extra: Object,
 }
 
-/// The answer to `roots/list`.
+/// Result of `roots/list`.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct ListRootsResult {
     /// The roots.
     pub roots: Vec<Root>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta", until = V2025_11_25)]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -37,7 +37,7 @@ pub struct ListRootsResult {
 }
 
 method!(
-    /// `roots/list`, asked by servers; since 2026-07-28 only inside `inputRequests`.
+    /// `roots/list`, sent by servers; since 2026-07-28 only inside `inputRequests`.
     ListRoots = "roots/list", EmptyParams => ListRootsResult
 );
 

@@ -1,4 +1,4 @@
-//! Asking the client's model (client/sampling).
+//! Sampling from the client's model (client/sampling).
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::method::method;
 use crate::object::string_enum;
 use crate::types::{Content, Meta, Role, TaskRequest, Tool};
 
-/// The content of a message: one block, or since 2025-11-25 a list of them. Which of the two it was is kept.
+/// Content of a message: one block, or since 2025-11-25 a list of blocks. Encoding keeps the form.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "JSON has nothing between one and many")]
 pub enum Blocks {
@@ -23,7 +23,7 @@ pub enum Blocks {
 }
 
 impl Blocks {
-    /// The blocks, however they are written.
+    /// Returns the blocks as a slice.
     #[must_use]
     pub fn as_slice(&self) -> &[Content] {
         match self {
@@ -94,11 +94,11 @@ impl<'de> Deserialize<'de> for Blocks {
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct SamplingMessage {
-    /// Who says it.
+    /// Role of the message.
     pub role: Role,
-    /// What.
+    /// Content of the message.
     pub content: Blocks,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta", since = V2025_11_25)]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -107,39 +107,39 @@ pub struct SamplingMessage {
 }
 
 impl SamplingMessage {
-    /// The person says.
+    /// Creates a message of the user.
     pub fn user(content: impl Into<Blocks>) -> Self {
         Self::new(Role::User, content)
     }
 
-    /// The model says.
+    /// Creates a message of the model.
     pub fn assistant(content: impl Into<Blocks>) -> Self {
         Self::new(Role::Assistant, content)
     }
 }
 
-/// A hint on which model to use.
+/// A hint for the selection of a model.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct ModelHint {
-    /// A part of a model's name.
+    /// Part of a model name.
     pub name: Option<String>,
     /// Unknown members, kept as received.
     #[object(unknown)]
     pub extra: Object,
 }
 
-/// Which model to use.
+/// Preferences for the selection of a model.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct ModelPreferences {
-    /// Names, the best first.
+    /// Hints, the most preferred first.
     pub hints: Option<Vec<ModelHint>>,
-    /// How much cost matters, from 0 to 1.
+    /// Priority of low cost, from 0 to 1.
     pub cost_priority: Option<Number>,
-    /// How much speed matters, from 0 to 1.
+    /// Priority of speed, from 0 to 1.
     pub speed_priority: Option<Number>,
-    /// How much ability matters, from 0 to 1.
+    /// Priority of intelligence, from 0 to 1.
     pub intelligence_priority: Option<Number>,
     /// Unknown members, kept as received.
     #[object(unknown)]
@@ -147,71 +147,71 @@ pub struct ModelPreferences {
 }
 
 string_enum! {
-    /// Whose context the model is to see.
+    /// Servers whose context is included.
     open IncludeContext {
-        /// Nobody's.
+        /// No server.
         None = "none",
-        /// That of the server which asks.
+        /// The requesting server.
         ThisServer = "thisServer",
-        /// That of all servers.
+        /// All servers.
         AllServers = "allServers",
     }
 }
 
 string_enum! {
-    /// Whether the model uses tools.
+    /// Use of tools by the model.
     open ToolChoiceMode {
-        /// As it likes.
+        /// The model decides.
         Auto = "auto",
-        /// It must.
+        /// The model must use a tool.
         Required = "required",
-        /// It must not.
+        /// The model must not use tools.
         None = "none",
     }
 }
 
-/// Whether the model uses tools.
+/// Setting for the use of tools by the model.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct ToolChoice {
-    /// Whether.
+    /// The mode. Default: [`ToolChoiceMode::Auto`].
     pub mode: Option<ToolChoiceMode>,
     /// Unknown members, kept as received.
     #[object(unknown)]
     pub extra: Object,
 }
 
-/// What the client's model is to continue.
+/// Parameters of `sampling/createMessage`.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(custom_translate)]
 #[non_exhaustive]
 pub struct CreateMessageParams {
     /// The conversation.
     pub messages: Vec<SamplingMessage>,
-    /// How long the answer may be.
+    /// Maximum number of tokens to generate.
     pub max_tokens: i64,
-    /// Which model to use.
+    /// Preferences for the selection of a model.
     pub model_preferences: Option<ModelPreferences>,
-    /// What to tell the model first.
+    /// System prompt.
     pub system_prompt: Option<String>,
-    /// Whose context it is to see.
+    /// Servers whose context is included.
     pub include_context: Option<IncludeContext>,
-    /// How freely it speaks.
+    /// Sampling temperature.
     pub temperature: Option<Number>,
-    /// Where it stops.
+    /// Sequences that stop the generation.
     pub stop_sequences: Option<Vec<String>>,
-    /// For the model's provider.
+    /// Metadata for the model provider.
     pub metadata: Option<Object>,
-    /// Tools it may use.
+    /// Tools that the model may use.
     #[object(since = V2025_11_25)]
     pub tools: Option<Vec<Tool>>,
-    /// Whether it uses them.
+    /// Setting for the use of tools.
     #[object(since = V2025_11_25)]
     pub tool_choice: Option<ToolChoice>,
-    /// Run it as a task (2025-11-25).
+    /// Request to run it as a task (2025-11-25).
     #[object(only = V2025_11_25)]
     pub task: Option<TaskRequest>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta", until = V2025_11_25)]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -220,32 +220,32 @@ pub struct CreateMessageParams {
 }
 
 string_enum! {
-    /// Why the model stopped.
+    /// Reason why the model stopped.
     open StopReason {
-        /// It was done.
+        /// The model finished its turn.
         EndTurn = "endTurn",
-        /// It came to a stop sequence.
+        /// A stop sequence was generated.
         StopSequence = "stopSequence",
-        /// It had said all it might.
+        /// The token limit was reached.
         MaxTokens = "maxTokens",
-        /// It wants tools to be called.
+        /// The model requests tool calls.
         ToolUse = "toolUse",
     }
 }
 
-/// What the client's model said.
+/// Result of `sampling/createMessage`.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct CreateMessageResult {
-    /// Who says it.
+    /// Role of the message.
     pub role: Role,
-    /// What.
+    /// Content of the message.
     pub content: Blocks,
-    /// The model.
+    /// Name of the model.
     pub model: String,
-    /// Why it stopped.
+    /// Reason why the model stopped.
     pub stop_reason: Option<StopReason>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -254,6 +254,6 @@ pub struct CreateMessageResult {
 }
 
 method!(
-    /// `sampling/createMessage`, asked by servers; since 2026-07-28 only inside `inputRequests`.
+    /// `sampling/createMessage`, sent by servers; since 2026-07-28 only inside `inputRequests`.
     CreateMessage = "sampling/createMessage", CreateMessageParams => CreateMessageResult
 );

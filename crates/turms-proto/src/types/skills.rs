@@ -1,4 +1,4 @@
-//! Instructions for a model, with the files that belong to them (the extension `io.modelcontextprotocol/skills`, SEP-2640).
+//! Skills: instructions for a model with their files (extension `io.modelcontextprotocol/skills`, SEP-2640).
 
 use std::collections::HashSet;
 use std::fmt;
@@ -12,26 +12,26 @@ use crate::json::Object;
 use crate::method::method;
 use crate::types::{CacheScope, Cursor, Meta, PaginatedParams, Resource, ResultType};
 
-/// The id of the extension.
+/// The extension id.
 pub const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
 
-/// The type of a directory.
+/// MIME type of a directory.
 pub const DIRECTORY_MIME_TYPE: &str = "inode/directory";
 
-/// How a skill's own file is called.
+/// File name of the main file of a skill.
 const SKILL_FILE: &str = "SKILL.md";
 
-/// A skill, as it is listed. Its URI and the server that has it say which one it is; its name does not.
+/// A skill, as listed. It is identified by its URI and its server, not by its name.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct Skill {
-    /// Where its `SKILL.md` is.
+    /// URI of the `SKILL.md`.
     pub uri: String,
-    /// The header of its `SKILL.md`, with at least a `name` and a `description`.
+    /// The frontmatter of the `SKILL.md`, with at least `name` and `description`.
     pub frontmatter: Object,
-    /// All of its files.
+    /// The files of the skill.
     pub resources: Option<SkillResources>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -43,11 +43,11 @@ pub struct Skill {
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct SkillFile {
-    /// Where it is.
+    /// The URI.
     pub uri: String,
     /// `sha256:` and the hash of its bytes, in 64 lowercase hexadecimal digits.
     pub digest: String,
-    /// How many bytes it has.
+    /// Size in bytes.
     pub size: i64,
     /// Unknown members, kept as received.
     #[object(unknown)]
@@ -58,38 +58,38 @@ pub struct SkillFile {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum SkillResources {
-    /// They are made when they are read, so nothing can be said of them before.
+    /// Files are generated when they are read, so their digests are unknown.
     Dynamic,
-    /// All of them, its `SKILL.md` included.
+    /// All files, including the `SKILL.md`.
     Files(Vec<SkillFile>),
 }
 
 impl Skill {
-    /// How many files a skill should have at most.
+    /// Recommended maximum number of files in a skill.
     pub const MAX_FILES: usize = 512;
 
-    /// How many bytes the files of a skill should have at most, together.
+    /// Recommended maximum size of all files of a skill, in bytes.
     pub const MAX_SIZE: u64 = 16 * 1024 * 1024;
 
-    /// Its name, if it has one. Not unique.
+    /// Returns the name in the frontmatter. It is not unique.
     #[must_use]
     pub fn name(&self) -> Option<String> {
         self.frontmatter.get_as("name")?.ok()
     }
 
-    /// What it is for, if it says so.
+    /// Returns the description in the frontmatter.
     #[must_use]
     pub fn description(&self) -> Option<String> {
         self.frontmatter.get_as("description")?.ok()
     }
 
-    /// Where it is, as a directory; `None` if its URI is not that of a `SKILL.md`.
+    /// Returns the URI of the directory; `None` if the URI of the skill does not end in `/SKILL.md`.
     #[must_use]
     pub fn directory(&self) -> Option<&str> {
         self.uri.strip_suffix(SKILL_FILE)?.strip_suffix('/')
     }
 
-    /// All of its files; `None` if they are made when they are read, or nothing is said of them.
+    /// Returns the files; `None` if they are dynamic or not listed.
     #[must_use]
     pub fn files(&self) -> Option<&[SkillFile]> {
         match self.resources.as_ref()? {
@@ -98,23 +98,23 @@ impl Skill {
         }
     }
 
-    /// Whether its files are made when they are read. What is read of such a skill cannot be held against anything.
+    /// Returns `true` if the files are generated when they are read. They cannot be verified.
     #[must_use]
     pub fn is_dynamic(&self) -> bool {
         matches!(self.resources, Some(SkillResources::Dynamic))
     }
 
-    /// Whether a URI is that of a file within the skill's directory.
+    /// Returns `true` if the URI is in the directory of the skill.
     #[must_use]
     pub fn contains(&self, uri: &str) -> bool {
         let path = self.directory().and_then(|directory| uri.strip_prefix(directory)?.strip_prefix('/'));
         path.is_some_and(|path| path.split('/').all(is_plain_part))
     }
 
-    /// Sees whether the entry is one that the specification allows.
+    /// Checks the entry against the rules of the specification.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If the entry violates a rule.
     pub fn check(&self) -> Result<(), SkillProblem> {
         let problem = |text: String| Err(SkillProblem(text));
         let name = self.name().unwrap_or_default();
@@ -163,15 +163,16 @@ impl Skill {
     }
 }
 
-/// What is wrong with a skill as it is listed.
+/// Error for an invalid skill entry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SkillProblem(String);
 
-/// How a skill may be called.
+/// Description of valid skill names.
 const NAME_RULE: &str = "1 to 64 lowercase letters, digits and single hyphens, none of them at an end";
 
-/// Whether a skill may be called so: 1 to 64 lowercase letters, digits and single hyphens, none of them at an end.
+/// Returns `true` if the name is valid: 1 to 64 lowercase letters, digits and single hyphens, with no hyphen at an
+/// end.
 #[must_use]
 pub fn is_skill_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
@@ -180,7 +181,7 @@ pub fn is_skill_name(name: &str) -> bool {
             .all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()))
 }
 
-/// Whether a part of a path is the name of something in a directory, and is so to those who decode it first.
+/// Returns `true` if a path segment is a plain file or directory name, also after percent-decoding.
 fn is_plain_part(part: &str) -> bool {
     let plain = part.to_ascii_lowercase().replace("%2e", ".");
     let leads_on = ["?", "#", "\\", "\0", "%2f", "%5c", "%00"].into_iter().any(|sign| plain.contains(sign));
@@ -230,25 +231,25 @@ impl<'de> Deserialize<'de> for SkillResources {
 
 crate::revision::opaque!(SkillResources);
 
-/// A page of skills.
+/// Result of `skills/list`: a page of skills.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(custom_translate)]
 #[non_exhaustive]
 pub struct ListSkillsResult {
-    /// The skills. That one is missing does not mean that the server does not have it.
+    /// The skills. The list may be incomplete.
     pub skills: Vec<Skill>,
-    /// Where the next page begins, if there is one.
+    /// Cursor of the next page; `None` on the last page.
     pub next_cursor: Option<Cursor>,
-    /// What kind of result this is.
+    /// Type of the result; absent before 2026-07-28, which means [`ResultType::Complete`].
     #[object(default = ResultType::Complete, since = V2026_07_28)]
     pub result_type: Option<ResultType>,
-    /// For how many milliseconds it may be reused.
+    /// Time for which the result may be cached, in milliseconds. Default: 0.
     #[object(default = 0, since = V2026_07_28)]
     pub ttl_ms: Option<i64>,
-    /// By whom.
+    /// Caches that may store the result. Default: [`CacheScope::Private`].
     #[object(default = CacheScope::Private, since = V2026_07_28)]
     pub cache_scope: Option<CacheScope>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -256,13 +257,13 @@ pub struct ListSkillsResult {
     pub extra: Object,
 }
 
-/// Which skill.
+/// Parameters of `skills/get`.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct GetSkillParams {
-    /// Where its `SKILL.md` is.
+    /// URI of the `SKILL.md`.
     pub uri: String,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -270,23 +271,23 @@ pub struct GetSkillParams {
     pub extra: Object,
 }
 
-/// A skill.
+/// Result of `skills/get`.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(custom_translate)]
 #[non_exhaustive]
 pub struct GetSkillResult {
     /// The skill.
     pub skill: Skill,
-    /// What kind of result this is.
+    /// Type of the result; absent before 2026-07-28, which means [`ResultType::Complete`].
     #[object(default = ResultType::Complete, since = V2026_07_28)]
     pub result_type: Option<ResultType>,
-    /// For how many milliseconds it may be reused.
+    /// Time for which the result may be cached, in milliseconds. Default: 0.
     #[object(default = 0, since = V2026_07_28)]
     pub ttl_ms: Option<i64>,
-    /// By whom.
+    /// Caches that may store the result. Default: [`CacheScope::Private`].
     #[object(default = CacheScope::Private, since = V2026_07_28)]
     pub cache_scope: Option<CacheScope>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -294,15 +295,15 @@ pub struct GetSkillResult {
     pub extra: Object,
 }
 
-/// Which directory.
+/// Parameters of `resources/directory/read`.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct ReadDirectoryParams {
-    /// Where it is, without a slash at the end.
+    /// URI of the directory, without a trailing slash.
     pub uri: String,
-    /// Where to begin; the first page without.
+    /// Cursor of the page to list; `None` for the first page.
     pub cursor: Option<Cursor>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -310,19 +311,19 @@ pub struct ReadDirectoryParams {
     pub extra: Object,
 }
 
-/// A page of what is in a directory.
+/// Result of `resources/directory/read`: a page of directory entries.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(custom_translate)]
 #[non_exhaustive]
 pub struct ReadDirectoryResult {
-    /// Files, and directories by their [type](DIRECTORY_MIME_TYPE).
+    /// Files and directories. Directories have the MIME type [`DIRECTORY_MIME_TYPE`].
     pub resources: Vec<Resource>,
-    /// Where the next page begins, if there is one.
+    /// Cursor of the next page; `None` on the last page.
     pub next_cursor: Option<Cursor>,
-    /// What kind of result this is.
+    /// Type of the result; absent before 2026-07-28, which means [`ResultType::Complete`].
     #[object(default = ResultType::Complete, since = V2026_07_28)]
     pub result_type: Option<ResultType>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.

@@ -1,4 +1,4 @@
-//! Listening to changes (basic/utilities/subscriptions, since 2026-07-28).
+//! Subscriptions to changes (basic/utilities/subscriptions, since 2026-07-28).
 
 use turms_proto_derive::ProtocolObject;
 
@@ -6,19 +6,19 @@ use crate::json::Object;
 use crate::method::{method, notification};
 use crate::types::{Meta, ResultType};
 
-/// Which changes to hear about.
+/// Filter for the notifications of a subscription.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct SubscriptionFilter {
-    /// Changes of the list of tools.
+    /// Changes of the tool list.
     pub tools_list_changed: Option<bool>,
-    /// Changes of the list of prompts.
+    /// Changes of the prompt list.
     pub prompts_list_changed: Option<bool>,
-    /// Changes of the list of resources.
+    /// Changes of the resource list.
     pub resources_list_changed: Option<bool>,
-    /// Changes of these resources.
+    /// URIs of resources to watch.
     pub resource_subscriptions: Option<Vec<String>>,
-    /// Changes of these tasks (extension).
+    /// Ids of tasks to watch (extension).
     pub task_ids: Option<Vec<String>>,
     /// Unknown members, kept as received.
     #[object(unknown)]
@@ -29,9 +29,9 @@ pub struct SubscriptionFilter {
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct ListenParams {
-    /// What to hear about.
+    /// The notifications to subscribe to.
     pub notifications: SubscriptionFilter,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -39,14 +39,14 @@ pub struct ListenParams {
     pub extra: Object,
 }
 
-/// How a server ends a subscription.
+/// Result of `subscriptions/listen`, sent when the server ends the subscription.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct ListenResult {
-    /// What kind of result this is.
+    /// Type of the result; absent before 2026-07-28, which means [`ResultType::Complete`].
     #[object(default = ResultType::Complete)]
     pub result_type: Option<ResultType>,
-    /// Beside the subject; says which subscription.
+    /// Protocol metadata (`_meta`), with the subscription id.
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -54,13 +54,13 @@ pub struct ListenResult {
     pub extra: Object,
 }
 
-/// What a server will tell of what it was asked to.
+/// Parameters of `notifications/subscriptions/acknowledged`.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct AcknowledgedParams {
-    /// What it will tell.
+    /// The subscribed notifications, as accepted by the server.
     pub notifications: SubscriptionFilter,
-    /// Beside the subject; says which subscription.
+    /// Protocol metadata (`_meta`), with the subscription id.
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -69,7 +69,7 @@ pub struct AcknowledgedParams {
 }
 
 method!(
-    /// `subscriptions/listen`: a request that lasts.
+    /// `subscriptions/listen`: a long-running request that ends with the subscription.
     Listen = "subscriptions/listen", ListenParams => ListenResult
 );
 

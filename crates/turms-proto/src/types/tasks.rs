@@ -1,4 +1,4 @@
-//! Work that outlasts its request: the extension of 2026-07-28, and the experimental core tasks of 2025-11-25.
+//! Tasks: the extension of 2026-07-28, and the experimental tasks of 2025-11-25.
 
 use turms_proto_derive::ProtocolObject;
 
@@ -13,71 +13,71 @@ use crate::types::{Cursor, EmptyResult, InputRequests, InputResponses, Meta, Pag
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 string_enum! {
-    /// How a task stands.
+    /// Status of a task.
     closed TaskStatus {
-        /// It runs.
+        /// The task is running.
         Working = "working",
-        /// It waits for answers.
+        /// The task waits for input.
         InputRequired = "input_required",
-        /// It has a result.
+        /// The task has a result.
         Completed = "completed",
-        /// It has an error.
+        /// The task has an error.
         Failed = "failed",
-        /// It was given up.
+        /// The task was cancelled.
         Cancelled = "cancelled",
     }
 }
 
 impl TaskStatus {
-    /// Whether the task is over; then its status never changes again.
+    /// Returns `true` if the task has ended. A terminal status never changes.
     #[must_use]
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
 }
 
-/// A task of the extension: as `tools/call` creates it, and as `tasks/get` and `notifications/tasks` tell of it.
+/// A task of the extension, in `tools/call` results, `tasks/get` results and `notifications/tasks`.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct Task {
-    /// Its id, not to be guessed.
+    /// The task id. It must not be guessable.
     pub task_id: String,
-    /// How it stands.
+    /// The current status.
     pub status: TaskStatus,
-    /// When it began, in ISO 8601.
+    /// Creation time, in ISO 8601.
     pub created_at: String,
-    /// When it last changed, in ISO 8601.
+    /// Time of the last change, in ISO 8601.
     pub last_updated_at: String,
-    /// For how many milliseconds from its beginning it is kept; `None` for ever.
+    /// Retention time from creation, in milliseconds; `None` for unlimited.
     #[object(required)]
     pub ttl_ms: Option<i64>,
-    /// More on how it stands, for people.
+    /// Human-readable details of the status.
     pub status_message: Option<String>,
-    /// How many milliseconds to wait before asking again.
+    /// Suggested time between polls, in milliseconds.
     pub poll_interval_ms: Option<i64>,
-    /// What it waits for.
+    /// Input requests that the task waits for.
     pub input_requests: Option<InputRequests>,
-    /// Why it failed.
+    /// Error of a failed task.
     pub error: Option<ErrorObject>,
-    /// What kind of result this is.
+    /// Type of the result; absent before 2026-07-28, which means [`ResultType::Complete`].
     pub result_type: Option<ResultType>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
-    /// What came of it: the result that the request would have had.
+    /// Result of a completed task: the result of the original request.
     pub result: Option<RawJson>,
     /// Unknown members, kept as received.
     #[object(unknown)]
     pub extra: Object,
 }
 
-/// Which task.
+/// Parameters of `tasks/get` and `tasks/cancel`.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct TaskParams {
-    /// Its id.
+    /// The task id.
     pub task_id: String,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -85,15 +85,15 @@ pub struct TaskParams {
     pub extra: Object,
 }
 
-/// Answers for a task.
+/// Parameters of `tasks/update`.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct UpdateTaskParams {
-    /// Its id.
+    /// The task id.
     pub task_id: String,
-    /// The answers.
+    /// Responses to the input requests of the task.
     pub input_responses: InputResponses,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -121,48 +121,48 @@ notification!(
     TaskChanged = "notifications/tasks", Task
 );
 
-/// The wish that a request be run as a task (2025-11-25).
+/// Request to run as a task (2025-11-25).
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct TaskRequest {
-    /// For how many milliseconds to keep it.
+    /// Requested retention time, in milliseconds.
     pub ttl: Option<i64>,
     /// Unknown members, kept as received.
     #[object(unknown)]
     pub extra: Object,
 }
 
-/// The task that a message belongs to (2025-11-25).
+/// Reference to the task that a message belongs to (2025-11-25).
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct RelatedTask {
-    /// Its id.
+    /// The task id.
     pub task_id: String,
     /// Unknown members, kept as received.
     #[object(unknown)]
     pub extra: Object,
 }
 
-/// A task of the core protocol of 2025-11-25.
+/// A task of 2025-11-25.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct CoreTask {
-    /// Its id, not to be guessed.
+    /// The task id. It must not be guessable.
     pub task_id: String,
-    /// How it stands.
+    /// The current status.
     pub status: TaskStatus,
-    /// When it began, in ISO 8601.
+    /// Creation time, in ISO 8601.
     pub created_at: String,
-    /// When it last changed, in ISO 8601.
+    /// Time of the last change, in ISO 8601.
     pub last_updated_at: String,
-    /// For how many milliseconds from its beginning it is kept; `None` for ever.
+    /// Retention time from creation, in milliseconds; `None` for unlimited.
     #[object(required)]
     pub ttl: Option<i64>,
-    /// More on how it stands, for people.
+    /// Human-readable details of the status.
     pub status_message: Option<String>,
-    /// How many milliseconds to wait before asking again.
+    /// Suggested time between polls, in milliseconds.
     pub poll_interval: Option<i64>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -170,13 +170,13 @@ pub struct CoreTask {
     pub extra: Object,
 }
 
-/// The answer to a request that is run as a task (2025-11-25).
+/// Result of a request that runs as a task (2025-11-25).
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct CreateTaskResult {
     /// The task.
     pub task: CoreTask,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -184,15 +184,15 @@ pub struct CreateTaskResult {
     pub extra: Object,
 }
 
-/// A page of tasks (2025-11-25).
+/// Result of `tasks/list`: a page of tasks (2025-11-25).
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct ListTasksResult {
     /// The tasks.
     pub tasks: Vec<CoreTask>,
-    /// Where the next page begins, if there is one.
+    /// Cursor of the next page; `None` on the last page.
     pub next_cursor: Option<Cursor>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -216,7 +216,7 @@ method!(
 );
 
 method!(
-    /// `tasks/result` of 2025-11-25: waits until the task is over and gives what the request would have had.
+    /// `tasks/result` of 2025-11-25: waits until the task ends and returns the result of the original request.
     GetCoreTaskResult = "tasks/result", TaskParams => Object
 );
 

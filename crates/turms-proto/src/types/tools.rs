@@ -1,4 +1,4 @@
-//! What a model can have done (server/tools).
+//! Tools of a server (server/tools).
 
 use std::fmt::Display;
 
@@ -14,34 +14,34 @@ use crate::types::{
     ResourceContents, ResourceLink, ResultType, TaskRequest,
 };
 
-/// A tool.
+/// Definition of a tool.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(custom_translate)]
 #[non_exhaustive]
 pub struct Tool {
-    /// Its name for programs: letters, digits, `_`, `-` and `.`.
+    /// Programmatic name: letters, digits, `_`, `-` and `.`.
     pub name: String,
-    /// The JSON Schema of its arguments.
+    /// JSON Schema of the arguments. Default: any object.
     #[object(default = Object::trusted(r#"{"type":"object"}"#.into()))]
     pub input_schema: Object,
-    /// Its name for people.
+    /// Display name.
     #[object(since = V2025_06_18)]
     pub title: Option<String>,
-    /// What it does, for the model.
+    /// Description for the model.
     pub description: Option<String>,
-    /// The JSON Schema of its structured output.
+    /// JSON Schema of the structured output.
     #[object(since = V2025_06_18)]
     pub output_schema: Option<Object>,
-    /// Hints on what calling it means.
+    /// Hints on the behaviour of the tool.
     #[object(since = V2025_03_26)]
     pub annotations: Option<ToolAnnotations>,
-    /// Pictures of it.
+    /// Icons for display.
     #[object(since = V2025_11_25)]
     pub icons: Option<Vec<Icon>>,
-    /// How it may be run.
+    /// Execution settings.
     #[object(only = V2025_11_25)]
     pub execution: Option<ToolExecution>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta", since = V2025_06_18)]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -50,14 +50,14 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// What to show to people: the title, else the title in the annotations, else the name.
+    /// Returns the display name: the title, else the title in the annotations, else the name.
     #[must_use]
     pub fn display_name(&self) -> &str {
         let annotated = self.annotations.as_ref().and_then(|annotations| annotations.title.as_deref());
         self.title.as_deref().or(annotated).unwrap_or(&self.name)
     }
 
-    /// Whether a name is as the specification wants it: 1 to 128 letters, digits, `_`, `-` and `.`.
+    /// Returns `true` if the name is valid: 1 to 128 letters, digits, `_`, `-` and `.`.
     #[must_use]
     pub fn is_valid_name(name: &str) -> bool {
         (1..=128).contains(&name.len())
@@ -65,19 +65,19 @@ impl Tool {
     }
 }
 
-/// Hints on what calling a tool means. A server may lie: never rest safety on them.
+/// Hints on the behaviour of a tool. They are untrusted: do not base security decisions on them.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct ToolAnnotations {
-    /// A name for people.
+    /// Display name.
     pub title: Option<String>,
-    /// It changes nothing. Assumed false.
+    /// The tool does not modify its environment. Default: `false`.
     pub read_only_hint: Option<bool>,
-    /// It may destroy something. Assumed true.
+    /// The tool may perform destructive updates. Default: `true`.
     pub destructive_hint: Option<bool>,
-    /// Calling it again with the same arguments changes nothing more. Assumed false.
+    /// Repeated calls with the same arguments have no additional effect. Default: `false`.
     pub idempotent_hint: Option<bool>,
-    /// It deals with an open world, as a web search does. Assumed true.
+    /// The tool interacts with external entities, such as web search. Default: `true`.
     pub open_world_hint: Option<bool>,
     /// Unknown members, kept as received.
     #[object(unknown)]
@@ -85,7 +85,7 @@ pub struct ToolAnnotations {
 }
 
 impl ToolAnnotations {
-    /// Whether a call may be repeated without asking: the tool is read-only or idempotent.
+    /// Returns `true` if calls can be repeated safely: the tool is read-only or idempotent.
     #[must_use]
     pub fn is_safe_to_repeat(&self) -> bool {
         self.read_only_hint == Some(true) || self.idempotent_hint == Some(true)
@@ -93,47 +93,47 @@ impl ToolAnnotations {
 }
 
 string_enum! {
-    /// Whether a tool runs as a task (2025-11-25).
+    /// Support of a tool for tasks (2025-11-25).
     open TaskSupport {
-        /// Never.
+        /// The tool cannot run as a task.
         Forbidden = "forbidden",
-        /// If the caller wants it.
+        /// The tool runs as a task on request.
         Optional = "optional",
-        /// Always.
+        /// The tool always runs as a task.
         Required = "required",
     }
 }
 
-/// How a tool may be run (2025-11-25).
+/// Execution settings of a tool (2025-11-25).
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct ToolExecution {
-    /// Whether it runs as a task.
+    /// Support for tasks.
     pub task_support: Option<TaskSupport>,
     /// Unknown members, kept as received.
     #[object(unknown)]
     pub extra: Object,
 }
 
-/// A page of tools.
+/// Result of `tools/list`: a page of tools.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(custom_translate)]
 #[non_exhaustive]
 pub struct ListToolsResult {
     /// The tools.
     pub tools: Vec<Tool>,
-    /// Where the next page begins, if there is one.
+    /// Cursor of the next page; `None` on the last page.
     pub next_cursor: Option<Cursor>,
-    /// What kind of result this is.
+    /// Type of the result; absent before 2026-07-28, which means [`ResultType::Complete`].
     #[object(default = ResultType::Complete, since = V2026_07_28)]
     pub result_type: Option<ResultType>,
-    /// For how many milliseconds it may be reused.
+    /// Time for which the result may be cached, in milliseconds. Default: 0.
     #[object(default = 0, since = V2026_07_28)]
     pub ttl_ms: Option<i64>,
-    /// By whom.
+    /// Caches that may store the result. Default: [`CacheScope::Private`].
     #[object(default = CacheScope::Private, since = V2026_07_28)]
     pub cache_scope: Option<CacheScope>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -141,24 +141,24 @@ pub struct ListToolsResult {
     pub extra: Object,
 }
 
-/// A call of a tool.
+/// Parameters of `tools/call`.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[non_exhaustive]
 pub struct CallToolParams {
-    /// The tool.
+    /// Name of the tool.
     pub name: String,
-    /// Its arguments.
+    /// Arguments of the tool.
     pub arguments: Option<Object>,
-    /// Run it as a task (2025-11-25).
+    /// Request to run it as a task (2025-11-25).
     #[object(only = V2025_11_25)]
     pub task: Option<TaskRequest>,
-    /// Answers to what the last round asked for.
+    /// Responses to the input requests of the previous round.
     #[object(since = V2026_07_28)]
     pub input_responses: Option<InputResponses>,
-    /// What the last round wants to see again, as it came.
+    /// Request state from the previous round, sent back unchanged.
     #[object(since = V2026_07_28)]
     pub request_state: Option<String>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
     /// Unknown members, kept as received.
@@ -167,8 +167,8 @@ pub struct CallToolParams {
 }
 
 impl CallToolParams {
-    /// The name and the arguments of a call that asks for no more, as most do; they share the text of its parameters. `None` if
-    /// there is more to it or something is wrong: then it has to be decoded as a whole.
+    /// Returns the name and arguments of a call that has only these and `_meta`, as most calls do. They share the
+    /// buffer of `params`. Returns `None` for other or invalid parameters, which need to be decoded in full.
     #[must_use]
     pub fn plain(params: &RawJson) -> Option<(ByteString, Option<Object>)> {
         let [name, arguments, meta] = params.call_members()?;
@@ -183,23 +183,23 @@ impl CallToolParams {
     }
 }
 
-/// What a tool gave, or how it failed.
+/// Result of `tools/call`.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(custom_translate)]
 #[non_exhaustive]
 pub struct ToolResult {
-    /// For the model and the people.
+    /// Content for the model and the user.
     #[object(default = Vec::new())]
     pub content: Vec<Content>,
-    /// Whether the tool failed.
+    /// `true` if the tool failed.
     pub is_error: Option<bool>,
-    /// What kind of result this is.
+    /// Type of the result; absent before 2026-07-28, which means [`ResultType::Complete`].
     #[object(default = ResultType::Complete, since = V2026_07_28)]
     pub result_type: Option<ResultType>,
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     #[object(rename = "_meta")]
     pub meta: Option<Meta>,
-    /// The same as data.
+    /// Structured content: the result as JSON.
     #[object(since = V2025_06_18)]
     pub structured_content: Option<RawJson>,
     /// Unknown members, kept as received.
@@ -208,74 +208,74 @@ pub struct ToolResult {
 }
 
 impl ToolResult {
-    /// A text.
+    /// Creates a result with one text block.
     pub fn of_text(text: impl Into<String>) -> Self {
         let mut result = Self::new();
-        // One block is what most results have.
+        // Most results have one block, so allocate exactly one.
         result.content = vec![Content::text(text)];
         result
     }
 
-    /// A failure, in words that let the model do better.
+    /// Creates an error result. The message is shown to the model, so it should say how to correct the call.
     pub fn error(message: impl Display) -> Self {
         Self::of_text(message.to_string()).is_error(true)
     }
 
-    /// Data, and the same as text for those who read only that.
+    /// Creates a result with structured content and the same JSON as a text block, for clients that read only text.
     ///
     /// # Errors
-    /// When the value cannot be written as JSON.
+    /// If the value cannot be encoded as JSON.
     pub fn structured<T: Serialize + ?Sized>(value: &T) -> Result<Self, EncodeError> {
         let value = RawJson::encode(value)?;
         Ok(Self::of_text(value.as_str()).structured_content(value))
     }
 
-    /// One more block.
+    /// Adds a content block.
     #[must_use]
     pub fn with(mut self, content: impl Into<Content>) -> Self {
         self.content.push(content.into());
         self
     }
 
-    /// One more text.
+    /// Adds a text block.
     #[must_use]
     pub fn with_text(self, text: impl Into<String>) -> Self {
         self.with(Content::text(text))
     }
 
-    /// One more picture.
+    /// Adds an image block.
     #[must_use]
     pub fn with_image(self, bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
         self.with(Content::image(bytes, mime_type))
     }
 
-    /// One more sound.
+    /// Adds an audio block.
     #[must_use]
     pub fn with_audio(self, bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
         self.with(Content::audio(bytes, mime_type))
     }
 
-    /// One more resource with its contents, text or bytes.
+    /// Adds an embedded resource.
     #[must_use]
     pub fn with_resource(self, contents: ResourceContents) -> Self {
         self.with(Content::resource(contents))
     }
 
-    /// One more resource to be read.
+    /// Adds a link to a resource.
     #[must_use]
     pub fn with_link(self, link: impl Into<ResourceLink>) -> Self {
         self.with(Content::resource_link(link))
     }
 
-    /// Data beside what is there already.
+    /// Sets the structured content and keeps the content blocks.
     ///
     /// # Errors
-    /// When the value cannot be written as JSON.
+    /// If the value cannot be encoded as JSON.
     pub fn with_json<T: Serialize + ?Sized>(self, value: &T) -> Result<Self, EncodeError> {
         Ok(self.structured_content(RawJson::encode(value)?))
     }
 
-    /// The text of all text blocks, a line break between two.
+    /// Returns the text of all text blocks, separated by line breaks.
     #[must_use]
     pub fn text(&self) -> String {
         let mut texts = self.content.iter().filter_map(Content::as_text);
@@ -287,7 +287,7 @@ impl ToolResult {
         text
     }
 
-    /// The pictures.
+    /// Iterates over the images.
     pub fn images(&self) -> impl Iterator<Item = &ImageContent> {
         self.content.iter().filter_map(|content| match content {
             Content::Image(image) => Some(image),
@@ -295,13 +295,13 @@ impl ToolResult {
         })
     }
 
-    /// Whether the tool failed.
+    /// Returns `true` if the tool failed.
     #[must_use]
     pub fn failed(&self) -> bool {
         self.is_error == Some(true)
     }
 
-    /// The structured content as a type, if there is any.
+    /// Decodes the structured content; `None` if there is none.
     #[must_use]
     pub fn structured_as<'de, T: Deserialize<'de>>(&'de self) -> Option<Result<T, DecodeError>> {
         self.structured_content.as_ref().map(|value| value.decode().map_err(|error| error.within("structuredContent")))
