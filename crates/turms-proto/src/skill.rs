@@ -57,7 +57,7 @@ pub fn parse_header(text: &str) -> Result<Map<String, Value>, SkillHeaderError> 
     let mut reader = Reader { events: Parser::new_from_str(yaml), line: 1 };
     match reader.document()? {
         Value::Object(map) => Ok(map),
-        _ => Err(reader.invalid("the header has to be a mapping, such as name: and description:")),
+        _ => Err(reader.invalid("the header must be a mapping, such as name: and description:")),
     }
 }
 
@@ -121,7 +121,7 @@ impl<'a> Reader<'a> {
 
     fn value(&mut self, event: Event<'a>, depth: usize) -> Result<Value, SkillHeaderError> {
         if depth > MAX_DEPTH {
-            return Err(self.invalid(format!("more than {MAX_DEPTH} things stand within each other")));
+            return Err(self.invalid(format!("nested more than {MAX_DEPTH} levels deep")));
         }
         match event {
             Event::Scalar(text, style, anchor, tag) => {
@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
                 self.refuse_tag(tag.as_deref())?;
                 self.mapping(depth)
             }
-            Event::Alias(_) => Err(self.invalid("anchors and aliases are not read")),
+            Event::Alias(_) => Err(self.invalid("anchors and aliases are not supported")),
             _ => Err(self.invalid("the YAML ends too soon")),
         }
     }
@@ -159,12 +159,12 @@ impl<'a> Reader<'a> {
             let name = match self.next()? {
                 Event::MappingEnd => return Ok(Value::Object(members)),
                 Event::Scalar(name, _, 0, None) => name.into_owned(),
-                _ => return Err(self.invalid("a key has to be plain text")),
+                _ => return Err(self.invalid("a key must be a plain string")),
             };
             let value = self.next()?;
             let value = self.value(value, depth + 1)?;
             if members.contains_key(&name) {
-                return Err(self.invalid(format!("the key {name:?} is there twice")));
+                return Err(self.invalid(format!("duplicate key {name:?}")));
             }
             members.insert(name, value);
         }
@@ -196,11 +196,11 @@ impl<'a> Reader<'a> {
     }
 
     fn refuse_anchor(&self, anchor: usize) -> Result<(), SkillHeaderError> {
-        if anchor == 0 { Ok(()) } else { Err(self.invalid("anchors and aliases are not read")) }
+        if anchor == 0 { Ok(()) } else { Err(self.invalid("anchors and aliases are not supported")) }
     }
 
     fn refuse_tag(&self, tag: Option<&Tag>) -> Result<(), SkillHeaderError> {
-        if tag.is_none() { Ok(()) } else { Err(self.invalid("tags are not read, except !!str")) }
+        if tag.is_none() { Ok(()) } else { Err(self.invalid("tags other than !!str are not supported")) }
     }
 
     fn invalid(&self, problem: impl Into<String>) -> SkillHeaderError {
@@ -293,10 +293,10 @@ mod tests {
         assert_eq!(parse_header("name: a\n"), Err(SkillHeaderError::Missing));
         assert_eq!(parse_header("---\nname: a\n"), Err(SkillHeaderError::Missing));
         assert_eq!(parse_header("---x\nname: a\n---\n"), Err(SkillHeaderError::Missing));
-        assert_eq!(refused("a: 1\nb: 2\na: 3"), r#"line 4: the key "a" is there twice"#);
-        assert!(refused("- a").contains("has to be a mapping"));
+        assert_eq!(refused("a: 1\nb: 2\na: 3"), r#"line 4: duplicate key "a""#);
+        assert!(refused("- a").contains("must be a mapping"));
         assert!(refused("a: .inf").contains(".inf cannot be written as JSON"));
-        assert!(refused("a: !mine 1").contains("tags are not read"));
+        assert!(refused("a: !mine 1").contains("tags other than !!str"));
         assert!(refused("a: [1").starts_with("line "));
         assert_eq!(parse_header(&format!("---\na: {}\n---\n", "x".repeat(MAX_HEADER))), Err(SkillHeaderError::TooLong));
     }

@@ -199,9 +199,9 @@ impl Meta {
 
     /// Copies the members of `other`, as [`extend`](Object::extend) does, but merges app settings member by member.
     pub fn merge(&mut self, other: &Self) {
-        let said = [&*self, other].map(|meta| meta.get(KEY)?.as_object());
+        let settings = [&*self, other].map(|meta| meta.get(KEY)?.as_object());
         self.extend(other);
-        if let [Some(mut app), Some(more)] = said {
+        if let [Some(mut app), Some(more)] = settings {
             app.extend(&more);
             self.insert_raw(KEY, &app.into());
         }

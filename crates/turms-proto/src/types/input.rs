@@ -75,7 +75,7 @@ impl<'de> Deserialize<'de> for InputRequest {
             Elicit::NAME => params.decode().map(|params| Self::Elicit(Box::new(params))),
             CreateMessage::NAME => params.decode().map(|params| Self::Sample(Box::new(params))),
             ListRoots::NAME => params.decode().map(Self::Roots),
-            _ => return Err(D::Error::custom(format_args!("a client cannot be asked {method:?}"))),
+            _ => return Err(D::Error::custom(format_args!("unsupported input request {method:?}"))),
         };
         request.map_err(|error| D::Error::custom(error.within("params")))
     }
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn other_questions_are_refused() {
         let error = crate::decode::<InputRequest>(r#"{"method":"tools/call","params":{}}"#).unwrap_err();
-        assert_eq!(error.to_string(), "a client cannot be asked \"tools/call\"");
+        assert_eq!(error.to_string(), "unsupported input request \"tools/call\"");
         let error = crate::decode::<InputRequest>(r#"{"method":"sampling/createMessage"}"#).unwrap_err();
         assert_eq!(error.to_string(), "params: missing field \"messages\"");
     }

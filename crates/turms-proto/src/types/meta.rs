@@ -157,7 +157,7 @@ impl Meta {
     pub(crate) fn set(&mut self, name: &str, value: &impl Serialize) {
         match RawJson::encode(value) {
             Ok(value) => self.insert_raw(name, &value),
-            Err(error) => debug_assert!(false, "a type of the protocol is made of JSON: {error}"),
+            Err(error) => debug_assert!(false, "protocol types are always encodable: {error}"),
         }
     }
 }

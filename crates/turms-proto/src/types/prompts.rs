@@ -165,8 +165,8 @@ impl PromptResult {
     /// annotations that name the model as its only audience.
     #[must_use]
     pub fn system(mut self, content: impl Into<Content>) -> Self {
-        let for_the_model = Annotations::new().audience([Role::Assistant]).priority(1);
-        self.messages.push(PromptMessage::user(content.into().with_annotations(for_the_model)));
+        let annotations = Annotations::new().audience([Role::Assistant]).priority(1);
+        self.messages.push(PromptMessage::user(content.into().with_annotations(annotations)));
         self
     }
 }

@@ -184,8 +184,8 @@ pub fn is_skill_name(name: &str) -> bool {
 /// Returns `true` if a path segment is a plain file or directory name, also after percent-decoding.
 fn is_plain_part(part: &str) -> bool {
     let plain = part.to_ascii_lowercase().replace("%2e", ".");
-    let leads_on = ["?", "#", "\\", "\0", "%2f", "%5c", "%00"].into_iter().any(|sign| plain.contains(sign));
-    !leads_on && !matches!(&*plain, "" | "." | "..")
+    let has_delimiter = ["?", "#", "\\", "\0", "%2f", "%5c", "%00"].into_iter().any(|text| plain.contains(text));
+    !has_delimiter && !matches!(&*plain, "" | "." | "..")
 }
 
 fn is_digest(digest: &str) -> bool {
