@@ -1,4 +1,4 @@
-//! Finding `x-mcp-header` in a tool's input schema.
+//! Collection of the `x-mcp-header` annotations in the input schema of a tool.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -7,50 +7,50 @@ use serde_json::{Map, Value};
 
 use super::param::{ParamHeader, ParamType};
 
-/// How deeply nested a schema may be. What came through `serde_json` with its own limit never is.
+/// Maximum nesting depth of a schema. The default limit of `serde_json` is not higher.
 pub const MAX_SCHEMA_DEPTH: usize = 128;
 
-/// Which rule for `x-mcp-header` a tool's input schema breaks, and where.
+/// Error for an invalid `x-mcp-header` annotation in the input schema of a tool.
 ///
-/// A client that speaks HTTP leaves the whole tool out of its list and warns with this message.
+/// An HTTP client omits the whole tool from its list and logs a warning with this message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeaderAnnotationError {
-    /// The annotation is no header name.
+    /// The annotation is not a valid header name.
     #[error("{place:?} is not a non-empty string of letters, digits and any of \"!#$%&'*+-.^_`|~\"")]
     NotToken {
         /// A JSON pointer to the annotation.
         place: String,
     },
-    /// Two annotations make the same header.
+    /// Two annotations have the same header name.
     #[error("{place:?} names the same header as {first:?}, since case does not count")]
     Duplicate {
         /// A JSON pointer to the annotation.
         place: String,
-        /// A JSON pointer to the other one.
+        /// A JSON pointer to the first annotation.
         first: String,
     },
-    /// The property cannot be repeated in a header.
+    /// The property has a type that cannot be mirrored in a header.
     #[error("{place:?} is on a property whose type is not exactly \"string\", \"integer\" or \"boolean\"")]
     Type {
         /// A JSON pointer to the annotation.
         place: String,
     },
-    /// The annotation is not on a property, or on one that not every value of the schema has at the same place.
+    /// The annotation is not on a property, or not on one that is reached through `properties` alone.
     #[error("{place:?} is not on a property that can be reached from the root through \"properties\" alone")]
     Unreachable {
         /// A JSON pointer to the annotation.
         place: String,
     },
-    /// The schema is too deep to be searched.
+    /// The schema is nested too deeply.
     #[error("the schema is nested more than {MAX_SCHEMA_DEPTH} levels deep at {place:?}")]
     TooDeep {
-        /// A JSON pointer to what was not looked at.
+        /// A JSON pointer to the first value beyond the limit.
         place: String,
     },
 }
 
-/// All annotations of a schema, in its order.
+/// Returns all annotations of a schema, in schema order.
 pub(super) fn collect(schema: &Value) -> Result<Vec<ParamHeader>, HeaderAnnotationError> {
     let mut search = Search::default();
     search.schema(schema, Reach::Root)?;
@@ -59,24 +59,24 @@ pub(super) fn collect(schema: &Value) -> Result<Vec<ParamHeader>, HeaderAnnotati
 
 #[derive(Default)]
 struct Search<'s> {
-    /// The way from the root to here, one element for each level.
+    /// Path from the root to the current value.
     path: Vec<Cow<'s, str>>,
     found: Vec<ParamHeader>,
-    /// The annotations so far, by header name in lower case.
+    /// JSON pointers of the annotations, by lower-case header name.
     places: HashMap<String, String>,
 }
 
-/// How a schema is connected with the root.
+/// Relation of a schema to the root.
 #[derive(Clone, Copy)]
 enum Reach {
     Root,
-    /// Through `properties` alone: every second element of the path is a property.
+    /// Reached through `properties` alone: every second element of the path is a property name.
     Property,
     Elsewhere,
 }
 
 impl<'s> Search<'s> {
-    /// Looks at a schema, a list of schemas, or the value of an unknown keyword, which could be either.
+    /// Searches a schema, a list of schemas, or the value of an unknown keyword, which could be either.
     fn schema(&mut self, schema: &'s Value, reach: Reach) -> Result<(), HeaderAnnotationError> {
         match schema {
             Value::Object(keywords) => keywords.iter().try_for_each(|(keyword, value)| {
@@ -102,13 +102,13 @@ impl<'s> Search<'s> {
             ("properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" | "dependencies", _) => {
                 self.members(value, Reach::Elsewhere)
             }
-            // Data, in which "x-mcp-header" is a member like any other.
+            // The values of these keywords are data, in which "x-mcp-header" is an ordinary member.
             ("const" | "enum" | "default" | "examples", _) => Ok(()),
             _ => self.schema(value, Reach::Elsewhere),
         }
     }
 
-    /// Looks at schemas by name; a name means nothing, even if it is that of a keyword.
+    /// Searches a map of schemas. A name has no meaning, even if it equals a keyword.
     fn members(&mut self, members: &'s Value, reach: Reach) -> Result<(), HeaderAnnotationError> {
         let Value::Object(members) = members else {
             return self.schema(members, Reach::Elsewhere);
@@ -155,12 +155,12 @@ impl<'s> Search<'s> {
     }
 }
 
-/// RFC 6901.
+/// Formats a JSON pointer (RFC 6901).
 pub(super) fn pointer(path: &[impl AsRef<str>]) -> String {
     path.iter().map(|key| format!("/{}", key.as_ref().replace('~', "~0").replace('/', "~1"))).collect()
 }
 
-/// RFC 9110 §5.6.2.
+/// Returns `true` if the text is a token (RFC 9110 §5.6.2).
 fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }

@@ -1,11 +1,11 @@
-//! Comparing headers with the body they repeat.
+//! Comparison of headers with the parts of the body that they mirror.
 
 use super::value::{HeaderError, decode_value};
 use super::{METHOD, NAME, PROTOCOL_VERSION};
 use crate::method::Method as _;
 use crate::types::{CallTool, CancelTask, GetPrompt, GetTask, ReadResource, UpdateTask};
 
-/// The member of `params` that the `Mcp-Name` header repeats, for the methods that require the header.
+/// Returns the member of `params` that the `Mcp-Name` header mirrors; `None` for methods without that header.
 ///
 /// ```
 /// use turms_proto::header::name_member;
@@ -23,24 +23,24 @@ pub fn name_member(method: &str) -> Option<&'static str> {
     }
 }
 
-/// What a request has under the name of one header.
+/// The values of one header in a request.
 ///
-/// An HTTP server makes one of what its stack hands over, before it calls one of the checks.
+/// An HTTP server creates it from the headers of its HTTP library and passes it to the checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HeaderLookup<'a> {
-    /// The header is not there.
+    /// The header is absent.
     Absent,
-    /// The header is there once.
+    /// The header occurs once.
     One(&'a str),
-    /// The header is there more than once.
+    /// The header occurs more than once.
     Repeated,
     /// The header has bytes that are not visible ASCII, spaces or tabs.
     NotText,
 }
 
 impl<'a> HeaderLookup<'a> {
-    /// The result of looking up a header: all values that a request has under one name, as text or as a decoding error.
+    /// Creates a lookup from all values of the header, as strings or decoding errors.
     pub fn from_values<E>(values: impl IntoIterator<Item = Result<&'a str, E>>) -> Self {
         let mut values = values.into_iter();
         match (values.next(), values.next()) {
@@ -58,11 +58,11 @@ impl<'a> From<Option<&'a str>> for HeaderLookup<'a> {
     }
 }
 
-/// Compares the `MCP-Protocol-Version` header with the revision named in the body's `_meta`.
+/// Compares the `MCP-Protocol-Version` header with the revision in the `_meta` of the body.
 ///
 /// # Errors
 ///
-/// The header is missing, malformed or different.
+/// If the header is missing, malformed or different.
 pub fn check_version(found: HeaderLookup<'_>, version: &str) -> Result<(), HeaderMismatch> {
     Mirror { header: PROTOCOL_VERSION, place: META_VERSION }.check_literal(found, version)
 }
@@ -71,18 +71,19 @@ const META_VERSION: &str = "/params/_meta/io.modelcontextprotocol~1protocolVersi
 
 /// Compares the `Mcp-Method` header with the method of the request.
 ///
-/// Methods need no encoding, so none is understood: an intermediary that reads this header sees what we see.
+/// The value is compared literally, without decoding, so that intermediaries read the same method.
 ///
 /// # Errors
 ///
-/// The header is missing, malformed or different.
+/// If the header is missing, malformed or different.
 pub fn check_method(found: HeaderLookup<'_>, method: &str) -> Result<(), HeaderMismatch> {
     Mirror { header: METHOD, place: "/method" }.check_literal(found, method)
 }
 
-/// Compares the `Mcp-Name` header with the member of `params` that [`name_member`] tells, `None` if `params` lacks it.
+/// Compares the `Mcp-Name` header with `name`, the value of the member given by [`name_member`]; `None` if it is
+/// absent.
 ///
-/// Methods without such a member have nothing to compare and pass.
+/// Succeeds for methods without such a member.
 ///
 /// ```
 /// use turms_proto::header::{HeaderLookup, check_name};
@@ -97,7 +98,7 @@ pub fn check_method(found: HeaderLookup<'_>, method: &str) -> Result<(), HeaderM
 ///
 /// # Errors
 ///
-/// The header is missing, malformed or different, or there although the body has no such member.
+/// If the header is missing, malformed or different, or if it is present although the body has no such member.
 pub fn check_name(found: HeaderLookup<'_>, method: &str, name: Option<&str>) -> Result<(), HeaderMismatch> {
     let Some(member) = name_member(method) else {
         return Ok(());
@@ -110,7 +111,7 @@ pub fn check_name(found: HeaderLookup<'_>, method: &str, name: Option<&str>) -> 
     Mirror { header: NAME, place }.check(found, name, |value, name| value == name)
 }
 
-/// One header and the place in the body that it repeats.
+/// A header and the part of the body that it mirrors.
 #[derive(Clone, Copy)]
 pub(super) struct Mirror<'a> {
     pub(super) header: &'a str,
@@ -119,7 +120,7 @@ pub(super) struct Mirror<'a> {
 }
 
 impl Mirror<'_> {
-    /// Compares the decoded header with what the body has.
+    /// Compares the decoded header with the value in the body.
     pub(super) fn check<B>(
         self,
         found: HeaderLookup<'_>,
@@ -170,28 +171,28 @@ impl Mirror<'_> {
     }
 }
 
-/// How much of a header an error repeats, in characters.
+/// Maximum number of characters of a header value in an error.
 const MAX_SHOWN: usize = 64;
 
-/// How the headers of a request contradict its body.
+/// A mismatch between the headers and the body of a request.
 ///
-/// A server answers with status 400 and error -32020. The messages tell the peer what to change; they repeat at most
-/// the beginning of the header, never the body.
+/// A server responds with status 400 and error -32020. The messages say what the client must change. They contain at
+/// most the beginning of the header value, and no part of the body.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeaderMismatch {
     /// The body has a value, but the header is missing.
     #[error("header {header:?} is missing; it must repeat what the request body says at {place:?}")]
     Missing {
-        /// The header.
+        /// Name of the header.
         header: String,
         /// A JSON pointer into the body.
         place: String,
     },
-    /// The header is there, but the body has no value.
+    /// The header is present, but the body has no value.
     #[error("header {header:?} must not be sent; the request body has nothing at {place:?}")]
     Unexpected {
-        /// The header.
+        /// Name of the header.
         header: String,
         /// A JSON pointer into the body.
         place: String,
@@ -199,34 +200,34 @@ pub enum HeaderMismatch {
     /// Header and body differ.
     #[error("header {header:?} says {value:?}, which is not what the request body says at {place:?}")]
     Different {
-        /// The header.
+        /// Name of the header.
         header: String,
         /// A JSON pointer into the body.
         place: String,
-        /// The beginning of the header's value as it was sent.
+        /// The beginning of the header value, as received.
         value: String,
     },
-    /// The header is there more than once.
+    /// The header occurs more than once.
     #[error("header {header:?} must be sent only once")]
     Repeated {
-        /// The header.
+        /// Name of the header.
         header: String,
     },
-    /// The header is not text.
+    /// The header contains bytes other than visible ASCII, spaces and tabs.
     #[error("header {header:?} must consist of visible ASCII characters, spaces and tabs")]
     NotText {
-        /// The header.
+        /// Name of the header.
         header: String,
     },
-    /// The header looks encoded but cannot be decoded.
+    /// The header has the encoding markers but cannot be decoded.
     #[error("header {header:?} cannot be decoded")]
     Encoding {
-        /// The header.
+        /// Name of the header.
         header: String,
-        /// What is wrong with its value.
+        /// The decoding error.
         source: HeaderError,
     },
-    /// The body has a value that no header can repeat.
+    /// The body has a value that cannot be mirrored in a header.
     #[error(transparent)]
     Argument(HeaderError),
 }

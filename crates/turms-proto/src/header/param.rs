@@ -1,4 +1,4 @@
-//! Arguments of a tool that are repeated in headers.
+//! Tool arguments that are mirrored in headers.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,10 +9,10 @@ use super::annotation::{self, HeaderAnnotationError, pointer};
 use super::mirror::{HeaderLookup, HeaderMismatch, Mirror};
 use super::value::{HeaderError, encode_value};
 
-/// Which arguments of a tool are repeated in which headers.
+/// The arguments of a tool that are mirrored in headers.
 ///
-/// Both peers make it once from the tool's input schema: a client then [extracts](Self::extract) headers for every
-/// call, a server [checks](Self::check) them. Header values end up in logs, so secrets should not be annotated.
+/// Both peers create it once from the input schema of the tool. For every call, a client [extracts](Self::extract) the
+/// headers and a server [checks](Self::check) them. Header values end up in logs, so do not annotate secrets.
 ///
 /// ```
 /// use serde_json::json;
@@ -41,20 +41,20 @@ impl ParamHeaders {
     ///
     /// # Errors
     ///
-    /// An annotation breaks one of the rules: it must be a token, unlike any other even in lower case, on a property of
-    /// type string, integer or boolean, which is reached through `properties` alone. Or the schema is nested more than
+    /// If an annotation is invalid: it must be a token that is unique regardless of case, on a property of type
+    /// string, integer or boolean that is reached through `properties` alone. Or if the schema is nested more than
     /// [`MAX_SCHEMA_DEPTH`](super::MAX_SCHEMA_DEPTH) levels deep.
     pub fn from_schema(schema: &Value) -> Result<Self, HeaderAnnotationError> {
         annotation::collect(schema).map(|params| Self { params })
     }
 
-    /// The headers a client sends with a call: names, such as `Mcp-Param-Region`, and encoded values.
+    /// Returns the headers that a client sends with a call: names, such as `Mcp-Param-Region`, and encoded values.
     ///
     /// An argument that is null or absent has no header.
     ///
     /// # Errors
     ///
-    /// An argument does not have the declared type, or is an integer outside of ±(2^53−1).
+    /// If an argument does not have the declared type, or is an integer outside of ±(2^53−1).
     pub fn extract(&self, arguments: &Value) -> Result<Vec<(String, String)>, HeaderError> {
         let mut headers = Vec::new();
         for param in &self.params {
@@ -65,14 +65,14 @@ impl ParamHeaders {
         Ok(headers)
     }
 
-    /// Compares the headers of a call with its arguments, as a server must.
+    /// Compares the headers of a call with its arguments, as required of servers.
     ///
-    /// `lookup` is asked for header names in lower case. Other headers that begin like these are nobody's concern.
+    /// `lookup` receives header names in lower case. Other headers with the prefix are ignored.
     ///
     /// # Errors
     ///
-    /// A header is missing, malformed or different, or there although the argument is not; or an argument cannot be
-    /// repeated in a header, for the reasons that [`extract`](Self::extract) has.
+    /// If a header is missing, malformed or different, or present although the argument is absent. Or if an argument
+    /// cannot be mirrored, for the same reasons as in [`extract`](Self::extract).
     pub fn check<'h>(
         &self,
         arguments: &Value,
@@ -86,19 +86,19 @@ impl ParamHeaders {
         })
     }
 
-    /// The headers one by one.
+    /// Iterates over the mirrored arguments.
     pub fn iter(&self) -> impl Iterator<Item = &ParamHeader> {
         self.params.iter()
     }
 
-    /// Whether the tool repeats no argument, so that there is nothing to extract or to check.
+    /// Returns `true` if no argument is mirrored in a header.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.params.is_empty()
     }
 }
 
-/// One argument that is repeated in a header.
+/// An argument that is mirrored in a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParamHeader {
     header: String,
@@ -111,25 +111,25 @@ impl ParamHeader {
         Self { header: format!("Mcp-Param-{name}"), path, kind }
     }
 
-    /// The whole name of the header, such as `Mcp-Param-Region`, in the case of the annotation.
+    /// Returns the full name of the header, such as `Mcp-Param-Region`, in the case of the annotation.
     #[must_use]
     pub fn header(&self) -> &str {
         &self.header
     }
 
-    /// The names of the properties that lead to the argument.
+    /// Returns the path of property names to the argument.
     #[must_use]
     pub fn path(&self) -> &[String] {
         &self.path
     }
 
-    /// The declared type of the argument.
+    /// Returns the declared type of the argument.
     #[must_use]
     pub const fn kind(&self) -> ParamType {
         self.kind
     }
 
-    /// What a header repeats; nothing if the argument is null or absent.
+    /// Returns the value to mirror; `None` if the argument is null or absent.
     fn scalar<'v>(&self, arguments: &'v Value) -> Result<Option<Scalar<'v>>, HeaderError> {
         let value = self.path.iter().try_fold(arguments, |value, key| value.get(key));
         match (self.kind, value) {
@@ -154,11 +154,11 @@ impl ParamHeader {
     }
 }
 
-/// The types an argument may have to be repeated in a header.
+/// Type of an argument that is mirrored in a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ParamType {
-    /// Any text.
+    /// A string.
     String,
     /// An integer within ±(2^53−1).
     Integer,
@@ -167,7 +167,7 @@ pub enum ParamType {
 }
 
 impl ParamType {
-    /// By the name that JSON Schema has for it.
+    /// Returns the type with this name in JSON Schema.
     pub(super) fn from_schema(name: &str) -> Option<Self> {
         match name {
             "string" => Some(Self::String),
@@ -188,7 +188,7 @@ impl fmt::Display for ParamType {
     }
 }
 
-/// The value of an argument that a header can repeat.
+/// A value that a header can mirror.
 enum Scalar<'v> {
     String(&'v str),
     Integer(i64),
@@ -204,7 +204,7 @@ impl<'v> Scalar<'v> {
         }
     }
 
-    /// Whether the decoded value of a header means this.
+    /// Returns `true` if the decoded header value equals this value.
     fn is_said_by(&self, text: &str) -> bool {
         match *self {
             Self::String(own) => text == own,
@@ -214,21 +214,21 @@ impl<'v> Scalar<'v> {
     }
 }
 
-/// Reads an integer as JSON would, so also `42.0` and `4.2e1`, but without whitespace around it.
+/// Parses an integer as JSON does, including `42.0` and `4.2e1`, but without surrounding white space.
 fn parse_integer(text: &str) -> Option<i64> {
     let is_bare = !text.starts_with(|c: char| c.is_whitespace()) && !text.ends_with(|c: char| c.is_whitespace());
     let number: Number = serde_json::from_str(text).ok().filter(|_| is_bare)?;
     safe(whole(&number)?)
 }
 
-/// The number as an integer, unless it has a fraction. What no `i128` holds becomes its limit, which is
-/// not [safe] either.
+/// Returns the number as an integer; `None` if it has a fraction. Numbers beyond `i128` saturate, and the limits are
+/// not safe integers either.
 fn whole(number: &Number) -> Option<i128> {
     let integer = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
     integer.or_else(|| number.as_f64().filter(|float| float.fract() == 0.0).map(|float| float as i128))
 }
 
-/// The integer if every JSON parser reads the same.
+/// Returns the integer if it is in the range that every JSON parser represents exactly.
 fn safe(integer: i128) -> Option<i64> {
     const MAX_SAFE: i128 = (1 << 53) - 1;
     i64::try_from(integer).ok().filter(|_| (-MAX_SAFE..=MAX_SAFE).contains(&integer))
@@ -249,7 +249,7 @@ mod tests {
         ParamHeaders::from_schema(&schema).unwrap()
     }
 
-    /// The extracted headers as `name: value`, sorted.
+    /// Returns the extracted headers as `name: value`, sorted.
     fn extracted(arguments: &Value) -> Vec<String> {
         let headers = headers().extract(arguments).unwrap();
         let mut lines: Vec<_> = headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();

@@ -1,4 +1,4 @@
-//! Any text in a header value.
+//! Encoding of strings in header values.
 
 use std::borrow::Cow;
 
@@ -7,10 +7,10 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::param::ParamType;
 
-/// Writes a text so that it survives as the value of a header.
+/// Encodes a string as a header value.
 ///
-/// Use it for the values of [`NAME`](super::NAME) and of parameter headers. What is visible ASCII with spaces inside
-/// stays as it is; everything else becomes `=?base64?…?=`.
+/// Use it for the values of [`NAME`](super::NAME) and of parameter headers. Visible ASCII with inner spaces stays
+/// unchanged. Other strings are encoded as `=?base64?…?=`.
 ///
 /// ```
 /// use turms_proto::header::encode_value;
@@ -29,9 +29,9 @@ pub fn encode_value(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{PREFIX}{}{SUFFIX}", STANDARD.encode(text)))
 }
 
-/// Reads what [`encode_value`] wrote, whoever wrote it.
+/// Decodes a header value that was encoded as by [`encode_value`].
 ///
-/// Spaces and tabs around the value do not belong to it. A value without both markers stands for itself.
+/// Surrounding spaces and tabs are ignored. A value without both markers is returned unchanged.
 ///
 /// ```
 /// use turms_proto::header::decode_value;
@@ -44,7 +44,7 @@ pub fn encode_value(text: &str) -> Cow<'_, str> {
 ///
 /// # Errors
 ///
-/// What stands between the markers is not base64 in the standard alphabet with canonical padding, or not UTF-8.
+/// If the text between the markers is not canonical base64 in the standard alphabet, or not UTF-8 when decoded.
 pub fn decode_value(value: &str) -> Result<Cow<'_, str>, HeaderError> {
     let value = value.trim_matches([' ', '\t']);
     let Some(encoded) = value.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX)) else {
@@ -57,17 +57,17 @@ pub fn decode_value(value: &str) -> Result<Cow<'_, str>, HeaderError> {
 const PREFIX: &str = "=?base64?";
 const SUFFIX: &str = "?=";
 
-/// Why a header value cannot be read or written.
+/// Error in encoding or decoding a header value.
 ///
-/// Returned by [`decode_value`], where the peer is at fault, and by
-/// [`ParamHeaders::extract`](super::ParamHeaders::extract), where the caller's arguments are.
+/// Returned by [`decode_value`] for values of the peer, and by [`ParamHeaders::extract`](super::ParamHeaders::extract)
+/// for arguments of the caller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeaderError {
     /// The text between the markers is not base64.
     #[error("the text between \"=?base64?\" and \"?=\" is not standard base64 with canonical padding")]
     Base64,
-    /// The text between the markers is base64 of something else than text.
+    /// The decoded bytes are not UTF-8.
     #[error("the text between \"=?base64?\" and \"?=\" does not decode to UTF-8")]
     Utf8,
     /// An argument does not have the type that the tool's schema declares.
@@ -77,10 +77,10 @@ pub enum HeaderError {
         header: String,
         /// A JSON pointer into the arguments.
         place: String,
-        /// What the schema declares.
+        /// The type declared by the schema.
         expected: ParamType,
     },
-    /// An integer argument is too large to be the same everywhere.
+    /// An integer argument is too large to be represented exactly by every JSON parser.
     #[error("argument {place:?} for header {header:?} is not between -(2^53-1) and 2^53-1")]
     ArgumentRange {
         /// The header that mirrors the argument.
