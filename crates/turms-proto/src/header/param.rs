@@ -82,7 +82,7 @@ impl ParamHeaders {
             let body = param.scalar(arguments).map_err(HeaderMismatch::Argument)?;
             let place = format!("/params/arguments{}", pointer(&param.path));
             let mirror = Mirror { header: &param.header, place: &place };
-            mirror.check(lookup(&param.header.to_ascii_lowercase()), body, |value, body| body.is_said_by(value))
+            mirror.check(lookup(&param.header.to_ascii_lowercase()), body, |value, body| body.matches_header(value))
         })
     }
 
@@ -137,8 +137,8 @@ impl ParamHeader {
             (ParamType::String, Some(Value::String(text))) => Ok(Some(Scalar::String(text))),
             (ParamType::Boolean, Some(Value::Bool(flag))) => Ok(Some(Scalar::Boolean(*flag))),
             (ParamType::Integer, Some(Value::Number(number))) => {
-                let whole = whole(number).ok_or_else(|| self.wrong_type())?;
-                let integer = safe(whole).ok_or_else(|| self.out_of_range())?;
+                let whole = integral(number).ok_or_else(|| self.wrong_type())?;
+                let integer = to_safe_integer(whole).ok_or_else(|| self.out_of_range())?;
                 Ok(Some(Scalar::Integer(integer)))
             }
             _ => Err(self.wrong_type()),
@@ -205,7 +205,7 @@ impl<'v> Scalar<'v> {
     }
 
     /// Returns `true` if the decoded header value equals this value.
-    fn is_said_by(&self, text: &str) -> bool {
+    fn matches_header(&self, text: &str) -> bool {
         match *self {
             Self::String(own) => text == own,
             Self::Integer(own) => parse_integer(text) == Some(own),
@@ -218,18 +218,18 @@ impl<'v> Scalar<'v> {
 fn parse_integer(text: &str) -> Option<i64> {
     let is_bare = !text.starts_with(|c: char| c.is_whitespace()) && !text.ends_with(|c: char| c.is_whitespace());
     let number: Number = serde_json::from_str(text).ok().filter(|_| is_bare)?;
-    safe(whole(&number)?)
+    to_safe_integer(integral(&number)?)
 }
 
 /// Returns the number as an integer; `None` if it has a fraction. Numbers beyond `i128` saturate, and the limits are
 /// not safe integers either.
-fn whole(number: &Number) -> Option<i128> {
+fn integral(number: &Number) -> Option<i128> {
     let integer = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
     integer.or_else(|| number.as_f64().filter(|float| float.fract() == 0.0).map(|float| float as i128))
 }
 
 /// Returns the integer if it is in the range that every JSON parser represents exactly.
-fn safe(integer: i128) -> Option<i64> {
+fn to_safe_integer(integer: i128) -> Option<i64> {
     const MAX_SAFE: i128 = (1 << 53) - 1;
     i64::try_from(integer).ok().filter(|_| (-MAX_SAFE..=MAX_SAFE).contains(&integer))
 }
