@@ -1,4 +1,4 @@
-//! Messages into bytes: each function appends one complete message to a buffer the caller keeps, and nothing on failure.
+//! Encoding of messages. Each function appends one complete message to a buffer of the caller, and nothing on failure.
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use crate::jsonrpc::{ErrorObject, Message, RequestId};
 /// Appends a request.
 ///
 /// # Errors
-/// When the parameters cannot be written as JSON; the buffer is then as it was.
+/// If the parameters cannot be encoded as JSON. The buffer is then unchanged.
 pub fn request<P: Serialize + ?Sized>(
     out: &mut Vec<u8>,
     id: &RequestId,
@@ -21,10 +21,10 @@ pub fn request<P: Serialize + ?Sized>(
     })
 }
 
-/// As [`request`], with parameters that know how to write themselves; if they write nothing, there are none.
+/// Appends a request whose parameters are written by `write`. If it writes nothing, the request has no parameters.
 ///
 /// # Errors
-/// When `write` fails; the buffer is then as it was.
+/// If `write` fails. The buffer is then unchanged.
 pub fn request_with(
     out: &mut Vec<u8>,
     id: &RequestId,
@@ -47,7 +47,7 @@ pub fn request_with(
 /// Appends a notification.
 ///
 /// # Errors
-/// When the parameters cannot be written as JSON; the buffer is then as it was.
+/// If the parameters cannot be encoded as JSON. The buffer is then unchanged.
 pub fn notification<P: Serialize + ?Sized>(
     out: &mut Vec<u8>,
     method: &str,
@@ -62,7 +62,7 @@ pub fn notification<P: Serialize + ?Sized>(
 /// Appends a response with a result.
 ///
 /// # Errors
-/// When the result cannot be written as JSON; the buffer is then as it was.
+/// If the result cannot be encoded as JSON. The buffer is then unchanged.
 pub fn success<R: Serialize + ?Sized>(out: &mut Vec<u8>, id: &RequestId, result: &R) -> Result<(), EncodeError> {
     whole(out, |out| {
         open_response(out, Some(id))?;
@@ -70,10 +70,10 @@ pub fn success<R: Serialize + ?Sized>(out: &mut Vec<u8>, id: &RequestId, result:
     })
 }
 
-/// As [`success`], with a result that knows how to write itself.
+/// Appends a response whose result is written by `write`.
 ///
 /// # Errors
-/// When `write` fails; the buffer is then as it was.
+/// If `write` fails. The buffer is then unchanged.
 pub fn success_with(
     out: &mut Vec<u8>,
     id: &RequestId,
@@ -87,15 +87,15 @@ pub fn success_with(
     Ok(())
 }
 
-/// Appends a value alone.
+/// Appends a JSON value.
 ///
 /// # Errors
-/// When it cannot be written as JSON; the buffer is then as it was.
+/// If it cannot be encoded as JSON. The buffer is then unchanged.
 pub fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), EncodeError> {
     whole(out, |out| writer::write(out, value))
 }
 
-/// Appends a response with an error. Without an id the member is left out, as the revisions since 2025-11-25 have it.
+/// Appends a response with an error. Without an id, the member is omitted, as in revisions since 2025-11-25.
 pub fn failure(out: &mut Vec<u8>, id: Option<&RequestId>, error: &ErrorObject) {
     let written = whole(out, |out| {
         open_response(out, id)?;
@@ -104,7 +104,7 @@ pub fn failure(out: &mut Vec<u8>, id: Option<&RequestId>, error: &ErrorObject) {
     debug_assert!(written.is_ok(), "an error object is made of JSON");
 }
 
-/// As [`failure`] where the id could not be read, for revisions whose schema demands the member.
+/// Appends an error response with the id `null`, for revisions that require the member even if the id is unknown.
 pub fn failure_with_null_id(out: &mut Vec<u8>, error: &ErrorObject) {
     let written = whole(out, |out| {
         out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":null");
@@ -113,7 +113,7 @@ pub fn failure_with_null_id(out: &mut Vec<u8>, error: &ErrorObject) {
     debug_assert!(written.is_ok(), "an error object is made of JSON");
 }
 
-/// Appends messages as one JSON array: a batch, which only 2025-03-26 knows.
+/// Appends messages as one JSON array: a batch, which exists only in 2025-03-26.
 pub fn batch<'a>(out: &mut Vec<u8>, messages: impl IntoIterator<Item = &'a Message>) {
     out.push(b'[');
     for (index, message) in messages.into_iter().enumerate() {
@@ -125,9 +125,9 @@ pub fn batch<'a>(out: &mut Vec<u8>, messages: impl IntoIterator<Item = &'a Messa
     out.push(b']');
 }
 
-/// Appends a request or notification whose parameters are JSON already.
+/// Appends a request or notification with parameters that are already JSON.
 pub(crate) fn raw_call(out: &mut Vec<u8>, id: Option<&RequestId>, method: &str, params: Option<&str>) {
-    // Writing an id and a string into memory cannot fail.
+    // Writing an id and a string to memory cannot fail.
     let _ = open_request(out, id, method);
     if let Some(params) = params {
         out.extend_from_slice(b",\"params\":");
@@ -136,7 +136,7 @@ pub(crate) fn raw_call(out: &mut Vec<u8>, id: Option<&RequestId>, method: &str, 
     out.push(b'}');
 }
 
-/// Appends a response whose result is JSON already.
+/// Appends a response with a result that is already JSON.
 pub(crate) fn raw_success(out: &mut Vec<u8>, id: &RequestId, result: &str) {
     let _ = open_response(out, Some(id));
     out.extend_from_slice(b",\"result\":");
@@ -144,7 +144,7 @@ pub(crate) fn raw_success(out: &mut Vec<u8>, id: &RequestId, result: &str) {
     out.push(b'}');
 }
 
-/// Runs `write`; takes back what it wrote if it fails.
+/// Runs `write` and removes its partial output if it fails.
 fn whole(
     out: &mut Vec<u8>,
     write: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>,

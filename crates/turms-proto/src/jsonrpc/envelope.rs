@@ -6,81 +6,81 @@ use crate::json::string::{is_plain, unescape};
 use crate::json::{Problem, SyntaxError, decode};
 use crate::jsonrpc::{ErrorCode, ErrorObject, RequestId};
 
-/// One message as it stands in the text it came in: classified, with `params` and `result` left as they are.
+/// A classified message that borrows from the received text. `params` and `result` are not decoded.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "JSON-RPC has these four and no more")]
 pub enum Envelope<'a> {
     /// A request.
     Request {
-        /// Its id.
+        /// Id of the request.
         id: RequestId,
-        /// What is asked.
+        /// Name of the method.
         method: Cow<'a, str>,
-        /// An object's text.
+        /// The parameters, as the text of a JSON object.
         params: Option<&'a str>,
     },
-    /// A message that wants no answer.
+    /// A notification.
     Notification {
-        /// What is told.
+        /// Name of the method.
         method: Cow<'a, str>,
-        /// An object's text.
+        /// The parameters, as the text of a JSON object.
         params: Option<&'a str>,
     },
-    /// The answer to a request.
+    /// A response with a result.
     Success {
-        /// The request's id.
+        /// Id of the request.
         id: RequestId,
-        /// The text of any value, `null` included.
+        /// The result, as the text of any JSON value, including `null`.
         result: &'a str,
     },
-    /// The refusal of a request.
+    /// A response with an error.
     Failure {
-        /// The request's id, unless the peer could not read it.
+        /// Id of the request; `None` if the peer could not read it.
         id: Option<RequestId>,
-        /// Why.
+        /// The error.
         error: ErrorObject,
     },
 }
 
-/// What the text of one transmission holds.
+/// The messages in one received text.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "JSON-RPC has these two")]
 pub enum Envelopes<'a> {
     /// One message.
     One(Envelope<'a>),
-    /// A JSON array of messages, each good or bad on its own. Only 2025-03-26 knows these.
+    /// A JSON array of messages, each valid or invalid on its own. Batches exist only in 2025-03-26.
     Batch(Vec<Result<Envelope<'a>, InvalidMessage>>),
 }
 
-/// Something that is not a message of JSON-RPC as MCP uses it.
+/// Error for text that is not a valid JSON-RPC message of MCP.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{error}")]
 #[non_exhaustive]
 pub struct InvalidMessage {
-    /// The id, where one could be read.
+    /// The id, if it could be read.
     pub id: Option<RequestId>,
-    /// What it tried to be.
+    /// Kind of the message, as far as it could be determined.
     pub kind: InvalidKind,
-    /// What to tell the peer, if it is to be told.
+    /// The error to respond with, if the message requires a response.
     pub error: Box<ErrorObject>,
 }
 
-/// What an invalid message tried to be, as far as one can tell.
+/// Kind of an invalid message, as far as it could be determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidKind {
-    /// No JSON, no object, or an object with neither method nor outcome.
+    /// Not JSON, not an object, or an object without `method`, `result` and `error`.
     Unreadable,
     /// A request.
     Request,
-    /// A notification: must not be answered.
+    /// A notification. It must not receive a response.
     Notification,
-    /// A response: must not be answered.
+    /// A response. It must not receive a response.
     Response,
 }
 
 impl InvalidMessage {
-    /// Whether the peer gets an error in answer.
+    /// Returns `true` if an error response must be sent.
     #[must_use]
     pub fn wants_answer(&self) -> bool {
         matches!(self.kind, InvalidKind::Unreadable | InvalidKind::Request)
@@ -98,19 +98,19 @@ impl From<SyntaxError> for InvalidMessage {
 }
 
 impl<'a> Envelopes<'a> {
-    /// Reads bytes that should be UTF-8 JSON: one pass, nothing copied except escaped methods and string ids.
+    /// Decodes JSON in one pass. Nothing is copied except escaped method names and string ids.
     ///
-    /// `max_batch` bounds how many messages an array may hold.
+    /// `max_batch` is the maximum number of messages in an array.
     ///
     /// # Errors
-    /// When the text as a whole is no message. An invalid message inside an array is the array's business.
+    /// If the text as a whole is invalid. Invalid messages in an array are reported individually.
     pub fn decode(bytes: &'a [u8], max_batch: usize) -> Result<Self, InvalidMessage> {
         let text = std::str::from_utf8(bytes)
             .map_err(|error| SyntaxError { offset: error.valid_up_to(), problem: Problem::InvalidUtf8 })?;
         Self::from_text(text, max_batch).map(|(envelopes, _, _)| envelopes)
     }
 
-    /// Also how the text is laid out, and the layout of the parameters of a single message.
+    /// Also returns the line breaks of the text, and the layout of the parameters of a single message.
     #[inline]
     pub(crate) fn from_text(
         text: &'a str,
@@ -143,7 +143,7 @@ fn batch<'a>(
     scanner: &mut Scanner<'a>,
     limit: usize,
 ) -> Result<Vec<Result<Envelope<'a>, InvalidMessage>>, InvalidMessage> {
-    // The whole array is checked before any of it counts: half a batch is not a batch.
+    // Check the whole array first: an incomplete batch is invalid as a whole.
     let mut elements = Vec::new();
     scanner.enter_array();
     while let Some(element) = scanner.next_element(elements.is_empty(), 1)? {
@@ -164,7 +164,7 @@ fn not_an_object() -> InvalidMessage {
     InvalidMessage::unreadable(ErrorObject::invalid_request("a message must be a JSON object"))
 }
 
-/// The members of a message, each still text.
+/// The members of a message, as text.
 #[derive(Default)]
 struct Fields<'a> {
     jsonrpc: Option<&'a str>,
@@ -174,12 +174,12 @@ struct Fields<'a> {
     result: Option<&'a str>,
     error: Option<&'a str>,
     duplicate: Option<&'static str>,
-    /// That of `params`.
+    /// Layout of `params`.
     layout: ParamsLayout,
 }
 
 impl<'a> Fields<'a> {
-    /// False if the value is no object.
+    /// Returns `false` if the value is not an object.
     fn scan(&mut self, scanner: &mut Scanner<'a>) -> Result<bool, SyntaxError> {
         if scanner.peek() != Some(b'{') {
             scanner.skip_value(0)?;
@@ -206,7 +206,7 @@ impl<'a> Fields<'a> {
             "error" => ("error", &mut self.error),
             _ => return,
         };
-        // Two readings of one message are a way past whoever checks the other one.
+        // With duplicate members, another parser could see a different message and bypass checks.
         if slot.replace(value).is_some() {
             self.duplicate = Some(name);
         }
@@ -279,13 +279,13 @@ impl<'a> Fields<'a> {
             (None, Some(_), _) => InvalidKind::Response,
             (None, None, _) => InvalidKind::Unreadable,
         };
-        // Which of two ids was meant is anybody's guess.
+        // With duplicate ids, it is unknown which one is meant.
         let id = if self.duplicate == Some("id") { None } else { self.id.and_then(RequestId::from_json) };
         InvalidMessage { id, kind, error: Box::new(ErrorObject::invalid_request(message)) }
     }
 }
 
-/// The string that a JSON value is, if it is one and names text.
+/// Decodes a JSON string; `None` for other values and for unpaired surrogates.
 fn string(value: &str) -> Option<Cow<'_, str>> {
     let inside = value.strip_prefix('"')?.strip_suffix('"')?;
     if is_plain(inside.as_bytes()) { Some(Cow::Borrowed(inside)) } else { unescape(inside).map(Cow::Owned) }

@@ -5,18 +5,18 @@ use turms_proto_derive::ProtocolObject;
 
 use crate::json::{DecodeError, Object, RawJson};
 
-/// Why a request could not be handled, as it goes over the wire.
+/// A JSON-RPC error.
 ///
-/// A tool that ran and failed is a result ([`ToolResult::error`](crate::types::ToolResult::error)), not this.
+/// Failures of a tool are results ([`ToolResult::error`](crate::types::ToolResult::error)), not errors.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(custom_translate)]
 #[non_exhaustive]
 pub struct ErrorObject {
-    /// What kind of error.
+    /// The error code.
     pub code: ErrorCode,
-    /// What went wrong, for people.
+    /// Human-readable message.
     pub message: String,
-    /// What a program may want to know; its shape belongs to the code.
+    /// Additional data. Its format depends on the code.
     pub data: Option<RawJson>,
     /// Unknown members, kept as received.
     #[object(unknown)]
@@ -24,33 +24,33 @@ pub struct ErrorObject {
 }
 
 impl ErrorObject {
-    /// The text was not JSON.
+    /// Creates an error for text that is not JSON.
     pub fn parse_error(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::PARSE_ERROR, message)
     }
 
-    /// The JSON was not a request that may be made now.
+    /// Creates an error for JSON that is not a valid request, or not valid in the current state.
     pub fn invalid_request(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::INVALID_REQUEST, message)
     }
 
-    /// Nobody here answers `method`.
+    /// Creates an error for an unknown method.
     #[must_use]
     pub fn method_not_found(method: &str) -> Self {
         Self::new(ErrorCode::METHOD_NOT_FOUND, format!("method not found: {method}"))
     }
 
-    /// The parameters do not fit the method.
+    /// Creates an error for parameters that do not match the method.
     pub fn invalid_params(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::INVALID_PARAMS, message)
     }
 
-    /// The fault is on this side.
+    /// Creates an internal error.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::INTERNAL_ERROR, message)
     }
 
-    /// There is no resource at `uri`.
+    /// Creates an error for a resource that does not exist.
     #[must_use]
     pub fn resource_not_found(uri: &str) -> Self {
         let mut data = Object::new();
@@ -58,7 +58,7 @@ impl ErrorObject {
         Self::new(ErrorCode::INVALID_PARAMS, format!("resource not found: {uri}")).data(data)
     }
 
-    /// Whether this says that a resource does not exist, in the words of any revision.
+    /// Returns `true` if the error says that a resource does not exist, in the format of any revision.
     #[must_use]
     pub fn is_resource_not_found(&self) -> bool {
         self.code == ErrorCode::RESOURCE_NOT_FOUND
@@ -66,7 +66,7 @@ impl ErrorObject {
                 && self.data.as_ref().and_then(|data| data.member("uri")).is_some()
     }
 
-    /// The data decoded into a type, if there is any.
+    /// Decodes the data; `None` if there is none.
     #[must_use]
     pub fn data_as<'de, T: Deserialize<'de>>(&'de self) -> Option<Result<T, DecodeError>> {
         self.data.as_ref().map(RawJson::decode)
@@ -81,51 +81,51 @@ impl fmt::Display for ErrorObject {
 
 impl std::error::Error for ErrorObject {}
 
-/// Parameters that do not decode: the error names the member, as in `params.name: missing field "name"`.
+/// Converts a decoding error of parameters. The message names the member, as in `params.name: missing field "name"`.
 impl From<DecodeError> for ErrorObject {
     fn from(error: DecodeError) -> Self {
         Self::invalid_params(error.within("params").to_string())
     }
 }
 
-/// The number that says what kind of error it is.
+/// An error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(clippy::exhaustive_structs, reason = "a code is a number and nothing else")]
 pub struct ErrorCode(pub i64);
 
 impl ErrorCode {
-    /// JSON-RPC: the text was not JSON.
+    /// JSON-RPC: the text is not valid JSON.
     pub const PARSE_ERROR: Self = Self(-32700);
-    /// JSON-RPC: not a request, or not one that may be made now.
+    /// JSON-RPC: not a valid request, or not valid in the current state.
     pub const INVALID_REQUEST: Self = Self(-32600);
-    /// JSON-RPC: nobody answers this method.
+    /// JSON-RPC: the method does not exist.
     pub const METHOD_NOT_FOUND: Self = Self(-32601);
-    /// JSON-RPC: the parameters do not fit; since 2026-07-28 also a resource that does not exist.
+    /// JSON-RPC: the parameters are invalid. Since 2026-07-28 also: the resource does not exist.
     pub const INVALID_PARAMS: Self = Self(-32602);
-    /// JSON-RPC: the fault is on the answering side.
+    /// JSON-RPC: an internal error of the responding side.
     pub const INTERNAL_ERROR: Self = Self(-32603);
-    /// Until 2025-11-25: there is no such resource.
+    /// Until 2025-11-25: the resource does not exist.
     pub const RESOURCE_NOT_FOUND: Self = Self(-32002);
-    /// 2025-11-25 only: the user has to visit a URL first.
+    /// 2025-11-25 only: the user must visit a URL first.
     pub const URL_ELICITATION_REQUIRED: Self = Self(-32042);
-    /// Until 2025-11-25: the user refused a sampling request.
+    /// Until 2025-11-25: the user rejected a sampling request.
     pub const USER_REJECTED: Self = Self(-1);
     /// Since 2026-07-28: an HTTP header is missing, malformed or contradicts the body.
     pub const HEADER_MISMATCH: Self = Self(-32020);
-    /// Since 2026-07-28: the request needs a capability that its client did not declare.
+    /// Since 2026-07-28: the request requires a capability that the client did not declare.
     pub const MISSING_CLIENT_CAPABILITY: Self = Self(-32021);
-    /// Since 2026-07-28: the request is of a revision that the server does not speak.
+    /// Since 2026-07-28: the server does not support the revision of the request.
     pub const UNSUPPORTED_VERSION: Self = Self(-32022);
-    /// Servers of Turms: the caller calls too often. `data.retryAfterMs` is the time to wait.
+    /// Turms servers: the rate limit is exceeded. `data.retryAfterMs` is the time to wait, in milliseconds.
     pub const RATE_LIMITED: Self = Self(-32050);
-    /// Servers of Turms: the server has too much to do.
+    /// Turms servers: the server is overloaded.
     pub const OVERLOADED: Self = Self(-32051);
-    /// Servers of Turms: the call took too long.
+    /// Turms servers: the call timed out.
     pub const TIMED_OUT: Self = Self(-32052);
-    /// Servers of Turms: something that the server depends on cannot be reached.
+    /// Turms servers: a dependency of the server is unavailable.
     pub const UNAVAILABLE: Self = Self(-32053);
 
-    /// Every code that JSON-RPC, a revision of MCP or Turms gives a meaning, with its name.
+    /// All codes defined by JSON-RPC, MCP or Turms, with their names.
     pub const NAMED: [(Self, &'static str); 15] = [
         (Self::PARSE_ERROR, "parse error"),
         (Self::INVALID_REQUEST, "invalid request"),
@@ -144,13 +144,13 @@ impl ErrorCode {
         (Self::UNAVAILABLE, "unavailable"),
     ];
 
-    /// The name of a code that has a meaning.
+    /// Returns the name of the code; `None` if it is not defined.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         Self::NAMED.iter().find(|(code, _)| *code == self).map(|(_, name)| *name)
     }
 
-    /// Whether the code is one of JSON-RPC's own.
+    /// Returns `true` if JSON-RPC defines the code.
     #[must_use]
     pub fn is_standard(self) -> bool {
         matches!(
@@ -163,14 +163,15 @@ impl ErrorCode {
         )
     }
 
-    /// Whether the same request, sent again unchanged, may fare better: only if the fault was the answering side's. Codes
-    /// that the specification gives no meaning get none here either.
+    /// Returns `true` if the same request may succeed when it is sent again, which is so only for internal errors.
+    /// Codes that the specification does not define return `false`.
     #[must_use]
     pub fn is_retriable(self) -> bool {
         self == Self::INTERNAL_ERROR
     }
 
-    /// Whether only a server of 2026-07-28 or later answers with this code, which tells a probing client whom it talks to.
+    /// Returns `true` if only servers of 2026-07-28 or later send this code. Clients that probe for the revision rely
+    /// on it.
     #[must_use]
     pub fn is_modern(self) -> bool {
         matches!(self, Self::HEADER_MISMATCH | Self::MISSING_CLIENT_CAPABILITY | Self::UNSUPPORTED_VERSION)

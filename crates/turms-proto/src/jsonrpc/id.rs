@@ -4,7 +4,7 @@ use std::sync::Arc;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The id of a request: an integer or a string, never the one for the other.
+/// Id of a request: an integer or a string. The integer `7` and the string `"7"` are different ids.
 ///
 /// ```
 /// use turms_proto::RequestId;
@@ -21,12 +21,12 @@ pub enum RequestId {
     String(Arc<str>),
 }
 
-/// The token under which a requester wants to hear about progress; of the same two kinds as an id.
+/// Token for progress notifications of a request; an integer or a string, like an id.
 pub type ProgressToken = RequestId;
 
 impl RequestId {
-    /// Reads an id from the text of a JSON value; `None` for anything MCP does not allow as one: null, fractions,
-    /// exponents, integers beyond 64 bits, other types, strings that are not text.
+    /// Parses an id from a JSON value; `None` for values that MCP does not allow as ids: null, fractions, exponents,
+    /// integers beyond 64 bits, other types, and strings with unpaired surrogates.
     pub(crate) fn from_json(text: &str) -> Option<Self> {
         if !text.starts_with('"') {
             return text.parse().ok().filter(|_| text != "-0").map(Self::Number);

@@ -3,11 +3,11 @@ use bytes::{Buf, Bytes, BytesMut};
 use crate::json::scanner::Scanner;
 use crate::jsonrpc::{InvalidKind, RequestId};
 
-/// Cuts a byte stream into messages, one per line (basic/transports, "stdio").
+/// Splits a byte stream into messages, one per line (basic/transports, "stdio").
 ///
-/// Blank lines and carriage returns are tolerated. A line over the limit is refused without being kept: its bytes are
-/// thrown away as they come, and the next line is served. The id of such a message is looked for at its beginning and at its end;
-/// [`LineTooLong`] says what was found.
+/// Blank lines and carriage returns are skipped. A line over the limit is an error; its bytes are discarded as they
+/// arrive, and reading continues with the next line. The id of such a message is searched at the beginning and the end
+/// of the line, and reported in [`LineTooLong`].
 ///
 /// ```
 /// use turms_proto::Lines;
@@ -23,34 +23,34 @@ use crate::jsonrpc::{InvalidKind, RequestId};
 #[derive(Debug)]
 pub struct Lines {
     buffer: BytesMut,
-    /// Up to here there is no line break in the buffer.
+    /// Number of bytes at the start of the buffer that contain no line break.
     searched: usize,
     limit: usize,
-    /// A line over the limit whose rest is still to come.
+    /// A line over the limit that has not ended yet.
     refused: Option<Refused>,
 }
 
-/// A line over the limit.
+/// Error for a line over the limit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a message is longer than the limit of {limit} bytes")]
 #[non_exhaustive]
 pub struct LineTooLong {
-    /// The limit.
+    /// The limit, in bytes.
     pub limit: usize,
-    /// The id of the message, if it stands before or after what is long.
+    /// Id of the message, if it is near the beginning or end of the line.
     pub id: Option<RequestId>,
-    /// The kind of message, as far as one can tell. What is JSON and names no method counts as a response.
+    /// Kind of the message, as far as it could be determined. JSON without a method counts as a response.
     pub kind: InvalidKind,
 }
 
-/// What is known of a line over the limit while its rest is thrown away.
+/// State of a line over the limit while the rest of it is discarded.
 #[derive(Debug)]
 struct Refused {
     limit: usize,
     is_json: bool,
     has_method: bool,
     id: Option<RequestId>,
-    /// The last bytes, unless the line was refused already.
+    /// The last bytes of the line; `None` once the error was returned.
     tail: Option<Vec<u8>>,
 }
 
@@ -58,7 +58,7 @@ impl Refused {
     /// Number of bytes at the end of a line in which the id is looked for.
     const TAIL: usize = 128;
 
-    /// Reads the members that stand whole in the first `limit` bytes.
+    /// Reads the complete members in the first `limit` bytes.
     fn new(line: &[u8], limit: usize) -> Self {
         let head = &line[..limit.min(line.len())];
         let text = match std::str::from_utf8(head) {
@@ -71,7 +71,7 @@ impl Refused {
         scanner.skip_space();
         if is_json && scanner.peek() == Some(b'{') {
             let end = text.as_bytes().as_ptr_range().end;
-            // It fails where the text ends, and has told of all members before.
+            // Fails at the end of the truncated text, after visiting all complete members.
             let _ = scanner.each_member(0, |key, value| match &*key.name() {
                 "method" => refused.has_method = true,
                 // A number at the very end may go on.
@@ -90,7 +90,7 @@ impl Refused {
         }
     }
 
-    /// The error, once: at the beginning of the line if the id stands there, at its end otherwise.
+    /// Returns the error once: at the beginning of the line if the id was found there, else at its end.
     fn error(&mut self, at_end: bool) -> Option<LineTooLong> {
         if self.id.is_none() && !at_end {
             return None;
@@ -108,14 +108,14 @@ impl Refused {
     }
 }
 
-/// Returns `true` if a text may be the beginning of a message or of a batch, which a line in a log is not.
+/// Returns `true` if the text may be the start of a message or batch, unlike a line of log output.
 fn begins_message(text: &str) -> bool {
     let text = text.trim_ascii_start();
     let object = text.strip_prefix('[').map_or(text, str::trim_ascii_start);
     object.strip_prefix('{').is_some_and(|members| members.trim_ascii_start().starts_with('"'))
 }
 
-/// The members that stand at the end of a message.
+/// The members at the end of a message.
 #[derive(Default)]
 struct LastMembers {
     id: Option<RequestId>,
@@ -123,8 +123,8 @@ struct LastMembers {
 }
 
 impl LastMembers {
-    /// Reads texts and whole numbers backwards until another value stands in the way. The last brace of a message closes the
-    /// message itself, so these are its own members and no one's inside it.
+    /// Reads strings and integers backwards until a value of another type. The last brace of a message closes the
+    /// message itself, so these are its own members and not those of a nested object.
     fn read(tail: &[u8]) -> Self {
         let mut found = Self::default();
         let mut rest = strip(tail, b"}");
@@ -140,7 +140,7 @@ impl LastMembers {
     }
 }
 
-/// What stands before the last member, its name and its value, which is a text or a whole number.
+/// Returns the text before the last member, and its name and value, if the value is a string or an integer.
 fn last_member(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let text = text.trim_ascii_end();
     let start = match text.strip_suffix(b"\"") {
@@ -159,28 +159,28 @@ fn strip<'a>(text: &'a [u8], suffix: &[u8]) -> Option<&'a [u8]> {
 }
 
 impl Lines {
-    /// How long a line may be unless configured otherwise.
+    /// Default limit: 16 MiB.
     pub const DEFAULT_LIMIT: usize = 16 * 1024 * 1024;
 
-    /// With lines of at most `limit` bytes, their end not counted.
+    /// Creates a splitter for lines of at most `limit` bytes, without the line break.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self { buffer: BytesMut::new(), searched: 0, limit, refused: None }
     }
 
-    /// Where to put what was read. Only ever add at the end.
+    /// Returns the buffer for received bytes. Only append to it.
     pub fn buffer(&mut self) -> &mut BytesMut {
         &mut self.buffer
     }
 
-    /// Makes room for what is to be read next: for `piece` bytes, and for as much again as there is of a line that goes on.
-    /// There is no more of it than that, however much was read before.
+    /// Reserves space for the next read: `piece` bytes, and as much as is already buffered of an incomplete line. The
+    /// capacity does not depend on lines that were read before.
     pub fn make_room(&mut self, piece: usize) {
         let buffer = &mut self.buffer;
         if buffer.capacity() - buffer.len() >= piece / 2 {
             return;
         }
-        // What doubles is copied only a few times. `reserve` would double what was read before along with it.
+        // Doubling bounds the number of copies. `reserve` would also double the space of lines that were read before.
         let more = piece.max(buffer.len());
         if !buffer.try_reclaim(more) {
             let mut larger = BytesMut::with_capacity(buffer.len() + more);
@@ -189,7 +189,7 @@ impl Lines {
         }
     }
 
-    /// The next whole line, or `None` until more was read. The line shares the buffer.
+    /// Returns the next complete line; `None` until more bytes are appended. The line shares the buffer.
     pub fn next_line(&mut self) -> Option<Result<Bytes, LineTooLong>> {
         loop {
             let Some(end) = memchr::memchr(b'\n', &self.buffer[self.searched..]) else {
@@ -211,7 +211,7 @@ impl Lines {
         }
     }
 
-    /// What is left when the stream has ended: a last line without a line break.
+    /// Returns the last line after the end of the stream, if it has no line break.
     pub fn finish(&mut self) -> Option<Result<Bytes, LineTooLong>> {
         let rest = self.buffer.split();
         self.searched = 0;
@@ -222,7 +222,7 @@ impl Lines {
         self.accept(rest)
     }
 
-    /// No line break yet: remember how far we looked, and keep no more than a line may hold.
+    /// Records the searched length, and discards a line over the limit.
     fn wait_for_more(&mut self) -> Option<Result<Bytes, LineTooLong>> {
         if let Some(refused) = &mut self.refused {
             refused.keep(&self.buffer);
@@ -231,7 +231,7 @@ impl Lines {
             return None;
         }
         self.searched = self.buffer.len();
-        // One more byte may be a carriage return.
+        // The last byte may be a carriage return.
         if self.buffer.len() > self.limit.saturating_add(1) {
             let refused = self.refused.insert(Refused::new(&self.buffer, self.limit));
             self.buffer = BytesMut::new();
@@ -241,7 +241,7 @@ impl Lines {
         None
     }
 
-    /// `None` for a blank line.
+    /// Returns `None` for a blank line.
     fn accept(&self, mut line: BytesMut) -> Option<Result<Bytes, LineTooLong>> {
         if line.last() == Some(&b'\r') {
             line.truncate(line.len() - 1);
@@ -354,7 +354,7 @@ mod tests {
         assert_eq!(lines.next_line().unwrap().unwrap_err().id, Some(7.into()));
         lines.buffer().extend_from_slice(b"\nnext\n");
         assert_eq!(lines.next_line().unwrap().unwrap(), "next");
-        // An id that the limit cuts may be another one.
+        // An id that the limit truncates may be another id.
         let mut lines = Lines::new(8);
         lines.buffer().extend_from_slice(br#"{"id":12345,"result":{}"#);
         assert!(lines.next_line().is_none());

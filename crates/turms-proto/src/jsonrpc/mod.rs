@@ -1,4 +1,4 @@
-//! JSON-RPC 2.0 as MCP uses it: ids, errors, the envelope, and messages that own their text.
+//! JSON-RPC 2.0 as MCP uses it: ids, errors, envelopes and messages.
 
 pub mod encode;
 mod envelope;
@@ -20,18 +20,18 @@ use crate::json::{EncodeError, Problem, RawJson, SyntaxError, on_one_line};
 use crate::method::{Method, Notification as NotificationMethod};
 use crate::revision::{method_info, unexpected_batch};
 
-/// How many messages a batch may hold unless configured otherwise.
+/// Default maximum number of messages in a batch.
 pub const DEFAULT_BATCH_LIMIT: usize = 100;
 
-/// One message that owns its text; parts share one buffer.
+/// A message. Its parts share one buffer.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "JSON-RPC has these three")]
 pub enum Message {
-    /// Somebody asks.
+    /// A request.
     Request(Request),
-    /// Somebody tells.
+    /// A notification.
     Notification(Notification),
-    /// Somebody answers.
+    /// A response.
     Response(Response),
 }
 
@@ -39,11 +39,11 @@ pub enum Message {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Request {
-    /// The id that the answer will carry.
+    /// Id of the request; the response has the same.
     pub id: RequestId,
-    /// What is asked.
+    /// Name of the method.
     pub method: ByteString,
-    /// An object, or nothing.
+    /// The parameters, a JSON object.
     pub params: Option<RawJson>,
 }
 
@@ -51,37 +51,37 @@ pub struct Request {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Notification {
-    /// What is told.
+    /// Name of the method.
     pub method: ByteString,
-    /// An object, or nothing.
+    /// The parameters, a JSON object.
     pub params: Option<RawJson>,
 }
 
-/// The answer to a request.
+/// A response.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Response {
-    /// The request's id; `None` only in errors about something whose id could not be read.
+    /// Id of the request; `None` only in errors for a message whose id could not be read.
     pub id: Option<RequestId>,
-    /// What came of it.
+    /// The result or the error.
     pub outcome: Result<RawJson, ErrorObject>,
 }
 
-/// What one transmission holds.
+/// One decoded transmission.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "JSON-RPC has these two")]
 pub enum Incoming {
     /// One message.
     One(Message),
-    /// An array of messages, each good or bad on its own. Only 2025-03-26 knows these.
+    /// An array of messages, each valid or invalid on its own. Batches exist only in 2025-03-26.
     Batch(Vec<Result<Message, InvalidMessage>>),
 }
 
 impl Incoming {
-    /// Reads one transmission. The messages share `bytes`; nothing big is copied.
+    /// Decodes one transmission. The messages share `bytes`.
     ///
     /// # Errors
-    /// When it is no message at all.
+    /// If the text as a whole is invalid.
     pub fn decode(bytes: impl Into<Bytes>, max_batch: usize) -> Result<Self, InvalidMessage> {
         Self::decode_bytes(bytes.into(), max_batch)
     }
@@ -110,10 +110,10 @@ impl Incoming {
 }
 
 impl Message {
-    /// Reads one message.
+    /// Decodes one message.
     ///
     /// # Errors
-    /// When it is none, or a batch.
+    /// If the text is not a valid message, or is a batch.
     pub fn decode(bytes: impl Into<Bytes>) -> Result<Self, InvalidMessage> {
         match Incoming::decode(bytes, usize::MAX)? {
             Incoming::One(message) => Ok(message),
@@ -134,10 +134,10 @@ impl Message {
 
     fn from_envelope(text: &ByteString, line_breaks: LineBreaks, layout: ParamsLayout, envelope: Envelope<'_>) -> Self {
         let raw = |part: &str| RawJson::trusted(on_one_line(text.slice_ref(part), line_breaks));
-        // A text on one line is as long as it was on many, so everything stays where it is.
+        // Joining lines keeps the length of the text, so the offsets in the layout stay valid.
         let params_of = |part: &str| RawJson::with_layout(on_one_line(text.slice_ref(part), line_breaks), layout);
         let name = |method: std::borrow::Cow<'_, str>| match method {
-            // A name that everybody knows keeps no text alive, and is cloned for nothing.
+            // The static name of a known method does not keep the buffer alive and is cheap to clone.
             std::borrow::Cow::Borrowed(method) => match method_info(method) {
                 Some(known) => ByteString::from_static(known.name),
                 None => text.slice_ref(method),
@@ -158,28 +158,28 @@ impl Message {
 }
 
 impl Request {
-    /// A request of a method that may be unknown to this crate.
+    /// Creates a request of any method, also of one unknown to this crate.
     pub fn raw(id: impl Into<RequestId>, method: impl Into<ByteString>, params: Option<RawJson>) -> Self {
         Self { id: id.into(), method: method.into(), params }
     }
 
-    /// A request of a known method.
+    /// Creates a request of a known method.
     ///
     /// # Errors
-    /// When the parameters hold something of the caller's that cannot be written as JSON.
+    /// If the parameters cannot be encoded as JSON.
     pub fn new<M: Method>(id: impl Into<RequestId>, params: &M::Params) -> Result<Self, EncodeError> {
         Ok(Self::raw(id, ByteString::from_static(M::NAME), Some(RawJson::encode(params)?)))
     }
 
-    /// The parameters as the type that the method has.
+    /// Decodes the parameters.
     ///
     /// # Errors
-    /// -32602, naming the member, when they do not fit.
+    /// -32602 with the name of the member, if they are invalid.
     pub fn params<M: Method>(&self) -> Result<M::Params, ErrorObject> {
         decode_params(self.params.as_ref())
     }
 
-    /// Copies method and parameters, so that they do not keep the message in memory that they were read from.
+    /// Copies the method and parameters, so that they do not keep the buffer of the received message alive.
     pub fn detach(&mut self) {
         detach(&mut self.method, &mut self.params);
     }
@@ -191,28 +191,28 @@ impl Request {
 }
 
 impl Notification {
-    /// A notification of a method that may be unknown to this crate.
+    /// Creates a notification of any method, also of one unknown to this crate.
     pub fn raw(method: impl Into<ByteString>, params: Option<RawJson>) -> Self {
         Self { method: method.into(), params }
     }
 
-    /// A notification of a known method.
+    /// Creates a notification of a known method.
     ///
     /// # Errors
-    /// When the parameters hold something of the caller's that cannot be written as JSON.
+    /// If the parameters cannot be encoded as JSON.
     pub fn new<N: NotificationMethod>(params: &N::Params) -> Result<Self, EncodeError> {
         Ok(Self::raw(ByteString::from_static(N::NAME), Some(RawJson::encode(params)?)))
     }
 
-    /// The parameters as the type that the method has.
+    /// Decodes the parameters.
     ///
     /// # Errors
-    /// -32602, naming the member, when they do not fit.
+    /// -32602 with the name of the member, if they are invalid.
     pub fn params<N: NotificationMethod>(&self) -> Result<N::Params, ErrorObject> {
         decode_params(self.params.as_ref())
     }
 
-    /// Copies method and parameters, so that they do not keep the message in memory that they were read from.
+    /// Copies the method and parameters, so that they do not keep the buffer of the received message alive.
     pub fn detach(&mut self) {
         detach(&mut self.method, &mut self.params);
     }
@@ -224,12 +224,12 @@ impl Notification {
 }
 
 impl Response {
-    /// The answer to the request `id`.
+    /// Creates the response to the request `id`.
     pub fn new(id: impl Into<RequestId>, outcome: Result<RawJson, ErrorObject>) -> Self {
         Self { id: Some(id.into()), outcome }
     }
 
-    /// The answer to something whose id, if it had one, could not be read.
+    /// Creates an error response to a message whose id could not be read.
     #[must_use]
     pub fn without_id(error: ErrorObject) -> Self {
         Self { id: None, outcome: Err(error) }
@@ -240,7 +240,7 @@ impl Response {
         match (&self.id, &self.outcome) {
             (Some(id), Ok(result)) => encode::raw_success(out, id, result.as_str()),
             (id, Err(error)) => encode::failure(out, id.as_ref(), error),
-            // Neither decoding nor a constructor makes one, but its parts are public.
+            // Neither decoding nor a constructor creates this, but the fields are public.
             (None, Ok(_)) => {
                 encode::failure(out, None, &ErrorObject::internal("a result without the id of its request"))
             }
@@ -258,7 +258,7 @@ fn detach(method: &mut ByteString, params: &mut Option<RawJson>) {
     }
 }
 
-/// Absent parameters are an empty object, so that what they lack is named.
+/// Decodes parameters. Absent parameters are decoded as an empty object, so that errors name the missing member.
 fn decode_params<T: for<'de> Deserialize<'de>>(params: Option<&RawJson>) -> Result<T, ErrorObject> {
     let text = params.map_or("{}", RawJson::as_str);
     Ok(crate::json::decode_checked(text)?)
