@@ -15,7 +15,7 @@ pub fn request<P: Serialize + ?Sized>(
     method: &str,
     params: Option<&P>,
 ) -> Result<(), EncodeError> {
-    whole(out, |out| {
+    write_or_undo(out, |out| {
         open_request(out, Some(id), method)?;
         member(out, b"\"params\":", params)
     })
@@ -53,7 +53,7 @@ pub fn notification<P: Serialize + ?Sized>(
     method: &str,
     params: Option<&P>,
 ) -> Result<(), EncodeError> {
-    whole(out, |out| {
+    write_or_undo(out, |out| {
         open_request(out, None, method)?;
         member(out, b"\"params\":", params)
     })
@@ -64,7 +64,7 @@ pub fn notification<P: Serialize + ?Sized>(
 /// # Errors
 /// If the result cannot be encoded as JSON. The buffer is then unchanged.
 pub fn success<R: Serialize + ?Sized>(out: &mut Vec<u8>, id: &RequestId, result: &R) -> Result<(), EncodeError> {
-    whole(out, |out| {
+    write_or_undo(out, |out| {
         open_response(out, Some(id))?;
         member(out, b"\"result\":", Some(result))
     })
@@ -92,25 +92,25 @@ pub fn success_with(
 /// # Errors
 /// If it cannot be encoded as JSON. The buffer is then unchanged.
 pub fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), EncodeError> {
-    whole(out, |out| writer::write(out, value))
+    write_or_undo(out, |out| writer::write(out, value))
 }
 
 /// Appends a response with an error. Without an id, the member is omitted, as in revisions since 2025-11-25.
 pub fn failure(out: &mut Vec<u8>, id: Option<&RequestId>, error: &ErrorObject) {
-    let written = whole(out, |out| {
+    let written = write_or_undo(out, |out| {
         open_response(out, id)?;
         member(out, b"\"error\":", Some(error))
     });
-    debug_assert!(written.is_ok(), "an error object is made of JSON");
+    debug_assert!(written.is_ok(), "error objects are always encodable");
 }
 
 /// Appends an error response with the id `null`, for revisions that require the member even if the id is unknown.
 pub fn failure_with_null_id(out: &mut Vec<u8>, error: &ErrorObject) {
-    let written = whole(out, |out| {
+    let written = write_or_undo(out, |out| {
         out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":null");
         member(out, b"\"error\":", Some(error))
     });
-    debug_assert!(written.is_ok(), "an error object is made of JSON");
+    debug_assert!(written.is_ok(), "error objects are always encodable");
 }
 
 /// Appends messages as one JSON array: a batch, which exists only in 2025-03-26.
@@ -145,7 +145,7 @@ pub(crate) fn raw_success(out: &mut Vec<u8>, id: &RequestId, result: &str) {
 }
 
 /// Runs `write` and removes its partial output if it fails.
-fn whole(
+fn write_or_undo(
     out: &mut Vec<u8>,
     write: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>,
 ) -> Result<(), EncodeError> {

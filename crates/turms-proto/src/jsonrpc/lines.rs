@@ -27,7 +27,7 @@ pub struct Lines {
     searched: usize,
     limit: usize,
     /// A line over the limit that has not ended yet.
-    refused: Option<Refused>,
+    oversized: Option<OversizedLine>,
 }
 
 /// Error for a line over the limit.
@@ -45,7 +45,7 @@ pub struct LineTooLong {
 
 /// State of a line over the limit while the rest of it is discarded.
 #[derive(Debug)]
-struct Refused {
+struct OversizedLine {
     limit: usize,
     is_json: bool,
     has_method: bool,
@@ -54,8 +54,8 @@ struct Refused {
     tail: Option<Vec<u8>>,
 }
 
-impl Refused {
-    /// Number of bytes at the end of a line in which the id is looked for.
+impl OversizedLine {
+    /// Number of bytes at the end of a line in which the id is searched.
     const TAIL: usize = 128;
 
     /// Reads the complete members in the first `limit` bytes.
@@ -66,24 +66,24 @@ impl Refused {
             Err(error) => std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default(),
         };
         let is_json = begins_message(text);
-        let mut refused = Self { limit, is_json, has_method: false, id: None, tail: Some(Vec::new()) };
+        let mut oversized = Self { limit, is_json, has_method: false, id: None, tail: Some(Vec::new()) };
         let mut scanner = Scanner::new(text);
         scanner.skip_space();
         if is_json && scanner.peek() == Some(b'{') {
             let end = text.as_bytes().as_ptr_range().end;
             // Fails at the end of the truncated text, after visiting all complete members.
             let _ = scanner.each_member(0, |key, value| match &*key.name() {
-                "method" => refused.has_method = true,
-                // A number at the very end may go on.
-                "id" if value.as_bytes().as_ptr_range().end != end => refused.id = RequestId::from_json(value),
+                "method" => oversized.has_method = true,
+                // A number at the very end may be truncated.
+                "id" if value.as_bytes().as_ptr_range().end != end => oversized.id = RequestId::from_json(value),
                 _ => {}
             });
         }
-        refused.keep(line);
-        refused
+        oversized.push_tail(line);
+        oversized
     }
 
-    fn keep(&mut self, bytes: &[u8]) {
+    fn push_tail(&mut self, bytes: &[u8]) {
         if let Some(tail) = &mut self.tail {
             tail.extend_from_slice(&bytes[bytes.len().saturating_sub(Self::TAIL)..]);
             tail.drain(..tail.len().saturating_sub(Self::TAIL));
@@ -165,7 +165,7 @@ impl Lines {
     /// Creates a splitter for lines of at most `limit` bytes, without the line break.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Self { buffer: BytesMut::new(), searched: 0, limit, refused: None }
+        Self { buffer: BytesMut::new(), searched: 0, limit, oversized: None }
     }
 
     /// Returns the buffer for received bytes. Only append to it.
@@ -198,9 +198,9 @@ impl Lines {
             let line = self.buffer.split_to(self.searched + end);
             self.buffer.advance(1);
             self.searched = 0;
-            if let Some(mut refused) = self.refused.take() {
-                refused.keep(&line);
-                match refused.error(true) {
+            if let Some(mut oversized) = self.oversized.take() {
+                oversized.push_tail(&line);
+                match oversized.error(true) {
                     Some(error) => return Some(Err(error)),
                     None => continue,
                 }
@@ -215,17 +215,17 @@ impl Lines {
     pub fn finish(&mut self) -> Option<Result<Bytes, LineTooLong>> {
         let rest = self.buffer.split();
         self.searched = 0;
-        if let Some(mut refused) = self.refused.take() {
-            refused.keep(&rest);
-            return refused.error(true).map(Err);
+        if let Some(mut oversized) = self.oversized.take() {
+            oversized.push_tail(&rest);
+            return oversized.error(true).map(Err);
         }
         self.accept(rest)
     }
 
     /// Records the searched length, and discards a line over the limit.
     fn wait_for_more(&mut self) -> Option<Result<Bytes, LineTooLong>> {
-        if let Some(refused) = &mut self.refused {
-            refused.keep(&self.buffer);
+        if let Some(oversized) = &mut self.oversized {
+            oversized.push_tail(&self.buffer);
             self.buffer.clear();
             self.searched = 0;
             return None;
@@ -233,10 +233,10 @@ impl Lines {
         self.searched = self.buffer.len();
         // The last byte may be a carriage return.
         if self.buffer.len() > self.limit.saturating_add(1) {
-            let refused = self.refused.insert(Refused::new(&self.buffer, self.limit));
+            let oversized = self.oversized.insert(OversizedLine::new(&self.buffer, self.limit));
             self.buffer = BytesMut::new();
             self.searched = 0;
-            return refused.error(false).map(Err);
+            return oversized.error(false).map(Err);
         }
         None
     }
@@ -247,7 +247,7 @@ impl Lines {
             line.truncate(line.len() - 1);
         }
         if line.len() > self.limit {
-            return Refused::new(&line, self.limit).error(true).map(Err);
+            return OversizedLine::new(&line, self.limit).error(true).map(Err);
         }
         let blank = line.iter().all(|byte| byte.is_ascii_whitespace());
         if blank { None } else { Some(Ok(line.freeze())) }
@@ -273,11 +273,11 @@ mod tests {
 
     #[test]
     fn a_line_over_the_limit_is_refused_and_the_next_is_served() {
-        let refused = || Err(LineTooLong { limit: 4, id: None, kind: InvalidKind::Unreadable });
-        assert_eq!(read(&[b"12345\nab\n"], 4), [refused(), Ok(Bytes::from("ab"))]);
-        assert_eq!(read(&[b"123456", b"7", b"8\nab"], 4), [refused(), Ok(Bytes::from("ab"))]);
+        let oversized = || Err(LineTooLong { limit: 4, id: None, kind: InvalidKind::Unreadable });
+        assert_eq!(read(&[b"12345\nab\n"], 4), [oversized(), Ok(Bytes::from("ab"))]);
+        assert_eq!(read(&[b"123456", b"7", b"8\nab"], 4), [oversized(), Ok(Bytes::from("ab"))]);
         assert_eq!(read(&[b"1234\r\n"], 4), [Ok(Bytes::from("1234"))]);
-        assert_eq!(read(&[b"12345678"], 4), [refused()]);
+        assert_eq!(read(&[b"12345678"], 4), [oversized()]);
     }
 
     #[test]
