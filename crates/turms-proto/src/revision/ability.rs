@@ -1,38 +1,38 @@
 use super::VersionRange;
 
-/// Something that some revisions can do and others cannot. Code outside this module asks for these by name.
+/// A feature that only some revisions have. Code outside this module checks for features by name, not for versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Ability {
-    /// A connection begins with `initialize` and `notifications/initialized`.
+    /// Connections start with `initialize` and `notifications/initialized`.
     Handshake,
-    /// Every request carries version, client and capabilities; `server/discover` exists.
+    /// Every request carries the version, client info and capabilities; `server/discover` exists.
     Stateless,
     /// `ping` exists.
     Ping,
-    /// Several messages may travel in one JSON array.
+    /// Several messages may be sent in one JSON array.
     Batching,
-    /// HTTP sessions with `Mcp-Session-Id`, and streams that are resumed.
+    /// HTTP sessions with `Mcp-Session-Id`, and resumable streams.
     Sessions,
     /// The server may send requests: sampling, roots, elicitation.
     ServerRequests,
-    /// A call may end with `input_required` and be repeated with answers.
+    /// A call may return `input_required` and be retried with responses.
     InputRequired,
     /// Every result carries `resultType`.
     ResultType,
-    /// Lists and reads say how long they may be reused.
+    /// Results of lists and reads carry caching hints.
     Caching,
     /// `subscriptions/listen` instead of `resources/subscribe`.
     ListenStreams,
     /// The log level is set for the session with `logging/setLevel` rather than per request.
     SessionLogLevel,
-    /// Requests over HTTP repeat parts of the body in headers.
+    /// HTTP requests mirror parts of the body in headers.
     HeaderMirroring,
-    /// HTTP requests name their version in a header.
+    /// HTTP requests carry the version in a header.
     VersionHeader,
-    /// Streamable HTTP (before it there was HTTP+SSE).
+    /// Streamable HTTP (it replaces HTTP+SSE).
     StreamableHttp,
-    /// A server may end an SSE connection early and let the client poll; streams begin with a priming event.
+    /// A server may close an SSE connection early to let the client poll. Streams begin with a priming event.
     SsePolling,
     /// Tools may declare annotations.
     ToolAnnotations,
@@ -40,10 +40,9 @@ pub enum Ability {
     StructuredOutput,
     /// `structuredContent` may be any JSON value, and an output schema any schema.
     AnyStructuredOutput,
-    /// Tools, prompts, resources and what is read of them may carry `_meta`.
+    /// Tools, prompts, resources and resource contents may carry `_meta`.
     ItemMeta,
-    /// Arguments that violate the input schema are answered with a tool error, so that a model can mend them, rather
-    /// than with -32602.
+    /// Arguments that violate the input schema lead to a tool error, which the model can act on, instead of -32602.
     ArgumentErrorsAsResults,
     /// Content may be audio.
     Audio,
@@ -51,34 +50,34 @@ pub enum Ability {
     ResourceLinks,
     /// Progress notifications may carry a message.
     ProgressMessages,
-    /// Servers may ask users to fill in a form.
+    /// Servers may request form input from users.
     FormElicitation,
-    /// Servers may ask users to open a URL.
+    /// Servers may request that users open a URL.
     UrlElicitation,
-    /// URL elicitation has ids, a completion notification and an error of its own.
+    /// URL elicitation has ids, a completion notification and a dedicated error.
     ElicitationIds,
-    /// Form fields may have defaults of every type, titled choices and several choices.
+    /// Form fields may have defaults of every type, titled values and multiple selections.
     RichElicitation,
-    /// Sampling requests may offer tools, and messages hold several blocks.
+    /// Sampling requests may offer tools, and messages may hold several blocks.
     SamplingTools,
-    /// The experimental tasks of the core protocol.
+    /// The experimental core tasks.
     CoreTasks,
     /// The tasks extension.
     TasksExtension,
-    /// `completion/complete` carries the arguments that are already known.
+    /// `completion/complete` carries the values of other arguments.
     CompletionContext,
     /// Servers declare the `completions` capability.
     CompletionsCapability,
-    /// An error about something unreadable leaves its id out instead of saying `null`.
+    /// Errors for messages with an unreadable id omit the id instead of sending `null`.
     IdlessErrors,
-    /// A missing resource is -32602 with its URI rather than -32002.
+    /// A missing resource is -32602 with its URI instead of -32002.
     ResourceErrorsAsInvalidParams,
-    /// Clients announce that their roots have changed.
+    /// Clients notify when their roots change.
     RootsListChanged,
 }
 
 impl Ability {
-    /// Every ability.
+    /// All features.
     pub const ALL: [Self; 35] = [
         Self::Handshake,
         Self::Stateless,
@@ -117,7 +116,7 @@ impl Ability {
         Self::RootsListChanged,
     ];
 
-    /// The revisions that have it.
+    /// Returns the revisions that have the feature.
     #[must_use]
     pub const fn span(self) -> VersionRange {
         use super::ProtocolVersion::*;

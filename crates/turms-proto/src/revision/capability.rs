@@ -1,4 +1,4 @@
-//! Capabilities that mean something else in another revision.
+//! Translation of capabilities.
 
 use super::{Ability, ProtocolVersion, Translate};
 use crate::Object;
@@ -6,11 +6,11 @@ use crate::types::{ClientCapabilities, ClientCapability, ServerCapabilities, TAS
 
 impl Translate for ClientCapabilities {
     fn lower(&mut self, to: ProtocolVersion) {
-        // Without its modes, elicitation means forms; a client that shows only pages would promise what it cannot keep.
+        // Without modes, elicitation means forms. A client that supports only URLs must not declare it.
         if !to.has(Ability::UrlElicitation) && !self.supports(ClientCapability::FormElicitation) {
             self.elicitation = None;
         }
-        // The tasks of 2025-11-25 are others, and declared elsewhere.
+        // The tasks of 2025-11-25 are incompatible and declared elsewhere.
         if !to.has(Ability::TasksExtension) {
             self.extensions = self.extensions.take().map(without_tasks).filter(|others| !others.is_empty());
         }
@@ -34,7 +34,7 @@ impl Translate for ServerCapabilities {
 
     fn raise(&mut self, from: ProtocolVersion) {
         self.raise_members(from);
-        // 2024-11-05 has completions but no way to say so, so every server of it may have them.
+        // 2024-11-05 has completion but no capability for it, so any server may support it.
         if !from.has(Ability::CompletionsCapability) {
             self.completions.get_or_insert_with(Object::new);
         }

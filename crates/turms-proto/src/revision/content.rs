@@ -1,4 +1,4 @@
-//! Content that a revision cannot carry becomes text that says what it was.
+//! Translation of content. A block that a revision does not define becomes a text block that describes it.
 
 use super::{Ability, ProtocolVersion, Translate};
 use crate::types::{AudioContent, Blocks, Content, ResourceLink, ToolResultContent, ToolUse};
@@ -35,7 +35,7 @@ impl Translate for Content {
 }
 
 fn describe_audio(audio: &AudioContent) -> String {
-    // Three bytes of sound stand in four characters.
+    // Base64 encodes three bytes in four characters.
     format!("[audio: {}, about {} bytes]", audio.mime_type, audio.data.len() / 4 * 3)
 }
 
@@ -57,7 +57,7 @@ impl Translate for Blocks {
         if let Self::Many(blocks) = self
             && !to.has(Ability::SamplingTools)
         {
-            // Requests are split into one message per block before they come here; this is for results.
+            // Requests are already split into one message per block; this handles results.
             blocks.lower(to);
             let text: Vec<_> = blocks.iter().filter_map(Content::as_text).collect();
             *self = match blocks.len() {

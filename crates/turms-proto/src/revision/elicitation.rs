@@ -1,4 +1,4 @@
-//! Elicitation: forms since 2025-06-18; pages, defaults and richer choices since 2025-11-25.
+//! Translation of elicitation: forms since 2025-06-18; URLs, defaults and more field types since 2025-11-25.
 
 use std::borrow::Cow;
 
@@ -28,10 +28,11 @@ impl Translate for ElicitParams {
     }
 }
 
-/// Fits a question to a client of a revision; `id` makes the id that 2025-11-25 wants for every page to visit.
+/// Translates an elicitation request for a client of another revision. `id` creates the id that 2025-11-25 requires
+/// for URLs.
 ///
 /// # Errors
-/// When the revision has no words for it.
+/// If the revision does not support the request.
 pub fn lower_elicitation(
     params: &mut ElicitParams,
     to: ProtocolVersion,
@@ -47,21 +48,21 @@ pub fn lower_elicitation(
     Ok(())
 }
 
-/// A question that a revision has no words for.
+/// Error for an elicitation request that a revision does not support.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a client of {version} cannot be asked this: {what}")]
 #[non_exhaustive]
 pub struct CannotExpress {
     /// The client's revision.
     pub version: ProtocolVersion,
-    /// What it lacks.
+    /// The missing feature.
     pub what: Cow<'static, str>,
 }
 
-/// Whether a client of a revision can be asked this and give an answer of the expected shape.
+/// Checks that a client of a revision supports the elicitation request.
 ///
 /// # Errors
-/// Saying what the revision lacks.
+/// If the revision lacks a feature.
 pub fn check_elicitation(params: &ElicitParams, version: ProtocolVersion) -> Result<(), CannotExpress> {
     let lacks = |what: &'static str| Err(CannotExpress { version, what: what.into() });
     match params {
@@ -81,7 +82,7 @@ pub fn check_elicitation(params: &ElicitParams, version: ProtocolVersion) -> Res
     }
 }
 
-/// Gives a field the shape that an older form has.
+/// Converts a field to the format of older forms.
 pub(crate) fn lower_field(field: &mut Field, to: ProtocolVersion) {
     if to.has(Ability::RichElicitation) {
         return;
@@ -103,7 +104,7 @@ pub(crate) fn lower_field(field: &mut Field, to: ProtocolVersion) {
     *field = older;
 }
 
-/// Unknown members, less those that the new shape has of its own: a member must not stand there twice.
+/// Removes the unknown members that the new format defines, so that no member is duplicated.
 fn without(mut extra: Object, names: &[&str]) -> Object {
     if names.iter().any(|name| extra.contains(name)) {
         extra.retain(|name| !names.contains(&name));
@@ -117,7 +118,7 @@ fn as_text(title: &mut Option<String>, description: &mut Option<String>) -> Fiel
     Field::String(field)
 }
 
-/// Names beside values become titled values, as the newest revision writes them.
+/// Converts `enumNames` to titled values, the format of the newest revision.
 fn raise_field(field: &mut Field) {
     let Field::Choice(choice) = field else { return };
     let Some(names) = choice.enum_names.take_if(|names| names.len() == choice.values.len()) else {

@@ -1,4 +1,4 @@
-//! Error codes: 2026-07-28 gave some situations other numbers and took others away.
+//! Translation of error codes, some of which 2026-07-28 changed or removed.
 
 use super::{Ability, ProtocolVersion, Translate};
 use crate::json::Object;
@@ -28,13 +28,13 @@ impl Translate for ErrorObject {
     }
 }
 
-/// The error for a batch in a revision without [`Ability::Batching`].
+/// Creates the error for a batch in a revision without [`Ability::Batching`].
 #[must_use]
 pub fn unexpected_batch() -> ErrorObject {
     ErrorObject::invalid_request("batches exist in revision 2025-03-26 only: send one message at a time")
 }
 
-/// The questions in a -32042 of 2025-11-25: pages to visit before the request is made again.
+/// Converts error -32042 of 2025-11-25 to input requests: the URLs to visit before the request is retried.
 #[must_use]
 pub fn raise_url_elicitation(error: &ErrorObject) -> Option<InputRequired> {
     if error.code != ErrorCode::URL_ELICITATION_REQUIRED {
@@ -49,7 +49,7 @@ pub fn raise_url_elicitation(error: &ErrorObject) -> Option<InputRequired> {
     }))
 }
 
-/// A -32042 for a client of 2025-11-25 in place of questions that are all pages to visit; `None` if they are not.
+/// Creates error -32042 for a client of 2025-11-25 if all input requests are URLs; `None` otherwise.
 #[must_use]
 pub fn lower_url_elicitation(round: &InputRequired) -> Option<ErrorObject> {
     let requests = round.input_requests.as_ref().filter(|requests| !requests.is_empty())?;

@@ -1,9 +1,9 @@
-//! The handshake of the older dialect, and what takes its place.
+//! Translation between the handshake and request metadata.
 
 use super::{Ability, ProtocolVersion, Translate};
 use crate::types::{DiscoverResult, InitializeParams, InitializeResult, Meta, RequestMeta, SetLevelParams, key};
 
-/// What every request after a handshake would say for itself.
+/// Creates the request metadata that is equivalent to a handshake.
 #[must_use]
 pub fn meta_of_initialize(params: &InitializeParams, version: ProtocolVersion) -> RequestMeta {
     RequestMeta::new()
@@ -12,7 +12,7 @@ pub fn meta_of_initialize(params: &InitializeParams, version: ProtocolVersion) -
         .client_info(params.client_info.clone())
 }
 
-/// The handshake that stands for what a request says for itself.
+/// Creates the handshake parameters that are equivalent to request metadata.
 #[must_use]
 pub fn initialize_of_meta(meta: &RequestMeta, version: ProtocolVersion) -> InitializeParams {
     let unnamed = || crate::types::Implementation::new("unknown", "0");
@@ -23,13 +23,13 @@ pub fn initialize_of_meta(meta: &RequestMeta, version: ProtocolVersion) -> Initi
     params
 }
 
-/// The request that sets for a session what a request of the newest revision asks for itself: its log level.
+/// Creates the `logging/setLevel` parameters for the log level in request metadata.
 #[must_use]
 pub fn set_level_of_meta(meta: &RequestMeta) -> Option<SetLevelParams> {
     meta.log_level.map(SetLevelParams::new)
 }
 
-/// What a server that answered `initialize` would have told without.
+/// Converts the result of `initialize` to the result of `server/discover`.
 #[must_use]
 pub fn discover_of_initialize(result: InitializeResult) -> DiscoverResult {
     let mut meta = result.meta.unwrap_or_default();
@@ -40,7 +40,7 @@ pub fn discover_of_initialize(result: InitializeResult) -> DiscoverResult {
     discovered
 }
 
-/// How a server that tells this answers `initialize`, in the negotiated revision.
+/// Converts the result of `server/discover` to the result of `initialize` in the negotiated revision.
 #[must_use]
 pub fn initialize_of_discover(discovered: DiscoverResult, version: ProtocolVersion) -> InitializeResult {
     debug_assert!(version.has(Ability::Handshake));

@@ -1,17 +1,17 @@
-//! What lowering changes beyond dropping members.
+//! Table of values that lowering rewrites.
 
 use super::ProtocolVersion::*;
 use super::VersionRange;
 
-/// Something of the newest revision that older ones cannot carry as it is.
+/// A value of the newest revision that older revisions cannot represent unchanged.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Loss {
-    /// What.
+    /// The value.
     pub what: &'static str,
-    /// The revisions in which it changes.
+    /// The revisions that cannot represent it.
     pub lost_in: VersionRange,
-    /// What becomes of it.
+    /// Its replacement.
     pub becomes: &'static str,
 }
 
@@ -19,8 +19,8 @@ const fn loss(what: &'static str, lost_in: VersionRange, becomes: &'static str) 
     Loss { what, lost_in, becomes }
 }
 
-/// The second loss table: values that lowering rewrites, or cannot express. The first is [`MEMBERS`](super::MEMBERS), from
-/// which the code that drops members is made.
+/// The second loss table: values that lowering rewrites or cannot represent. The first table is
+/// [`MEMBERS`](super::MEMBERS), from which the code that drops members is generated.
 pub const LOSSES: &[Loss] = &[
     loss("audio content", VersionRange::only(V2024_11_05), "a text that names its type and size"),
     loss("a resource link", VersionRange::until(V2025_03_26), "a text that names the resource and its URI"),

@@ -42,9 +42,9 @@ impl VersionRange {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct MemberRange {
-    /// The type's name in this crate.
+    /// Name of the type in this crate.
     pub object: &'static str,
-    /// The member's name on the wire.
+    /// Name of the member on the wire.
     pub member: &'static str,
     /// The revisions that define it.
     pub range: VersionRange,

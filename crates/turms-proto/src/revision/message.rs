@@ -1,4 +1,4 @@
-//! Translation by method name, for whoever passes messages on without knowing their types.
+//! Translation by method name, for code that forwards messages without decoding them.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -6,26 +6,26 @@ use serde::de::DeserializeOwned;
 use super::{Ability, MethodKind, ProtocolVersion, Translate, method_info};
 use crate::json::{DecodeError, RawJson};
 
-/// Fits the parameters of a request of the newest revision to another one. Methods nobody here knows pass as they are.
+/// Lowers the parameters of a request from the newest revision. Parameters of unknown methods stay unchanged.
 ///
 /// # Errors
-/// When they are not what the method takes.
+/// If the parameters are invalid for the method.
 pub fn lower_params(method: &str, params: &RawJson, to: ProtocolVersion) -> Result<RawJson, DecodeError> {
     params_of(method, params, Step::Lower(to))
 }
 
-/// Completes the parameters of a request of an older revision.
+/// Raises the parameters of a request to the newest revision.
 ///
 /// # Errors
-/// When they are not what the method takes.
+/// If the parameters are invalid for the method.
 pub fn raise_params(method: &str, params: &RawJson, from: ProtocolVersion) -> Result<RawJson, DecodeError> {
     params_of(method, params, Step::Raise(from))
 }
 
-/// Fits the result of a request to another revision.
+/// Lowers the result of a request from the newest revision.
 ///
 /// # Errors
-/// When it is not what the method gives, or asks something of a client whose revision wants to be asked by requests.
+/// If the result is invalid for the method, or asks for input although the revision uses server requests for that.
 pub fn lower_result(method: &str, result: &RawJson, to: ProtocolVersion) -> Result<RawJson, DecodeError> {
     let asks = result.member("resultType").is_some_and(|kind| kind.as_str() == "\"input_required\"");
     if asks && !to.has(Ability::InputRequired) {
@@ -34,31 +34,31 @@ pub fn lower_result(method: &str, result: &RawJson, to: ProtocolVersion) -> Resu
     result_of(method, result, Step::Lower(to))
 }
 
-/// Completes the result of a request of an older revision.
+/// Raises the result of a request to the newest revision.
 ///
 /// # Errors
-/// When it is not what the method gives.
+/// If the result is invalid for the method.
 pub fn raise_result(method: &str, result: &RawJson, from: ProtocolVersion) -> Result<RawJson, DecodeError> {
     result_of(method, result, Step::Raise(from))
 }
 
-/// Fits the parameters of a notification to another revision.
+/// Lowers the parameters of a notification from the newest revision.
 ///
 /// # Errors
-/// When they are not what the notification carries.
+/// If the parameters are invalid for the notification.
 pub fn lower_notification(method: &str, params: &RawJson, to: ProtocolVersion) -> Result<RawJson, DecodeError> {
     notification_of(method, params, Step::Lower(to))
 }
 
-/// Completes the parameters of a notification of an older revision.
+/// Raises the parameters of a notification to the newest revision.
 ///
 /// # Errors
-/// When they are not what the notification carries.
+/// If the parameters are invalid for the notification.
 pub fn raise_notification(method: &str, params: &RawJson, from: ProtocolVersion) -> Result<RawJson, DecodeError> {
     notification_of(method, params, Step::Raise(from))
 }
 
-/// Translates a value from or to a revision.
+/// Direction of a translation, with the other revision.
 #[derive(Clone, Copy)]
 pub(super) enum Step {
     Lower(ProtocolVersion),
@@ -75,7 +75,7 @@ impl Step {
         Ok(RawJson::encode(&value).unwrap_or_else(|_| raw.clone()))
     }
 
-    /// Returns the value as it is.
+    /// Returns the value unchanged.
     pub(super) fn skip(self, raw: &RawJson) -> Translated {
         Ok(raw.clone())
     }
@@ -83,7 +83,7 @@ impl Step {
 
 type Translated = Result<RawJson, DecodeError>;
 
-/// The functions that translate the parameters and the result of a method, for its types.
+/// Functions that translate the parameters and the result of a method.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Translation {
     pub(super) params: fn(Step, &RawJson) -> Translated,

@@ -1,4 +1,4 @@
-//! `_meta` against the handshake: what every request says for itself since 2026-07-28 was said once before.
+//! Translation of `_meta`. Since 2026-07-28 it carries what earlier revisions exchange in the handshake.
 
 use super::{Ability, ProtocolVersion, Translate};
 use crate::json::find_members;
@@ -21,7 +21,7 @@ impl Translate for Meta {
             !to.has(Ability::Stateless) && STATELESS.contains(&name)
                 || !to.has(Ability::CoreTasks) && CORE_TASKS.contains(&name)
         };
-        // Most have none, and looking for all of them at once is quicker than looking at each.
+        // Most metadata has none of these keys, and one search for all keys is faster than a check of every member.
         let has_foreign = !to.has(Ability::Stateless)
             && find_members(self.as_str(), STATELESS).iter().any(Option::is_some)
             || !to.has(Ability::CoreTasks) && find_members(self.as_str(), CORE_TASKS).iter().any(Option::is_some);

@@ -1,4 +1,4 @@
-//! Which revision knows which method.
+//! Table of methods and the revisions that define them.
 
 use super::ProtocolVersion::{self, *};
 use super::VersionRange;
@@ -6,25 +6,25 @@ use super::message::{Step, Translation};
 use crate::method::{Method, Notification};
 use crate::types;
 
-/// Who sends a method.
+/// Direction of a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Direction {
-    /// The client.
+    /// Sent by clients.
     ToServer,
-    /// The server.
+    /// Sent by servers.
     ToClient,
-    /// Either.
+    /// Sent by both sides.
     Both,
 }
 
-/// Whether a method wants an answer.
+/// Kind of a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MethodKind {
-    /// It does.
+    /// A request, which has a response.
     Request,
-    /// It does not.
+    /// A notification, which has no response.
     Notification,
 }
 
@@ -32,26 +32,26 @@ pub enum MethodKind {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct MethodInfo {
-    /// Its name.
+    /// Name of the method.
     pub name: &'static str,
-    /// Whether it wants an answer.
+    /// Kind of the method.
     pub kind: MethodKind,
-    /// Who sends it.
+    /// Direction of the method.
     pub direction: Direction,
-    /// The revisions that have it as a message of its own.
+    /// Revisions that define it as a separate message.
     pub span: VersionRange,
     pub(super) translation: Translation,
 }
 
 impl MethodInfo {
-    /// Whether a revision has the method as a message of its own.
+    /// Returns `true` if the revision defines the method as a separate message.
     #[must_use]
     pub fn is_defined_in(&self, version: ProtocolVersion) -> bool {
         self.span.contains(version)
     }
 }
 
-/// Looks a method up by name.
+/// Looks up a method by name.
 #[must_use]
 pub fn method_info(name: &str) -> Option<&'static MethodInfo> {
     METHODS.iter().find(|method| method.name == name)
@@ -62,7 +62,7 @@ const fn request<M: Method>(direction: Direction, span: VersionRange) -> MethodI
     MethodInfo { name: M::NAME, kind: MethodKind::Request, direction, span, translation }
 }
 
-/// The results of `tasks/*` have a different shape in each revision that has them: see [`super::task_of_core`].
+/// The results of `tasks/*` differ in each revision and are not translated here; see [`super::task_of_core`].
 const fn task_request<M: Method>(direction: Direction, span: VersionRange) -> MethodInfo {
     let translation = Translation { params: Step::apply::<M::Params>, result: Step::skip };
     MethodInfo { name: M::NAME, kind: MethodKind::Request, direction, span, translation }
@@ -78,7 +78,7 @@ use Direction::{Both, ToClient, ToServer};
 const OLDER: VersionRange = VersionRange::until(V2025_11_25);
 const NEWER: VersionRange = VersionRange::since(V2026_07_28);
 
-/// Every method of every revision, and of the official extensions of the newest.
+/// All methods of all revisions, and of the official extensions of the newest revision.
 pub const METHODS: &[MethodInfo] = &[
     request::<types::CallTool>(ToServer, VersionRange::ALL),
     request::<types::ListTools>(ToServer, VersionRange::ALL),
@@ -98,7 +98,7 @@ pub const METHODS: &[MethodInfo] = &[
     task_request::<types::GetTask>(Both, VersionRange::since(V2025_11_25)),
     task_request::<types::CancelTask>(Both, VersionRange::since(V2025_11_25)),
     task_request::<types::UpdateTask>(ToServer, NEWER),
-    // The skills extension asks for no more of the protocol than resources, which every revision has.
+    // The skills extension requires only resources, which every revision has.
     request::<types::ListSkills>(ToServer, VersionRange::ALL),
     request::<types::GetSkill>(ToServer, VersionRange::ALL),
     request::<types::ReadDirectory>(ToServer, VersionRange::ALL),

@@ -1,4 +1,4 @@
-//! Everything that differs between revisions of the protocol. No other file compares versions.
+//! Differences between protocol revisions. No other module compares versions.
 
 mod ability;
 mod capability;
@@ -39,25 +39,25 @@ pub use self::task::{core_task, core_task_result, task_of_core};
 pub use self::transport::{Fit, Transport};
 pub use self::version::{ProtocolVersion, UnknownVersion};
 
-/// A value that can be fitted to a revision.
+/// A value that can be translated between revisions.
 ///
-/// Inside, values are of the newest revision. `raise` makes one of what an older peer sent; `lower` makes of one what a
-/// peer of another revision understands. What gets lost on the way stands in the loss tables of this module.
+/// Inside the crates, values have the form of the newest revision. `raise` converts a value from an older peer, and
+/// `lower` converts a value for a peer of another revision. The loss tables of this module list what is lost.
 pub trait Translate {
-    /// Rewrites the value so that only what `to` defines remains, in the shape that `to` gives it.
+    /// Rewrites the value to what `to` defines.
     fn lower(&mut self, to: ProtocolVersion);
 
-    /// Completes a value that a peer of revision `from` sent with what the newest revision wants to see. What only `from`
-    /// defines stays, for whoever can use it; lowering to the newest revision takes it off.
+    /// Completes a value from a peer of revision `from` with what the newest revision requires. Members that only
+    /// `from` defines stay; lowering to the newest revision drops them.
     fn raise(&mut self, from: ProtocolVersion);
 
-    /// Whether nothing is left of it, so that it need not be written at all.
+    /// Returns `true` if the value is empty and can be omitted.
     fn is_void(&self) -> bool {
         false
     }
 }
 
-/// Types that are the same in every revision.
+/// Implements `Translate` for types that are the same in every revision.
 macro_rules! opaque {
     ($($Name:ty),+) => {$(
         impl $crate::revision::Translate for $Name {

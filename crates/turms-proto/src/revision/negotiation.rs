@@ -1,8 +1,8 @@
-//! Which revision two peers speak.
+//! Version negotiation.
 
 use super::{Ability, ProtocolVersion};
 
-/// The newest revision that is in both lists; strings that name nothing we know are passed over.
+/// Returns the newest revision in both lists. Unknown version strings are ignored.
 pub fn newest_common<'a>(
     theirs: impl IntoIterator<Item = &'a str>,
     ours: &[ProtocolVersion],
@@ -11,21 +11,21 @@ pub fn newest_common<'a>(
     known.filter(|version| ours.contains(version)).max()
 }
 
-/// What a server answers to `initialize`: the version asked for if it is ours and has a handshake, else our newest that
-/// has one. `None` if we have none, and so refuse.
+/// Returns the version with which a server responds to `initialize`: the requested version if it is supported and has
+/// a handshake, else the newest supported version with a handshake. `None` if no supported version has a handshake.
 #[must_use]
 pub fn version_for_initialize(requested: &str, ours: &[ProtocolVersion]) -> Option<ProtocolVersion> {
     let with_handshake = ours.iter().copied().filter(|version| version.has(Ability::Handshake));
     with_handshake.clone().find(|version| version.as_str() == requested).or_else(|| with_handshake.max())
 }
 
-/// Whether a name is that of a revision without a handshake, even of one that is not known yet.
+/// Returns `true` if the string names a revision without a handshake, including future revisions.
 #[must_use]
 pub fn names_stateless(named: &str) -> bool {
     let is_date = named.len() == 10 && named.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
     match named.parse::<ProtocolVersion>() {
         Ok(version) => version.has(Ability::Stateless),
-        // Revisions are dates, and dates sort as text.
+        // Revisions are dates, which sort lexicographically.
         Err(_) => is_date && named > ProtocolVersion::LATEST.as_str(),
     }
 }

@@ -1,16 +1,16 @@
-//! What every result of 2026-07-28 says of itself: its kind, and how long it keeps.
+//! Translation of the result type and caching hints.
 
 use super::{Ability, ProtocolVersion};
 use crate::types::{CacheScope, ResultType};
 
-/// An older peer says nothing of the kind, which means that the result is complete.
+/// Sets the result type of results from older peers, which are always complete.
 pub(super) fn complete(result_type: &mut Option<ResultType>, from: ProtocolVersion) {
     if !from.has(Ability::ResultType) {
         *result_type = Some(ResultType::Complete);
     }
 }
 
-/// An older peer says nothing of reuse, so there is none.
+/// Sets the caching hints of results from older peers, which must not be cached.
 pub(super) fn uncached(ttl_ms: &mut Option<i64>, scope: &mut Option<CacheScope>, from: ProtocolVersion) {
     if !from.has(Ability::Caching) {
         *ttl_ms = Some(0);

@@ -1,4 +1,4 @@
-//! Sampling: before 2025-11-25 a message held one block, and the model had no tools.
+//! Translation of sampling. Before 2025-11-25, a message held one block and tools were not supported.
 
 use super::{Ability, ProtocolVersion, Translate};
 use crate::types::{Blocks, CreateMessageParams, SamplingMessage};
@@ -16,7 +16,8 @@ impl Translate for CreateMessageParams {
     }
 }
 
-/// The same role may speak several times in a row, so nothing is lost by it.
+/// Splits a message into messages with one block each. Consecutive messages may have the same role, so nothing is
+/// lost.
 fn one_block_each(message: SamplingMessage) -> Vec<SamplingMessage> {
     match message.content {
         Blocks::Many(blocks) if !blocks.is_empty() => blocks

@@ -1,4 +1,4 @@
-//! Subscriptions: one request per resource until 2025-11-25, one lasting request with a filter after.
+//! Translation of subscriptions: a request per resource until 2025-11-25, a long-running request with a filter after.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use crate::RequestId;
 use crate::json::{Object, RawJson};
 use crate::types::{SubscriptionFilter, key};
 
-/// A request that an older server needs so that what it tells fits a changed filter.
+/// A request that updates the subscriptions at an older server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SubscriptionChange {
@@ -16,8 +16,8 @@ pub enum SubscriptionChange {
     Unsubscribe(String),
 }
 
-/// What to ask of an older server when the filter changes from one to another. Changes of lists are told by older servers
-/// without being asked.
+/// Returns the requests that change the subscriptions at an older server from one filter to another. Older servers
+/// send list changes without a subscription.
 #[must_use]
 pub fn subscription_changes(from: &SubscriptionFilter, to: &SubscriptionFilter) -> Vec<SubscriptionChange> {
     let old = from.resource_subscriptions.as_deref().unwrap_or_default();
@@ -28,7 +28,7 @@ pub fn subscription_changes(from: &SubscriptionFilter, to: &SubscriptionFilter) 
     gone.chain(added).collect()
 }
 
-/// Marks the parameters of a notification as belonging to a listen request; lowering takes the mark off again.
+/// Adds the id of a listen request to the `_meta` of notification parameters. Lowering removes it again.
 #[must_use]
 pub fn tag_subscription(params: Option<&RawJson>, subscription: &RequestId) -> RawJson {
     let mut params = params.and_then(RawJson::as_object).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Tasks: the experimental ones in the core of 2025-11-25 against the extension of 2026-07-28.
+//! Translation of tasks: the experimental core tasks of 2025-11-25 and the extension of 2026-07-28.
 
 use super::{Ability, ProtocolVersion, Translate, lower_result, raise_result};
 use crate::json::RawJson;
@@ -6,7 +6,7 @@ use crate::jsonrpc::ErrorObject;
 use crate::method::Method as _;
 use crate::types::{CallTool, CoreTask, CreateTaskResult, Outcome, ResultType, Task, TaskStatus};
 
-/// The revision of the older kind of tasks, the only one that has them.
+/// The only revision with core tasks.
 const CORE: ProtocolVersion = ProtocolVersion::V2025_11_25;
 
 impl<T: Translate> Translate for Outcome<T> {
@@ -39,7 +39,8 @@ impl<T: Translate> Translate for Outcome<T> {
     }
 }
 
-/// A task as 2025-11-25 tells of it. A tool that failed is a task that failed there, and a task that completed since.
+/// Converts a task to the format of 2025-11-25. There, a task whose tool failed is failed; in the extension, it is
+/// completed.
 #[must_use]
 pub fn core_task(task: &Task) -> CoreTask {
     let status = match &task.result {
@@ -54,18 +55,18 @@ pub fn core_task(task: &Task) -> CoreTask {
     core
 }
 
-/// What `tasks/result` of 2025-11-25 gives once a task is over.
+/// Returns the outcome that `tasks/result` of 2025-11-25 has for a finished task.
 #[must_use]
 pub fn core_task_result(task: &Task) -> Option<Result<RawJson, ErrorObject>> {
     match (&task.result, &task.error) {
-        // What the older kind cannot carry in a result it cannot carry here.
+        // If the result cannot be lowered, it is returned unchanged.
         (Some(result), _) => Some(Ok(lower_result(CallTool::NAME, result, CORE).unwrap_or_else(|_| result.clone()))),
         (None, Some(error)) => Some(Err(error.clone())),
         (None, None) => None,
     }
 }
 
-/// A task as the extension tells of it, from what 2025-11-25 tells in two answers.
+/// Converts a task of 2025-11-25, given the results of `tasks/get` and `tasks/result`, to the format of the extension.
 #[must_use]
 pub fn task_of_core(core: CoreTask, outcome: Option<Result<RawJson, ErrorObject>>) -> Task {
     let status = match &outcome {

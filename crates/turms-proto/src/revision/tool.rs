@@ -1,4 +1,4 @@
-//! Tools and what they give: structured output came with 2025-06-18 for objects and with 2026-07-28 for everything.
+//! Translation of tools. Structured output is limited to objects from 2025-06-18 to 2025-11-25, and any JSON after.
 
 use super::{Ability, ProtocolVersion, Translate};
 use crate::json::{Object, RawJson};
@@ -25,7 +25,7 @@ fn describes_object(schema: &Object) -> bool {
     matches!(schema.get_as::<String>("type"), Some(Ok(kind)) if kind == "object")
 }
 
-/// `true` and `false` are schemas too, but the older revisions want an object for every property.
+/// Replaces the schemas `true` and `false` of properties by objects, as older revisions require.
 fn spell_out_booleans(schema: &mut Object) {
     let Some(properties) = schema.get("properties").and_then(|properties| properties.as_object()) else {
         return;
@@ -66,7 +66,8 @@ impl Translate for ToolResultContent {
     }
 }
 
-/// Drops data that the revision cannot carry, and says it in text if no text does already.
+/// Drops structured content that the revision does not support, and adds it as text unless a text block has it
+/// already.
 fn lower_structured(structured: &mut Option<RawJson>, content: &mut Vec<Content>, to: ProtocolVersion) {
     let carried = |value: &RawJson| {
         to.has(Ability::AnyStructuredOutput) || to.has(Ability::StructuredOutput) && value.is_object()

@@ -1,45 +1,45 @@
-//! Which revision travels over what.
+//! Combinations of revisions and transports.
 
 use super::ProtocolVersion::{self, *};
 
-/// A way for messages to travel.
+/// A transport for messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Transport {
-    /// Pipes of a child process, and any other byte stream: one message per line.
+    /// Pipes of a child process, or any other byte stream, with one message per line.
     Stdio,
-    /// The transport pair of 2024-11-05: an SSE stream and an address to post to.
+    /// HTTP+SSE of 2024-11-05: an SSE stream and an endpoint for POST requests.
     HttpSse,
     /// Streamable HTTP.
     StreamableHttp,
-    /// A WebSocket, one message per text frame.
+    /// A WebSocket with one message per text frame.
     WebSocket,
-    /// Within one process.
+    /// In-process.
     Memory,
 }
 
-/// How well a revision and a transport go together.
+/// Support of a revision by a transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Fit {
-    /// The revision cannot travel so.
+    /// The revision cannot be used.
     Impossible,
-    /// Not as the specification has it, but peers do it and it works.
+    /// Not in the specification, but used in practice.
     Tolerated,
-    /// As the specification has it, or as we define it where it leaves that to us.
+    /// Defined by the specification, or by Turms for custom transports.
     Defined,
 }
 
 impl Transport {
-    /// How well a revision travels over this.
+    /// Returns how well the transport supports a revision.
     #[must_use]
     pub fn fit(self, version: ProtocolVersion) -> Fit {
         match (self, version) {
             (Self::HttpSse, V2024_11_05) => Fit::Defined,
-            // Deprecated since 2025-03-26, yet many servers kept it.
+            // Deprecated since 2025-03-26, but still offered by many servers.
             (Self::HttpSse, V2025_03_26 | V2025_06_18 | V2025_11_25) => Fit::Tolerated,
             (Self::HttpSse, V2026_07_28) => Fit::Impossible,
-            // A client that asks for 2024-11-05 here gets it from every server that speaks both.
+            // Servers that support both accept a client that requests 2024-11-05 here.
             (Self::StreamableHttp, V2024_11_05) => Fit::Tolerated,
             (Self::StreamableHttp | Self::Stdio | Self::WebSocket | Self::Memory, _) => Fit::Defined,
         }

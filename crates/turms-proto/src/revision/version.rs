@@ -5,9 +5,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Ability;
 
-/// A revision of the protocol that this crate speaks.
+/// A revision of the protocol.
 ///
-/// The variants are in order of time, but code asks for an [`Ability`] by name and leaves comparing to [`super`].
+/// The variants are ordered by date, but code should check for an [`Ability`] instead of comparing versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum ProtocolVersion {
@@ -15,29 +15,29 @@ pub enum ProtocolVersion {
     V2024_11_05,
     /// Streamable HTTP, batching, audio, tool annotations, completions capability.
     V2025_03_26,
-    /// Structured output, resource links, elicitation, titles; batching is gone.
+    /// Structured output, resource links, elicitation, titles; no batching.
     V2025_06_18,
     /// Icons, URL elicitation, sampling with tools, experimental tasks, SSE polling.
     V2025_11_25,
-    /// Stateless: no handshake, `input_required` instead of requests by the server, caching.
+    /// Stateless: no handshake, `input_required` instead of server requests, caching.
     V2026_07_28,
 }
 
 impl ProtocolVersion {
-    /// Every revision, oldest first.
+    /// All revisions, oldest first.
     pub const ALL: [Self; 5] =
         [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25, Self::V2026_07_28];
 
-    /// The newest revision, which code inside speaks.
+    /// The newest revision, which the crates use internally.
     pub const LATEST: Self = Self::V2026_07_28;
 
-    /// The newest revision that begins with a handshake.
+    /// The newest revision with a handshake.
     pub const LATEST_WITH_HANDSHAKE: Self = Self::V2025_11_25;
 
-    /// What a server assumes of an HTTP request that names no version.
+    /// Version that a server assumes for an HTTP request without a version.
     pub const ASSUMED_OVER_HTTP: Self = Self::V2025_03_26;
 
-    /// As it stands on the wire.
+    /// Returns the wire format.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -55,13 +55,13 @@ impl ProtocolVersion {
         matches!(self, Self::LATEST)
     }
 
-    /// Whether this revision has the ability.
+    /// Returns `true` if the revision has the feature.
     #[must_use]
     pub const fn has(self, ability: Ability) -> bool {
         ability.span().contains(self)
     }
 
-    /// The revisions that begin with a handshake, oldest first.
+    /// Returns the revisions with a handshake, oldest first.
     #[must_use]
     pub fn with_handshake() -> impl DoubleEndedIterator<Item = Self> {
         Self::ALL.into_iter().filter(|version| version.has(Ability::Handshake))
@@ -74,7 +74,7 @@ impl fmt::Display for ProtocolVersion {
     }
 }
 
-/// A version string that names no revision this crate speaks.
+/// Error for an unknown version string.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("protocol version {0:?} is not one of {known}", known = ProtocolVersion::ALL.map(ProtocolVersion::as_str).join(", "))]
 #[expect(clippy::exhaustive_structs, reason = "it is the text and nothing else")]
