@@ -5,14 +5,14 @@ use crate::types::{AudioContent, Blocks, Content, ResourceLink, ToolResultConten
 
 impl Translate for Content {
     fn lower(&mut self, to: ProtocolVersion) {
-        let stand_in = match self {
+        let description = match self {
             Self::Audio(audio) if !to.has(Ability::Audio) => Some(describe_audio(audio)),
             Self::ResourceLink(link) if !to.has(Ability::ResourceLinks) => Some(describe_link(link)),
             Self::ToolUse(call) if !to.has(Ability::SamplingTools) => Some(describe_call(call)),
             Self::ToolResult(result) if !to.has(Ability::SamplingTools) => Some(describe_result(result)),
             _ => None,
         };
-        if let Some(text) = stand_in {
+        if let Some(text) = description {
             let annotations = self.annotations().cloned();
             *self = Self::text(text);
             if let Some(annotations) = annotations {

@@ -39,10 +39,10 @@ pub fn lower_elicitation(
     id: impl FnOnce() -> String,
 ) -> Result<(), CannotExpress> {
     check_elicitation(params, to)?;
-    if let ElicitParams::Url(page) = params
+    if let ElicitParams::Url(url) = params
         && to.has(Ability::ElicitationIds)
     {
-        page.elicitation_id.get_or_insert_with(id);
+        url.elicitation_id.get_or_insert_with(id);
     }
     params.lower(to);
     Ok(())

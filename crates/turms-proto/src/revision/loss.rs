@@ -44,7 +44,7 @@ pub const LOSSES: &[Loss] = &[
     loss(
         "structured content other than an object",
         VersionRange::until(V2025_11_25),
-        "its JSON as text, unless a text block says just that",
+        "its JSON as text, unless a text block has the same text",
     ),
     loss(
         "a boolean as the schema of a property",
@@ -60,31 +60,27 @@ pub const LOSSES: &[Loss] = &[
     loss(
         "the keys of 2026-07-28 in _meta",
         VersionRange::until(V2025_11_25),
-        "nothing: the handshake says it for the session, and logging/setLevel the log level",
+        "nothing: replaced by the handshake and logging/setLevel",
     ),
     loss(
         "structured content",
         VersionRange::until(V2025_03_26),
-        "its JSON as text, unless a text block says just that",
+        "its JSON as text, unless a text block has the same text",
     ),
     loss(
-        "elicitation by a client that shows only pages",
+        "elicitation capability of a client that supports only URLs",
         VersionRange::only(V2025_06_18),
-        "nothing: there it would mean forms",
+        "nothing: it would declare forms",
     ),
-    loss("a page to visit", VersionRange::only(V2025_11_25), "one with an id, which lower_elicitation makes"),
-    loss("a page to visit", VersionRange::until(V2025_06_18), "cannot be expressed: lower_elicitation says so"),
-    loss(
-        "input_required",
-        VersionRange::until(V2025_11_25),
-        "cannot be expressed: the questions become requests by the server",
-    ),
+    loss("a URL elicitation", VersionRange::only(V2025_11_25), "the same with an id from lower_elicitation"),
+    loss("a URL elicitation", VersionRange::until(V2025_06_18), "not representable: lower_elicitation fails"),
+    loss("input_required", VersionRange::until(V2025_11_25), "not representable: the server sends requests instead"),
     loss("the tasks extension, declared by a client", VersionRange::until(V2025_11_25), "nothing"),
     loss("a created task", VersionRange::only(V2025_11_25), "a task object within the result; raised back"),
     loss(
         "the task keys of 2025-11-25 in _meta",
         VersionRange::since(V2026_07_28),
-        "nothing: the tasks extension has no use for them",
+        "nothing: the tasks extension does not use them",
     ),
     loss("the task keys of 2025-11-25 in _meta", VersionRange::until(V2025_06_18), "nothing"),
     loss(
@@ -95,6 +91,10 @@ pub const LOSSES: &[Loss] = &[
     loss("error -32022", VersionRange::until(V2025_11_25), "-32602 with the same data"),
     loss("errors -32020 and -32021", VersionRange::until(V2025_11_25), "-32600 with the same data"),
     loss("a completed task whose tool failed", VersionRange::only(V2025_11_25), "a failed task; raised back"),
-    loss("questions of a task", VersionRange::only(V2025_11_25), "requests by the server while tasks/result is open"),
+    loss(
+        "input requests of a task",
+        VersionRange::only(V2025_11_25),
+        "requests by the server while tasks/result is open",
+    ),
     loss("ttlMs and cacheScope", VersionRange::until(V2025_11_25), "nothing; raised as 0 and private"),
 ];

@@ -11,7 +11,7 @@ use crate::json::{DecodeError, RawJson};
 /// # Errors
 /// If the parameters are invalid for the method.
 pub fn lower_params(method: &str, params: &RawJson, to: ProtocolVersion) -> Result<RawJson, DecodeError> {
-    params_of(method, params, Step::Lower(to))
+    params_of(method, params, TranslationStep::Lower(to))
 }
 
 /// Raises the parameters of a request to the newest revision.
@@ -19,7 +19,7 @@ pub fn lower_params(method: &str, params: &RawJson, to: ProtocolVersion) -> Resu
 /// # Errors
 /// If the parameters are invalid for the method.
 pub fn raise_params(method: &str, params: &RawJson, from: ProtocolVersion) -> Result<RawJson, DecodeError> {
-    params_of(method, params, Step::Raise(from))
+    params_of(method, params, TranslationStep::Raise(from))
 }
 
 /// Lowers the result of a request from the newest revision.
@@ -27,11 +27,11 @@ pub fn raise_params(method: &str, params: &RawJson, from: ProtocolVersion) -> Re
 /// # Errors
 /// If the result is invalid for the method, or asks for input although the revision uses server requests for that.
 pub fn lower_result(method: &str, result: &RawJson, to: ProtocolVersion) -> Result<RawJson, DecodeError> {
-    let asks = result.member("resultType").is_some_and(|kind| kind.as_str() == "\"input_required\"");
-    if asks && !to.has(Ability::InputRequired) {
+    let needs_input = result.member("resultType").is_some_and(|kind| kind.as_str() == "\"input_required\"");
+    if needs_input && !to.has(Ability::InputRequired) {
         return Err(DecodeError::custom(format_args!("a client of {to} has to be asked by requests, not by a result")));
     }
-    result_of(method, result, Step::Lower(to))
+    result_of(method, result, TranslationStep::Lower(to))
 }
 
 /// Raises the result of a request to the newest revision.
@@ -39,7 +39,7 @@ pub fn lower_result(method: &str, result: &RawJson, to: ProtocolVersion) -> Resu
 /// # Errors
 /// If the result is invalid for the method.
 pub fn raise_result(method: &str, result: &RawJson, from: ProtocolVersion) -> Result<RawJson, DecodeError> {
-    result_of(method, result, Step::Raise(from))
+    result_of(method, result, TranslationStep::Raise(from))
 }
 
 /// Lowers the parameters of a notification from the newest revision.
@@ -47,7 +47,7 @@ pub fn raise_result(method: &str, result: &RawJson, from: ProtocolVersion) -> Re
 /// # Errors
 /// If the parameters are invalid for the notification.
 pub fn lower_notification(method: &str, params: &RawJson, to: ProtocolVersion) -> Result<RawJson, DecodeError> {
-    notification_of(method, params, Step::Lower(to))
+    notification_of(method, params, TranslationStep::Lower(to))
 }
 
 /// Raises the parameters of a notification to the newest revision.
@@ -55,17 +55,17 @@ pub fn lower_notification(method: &str, params: &RawJson, to: ProtocolVersion) -
 /// # Errors
 /// If the parameters are invalid for the notification.
 pub fn raise_notification(method: &str, params: &RawJson, from: ProtocolVersion) -> Result<RawJson, DecodeError> {
-    notification_of(method, params, Step::Raise(from))
+    notification_of(method, params, TranslationStep::Raise(from))
 }
 
 /// Direction of a translation, with the other revision.
 #[derive(Clone, Copy)]
-pub(super) enum Step {
+pub(super) enum TranslationStep {
     Lower(ProtocolVersion),
     Raise(ProtocolVersion),
 }
 
-impl Step {
+impl TranslationStep {
     pub(super) fn apply<T: Translate + Serialize + DeserializeOwned>(self, raw: &RawJson) -> Translated {
         let mut value: T = raw.decode()?;
         match self {
@@ -86,29 +86,29 @@ type Translated = Result<RawJson, DecodeError>;
 /// Functions that translate the parameters and the result of a method.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Translation {
-    pub(super) params: fn(Step, &RawJson) -> Translated,
-    pub(super) result: fn(Step, &RawJson) -> Translated,
+    pub(super) params: fn(TranslationStep, &RawJson) -> Translated,
+    pub(super) result: fn(TranslationStep, &RawJson) -> Translated,
 }
 
 fn translation_of(name: &str, kind: MethodKind) -> Option<Translation> {
     method_info(name).filter(|method| method.kind == kind).map(|method| method.translation)
 }
 
-fn params_of(method: &str, params: &RawJson, step: Step) -> Translated {
+fn params_of(method: &str, params: &RawJson, step: TranslationStep) -> Translated {
     match translation_of(method, MethodKind::Request) {
         Some(translation) => (translation.params)(step, params),
         None => step.skip(params),
     }
 }
 
-fn result_of(method: &str, result: &RawJson, step: Step) -> Translated {
+fn result_of(method: &str, result: &RawJson, step: TranslationStep) -> Translated {
     match translation_of(method, MethodKind::Request) {
         Some(translation) => (translation.result)(step, result),
         None => step.skip(result),
     }
 }
 
-fn notification_of(method: &str, params: &RawJson, step: Step) -> Translated {
+fn notification_of(method: &str, params: &RawJson, step: TranslationStep) -> Translated {
     match translation_of(method, MethodKind::Notification) {
         Some(translation) => (translation.params)(step, params),
         None => step.skip(params),

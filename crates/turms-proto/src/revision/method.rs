@@ -2,7 +2,7 @@
 
 use super::ProtocolVersion::{self, *};
 use super::VersionRange;
-use super::message::{Step, Translation};
+use super::message::{Translation, TranslationStep};
 use crate::method::{Method, Notification};
 use crate::types;
 
@@ -58,18 +58,19 @@ pub fn method_info(name: &str) -> Option<&'static MethodInfo> {
 }
 
 const fn request<M: Method>(direction: Direction, span: VersionRange) -> MethodInfo {
-    let translation = Translation { params: Step::apply::<M::Params>, result: Step::apply::<M::Result> };
+    let translation =
+        Translation { params: TranslationStep::apply::<M::Params>, result: TranslationStep::apply::<M::Result> };
     MethodInfo { name: M::NAME, kind: MethodKind::Request, direction, span, translation }
 }
 
 /// The results of `tasks/*` differ in each revision and are not translated here; see [`super::task_of_core`].
 const fn task_request<M: Method>(direction: Direction, span: VersionRange) -> MethodInfo {
-    let translation = Translation { params: Step::apply::<M::Params>, result: Step::skip };
+    let translation = Translation { params: TranslationStep::apply::<M::Params>, result: TranslationStep::skip };
     MethodInfo { name: M::NAME, kind: MethodKind::Request, direction, span, translation }
 }
 
 const fn notification<N: Notification>(direction: Direction, span: VersionRange) -> MethodInfo {
-    let translation = Translation { params: Step::apply::<N::Params>, result: Step::skip };
+    let translation = Translation { params: TranslationStep::apply::<N::Params>, result: TranslationStep::skip };
     MethodInfo { name: N::NAME, kind: MethodKind::Notification, direction, span, translation }
 }
 

@@ -8,9 +8,9 @@ impl Translate for Tool {
     fn lower(&mut self, to: ProtocolVersion) {
         if !to.has(Ability::AnyStructuredOutput) {
             self.output_schema.take_if(|schema| !describes_object(schema));
-            spell_out_booleans(&mut self.input_schema);
+            expand_boolean_schemas(&mut self.input_schema);
             if let Some(schema) = &mut self.output_schema {
-                spell_out_booleans(schema);
+                expand_boolean_schemas(schema);
             }
         }
         self.lower_members(to);
@@ -26,7 +26,7 @@ fn describes_object(schema: &Object) -> bool {
 }
 
 /// Replaces the schemas `true` and `false` of properties by objects, as older revisions require.
-fn spell_out_booleans(schema: &mut Object) {
+fn expand_boolean_schemas(schema: &mut Object) {
     let Some(properties) = schema.get("properties").and_then(|properties| properties.as_object()) else {
         return;
     };
@@ -34,13 +34,13 @@ fn spell_out_booleans(schema: &mut Object) {
     if !properties.iter().any(|(_, value)| is_boolean(&value)) {
         return;
     }
-    let spelled = properties.iter().map(|(name, value)| match value.as_str() {
+    let expanded = properties.iter().map(|(name, value)| match value.as_str() {
         "true" => (name, RawJson::from(Object::new())),
         "false" => (name, RawJson::trusted(r#"{"not":{}}"#.into())),
         _ => (name, value),
     });
-    let spelled: Object = spelled.collect();
-    schema.insert_raw("properties", &spelled.into());
+    let expanded: Object = expanded.collect();
+    schema.insert_raw("properties", &expanded.into());
 }
 
 impl Translate for ToolResult {
@@ -69,10 +69,10 @@ impl Translate for ToolResultContent {
 /// Drops structured content that the revision does not support, and adds it as text unless a text block has it
 /// already.
 fn lower_structured(structured: &mut Option<RawJson>, content: &mut Vec<Content>, to: ProtocolVersion) {
-    let carried = |value: &RawJson| {
+    let is_supported = |value: &RawJson| {
         to.has(Ability::AnyStructuredOutput) || to.has(Ability::StructuredOutput) && value.is_object()
     };
-    if let Some(dropped) = structured.take_if(|value| !carried(value))
+    if let Some(dropped) = structured.take_if(|value| !is_supported(value))
         && !content.iter().any(|block| block.as_text() == Some(dropped.as_str()))
     {
         content.push(Content::text(dropped.as_str()));
