@@ -1,4 +1,4 @@
-//! Which requests are let in, and in which dialect (see "Lifecycle" of 2025-11-25 and "Versioning" of 2026-07-28).
+//! Admission of requests and their dialect (see "Lifecycle" of 2025-11-25 and "Versioning" of 2026-07-28).
 
 use std::ops::Deref;
 
@@ -12,15 +12,15 @@ use crate::revision::{Direction, method_info, version_for_initialize};
 use crate::types::{Discover, Initialize, Listen, LoggingLevel, Meta, Ping, key};
 use crate::{Ability, Object, ProtocolVersion, RawJson};
 
-/// What a server lets in.
+/// Admission rules of a server.
 #[derive(Debug)]
 pub(super) struct Admission {
     versions: Versions,
-    /// The handshake that is being answered.
+    /// Id of the `initialize` request that has no response yet.
     pending_initialize: Option<RequestId>,
 }
 
-/// A few versions, with no memory of their own: every session has them.
+/// A list of versions without an allocation, since every session has one.
 #[derive(Debug)]
 struct Versions {
     all: [ProtocolVersion; ProtocolVersion::ALL.len()],
@@ -52,15 +52,15 @@ impl Admission {
         Self { versions: Versions::new(versions), pending_initialize: None }
     }
 
-    /// Decides whether a request is accepted, and in which dialect. Each is decided for itself: one that names its revision needs no
-    /// handshake, before or after one.
+    /// Decides whether a request is accepted, and in which dialect. Requests are independent: a request that names its
+    /// revision needs no handshake, before or after one.
     pub(super) fn admit(
         &mut self,
         request: &Request,
         meta: Option<&RawJson>,
         agreed: Option<ProtocolVersion>,
     ) -> Result<Dialect, ErrorObject> {
-        // Older servers take no notice of what `_meta` says.
+        // Servers without stateless revisions ignore the version in `_meta`.
         if self.is_stateless()
             && let Some(claim) = meta.and_then(VersionClaim::in_meta)
         {
@@ -68,9 +68,9 @@ impl Admission {
         }
         let newest = self.versions.iter().copied().filter(|version| version.has(Ability::Handshake)).max();
         let version = match (&*request.method, agreed) {
-            // A second one begins the session anew.
+            // A second one starts a new session.
             (Initialize::NAME, _) => self.accept_initialize(request),
-            // A server without a handshake only takes requests that name their revision.
+            // A server without a handshake only accepts requests that name their revision.
             _ if newest.is_none() => Err(missing_meta(key::PROTOCOL_VERSION)),
             (Ping::NAME, agreed) => Ok(agreed.or(newest).unwrap_or(ProtocolVersion::LATEST_WITH_HANDSHAKE)),
             (Discover::NAME | Listen::NAME, _) if self.is_stateless() => Err(missing_meta(key::PROTOCOL_VERSION)),
@@ -88,7 +88,7 @@ impl Admission {
         version.map(Dialect::Handshake)
     }
 
-    /// Takes note that a request was answered; whether it was the handshake.
+    /// Marks a request as responded to. Returns `true` if it was the handshake.
     pub(super) fn handshake_answered(&mut self, id: &RequestId) -> bool {
         self.pending_initialize.take_if(|pending_initialize| pending_initialize == id).is_some()
     }
@@ -109,30 +109,30 @@ impl Admission {
     }
 }
 
-/// What a request says of itself in its `_meta`, in the revisions without a handshake.
+/// The protocol version and capabilities that a stateless request declares in `_meta`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionClaim {
     version: ByteString,
     meta: Object,
-    /// Whether the client says that it can do anything.
+    /// The request declares at least one capability.
     declares: bool,
 }
 
 impl VersionClaim {
-    /// What the request says; `None` if it does not name its revision, so that it is of those with a handshake.
+    /// Reads the claim of a request; `None` if it names no revision, so that it belongs to a handshake.
     ///
     /// # Errors
-    /// When it names its revision but does not say what else it must.
+    /// If it names a revision but lacks other required metadata.
     #[must_use]
     pub fn of(request: &Request) -> Option<Result<Self, ErrorObject>> {
         let meta = request.params.as_ref()?.meta()?;
         Self::in_meta(&meta)
     }
 
-    /// As [`VersionClaim::of`], of a request that has this `_meta`.
+    /// Reads the claim from the `_meta` of a request; see [`VersionClaim::of`].
     ///
     /// # Errors
-    /// When it names its revision but does not say what else it must.
+    /// If it names a revision but lacks other required metadata.
     #[must_use]
     pub fn in_meta(meta: &RawJson) -> Option<Result<Self, ErrorObject>> {
         let members = [key::PROTOCOL_VERSION, key::CLIENT_CAPABILITIES, key::LOG_LEVEL];
@@ -159,22 +159,22 @@ impl VersionClaim {
         Some(read().map(|(version, declares)| Self { version, meta, declares }))
     }
 
-    /// The `_meta` in which it stands.
+    /// Returns the `_meta` of the request.
     #[must_use]
     pub fn meta(&self) -> Meta {
         Meta::declaring(self.meta.clone(), self.declares)
     }
 
-    /// The revision that it names, which need not exist.
+    /// Returns the revision that the request names; it may be unknown.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Whether a server of these revisions lets the request in, and in which of them it is understood.
+    /// Decides whether a server of these revisions accepts the request, and returns the revision of the request.
     ///
     /// # Errors
-    /// When the revision is not one of the server's, or does not have the method.
+    /// If the server does not support the revision, or the revision does not have the method.
     pub fn admit(self, request: &Request, versions: &[ProtocolVersion]) -> Result<ProtocolVersion, ErrorObject> {
         let version = self.supported(versions)?;
         if is_foreign(request, version) {
@@ -183,20 +183,20 @@ impl VersionClaim {
         Ok(version)
     }
 
-    /// The revision, if it is one of the server's.
+    /// Returns the revision if the server supports it.
     ///
     /// # Errors
-    /// When it is not.
+    /// If the server does not support it.
     pub fn supported(&self, versions: &[ProtocolVersion]) -> Result<ProtocolVersion, ErrorObject> {
         let known = self.version.parse().ok().filter(|version: &ProtocolVersion| version.has(Ability::Stateless));
-        // Names only revisions in which the same request could be made again, lest the client go in circles.
+        // List only revisions in which the same request can be retried, so that the client does not loop.
         known
             .filter(|version| versions.contains(version))
             .ok_or_else(|| unsupported_version(&self.version, &stateless(versions)))
     }
 }
 
-/// The answer to a request of a revision that is not spoken here.
+/// Creates the error for a request of an unsupported revision.
 #[must_use]
 pub fn unsupported_version(requested: &str, supported: &[ProtocolVersion]) -> ErrorObject {
     let supported: Vec<&str> = supported.iter().map(|version| version.as_str()).collect();
@@ -211,7 +211,7 @@ fn stateless(versions: &[ProtocolVersion]) -> Vec<ProtocolVersion> {
     versions.iter().copied().filter(|version| version.has(Ability::Stateless)).collect()
 }
 
-/// What a client lets in: requests of a server with which it has shaken hands.
+/// Admission on clients: only requests of a server after the handshake.
 pub(super) fn admit_on_client(request: &Request, dialect: Option<Dialect>) -> Result<Dialect, ErrorObject> {
     let dialect = match dialect {
         Some(dialect) => dialect,
@@ -227,12 +227,12 @@ pub(super) fn admit_on_client(request: &Request, dialect: Option<Dialect>) -> Re
     Ok(dialect)
 }
 
-/// Whether the method is one of the protocol's, but not of this revision. Methods nobody knows may be an application's own.
+/// Returns `true` if the protocol defines the method, but not in this revision. Unknown methods may be custom ones.
 fn is_foreign(request: &Request, version: ProtocolVersion) -> bool {
     method_info(&request.method).is_some_and(|method| !method.is_defined_in(version))
 }
 
-/// The answer to a request that does not say what it must in its `_meta`.
+/// Creates the error for a request without required metadata.
 #[must_use]
 pub fn missing_meta(key: &str) -> ErrorObject {
     ErrorObject::invalid_params(format!("params._meta: missing field {key:?}"))

@@ -4,18 +4,18 @@ use super::running::Ticket;
 use crate::types::{DiscoverResult, Meta, ProgressParams};
 use crate::{ErrorObject, Message, Notification, ProtocolVersion, RawJson, Request, RequestId, Response};
 
-/// In which of its two dialects a message of the peer's is to be understood.
+/// Dialect of a message: the revision, and how it was determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Dialect {
-    /// As agreed in a handshake, for the whole connection.
+    /// Negotiated in a handshake, for the whole connection.
     Handshake(ProtocolVersion),
-    /// As the message says for itself.
+    /// Declared by the message itself.
     Stateless(ProtocolVersion),
 }
 
 impl Dialect {
-    /// The revision.
+    /// Returns the revision.
     #[must_use]
     pub fn version(self) -> ProtocolVersion {
         match self {
@@ -24,22 +24,22 @@ impl Dialect {
     }
 }
 
-/// A request of the peer's, to be answered through its ticket.
+/// A request from the peer. Its ticket is used to respond.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Call {
     /// The request.
     pub request: Request,
-    /// How to understand it. For `initialize` this is the revision that was chosen.
+    /// Dialect of the request. For `initialize`, this is the negotiated revision.
     pub dialect: Dialect,
-    /// How to answer it.
+    /// Ticket for the response.
     pub ticket: Ticket,
-    /// The `_meta` of its parameters, if that is an object.
+    /// The `_meta` of the parameters, if it is an object.
     pub meta: Option<Meta>,
 }
 
 impl Call {
-    /// Copies what it holds, so that it does not keep the message in memory that it was read from.
+    /// Copies the contents, so that they do not keep the buffer of the received message alive.
     pub fn detach(&mut self) {
         self.request.detach();
         if self.meta.is_some() {
@@ -49,84 +49,86 @@ impl Call {
     }
 }
 
-/// Something that came of a message or of time passing.
+/// An event that results from a message or a timeout.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<T> {
-    /// Send this.
+    /// A message to send.
     Send(Message),
-    /// Send this as one array.
+    /// Responses to send as one array.
     SendBatch(Vec<Response>),
-    /// The connection is open: requests may be made.
+    /// The connection is open and accepts requests.
     Opened(Box<Opened>),
-    /// The connection could not be opened.
+    /// The connection failed to open.
     OpenFailed(OpenError),
-    /// A request of the peer, to be answered with [`Session::answer`](super::Session::answer). From
-    /// [`Session::receive_call`](super::Session::receive_call) only a request of a batch, or one that has ended a session.
+    /// A request from the peer, to be answered with [`Session::answer`](super::Session::answer).
+    /// [`Session::receive_call`](super::Session::receive_call) emits it only for requests of a batch and requests that
+    /// end a session.
     Request(Box<Call>),
-    /// The peer tells.
+    /// A notification from the peer.
     Notification(Notification),
-    /// The peer has answered.
+    /// A response from the peer, or the failure of a request.
     Answered {
-        /// What the request was made with.
+        /// The value that was passed with the request.
         owner: T,
-        /// Its id.
+        /// Id of the request.
         id: RequestId,
-        /// The result, or why there is none.
+        /// The result or the error.
         outcome: Result<RawJson, RequestError>,
     },
-    /// A request of ours has come further.
+    /// Progress of an own request.
     Progress {
-        /// Its id.
+        /// Id of the request.
         id: RequestId,
-        /// How far.
+        /// The reported progress.
         params: ProgressParams,
     },
-    /// The peer tells something that belongs to a listen request of ours.
+    /// A notification for an own listen request.
     Told {
-        /// The request.
+        /// Id of the listen request.
         id: RequestId,
-        /// What.
+        /// The notification.
         notification: Notification,
     },
-    /// The peer does not wait for this answer any more: stop, and answer nothing.
+    /// The peer cancelled a request: stop and do not respond.
     Cancelled {
         /// The request.
         ticket: Ticket,
-        /// Why, for people.
+        /// Human-readable reason.
         reason: Option<String>,
     },
-    /// The client has sent `initialize` again: the session so far has ended, and whatever belongs to it ends with it. The events
-    /// of what was running and pending in it come before this one, the [`Event::Request`] of `initialize` after it.
+    /// The client sent `initialize` again: the previous session and everything that belongs to it has ended. The
+    /// events of its running and pending requests come before this one, and the [`Event::Request`] of `initialize`
+    /// after it.
     SessionEnded,
 }
 
-/// Whom a client talks to, and how.
+/// The server that a client is connected to, and the negotiated dialect.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Opened {
-    /// How.
+    /// The negotiated dialect.
     pub dialect: Dialect,
-    /// What the server told of itself; `None` if the dialect was known and nobody asked.
+    /// Description of the server; `None` if the dialect was already known and the server was not queried.
     pub server: Option<DiscoverResult>,
 }
 
 impl Opened {
-    /// A server that is spoken to in this dialect.
+    /// Creates an opened connection with this dialect.
     #[must_use]
     pub fn new(dialect: Dialect, server: Option<DiscoverResult>) -> Self {
         Self { dialect, server }
     }
 }
 
-/// Why a request has no result.
+/// Error of a request.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
-    /// The peer refused, or failed.
+    /// The peer responded with an error.
     #[error("the peer answered with an error")]
     Peer(#[source] Box<ErrorObject>),
-    /// The peer's answer is not one.
+    /// The response is invalid.
     #[error("the peer's answer is not valid: {0}")]
     Invalid(String),
     /// The response was longer than the limit, so it was not read. The request may have run.
@@ -134,13 +136,13 @@ pub enum RequestError {
         "the response is longer than the limit of {limit} bytes: raise message_limit of the connector, or max_message_bytes of the connection"
     )]
     TooLong {
-        /// The limit.
+        /// The limit, in bytes.
         limit: usize,
     },
-    /// The peer did not answer in time, nor report progress.
+    /// No response and no progress within the timeout.
     #[error("no answer within {0:?} (timeout)")]
     TimedOut(Duration),
-    /// The peer did not answer within the time that progress does not renew.
+    /// No response within the maximum duration, which progress does not extend.
     #[error("no answer within {0:?} (max_duration)")]
     MaxDuration(Duration),
     /// The connection is closed.
@@ -149,50 +151,50 @@ pub enum RequestError {
 }
 
 impl RequestError {
-    /// Whether the peer did not answer in time.
+    /// Returns `true` if the request timed out.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         matches!(self, Self::TimedOut(_) | Self::MaxDuration(_))
     }
 
-    /// Whether the connection was closed first.
+    /// Returns `true` if the connection was closed first.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         matches!(self, Self::Closed)
     }
 }
 
-/// Why a connection could not be opened.
+/// Error of opening a connection.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// There is no revision that both sides speak.
+    /// The client and server have no common revision.
     #[error("no common protocol version: the server speaks {}, this client {}", list(theirs), list(ours))]
     NoCommonVersion {
-        /// What the server speaks.
+        /// Versions that the server supports.
         theirs: Vec<String>,
-        /// What we speak.
+        /// Versions that the client supports.
         ours: Vec<String>,
     },
-    /// The server does not know `server/discover`, and we were told not to fall back.
+    /// The server does not support `server/discover`, and the client options forbid the handshake.
     #[error("the server speaks only older revisions, and this client was told to speak {}", list(ours))]
     OnlyOlder {
-        /// What we were told to speak.
+        /// Versions that the client supports.
         ours: Vec<String>,
-        /// What the server said, if anything.
+        /// Error response of the server, if there is one.
         #[source]
         refusal: Option<Box<ErrorObject>>,
     },
-    /// The server refused the handshake.
+    /// The server rejected the handshake.
     #[error("the server refused the handshake")]
     Refused(#[source] Box<ErrorObject>),
-    /// The server's answer to the handshake is not one.
+    /// The response to the handshake is invalid.
     #[error("the server's answer to the handshake is not valid: {0}")]
     Invalid(String),
-    /// The server did not answer in time.
+    /// The server did not respond in time.
     #[error("the server did not answer within the handshake timeout")]
     TimedOut,
-    /// The connection was closed first.
+    /// The connection closed first.
     #[error("the connection was closed before it was open")]
     Closed,
 }
@@ -201,7 +203,7 @@ fn list(versions: &[String]) -> String {
     if versions.is_empty() { "none".to_owned() } else { versions.join(", ") }
 }
 
-/// Why something cannot be done on a connection as it stands.
+/// Error of an operation that the connection does not allow in its current state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
@@ -211,7 +213,7 @@ pub enum SessionError {
     /// The connection is closed.
     #[error("the connection is closed")]
     Closed,
-    /// The peer's revision has no requests by the server.
+    /// The revision does not allow requests from servers.
     #[error("a server cannot send requests in this revision of the protocol")]
     NoServerRequests,
 }

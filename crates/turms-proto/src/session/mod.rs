@@ -1,18 +1,19 @@
-//! The state machine of a duplex connection (pipes, sockets, memory), one for both sides.
+//! State machine of a duplex connection (pipes, sockets, in-process), for both sides.
 //!
-//! It holds no bytes, no clock and no task. A driver gives it decoded messages and the time, takes [`Event`]s out, and sends
-//! what they say. What a driver needs to know it asks: the [`Status`], the dialect, the next deadline, the [`Stats`].
+//! It has no I/O, no clock and no tasks. A driver passes in decoded messages and the time, takes out [`Event`]s and
+//! sends the messages in them. The driver can query the [`Status`], the dialect, the next deadline and the [`Stats`].
 //!
 //! # A second `initialize`
-//! A connection may carry several sessions, one after another: a bridge keeps one server process and connects clients to it
-//! in turn. On the server's side, a valid `initialize` ends the earlier session and begins a new one:
-//! - Requests of the earlier session that are still running are cancelled ([`Event::Cancelled`]) and answered with an error before the
-//!   response to `initialize`. A request whose id the new `initialize` has is not answered: the id has a new meaning.
-//! - Requests of this side that have no response end with [`RequestError::Closed`]; late responses are ignored.
-//! - [`Event::SessionEnded`] follows: whatever else belongs to the earlier session (subscriptions, log level) ends.
+//! A connection may carry several sessions in sequence: a bridge can keep one server process and connect clients to it
+//! in turn. On the server, a valid `initialize` ends the previous session and starts a new one:
+//! - Running requests of the previous session are cancelled ([`Event::Cancelled`]) and receive an error response
+//! before the
+//! response to `initialize`. A request whose id the new `initialize` reuses receives no response.
+//! - Pending requests of the server end with [`RequestError::Closed`]; late responses are ignored.
+//! - [`Event::SessionEnded`] follows. Other state of the previous session (subscriptions, log level) ends with it.
 //!
-//! Requests that name their protocol version in `_meta` belong to no session and go on. An `initialize` that is refused because
-//! its parameters or its version are invalid ends nothing.
+//! Requests that name their protocol version in `_meta` belong to no session and continue. An `initialize` with
+//! invalid parameters or an unsupported version is rejected and ends nothing.
 //!
 //! ```
 //! use std::time::Instant;
@@ -63,30 +64,30 @@ use crate::types::{
 };
 use crate::{Ability, Object, ProtocolVersion, RawJson};
 
-/// How a connection stands.
+/// Status of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Status {
-    /// Nothing has been tried.
+    /// The initial state.
     Disconnected,
-    /// The transport is there, or about to be, and nobody has spoken.
+    /// The transport is connecting, or is connected and no message was received.
     Connecting,
-    /// The two sides are finding out how to speak.
+    /// The handshake or discovery is in progress.
     Initializing,
-    /// Requests may be made.
+    /// Requests can be sent.
     Ready,
-    /// It is over.
+    /// The connection is closed.
     Closed,
 }
 
-/// One side of a connection. `T` is whatever the caller wants back with the answer to a request of its own.
+/// One side of a connection. `T` is a value that the caller passes with a request and receives back with the response.
 #[derive(Debug)]
 pub struct Session<T> {
     status: Status,
     side: Side,
-    /// What a handshake has agreed on.
+    /// The version negotiated in a handshake.
     agreed: Option<ProtocolVersion>,
-    /// How we speak when we ask.
+    /// The dialect of outgoing requests.
     dialect: Option<Dialect>,
     pending: Pending<Owner<T>>,
     running: Running,
@@ -100,7 +101,7 @@ enum Side {
     Server(Admission),
 }
 
-/// Who waits for an answer.
+/// The owner of a pending request.
 #[derive(Debug)]
 enum Owner<T> {
     Caller(T, Instant),
@@ -108,19 +109,19 @@ enum Owner<T> {
 }
 
 impl<T> Session<T> {
-    /// The side that asks first.
+    /// Creates the client side.
     #[must_use]
     pub fn client(options: ClientOptions) -> Self {
         Self::new(Side::Client(Box::new(Opening::new(options))))
     }
 
-    /// The side that is asked, in one of `versions`.
+    /// Creates the server side, which supports `versions`.
     #[must_use]
     pub fn server(versions: &[ProtocolVersion]) -> Self {
         Self::new(Side::Server(Admission::new(versions)))
     }
 
-    /// A server's side that has shaken hands already, elsewhere or earlier.
+    /// Creates the server side of a connection whose handshake is already complete.
     #[must_use]
     pub fn resumed(version: ProtocolVersion) -> Self {
         let mut session = Self::server(&[version]);
@@ -130,7 +131,7 @@ impl<T> Session<T> {
         session
     }
 
-    /// The revision that a handshake has agreed on.
+    /// Returns the version negotiated in a handshake.
     #[must_use]
     pub fn agreed(&self) -> Option<ProtocolVersion> {
         self.agreed
@@ -149,36 +150,37 @@ impl<T> Session<T> {
         }
     }
 
-    /// How the connection stands.
+    /// Returns the status of the connection.
     #[must_use]
     pub fn status(&self) -> Status {
         self.status
     }
 
-    /// How this side speaks when it asks, once that is settled.
+    /// Returns the dialect of outgoing requests, once it is determined.
     #[must_use]
     pub fn dialect(&self) -> Option<Dialect> {
         self.dialect
     }
 
-    /// What has happened so far.
+    /// Returns the statistics of the connection.
     #[must_use]
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// How many requests of ours have no answer yet.
+    /// Returns the number of own requests without a response.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.pending.len()
     }
 
-    /// The ids of the requests of ours that have no answer yet.
+    /// Returns the ids of own requests without a response.
     pub fn pending_ids(&self) -> impl Iterator<Item = RequestId> {
         self.pending.ids()
     }
 
-    /// Writes several requests as one array where the peer's revision has batches; false if it has not.
+    /// Encodes several requests as one array. Returns `false` and writes nothing if the peer's revision has no
+    /// batches.
     pub fn encode_requests(&mut self, requests: &[Request], out: &mut Vec<u8>) -> bool {
         if !self.agreed.is_some_and(|version| version.has(Ability::Batching)) {
             return false;
@@ -193,19 +195,19 @@ impl<T> Session<T> {
         true
     }
 
-    /// How many requests of the peer's we have not answered yet.
+    /// Returns the number of requests from the peer that are running.
     #[must_use]
     pub fn running(&self) -> usize {
         self.running.len()
     }
 
-    /// Whether a request of the peer's has not been answered, nor given up.
+    /// Returns `true` if a request from the peer is running: it has no response and is not cancelled.
     #[must_use]
     pub fn is_running(&self, ticket: &Ticket) -> bool {
         self.running.holds(ticket)
     }
 
-    /// What the request `id` was made with.
+    /// Returns the value that was passed with the request `id`.
     #[must_use]
     pub fn owner(&self, id: &RequestId) -> Option<&T> {
         match &self.pending.get(id)?.owner {
@@ -214,18 +216,18 @@ impl<T> Session<T> {
         }
     }
 
-    /// The transport is being set up.
+    /// Reports that the transport is connecting.
     pub fn connecting(&mut self) {
         if self.status == Status::Disconnected {
             self.status = Status::Connecting;
         }
     }
 
-    /// The transport is there: a client finds out how to speak, a server waits to be spoken to.
+    /// Reports that the transport is connected. A client starts discovery, a server waits for requests.
     pub fn open(&mut self, now: Instant) {
         match &mut self.side {
             Side::Server(_) => self.connecting(),
-            // Once opened, or closed, it stays so.
+            // Opening has no effect on an open or closed connection.
             Side::Client(_) if !matches!(self.status, Status::Disconnected | Status::Connecting) => {}
             Side::Client(opening) => {
                 self.status = Status::Initializing;
@@ -235,10 +237,10 @@ impl<T> Session<T> {
         }
     }
 
-    /// Makes a request. Send what comes back; [`Event::Answered`] will bring `owner` back with the outcome.
+    /// Creates a request. The caller sends it, and [`Event::Answered`] returns `owner` with the outcome.
     ///
     /// # Errors
-    /// When the connection does not allow requests now.
+    /// If the connection does not allow requests in its current state.
     pub fn request(
         &mut self,
         method: impl Into<ByteString>,
@@ -255,8 +257,8 @@ impl<T> Session<T> {
         Ok(Request::raw(id, method, params))
     }
 
-    /// What every request of a client without a handshake has to say in its `_meta`; `None` on other connections. A session
-    /// does not add it: parameters go out as they are given.
+    /// Returns the metadata that a stateless revision requires in every request of a client; `None` on other
+    /// connections. The session does not add it to the parameters.
     #[must_use]
     pub fn request_meta(&self) -> Option<RequestMeta> {
         match (&self.side, self.dialect) {
@@ -265,10 +267,10 @@ impl<T> Session<T> {
         }
     }
 
-    /// Tells the peer something. Send what comes back.
+    /// Creates a notification. The caller sends it.
     ///
     /// # Errors
-    /// When the connection is closed.
+    /// If the connection is closed.
     pub fn notify(
         &mut self,
         method: impl Into<ByteString>,
@@ -281,8 +283,8 @@ impl<T> Session<T> {
         Ok(Notification::raw(method, params))
     }
 
-    /// Gives up a request of ours: its owner comes back, the peer is told, and a late answer is passed over. `None` if it is
-    /// answered already, or is the handshake, which cannot be given up.
+    /// Cancels an own request: returns its owner, notifies the peer and ignores a late response. `None` if it already
+    /// has a response, or is the handshake, which cannot be cancelled.
     pub fn cancel(&mut self, id: &RequestId, reason: Option<&str>) -> Option<T> {
         self.pending.get(id).filter(|entry| entry.cancellable)?;
         let entry = self.pending.remove(id)?;
@@ -294,15 +296,15 @@ impl<T> Session<T> {
         Some(owner)
     }
 
-    /// Gives up a request of ours that the transport could not carry: its owner comes back, and nobody is told. `None` if it
-    /// is answered already.
+    /// Removes an own request that the transport could not send: returns its owner, without a notification to the
+    /// peer. `None` if it already has a response.
     pub fn fail(&mut self, id: &RequestId) -> Option<T> {
         let Owner::Caller(owner, _) = self.pending.remove(id)?.owner else { return None };
         self.stats.failed += 1;
         Some(owner)
     }
 
-    /// Takes what one transmission held.
+    /// Processes one received transmission.
     pub fn receive(&mut self, incoming: Result<Incoming, InvalidMessage>, now: Instant) {
         if self.status == Status::Closed {
             self.stats.ignored += 1;
@@ -315,16 +317,17 @@ impl<T> Session<T> {
         }
     }
 
-    /// As [`Session::receive`], but a request that stands alone comes back at once rather than as an [`Event::Request`].
+    /// Processes one received transmission like [`Session::receive`], but returns a single request directly instead of
+    /// as an [`Event::Request`].
     pub fn receive_call(&mut self, incoming: Result<Incoming, InvalidMessage>, now: Instant) -> Option<Call> {
         match incoming {
-            // What has come of earlier messages is seen to first.
+            // Events of earlier messages come first.
             Ok(Incoming::One(Message::Request(request))) if self.status != Status::Closed && self.events.is_empty() => {
                 let call = self.receive_request(request, None)?;
                 if self.events.is_empty() {
                     return Some(call);
                 }
-                // It has ended the session before, and what came of that is seen to first.
+                // The request ended the previous session. The events of that come first.
                 self.events.push_back(Event::Request(Box::new(call)));
                 None
             }
@@ -335,11 +338,11 @@ impl<T> Session<T> {
         }
     }
 
-    /// Takes note of a message that was longer than the limit.
+    /// Processes a message that exceeds the size limit.
     ///
-    /// A request of ours fails at once with [`RequestError::TooLong`] if the message has its id. A message that may be a response
-    /// but whose id is not known fails all requests that a client has made, but for subscriptions: one of them has got its
-    /// response, and it cannot be said which. A request of the peer's is refused, a notification is lost.
+    /// An own request whose id is in the message fails with [`RequestError::TooLong`]. If a client cannot determine
+    /// the id of a response, all its pending requests except subscriptions fail, because any of them may be the one
+    /// with the response. A request from the peer is rejected; a notification is ignored.
     pub fn receive_too_long(&mut self, too_long: LineTooLong, now: Instant) {
         if self.status == Status::Closed {
             self.stats.ignored += 1;
@@ -365,46 +368,46 @@ impl<T> Session<T> {
         }
     }
 
-    /// The next thing that came of it all.
+    /// Returns the next event.
     pub fn next_event(&mut self) -> Option<Event<T>> {
         self.events.pop_front()
     }
 
-    /// Answers a request of the peer.
+    /// Responds to a request from the peer.
     pub fn answer(&mut self, ticket: &Ticket, outcome: Result<RawJson, ErrorObject>) {
         let (succeeded, position) = (outcome.is_ok(), self.events.len());
         let action = self.complete(ticket, succeeded);
         let response = Response::new(ticket.id().clone(), outcome);
         match action {
-            // The response leaves before what its end has led to.
+            // The response is sent before the events that completing the request caused.
             ResponseAction::Send => self.events.insert(position, Event::Send(Message::Response(response))),
             ResponseAction::Collect(batch) => self.collect(batch, response),
             ResponseAction::Drop => {}
         }
     }
 
-    /// Ends a request of the peer, and returns what to do with its response. For drivers that write responses into their own buffer,
-    /// before they look for events; `succeeded` is `true` if the response is a result.
+    /// Completes a request from the peer, and returns what to do with its response. For drivers that write responses
+    /// into their own buffer before they poll for events. `succeeded` is `true` if the response is a result.
     pub fn complete(&mut self, ticket: &Ticket, succeeded: bool) -> ResponseAction {
         let Some((kind, batch)) = self.running.finish(ticket) else { return ResponseAction::Drop };
         if let Side::Server(admission) = &mut self.side
             && admission.handshake_answered(ticket.id())
             && !succeeded
         {
-            // A refused handshake agrees on nothing; the client may try again.
+            // A rejected handshake negotiates nothing; the client may retry.
             self.agreed = None;
             self.dialect = None;
             self.status = Status::Connecting;
         }
-        // The end of a listen request is a result by the page on subscriptions of 2026-07-28, and a notification by the page on
-        // cancellation.
+        // In 2026-07-28, the page on subscriptions ends a listen request with a result, and the page on cancellation
+        // with a notification. Send both.
         if kind == Kind::Listen && succeeded {
             self.tell_cancelled(ticket.id(), None);
         }
         batch.map_or(ResponseAction::Send, |batch| ResponseAction::Collect(BatchId(batch)))
     }
 
-    /// Adds the response to a request that came in a batch.
+    /// Adds the response to a request of a batch.
     pub fn collect(&mut self, BatchId(batch): BatchId, response: Response) {
         self.running.collect(batch, response, true);
         if let Some(responses) = self.running.take_complete(batch) {
@@ -412,13 +415,13 @@ impl<T> Session<T> {
         }
     }
 
-    /// When [`Session::expire`] is next to be called.
+    /// Returns the time at which [`Session::expire`] must be called next.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         self.pending.next_deadline()
     }
 
-    /// Gives up what has waited too long.
+    /// Fails the requests whose deadline has passed.
     pub fn expire(&mut self, now: Instant) {
         while let Some((id, entry)) = self.pending.expired(now) {
             match entry.owner {
@@ -436,15 +439,15 @@ impl<T> Session<T> {
         }
     }
 
-    /// Ends the connection: everybody who waits hears of it, everything that runs is forgotten.
+    /// Closes the connection. Pending requests fail, and running requests are dropped.
     pub fn close(&mut self) {
         self.status = Status::Closed;
         self.running.clear();
         self.give_up_pending();
     }
 
-    /// The peer will say nothing any more: everybody who waits hears of it, and what lasts until it says otherwise is over.
-    /// What else it asked may still be answered.
+    /// Reports that the peer has closed its sending side. Pending requests fail and subscriptions of the peer end.
+    /// Other running requests can still be completed.
     pub fn peer_has_gone(&mut self) {
         for ticket in self.running.take_lasting() {
             self.stats.cancelled += 1;
@@ -470,14 +473,14 @@ impl<T> Session<T> {
         }
     }
 
-    /// Gives back the memory that is not needed while nothing happens. For drivers that keep many sessions that mostly rest.
+    /// Releases unused memory. For drivers with many idle sessions.
     pub fn rest(&mut self) {
         self.events.shrink_to_fit();
         self.running.rest();
         self.pending.rest();
     }
 
-    /// Writes a message as the peer's revision wants it, and counts it.
+    /// Encodes a message for the peer's revision, and counts its bytes.
     pub fn encode(&mut self, message: &Message, out: &mut Vec<u8>) {
         let start = out.len();
         let null_id = self.agreed.is_some_and(|version| !version.has(Ability::IdlessErrors));
@@ -490,13 +493,13 @@ impl<T> Session<T> {
         self.count_sent(out.len() - start);
     }
 
-    /// Writes the answers to a batch as one array, and counts them.
+    /// Encodes the responses to a batch as one array, and counts its bytes.
     pub fn encode_batch(&mut self, responses: &[Response], out: &mut Vec<u8>) {
         let start = out.len();
         for (index, response) in responses.iter().enumerate() {
             out.push(if index == 0 { b'[' } else { b',' });
             match &response.outcome {
-                // Batches belong to a revision whose schema demands an id.
+                // The schema of the revision with batches requires an id.
                 Err(error) if response.id.is_none() => encode::failure_with_null_id(out, error),
                 _ => response.encode(out),
             }
@@ -515,14 +518,14 @@ impl<T> Session<T> {
         self.stats.bytes_received += bytes as u64;
     }
 
-    /// Whether a request of this method may be made now.
+    /// Checks that a request of this method can be sent in the current state.
     ///
     /// # Errors
-    /// Saying why not.
+    /// If it cannot be sent.
     pub fn may_request(&self, method: &str) -> Result<(), SessionError> {
         match (self.status, self.dialect, &self.side) {
             (Status::Closed, ..) => Err(SessionError::Closed),
-            // Both sides may see whether the other is there, even before the handshake is done.
+            // Both sides may ping before the handshake is complete.
             (Status::Initializing, ..) if method == Ping::NAME => Ok(()),
             (Status::Ready, Some(_), Side::Client(_)) => Ok(()),
             (Status::Ready, Some(dialect), Side::Server(_)) if dialect.version().has(Ability::ServerRequests) => Ok(()),
@@ -562,10 +565,10 @@ impl<T> Session<T> {
 
     fn receive_invalid(&mut self, invalid: InvalidMessage, batch: Option<u64>, now: Instant) {
         self.stats.parse_errors += 1;
-        // What a server gives an id and nothing to do may have been meant as an answer.
+        // A message from a server with an id and nothing else may be meant as a response.
         let perhaps_answer = matches!(self.side, Side::Client(_)) && invalid.kind == InvalidKind::Unreadable;
         match invalid.id {
-            // Whoever waits for this answer waits in vain otherwise.
+            // Fail the pending request, which would otherwise wait for its timeout.
             Some(id) if perhaps_answer || !invalid.wants_answer() => {
                 self.settle(&id, Err(RequestError::Invalid(invalid.error.message)), now);
             }
@@ -591,8 +594,8 @@ impl<T> Session<T> {
         }
     }
 
-    /// Decides whether a request is accepted, and in which dialect. Only `initialize` changes the dialect of a connection after its
-    /// handshake.
+    /// Decides whether a request is accepted, and in which dialect. After the handshake, only `initialize` changes the
+    /// dialect of the connection.
     fn admit(&mut self, request: &Request, meta: Option<&RawJson>, batch: Option<u64>) -> Result<Dialect, ErrorObject> {
         let may_begin = matches!(self.side, Side::Server(_)) && &*request.method == Initialize::NAME;
         // The ids of a session are free again once `initialize` has ended it.
@@ -629,7 +632,7 @@ impl<T> Session<T> {
         }
     }
 
-    /// Ends the session that was agreed on, because the request `initialize` begins another one.
+    /// Ends the current session, because the request `initialize` starts a new one.
     fn end_session(&mut self, initialize: &RequestId) {
         for (ticket, batch) in self.running.take_session() {
             self.stats.cancelled += 1;
@@ -668,7 +671,7 @@ impl<T> Session<T> {
         }
     }
 
-    /// The listen request of ours that a notification belongs to.
+    /// Returns the own listen request that a notification belongs to.
     fn subscription_of(&self, notification: &Notification) -> Option<RequestId> {
         if !self.pending.has_lasting() {
             return None;
@@ -687,7 +690,7 @@ impl<T> Session<T> {
             return self.settle(&id, Ok(RawJson::from(Object::new())), now);
         }
         let Some((ticket, batch)) = self.running.cancel(&id) else {
-            // Unknown, answered, foreign, or the handshake: not to be cancelled, and no answer is due.
+            // Unknown, completed or the handshake: it cannot be cancelled, and there is no response.
             self.stats.ignored += 1;
             return;
         };
@@ -709,7 +712,7 @@ impl<T> Session<T> {
                 self.pending.touch(&id, now);
                 self.events.push_back(Event::Progress { id, params });
             }
-            // Not ours to judge: it may belong to a task, or to a token that the caller chose.
+            // The token may belong to a task, or be chosen by the caller.
             None => self.events.push_back(Event::Notification(notification)),
         }
     }
@@ -790,9 +793,8 @@ impl<T> Session<T> {
         }
     }
 
-    /// A client that has not shaken hands must not write responses, not even to refuse something. Afterwards it refuses what
-    /// has an id only: all else is likely to be a log that went astray, and the server would not know what to make of answers
-    /// to that.
+    /// Sends an error response. A client sends none before the handshake, and afterwards only for messages with an id.
+    /// Other invalid input is likely to be stray log output, and the server could not match a response to it.
     fn refuse(&mut self, response: Response, batch: Option<u64>) {
         if matches!(self.side, Side::Client(_)) && (self.agreed.is_none() || response.id.is_none()) {
             self.stats.ignored += 1;
@@ -818,19 +820,19 @@ impl<T> Session<T> {
     }
 }
 
-/// What to do with the response to a request of the peer.
+/// Action for the response to a request from the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResponseAction {
-    /// Send it.
+    /// Send the response.
     Send,
-    /// Hand it to [`Session::collect`]: its request came in a batch.
+    /// Pass the response to [`Session::collect`]: the request is part of a batch.
     Collect(BatchId),
-    /// Nothing: the request was cancelled, or is answered already.
+    /// Drop the response: the request was cancelled or is already completed.
     Drop,
 }
 
-/// A batch of requests of the peer.
+/// Id of a batch of requests from the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchId(u64);
 
@@ -842,7 +844,7 @@ fn kind_of(method: &str) -> Kind {
     }
 }
 
-/// The token is the request's own id: unique among those in flight, and found without a second table.
+/// Adds a progress token. It equals the request id, which is unique among pending requests and needs no second table.
 fn with_progress_token(params: Option<&RawJson>, id: i64) -> RawJson {
     let mut params = params.and_then(RawJson::as_object).unwrap_or_default();
     let mut meta = params.get("_meta").and_then(|meta| meta.as_object()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! How a client finds out in which dialect to speak (see "Lifecycle" of 2025-11-25 and "Versioning" of 2026-07-28).
+//! Version discovery of a client (see "Lifecycle" of 2025-11-25 and "Versioning" of 2026-07-28).
 
 use std::time::Duration;
 
@@ -12,23 +12,23 @@ use crate::types::{
 };
 use crate::{Ability, Object, ProtocolVersion, RawJson};
 
-/// Which revisions a client is willing to speak.
+/// Revisions that a client may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum VersionChoice {
-    /// Whatever the server speaks, the newest first.
+    /// The newest revision that the server supports.
     #[default]
     Auto,
     /// Only revisions without a handshake.
     Stateless,
     /// Only revisions with a handshake.
     Handshake,
-    /// Only this one.
+    /// Only this revision.
     Only(ProtocolVersion),
 }
 
 impl VersionChoice {
-    /// The revisions, oldest first.
+    /// Returns the revisions, oldest first.
     #[must_use]
     pub fn versions(self) -> Vec<ProtocolVersion> {
         let wanted = |version: &ProtocolVersion| match self {
@@ -41,27 +41,28 @@ impl VersionChoice {
     }
 }
 
-/// Who a client is and how it opens a connection.
+/// Options for the client side of a connection.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ClientOptions {
-    /// Who it is.
+    /// Name and version of the client.
     pub info: Implementation,
-    /// What it can do.
+    /// Capabilities of the client.
     pub capabilities: ClientCapabilities,
-    /// Which revisions it is willing to speak.
+    /// Revisions that the client may use. Default: [`VersionChoice::Auto`].
     pub choice: VersionChoice,
-    /// What an earlier connection to this server has found out; nothing is asked then that is known.
+    /// Dialect of an earlier connection to this server, which saves the discovery. Default: `None`.
     pub known: Option<Dialect>,
-    /// Timeout for the answer to `server/discover` before `initialize` is sent too. The first of the two to be answered decides;
-    /// silence decides nothing.
+    /// Timeout for the response to `server/discover` before `initialize` is sent too. The first of the two responses
+    /// decides the dialect. Default: 3 s.
     pub probe_timeout: Duration,
-    /// Timeout for the answer to `initialize`, and for an answer to `server/discover` after `probe_timeout`.
+    /// Timeout for the response to `initialize`, and for a response to `server/discover` after `probe_timeout`.
+    /// Default: 30 s.
     pub handshake_timeout: Duration,
 }
 
 impl ClientOptions {
-    /// With what is usual.
+    /// Creates options with the defaults.
     #[must_use]
     pub fn new(info: Implementation, capabilities: ClientCapabilities) -> Self {
         Self {
@@ -74,21 +75,21 @@ impl ClientOptions {
         }
     }
 
-    /// Which revisions to speak.
+    /// Sets the revisions that the client may use.
     #[must_use]
     pub fn choice(mut self, choice: VersionChoice) -> Self {
         self.choice = choice;
         self
     }
 
-    /// What is known of the server.
+    /// Sets the dialect of an earlier connection.
     #[must_use]
     pub fn known(mut self, known: Dialect) -> Self {
         self.known = Some(known);
         self
     }
 
-    /// Timeout for the answer to `server/discover` before `initialize` is sent too.
+    /// Sets the timeout for `server/discover`.
     #[must_use]
     pub fn probe_timeout(mut self, timeout: Duration) -> Self {
         self.probe_timeout = timeout;
@@ -105,31 +106,32 @@ pub(super) enum Question {
     Handshake,
 }
 
-/// The next step of opening a connection.
+/// Next step of opening a connection.
 #[derive(Debug)]
 pub(super) enum Step {
     /// Ask this, and come back with the answer.
     Ask { question: Question, params: RawJson, timeout: Duration },
     /// Wait for the answers to what has been asked.
     Wait,
-    /// Done, after telling the server so if it wants to know.
+    /// The connection is open; send the notification, if there is one.
     Open { opened: Box<Opened>, tell: Option<&'static str> },
     /// No way.
     Fail(OpenError),
 }
 
-/// How a client opens a connection. Behind a trait, so that programs which only serve do not link any of it.
+/// Client side of opening a connection. It is a trait, so that programs which only serve do not link the
+/// implementation.
 pub(super) trait Open: std::fmt::Debug + Send + Sync {
-    /// The first step.
+    /// Returns the first step.
     fn begin(&mut self) -> Step;
 
-    /// The step that follows from an answer.
+    /// Returns the step after a response.
     fn answered(&mut self, question: Question, outcome: Result<RawJson, RequestError>) -> Step;
 
-    /// The step that follows from a timeout, and the time for which the answer is still awaited.
+    /// Returns the additional time to wait for the response after a timeout, and the next step.
     fn timed_out(&mut self, question: Question) -> (Option<Duration>, Step);
 
-    /// What every request has to say in its `_meta` by a revision without a handshake.
+    /// Returns the metadata that a stateless revision requires in every request.
     fn request_meta(&self, version: ProtocolVersion) -> RequestMeta;
 }
 
@@ -142,43 +144,44 @@ impl Question {
     }
 }
 
-/// Where a client is on its way to an open connection.
+/// State of opening a connection.
 ///
-/// A server that starts slowly may find both `server/discover` and `initialize` waiting for it. Some servers then speak the
-/// revision of the last of them (TypeScript SDK 2.4), some that of the first (Python SDK 2.3), some both (ours). So once
-/// `initialize` has been sent, only the answer to a probe sent after it shows that the server still speaks without a handshake.
+/// A server that starts slowly may receive both `server/discover` and `initialize`. Some servers then use the revision
+/// of the last request (TypeScript SDK 2.4), some that of the first (Python SDK 2.3), some support both (Turms). So
+/// after `initialize` is sent, only the response to a later probe shows that the server still supports the stateless
+/// revision.
 #[derive(Debug)]
 pub(super) struct Opening {
     options: ClientOptions,
     ours: Vec<ProtocolVersion>,
     probe: Probe,
     handshake: Handshake,
-    /// The answer to a probe sent before `initialize`, once `initialize` has been sent.
+    /// Response to a probe sent before `initialize`, once `initialize` has been sent.
     discovered: Option<DiscoverResult>,
-    /// How often `server/discover` may still be repeated because the server wants another version.
+    /// Remaining number of retries of `server/discover` with another version.
     retries: u8,
 }
 
-/// The state of `server/discover`.
+/// State of `server/discover`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Probe {
-    /// Not asked, or settled.
+    /// Not sent, or completed.
     Settled,
-    /// Asked before `initialize`.
+    /// Sent before `initialize`.
     First,
-    /// Asked before `initialize`, and not answered within the probe timeout.
+    /// Sent before `initialize`, without a response within the probe timeout.
     Slow,
-    /// Asked after `initialize`.
+    /// Sent after `initialize`.
     Repeated,
 }
 
-/// The state of `initialize`.
+/// State of `initialize`.
 #[derive(Debug)]
 enum Handshake {
     Unsent,
-    /// Sent with this version, and not answered.
+    /// Sent with this version, without a response.
     Sent(ProtocolVersion),
-    /// Answered while a probe that decides is not.
+    /// Completed, while a probe that decides the dialect is pending.
     Answered(ProtocolVersion, Result<RawJson, RequestError>),
 }
 
@@ -215,7 +218,7 @@ impl Open for Opening {
                     None => Step::Fail(OpenError::TimedOut),
                 },
             ),
-            // The server may just not have started yet.
+            // The server may still be starting.
             (Question::Probe, Probe::First) => {
                 self.probe = Probe::Slow;
                 match self.newest(Ability::Handshake) {
@@ -265,7 +268,7 @@ impl Opening {
         ask::<Discover>(Question::Probe, &params, timeout)
     }
 
-    /// Falls back to the handshake, if we may; `refusal` is what the server said to the probe.
+    /// Falls back to the handshake, if the options allow it. `refusal` is the server's error response to the probe.
     fn send_initialize(&mut self, refusal: Option<Box<ErrorObject>>) -> Step {
         let Some(version) = self.newest(Ability::Handshake) else {
             return Step::Fail(OpenError::OnlyOlder { ours: self.our_names(), refusal });
@@ -293,7 +296,7 @@ impl Opening {
         }
     }
 
-    /// The server does not speak without a handshake, or does not any more: `initialize` decides.
+    /// Continues with the handshake, because the server does not support stateless revisions.
     fn older(&mut self, refusal: Option<Box<ErrorObject>>) -> Step {
         self.probe = Probe::Settled;
         match std::mem::replace(&mut self.handshake, Handshake::Unsent) {
@@ -332,12 +335,12 @@ impl Opening {
         }
     }
 
-    /// Returns `true` if `initialize` has been sent and not refused.
+    /// Returns `true` if `initialize` was sent and not rejected.
     fn has_handshake(&self) -> bool {
         matches!(self.handshake, Handshake::Sent(_) | Handshake::Answered(_, Ok(_)))
     }
 
-    /// A server of the newer kind wants something else: another version, or just to be asked once more.
+    /// Handles an error that only newer servers send: retries with another version, or once more with the same.
     fn corrected(&mut self, error: &ErrorObject) -> Step {
         let supported = error.data.as_ref().and_then(|data| data.member("supported"));
         let theirs: Vec<String> = supported.and_then(|list| list.decode().ok()).unwrap_or_default();
@@ -386,7 +389,7 @@ impl Opening {
         match chosen {
             Some(version) => {
                 let mut server = discover_of_initialize(answer);
-                // The server speaks these, too, on a connection that does not begin with `initialize`.
+                // The server also supports these versions on connections that do not start with `initialize`.
                 server
                     .supported_versions
                     .extend(self.discovered.take().into_iter().flat_map(|it| it.supported_versions));
@@ -397,7 +400,7 @@ impl Opening {
         }
     }
 
-    /// The server has refused `initialize`. It may speak without a handshake, and have been too slow for the probe.
+    /// Handles an error response to `initialize`. The server may be stateless and too slow for the first probe.
     fn refused(&mut self, proposed: ProtocolVersion, error: Box<ErrorObject>) -> Step {
         let slow = self.probe == Probe::Slow;
         let modern = error.code.is_modern();

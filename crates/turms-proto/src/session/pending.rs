@@ -5,11 +5,11 @@ use super::RequestError;
 use super::running::Kind;
 use crate::RequestId;
 
-/// The requests of ours that have no answer yet, with their deadlines.
+/// Own requests without a response, with their deadlines.
 #[derive(Debug)]
 pub(super) struct Pending<T> {
     last_id: i64,
-    /// Not there until something is asked: most servers never ask, and there are many sessions.
+    /// Allocated with the first request: most servers never send requests, and there are many sessions.
     asked: Option<Box<Asked<T>>>,
 }
 
@@ -17,7 +17,7 @@ pub(super) struct Pending<T> {
 struct Asked<T> {
     entries: HashMap<i64, Entry<T>>,
     deadlines: BTreeSet<(Instant, i64)>,
-    /// How many last until somebody ends them.
+    /// Number of subscriptions.
     lasting: usize,
 }
 
@@ -27,19 +27,19 @@ impl<T> Default for Asked<T> {
     }
 }
 
-/// One request that has no answer yet.
+/// A request without a response.
 #[derive(Debug)]
 pub(super) struct Entry<T> {
     pub(super) owner: T,
-    /// Whether the specification lets this request be given up.
+    /// `true` if the specification allows cancellation of this request.
     pub(super) cancellable: bool,
-    /// Whether it lasts until somebody ends it.
+    /// `true` for `subscriptions/listen`, which ends only with the subscription.
     pub(super) lasting: bool,
     pub(super) wants_progress: bool,
     patience: Option<Patience>,
 }
 
-/// How long to wait.
+/// Deadline of a request.
 #[derive(Debug, Clone, Copy)]
 struct Patience {
     deadline: Instant,
@@ -47,7 +47,7 @@ struct Patience {
     is_last: bool,
     /// What every report of progress grants anew; nothing if only all waiting is limited.
     timeout: Option<Duration>,
-    /// What no progress can move, if there is such a moment.
+    /// Maximum deadline, which progress does not extend.
     last: Option<Instant>,
 }
 
@@ -60,14 +60,14 @@ impl Patience {
         Some(Self { deadline, is_last, timeout: options.timeout, last })
     }
 
-    /// Waits the timeout anew, but not beyond the last moment.
+    /// Restarts the timeout, up to the maximum.
     fn renew(&mut self, now: Instant) {
         let granted = self.timeout.and_then(|timeout| now.checked_add(timeout));
         (self.deadline, self.is_last) = earlier(granted, self.last).unwrap_or((self.deadline, self.is_last));
     }
 }
 
-/// The earlier of the two, and whether it is the second.
+/// Returns the earlier deadline, and `true` if it is the maximum.
 fn earlier(first: Option<Instant>, last: Option<Instant>) -> Option<(Instant, bool)> {
     match (first, last) {
         (Some(first), Some(last)) => Some((first.min(last), last < first)),
@@ -85,46 +85,46 @@ impl<T> Entry<T> {
     }
 }
 
-/// How a request is made.
+/// Options of a request.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct RequestOptions {
-    /// Timeout for the answer, renewed by each report of progress. `None` waits for ever.
+    /// Timeout for the response, restarted by each progress notification. `None` for no timeout. Default: 30 s.
     pub timeout: Option<Duration>,
-    /// Timeout for the answer that progress does not renew. `None` sets no limit.
+    /// Timeout for the response that progress does not restart. `None` for no limit. Default: 1 hour.
     pub max_timeout: Option<Duration>,
-    /// Whether to ask for reports of progress.
+    /// `true` to request progress notifications. Default: `false`.
     pub progress: bool,
 }
 
 impl RequestOptions {
-    /// How long a request waits unless it says otherwise.
+    /// Default timeout: 30 s.
     pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-    /// How long progress can keep a request alive unless it says otherwise.
+    /// Default maximum timeout: 1 hour.
     pub const DEFAULT_MAX_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
-    /// With another timeout.
+    /// Sets the timeout.
     #[must_use]
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.timeout = timeout.into();
         self
     }
 
-    /// With another limit for all waiting.
+    /// Sets the maximum timeout.
     #[must_use]
     pub fn max_timeout(mut self, max_timeout: impl Into<Option<Duration>>) -> Self {
         self.max_timeout = max_timeout.into();
         self
     }
 
-    /// Waits for ever.
+    /// Removes both timeouts.
     #[must_use]
     pub fn for_ever(self) -> Self {
         self.timeout(None).max_timeout(None)
     }
 
-    /// Asks for reports of progress.
+    /// Requests progress notifications.
     #[must_use]
     pub fn with_progress(mut self) -> Self {
         self.progress = true;
@@ -147,21 +147,21 @@ impl<T> Pending<T> {
         self.asked.take_if(|asked| asked.entries.is_empty());
     }
 
-    /// Registers a request under an id that was never used on this connection.
+    /// Registers a request with an id that is unique on this connection.
     pub(super) fn insert(&mut self, owner: T, kind: Kind, options: RequestOptions, now: Instant) -> i64 {
         self.last_id += 1;
         self.asked.get_or_insert_default().insert(self.last_id, owner, kind, options, now);
         self.last_id
     }
 
-    /// Registers a request of ours that has timed out under its own id, to wait longer for its answer.
+    /// Registers a timed-out request again, under the same id, to extend its timeout.
     pub(super) fn insert_again(&mut self, id: &RequestId, owner: T, kind: Kind, options: RequestOptions, now: Instant) {
         if let Some(id) = own_id(id) {
             self.asked.get_or_insert_default().insert(id, owner, kind, options, now);
         }
     }
 
-    /// Removes the requests of these owners, and returns their number.
+    /// Removes the requests of matching owners, and returns their number.
     pub(super) fn remove_all(&mut self, of: impl Fn(&T) -> bool) -> u64 {
         let Some(asked) = &mut self.asked else { return 0 };
         let ids: Vec<_> = asked.entries.iter().filter(|(_, entry)| of(&entry.owner)).map(|(id, _)| *id).collect();
@@ -179,7 +179,7 @@ impl<T> Pending<T> {
         self.asked.as_mut()?.remove(own_id(id)?)
     }
 
-    /// The peer is at work: wait the timeout anew, but not beyond the last moment.
+    /// Restarts the timeout of a request after progress.
     pub(super) fn touch(&mut self, id: &RequestId, now: Instant) {
         if let (Some(asked), Some(id)) = (&mut self.asked, own_id(id)) {
             asked.touch(id, now);
@@ -190,7 +190,7 @@ impl<T> Pending<T> {
         self.asked.as_ref()?.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
-    /// Takes out one request whose deadline has passed.
+    /// Removes and returns one request whose deadline has passed.
     pub(super) fn expired(&mut self, now: Instant) -> Option<(RequestId, Entry<T>)> {
         let asked = self.asked.as_mut()?;
         let (_, id) = *asked.deadlines.first().filter(|(deadline, _)| *deadline <= now)?;
@@ -244,7 +244,7 @@ impl<T> Asked<T> {
     }
 }
 
-/// Our ids are numbers; a string cannot be one of them.
+/// Own ids are always numbers.
 fn own_id(id: &RequestId) -> Option<i64> {
     match id {
         RequestId::Number(number) => Some(*number),

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use crate::{RequestId, Response};
 
-/// The requests of the peer's that we have not answered yet.
+/// Requests from the peer that are running.
 #[derive(Debug, Default)]
 pub(super) struct Running {
     /// The last one that came. Most are answered before another comes, and then there is nothing to hash.
@@ -23,27 +23,27 @@ struct Entry {
     batch: Option<u64>,
 }
 
-/// What is special about a request.
+/// RequestKind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Nothing.
     Ordinary,
-    /// It cannot be cancelled.
+    /// `initialize`, which cannot be cancelled.
     Handshake,
-    /// It lasts until somebody ends it.
+    /// `subscriptions/listen`, which ends only with the subscription.
     Listen,
 }
 
-/// Requests that came in one array and are answered in one.
+/// Requests that were received in one array and are answered in one.
 #[derive(Debug, Default)]
 struct Batch {
     open: usize,
-    /// While the array is still being read, more may come.
+    /// `true` while more requests of the array may be added.
     reading: bool,
     responses: Vec<Response>,
 }
 
-/// Tells a request apart from any other of this connection, even one of the same id.
+/// Identifies a request on a connection, also among requests with the same id.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket {
     id: RequestId,
@@ -51,7 +51,7 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// The request's id.
+    /// Returns the id of the request.
     #[must_use]
     pub fn id(&self) -> &RequestId {
         &self.id
@@ -94,14 +94,14 @@ impl Running {
         Ticket { id, serial }
     }
 
-    /// Takes a request out as answered; `None` if it is not there any more.
+    /// Removes a completed request; `None` if it is no longer running.
     pub(super) fn finish(&mut self, ticket: &Ticket) -> Option<(Kind, Option<u64>)> {
         // Another one of the same id may be there, which was asked anew once the first was given up.
         let entry = if self.holds(ticket) { self.take(&ticket.id)? } else { return None };
         Some((entry.kind, entry.batch))
     }
 
-    /// Takes a request out as given up, if it may be, and says which batch it leaves.
+    /// Removes a cancelled request, unless it is the handshake, and returns its batch.
     pub(super) fn cancel(&mut self, id: &RequestId) -> Option<(Ticket, Option<u64>)> {
         self.get(id).filter(|entry| entry.kind != Kind::Handshake)?;
         let entry = self.take(id)?;
@@ -111,12 +111,12 @@ impl Running {
         Some((Ticket { id: id.clone(), serial: entry.serial }, entry.batch))
     }
 
-    /// Takes out what would last until the peer ends it.
+    /// Removes and returns the subscriptions.
     pub(super) fn take_lasting(&mut self) -> Vec<Ticket> {
         self.take_where(|entry| entry.kind == Kind::Listen).into_iter().map(|(ticket, _)| ticket).collect()
     }
 
-    /// Takes out what ends with the session, each with the batch that it belongs to.
+    /// Removes and returns the requests of the session, each with its batch.
     pub(super) fn take_session(&mut self) -> Vec<(Ticket, Option<u64>)> {
         self.take_where(|entry| entry.in_session)
     }
@@ -165,7 +165,7 @@ impl Running {
         self.take_complete(batch)
     }
 
-    /// Adds an answer to a batch; `answered` if a request of the batch was waiting for it.
+    /// Adds a response to a batch. `answered` is `true` if it belongs to a request of the batch.
     pub(super) fn collect(&mut self, batch: u64, response: Response, answered: bool) {
         if let Some(batch) = self.batch(batch) {
             batch.open -= usize::from(answered);
@@ -173,7 +173,7 @@ impl Running {
         }
     }
 
-    /// Takes a request that has ended out of its batch, with the response to it if there is one.
+    /// Removes a request from its batch, and adds its response if there is one.
     pub(super) fn leave_batch(&mut self, batch: u64, response: Option<Response>) {
         if let Some(batch) = self.batch(batch) {
             batch.open -= 1;
@@ -181,7 +181,7 @@ impl Running {
         }
     }
 
-    /// The answers of a batch that is complete.
+    /// Returns the responses of a batch if it is complete.
     pub(super) fn take_complete(&mut self, batch: u64) -> Option<Vec<Response>> {
         let place = self.batches.iter().position(|(serial, _)| *serial == batch)?;
         let (_, batch) = &self.batches[place];

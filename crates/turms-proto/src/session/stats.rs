@@ -1,39 +1,39 @@
 use std::ops::AddAssign;
 
-/// What has happened on a connection so far.
+/// Statistics of a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Requests that we sent.
+    /// Requests sent.
     pub requests_sent: u64,
-    /// Requests that the peer sent.
+    /// Requests received.
     pub requests_received: u64,
-    /// Notifications that we sent.
+    /// Notifications sent.
     pub notifications_sent: u64,
-    /// Notifications that the peer sent.
+    /// Notifications received.
     pub notifications_received: u64,
-    /// Requests of ours that got a result.
+    /// Sent requests that returned a result.
     pub completed: u64,
-    /// Requests of ours that got an error, or an answer that made no sense.
+    /// Sent requests that returned an error or an invalid response.
     pub failed: u64,
-    /// Requests of ours that got nothing in time.
+    /// Sent requests that timed out.
     pub timed_out: u64,
-    /// Requests, of either side, that were given up.
+    /// Cancelled requests of both sides.
     pub cancelled: u64,
-    /// Messages that were none.
+    /// Invalid messages received.
     pub parse_errors: u64,
-    /// Messages that came too late, or about something unknown, and were passed over.
+    /// Messages ignored because they were late or referred to an unknown request.
     pub ignored: u64,
-    /// Bytes that we sent.
+    /// Bytes sent.
     pub bytes_sent: u64,
-    /// Bytes that the peer sent.
+    /// Bytes received.
     pub bytes_received: u64,
 }
 
-/// What has happened on one connection and on another.
+/// Adds the statistics of another connection.
 impl AddAssign for Stats {
     fn add_assign(&mut self, other: Self) {
-        // Taken apart, so that no counter can be forgotten.
+        // Destructured, so that no counter can be forgotten.
         let Self {
             requests_sent,
             requests_received,

@@ -8,24 +8,24 @@ use crate::types::{ClientCapabilities, DiscoverResult, Implementation, Initializ
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A client and a server that hear each other at once, and a clock that is turned by hand.
+/// A client and a server connected in memory, with a manual clock.
 struct Pair {
     client: Session<&'static str>,
     server: Session<&'static str>,
     now: Instant,
     server_versions: Vec<ProtocolVersion>,
-    /// What the client found out.
+    /// Dialects that the client negotiated, or errors.
     opened: Vec<Result<Dialect, OpenError>>,
-    /// Requests that wait for the server's answer.
+    /// Requests that wait for a response of the server.
     calls: Vec<Call>,
     cancelled: Vec<RequestId>,
-    /// Answers that reached an owner, on either side.
+    /// Outcomes of requests, on either side.
     answers: Vec<(&'static str, Result<RawJson, RequestError>)>,
     progress: Vec<f64>,
-    /// How many notifications reached the client.
+    /// Number of notifications that the client received.
     notifications: usize,
     client_calls: Vec<Call>,
-    /// Nothing the client says arrives.
+    /// `true` to drop all messages of the client.
     deaf_server: bool,
 }
 
@@ -47,7 +47,7 @@ impl Pair {
         }
     }
 
-    /// A pair that has opened in the given revision.
+    /// Creates a pair that is open in the given revision.
     fn ready(version: ProtocolVersion) -> Self {
         let mut pair = Self::new(options().choice(VersionChoice::Only(version)), &ProtocolVersion::ALL);
         pair.open();
@@ -62,7 +62,7 @@ impl Pair {
         self.settle();
     }
 
-    /// Carries messages to and fro until nobody has anything to say.
+    /// Delivers messages in both directions until there are none.
     fn settle(&mut self) {
         loop {
             let from_client: Vec<_> = std::iter::from_fn(|| self.client.next_event()).collect();
@@ -109,7 +109,7 @@ impl Pair {
         }
     }
 
-    /// Answers what opens a connection; everything else waits for the test.
+    /// Responds to discovery and the handshake; other requests wait for the test.
     fn serve(&mut self, call: Call) {
         let server = Implementation::new("server", "1");
         let capabilities = ServerCapabilities::new();
@@ -151,7 +151,7 @@ impl Pair {
         self.settle();
     }
 
-    /// What the server says to a line.
+    /// Returns the responses of the server to a line.
     fn say(&mut self, line: &str) -> Vec<String> {
         self.server.receive(Incoming::decode(line.to_owned(), 10), self.now);
         let mut replies = Vec::new();
@@ -555,7 +555,7 @@ fn progress_nobody_asked_for_is_passed_on() {
         pair.client.receive(Incoming::decode(line, 1), pair.now);
     }
     pair.settle();
-    // They may be about a task, or a token that the caller chose: not the session's to judge.
+    // They may belong to a task, or to a token that the caller chose.
     assert_eq!((pair.progress.len(), pair.notifications), (0, 3));
 }
 
@@ -734,7 +734,7 @@ fn everything_is_counted() {
     pair.call("a", RequestOptions::default());
     pair.answer_all();
     let client = *pair.client.stats();
-    // A refused probe counts among the requests that failed; pinned to an older revision there is none.
+    // A failed probe would count as a failed request; with a fixed older revision there is none.
     assert_eq!((client.requests_sent, client.completed, client.failed), (2, 2, 0));
     assert_eq!((client.notifications_sent, pair.server.stats().notifications_received), (1, 1));
     assert_eq!(pair.server.stats().requests_received, 2);
@@ -781,7 +781,7 @@ proptest! {
     }
 }
 
-/// A second `initialize` with this id.
+/// Returns a second `initialize` with this id.
 fn initialize_again(id: &str) -> String {
     format!(
         r#"{{"jsonrpc":"2.0","id":{id},"method":"initialize","params":{{"protocolVersion":"2025-03-26","capabilities":{{}},"clientInfo":{{"name":"second","version":"1"}}}}}}"#
@@ -851,7 +851,7 @@ fn an_initialize_that_is_refused_ends_nothing() {
     pair.say(&modern);
     let no_params = r#"{"jsonrpc":"2.0","id":"i","method":"initialize"}"#;
     assert_eq!(code_of(&pair.say(no_params)[0]), -32602);
-    // The id is in use by a request that no session holds.
+    // The id is in use by a stateless request.
     assert_eq!(code_of(&pair.say(&initialize_again(r#""m""#))[0]), -32600);
     let batch = format!("[{}]", initialize_again("7"));
     assert_eq!(code_of(&pair.say(&batch)[0]), -32600);
@@ -891,7 +891,7 @@ fn a_message_over_the_limit_fails_the_requests_that_it_may_answer() {
     assert_eq!(pair.answers, [("first", failed()), ("second", failed()), ("third", failed())]);
     assert_eq!(pair.client.status(), Status::Ready);
 
-    // The server refuses a request by its id.
+    // The server rejects a request by its id.
     let request = format!(r#"{{"method":"tools/call","params":{{"a":"{long}"}},"id":"q"}}"#);
     pair.server.receive_too_long(too_long(&request), pair.now);
     let Some(Event::Send(Message::Response(refused))) = pair.server.next_event() else { panic!() };
