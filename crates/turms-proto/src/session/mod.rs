@@ -47,11 +47,11 @@ use self::admission::Admission;
 pub use self::admission::{VersionClaim, missing_meta, unsupported_version};
 pub use self::event::{Call, Dialect, Event, OpenError, Opened, RequestError, SessionError};
 pub use self::opening::{ClientOptions, VersionChoice};
-use self::opening::{Open, Opening, Question, Step};
-use self::pending::Pending;
+use self::opening::{Open, Opening, OpeningRequest, OpeningStep};
+use self::pending::PendingRequests;
 pub use self::pending::RequestOptions;
 pub use self::running::Ticket;
-use self::running::{Kind, Running};
+use self::running::{RequestKind, RunningRequests};
 pub use self::stats::Stats;
 use crate::jsonrpc::{
     ErrorObject, Incoming, InvalidKind, InvalidMessage, LineTooLong, Message, Notification, Request, RequestId,
@@ -89,8 +89,8 @@ pub struct Session<T> {
     agreed: Option<ProtocolVersion>,
     /// The dialect of outgoing requests.
     dialect: Option<Dialect>,
-    pending: Pending<Owner<T>>,
-    running: Running,
+    pending: PendingRequests<RequestOwner<T>>,
+    running: RunningRequests,
     events: VecDeque<Event<T>>,
     stats: Stats,
 }
@@ -103,9 +103,9 @@ enum Side {
 
 /// The owner of a pending request.
 #[derive(Debug)]
-enum Owner<T> {
+enum RequestOwner<T> {
     Caller(T, Instant),
-    Opening(Question),
+    Opening(OpeningRequest),
 }
 
 impl<T> Session<T> {
@@ -143,8 +143,8 @@ impl<T> Session<T> {
             side,
             agreed: None,
             dialect: None,
-            pending: Pending::new(),
-            running: Running::default(),
+            pending: PendingRequests::new(),
+            running: RunningRequests::default(),
             events: VecDeque::new(),
             stats: Stats::default(),
         }
@@ -204,15 +204,15 @@ impl<T> Session<T> {
     /// Returns `true` if a request from the peer is running: it has no response and is not cancelled.
     #[must_use]
     pub fn is_running(&self, ticket: &Ticket) -> bool {
-        self.running.holds(ticket)
+        self.running.contains_ticket(ticket)
     }
 
     /// Returns the value that was passed with the request `id`.
     #[must_use]
     pub fn owner(&self, id: &RequestId) -> Option<&T> {
         match &self.pending.get(id)?.owner {
-            Owner::Caller(owner, _) => Some(owner),
-            Owner::Opening(_) => None,
+            RequestOwner::Caller(owner, _) => Some(owner),
+            RequestOwner::Opening(_) => None,
         }
     }
 
@@ -232,7 +232,7 @@ impl<T> Session<T> {
             Side::Client(opening) => {
                 self.status = Status::Initializing;
                 let step = opening.begin();
-                self.take_step(step, now);
+                self.apply_step(step, now);
             }
         }
     }
@@ -251,7 +251,7 @@ impl<T> Session<T> {
     ) -> Result<Request, SessionError> {
         let method = method.into();
         self.may_request(&method)?;
-        let id = self.pending.insert(Owner::Caller(owner, now), kind_of(&method), options, now);
+        let id = self.pending.insert(RequestOwner::Caller(owner, now), kind_of(&method), options, now);
         self.stats.requests_sent += 1;
         let params = if options.progress { Some(with_progress_token(params.as_ref(), id)) } else { params };
         Ok(Request::raw(id, method, params))
@@ -286,20 +286,20 @@ impl<T> Session<T> {
     /// Cancels an own request: returns its owner, notifies the peer and ignores a late response. `None` if it already
     /// has a response, or is the handshake, which cannot be cancelled.
     pub fn cancel(&mut self, id: &RequestId, reason: Option<&str>) -> Option<T> {
-        self.pending.get(id).filter(|entry| entry.cancellable)?;
-        let entry = self.pending.remove(id)?;
-        let Owner::Caller(owner, _) = entry.owner else {
+        self.pending.get(id).filter(|request| request.cancellable)?;
+        let request = self.pending.remove(id)?;
+        let RequestOwner::Caller(owner, _) = request.owner else {
             return None;
         };
         self.stats.cancelled += 1;
-        self.tell_cancelled(id, reason);
+        self.notify_cancelled(id, reason);
         Some(owner)
     }
 
     /// Removes an own request that the transport could not send: returns its owner, without a notification to the
     /// peer. `None` if it already has a response.
     pub fn fail(&mut self, id: &RequestId) -> Option<T> {
-        let Owner::Caller(owner, _) = self.pending.remove(id)?.owner else { return None };
+        let RequestOwner::Caller(owner, _) = self.pending.remove(id)?.owner else { return None };
         self.stats.failed += 1;
         Some(owner)
     }
@@ -358,7 +358,7 @@ impl<T> Session<T> {
             (InvalidKind::Response, None) if is_client => {
                 let ids: Vec<_> = self.pending.ids().collect();
                 for id in ids {
-                    if self.pending.get(&id).is_some_and(|entry| !entry.lasting) {
+                    if self.pending.get(&id).is_some_and(|request| !request.is_subscription) {
                         self.settle(&id, Err(RequestError::TooLong { limit }), now);
                     }
                 }
@@ -401,8 +401,8 @@ impl<T> Session<T> {
         }
         // In 2026-07-28, the page on subscriptions ends a listen request with a result, and the page on cancellation
         // with a notification. Send both.
-        if kind == Kind::Listen && succeeded {
-            self.tell_cancelled(ticket.id(), None);
+        if kind == RequestKind::Listen && succeeded {
+            self.notify_cancelled(ticket.id(), None);
         }
         batch.map_or(ResponseAction::Send, |batch| ResponseAction::Collect(BatchId(batch)))
     }
@@ -423,16 +423,16 @@ impl<T> Session<T> {
 
     /// Fails the requests whose deadline has passed.
     pub fn expire(&mut self, now: Instant) {
-        while let Some((id, entry)) = self.pending.expired(now) {
-            match entry.owner {
-                Owner::Opening(question) => self.opening_timed_out(&id, question, now),
-                Owner::Caller(_, since) => {
+        while let Some((id, request)) = self.pending.expired(now) {
+            match request.owner {
+                RequestOwner::Opening(kind) => self.opening_timed_out(&id, kind, now),
+                RequestOwner::Caller(_, since) => {
                     self.stats.timed_out += 1;
-                    if entry.cancellable {
-                        self.tell_cancelled(&id, Some("timed out"));
+                    if request.cancellable {
+                        self.notify_cancelled(&id, Some("timed out"));
                     }
-                    let outcome = Err(entry.timed_out(now.saturating_duration_since(since)));
-                    let Owner::Caller(owner, _) = entry.owner else { continue };
+                    let outcome = Err(request.timed_out(now.saturating_duration_since(since)));
+                    let RequestOwner::Caller(owner, _) = request.owner else { continue };
                     self.events.push_back(Event::Answered { owner, id, outcome });
                 }
             }
@@ -443,29 +443,29 @@ impl<T> Session<T> {
     pub fn close(&mut self) {
         self.status = Status::Closed;
         self.running.clear();
-        self.give_up_pending();
+        self.fail_pending();
     }
 
     /// Reports that the peer has closed its sending side. Pending requests fail and subscriptions of the peer end.
     /// Other running requests can still be completed.
     pub fn peer_has_gone(&mut self) {
-        for ticket in self.running.take_lasting() {
+        for ticket in self.running.take_subscriptions() {
             self.stats.cancelled += 1;
             self.events.push_back(Event::Cancelled { ticket, reason: None });
         }
-        self.give_up_pending();
+        self.fail_pending();
     }
 
-    fn give_up_pending(&mut self) {
+    fn fail_pending(&mut self) {
         let mut opening = false;
-        for (id, entry) in self.pending.drain() {
+        for (id, request) in self.pending.drain() {
             self.stats.failed += 1;
-            match entry.owner {
-                Owner::Caller(owner, _) => {
+            match request.owner {
+                RequestOwner::Caller(owner, _) => {
                     let outcome = Err(RequestError::Closed);
                     self.events.push_back(Event::Answered { owner, id, outcome });
                 }
-                Owner::Opening(_) => opening = true,
+                RequestOwner::Opening(_) => opening = true,
             }
         }
         if opening {
@@ -476,8 +476,8 @@ impl<T> Session<T> {
     /// Releases unused memory. For drivers with many idle sessions.
     pub fn rest(&mut self) {
         self.events.shrink_to_fit();
-        self.running.rest();
-        self.pending.rest();
+        self.running.shrink();
+        self.pending.shrink();
     }
 
     /// Encodes a message for the peer's revision, and counts its bytes.
@@ -566,10 +566,10 @@ impl<T> Session<T> {
     fn receive_invalid(&mut self, invalid: InvalidMessage, batch: Option<u64>, now: Instant) {
         self.stats.parse_errors += 1;
         // A message from a server with an id and nothing else may be meant as a response.
-        let perhaps_answer = matches!(self.side, Side::Client(_)) && invalid.kind == InvalidKind::Unreadable;
+        let may_be_response = matches!(self.side, Side::Client(_)) && invalid.kind == InvalidKind::Unreadable;
         match invalid.id {
             // Fail the pending request, which would otherwise wait for its timeout.
-            Some(id) if perhaps_answer || !invalid.wants_answer() => {
+            Some(id) if may_be_response || !invalid.wants_answer() => {
                 self.settle(&id, Err(RequestError::Invalid(invalid.error.message)), now);
             }
             id if invalid.wants_answer() => self.refuse(Response { id, outcome: Err(*invalid.error) }, batch),
@@ -597,9 +597,9 @@ impl<T> Session<T> {
     /// Decides whether a request is accepted, and in which dialect. After the handshake, only `initialize` changes the
     /// dialect of the connection.
     fn admit(&mut self, request: &Request, meta: Option<&RawJson>, batch: Option<u64>) -> Result<Dialect, ErrorObject> {
-        let may_begin = matches!(self.side, Side::Server(_)) && &*request.method == Initialize::NAME;
-        // The ids of a session are free again once `initialize` has ended it.
-        if self.running.contains(&request.id) && !(may_begin && self.running.is_in_session(&request.id)) {
+        let starts_session = matches!(self.side, Side::Server(_)) && &*request.method == Initialize::NAME;
+        // `initialize` ends the session, which frees its ids.
+        if self.running.contains(&request.id) && !(starts_session && self.running.is_in_session(&request.id)) {
             return Err(ErrorObject::invalid_request(format!(
                 "the id {} is in use by a request in flight",
                 request.id
@@ -607,13 +607,13 @@ impl<T> Session<T> {
         }
         match &mut self.side {
             Side::Client(_) => admission::admit_on_client(request, self.dialect),
-            Side::Server(_) if batch.is_some() && may_begin => {
+            Side::Server(_) if batch.is_some() && starts_session => {
                 Err(ErrorObject::invalid_request("initialize cannot be part of a batch"))
             }
             Side::Server(admission) => {
                 let dialect = admission.admit(request, meta, self.agreed)?;
                 match dialect {
-                    Dialect::Handshake(version) if may_begin => {
+                    Dialect::Handshake(version) if starts_session => {
                         if self.agreed.is_some() {
                             self.end_session(&request.id);
                         }
@@ -649,7 +649,7 @@ impl<T> Session<T> {
                 None => self.send(Message::Response(response)),
             }
         }
-        self.give_up_pending();
+        self.fail_pending();
         self.events.push_back(Event::SessionEnded);
     }
 
@@ -673,11 +673,11 @@ impl<T> Session<T> {
 
     /// Returns the own listen request that a notification belongs to.
     fn subscription_of(&self, notification: &Notification) -> Option<RequestId> {
-        if !self.pending.has_lasting() {
+        if !self.pending.has_subscriptions() {
             return None;
         }
         let id = notification.params.as_ref()?.meta()?.member(key::SUBSCRIPTION_ID)?.decode().ok()?;
-        self.pending.get(&id).filter(|entry| entry.lasting).map(|_| id)
+        self.pending.get(&id).filter(|request| request.is_subscription).map(|_| id)
     }
 
     fn receive_cancelled(&mut self, notification: &Notification, now: Instant) {
@@ -686,7 +686,7 @@ impl<T> Session<T> {
             self.stats.ignored += 1;
             return;
         };
-        if self.pending.get(&id).is_some_and(|entry| entry.lasting) {
+        if self.pending.get(&id).is_some_and(|request| request.is_subscription) {
             return self.settle(&id, Ok(RawJson::from(Object::new())), now);
         }
         let Some((ticket, batch)) = self.running.cancel(&id) else {
@@ -704,7 +704,7 @@ impl<T> Session<T> {
     fn receive_progress(&mut self, notification: Notification, now: Instant) {
         let params = notification.params::<Progress>().ok();
         let known = params.filter(|params: &ProgressParams| {
-            self.pending.get(&params.progress_token).is_some_and(|entry| entry.wants_progress)
+            self.pending.get(&params.progress_token).is_some_and(|request| request.wants_progress)
         });
         match known {
             Some(params) => {
@@ -726,7 +726,7 @@ impl<T> Session<T> {
     }
 
     fn settle(&mut self, id: &RequestId, outcome: Result<RawJson, RequestError>, now: Instant) {
-        let Some(entry) = self.pending.remove(id) else {
+        let Some(request) = self.pending.remove(id) else {
             self.stats.ignored += 1;
             return;
         };
@@ -734,59 +734,59 @@ impl<T> Session<T> {
             Ok(_) => self.stats.completed += 1,
             Err(_) => self.stats.failed += 1,
         }
-        match entry.owner {
-            Owner::Opening(question) => self.go_on_opening(question, outcome, now),
-            Owner::Caller(owner, _) => {
+        match request.owner {
+            RequestOwner::Opening(kind) => self.continue_opening(kind, outcome, now),
+            RequestOwner::Caller(owner, _) => {
                 self.events.push_back(Event::Answered { owner, id: id.clone(), outcome });
             }
         }
     }
 
-    fn go_on_opening(&mut self, question: Question, outcome: Result<RawJson, RequestError>, now: Instant) {
+    fn continue_opening(&mut self, kind: OpeningRequest, outcome: Result<RawJson, RequestError>, now: Instant) {
         if let Side::Client(opening) = &mut self.side {
-            let step = opening.answered(question, outcome);
-            self.take_step(step, now);
+            let step = opening.on_response(kind, outcome);
+            self.apply_step(step, now);
         }
     }
 
-    fn opening_timed_out(&mut self, id: &RequestId, question: Question, now: Instant) {
+    fn opening_timed_out(&mut self, id: &RequestId, kind: OpeningRequest, now: Instant) {
         let Side::Client(opening) = &mut self.side else { return };
-        let (more, step) = opening.timed_out(question);
+        let (more, step) = opening.on_timeout(kind);
         match more {
             Some(timeout) => {
                 let options = RequestOptions::default().timeout(timeout);
-                self.pending.insert_again(id, Owner::Opening(question), Kind::Handshake, options, now);
+                self.pending.insert_again(id, RequestOwner::Opening(kind), RequestKind::Handshake, options, now);
             }
             None => self.stats.timed_out += 1,
         }
-        self.take_step(step, now);
+        self.apply_step(step, now);
     }
 
-    fn take_step(&mut self, step: Step, now: Instant) {
+    fn apply_step(&mut self, step: OpeningStep, now: Instant) {
         match step {
-            Step::Ask { question, params, timeout } => {
+            OpeningStep::Send { kind, params, timeout } => {
                 let options = RequestOptions::default().timeout(timeout);
-                let id = self.pending.insert(Owner::Opening(question), Kind::Handshake, options, now);
+                let id = self.pending.insert(RequestOwner::Opening(kind), RequestKind::Handshake, options, now);
                 self.stats.requests_sent += 1;
-                let request = Request::raw(id, ByteString::from_static(question.method()), Some(params));
+                let request = Request::raw(id, ByteString::from_static(kind.method()), Some(params));
                 self.send(Message::Request(request));
             }
-            Step::Wait => {}
-            Step::Open { opened, tell } => {
+            OpeningStep::Wait => {}
+            OpeningStep::Open { opened, notification } => {
                 if let Dialect::Handshake(version) = opened.dialect {
                     self.agreed = Some(version);
                 }
                 self.dialect = Some(opened.dialect);
                 self.status = Status::Ready;
-                self.stats.timed_out += self.pending.remove_all(|owner| matches!(owner, Owner::Opening(_)));
-                if let Some(method) = tell {
+                self.stats.timed_out += self.pending.remove_all(|owner| matches!(owner, RequestOwner::Opening(_)));
+                if let Some(method) = notification {
                     self.stats.notifications_sent += 1;
                     self.send(Message::Notification(Notification::raw(ByteString::from_static(method), None)));
                 }
                 self.events.push_back(Event::Opened(opened));
             }
-            Step::Fail(error) => {
-                self.stats.failed += self.pending.remove_all(|owner| matches!(owner, Owner::Opening(_)));
+            OpeningStep::Fail(error) => {
+                self.stats.failed += self.pending.remove_all(|owner| matches!(owner, RequestOwner::Opening(_)));
                 self.events.push_back(Event::OpenFailed(error));
                 self.close();
             }
@@ -806,7 +806,7 @@ impl<T> Session<T> {
         }
     }
 
-    fn tell_cancelled(&mut self, id: &RequestId, reason: Option<&str>) {
+    fn notify_cancelled(&mut self, id: &RequestId, reason: Option<&str>) {
         let mut params = CancelledParams::new().request_id(id.clone());
         params.reason = reason.map(str::to_owned);
         if let Ok(notification) = Notification::new::<Cancelled>(&params) {
@@ -836,11 +836,11 @@ pub enum ResponseAction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchId(u64);
 
-fn kind_of(method: &str) -> Kind {
+fn kind_of(method: &str) -> RequestKind {
     match method {
-        Initialize::NAME => Kind::Handshake,
-        Listen::NAME => Kind::Listen,
-        _ => Kind::Ordinary,
+        Initialize::NAME => RequestKind::Handshake,
+        Listen::NAME => RequestKind::Listen,
+        _ => RequestKind::Ordinary,
     }
 }
 

@@ -99,7 +99,7 @@ impl ClientOptions {
 
 /// A request that opens a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Question {
+pub(super) enum OpeningRequest {
     /// `server/discover`.
     Probe,
     /// `initialize`.
@@ -108,14 +108,14 @@ pub(super) enum Question {
 
 /// Next step of opening a connection.
 #[derive(Debug)]
-pub(super) enum Step {
-    /// Ask this, and come back with the answer.
-    Ask { question: Question, params: RawJson, timeout: Duration },
-    /// Wait for the answers to what has been asked.
+pub(super) enum OpeningStep {
+    /// Send a request.
+    Send { kind: OpeningRequest, params: RawJson, timeout: Duration },
+    /// Wait for responses to earlier requests.
     Wait,
     /// The connection is open; send the notification, if there is one.
-    Open { opened: Box<Opened>, tell: Option<&'static str> },
-    /// No way.
+    Open { opened: Box<Opened>, notification: Option<&'static str> },
+    /// The connection failed to open.
     Fail(OpenError),
 }
 
@@ -123,19 +123,19 @@ pub(super) enum Step {
 /// implementation.
 pub(super) trait Open: std::fmt::Debug + Send + Sync {
     /// Returns the first step.
-    fn begin(&mut self) -> Step;
+    fn begin(&mut self) -> OpeningStep;
 
     /// Returns the step after a response.
-    fn answered(&mut self, question: Question, outcome: Result<RawJson, RequestError>) -> Step;
+    fn on_response(&mut self, kind: OpeningRequest, outcome: Result<RawJson, RequestError>) -> OpeningStep;
 
     /// Returns the additional time to wait for the response after a timeout, and the next step.
-    fn timed_out(&mut self, question: Question) -> (Option<Duration>, Step);
+    fn on_timeout(&mut self, kind: OpeningRequest) -> (Option<Duration>, OpeningStep);
 
     /// Returns the metadata that a stateless revision requires in every request.
     fn request_meta(&self, version: ProtocolVersion) -> RequestMeta;
 }
 
-impl Question {
+impl OpeningRequest {
     pub(super) fn method(self) -> &'static str {
         match self {
             Self::Probe => Discover::NAME,
@@ -186,10 +186,10 @@ enum Handshake {
 }
 
 impl Open for Opening {
-    fn begin(&mut self) -> Step {
+    fn begin(&mut self) -> OpeningStep {
         match self.options.known {
             Some(dialect @ Dialect::Stateless(version)) if self.ours.contains(&version) => {
-                Step::Open { opened: Box::new(Opened { dialect, server: None }), tell: None }
+                OpeningStep::Open { opened: Box::new(Opened { dialect, server: None }), notification: None }
             }
             Some(Dialect::Handshake(version)) if self.ours.contains(&version) => self.send_initialize_in(version),
             Some(Dialect::Handshake(_)) => self.send_initialize(None),
@@ -200,37 +200,37 @@ impl Open for Opening {
         }
     }
 
-    fn answered(&mut self, question: Question, outcome: Result<RawJson, RequestError>) -> Step {
-        match (question, &self.handshake) {
-            (Question::Probe, _) => self.probed(outcome),
-            (Question::Handshake, Handshake::Sent(version)) => self.shook(*version, outcome),
-            (Question::Handshake, _) => Step::Wait,
+    fn on_response(&mut self, kind: OpeningRequest, outcome: Result<RawJson, RequestError>) -> OpeningStep {
+        match (kind, &self.handshake) {
+            (OpeningRequest::Probe, _) => self.on_probe_response(outcome),
+            (OpeningRequest::Handshake, Handshake::Sent(version)) => self.on_initialize_response(*version, outcome),
+            (OpeningRequest::Handshake, _) => OpeningStep::Wait,
         }
     }
 
-    fn timed_out(&mut self, question: Question) -> (Option<Duration>, Step) {
+    fn on_timeout(&mut self, kind: OpeningRequest) -> (Option<Duration>, OpeningStep) {
         let more = Some(self.options.handshake_timeout);
-        match (question, self.probe) {
-            (Question::Handshake, _) => (
+        match (kind, self.probe) {
+            (OpeningRequest::Handshake, _) => (
                 None,
                 match self.discovered.take() {
-                    Some(discovered) => self.choose(discovered),
-                    None => Step::Fail(OpenError::TimedOut),
+                    Some(discovered) => self.choose_version(discovered),
+                    None => OpeningStep::Fail(OpenError::TimedOut),
                 },
             ),
             // The server may still be starting.
-            (Question::Probe, Probe::First) => {
+            (OpeningRequest::Probe, Probe::First) => {
                 self.probe = Probe::Slow;
                 match self.newest(Ability::Handshake) {
                     Some(version) => (more, self.send_initialize_in(version)),
-                    None => (more, Step::Wait),
+                    None => (more, OpeningStep::Wait),
                 }
             }
-            (Question::Probe, Probe::Slow) if matches!(self.handshake, Handshake::Unsent) => {
-                (None, Step::Fail(OpenError::TimedOut))
+            (OpeningRequest::Probe, Probe::Slow) if matches!(self.handshake, Handshake::Unsent) => {
+                (None, OpeningStep::Fail(OpenError::TimedOut))
             }
-            (Question::Probe, Probe::Repeated) => (None, self.older(None)),
-            (Question::Probe, Probe::Slow | Probe::Settled) => (None, Step::Wait),
+            (OpeningRequest::Probe, Probe::Repeated) => (None, self.continue_with_handshake(None)),
+            (OpeningRequest::Probe, Probe::Slow | Probe::Settled) => (None, OpeningStep::Wait),
         }
     }
 
@@ -255,83 +255,83 @@ impl Opening {
         self.ours.iter().rev().copied().find(|version| version.has(ability))
     }
 
-    fn probe(&mut self, version: ProtocolVersion) -> Step {
+    fn probe(&mut self, version: ProtocolVersion) -> OpeningStep {
         match self.handshake {
             Handshake::Unsent => self.probe_as(Probe::First, version, self.options.probe_timeout),
             _ => self.probe_as(Probe::Repeated, version, self.options.handshake_timeout),
         }
     }
 
-    fn probe_as(&mut self, probe: Probe, version: ProtocolVersion, timeout: Duration) -> Step {
+    fn probe_as(&mut self, probe: Probe, version: ProtocolVersion, timeout: Duration) -> OpeningStep {
         self.probe = probe;
         let params = EmptyParams::new().meta(Meta::from(&self.request_meta(version)));
-        ask::<Discover>(Question::Probe, &params, timeout)
+        send::<Discover>(OpeningRequest::Probe, &params, timeout)
     }
 
     /// Falls back to the handshake, if the options allow it. `refusal` is the server's error response to the probe.
-    fn send_initialize(&mut self, refusal: Option<Box<ErrorObject>>) -> Step {
+    fn send_initialize(&mut self, refusal: Option<Box<ErrorObject>>) -> OpeningStep {
         let Some(version) = self.newest(Ability::Handshake) else {
-            return Step::Fail(OpenError::OnlyOlder { ours: self.our_names(), refusal });
+            return OpeningStep::Fail(OpenError::OnlyOlder { ours: self.our_versions(), refusal });
         };
         self.send_initialize_in(version)
     }
 
-    fn send_initialize_in(&mut self, version: ProtocolVersion) -> Step {
+    fn send_initialize_in(&mut self, version: ProtocolVersion) -> OpeningStep {
         self.handshake = Handshake::Sent(version);
         let params = initialize_of_meta(&self.request_meta(version), version);
-        ask::<Initialize>(Question::Handshake, &params, self.options.handshake_timeout)
+        send::<Initialize>(OpeningRequest::Handshake, &params, self.options.handshake_timeout)
     }
 
-    fn probed(&mut self, outcome: Result<RawJson, RequestError>) -> Step {
+    fn on_probe_response(&mut self, outcome: Result<RawJson, RequestError>) -> OpeningStep {
         let probe = std::mem::replace(&mut self.probe, Probe::Settled);
         match outcome {
             Ok(result) => match result.decode::<DiscoverResult>() {
-                Ok(discovered) => self.discovered(discovered, probe == Probe::Repeated),
-                Err(_) => self.older(None),
+                Ok(discovered) => self.on_discovered(discovered, probe == Probe::Repeated),
+                Err(_) => self.continue_with_handshake(None),
             },
-            Err(RequestError::Peer(error)) if error.code.is_modern() => self.corrected(&error),
-            // Old servers answer anything or nothing to a method they do not know.
-            Err(RequestError::Peer(error)) => self.older(Some(error)),
-            Err(_) => self.older(None),
+            Err(RequestError::Peer(error)) if error.code.is_modern() => self.on_modern_error(&error),
+            // Older servers may send any error, or no response, for an unknown method.
+            Err(RequestError::Peer(error)) => self.continue_with_handshake(Some(error)),
+            Err(_) => self.continue_with_handshake(None),
         }
     }
 
     /// Continues with the handshake, because the server does not support stateless revisions.
-    fn older(&mut self, refusal: Option<Box<ErrorObject>>) -> Step {
+    fn continue_with_handshake(&mut self, refusal: Option<Box<ErrorObject>>) -> OpeningStep {
         self.probe = Probe::Settled;
         match std::mem::replace(&mut self.handshake, Handshake::Unsent) {
             Handshake::Unsent => self.send_initialize(refusal),
-            Handshake::Answered(version, outcome) => self.shook(version, outcome),
+            Handshake::Answered(version, outcome) => self.on_initialize_response(version, outcome),
             sent @ Handshake::Sent(_) => {
                 self.handshake = sent;
-                Step::Wait
+                OpeningStep::Wait
             }
         }
     }
 
-    fn discovered(&mut self, discovered: DiscoverResult, repeated: bool) -> Step {
-        match (&self.handshake, self.common(&discovered)) {
+    fn on_discovered(&mut self, discovered: DiscoverResult, repeated: bool) -> OpeningStep {
+        match (&self.handshake, self.common_version(&discovered)) {
             (Handshake::Sent(_), Some(version)) if version.has(Ability::Stateless) && !repeated => {
                 self.discovered = Some(discovered);
                 self.probe(version)
             }
-            _ => self.choose(discovered),
+            _ => self.choose_version(discovered),
         }
     }
 
-    fn common(&self, discovered: &DiscoverResult) -> Option<ProtocolVersion> {
+    fn common_version(&self, discovered: &DiscoverResult) -> Option<ProtocolVersion> {
         newest_common(discovered.supported_versions.iter().map(String::as_str), &self.ours)
     }
 
-    fn choose(&mut self, discovered: DiscoverResult) -> Step {
-        match self.common(&discovered) {
+    fn choose_version(&mut self, discovered: DiscoverResult) -> OpeningStep {
+        match self.common_version(&discovered) {
             Some(version) if version.has(Ability::Stateless) => {
                 let dialect = Dialect::Stateless(version);
-                Step::Open { opened: Box::new(Opened { dialect, server: Some(discovered) }), tell: None }
+                OpeningStep::Open { opened: Box::new(Opened { dialect, server: Some(discovered) }), notification: None }
             }
-            Some(_) if self.has_handshake() => self.older(None),
+            Some(_) if self.has_handshake() => self.continue_with_handshake(None),
             Some(version) => self.send_initialize_in(version),
-            None => self.no_common(discovered.supported_versions),
+            None => self.no_common_version(discovered.supported_versions),
         }
     }
 
@@ -341,47 +341,53 @@ impl Opening {
     }
 
     /// Handles an error that only newer servers send: retries with another version, or once more with the same.
-    fn corrected(&mut self, error: &ErrorObject) -> Step {
+    fn on_modern_error(&mut self, error: &ErrorObject) -> OpeningStep {
         let supported = error.data.as_ref().and_then(|data| data.member("supported"));
         let theirs: Vec<String> = supported.and_then(|list| list.decode().ok()).unwrap_or_default();
         if error.code != ErrorCode::UNSUPPORTED_VERSION || theirs.is_empty() || self.retries == 0 {
             return match self.newest(Ability::Stateless).filter(|_| self.retries > 0) {
                 Some(version) => self.retry(version),
-                None => Step::Fail(OpenError::Refused(Box::new(error.clone()))),
+                None => OpeningStep::Fail(OpenError::Refused(Box::new(error.clone()))),
             };
         }
         match newest_common(theirs.iter().map(String::as_str), &self.ours) {
             Some(version) if version.has(Ability::Stateless) => self.retry(version),
-            Some(_) if self.has_handshake() => self.older(None),
+            Some(_) if self.has_handshake() => self.continue_with_handshake(None),
             Some(version) => {
                 self.retries -= 1;
                 self.send_initialize_in(version)
             }
-            None => self.no_common(theirs),
+            None => self.no_common_version(theirs),
         }
     }
 
-    fn retry(&mut self, version: ProtocolVersion) -> Step {
+    fn retry(&mut self, version: ProtocolVersion) -> OpeningStep {
         self.retries -= 1;
         self.probe(version)
     }
 
-    fn shook(&mut self, proposed: ProtocolVersion, outcome: Result<RawJson, RequestError>) -> Step {
+    fn on_initialize_response(
+        &mut self,
+        proposed: ProtocolVersion,
+        outcome: Result<RawJson, RequestError>,
+    ) -> OpeningStep {
         if self.probe == Probe::Repeated {
             self.handshake = Handshake::Answered(proposed, outcome);
-            return Step::Wait;
+            return OpeningStep::Wait;
         }
         let result = match outcome {
             Ok(result) => result,
-            Err(RequestError::Peer(error)) => return self.refused(proposed, error),
-            Err(RequestError::Invalid(problem)) => return Step::Fail(OpenError::Invalid(problem)),
-            Err(error @ RequestError::TooLong { .. }) => return Step::Fail(OpenError::Invalid(error.to_string())),
-            Err(RequestError::Closed) => return Step::Fail(OpenError::Closed),
-            Err(_) => return Step::Fail(OpenError::TimedOut),
+            Err(RequestError::Peer(error)) => return self.on_initialize_error(proposed, error),
+            Err(RequestError::Invalid(problem)) => return OpeningStep::Fail(OpenError::Invalid(problem)),
+            Err(error @ RequestError::TooLong { .. }) => {
+                return OpeningStep::Fail(OpenError::Invalid(error.to_string()));
+            }
+            Err(RequestError::Closed) => return OpeningStep::Fail(OpenError::Closed),
+            Err(_) => return OpeningStep::Fail(OpenError::TimedOut),
         };
         let answer: InitializeResult = match result.decode() {
             Ok(answer) => answer,
-            Err(problem) => return Step::Fail(OpenError::Invalid(problem.to_string())),
+            Err(problem) => return OpeningStep::Fail(OpenError::Invalid(problem.to_string())),
         };
         let chosen = answer.protocol_version.parse().ok().filter(|version: &ProtocolVersion| {
             version.has(Ability::Handshake) && (self.ours.contains(version) || *version == proposed)
@@ -394,35 +400,35 @@ impl Opening {
                     .supported_versions
                     .extend(self.discovered.take().into_iter().flat_map(|it| it.supported_versions));
                 let opened = Opened { dialect: Dialect::Handshake(version), server: Some(server) };
-                Step::Open { opened: Box::new(opened), tell: Some(Initialized::NAME) }
+                OpeningStep::Open { opened: Box::new(opened), notification: Some(Initialized::NAME) }
             }
-            None => self.no_common(vec![answer.protocol_version]),
+            None => self.no_common_version(vec![answer.protocol_version]),
         }
     }
 
     /// Handles an error response to `initialize`. The server may be stateless and too slow for the first probe.
-    fn refused(&mut self, proposed: ProtocolVersion, error: Box<ErrorObject>) -> Step {
+    fn on_initialize_error(&mut self, proposed: ProtocolVersion, error: Box<ErrorObject>) -> OpeningStep {
         let slow = self.probe == Probe::Slow;
         let modern = error.code.is_modern();
         let outcome = Err(RequestError::Peer(error.clone()));
         self.handshake = Handshake::Answered(proposed, outcome);
         match self.newest(Ability::Stateless).filter(|_| slow) {
-            _ if modern => self.corrected(&error),
+            _ if modern => self.on_modern_error(&error),
             Some(version) => self.probe_as(Probe::Repeated, version, self.options.probe_timeout),
-            None => Step::Fail(OpenError::Refused(error)),
+            None => OpeningStep::Fail(OpenError::Refused(error)),
         }
     }
 
-    fn no_common(&self, theirs: Vec<String>) -> Step {
-        Step::Fail(OpenError::NoCommonVersion { theirs, ours: self.our_names() })
+    fn no_common_version(&self, theirs: Vec<String>) -> OpeningStep {
+        OpeningStep::Fail(OpenError::NoCommonVersion { theirs, ours: self.our_versions() })
     }
 
-    fn our_names(&self) -> Vec<String> {
+    fn our_versions(&self) -> Vec<String> {
         self.ours.iter().map(ToString::to_string).collect()
     }
 }
 
-fn ask<M: Method>(question: Question, params: &M::Params, timeout: Duration) -> Step {
+fn send<M: Method>(kind: OpeningRequest, params: &M::Params, timeout: Duration) -> OpeningStep {
     let params = RawJson::encode(params).unwrap_or_else(|_| RawJson::from(Object::new()));
-    Step::Ask { question, params, timeout }
+    OpeningStep::Send { kind, params, timeout }
 }

@@ -2,84 +2,84 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use super::RequestError;
-use super::running::Kind;
+use super::running::RequestKind;
 use crate::RequestId;
 
 /// Own requests without a response, with their deadlines.
 #[derive(Debug)]
-pub(super) struct Pending<T> {
+pub(super) struct PendingRequests<T> {
     last_id: i64,
     /// Allocated with the first request: most servers never send requests, and there are many sessions.
-    asked: Option<Box<Asked<T>>>,
+    table: Option<Box<PendingTable<T>>>,
 }
 
 #[derive(Debug)]
-struct Asked<T> {
-    entries: HashMap<i64, Entry<T>>,
+struct PendingTable<T> {
+    entries: HashMap<i64, PendingRequest<T>>,
     deadlines: BTreeSet<(Instant, i64)>,
     /// Number of subscriptions.
-    lasting: usize,
+    subscriptions: usize,
 }
 
-impl<T> Default for Asked<T> {
+impl<T> Default for PendingTable<T> {
     fn default() -> Self {
-        Self { entries: HashMap::new(), deadlines: BTreeSet::new(), lasting: 0 }
+        Self { entries: HashMap::new(), deadlines: BTreeSet::new(), subscriptions: 0 }
     }
 }
 
 /// A request without a response.
 #[derive(Debug)]
-pub(super) struct Entry<T> {
+pub(super) struct PendingRequest<T> {
     pub(super) owner: T,
     /// `true` if the specification allows cancellation of this request.
     pub(super) cancellable: bool,
     /// `true` for `subscriptions/listen`, which ends only with the subscription.
-    pub(super) lasting: bool,
+    pub(super) is_subscription: bool,
     pub(super) wants_progress: bool,
-    patience: Option<Patience>,
+    deadline: Option<RequestDeadline>,
 }
 
 /// Deadline of a request.
 #[derive(Debug, Clone, Copy)]
-struct Patience {
-    deadline: Instant,
-    /// Whether the deadline is the one that no progress can move.
-    is_last: bool,
-    /// What every report of progress grants anew; nothing if only all waiting is limited.
+struct RequestDeadline {
+    current: Instant,
+    /// `true` if the current deadline is the maximum, which progress does not extend.
+    is_max: bool,
+    /// Timeout that progress renews; `None` if there is only a maximum.
     timeout: Option<Duration>,
     /// Maximum deadline, which progress does not extend.
-    last: Option<Instant>,
+    max: Option<Instant>,
 }
 
-impl Patience {
-    /// `None` for whoever waits for ever. A deadline beyond all time is none.
+impl RequestDeadline {
+    /// Returns `None` for a request without a timeout. A deadline that `Instant` cannot represent counts as none.
     fn new(options: RequestOptions, now: Instant) -> Option<Self> {
         let until = |time: Option<Duration>| time.and_then(|time| now.checked_add(time));
-        let (first, last) = (until(options.timeout), until(options.max_timeout));
-        let (deadline, is_last) = earlier(first, last)?;
-        Some(Self { deadline, is_last, timeout: options.timeout, last })
+        let (first, max) = (until(options.timeout), until(options.max_timeout));
+        let (current, is_max) = earlier(first, max)?;
+        Some(Self { current, is_max, timeout: options.timeout, max })
     }
 
     /// Restarts the timeout, up to the maximum.
     fn renew(&mut self, now: Instant) {
-        let granted = self.timeout.and_then(|timeout| now.checked_add(timeout));
-        (self.deadline, self.is_last) = earlier(granted, self.last).unwrap_or((self.deadline, self.is_last));
+        let renewed = self.timeout.and_then(|timeout| now.checked_add(timeout));
+        (self.current, self.is_max) = earlier(renewed, self.max).unwrap_or((self.current, self.is_max));
     }
 }
 
 /// Returns the earlier deadline, and `true` if it is the maximum.
-fn earlier(first: Option<Instant>, last: Option<Instant>) -> Option<(Instant, bool)> {
-    match (first, last) {
-        (Some(first), Some(last)) => Some((first.min(last), last < first)),
-        (first, last) => Some((first.or(last)?, first.is_none())),
+fn earlier(renewable: Option<Instant>, max: Option<Instant>) -> Option<(Instant, bool)> {
+    match (renewable, max) {
+        (Some(renewable), Some(max)) => Some((renewable.min(max), max < renewable)),
+        (renewable, max) => Some((renewable.or(max)?, renewable.is_none())),
     }
 }
 
-impl<T> Entry<T> {
-    /// The error of a request whose deadline has passed after this time.
+impl<T> PendingRequest<T> {
+    /// Returns the error of a request whose deadline has passed after this time.
     pub(super) fn timed_out(&self, after: Duration) -> RequestError {
-        match self.patience {
-            Some(Patience { is_last: true, .. }) => RequestError::MaxDuration(after),
+        match self.deadline {
+            Some(RequestDeadline { is_max: true, .. }) => RequestError::MaxDuration(after),
             _ => RequestError::TimedOut(after),
         }
     }
@@ -138,109 +138,116 @@ impl Default for RequestOptions {
     }
 }
 
-impl<T> Pending<T> {
+impl<T> PendingRequests<T> {
     pub(super) fn new() -> Self {
-        Self { last_id: 0, asked: None }
+        Self { last_id: 0, table: None }
     }
 
-    pub(super) fn rest(&mut self) {
-        self.asked.take_if(|asked| asked.entries.is_empty());
+    pub(super) fn shrink(&mut self) {
+        self.table.take_if(|table| table.entries.is_empty());
     }
 
     /// Registers a request with an id that is unique on this connection.
-    pub(super) fn insert(&mut self, owner: T, kind: Kind, options: RequestOptions, now: Instant) -> i64 {
+    pub(super) fn insert(&mut self, owner: T, kind: RequestKind, options: RequestOptions, now: Instant) -> i64 {
         self.last_id += 1;
-        self.asked.get_or_insert_default().insert(self.last_id, owner, kind, options, now);
+        self.table.get_or_insert_default().insert(self.last_id, owner, kind, options, now);
         self.last_id
     }
 
     /// Registers a timed-out request again, under the same id, to extend its timeout.
-    pub(super) fn insert_again(&mut self, id: &RequestId, owner: T, kind: Kind, options: RequestOptions, now: Instant) {
+    pub(super) fn insert_again(
+        &mut self,
+        id: &RequestId,
+        owner: T,
+        kind: RequestKind,
+        options: RequestOptions,
+        now: Instant,
+    ) {
         if let Some(id) = own_id(id) {
-            self.asked.get_or_insert_default().insert(id, owner, kind, options, now);
+            self.table.get_or_insert_default().insert(id, owner, kind, options, now);
         }
     }
 
     /// Removes the requests of matching owners, and returns their number.
     pub(super) fn remove_all(&mut self, of: impl Fn(&T) -> bool) -> u64 {
-        let Some(asked) = &mut self.asked else { return 0 };
-        let ids: Vec<_> = asked.entries.iter().filter(|(_, entry)| of(&entry.owner)).map(|(id, _)| *id).collect();
+        let Some(table) = &mut self.table else { return 0 };
+        let ids: Vec<_> = table.entries.iter().filter(|(_, entry)| of(&entry.owner)).map(|(id, _)| *id).collect();
         for id in &ids {
-            asked.remove(*id);
+            table.remove(*id);
         }
         ids.len() as u64
     }
 
-    pub(super) fn get(&self, id: &RequestId) -> Option<&Entry<T>> {
-        self.asked.as_ref()?.entries.get(&own_id(id)?)
+    pub(super) fn get(&self, id: &RequestId) -> Option<&PendingRequest<T>> {
+        self.table.as_ref()?.entries.get(&own_id(id)?)
     }
 
-    pub(super) fn remove(&mut self, id: &RequestId) -> Option<Entry<T>> {
-        self.asked.as_mut()?.remove(own_id(id)?)
+    pub(super) fn remove(&mut self, id: &RequestId) -> Option<PendingRequest<T>> {
+        self.table.as_mut()?.remove(own_id(id)?)
     }
 
     /// Restarts the timeout of a request after progress.
     pub(super) fn touch(&mut self, id: &RequestId, now: Instant) {
-        if let (Some(asked), Some(id)) = (&mut self.asked, own_id(id)) {
-            asked.touch(id, now);
+        if let (Some(table), Some(id)) = (&mut self.table, own_id(id)) {
+            table.touch(id, now);
         }
     }
 
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.asked.as_ref()?.deadlines.first().map(|(deadline, _)| *deadline)
+        self.table.as_ref()?.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
     /// Removes and returns one request whose deadline has passed.
-    pub(super) fn expired(&mut self, now: Instant) -> Option<(RequestId, Entry<T>)> {
-        let asked = self.asked.as_mut()?;
-        let (_, id) = *asked.deadlines.first().filter(|(deadline, _)| *deadline <= now)?;
-        asked.remove(id).map(|entry| (RequestId::Number(id), entry))
+    pub(super) fn expired(&mut self, now: Instant) -> Option<(RequestId, PendingRequest<T>)> {
+        let table = self.table.as_mut()?;
+        let (_, id) = *table.deadlines.first().filter(|(deadline, _)| *deadline <= now)?;
+        table.remove(id).map(|entry| (RequestId::Number(id), entry))
     }
 
-    pub(super) fn has_lasting(&self) -> bool {
-        self.asked.as_ref().is_some_and(|asked| asked.lasting > 0)
+    pub(super) fn has_subscriptions(&self) -> bool {
+        self.table.as_ref().is_some_and(|table| table.subscriptions > 0)
     }
 
     pub(super) fn len(&self) -> usize {
-        self.asked.as_ref().map_or(0, |asked| asked.entries.len())
+        self.table.as_ref().map_or(0, |table| table.entries.len())
     }
 
     pub(super) fn ids(&self) -> impl Iterator<Item = RequestId> {
-        self.asked.iter().flat_map(|asked| asked.entries.keys()).copied().map(RequestId::Number)
+        self.table.iter().flat_map(|table| table.entries.keys()).copied().map(RequestId::Number)
     }
 
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = (RequestId, Entry<T>)> + use<T> {
-        let all = self.asked.take().into_iter().flat_map(|asked| asked.entries);
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = (RequestId, PendingRequest<T>)> + use<T> {
+        let all = self.table.take().into_iter().flat_map(|table| table.entries);
         all.map(|(id, entry)| (RequestId::Number(id), entry))
     }
 }
 
-impl<T> Asked<T> {
-    fn insert(&mut self, id: i64, owner: T, kind: Kind, options: RequestOptions, now: Instant) {
-        let patience = Patience::new(options, now);
-        if let Some(patience) = patience {
-            self.deadlines.insert((patience.deadline, id));
+impl<T> PendingTable<T> {
+    fn insert(&mut self, id: i64, owner: T, kind: RequestKind, options: RequestOptions, now: Instant) {
+        let deadline = RequestDeadline::new(options, now);
+        if let Some(deadline) = deadline {
+            self.deadlines.insert((deadline.current, id));
         }
-        let (cancellable, lasting) = (kind != Kind::Handshake, kind == Kind::Listen);
-        let entry = Entry { owner, cancellable, lasting, wants_progress: options.progress, patience };
+        let (cancellable, is_subscription) = (kind != RequestKind::Handshake, kind == RequestKind::Listen);
+        let entry = PendingRequest { owner, cancellable, is_subscription, wants_progress: options.progress, deadline };
         self.entries.insert(id, entry);
-        self.lasting += usize::from(lasting);
+        self.subscriptions += usize::from(is_subscription);
     }
 
-    fn remove(&mut self, id: i64) -> Option<Entry<T>> {
+    fn remove(&mut self, id: i64) -> Option<PendingRequest<T>> {
         let entry = self.entries.remove(&id)?;
-        self.lasting -= usize::from(entry.lasting);
-        if let Some(patience) = entry.patience {
-            self.deadlines.remove(&(patience.deadline, id));
+        self.subscriptions -= usize::from(entry.is_subscription);
+        if let Some(deadline) = entry.deadline {
+            self.deadlines.remove(&(deadline.current, id));
         }
         Some(entry)
     }
 
     fn touch(&mut self, id: i64, now: Instant) {
-        let Some(patience) = self.entries.get_mut(&id).and_then(|entry| entry.patience.as_mut()) else { return };
-        self.deadlines.remove(&(patience.deadline, id));
-        patience.renew(now);
-        self.deadlines.insert((patience.deadline, id));
+        let Some(deadline) = self.entries.get_mut(&id).and_then(|entry| entry.deadline.as_mut()) else { return };
+        self.deadlines.remove(&(deadline.current, id));
+        deadline.renew(now);
+        self.deadlines.insert((deadline.current, id));
     }
 }
 

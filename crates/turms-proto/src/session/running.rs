@@ -4,29 +4,29 @@ use crate::{RequestId, Response};
 
 /// Requests from the peer that are running.
 #[derive(Debug, Default)]
-pub(super) struct Running {
-    /// The last one that came. Most are answered before another comes, and then there is nothing to hash.
-    newest: Option<(RequestId, Entry)>,
-    /// Those that came before it.
-    entries: BTreeMap<RequestId, Entry>,
-    /// Few at a time.
-    batches: Vec<(u64, Batch)>,
+pub(super) struct RunningRequests {
+    /// The most recent request. Most requests complete before the next one arrives, so the map stays empty.
+    newest: Option<(RequestId, RunningRequest)>,
+    /// Earlier requests.
+    entries: BTreeMap<RequestId, RunningRequest>,
+    /// Batches; there are few at a time.
+    batches: Vec<(u64, RunningBatch)>,
     last_serial: u64,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct RunningRequest {
     serial: u64,
-    kind: Kind,
-    /// Whether it ends with the session; requests that name their protocol version do not.
+    kind: RequestKind,
+    /// `true` if the request ends with the session; stateless requests do not.
     in_session: bool,
     batch: Option<u64>,
 }
 
 /// RequestKind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Nothing.
+pub(super) enum RequestKind {
+    /// An ordinary request.
     Ordinary,
     /// `initialize`, which cannot be cancelled.
     Handshake,
@@ -36,7 +36,7 @@ pub(super) enum Kind {
 
 /// Requests that were received in one array and are answered in one.
 #[derive(Debug, Default)]
-struct Batch {
+struct RunningBatch {
     open: usize,
     /// `true` while more requests of the array may be added.
     reading: bool,
@@ -58,8 +58,8 @@ impl Ticket {
     }
 }
 
-impl Running {
-    pub(super) fn rest(&mut self) {
+impl RunningRequests {
+    pub(super) fn shrink(&mut self) {
         if self.entries.is_empty() {
             self.entries = BTreeMap::new();
         }
@@ -74,7 +74,7 @@ impl Running {
         self.get(id).is_some_and(|entry| entry.in_session)
     }
 
-    pub(super) fn holds(&self, ticket: &Ticket) -> bool {
+    pub(super) fn contains_ticket(&self, ticket: &Ticket) -> bool {
         self.get(&ticket.id).is_some_and(|entry| entry.serial == ticket.serial)
     }
 
@@ -82,28 +82,29 @@ impl Running {
         self.entries.len() + usize::from(self.newest.is_some())
     }
 
-    pub(super) fn insert(&mut self, id: RequestId, kind: Kind, in_session: bool, batch: Option<u64>) -> Ticket {
+    pub(super) fn insert(&mut self, id: RequestId, kind: RequestKind, in_session: bool, batch: Option<u64>) -> Ticket {
         self.last_serial += 1;
         let serial = self.last_serial;
         if let Some(batch) = batch.and_then(|batch| self.batch(batch)) {
             batch.open += 1;
         }
-        if let Some((id, entry)) = self.newest.replace((id.clone(), Entry { serial, kind, in_session, batch })) {
+        if let Some((id, entry)) = self.newest.replace((id.clone(), RunningRequest { serial, kind, in_session, batch }))
+        {
             self.entries.insert(id, entry);
         }
         Ticket { id, serial }
     }
 
     /// Removes a completed request; `None` if it is no longer running.
-    pub(super) fn finish(&mut self, ticket: &Ticket) -> Option<(Kind, Option<u64>)> {
-        // Another one of the same id may be there, which was asked anew once the first was given up.
-        let entry = if self.holds(ticket) { self.take(&ticket.id)? } else { return None };
+    pub(super) fn finish(&mut self, ticket: &Ticket) -> Option<(RequestKind, Option<u64>)> {
+        // Another request may have the same id if the first one was cancelled.
+        let entry = if self.contains_ticket(ticket) { self.take(&ticket.id)? } else { return None };
         Some((entry.kind, entry.batch))
     }
 
     /// Removes a cancelled request, unless it is the handshake, and returns its batch.
     pub(super) fn cancel(&mut self, id: &RequestId) -> Option<(Ticket, Option<u64>)> {
-        self.get(id).filter(|entry| entry.kind != Kind::Handshake)?;
+        self.get(id).filter(|entry| entry.kind != RequestKind::Handshake)?;
         let entry = self.take(id)?;
         if let Some(batch) = entry.batch {
             self.leave_batch(batch, None);
@@ -112,8 +113,8 @@ impl Running {
     }
 
     /// Removes and returns the subscriptions.
-    pub(super) fn take_lasting(&mut self) -> Vec<Ticket> {
-        self.take_where(|entry| entry.kind == Kind::Listen).into_iter().map(|(ticket, _)| ticket).collect()
+    pub(super) fn take_subscriptions(&mut self) -> Vec<Ticket> {
+        self.take_where(|entry| entry.kind == RequestKind::Listen).into_iter().map(|(ticket, _)| ticket).collect()
     }
 
     /// Removes and returns the requests of the session, each with its batch.
@@ -121,7 +122,7 @@ impl Running {
         self.take_where(|entry| entry.in_session)
     }
 
-    fn take_where(&mut self, is_wanted: impl Fn(&Entry) -> bool) -> Vec<(Ticket, Option<u64>)> {
+    fn take_where(&mut self, is_wanted: impl Fn(&RunningRequest) -> bool) -> Vec<(Ticket, Option<u64>)> {
         let newest = self.newest.take_if(|(_, entry)| is_wanted(entry));
         let mut taken = Vec::new();
         self.entries.retain(|id, entry| {
@@ -135,7 +136,7 @@ impl Running {
         taken
     }
 
-    fn get(&self, id: &RequestId) -> Option<&Entry> {
+    fn get(&self, id: &RequestId) -> Option<&RunningRequest> {
         match &self.newest {
             Some((newest, entry)) if newest == id => Some(entry),
             _ if self.entries.is_empty() => None,
@@ -143,20 +144,20 @@ impl Running {
         }
     }
 
-    fn take(&mut self, id: &RequestId) -> Option<Entry> {
+    fn take(&mut self, id: &RequestId) -> Option<RunningRequest> {
         match self.newest.take_if(|(newest, _)| newest == id) {
             Some((_, entry)) => Some(entry),
             None => self.entries.remove(id),
         }
     }
 
-    fn batch(&mut self, batch: u64) -> Option<&mut Batch> {
+    fn batch(&mut self, batch: u64) -> Option<&mut RunningBatch> {
         self.batches.iter_mut().find(|(serial, _)| *serial == batch).map(|(_, batch)| batch)
     }
 
     pub(super) fn open_batch(&mut self) -> u64 {
         self.last_serial += 1;
-        self.batches.push((self.last_serial, Batch { reading: true, ..Batch::default() }));
+        self.batches.push((self.last_serial, RunningBatch { reading: true, ..RunningBatch::default() }));
         self.last_serial
     }
 
