@@ -1,4 +1,4 @@
-//! Canonical text of an object: the same for every way to write the same members, different for everything else.
+//! Canonical JSON of an object: equal members have the same text, however they are written.
 
 use std::ops::Range;
 
@@ -6,14 +6,14 @@ use super::Object;
 use super::scanner::{MAX_DEPTH, Scanner, SyntaxError};
 use super::writer::write_string;
 
-/// Error for an object that has no canonical text.
+/// Error for an object without a canonical form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CanonicalError {
     /// Two members of one object have the same name.
     #[error("the member {0:?} occurs twice")]
     DuplicateMember(String),
-    /// A string or a name has half of a surrogate pair.
+    /// A string or name contains an unpaired surrogate.
     #[error("a string contains a lone surrogate")]
     LoneSurrogate,
     /// The text is not valid, or nested deeper than [`MAX_DEPTH`].
@@ -22,8 +22,8 @@ pub enum CanonicalError {
 }
 
 impl Object {
-    /// Returns the canonical text: without white space, members sorted by name, strings and names with the fewest escapes,
-    /// numbers as written (so that `1` and `1.0` differ, and no number is rounded).
+    /// Returns the canonical JSON: without white space, members sorted by name, strings and names with the fewest
+    /// escapes, and numbers as written (so that `1` and `1.0` differ, and no number is rounded).
     ///
     /// ```
     /// use turms_proto::Object;
@@ -34,8 +34,8 @@ impl Object {
     /// ```
     ///
     /// # Errors
-    /// If a name occurs twice in an object, a string is not valid Unicode, or values are nested too deeply: different
-    /// readers may understand such an object differently.
+    /// If a name occurs twice in an object, a string is not valid Unicode, or values are nested too deeply. Different
+    /// parsers may read such an object differently.
     pub fn canonical(&self) -> Result<String, CanonicalError> {
         let mut out = Vec::with_capacity(self.as_str().len());
         write_value(&mut Scanner::new(self.as_str()), &mut out, 0)?;
@@ -72,7 +72,7 @@ fn write_value(scanner: &mut Scanner<'_>, out: &mut Vec<u8>, depth: usize) -> Re
     }
 }
 
-/// Writes the members as they come, and puts them in order afterwards unless they are.
+/// Writes the members in source order, and sorts them afterwards if necessary.
 fn write_object(scanner: &mut Scanner<'_>, out: &mut Vec<u8>, depth: usize) -> Result<(), CanonicalError> {
     scanner.enter_object();
     out.push(b'{');

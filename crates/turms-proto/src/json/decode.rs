@@ -1,4 +1,4 @@
-//! Decoding of JSON text into types, with the path of what does not fit.
+//! Decoding of JSON text. Errors contain the path of the invalid value.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -9,7 +9,7 @@ use super::{DecodeError, DecodeErrorKind, RawJson};
 /// Decodes JSON text.
 ///
 /// # Errors
-/// If the text is not valid JSON, is nested too deeply or does not have the shape of `T`. The error names the path.
+/// If the text is not valid JSON, is nested too deeply or does not match `T`. The error contains the path.
 pub fn decode<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, DecodeError> {
     // `serde_json` has no limit for the depth of values that it skips.
     match scanner::check(text) {
@@ -29,12 +29,12 @@ pub(crate) fn decode_checked<'de, T: Deserialize<'de>>(text: &'de str) -> Result
 /// Decodes a `serde_json::Value`.
 ///
 /// # Errors
-/// If the value does not have the shape of `T`.
+/// If the value does not match `T`.
 pub fn decode_value<T: DeserializeOwned>(value: serde_json::Value) -> Result<T, DecodeError> {
     RawJson::from(value).decode()
 }
 
-/// Finds the path of an error by decoding once more: following the path while decoding would slow down every message.
+/// Finds the path of an error by decoding again. Tracking the path in every message would be slower.
 #[cold]
 fn explain<'de, T: Deserialize<'de>>(kind: DecodeErrorKind, text: &'de str, error: &serde_json::Error) -> DecodeError {
     let path = match kind {
@@ -49,7 +49,7 @@ fn explain<'de, T: Deserialize<'de>>(kind: DecodeErrorKind, text: &'de str, erro
     DecodeError::new(kind, path, error)
 }
 
-/// The path as text; `serde_path_to_error` writes `.` for the value itself.
+/// Formats a path. `serde_path_to_error` writes `.` for the root.
 pub(super) fn path_of(path: &serde_path_to_error::Path) -> String {
     if path.iter().len() == 0 { String::new() } else { path.to_string() }
 }

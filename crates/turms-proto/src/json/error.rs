@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::de::Error as _;
 
-/// Error for JSON that does not have the expected shape, with the path of the value that does not fit.
+/// Error for JSON that does not match the expected type, with the path of the invalid value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecodeError {
     path: String,
@@ -25,7 +25,7 @@ pub enum DecodeErrorKind {
 }
 
 impl DecodeError {
-    /// Creates an error about the shape of a value.
+    /// Creates an error for a value that does not match.
     pub fn custom(problem: impl fmt::Display) -> Self {
         Self { path: String::new(), problem: problem.to_string(), kind: DecodeErrorKind::Shape }
     }
@@ -36,31 +36,31 @@ impl DecodeError {
 
     pub(super) fn new(kind: DecodeErrorKind, path: String, error: &serde_json::Error) -> Self {
         let message = error.to_string();
-        // The position counts from the start of a part of the message, which the reader of the error does not see.
+        // The position is relative to a part of the message, so it would mislead the reader.
         let position = format!(" at line {} column {}", error.line(), error.column());
         let problem = message.strip_suffix(&position).unwrap_or(&message);
         Self { path, problem: problem.replace('`', "\""), kind }
     }
 
-    /// The path of the value that does not fit, such as `arguments.items[2].name`; empty for the decoded value itself.
+    /// Returns the path of the invalid value, such as `arguments.items[2].name`; empty for the root.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The description of the problem, without the path.
+    /// Returns the description of the problem, without the path.
     #[must_use]
     pub fn problem(&self) -> &str {
         &self.problem
     }
 
-    /// The kind of the error.
+    /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> DecodeErrorKind {
         self.kind
     }
 
-    /// Returns the same error with its path seen from a value that holds the decoded one in its member `outer`.
+    /// Prefixes the path with the member `outer`, for a value decoded from that member.
     #[must_use]
     pub fn within(mut self, outer: &str) -> Self {
         self.path = match self.path.as_str() {
@@ -83,7 +83,7 @@ impl fmt::Display for DecodeError {
 
 impl std::error::Error for DecodeError {}
 
-/// Error for a value that cannot be written as JSON.
+/// Error for a value that cannot be encoded as JSON.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot be written as JSON")]
 pub struct EncodeError(#[source] pub(crate) serde_json::Error);

@@ -3,32 +3,32 @@
 use super::scanner::{Key, LineBreaks, MAX_DEPTH, Problem, SyntaxError};
 use super::skip;
 
-/// The places of `name`, `arguments` and `_meta` in the parameters of a request. They are noted while the text is checked, so that
-/// the text is not searched for them again.
+/// The positions of `name`, `arguments` and `_meta` in the parameters of a request. They are recorded during the
+/// syntax check, so that the text is not searched again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ParamsLayout {
-    /// The value of `arguments`, if there is one.
+    /// The value of `arguments`, if present.
     pub(super) arguments: Span,
-    /// The value of `_meta`, if there is one.
+    /// The value of `_meta`, if present.
     meta: Span,
-    /// The value of `name`, if there is one.
+    /// The value of `name`, if present.
     name_start: u32,
     name_length: u16,
     known: Known,
 }
 
-/// The extent of what was noted.
+/// The members whose positions are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
     /// Nothing.
     Nothing,
-    /// The place of `_meta`; of the last one if there are several, as most parsers have it.
+    /// `_meta`; the last one if it is repeated, as in most parsers.
     Meta,
-    /// All places: the object has no other members, and none of them twice.
+    /// All: the object has no other members and no duplicates.
     All,
 }
 
-/// The range of a value in the text; both are 0 if there is no such value.
+/// The range of a value in the text; both are 0 if the value is absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span {
     start: u32,
@@ -36,11 +36,11 @@ pub(super) struct Span {
 }
 
 impl ParamsLayout {
-    /// A layout of which nothing is known.
+    /// An empty layout.
     pub(crate) const NONE: Self =
         Self { arguments: Span::NONE, meta: Span::NONE, name_start: 0, name_length: 0, known: Known::Nothing };
 
-    /// Checks the object at `start`, inside `depth` containers. Returns its end and its layout.
+    /// Checks the syntax of the object at `start`, inside `depth` containers. Returns its end and its layout.
     pub(super) fn check(
         text: &str,
         start: usize,
@@ -57,7 +57,7 @@ impl ParamsLayout {
             layout.add(Key::at(text, key), value - start, end - start);
             Ok(end)
         })?;
-        // Longer texts do not fit the positions.
+        // The positions have 32 bits.
         let fits = u32::try_from(end - start).is_ok();
         Ok((end, if fits { layout } else { Self::NONE }))
     }
@@ -87,12 +87,12 @@ impl ParamsLayout {
         }
     }
 
-    /// The value of `_meta` in `text`, if there is one; `None` if that is not known.
+    /// Returns the value of `_meta` in `text`; the outer `None` means that it is unknown.
     pub(crate) fn meta(self, text: &str) -> Option<Option<&str>> {
         (self.known != Known::Nothing).then(|| self.meta.of(text))
     }
 
-    /// The value of a member in `text`, if there is one; `None` if that is not known.
+    /// Returns the value of a member in `text`; the outer `None` means that it is unknown.
     #[inline]
     pub(crate) fn member<'a>(self, text: &'a str, name: &str) -> Option<Option<&'a str>> {
         if self.known != Known::All {
@@ -120,7 +120,7 @@ impl Default for ParamsLayout {
 impl Span {
     pub(super) const NONE: Self = Self { start: 0, end: 0 };
 
-    /// Returns the end, if the value begins at `start`.
+    /// Returns the end if the value begins at `start`.
     #[inline]
     pub(super) fn end_of(self, start: usize) -> Option<usize> {
         (start == self.start as usize && self.end > 0).then_some(self.end as usize)

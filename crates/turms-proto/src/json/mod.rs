@@ -1,4 +1,4 @@
-//! JSON that is carried rather than understood: exact text, cheap to clone, decoded once.
+//! JSON stored as text: exact, cheap to clone, and decoded on demand.
 
 mod canonical;
 mod decode;

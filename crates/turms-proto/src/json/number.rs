@@ -3,20 +3,20 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A JSON number that stays as it was written: `50` does not become `50.0`.
+/// A JSON number that keeps its form: `50` does not become `50.0`.
 ///
-/// Compared by value.
+/// Numbers are compared by value.
 #[derive(Debug, Clone)]
 pub struct Number(serde_json::Number);
 
 impl Number {
-    /// The value as a float, rounded if it is a large integer.
+    /// Returns the value as a float, rounded if it is a large integer.
     #[must_use]
     pub fn as_f64(&self) -> f64 {
         self.0.as_f64().unwrap_or(f64::NAN)
     }
 
-    /// The value as an integer, if it is written as one and fits.
+    /// Returns the value as an integer; `None` if it has a fraction, an exponent or is out of range.
     #[must_use]
     pub fn as_i64(&self) -> Option<i64> {
         self.0.as_i64()
@@ -41,7 +41,7 @@ impl fmt::Display for Number {
     }
 }
 
-/// Whole floats are written without a fraction; what JSON cannot say (infinities, not a number) becomes 0.
+/// Integral floats are written without a fraction. Infinities and NaN, which JSON cannot represent, become 0.
 impl From<f64> for Number {
     fn from(value: f64) -> Self {
         const EXACT: f64 = 9_007_199_254_740_992.0;
@@ -92,7 +92,7 @@ mod tests {
         assert!(Number::from(1) < Number::from(1.5));
     }
 
-    /// Needs `float_roundtrip` of `serde_json`, without which a float is read up to one unit in the last place off.
+    /// Requires the feature `float_roundtrip` of `serde_json`, without which the last digit may be off by one.
     #[test]
     fn a_float_is_read_as_the_nearest_and_written_as_it_was_read() {
         for text in ["3999999999999999999999999999999999999999999999999999999999999", "4.35", "1.7976931348623157e308"]

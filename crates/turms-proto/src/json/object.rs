@@ -9,9 +9,9 @@ use super::{
     DecodeError, EncodeError, RawJson, RawMembers, SyntaxError, decode_checked, find_member, object_members, writer,
 };
 
-/// A JSON object kept as text: schemas, arguments, metadata and every member nobody here knows.
+/// A JSON object, stored as text. Used for schemas, arguments, metadata and unknown members.
 ///
-/// Reading a member skims the text; changing one rewrites it. That suits objects that are mostly passed on.
+/// Reading a member scans the text, and changing one rewrites it. This suits objects that are mostly forwarded.
 ///
 /// ```
 /// use turms_proto::Object;
@@ -27,84 +27,84 @@ use super::{
 pub struct Object(ByteString);
 
 impl Object {
-    /// The empty object.
+    /// Creates an empty object.
     #[must_use]
     pub const fn new() -> Self {
         Self(ByteString::from_static("{}"))
     }
 
-    /// Takes text that should be one JSON object.
+    /// Parses a JSON object.
     ///
     /// # Errors
-    /// When it is not.
+    /// If the text is not a valid JSON object.
     pub fn parse(text: impl Into<ByteString>) -> Result<Self, SyntaxError> {
         let value = RawJson::parse(text)?;
         value.as_object().ok_or(SyntaxError { offset: 0, problem: super::Problem::UnexpectedCharacter })
     }
 
-    /// Serializes a value that becomes an object: a struct or a map.
+    /// Encodes a value that serializes as an object, such as a struct or map.
     ///
     /// # Errors
-    /// When it becomes something else, or its serializer fails.
+    /// If the value does not serialize as an object, or its serializer fails.
     pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, EncodeError> {
         let value = RawJson::encode(value)?;
         value.as_object().ok_or_else(|| EncodeError::custom(format_args!("expected an object, not {value}")))
     }
 
-    /// Decodes the whole object into a type.
+    /// Decodes the whole object.
     ///
     /// # Errors
-    /// When it does not fit.
+    /// If the object does not match the type.
     pub fn decode<'de, T: Deserialize<'de>>(&'de self) -> Result<T, DecodeError> {
         decode_checked(self.as_str())
     }
 
-    /// The text.
+    /// Returns the JSON text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether there is no member.
+    /// Returns `true` if the object has no members.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.len() == 2 || self.0[1..].trim_start_matches([' ', '\t', '\n', '\r']).starts_with('}')
     }
 
-    /// The member `name`.
+    /// Returns the member `name`.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<RawJson> {
         find_member(self.as_str(), name).map(|value| self.part(value))
     }
 
-    /// The member `name` decoded into a type; an error names `name`.
+    /// Decodes the member `name`. An error contains `name` in its path.
     #[must_use]
     pub fn get_as<'de, T: Deserialize<'de>>(&'de self, name: &str) -> Option<Result<T, DecodeError>> {
         find_member(self.as_str(), name).map(|value| decode_checked(value).map_err(|error| error.within(name)))
     }
 
-    /// Whether there is a member `name`.
+    /// Returns `true` if there is a member `name`.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         find_member(self.as_str(), name).is_some()
     }
 
-    /// The members in the order of the text.
+    /// Iterates over the members in source order.
     #[must_use]
     pub fn iter(&self) -> Members<'_> {
         self.into_iter()
     }
 
-    /// Sets a member, in the place of one of that name if there is one. For many, see [`Object::extend`].
+    /// Sets a member, in the position of an existing one with that name. To set many, see [`Object::extend`].
     ///
     /// # Errors
-    /// When the value cannot be written as JSON.
+    /// If the value cannot be encoded as JSON.
     pub fn insert<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<(), EncodeError> {
         self.insert_raw(name, &RawJson::encode(value)?);
         Ok(())
     }
 
-    /// As [`Object::insert`], of a value that is JSON already.
+    /// Sets a member to a value that is already JSON; see [`Object::insert`].
     pub fn insert_raw(&mut self, name: &str, value: &RawJson) {
         if find_member(self.as_str(), name).is_none() {
             return self.append(name, value);
@@ -122,7 +122,7 @@ impl Object {
         *self = builder.finish();
     }
 
-    /// Adds a member that is not there.
+    /// Appends a member that does not exist yet.
     fn append(&mut self, name: &str, value: &RawJson) {
         let members = self.as_str().strip_suffix('}').unwrap_or_default().trim_ascii_end();
         let mut builder = ObjectBuilder(String::with_capacity(members.len() + name.len() + value.as_str().len() + 8));
@@ -131,8 +131,8 @@ impl Object {
         *self = builder.finish();
     }
 
-    /// Sets every member of another object, instead of those of the same names. Use this for many: setting
-    /// them one by one rewrites the text each time.
+    /// Sets all members of another object, replacing those with the same names. Faster than setting members one by
+    /// one, which rewrites the text each time.
     pub fn extend(&mut self, other: &Self) {
         if self.is_empty() {
             *self = other.clone();
@@ -151,14 +151,14 @@ impl Object {
         *self = builder.finish();
     }
 
-    /// Takes a member out.
+    /// Removes a member and returns its value.
     pub fn remove(&mut self, name: &str) -> Option<RawJson> {
         let removed = self.get(name)?;
         self.retain(|key| key != name);
         Some(removed)
     }
 
-    /// Keeps the members whose name passes.
+    /// Keeps only the members whose name satisfies the predicate.
     pub fn retain(&mut self, mut keep: impl FnMut(&str) -> bool) {
         let mut builder = ObjectBuilder::default();
         for (key, value) in object_members(self.as_str()) {
@@ -169,7 +169,7 @@ impl Object {
         *self = builder.finish();
     }
 
-    /// Text known to be an object on one line.
+    /// Wraps text that is known to be an object on one line.
     pub(crate) fn trusted(text: ByteString) -> Self {
         Self(text)
     }
@@ -178,7 +178,7 @@ impl Object {
         self.0
     }
 
-    /// A value inside this one, sharing its text.
+    /// Returns a value inside this one, sharing its buffer.
     pub(crate) fn part(&self, value: &str) -> RawJson {
         RawJson::trusted(self.0.slice_ref(value))
     }
@@ -241,7 +241,7 @@ impl<'de> Deserialize<'de> for Object {
     }
 }
 
-/// The members of an [`Object`], in the order of the text.
+/// Iterator over the members of an [`Object`], in source order.
 pub struct Members<'a> {
     object: &'a Object,
     members: RawMembers<'a>,
@@ -261,7 +261,7 @@ impl<'a> Iterator for Members<'a> {
     }
 }
 
-/// Writes an object member by member; allocates with the first.
+/// Builds an object member by member. Allocates with the first member.
 #[derive(Debug, Default)]
 pub(crate) struct ObjectBuilder(String);
 
@@ -271,7 +271,7 @@ impl ObjectBuilder {
         self.push_raw(&quoted[1..quoted.len() - 1], value);
     }
 
-    /// A member whose name is escaped already.
+    /// Appends a member whose name is already escaped.
     fn push_raw(&mut self, escaped_name: &str, value: &str) {
         self.0.push(if self.0.is_empty() { '{' } else { ',' });
         self.0.extend(["\"", escaped_name, "\":", value]);

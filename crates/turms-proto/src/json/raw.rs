@@ -1,4 +1,4 @@
-//! [`RawJson`]: one JSON value as text.
+//! [`RawJson`]: a JSON value as text.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,12 +14,12 @@ use super::layout::ParamsLayout;
 use super::scanner::{self, LineBreaks, Scanner, SyntaxError};
 use super::{DecodeError, EncodeError, Object, scratch, string, writer};
 
-/// One JSON value as text.
+/// A JSON value, stored as text.
 ///
-/// The text is valid JSON, has no white space around it and no line breaks in it (so it may be put on a line of its own).
-/// Numbers, key order and unknown members stay exactly as they came. Cloning and slicing share the text.
+/// The text is valid JSON without surrounding white space and without line breaks, so it fits on one line. Numbers,
+/// key order and unknown members are preserved. Clones and slices share the buffer.
 ///
-/// Two values are equal when their text is.
+/// Two values are equal if their texts are equal.
 ///
 /// ```
 /// use turms_proto::RawJson;
@@ -39,10 +39,10 @@ impl RawJson {
     /// The value `null`.
     pub const NULL: Self = Self { text: ByteString::from_static("null"), layout: ParamsLayout::NONE };
 
-    /// Takes text that should be one JSON value.
+    /// Parses a JSON value.
     ///
     /// # Errors
-    /// When it is not, with the place of the problem.
+    /// If the text is not valid JSON. The error contains the position.
     pub fn parse(text: impl Into<ByteString>) -> Result<Self, SyntaxError> {
         let text = text.into();
         let line_breaks = scanner::check(&text)?;
@@ -50,10 +50,10 @@ impl RawJson {
         Ok(Self::trusted(on_one_line(trimmed, line_breaks)))
     }
 
-    /// Serializes a value.
+    /// Encodes a value.
     ///
     /// # Errors
-    /// When the value's own serializer fails, or it has a map whose keys are not strings.
+    /// If the value's serializer fails, or if a map has keys that are not strings.
     pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, EncodeError> {
         let mut out = scratch::take();
         let written = writer::write(&mut out, value);
@@ -62,76 +62,76 @@ impl RawJson {
         text.map(Self::trusted)
     }
 
-    /// A JSON string.
+    /// Creates a JSON string.
     #[must_use]
     pub fn string(text: &str) -> Self {
         Self::from(serde_json::Value::from(text))
     }
 
-    /// A JSON number.
+    /// Creates a JSON number.
     #[must_use]
     pub fn number(number: i64) -> Self {
         Self::trusted(number.to_string().into())
     }
 
-    /// Decodes into the type that is expected here.
+    /// Decodes the value.
     ///
     /// # Errors
-    /// When the value is of another shape; the error names the place.
+    /// If the value does not match the type. The error contains the path.
     pub fn decode<'de, T: Deserialize<'de>>(&'de self) -> Result<T, DecodeError> {
         decode_checked(self.as_str())
     }
 
-    /// The text.
+    /// Returns the JSON text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Whether this is an object.
+    /// Returns `true` if the value is an object.
     #[must_use]
     pub fn is_object(&self) -> bool {
         self.text.starts_with('{')
     }
 
-    /// Whether this is `null`.
+    /// Returns `true` if the value is `null`.
     #[must_use]
     pub fn is_null(&self) -> bool {
         &*self.text == "null"
     }
 
-    /// This value as an object, if it is one.
+    /// Returns the value as an object; `None` for other values.
     #[must_use]
     pub fn as_object(&self) -> Option<Object> {
         self.is_object().then(|| Object::trusted(self.text.clone()))
     }
 
-    /// As [`RawJson::as_object`], of a value that nobody else wants.
+    /// Converts the value into an object; `None` for other values.
     #[must_use]
     pub fn into_object(self) -> Option<Object> {
         self.is_object().then(|| Object::trusted(self.text))
     }
 
-    /// The member `name`, if this is an object that has it. Nothing is copied.
+    /// Returns the member `name`, if the value is an object that has it. Nothing is copied.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<Self> {
         let [member] = self.members([name]);
         member
     }
 
-    /// As [`RawJson::member`], of several members in one pass.
+    /// Returns several members in one pass; see [`RawJson::member`].
     #[must_use]
     pub fn members<const N: usize>(&self, names: [&str; N]) -> [Option<Self>; N] {
         self.member_texts(names).map(|found| found.map(|value| self.part(value)))
     }
 
-    /// As [`RawJson::members`], as text.
+    /// Returns the texts of several members in one pass.
     pub(crate) fn member_texts<const N: usize>(&self, names: [&str; N]) -> [Option<&str>; N] {
         let mut found = [None; N];
         for (place, name) in names.iter().enumerate() {
             match self.layout.member(self.as_str(), name) {
                 Some(known) => found[place] = known,
-                // Either all are known or none is.
+                // Either all positions are known or none.
                 None => {
                     look_for(self.as_str(), self.layout, &names, &mut found);
                     break;
@@ -141,7 +141,8 @@ impl RawJson {
         found
     }
 
-    /// The values of `name`, `arguments` and `_meta`, if there is nothing else, none of them twice and no key with escapes.
+    /// Returns the values of `name`, `arguments` and `_meta`; `None` if there are other members, duplicates or escaped
+    /// keys.
     pub(crate) fn call_members(&self) -> Option<[Option<&str>; 3]> {
         let known = |name| self.layout.member(self.as_str(), name);
         if let (Some(name), Some(arguments), Some(meta)) = (known("name"), known("arguments"), known("_meta")) {
@@ -157,7 +158,7 @@ impl RawJson {
         Some(found)
     }
 
-    /// The text that this value is, if it is a string. Nothing is copied unless it has escapes.
+    /// Returns the decoded string, if the value is one. It is copied only if it has escapes.
     #[must_use]
     pub fn text(&self) -> Option<ByteString> {
         let inside = self.text.strip_prefix('"')?.strip_suffix('"')?;
@@ -167,7 +168,7 @@ impl RawJson {
         Some(self.text.slice_ref(inside))
     }
 
-    /// The text that a value inside this one is, if it is a string.
+    /// Returns the decoded string of a value inside this one, if it is a string.
     pub(crate) fn text_of(&self, value: &str) -> Option<ByteString> {
         let inside = value.strip_prefix('"')?.strip_suffix('"')?;
         if string::is_plain(inside.as_bytes()) {
@@ -176,7 +177,7 @@ impl RawJson {
         self.part(value).text()
     }
 
-    /// A value whose text is known to be one JSON value on one line.
+    /// Wraps text that is known to be one JSON value on one line.
     pub(crate) fn trusted(text: ByteString) -> Self {
         Self { text, layout: ParamsLayout::NONE }
     }
@@ -190,18 +191,18 @@ impl RawJson {
         Self::trusted(on_one_line(text.into(), line_breaks))
     }
 
-    /// As [`RawJson::trusted`], of an object of which this is known.
+    /// Wraps an object on one line whose layout is known.
     pub(crate) fn with_layout(text: ByteString, layout: ParamsLayout) -> Self {
         Self { text, layout }
     }
 
-    /// A copy that does not share the buffer the value was read from. A part of a message keeps the whole message in memory.
+    /// Copies the value, so that it does not keep the buffer of the received message alive.
     #[must_use]
     pub fn detached(&self) -> Self {
         Self { text: ByteString::from(&*self.text), layout: self.layout }
     }
 
-    /// The member `_meta`, which is looked for more often than any other.
+    /// Returns the member `_meta`, whose position is usually known.
     #[must_use]
     pub fn meta(&self) -> Option<Self> {
         match self.layout.meta(self.as_str()) {
@@ -210,24 +211,24 @@ impl RawJson {
         }
     }
 
-    /// The members of the object that this is, none if it is none.
+    /// Iterates over the members; empty unless this is an object.
     pub(crate) fn object_members(&self) -> RawMembers<'_> {
         RawMembers::new(self.as_str(), self.layout)
     }
 
-    /// A value inside this one, sharing its text.
+    /// Returns a value inside this one, sharing its buffer.
     pub(crate) fn part(&self, value: &str) -> Self {
         Self::trusted(self.text.slice_ref(value))
     }
 }
 
-/// The text of the member `name` of valid JSON text; the last one if the key is repeated, as most parsers have it.
+/// Returns the member `name` of valid JSON; the last one if it is repeated, as in most parsers.
 pub(crate) fn find_member<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let [member] = find_members(text, [name]);
     member
 }
 
-/// As [`find_member`], of several members in one pass.
+/// Returns several members in one pass; see [`find_member`].
 pub(crate) fn find_members<'a, const N: usize>(text: &'a str, names: [&str; N]) -> [Option<&'a str>; N] {
     let mut found = [None; N];
     look_for(text, ParamsLayout::NONE, &names, &mut found);
@@ -238,7 +239,7 @@ fn look_for<'a>(text: &'a str, layout: ParamsLayout, names: &[&str], found: &mut
     if !text.starts_with('{') {
         return;
     }
-    // The text was checked when it came in, so there is no error here.
+    // The text is already checked, so this cannot fail.
     let _ = Scanner::new(text).knowing(layout).each_member(0, |key, value| {
         let place = match key.plain() {
             Some(plain) => names.iter().position(|name| *name == plain),
@@ -250,12 +251,12 @@ fn look_for<'a>(text: &'a str, layout: ParamsLayout, names: &[&str], found: &mut
     });
 }
 
-/// The members of valid JSON text, none if it is no object.
+/// Iterates over the members of valid JSON; empty unless it is an object.
 pub(crate) fn object_members(text: &str) -> RawMembers<'_> {
     RawMembers::new(text, ParamsLayout::NONE)
 }
 
-/// See [`object_members`].
+/// Iterator returned by [`object_members`].
 #[derive(Debug, Clone)]
 pub(crate) struct RawMembers<'a> {
     scanner: Option<Scanner<'a>>,
@@ -277,12 +278,12 @@ impl<'a> Iterator for RawMembers<'a> {
     type Item = (scanner::Key<'a>, &'a str);
 
     fn next(&mut self) -> Option<Self::Item> {
-        // The text was checked when it came in, so an error here can only mean that the object is over.
+        // The text is already checked, so an error can only mean the end of the object.
         self.scanner.as_mut()?.next_member(std::mem::take(&mut self.first), 1).ok().flatten()
     }
 }
 
-/// Line breaks stand only between tokens of JSON, so a space says the same.
+/// Replaces line breaks by spaces. In valid JSON they occur only between tokens.
 pub(crate) fn on_one_line(text: ByteString, line_breaks: LineBreaks) -> ByteString {
     match line_breaks {
         LineBreaks::Absent => text,
@@ -352,11 +353,11 @@ impl<'de> Deserialize<'de> for RawJson {
     }
 }
 
-/// The name by which `serde_json` recognises `RawValue`, both when reading and when writing. Reading `RawValue` itself would copy
+/// The name by which `serde_json` recognises `RawValue`, for reading and writing. Reading `RawValue` itself would copy
 /// the text into a box first, and a flattened field cannot hold one.
 pub(super) const RAW_VALUE_TOKEN: &str = "$serde_json::private::RawValue";
 
-/// The beginning of that name, and of the one for numbers when `serde_json` keeps them as text (`arbitrary_precision`).
+/// Prefix of that name, and of the name for numbers with the feature `arbitrary_precision` of `serde_json`.
 pub(super) const SERDE_JSON_PREFIX: &str = "$serde_json::private::";
 
 struct RawJsonVisitor;
@@ -368,19 +369,19 @@ impl<'de> Visitor<'de> for RawJsonVisitor {
         f.write_str("any valid JSON value")
     }
 
-    /// From `serde_json`: an object with one member, which has the text.
+    /// `serde_json` passes a map with one member, which has the text.
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawJson, A::Error> {
         map.next_key::<IgnoredAny>()?;
         map.next_value_seed(StringSeed).map(|text| RawJson::from_raw_value(&text))
     }
 
-    /// From another deserializer, such as that of a flattened field.
+    /// Other deserializers, such as those of flattened fields, pass a newtype struct.
     fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<RawJson, D::Error> {
         serde_json::Value::deserialize(deserializer).map(RawJson::from)
     }
 }
 
-/// Reads a string, borrowed from the text where that is possible.
+/// Reads a string, borrowed from the input if possible.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StringSeed;
 
@@ -426,14 +427,14 @@ mod tests {
         assert_eq!(serde_json::to_string(&nested).unwrap(), "[{\"a\": 1}]");
     }
 
-    /// The name is private to `serde_json`: this fails if another version changes it.
+    /// The name is private to `serde_json`. This test fails if another version changes it.
     #[test]
     fn raw_values_and_their_text_are_interchangeable() {
         let text = r#"{"a": 1e400,"b":"\u0061"}"#;
-        // Reading: another name would make `serde_json` decode the value, and `1e400` is out of range.
+        // Reading: with another name, `serde_json` would decode the value, and `1e400` is out of range.
         let raw: RawJson = serde_json::from_str(text).unwrap();
         assert_eq!(raw.as_str(), text);
-        // Writing: another name would write an object with one member.
+        // Writing: with another name, an object with one member would be written.
         let value: Box<RawValue> = serde_json::from_str(text).unwrap();
         assert_eq!(RawJson::encode(&value).unwrap().as_str(), text);
         assert_eq!(serde_json::to_string(&raw).unwrap(), text);

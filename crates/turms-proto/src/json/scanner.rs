@@ -1,9 +1,9 @@
-//! A scanner that checks JSON text and finds where values begin and end, without decoding anything.
+//! Scanner that validates JSON and finds the boundaries of values without decoding them.
 //!
-//! `serde_json` can do this too (`RawValue`), but it neither limits the depth of what it skips nor keeps the id of a message
-//! whose other members are wrong, and it is slower: 6 258 instructions for the envelope of a small call and 560 000 for one of
-//! 100 KiB, where this takes 4 479 and 345 000. Text that passes here is text that `serde_json` accepts; a property test
-//! compares the two.
+//! `serde_json` can do this too (`RawValue`), but it does not limit the depth of skipped values, cannot return the id
+//! of a message with other invalid members, and is slower: 6 258 instructions for the envelope of a small call and 560
+//! 000 for one of 100 KiB, compared with 4 479 and 345 000 here. A property test checks that `serde_json` accepts the
+//! same text.
 
 use std::borrow::Cow;
 
@@ -11,51 +11,52 @@ use super::layout::{ParamsLayout, Span};
 use super::skip::{self, KeyPlace};
 use super::string::{plain_length, unescape};
 
-/// The deepest nesting a message may have; one less than where `serde_json` stops, so whatever passes here decodes there.
+/// Maximum nesting depth of a message. It is one less than the limit of `serde_json`, so that valid messages can be
+/// decoded.
 pub const MAX_DEPTH: usize = 127;
 
-/// Why text is not JSON we accept.
+/// Error for invalid JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{problem} at byte {offset}")]
 #[non_exhaustive]
 pub struct SyntaxError {
-    /// Where the problem is, in bytes from the start of the text.
+    /// Position of the problem, in bytes from the start of the text.
     pub offset: usize,
-    /// What is wrong there.
+    /// The kind of the problem.
     pub problem: Problem,
 }
 
-/// What can be wrong with JSON text.
+/// Kind of a syntax error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// The text is over before the value is.
+    /// The text ends inside the value.
     #[error("unexpected end of input")]
     UnexpectedEnd,
-    /// A character stands where the grammar allows none like it.
+    /// The grammar does not allow this character here.
     #[error("unexpected character")]
     UnexpectedCharacter,
-    /// A backslash is followed by something that is not an escape.
+    /// A backslash is not followed by a valid escape.
     #[error("invalid escape sequence")]
     InvalidEscape,
-    /// A string holds a raw control character.
+    /// A string contains a control character that is not escaped.
     #[error("control character in a string")]
     ControlCharacter,
-    /// A number is not written as JSON wants it.
+    /// A number has an invalid format.
     #[error("invalid number")]
     InvalidNumber,
     /// Arrays and objects are nested deeper than [`MAX_DEPTH`].
     #[error("nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
-    /// Something follows the value.
+    /// There are characters after the value.
     #[error("trailing characters after the value")]
     TrailingCharacters,
-    /// Bytes are not UTF-8.
+    /// The bytes are not UTF-8.
     #[error("invalid UTF-8")]
     InvalidUtf8,
 }
 
-/// A key of an object as it stands in the text.
+/// A key of an object, as written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Key<'a> {
     raw: &'a str,
@@ -68,29 +69,29 @@ impl<'a> Key<'a> {
         Self { raw: &text[place.start..place.end], escaped: place.escaped }
     }
 
-    /// The key with its escapes resolved; a key that cannot be (a lone surrogate) stays as written.
+    /// Returns the unescaped key; a key with an unpaired surrogate stays as written.
     pub(crate) fn name(self) -> Cow<'a, str> {
         self.text().unwrap_or(Cow::Borrowed(self.raw))
     }
 
-    /// The key with its escapes resolved, or `None` if they name no text.
+    /// Returns the unescaped key; `None` if it has an unpaired surrogate.
     pub(crate) fn text(self) -> Option<Cow<'a, str>> {
         if self.escaped { unescape(self.raw).map(Cow::Owned) } else { Some(Cow::Borrowed(self.raw)) }
     }
 
-    /// The key, unless it has escapes.
+    /// Returns the key if it has no escapes.
     #[inline]
     pub(crate) fn plain(self) -> Option<&'a str> {
         (!self.escaped).then_some(self.raw)
     }
 
-    /// The text between the quotes, escapes and all.
+    /// Returns the text between the quotes, with escapes.
     pub(crate) fn raw(self) -> &'a str {
         self.raw
     }
 }
 
-/// Checks that `text` is one JSON value. Returns whether it has line breaks.
+/// Checks that `text` is one JSON value. Reports whether it has line breaks.
 pub(crate) fn check(text: &str) -> Result<LineBreaks, SyntaxError> {
     let mut scanner = Scanner::new(text);
     scanner.skip_space();
@@ -99,7 +100,7 @@ pub(crate) fn check(text: &str) -> Result<LineBreaks, SyntaxError> {
     Ok(scanner.line_breaks)
 }
 
-/// The line breaks of a text. They stand only between tokens: inside strings they are escaped.
+/// Presence of line breaks in a text. They occur only between tokens; inside strings they are escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LineBreaks {
     Absent,
@@ -112,7 +113,7 @@ pub(crate) struct Scanner<'a> {
     pub(super) text: &'a str,
     pub(super) at: usize,
     line_breaks: LineBreaks,
-    /// A value that was checked before.
+    /// A value that is already checked.
     checked: Span,
 }
 
@@ -121,7 +122,7 @@ impl<'a> Scanner<'a> {
         Self { text, at: 0, line_breaks: LineBreaks::Absent, checked: Span::NONE }
     }
 
-    /// In an object of which this is known: its arguments were checked before, and are passed over without being read.
+    /// Sets the layout of the scanned object: its arguments are already checked and are skipped without scanning.
     pub(crate) fn knowing(mut self, layout: ParamsLayout) -> Self {
         self.checked = layout.arguments;
         self
@@ -141,7 +142,7 @@ impl<'a> Scanner<'a> {
         self.at = skip::space(self.text.as_bytes(), self.at, &mut self.line_breaks);
     }
 
-    /// Passes over one value that stands at the cursor inside `depth` containers and gives its text.
+    /// Skips the value at the cursor, inside `depth` containers, and returns its text.
     pub(crate) fn skip_value(&mut self, depth: usize) -> Result<&'a str, SyntaxError> {
         let start = self.at;
         self.at = match self.checked.end_of(start) {
@@ -151,7 +152,7 @@ impl<'a> Scanner<'a> {
         Ok(&self.text[start..self.at])
     }
 
-    /// Passes over the object at the cursor, inside `depth` containers, and shows its members.
+    /// Skips the object at the cursor, inside `depth` containers, and calls `each` for its members.
     #[inline(always)]
     pub(crate) fn each_member(
         &mut self,
@@ -170,7 +171,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// As [`Scanner::each_member`] of what is in no container, with the layouts of those members that are objects and have
+    /// Like [`Scanner::each_member`] for a top-level object. Also passes the layout of members that are objects with
     /// this name.
     #[inline(always)]
     pub(crate) fn each_member_with_layout(
@@ -193,25 +194,25 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Nothing but white space may be left.
+    /// Checks that only white space is left.
     pub(crate) fn finish(&mut self) -> Result<(), SyntaxError> {
         self.skip_space();
         if self.at == self.text.len() { Ok(()) } else { Err(self.error(Problem::TrailingCharacters)) }
     }
 
-    /// Steps into an object: the cursor must stand on its `{`.
+    /// Enters an object. The cursor must be at its `{`.
     pub(crate) fn enter_object(&mut self) {
         debug_assert_eq!(self.peek(), Some(b'{'));
         self.at += 1;
     }
 
-    /// Steps into an array: the cursor must stand on its `[`.
+    /// Enters an array. The cursor must be at its `[`.
     pub(crate) fn enter_array(&mut self) {
         debug_assert_eq!(self.peek(), Some(b'['));
         self.at += 1;
     }
 
-    /// The next member of the object the cursor is in, or `None` after its `}`.
+    /// Returns the next member of the current object; `None` after its `}`.
     pub(crate) fn next_member(&mut self, first: bool, depth: usize) -> Result<Option<(Key<'a>, &'a str)>, SyntaxError> {
         match self.next_key(first)? {
             Some(key) => Ok(Some((key, self.skip_value(depth)?))),
@@ -219,13 +220,13 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The key of the next member of the object the cursor is in, or `None` after its `}`. The cursor is then on its value.
+    /// Returns the next key of the current object, and moves to its value; `None` after the `}`.
     #[inline]
     pub(crate) fn next_key(&mut self, first: bool) -> Result<Option<Key<'a>>, SyntaxError> {
         if self.next_entry(first, b'}')? { self.key().map(Some) } else { Ok(None) }
     }
 
-    /// The next element of the array the cursor is in, or `None` after its `]`.
+    /// Returns the next element of the current array; `None` after its `]`.
     pub(crate) fn next_element(&mut self, first: bool, depth: usize) -> Result<Option<&'a str>, SyntaxError> {
         if !self.next_entry(first, b']')? {
             return Ok(None);
@@ -233,7 +234,7 @@ impl<'a> Scanner<'a> {
         self.skip_value(depth).map(Some)
     }
 
-    /// Passes the comma before an entry; false if the container ended instead.
+    /// Skips the comma before an entry. Returns `false` at the end of the container.
     #[inline]
     pub(super) fn next_entry(&mut self, first: bool, end: u8) -> Result<bool, SyntaxError> {
         self.skip_space();
@@ -250,7 +251,7 @@ impl<'a> Scanner<'a> {
         if self.peek() == Some(end) { Err(self.unexpected()) } else { Ok(true) }
     }
 
-    /// A key, its colon, and the space behind.
+    /// Reads a key, its colon and the following white space.
     pub(super) fn key(&mut self) -> Result<Key<'a>, SyntaxError> {
         let (key, value) = skip::key(self.text.as_bytes(), self.at, &mut self.line_breaks)?;
         self.at = value;
@@ -345,7 +346,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Text made of JSON's own pieces is often nearly right, which is where two parsers part.
+        /// Text made of JSON tokens is often almost valid, which is where parsers differ.
         #[test]
         fn agrees_with_serde_json(pieces in prop::collection::vec(prop::sample::select(vec![
             "{", "}", "[", "]", ",", ":", " ", "\n", "\"a\"", "\"\\u00e9\"", "\"\\q\"", "\"", "1", "-", "0", ".5", "e3", "true",

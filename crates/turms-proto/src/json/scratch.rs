@@ -1,4 +1,4 @@
-//! Where values are written before it is known how long they are.
+//! Reusable buffer for encoding values of unknown length.
 
 use std::cell::Cell;
 
@@ -10,13 +10,13 @@ thread_local! {
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// An empty buffer, which has grown already if this thread has written something before.
+/// Takes the buffer of this thread. It is empty, but may have capacity from earlier use.
 #[inline(never)]
 pub(super) fn take() -> Vec<u8> {
     SCRATCH.try_with(Cell::take).unwrap_or_default()
 }
 
-/// What was written: a copy of its own length if it is small, as most values are. What is large keeps the buffer.
+/// Returns the written text: a copy of exact length if it is small, as most values are, else the buffer itself.
 #[inline(never)]
 pub(super) fn keep(mut written: Vec<u8>) -> Result<ByteString, EncodeError> {
     const SMALL: usize = 1024;

@@ -1,25 +1,25 @@
-//! Where JSON values end, and whether they are any.
+//! Functions that find the end of JSON values and validate them.
 //!
-//! These are functions of a text and a place in it rather than methods of a cursor: a place stays in a register, a cursor has
-//! to be written back whenever somebody else looks at it. Every message goes through here once, so that counts.
+//! They take a text and a position instead of a cursor: a position stays in a register, while a cursor must be written
+//! back to memory. Every message passes through this code, so this matters.
 
 use super::scanner::{LineBreaks, MAX_DEPTH, Problem, SyntaxError};
 use super::string::{plain_length, special_in};
 
-/// What stands at a place. Behind the end there is nothing that any grammar allows.
+/// Returns the byte at a position; 0, which no grammar rule allows, after the end.
 #[inline(always)]
 fn byte(text: &[u8], at: usize) -> u8 {
     text.get(at).copied().unwrap_or(0)
 }
 
-/// What is expected here is not there.
+/// Creates the error for an unexpected byte or the end of the text.
 #[cold]
 pub(super) fn unexpected(text: &[u8], at: usize) -> SyntaxError {
     let problem = if at >= text.len() { Problem::UnexpectedEnd } else { Problem::UnexpectedCharacter };
     SyntaxError { offset: at, problem }
 }
 
-/// Where the white space at a place ends. Between tokens there is mostly none.
+/// Returns the end of the white space at a position. Between tokens there is usually none.
 #[inline(always)]
 pub(super) fn space(text: &[u8], at: usize, line_breaks: &mut LineBreaks) -> usize {
     if byte(text, at) > b' ' { at } else { spaces(text, at, line_breaks) }
@@ -38,7 +38,7 @@ fn spaces(text: &[u8], mut at: usize, line_breaks: &mut LineBreaks) -> usize {
     at
 }
 
-/// Where the value at a place ends, which is inside `depth` containers.
+/// Returns the end of the value at a position inside `depth` containers.
 #[inline(always)]
 pub(super) fn value(text: &[u8], at: usize, depth: usize, line_breaks: &mut LineBreaks) -> Result<usize, SyntaxError> {
     match byte(text, at) {
@@ -48,8 +48,8 @@ pub(super) fn value(text: &[u8], at: usize, depth: usize, line_breaks: &mut Line
     }
 }
 
-/// Passes over the members of the object at a place. `each` is told where a key begins and ends, whether it has escapes and
-/// where its value begins, and says where that ends.
+/// Skips the object at a position. For each member, `each` receives the key and the start of the value, and returns
+/// the end of the value.
 #[inline(always)]
 pub(super) fn members(
     text: &[u8],
@@ -73,7 +73,7 @@ pub(super) fn members(
     }
 }
 
-/// Where a key is, without its quotes.
+/// Position of a key, without its quotes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeyPlace {
     pub(super) start: usize,
@@ -81,7 +81,7 @@ pub(super) struct KeyPlace {
     pub(super) escaped: bool,
 }
 
-/// The key at a place, and where its value begins.
+/// Returns the key at a position, and the start of its value.
 #[inline(always)]
 pub(super) fn key(text: &[u8], at: usize, line_breaks: &mut LineBreaks) -> Result<(KeyPlace, usize), SyntaxError> {
     if byte(text, at) != b'"' {
@@ -95,10 +95,10 @@ pub(super) fn key(text: &[u8], at: usize, line_breaks: &mut LineBreaks) -> Resul
     Ok((KeyPlace { start: at + 1, end: end - 1, escaped }, space(text, colon + 1, line_breaks)))
 }
 
-/// Up to how many bytes it costs less to look at eight of them than to call what looks at many.
+/// Length in bytes up to which checking eight bytes at a time is faster than calling the general function.
 const SHORT: usize = 48;
 
-/// Where the string at a place ends, and whether it has escapes.
+/// Returns the end of the string at a position, and `true` if it has escapes.
 #[inline(always)]
 pub(super) fn string(text: &[u8], at: usize) -> Result<(usize, bool), SyntaxError> {
     match short_string(text, at) {
@@ -107,7 +107,8 @@ pub(super) fn string(text: &[u8], at: usize) -> Result<(usize, bool), SyntaxErro
     }
 }
 
-/// Where the string at a place ends if it is short and has no escapes; else a place that is before its end and any escape.
+/// Returns the end of a short string without escapes; else, as an error, a position before its end and its first
+/// escape.
 #[inline(always)]
 pub(super) fn short_string(text: &[u8], at: usize) -> Result<usize, usize> {
     let mut from = at + 1;
@@ -127,7 +128,7 @@ pub(super) fn short_string(text: &[u8], at: usize) -> Result<usize, usize> {
     Err(from)
 }
 
-/// As [`string`], of one that is long, has escapes or is at the end of the text, from a place before any of that.
+/// Finds the end of any string, from a position before its end and its first escape.
 #[inline(never)]
 fn any_string(text: &[u8], mut at: usize) -> Result<(usize, bool), SyntaxError> {
     let mut escaped = false;
@@ -148,7 +149,7 @@ fn any_string(text: &[u8], mut at: usize) -> Result<(usize, bool), SyntaxError> 
     }
 }
 
-/// Where an escape ends, of which this is the place behind the backslash.
+/// Returns the end of an escape, from the position after the backslash.
 pub(super) fn escape(text: &[u8], at: usize) -> Result<usize, SyntaxError> {
     let invalid = SyntaxError { offset: at, problem: Problem::InvalidEscape };
     match text.get(at) {
@@ -162,13 +163,13 @@ pub(super) fn escape(text: &[u8], at: usize) -> Result<usize, SyntaxError> {
     }
 }
 
-/// Where an array or object ends, found without recursion: one bit per open container tells which of the two it is.
+/// Returns the end of an array or object, without recursion: one bit per open container says whether it is an object.
 #[inline(never)]
 fn container(text: &[u8], mut at: usize, outer: usize, line_breaks: &mut LineBreaks) -> Result<usize, SyntaxError> {
     let mut objects = 0_u128;
     let mut depth = 0;
     loop {
-        // This is the place of a value.
+        // A value begins here.
         match byte(text, at) {
             open @ (b'{' | b'[') => {
                 if outer + depth >= MAX_DEPTH {
@@ -189,7 +190,7 @@ fn container(text: &[u8], mut at: usize, outer: usize, line_breaks: &mut LineBre
             b'"' => at = string(text, at)?.0,
             _ => at = word_or_number(text, at)?,
         }
-        // A value is done: go on with its neighbour, or close containers until one has a neighbour.
+        // A value ended: continue with the next entry, or close containers until one has a next entry.
         loop {
             if depth == 0 {
                 return Ok(at);
@@ -245,13 +246,13 @@ fn number(text: &[u8], start: usize) -> Result<usize, SyntaxError> {
         at = digits(text, at).ok_or_else(|| invalid(at))?;
     }
     match byte(text, at) {
-        // "01" and "1x" are not numbers followed by something; they are wrong numbers.
+        // "01" and "1x" are invalid numbers, not numbers followed by something else.
         b'0'..=b'9' | b'.' | b'a'..=b'z' | b'A'..=b'Z' => Err(invalid(at)),
         _ => Ok(at),
     }
 }
 
-/// Where the digits at a place end, if there are any.
+/// Returns the end of the digits at a position; `None` if there are none.
 #[inline]
 fn digits(text: &[u8], start: usize) -> Option<usize> {
     let mut at = start;

@@ -1,17 +1,17 @@
-//! Texts within JSON: what stands for itself, and what is escaped.
+//! JSON strings: plain and escaped characters.
 
 use std::borrow::Cow;
 
 use super::scanner::{Problem, Scanner, SyntaxError};
 
-/// The string behind the inside of a JSON string literal, or `None` if its escapes name no text.
+/// Unescapes the inside of a JSON string literal; `None` if it has an unpaired surrogate.
 pub(crate) fn unescape(inside: &str) -> Option<String> {
     let quoted = format!("\"{inside}\"");
     Scanner::new(&quoted).text().ok()?.map(Cow::into_owned)
 }
 
-/// How many bytes stand for themselves in a JSON string: how far it is to the next quote, backslash or control character.
-/// Always inline, because texts with escapes come here for every piece of a line.
+/// Returns the number of bytes before the next quote, backslash or control character. Always inlined, because strings
+/// with escapes call it for every segment.
 #[inline(always)]
 pub(super) fn plain_length(bytes: &[u8]) -> usize {
     let (mut rest, mut passed) = (bytes, 0);
@@ -22,7 +22,7 @@ pub(super) fn plain_length(bytes: &[u8]) -> usize {
             return bytes.len() - rest.len() + place as usize / 8;
         }
         passed += 1;
-        // Longer than a line: it is likely to go on for much longer.
+        // A string longer than a line is likely to be much longer.
         rest = if passed == 8 { behind_plain_blocks(next) } else { next };
     }
     if let Some((word, next)) = rest.split_first_chunk() {
@@ -35,7 +35,7 @@ pub(super) fn plain_length(bytes: &[u8]) -> usize {
     bytes.len() - rest.len() + rest.iter().position(|byte| is_special(*byte)).unwrap_or(rest.len())
 }
 
-/// As [`plain_length`], where most texts are over within one word: names and most values are.
+/// Like [`plain_length`], optimised for strings that fit in one word, as names and most values do.
 #[inline]
 pub(super) fn short_plain_length(bytes: &[u8]) -> usize {
     match bytes.first_chunk().map(|word| special_in(u64::from_le_bytes(*word))) {
@@ -49,7 +49,7 @@ fn long_plain_length(bytes: &[u8]) -> usize {
     plain_length(bytes)
 }
 
-/// What is left behind blocks that stand for themselves. A compiler makes few instructions of a loop that never stops early.
+/// Skips blocks without special characters. The compiler vectorises a loop without an early exit.
 #[inline(never)]
 fn behind_plain_blocks(mut bytes: &[u8]) -> &[u8] {
     while let Some((block, next)) = bytes.split_first_chunk::<64>() {
@@ -65,13 +65,13 @@ fn is_special(byte: u8) -> bool {
     (byte < 0x20) | (byte == b'"') | (byte == b'\\')
 }
 
-/// Whether all bytes stand for themselves. Cheaper than [`plain_length`] for what is short, as nobody asks where the first is
-/// that does not.
+/// Returns `true` if no byte needs an escape. Faster than [`plain_length`] for short strings, because the position of
+/// the first special byte is not needed.
 #[inline]
 pub(crate) fn is_plain(bytes: &[u8]) -> bool {
     match bytes.len() {
         0..=3 => !bytes.iter().any(|byte| is_special(*byte)),
-        // The first and the last of them meet in the middle.
+        // The first and last four bytes cover the string; they may overlap.
         4..=8 => {
             let half = |half: Option<&[u8; 4]>| half.map_or(0, |half| u64::from(u32::from_le_bytes(*half)));
             special_in(half(bytes.first_chunk()) | half(bytes.last_chunk()) << 32) == 0
@@ -89,18 +89,18 @@ fn first_word(bytes: &[u8]) -> u64 {
     bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
 }
 
-/// Marks the highest bit of each byte that does not stand for itself; those above the lowest mark may be marked wrongly.
+/// Sets the highest bit of each byte that needs an escape. Bits above the lowest set bit may be wrong.
 #[inline(always)]
 pub(super) fn special_in(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
-    // With this bit turned, a quote is the next number after the control characters, which stay among themselves.
+    // Flipping this bit makes the quote the value after the control characters, which stay below it.
     let low = word ^ (ONES * 0x02);
     let slash = word ^ (ONES * u64::from(b'\\'));
     ((low.wrapping_sub(ONES * 0x21) & !low) | (slash.wrapping_sub(ONES) & !slash)) & (ONES * 0x80)
 }
 
 impl<'a> Scanner<'a> {
-    /// The text that the string at the cursor stands for, or `None` if its escapes name none. Copied only if it has escapes.
+    /// Decodes the string at the cursor; `None` if it has an unpaired surrogate. Copies only if it has escapes.
     pub(super) fn text(&mut self) -> Result<Option<Cow<'a, str>>, SyntaxError> {
         let start = self.at + 1;
         self.at = start + short_plain_length(&self.text.as_bytes()[start..]);
@@ -130,7 +130,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Adds the character that an escape names; the cursor is behind its backslash.
+    /// Appends the character of an escape. The cursor is after the backslash.
     #[inline]
     fn escape(&mut self, text: &mut Unescaped) -> Result<(), SyntaxError> {
         let simple = match self.peek() {
@@ -155,7 +155,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// The character whose code is at `digits`; a high surrogate goes on with the low one that has to follow.
+    /// Returns the character with the code at `digits`. A high surrogate must be followed by a low one.
     fn code_point(&mut self, digits: usize) -> Option<char> {
         let unit = self.code_unit(digits)?;
         if !(0xd800..0xdc00).contains(&unit) {
@@ -173,17 +173,17 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// What a string with escapes stands for, as far as it was read.
+/// A partially unescaped string.
 struct Unescaped {
     text: String,
-    /// It cannot become longer than this.
+    /// Maximum length in bytes.
     most: usize,
     /// There is half a character in it.
     broken: bool,
 }
 
 impl Unescaped {
-    /// Adds text, and leaves room for one character more.
+    /// Appends text, and reserves space for one more character.
     #[inline]
     fn push_str(&mut self, plain: &str) {
         let more = plain.len() + 4;
@@ -193,7 +193,7 @@ impl Unescaped {
         self.text.push_str(plain);
     }
 
-    /// Makes it twice as large as it is, unless less will do.
+    /// Doubles the capacity, up to the maximum length.
     #[cold]
     fn grow(&mut self, more: usize) {
         let twice = self.text.len().max(64);

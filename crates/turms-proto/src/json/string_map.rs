@@ -1,4 +1,4 @@
-//! A flat map of strings as a serde `Deserializer`: the arguments of prompts and the variables of URIs.
+//! A flat map of strings as a serde `Deserializer`, for prompt arguments and URI variables.
 
 use std::collections::{BTreeMap, BTreeSet, btree_map};
 
@@ -11,8 +11,8 @@ use super::decode::path_of;
 use super::raw::RAW_VALUE_TOKEN;
 use super::{DecodeError, scanner};
 
-/// Decodes a map of strings into a type whose fields may be numbers, booleans, enumerations, or lists and objects written
-/// as JSON.
+/// Decodes a map of strings into a type. Fields may be numbers, booleans and enums, or lists and objects written as
+/// JSON.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ use super::{DecodeError, scanner};
 /// ```
 ///
 /// # Errors
-/// If the strings do not fit the type. The error names the path.
+/// If the strings do not match the type. The error contains the path.
 pub fn decode_strings<'de, T: Deserialize<'de>>(strings: &'de BTreeMap<String, String>) -> Result<T, DecodeError> {
     let mut json = BTreeSet::new();
     loop {
@@ -39,7 +39,7 @@ pub fn decode_strings<'de, T: Deserialize<'de>>(strings: &'de BTreeMap<String, S
             Ok(value) => return Ok(value),
             Err(error) => DecodeError::shape(path_of(error.path()), error.inner()),
         };
-        // A list or an object where the type wants no string. Whether it does is not known before.
+        // The field may expect a list or object instead of a string, which is only known after a failure.
         match strings.get_key_value(error.path()).filter(|(_, text)| is_container(text)) {
             Some((name, _)) if json.insert(name.as_str()) => {}
             _ => return Err(error),
@@ -47,7 +47,7 @@ pub fn decode_strings<'de, T: Deserialize<'de>>(strings: &'de BTreeMap<String, S
     }
 }
 
-/// Returns `true` for the JSON of a list or an object.
+/// Returns `true` if the text is a JSON list or object.
 fn is_container(text: &str) -> bool {
     text.trim_start().starts_with(['[', '{']) && scanner::check(text).is_ok()
 }
@@ -55,7 +55,7 @@ fn is_container(text: &str) -> bool {
 struct StringMapAccess<'a, 'de> {
     entries: btree_map::Iter<'de, String, String>,
     value: Option<(&'de str, &'de str)>,
-    /// The names of the strings that are read as JSON.
+    /// Names of the strings to decode as JSON.
     json: &'a BTreeSet<&'de str>,
 }
 
@@ -76,7 +76,7 @@ impl<'de> MapAccess<'de> for StringMapAccess<'_, 'de> {
     }
 }
 
-/// One string, read as the type that the visitor expects.
+/// A string that is decoded as the type that the visitor expects.
 struct StringValue<'de>(&'de str);
 
 impl<'de> StringValue<'de> {
@@ -100,8 +100,8 @@ macro_rules! parsed {
     )* };
 }
 
-/// Numbers of any width are given as the widest, so that the visitor says which ones are out of range. JSON has no number that is
-/// not finite.
+/// Numbers are passed with the widest type, so that the visitor reports values that are out of range. JSON has no
+/// infinite numbers.
 macro_rules! numbers {
     ($($method:ident)*) => { $(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {

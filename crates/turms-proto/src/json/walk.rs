@@ -1,34 +1,35 @@
-//! A walk through all parts of a JSON text that was checked before.
+//! Visitor for JSON that is already checked.
 
 use std::ops::ControlFlow;
 
 use super::raw::RawJson;
 use super::skip;
 
-/// Receives the parts of a JSON value in the order of its text, see [`RawJson::walk`].
+/// Receives the parts of a JSON value in source order; see [`RawJson::walk`].
 pub trait JsonVisitor<'a> {
-    /// Takes the name of the next member, with its quotes, and whether it has escapes.
+    /// Visits the name of the next member, with its quotes. `escaped` is `true` if it has escapes.
     fn name(&mut self, quoted: &'a str, escaped: bool);
 
-    /// Takes a value that is neither array nor object, as it is written. `escaped` is whether it is a string with escapes.
+    /// Visits a value that is neither an array nor an object, as written. `escaped` is `true` for a string with
+    /// escapes.
     fn scalar(&mut self, written: &'a str, escaped: bool) -> ControlFlow<()>;
 
-    /// Enters an array or object, of which this is the text from its bracket to the end of the whole.
+    /// Enters an array or object. `from_bracket` is the text from its opening bracket to the end of the whole value.
     fn enter(&mut self, from_bracket: &'a str) -> ControlFlow<()>;
 
-    /// Leaves the array or object that was entered last; behind it, this is left of the whole.
+    /// Leaves the array or object that was entered last. `rest` is the text after it.
     fn leave(&mut self, rest: &'a str);
 }
 
 impl RawJson {
-    /// Shows all parts of the value to a visitor, without recursion, until it breaks or the value is over.
+    /// Passes all parts of the value to a visitor, without recursion, until it breaks or the value ends.
     pub fn walk<'a>(&'a self, visitor: &mut impl JsonVisitor<'a>) {
-        // The text was checked, so that there is always a value to break or to end with.
+        // The text is already checked, so the walk ends with a value or a break.
         let _ = walk(self.as_str(), visitor);
     }
 }
 
-/// The byte at a place; behind the end there is none that any syntax begins with.
+/// Returns the byte at a position; 0, which no token begins with, after the end.
 #[inline(always)]
 fn byte(text: &[u8], at: usize) -> u8 {
     text.get(at).copied().unwrap_or(0)
@@ -36,7 +37,7 @@ fn byte(text: &[u8], at: usize) -> u8 {
 
 fn walk<'a>(text: &'a str, visitor: &mut impl JsonVisitor<'a>) -> ControlFlow<()> {
     let bytes = text.as_bytes();
-    // One bit for each open container tells whether it is an object. Deeper containers than these are for the visitor to refuse.
+    // One bit for each open container says whether it is an object. The visitor must reject deeper containers.
     let (mut objects, mut depth) = (0_u128, 0_usize);
     let mut at = space(bytes, 0);
     loop {
@@ -64,7 +65,8 @@ fn walk<'a>(text: &'a str, visitor: &mut impl JsonVisitor<'a>) -> ControlFlow<()
                 at = end;
             }
         }
-        // A value is done, or a container was empty: go on with a neighbour, or leave containers until one has a neighbour.
+        // A value ended, or a container was empty: continue with the next entry, or leave containers until one has a
+        // next entry.
         loop {
             at = space(bytes, at);
             match byte(bytes, at) {
@@ -87,7 +89,7 @@ fn walk<'a>(text: &'a str, visitor: &mut impl JsonVisitor<'a>) -> ControlFlow<()
     }
 }
 
-/// Shows the name at a place and returns where its value begins.
+/// Visits the name at a position, and returns the start of its value.
 #[inline(always)]
 fn name<'a>(text: &'a str, at: usize, visitor: &mut impl JsonVisitor<'a>) -> usize {
     let bytes = text.as_bytes();
@@ -104,7 +106,7 @@ fn space(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// The end of the string at a place, and whether it has escapes.
+/// Returns the end of the string at a position, and `true` if it has escapes.
 #[inline(always)]
 fn string(text: &[u8], at: usize) -> (usize, bool) {
     match skip::short_string(text, at) {
@@ -113,7 +115,7 @@ fn string(text: &[u8], at: usize) -> (usize, bool) {
     }
 }
 
-/// The end of a string that is long or has escapes, from a place before any of them.
+/// Returns the end of a string that is long or has escapes, from a position before both.
 #[inline(never)]
 fn long_string(text: &[u8], mut at: usize) -> (usize, bool) {
     let mut escaped = false;
@@ -129,7 +131,7 @@ fn long_string(text: &[u8], mut at: usize) -> (usize, bool) {
     }
 }
 
-/// The end of the number, or of `true`, `false` or `null`, at a place.
+/// Returns the end of the number, `true`, `false` or `null` at a position.
 #[inline(always)]
 fn word(text: &[u8], mut at: usize) -> usize {
     at += 1;
@@ -143,7 +145,7 @@ fn word(text: &[u8], mut at: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// What was shown, one line each.
+    /// Visited parts, one per line.
     struct Shown(Vec<String>);
 
     impl<'a> JsonVisitor<'a> for Shown {
