@@ -14,13 +14,13 @@ pub(crate) struct ParamsLayout {
     /// The value of `name`, if present.
     name_start: u32,
     name_length: u16,
-    known: Known,
+    known: KnownMembers,
 }
 
 /// The members whose positions are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Known {
-    /// Nothing.
+enum KnownMembers {
+    /// None.
     Nothing,
     /// `_meta`; the last one if it is repeated, as in most parsers.
     Meta,
@@ -38,7 +38,7 @@ pub(super) struct Span {
 impl ParamsLayout {
     /// An empty layout.
     pub(crate) const NONE: Self =
-        Self { arguments: Span::NONE, meta: Span::NONE, name_start: 0, name_length: 0, known: Known::Nothing };
+        Self { arguments: Span::NONE, meta: Span::NONE, name_start: 0, name_length: 0, known: KnownMembers::Nothing };
 
     /// Checks the syntax of the object at `start`, inside `depth` containers. Returns its end and its layout.
     pub(super) fn check(
@@ -50,7 +50,7 @@ impl ParamsLayout {
         if depth >= MAX_DEPTH {
             return Err(SyntaxError { offset: start, problem: Problem::TooDeep });
         }
-        let mut layout = Self { known: Known::All, ..Self::NONE };
+        let mut layout = Self { known: KnownMembers::All, ..Self::NONE };
         let bytes = text.as_bytes();
         let end = skip::members(bytes, start, line_breaks, |key, value, line_breaks| {
             let end = skip::value(bytes, value, depth + 1, line_breaks)?;
@@ -83,19 +83,19 @@ impl ParamsLayout {
             }
         };
         if !is_new {
-            self.known = Known::Meta;
+            self.known = KnownMembers::Meta;
         }
     }
 
     /// Returns the value of `_meta` in `text`; the outer `None` means that it is unknown.
     pub(crate) fn meta(self, text: &str) -> Option<Option<&str>> {
-        (self.known != Known::Nothing).then(|| self.meta.of(text))
+        (self.known != KnownMembers::Nothing).then(|| self.meta.of(text))
     }
 
     /// Returns the value of a member in `text`; the outer `None` means that it is unknown.
     #[inline]
     pub(crate) fn member<'a>(self, text: &'a str, name: &str) -> Option<Option<&'a str>> {
-        if self.known != Known::All {
+        if self.known != KnownMembers::All {
             return None;
         }
         let span = match name {

@@ -57,7 +57,7 @@ impl RawJson {
     pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, EncodeError> {
         let mut out = scratch::take();
         let written = writer::write(&mut out, value);
-        let text = scratch::keep(out);
+        let text = scratch::finish(out);
         written.map_err(EncodeError)?;
         text.map(Self::trusted)
     }
@@ -240,7 +240,7 @@ fn look_for<'a>(text: &'a str, layout: ParamsLayout, names: &[&str], found: &mut
         return;
     }
     // The text is already checked, so this cannot fail.
-    let _ = Scanner::new(text).knowing(layout).each_member(0, |key, value| {
+    let _ = Scanner::new(text).with_layout(layout).each_member(0, |key, value| {
         let place = match key.plain() {
             Some(plain) => names.iter().position(|name| *name == plain),
             None => names.iter().position(|name| *name == key.name()),
@@ -266,7 +266,7 @@ pub(crate) struct RawMembers<'a> {
 impl<'a> RawMembers<'a> {
     fn new(text: &'a str, layout: ParamsLayout) -> Self {
         let is_object = text.starts_with('{');
-        let mut scanner = Scanner::new(text).knowing(layout);
+        let mut scanner = Scanner::new(text).with_layout(layout);
         if is_object {
             scanner.enter_object();
         }

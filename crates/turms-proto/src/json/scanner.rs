@@ -123,7 +123,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Sets the layout of the scanned object: its arguments are already checked and are skipped without scanning.
-    pub(crate) fn knowing(mut self, layout: ParamsLayout) -> Self {
+    pub(crate) fn with_layout(mut self, layout: ParamsLayout) -> Self {
         self.checked = layout.arguments;
         self
     }

@@ -18,7 +18,7 @@ pub(super) fn take() -> Vec<u8> {
 
 /// Returns the written text: a copy of exact length if it is small, as most values are, else the buffer itself.
 #[inline(never)]
-pub(super) fn keep(mut written: Vec<u8>) -> Result<ByteString, EncodeError> {
+pub(super) fn finish(mut written: Vec<u8>) -> Result<ByteString, EncodeError> {
     const SMALL: usize = 1024;
     if written.len() > SMALL {
         return ByteString::try_from(written).map_err(EncodeError::custom);

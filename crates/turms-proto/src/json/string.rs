@@ -23,7 +23,7 @@ pub(super) fn plain_length(bytes: &[u8]) -> usize {
         }
         passed += 1;
         // A string longer than a line is likely to be much longer.
-        rest = if passed == 8 { behind_plain_blocks(next) } else { next };
+        rest = if passed == 8 { skip_plain_blocks(next) } else { next };
     }
     if let Some((word, next)) = rest.split_first_chunk() {
         let special = special_in(u64::from_le_bytes(*word));
@@ -51,7 +51,7 @@ fn long_plain_length(bytes: &[u8]) -> usize {
 
 /// Skips blocks without special characters. The compiler vectorises a loop without an early exit.
 #[inline(never)]
-fn behind_plain_blocks(mut bytes: &[u8]) -> &[u8] {
+fn skip_plain_blocks(mut bytes: &[u8]) -> &[u8] {
     while let Some((block, next)) = bytes.split_first_chunk::<64>() {
         if block.iter().fold(false, |any, byte| any | is_special(*byte)) {
             break;
@@ -108,7 +108,7 @@ impl<'a> Scanner<'a> {
             self.at += 1;
             return Ok(Some(Cow::Borrowed(&self.text[start..self.at - 1])));
         }
-        let mut text = Unescaped { text: String::new(), most: self.text.len() - start, broken: false };
+        let mut text = Unescaped { text: String::new(), max_len: self.text.len() - start, has_lone_surrogate: false };
         let mut run = start;
         loop {
             match self.peek() {
@@ -116,7 +116,7 @@ impl<'a> Scanner<'a> {
                 Some(b'"') => {
                     text.push_str(&self.text[run..self.at]);
                     self.at += 1;
-                    return Ok((!text.broken).then_some(Cow::Owned(text.text)));
+                    return Ok((!text.has_lone_surrogate).then_some(Cow::Owned(text.text)));
                 }
                 Some(b'\\') => {
                     text.push_str(&self.text[run..self.at]);
@@ -145,7 +145,7 @@ impl<'a> Scanner<'a> {
                 self.skip_escape()?;
                 match self.code_point(digits) {
                     Some(named) => text.text.push(named),
-                    None => text.broken = true,
+                    None => text.has_lone_surrogate = true,
                 }
                 return Ok(());
             }
@@ -177,9 +177,9 @@ impl<'a> Scanner<'a> {
 struct Unescaped {
     text: String,
     /// Maximum length in bytes.
-    most: usize,
-    /// There is half a character in it.
-    broken: bool,
+    max_len: usize,
+    /// `true` if it has an unpaired surrogate.
+    has_lone_surrogate: bool,
 }
 
 impl Unescaped {
@@ -197,7 +197,7 @@ impl Unescaped {
     #[cold]
     fn grow(&mut self, more: usize) {
         let twice = self.text.len().max(64);
-        self.text.reserve_exact(twice.min(self.most.saturating_sub(self.text.len())).max(more));
+        self.text.reserve_exact(twice.min(self.max_len.saturating_sub(self.text.len())).max(more));
     }
 }
 
