@@ -1,18 +1,18 @@
-//! URIs one character at a time: the normal form in which expansion and matching agree.
+//! Characters of a URI in the normal form that expansion and matching share.
 
 use std::fmt::Write as _;
 
-/// One character of a URI, independent of its spelling.
+/// A character of a URI in normal form.
 ///
-/// `%c3%a9`, `%C3%A9` and a raw `é` are equal, so that a comparison ignores the case of hexadecimal digits. `A` and `%41` differ,
-/// as they do in an expansion.
+/// `%c3%a9`, `%C3%A9` and a raw `é` are equal, so comparison ignores the case of hexadecimal digits. `A` and `%41`
+/// differ, as in an expansion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UriCharacter {
-    /// An unreserved or reserved character standing for itself.
+    /// An unreserved or reserved character, not encoded.
     Plain(u8),
-    /// A character that was percent-encoded, or should have been.
+    /// A character that is percent-encoded, or should be.
     Encoded(char),
-    /// A percent-encoded byte that is no part of a UTF-8 character.
+    /// A percent-encoded byte that is not part of a UTF-8 character.
     Byte(u8),
 }
 
@@ -29,7 +29,7 @@ impl UriCharacter {
         Some(characters)
     }
 
-    /// Reads the character that begins at byte `at`, a character boundary, and says where it ends.
+    /// Reads the character at byte `at`, a character boundary, and returns its end.
     pub(super) fn read(text: &str, at: usize) -> Option<(Self, usize)> {
         let c = text.get(at..)?.chars().next()?;
         if c != '%' {
@@ -51,7 +51,7 @@ impl UriCharacter {
         self == Self::Plain(plain)
     }
 
-    /// Writes the character as a URI spells it, digits in upper case.
+    /// Appends the character as written in a URI, with hexadecimal digits in upper case.
     pub(super) fn spell(self, out: &mut String) {
         match self {
             Self::Plain(byte) => out.push(char::from(byte)),
@@ -69,7 +69,7 @@ pub(super) fn encode(text: impl Iterator<Item = char>, out: &mut String) {
 }
 
 /// Appends the reserved expansion of the first `limit` characters of `text`: reserved characters and percent-encoded
-/// triplets are kept. A triplet counts as one character, so that none is cut in two.
+/// triplets are kept. A triplet counts as one character, so that it is never split.
 pub(super) fn encode_reserved(text: &str, limit: usize, out: &mut String) {
     let mut at = 0;
     for _ in 0..limit {
@@ -102,7 +102,7 @@ pub(super) fn decode(characters: &[UriCharacter]) -> String {
 
 /// Decodes a value whose reserved expansion is exactly `characters`.
 ///
-/// A triplet is decoded only if expansion would encode it again; `%2F` stays `%2F`, since `/` would come out as `/`.
+/// A triplet is decoded only if expansion encodes it again. `%2F` stays `%2F`, since `/` would expand to `/`.
 pub(super) fn decode_reserved(characters: &[UriCharacter]) -> String {
     let is_hex =
         |character: Option<&UriCharacter>| matches!(character, Some(UriCharacter::Plain(b)) if b.is_ascii_hexdigit());
@@ -129,20 +129,20 @@ pub(super) struct Class {
 
 #[derive(Clone, Copy, Debug)]
 enum Encoded {
-    /// Only characters a simple expansion encodes.
+    /// Only characters that a simple expansion encodes.
     Canonical,
     /// Every character.
     Character,
-    /// Also bytes that are no characters.
+    /// Also bytes that are not UTF-8.
     Any,
 }
 
 impl Class {
     /// The characters of a simple expansion.
     pub(super) const CANONICAL: Self = Self { plain: UNRESERVED, encoded: Encoded::Canonical };
-    /// [`Self::CANONICAL`], and the characters that other programs write in a path without encoding them.
+    /// [`Self::CANONICAL`], and the characters that other implementations do not encode in a path.
     pub(super) const PATH: Self = Self { plain: UNRESERVED | set(b":@!$'()*+"), encoded: Encoded::Character };
-    /// The same for a query.
+    /// [`Self::CANONICAL`], and the characters that other implementations do not encode in a query.
     pub(super) const QUERY: Self = Self { plain: Self::PATH.plain | set(b"/?="), encoded: Encoded::Character };
     /// The characters of a reserved expansion.
     pub(super) const RESERVED: Self = Self { plain: UNRESERVED | RESERVED, encoded: Encoded::Any };
@@ -184,7 +184,7 @@ fn is_in(set: u128, c: char) -> bool {
     u8::try_from(c).is_ok_and(|byte| has(set, byte))
 }
 
-/// The byte of the percent-encoded triplet at `at`, if there is one.
+/// Returns the byte of the percent-encoded triplet at `at`, if there is one.
 pub(super) fn triplet(text: &str, at: usize) -> Option<u8> {
     let bytes = text.as_bytes().get(at..at + 3)?;
     let digit = |byte: u8| char::from(byte).to_digit(16);
@@ -204,7 +204,7 @@ fn percent_encode_byte(byte: u8, out: &mut String) {
     let _ = write!(out, "%{byte:02X}");
 }
 
-/// The length in bytes of the character that begins with `lead`; 1 if none does.
+/// Returns the length in bytes of a character with the first byte `lead`; 1 for an invalid first byte.
 const fn utf8_len(lead: u8) -> usize {
     match lead {
         0xC2..=0xDF => 2,

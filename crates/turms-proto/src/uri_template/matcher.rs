@@ -1,15 +1,15 @@
-//! From a URI back to values.
+//! Matching of URIs.
 //!
-//! First from the end to the beginning: from which positions can the rest of the template match the rest of the URI?
-//! Each literal and each variable answers with one pass over the URI. Then from the beginning to the end, choosing
-//! where each variable ends among the positions that are known to lead to the end. Nothing is ever taken back, so time
-//! and memory are bounded by the length of the URI times the number of variables.
+//! The first pass goes backwards, and finds the positions from which the rest of the template matches the rest of the
+//! URI, with one scan of the URI for each literal and variable. The second pass goes forwards, and chooses the end of
+//! each variable among these positions. There is no backtracking, so time and memory are bounded by the length of the
+//! URI times the number of variables.
 
 use super::character::{UriCharacter, decode, decode_reserved};
 use super::parse::{Expression, Modifier, Operator, Part, Reading, Variable};
 use super::{Captures, Value};
 
-/// The values from which `parts` make `uri`, if there are any.
+/// Returns values with which `parts` expand to `uri`; `None` if there are none.
 pub(super) fn captures(parts: &[Part], uri: &[UriCharacter], reading: Reading) -> Option<Captures> {
     let mut after = Positions::new(uri.len());
     after.insert(uri.len());
@@ -41,7 +41,7 @@ pub(super) fn captures(parts: &[Part], uri: &[UriCharacter], reading: Reading) -
     Some(captures)
 }
 
-/// The query parameters of `uri` in the order in which `parts` name them, after any that they do not name.
+/// Sorts the query parameters of `uri` in template order, after those that the template does not name.
 pub(super) fn sort_query(parts: &[Part], uri: &[UriCharacter]) -> Option<Vec<UriCharacter>> {
     let expressions = parts.iter().filter_map(|part| match part {
         Part::Expression(expression) if expression.operator.is_query() => Some(expression),
@@ -143,7 +143,7 @@ impl<'a> Table<'a> {
         starts
     }
 
-    /// Returns `true` if a pair of `variable` can end here: followed by something else, or by the next pair of a list.
+    /// Returns `true` if a pair of `variable` can end here, before other text or the next pair of a list.
     fn pair_can_end(&self, variable: &Variable, at: usize, end: &Positions, starts: &Positions) -> bool {
         end.contains(at) || self.is_before_next_pair(variable, at, starts)
     }
@@ -153,7 +153,7 @@ impl<'a> Table<'a> {
         variable.modifier == Modifier::Explode && self.is_at(at, separator) && starts.contains(at + 1)
     }
 
-    /// Names cannot contain a delimiter, so looking for them only after one keeps the search linear.
+    /// Names cannot contain a delimiter, so searching for them only after one keeps the search linear.
     fn is_after_delimiter(&self, at: usize) -> bool {
         let operator = self.expression.operator;
         let is_delimiter = |character: &UriCharacter| {
@@ -166,7 +166,7 @@ impl<'a> Table<'a> {
         self.uri.get(at).is_some_and(|character| character.is(plain))
     }
 
-    /// `;x` is how an empty path parameter is written.
+    /// An empty path parameter is written as `;x`.
     fn may_omit_equals(&self) -> bool {
         self.expression.operator == Operator::Parameter || self.reading == Reading::Lenient
     }
@@ -175,7 +175,7 @@ impl<'a> Table<'a> {
         usize::from(self.expression.operator == Operator::Parameter && self.reading == Reading::Strict)
     }
 
-    /// Reads the expression at `at`, a position where it can begin, and says where it ends.
+    /// Reads the expression at `at`, a position where it can begin, and returns its end.
     fn read(&self, at: usize, captures: &mut Captures) -> Option<usize> {
         let operator = self.expression.operator;
         let mut start = match operator.first() {
@@ -199,7 +199,7 @@ impl<'a> Table<'a> {
         Some(end)
     }
 
-    /// The first variable, from number `from` on, that can begin here.
+    /// Returns the first variable, from index `from` on, that can begin here.
     fn variable_at(&self, from: usize, at: usize) -> Option<usize> {
         (from..self.starts.len()).find(|&i| self.starts[i].contains(at))
     }
@@ -239,8 +239,8 @@ impl<'a> Table<'a> {
         (self.may_omit_equals() && can_end(key_end)).then_some((&[], key_end))
     }
 
-    /// Returns the end of a value that begins at `start`: as far as possible, but before a stop of the variable if that is
-    /// possible too.
+    /// Returns the end of a value that begins at `start`: the last possible one, but before a stop character of the
+    /// variable if possible.
     fn value_end(
         &self,
         variable: &Variable,
@@ -276,7 +276,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// The number of characters until a value can end.
+/// Number of characters until a value can end.
 #[derive(Clone, Copy)]
 struct Distance(usize);
 
@@ -284,7 +284,7 @@ impl Distance {
     const HERE: Self = Self(0);
     const NEVER: Self = Self(usize::MAX);
 
-    /// The distance one character earlier, if that character belongs to the value.
+    /// Returns the distance one character earlier, if that character belongs to the value.
     const fn further(self, continues: bool) -> Self {
         if continues { Self(self.0.saturating_add(1)) } else { Self::NEVER }
     }
@@ -301,7 +301,7 @@ pub(super) struct Positions {
 }
 
 impl Positions {
-    /// No position of a URI of `len` characters.
+    /// Creates an empty set for a URI of `len` characters.
     pub(super) fn new(len: usize) -> Self {
         Self { words: vec![0; len / 64 + 1] }
     }
@@ -325,7 +325,7 @@ impl Positions {
         }
     }
 
-    /// Adds the positions from which reading `plain` leads to one of `next`.
+    /// Adds the positions at which `plain` is followed by one of `next`.
     pub(super) fn extend_before(&mut self, uri: &[UriCharacter], plain: u8, next: &Self) {
         for (i, character) in uri.iter().enumerate() {
             if character.is(plain) && next.contains(i + 1) {

@@ -1,7 +1,7 @@
-//! URI templates: the addresses of resources that have parameters.
+//! URI templates of resources (RFC 6570).
 //!
-//! A server offers `users://{id}/profile` in `resources/templates/list`; a client fills it in, and the server finds the
-//! values again in the URI of `resources/read`. [`UriTemplate`] does both, after RFC 6570.
+//! A server lists `users://{id}/profile` in `resources/templates/list`. A client expands it, and the server matches
+//! the URI of `resources/read` to get the values back. [`UriTemplate`] does both.
 #![doc = include_str!("grammar.md")]
 
 mod character;
@@ -15,10 +15,9 @@ use self::character::UriCharacter;
 pub use self::parse::{MAX_LEN, MAX_VARIABLES, TemplateError};
 use self::parse::{Part, Reading, Variable};
 
-/// A compiled URI template, to expand and to match.
+/// A compiled URI template for expansion and matching.
 ///
-/// Use it wherever a resource template's `uriTemplate` does more than pass through: parse once, keep it, and call
-/// [`expand`](Self::expand) or [`matches`](Self::matches) as often as needed.
+/// Parse a template once, and call [`expand`](Self::expand) or [`matches`](Self::matches) as often as needed.
 ///
 /// # Examples
 ///
@@ -44,13 +43,13 @@ pub struct UriTemplate {
 impl UriTemplate {
     /// Compiles a template.
     ///
-    /// All of RFC 6570 is understood except for associative arrays, which [`Value`] cannot express.
+    /// Supports RFC 6570 except for associative arrays, which [`Value`] cannot represent.
     ///
     /// # Errors
     ///
-    /// The text does not follow RFC 6570; it is longer than [`MAX_LEN`] or has more than [`MAX_VARIABLES`] variables;
-    /// or, since such a template could not be matched reliably, a variable appears twice or the percent-encoded bytes
-    /// of a literal or a name are not UTF-8.
+    /// If the text violates RFC 6570, is longer than [`MAX_LEN`] or has more than [`MAX_VARIABLES`] variables. Also if
+    /// a variable occurs twice, or the percent-encoded bytes of a literal or name are not UTF-8, because such a
+    /// template cannot be matched reliably.
     pub fn parse(template: impl Into<String>) -> Result<Self, TemplateError> {
         let text = template.into();
         let parts = parse::parse(&text)?;
@@ -61,13 +60,13 @@ impl UriTemplate {
         Ok(Self { text, parts, prefix })
     }
 
-    /// The template as it was written.
+    /// Returns the template as written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The names of the variables, in order. Use them to ask for values, or to offer completion.
+    /// Returns the names of the variables, in order.
     ///
     /// ```
     /// # use turms_proto::uri_template::UriTemplate;
@@ -81,9 +80,9 @@ impl UriTemplate {
 
     /// Expands the template with pairs of name and value.
     ///
-    /// Names the template does not have are ignored; the last of several values counts; what has no value is left out.
-    /// An empty list is no value, and neither is a list for a variable with a prefix length, which RFC 6570 leaves
-    /// without meaning.
+    /// Unknown names are ignored, the last of several values is used, and variables without a value are omitted. An
+    /// empty list counts as no value, as does a list for a variable with a prefix length, which RFC 6570 does not
+    /// define.
     ///
     /// ```
     /// # use turms_proto::uri_template::{UriTemplate, Value};
@@ -120,13 +119,13 @@ impl UriTemplate {
         uri
     }
 
-    /// Finds the values in a URI, or `None` if the template does not describe it.
+    /// Matches a URI, and returns the values of the variables; `None` if the template does not match.
     ///
-    /// A variable that the URI leaves empty is absent from the captures: `users://{id}/profile` also
-    /// describes `users:///profile`, which is what it expands to without an `id`.
+    /// A variable that is empty in the URI is absent from the captures: `users://{id}/profile` also matches
+    /// `users:///profile`, which is its expansion without an `id`.
     ///
-    /// The [module documentation](self) says exactly what can be found again. The time this takes grows with the length
-    /// of the URI times the number of variables and no faster, whatever either contains.
+    /// The [module documentation](self) lists which values are recovered. Time is at most proportional to the length
+    /// of the URI times the number of variables.
     ///
     /// ```
     /// # use turms_proto::uri_template::UriTemplate;
@@ -189,20 +188,19 @@ impl Eq for UriTemplate {}
 
 /// The value of one variable.
 ///
-/// Anything that converts into one can be given to [`UriTemplate::expand`](UriTemplate::expand); look at one
-/// directly when a template explodes a list (`{tags*}`). RFC 6570 also knows associative arrays; these are not
-/// supported.
+/// [`UriTemplate::expand`](UriTemplate::expand) accepts anything that converts into a value. Matches contain lists for
+/// exploded variables (`{tags*}`). Associative arrays of RFC 6570 are not supported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Value {
     /// A string, possibly empty.
     Text(String),
-    /// A list of strings. An empty list is the same as no value.
+    /// A list of strings. An empty list counts as no value.
     List(Vec<String>),
 }
 
 impl Value {
-    /// The string, unless this is a list. Use it for every variable without `*`.
+    /// Returns the string; `None` for a list. Use it for variables without `*`.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         match self {
@@ -211,7 +209,7 @@ impl Value {
         }
     }
 
-    /// The items of the list; a string is a list of one. Use it for a variable with `*`.
+    /// Returns the items; a string is a list of one item. Use it for variables with `*`.
     #[must_use]
     pub fn items(&self) -> &[String] {
         match self {
@@ -257,34 +255,34 @@ impl From<&Self> for Value {
     }
 }
 
-/// The values [`UriTemplate::matches`](UriTemplate::matches) found in a URI, decoded, by variable name.
+/// The decoded values that [`UriTemplate::matches`](UriTemplate::matches) found in a URI, by variable name.
 ///
-/// Variables the URI says nothing about are absent. Give a reference back to
-/// [`UriTemplate::expand`](UriTemplate::expand) to build the URI again.
+/// Variables that are not in the URI are absent. Pass a reference to [`UriTemplate::expand`](UriTemplate::expand) to
+/// build the URI again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Captures {
     entries: Vec<(String, Value)>,
 }
 
 impl Captures {
-    /// The value of a variable. Use [`text`](Self::text) where a string is expected.
+    /// Returns the value of a variable. For strings, use [`text`](Self::text).
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.entries.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 
-    /// The value of a variable if it is a string.
+    /// Returns the value of a variable if it is a string.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
         self.get(name)?.as_text()
     }
 
-    /// Names and values, in the order of the template.
+    /// Iterates over names and values, in template order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.entries.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// The number of variables that have a value.
+    /// Returns the number of variables that have a value.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()

@@ -1,16 +1,16 @@
-//! From the text of a template to its parts.
+//! Parsing of templates.
 
 use super::Value;
 use super::character::{Class, UriCharacter, encode, encode_reserved, triplet};
 use super::matcher::Positions;
 
-/// The longest template, in bytes, that [`UriTemplate::parse`](super::UriTemplate::parse) accepts.
+/// Maximum length of a template, in bytes.
 pub const MAX_LEN: usize = 4096;
 
-/// The most variables, and therefore expressions, that one template may have.
+/// Maximum number of variables, and therefore expressions, in a template.
 pub const MAX_VARIABLES: usize = 64;
 
-/// An error of [`UriTemplate::parse`](super::UriTemplate::parse). The message names the problem and its position.
+/// Error of [`UriTemplate::parse`](super::UriTemplate::parse), with the problem and its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid URI template at byte {position}: {problem}")]
 pub struct TemplateError {
@@ -19,7 +19,7 @@ pub struct TemplateError {
 }
 
 impl TemplateError {
-    /// The position of the problem in the template, in bytes.
+    /// Returns the position of the problem in the template, in bytes.
     #[must_use]
     pub const fn position(&self) -> usize {
         self.position
@@ -62,7 +62,7 @@ impl Problem {
     }
 }
 
-/// A stretch of a template.
+/// A literal or an expression of a template.
 #[derive(Clone)]
 pub(super) enum Part {
     Literal(Literal),
@@ -105,7 +105,7 @@ fn literal(text: &str, start: usize) -> Result<Literal, TemplateError> {
 }
 
 /// Reads text that is copied into the URI. A character must not be split between it and its neighbours, or the URI
-/// could not be taken apart again.
+/// could not be matched.
 fn characters(text: &str, start: usize) -> Result<Vec<UriCharacter>, TemplateError> {
     let mut characters = Vec::new();
     let mut at = 0;
@@ -175,7 +175,7 @@ fn prefix(digits: &str) -> Option<Modifier> {
     Some(Modifier::Prefix(length))
 }
 
-/// Sets for each variable the characters at which a match ends it if it can.
+/// Sets the characters at which a match prefers to end each variable.
 fn set_stops(parts: &mut [Part]) {
     for i in 0..parts.len() {
         let (head, tail) = parts.split_at_mut(i + 1);
@@ -185,7 +185,7 @@ fn set_stops(parts: &mut [Part]) {
     }
 }
 
-/// The first characters of the expressions that follow directly, and a later query or fragment.
+/// Returns the first characters of the expressions that follow directly, and of a later query or fragment.
 fn following_stops(tail: &[Part]) -> Vec<u8> {
     let mut stops = Vec::new();
     let mut adjacent = true;
@@ -200,17 +200,17 @@ fn following_stops(tail: &[Part]) -> Vec<u8> {
     stops
 }
 
-/// Text that a URI must contain as it is.
+/// Text that a URI must contain unchanged.
 #[derive(Clone)]
 pub(super) struct Literal {
     characters: Vec<UriCharacter>,
-    /// For each beginning of the literal, the length of its longest proper prefix that is also its end (Knuth, Morris
-    /// and Pratt): looking for it in a URI takes linear time, however it repeats itself.
+    /// For each prefix of the literal, the length of its longest border (Knuth–Morris–Pratt), so that the search in a
+    /// URI takes linear time.
     borders: Vec<usize>,
 }
 
 impl Literal {
-    /// `characters` must not be empty.
+    /// Creates a literal. `characters` must not be empty.
     pub(super) fn new(characters: Vec<UriCharacter>) -> Self {
         let mut borders = vec![0; characters.len()];
         let mut border = 0;
@@ -228,7 +228,7 @@ impl Literal {
         self.characters.len()
     }
 
-    /// The text up to the first percent-encoded character.
+    /// Returns the text up to the first percent-encoded character.
     pub(super) fn plain_prefix(&self) -> String {
         let plain = self.characters.iter().map_while(|&character| match character {
             UriCharacter::Plain(byte) => Some(char::from(byte)),
@@ -243,7 +243,7 @@ impl Literal {
         }
     }
 
-    /// Returns the positions in `uri` where the literal begins and from which it ends at one of `after`.
+    /// Returns the positions in `uri` where the literal begins such that it ends at one of `after`.
     pub(super) fn starts(&self, uri: &[UriCharacter], after: &Positions) -> Positions {
         let len = self.characters.len();
         let mut starts = Positions::new(uri.len());
@@ -261,7 +261,7 @@ impl Literal {
     }
 }
 
-/// The text between `{` and `}`.
+/// An expression between `{` and `}`.
 #[derive(Clone)]
 pub(super) struct Expression {
     pub(super) operator: Operator,
@@ -271,10 +271,10 @@ pub(super) struct Expression {
 #[derive(Clone)]
 pub(super) struct Variable {
     pub(super) name: String,
-    /// The name as it stands in a URI, for the operators that write it.
+    /// The name as written in a URI, for operators that write it.
     pub(super) key: Vec<UriCharacter>,
     pub(super) modifier: Modifier,
-    /// Characters at which a match should end this variable if it can.
+    /// Characters at which a match prefers to end this variable.
     pub(super) stops: Vec<u8>,
 }
 
@@ -285,7 +285,7 @@ pub(super) enum Modifier {
     Explode,
 }
 
-/// RFC 6570 §2.2; the table of what each does is in its appendix A.
+/// Operators of RFC 6570 §2.2. Appendix A has a table of their effects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operator {
     Simple,
@@ -298,12 +298,12 @@ pub(super) enum Operator {
     Continuation,
 }
 
-/// The URIs that a match accepts.
+/// Strictness of a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
-    /// Expansions only.
+    /// Matches only expansions.
     Strict,
-    /// Also other spellings, which other programs write.
+    /// Also matches the spellings of other implementations.
     Lenient,
 }
 
@@ -317,7 +317,7 @@ impl Expression {
         }
     }
 
-    /// Appends the expansion; `values` are those of the variables, in order.
+    /// Appends the expansion. `values` are those of the variables, in order.
     pub(super) fn expand(&self, values: &[Option<Value>], out: &mut String) {
         let mut next = self.operator.first();
         for (variable, value) in self.variables.iter().zip(values) {
@@ -336,7 +336,7 @@ impl Variable {
         Self { name: name.to_owned(), key, modifier, stops: Vec::new() }
     }
 
-    /// An empty list is undefined (RFC 6570 §2.3), and a prefix of a list has no meaning (§2.4.1).
+    /// An empty list is undefined (RFC 6570 §2.3), and a prefix of a list is not defined (§2.4.1).
     fn accepts(&self, value: &Value) -> bool {
         match value {
             Value::Text(_) => true,
@@ -364,7 +364,7 @@ impl Variable {
         }
     }
 
-    /// The name and `=`, for operators that write them.
+    /// Appends the name and `=`, for operators that write them.
     fn expand_pair(&self, operator: Operator, is_empty: bool, out: &mut String) {
         if !operator.is_named() {
             return;
@@ -385,16 +385,16 @@ impl Variable {
         }
     }
 
-    /// The maximum number of characters of the value that are expanded.
+    /// Returns the maximum number of characters of the value that are expanded.
     pub(super) fn limit(&self) -> usize {
         match self.modifier {
             Modifier::Prefix(length) => usize::from(length),
-            // One less than the largest number, which stands for "never" where distances are compared with this.
+            // `usize::MAX` is the distance `NEVER`, so use one less.
             Modifier::None | Modifier::Explode => usize::MAX - 1,
         }
     }
 
-    /// The characters of the value, including the separators of a list.
+    /// Returns the allowed characters of the value, including the separators of a list.
     pub(super) fn class(&self, operator: Operator, reading: Reading) -> Class {
         let class = operator.class(reading);
         match self.modifier {
@@ -419,7 +419,7 @@ impl Operator {
         }
     }
 
-    /// The first character of an expansion in which any variable is defined.
+    /// Returns the first character of an expansion with at least one defined variable.
     pub(super) const fn first(self) -> Option<u8> {
         match self {
             Self::Simple | Self::Reserved => None,
@@ -432,7 +432,7 @@ impl Operator {
         }
     }
 
-    /// The separator of two variables, and of the items of an exploded list.
+    /// Returns the separator of variables, and of the items of an exploded list.
     pub(super) const fn separator(self) -> u8 {
         match self {
             Self::Simple | Self::Reserved | Self::Fragment => b',',

@@ -25,8 +25,7 @@ fn rfc_values() -> Vec<(&'static str, Value)> {
     values
 }
 
-/// Templates and expansions, by section of RFC 6570. Left out are those with associative arrays and those that name a
-/// variable twice.
+/// Templates and expansions, by section of RFC 6570, without those with associative arrays and repeated variables.
 const RFC_CASES: &[(&str, &str)] = &[
     // §3.2.1 and §2.4.2, lists
     ("{count}", "one,two,three"),
@@ -139,7 +138,7 @@ fn template(text: &str) -> UriTemplate {
     UriTemplate::parse(text).unwrap()
 }
 
-/// What `text` finds in `uri`, as `name=value` separated by spaces, lists with `|` after each item.
+/// Returns the matched values, as `name=value` separated by spaces, with `|` after each item of a list.
 fn found(text: &str, uri: &str) -> Option<String> {
     let captures = template(text).matches(uri)?;
     let shown = captures.iter().map(|(name, value)| match value {
