@@ -121,8 +121,8 @@ pub(super) fn decode_reserved(characters: &[UriCharacter]) -> String {
 
 /// The set of characters that a variable may contain.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Class {
-    /// Characters that may stand for themselves, one bit each.
+pub(super) struct CharacterClass {
+    /// Characters allowed without encoding, one bit each.
     plain: u128,
     encoded: Encoded,
 }
@@ -137,7 +137,7 @@ enum Encoded {
     Any,
 }
 
-impl Class {
+impl CharacterClass {
     /// The characters of a simple expansion.
     pub(super) const CANONICAL: Self = Self { plain: UNRESERVED, encoded: Encoded::Canonical };
     /// [`Self::CANONICAL`], and the characters that other implementations do not encode in a path.

@@ -6,19 +6,19 @@
 //! URI times the number of variables.
 
 use super::character::{UriCharacter, decode, decode_reserved};
-use super::parse::{Expression, Modifier, Operator, Part, Reading, Variable};
+use super::parse::{Expression, Modifier, Operator, Reading, TemplatePart, Variable};
 use super::{Captures, Value};
 
 /// Returns values with which `parts` expand to `uri`; `None` if there are none.
-pub(super) fn captures(parts: &[Part], uri: &[UriCharacter], reading: Reading) -> Option<Captures> {
+pub(super) fn captures(parts: &[TemplatePart], uri: &[UriCharacter], reading: Reading) -> Option<Captures> {
     let mut after = Positions::new(uri.len());
     after.insert(uri.len());
     let mut tables = Vec::new();
     for part in parts.iter().rev() {
         after = match part {
-            Part::Literal(literal) => literal.starts(uri, &after),
-            Part::Expression(expression) => {
-                let (table, before) = Table::new(expression, uri, reading, after);
+            TemplatePart::Literal(literal) => literal.starts(uri, &after),
+            TemplatePart::Expression(expression) => {
+                let (table, before) = ExpressionTable::new(expression, uri, reading, after);
                 tables.push(table);
                 before
             }
@@ -34,18 +34,18 @@ pub(super) fn captures(parts: &[Part], uri: &[UriCharacter], reading: Reading) -
     let mut at = 0;
     for part in parts {
         at = match part {
-            Part::Literal(literal) => at + literal.len(),
-            Part::Expression(_) => tables.pop()?.read(at, &mut captures)?,
+            TemplatePart::Literal(literal) => at + literal.len(),
+            TemplatePart::Expression(_) => tables.pop()?.read(at, &mut captures)?,
         };
     }
     Some(captures)
 }
 
 /// Sorts the query parameters of `uri` in template order, after those that the template does not name.
-pub(super) fn sort_query(parts: &[Part], uri: &[UriCharacter]) -> Option<Vec<UriCharacter>> {
+pub(super) fn sort_query(parts: &[TemplatePart], uri: &[UriCharacter]) -> Option<Vec<UriCharacter>> {
     let expressions = parts.iter().filter_map(|part| match part {
-        Part::Expression(expression) if expression.operator.is_query() => Some(expression),
-        Part::Expression(_) | Part::Literal(_) => None,
+        TemplatePart::Expression(expression) if expression.operator.is_query() => Some(expression),
+        TemplatePart::Expression(_) | TemplatePart::Literal(_) => None,
     });
     let keys: Vec<&[UriCharacter]> = expressions.flat_map(|e| &e.variables).map(|v| v.key.as_slice()).collect();
     let start = uri.iter().position(|character| character.is(b'?'))? + 1;
@@ -60,7 +60,7 @@ pub(super) fn sort_query(parts: &[Part], uri: &[UriCharacter]) -> Option<Vec<Uri
 }
 
 /// The positions in a URI where the variables of one expression can begin and end.
-struct Table<'a> {
+struct ExpressionTable<'a> {
     expression: &'a Expression,
     uri: &'a [UriCharacter],
     reading: Reading,
@@ -70,7 +70,7 @@ struct Table<'a> {
     ends: Vec<Positions>,
 }
 
-impl<'a> Table<'a> {
+impl<'a> ExpressionTable<'a> {
     /// Returns the table and the positions where the expression can begin, if the rest of the template can begin at `after`.
     fn new(
         expression: &'a Expression,
@@ -128,7 +128,7 @@ impl<'a> Table<'a> {
             let continues = self.uri.get(at).is_some_and(|&character| class.admits(character));
             let further = distance.further(continues);
             distance = if self.pair_can_end(variable, at, end, &starts) { Distance::HERE } else { further };
-            let value = if self.least_after_equals() == 0 { distance } else { further };
+            let value = if self.min_value_len() == 0 { distance } else { further };
             if value.is_within(variable.limit()) {
                 values.insert(at);
             }
@@ -171,7 +171,7 @@ impl<'a> Table<'a> {
         self.expression.operator == Operator::Parameter || self.reading == Reading::Lenient
     }
 
-    fn least_after_equals(&self) -> usize {
+    fn min_value_len(&self) -> usize {
         usize::from(self.expression.operator == Operator::Parameter && self.reading == Reading::Strict)
     }
 
@@ -232,7 +232,7 @@ impl<'a> Table<'a> {
         let key_end = start + variable.key.len();
         if self.is_at(key_end, b'=') {
             let value = key_end + 1;
-            if let Some(end) = self.value_end(variable, value, self.least_after_equals(), can_end) {
+            if let Some(end) = self.value_end(variable, value, self.min_value_len(), can_end) {
                 return Some((&self.uri[value..end], end));
             }
         }
@@ -245,14 +245,14 @@ impl<'a> Table<'a> {
         &self,
         variable: &Variable,
         start: usize,
-        least: usize,
+        min_len: usize,
         can_end: impl Fn(usize) -> bool,
     ) -> Option<usize> {
         let class = variable.class(self.expression.operator, self.reading);
         let mut best = None;
         for at in start..=self.uri.len() {
             let len = at - start;
-            if len >= least && can_end(at) {
+            if len >= min_len && can_end(at) {
                 best = Some(at);
             }
             let Some(&character) = self.uri.get(at) else { break };

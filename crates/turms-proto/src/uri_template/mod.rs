@@ -13,7 +13,7 @@ use std::str::FromStr;
 
 use self::character::UriCharacter;
 pub use self::parse::{MAX_LEN, MAX_VARIABLES, TemplateError};
-use self::parse::{Part, Reading, Variable};
+use self::parse::{Reading, TemplatePart, Variable};
 
 /// A compiled URI template for expansion and matching.
 ///
@@ -35,8 +35,8 @@ use self::parse::{Part, Reading, Variable};
 #[derive(Clone)]
 pub struct UriTemplate {
     text: String,
-    parts: Vec<Part>,
-    /// The beginning of every matching URI, to refuse most others at once.
+    parts: Vec<TemplatePart>,
+    /// Prefix of every matching URI, to reject most others quickly.
     prefix: String,
 }
 
@@ -54,8 +54,8 @@ impl UriTemplate {
         let text = template.into();
         let parts = parse::parse(&text)?;
         let prefix = match parts.first() {
-            Some(Part::Literal(literal)) => literal.plain_prefix(),
-            Some(Part::Expression(_)) | None => String::new(),
+            Some(TemplatePart::Literal(literal)) => literal.plain_prefix(),
+            Some(TemplatePart::Expression(_)) | None => String::new(),
         };
         Ok(Self { text, parts, prefix })
     }
@@ -108,8 +108,8 @@ impl UriTemplate {
         let mut slots = slots.as_slice();
         for part in &self.parts {
             match part {
-                Part::Literal(literal) => literal.expand(&mut uri),
-                Part::Expression(expression) => {
+                TemplatePart::Literal(literal) => literal.expand(&mut uri),
+                TemplatePart::Expression(expression) => {
                     let (own, others) = slots.split_at(expression.variables.len());
                     expression.expand(own, &mut uri);
                     slots = others;
@@ -152,8 +152,8 @@ impl UriTemplate {
 
     fn all_variables(&self) -> impl Iterator<Item = &Variable> {
         self.parts.iter().flat_map(|part| match part {
-            Part::Literal(_) => &[],
-            Part::Expression(expression) => expression.variables.as_slice(),
+            TemplatePart::Literal(_) => &[],
+            TemplatePart::Expression(expression) => expression.variables.as_slice(),
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Parsing of templates.
 
 use super::Value;
-use super::character::{Class, UriCharacter, encode, encode_reserved, triplet};
+use super::character::{CharacterClass, UriCharacter, encode, encode_reserved, triplet};
 use super::matcher::Positions;
 
 /// Maximum length of a template, in bytes.
@@ -15,7 +15,7 @@ pub const MAX_VARIABLES: usize = 64;
 #[error("invalid URI template at byte {position}: {problem}")]
 pub struct TemplateError {
     position: usize,
-    problem: Problem,
+    problem: TemplateProblem,
 }
 
 impl TemplateError {
@@ -27,7 +27,7 @@ impl TemplateError {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-enum Problem {
+enum TemplateProblem {
     #[error("the template is longer than {MAX_LEN} bytes")]
     TooLong,
     #[error("the template has more than {MAX_VARIABLES} variables")]
@@ -56,7 +56,7 @@ enum Problem {
     Repeated(String),
 }
 
-impl Problem {
+impl TemplateProblem {
     const fn at(self, position: usize) -> TemplateError {
         TemplateError { position, problem: self }
     }
@@ -64,14 +64,14 @@ impl Problem {
 
 /// A literal or an expression of a template.
 #[derive(Clone)]
-pub(super) enum Part {
+pub(super) enum TemplatePart {
     Literal(Literal),
     Expression(Expression),
 }
 
-pub(super) fn parse(text: &str) -> Result<Vec<Part>, TemplateError> {
+pub(super) fn parse(text: &str) -> Result<Vec<TemplatePart>, TemplateError> {
     if text.len() > MAX_LEN {
-        return Err(Problem::TooLong.at(MAX_LEN));
+        return Err(TemplateProblem::TooLong.at(MAX_LEN));
     }
     let mut parts = Vec::new();
     let mut names = Vec::new();
@@ -79,12 +79,12 @@ pub(super) fn parse(text: &str) -> Result<Vec<Part>, TemplateError> {
     while at < text.len() {
         let rest = &text[at..];
         if rest.starts_with('{') {
-            let len = rest.find('}').ok_or_else(|| Problem::Unclosed.at(at))?;
-            parts.push(Part::Expression(expression(&rest[1..len], at + 1, &mut names)?));
+            let len = rest.find('}').ok_or_else(|| TemplateProblem::Unclosed.at(at))?;
+            parts.push(TemplatePart::Expression(expression(&rest[1..len], at + 1, &mut names)?));
             at += len + 1;
         } else {
             let len = rest.find('{').unwrap_or(rest.len());
-            parts.push(Part::Literal(literal(&rest[..len], at)?));
+            parts.push(TemplatePart::Literal(literal(&rest[..len], at)?));
             at += len;
         }
     }
@@ -95,9 +95,9 @@ pub(super) fn parse(text: &str) -> Result<Vec<Part>, TemplateError> {
 fn literal(text: &str, start: usize) -> Result<Literal, TemplateError> {
     for (i, c) in text.char_indices() {
         match c {
-            '}' => return Err(Problem::Unopened.at(start + i)),
-            ' ' | '"' | '<' | '>' | '\\' | '^' | '`' | '|' => return Err(Problem::Character(c).at(start + i)),
-            c if c.is_control() => return Err(Problem::Character(c).at(start + i)),
+            '}' => return Err(TemplateProblem::Unopened.at(start + i)),
+            ' ' | '"' | '<' | '>' | '\\' | '^' | '`' | '|' => return Err(TemplateProblem::Character(c).at(start + i)),
+            c if c.is_control() => return Err(TemplateProblem::Character(c).at(start + i)),
             _ => {}
         }
     }
@@ -111,8 +111,8 @@ fn characters(text: &str, start: usize) -> Result<Vec<UriCharacter>, TemplateErr
     let mut at = 0;
     while at < text.len() {
         match UriCharacter::read(text, at) {
-            None => return Err(Problem::Percent.at(start + at)),
-            Some((UriCharacter::Byte(_), _)) => return Err(Problem::NotUtf8.at(start + at)),
+            None => return Err(TemplateProblem::Percent.at(start + at)),
+            Some((UriCharacter::Byte(_), _)) => return Err(TemplateProblem::NotUtf8.at(start + at)),
             Some((character, end)) => {
                 characters.push(character);
                 at = end;
@@ -124,19 +124,19 @@ fn characters(text: &str, start: usize) -> Result<Vec<UriCharacter>, TemplateErr
 
 fn expression<'t>(text: &'t str, start: usize, names: &mut Vec<&'t str>) -> Result<Expression, TemplateError> {
     let operator = match text.chars().next() {
-        Some(c @ ('=' | ',' | '!' | '@' | '|')) => return Err(Problem::Operator(c).at(start)),
+        Some(c @ ('=' | ',' | '!' | '@' | '|')) => return Err(TemplateProblem::Operator(c).at(start)),
         Some(c) => Operator::from_char(c),
-        None => return Err(Problem::NoName.at(start)),
+        None => return Err(TemplateProblem::NoName.at(start)),
     };
     let mut at = usize::from(operator != Operator::Simple);
     let mut variables = Vec::new();
     for spec in text[at..].split(',') {
         let (name, modifier) = variable(spec, start + at)?;
         if names.contains(&name) {
-            return Err(Problem::Repeated(name.to_owned()).at(start + at));
+            return Err(TemplateProblem::Repeated(name.to_owned()).at(start + at));
         }
         if names.len() == MAX_VARIABLES {
-            return Err(Problem::TooManyVariables.at(start + at));
+            return Err(TemplateProblem::TooManyVariables.at(start + at));
         }
         names.push(name);
         variables.push(Variable::new(name, characters(name, start + at)?, modifier));
@@ -147,23 +147,23 @@ fn expression<'t>(text: &'t str, start: usize, names: &mut Vec<&'t str>) -> Resu
 
 fn variable(spec: &str, start: usize) -> Result<(&str, Modifier), TemplateError> {
     let (name, modifier) = if let Some((name, length)) = spec.split_once(':') {
-        (name, prefix(length).ok_or_else(|| Problem::Prefix.at(start + name.len()))?)
+        (name, prefix(length).ok_or_else(|| TemplateProblem::Prefix.at(start + name.len()))?)
     } else if let Some(name) = spec.strip_suffix('*') {
         (name, Modifier::Explode)
     } else {
         (spec, Modifier::None)
     };
     if name.is_empty() {
-        return Err(Problem::NoName.at(start));
+        return Err(TemplateProblem::NoName.at(start));
     }
     for (i, c) in name.char_indices() {
         match c {
             'A'..='Z' | 'a'..='z' | '0'..='9' | '_' => {}
             '%' if triplet(name, i).is_some() => {}
-            '%' => return Err(Problem::Percent.at(start + i)),
+            '%' => return Err(TemplateProblem::Percent.at(start + i)),
             '.' if i > 0 && i + 1 < name.len() && !name[i + 1..].starts_with('.') => {}
-            '.' => return Err(Problem::Dot.at(start + i)),
-            c => return Err(Problem::Name(c).at(start + i)),
+            '.' => return Err(TemplateProblem::Dot.at(start + i)),
+            c => return Err(TemplateProblem::Name(c).at(start + i)),
         }
     }
     Ok((name, modifier))
@@ -176,23 +176,23 @@ fn prefix(digits: &str) -> Option<Modifier> {
 }
 
 /// Sets the characters at which a match prefers to end each variable.
-fn set_stops(parts: &mut [Part]) {
+fn set_stops(parts: &mut [TemplatePart]) {
     for i in 0..parts.len() {
         let (head, tail) = parts.split_at_mut(i + 1);
-        if let Some(Part::Expression(expression)) = head.last_mut() {
+        if let Some(TemplatePart::Expression(expression)) = head.last_mut() {
             expression.set_stops(&following_stops(tail));
         }
     }
 }
 
 /// Returns the first characters of the expressions that follow directly, and of a later query or fragment.
-fn following_stops(tail: &[Part]) -> Vec<u8> {
+fn following_stops(tail: &[TemplatePart]) -> Vec<u8> {
     let mut stops = Vec::new();
     let mut adjacent = true;
     for part in tail {
         match part {
-            Part::Literal(_) => adjacent = false,
-            Part::Expression(next) => {
+            TemplatePart::Literal(_) => adjacent = false,
+            TemplatePart::Expression(next) => {
                 stops.extend(next.operator.first().filter(|&first| adjacent || matches!(first, b'?' | b'#')));
             }
         }
@@ -395,7 +395,7 @@ impl Variable {
     }
 
     /// Returns the allowed characters of the value, including the separators of a list.
-    pub(super) fn class(&self, operator: Operator, reading: Reading) -> Class {
+    pub(super) fn class(&self, operator: Operator, reading: Reading) -> CharacterClass {
         let class = operator.class(reading);
         match self.modifier {
             Modifier::None => class.with(b','),
@@ -456,12 +456,12 @@ impl Operator {
         matches!(self, Self::Reserved | Self::Fragment)
     }
 
-    const fn class(self, reading: Reading) -> Class {
+    const fn class(self, reading: Reading) -> CharacterClass {
         match (self, reading) {
-            (Self::Reserved | Self::Fragment, _) => Class::RESERVED,
-            (_, Reading::Strict) => Class::CANONICAL,
-            (Self::Query | Self::Continuation, Reading::Lenient) => Class::QUERY,
-            (_, Reading::Lenient) => Class::PATH,
+            (Self::Reserved | Self::Fragment, _) => CharacterClass::RESERVED,
+            (_, Reading::Strict) => CharacterClass::CANONICAL,
+            (Self::Query | Self::Continuation, Reading::Lenient) => CharacterClass::QUERY,
+            (_, Reading::Lenient) => CharacterClass::PATH,
         }
     }
 }
