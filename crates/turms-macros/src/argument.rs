@@ -1,4 +1,4 @@
-//! What the caller gives, and the struct it is decoded into.
+//! Arguments of a function, and the struct that they are decoded into.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,18 @@ use syn::{Attribute, Generics, Ident, LitStr, Type, WherePredicate, parse_quote}
 use crate::generics::{self, mentions};
 use crate::parameter::option_of;
 
-/// A parameter that the caller gives by name.
+/// A parameter that clients pass by name.
 pub(crate) struct Argument {
     pub(crate) ident: Ident,
     pub(crate) ty: Type,
-    /// For the derives of the struct.
+    /// Attributes for the field of the argument struct.
     pub(crate) attributes: Vec<Attribute>,
-    /// The header that repeats it over HTTP.
+    /// The header that mirrors the argument over HTTP.
     pub(crate) header: Option<LitStr>,
 }
 
 impl Argument {
-    /// Returns `true` if another type or a function decodes or describes it.
+    /// Returns `true` if a custom type or function decodes or describes the argument.
     fn is_customized(&self) -> bool {
         const WORDS: [&str; 5] = ["with", "deserialize_with", "schema_with", "skip", "skip_deserializing"];
         self.attributes.iter().any(|attribute| WORDS.iter().any(|word| mentions(&attribute.meta, word)))
@@ -34,8 +34,8 @@ impl Argument {
     }
 }
 
-/// The specification allows the annotation on plain types alone, so an optional argument is one that may be left out, rather
-/// than one that may be null.
+/// Creates the attributes for a mirrored argument. The specification allows the annotation only on plain types, so an
+/// optional argument may be omitted but not null.
 fn header(name: &LitStr, ty: &Type) -> TokenStream {
     let annotation = quote!(#[schemars(extend("x-mcp-header" = #name))]);
     match option_of(ty) {
@@ -51,17 +51,17 @@ fn header(name: &LitStr, ty: &Type) -> TokenStream {
     }
 }
 
-/// The struct that holds all arguments of a function.
+/// The struct with all arguments of a function.
 pub(crate) struct ArgumentStruct {
     pub(crate) definition: TokenStream,
-    /// Its type, as the function writes it.
+    /// The type of the struct, as used in the function.
     pub(crate) ty: TokenStream,
-    /// What the function's type parameters must be for it to be decoded.
+    /// Bounds on the type parameters of the function, required for decoding.
     pub(crate) bounds: Vec<WherePredicate>,
 }
 
 impl ArgumentStruct {
-    /// Makes it for a function within these generics; none if there are no arguments.
+    /// Creates the struct for a function with these generics; `None` if there are no arguments.
     pub(crate) fn new(function: &Ident, arguments: &[&Argument], generics: &Generics) -> Option<Self> {
         if arguments.is_empty() {
             return None;
@@ -96,7 +96,7 @@ impl ArgumentStruct {
     }
 }
 
-/// That the types of arguments which are not known yet can be decoded and described.
+/// Returns bounds which require that generic argument types can be decoded and described.
 fn decoding_bounds(types: &[&Type], own: &Generics) -> Vec<WherePredicate> {
     let unknown = types.iter().filter(|ty| generics::are_mentioned(own, ty));
     let unknown: BTreeMap<String, &Type> = unknown.map(|ty| (ty.to_token_stream().to_string(), *ty)).collect();
@@ -108,7 +108,7 @@ fn decoding_bounds(types: &[&Type], own: &Generics) -> Vec<WherePredicate> {
     unknown.into_values().map(bound).collect()
 }
 
-/// That the other types can be, so that a compile error names the type and what to do.
+/// Returns bounds for the other argument types, so that a compile error names the type and the solution.
 fn argument_bounds(arguments: &[&Argument], own: &Generics) -> Vec<WherePredicate> {
     let known = arguments.iter().filter(|it| !it.is_customized() && !generics::are_mentioned(own, &it.ty));
     known.map(|Argument { ty, .. }| parse_quote!(for<'any> #ty: ::turms::Argument<'any>)).collect()

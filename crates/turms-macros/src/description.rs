@@ -1,8 +1,8 @@
-//! From doc comments to the description that a model reads.
+//! Extraction of descriptions from doc comments.
 
 use syn::{Attribute, Expr, ExprLit, Lit, Meta};
 
-/// The text of the doc comments, as it was written but without the indentation that all lines share.
+/// Returns the text of the doc comments, without the common indentation.
 pub(crate) fn of(attributes: &[Attribute]) -> Option<String> {
     let texts: Vec<String> = attributes.iter().filter_map(text).collect();
     let lines = texts.iter().flat_map(|text| lines(text)).collect();
@@ -24,7 +24,8 @@ fn text(attribute: &Attribute) -> Option<String> {
     }
 }
 
-/// The lines of one comment. Those of a block may begin with a star, and what follows `/**` shares no indentation with them.
+/// Returns the lines of one comment. Lines of a block may begin with a star, and the first line after `/**` has no
+/// common indentation with them.
 fn lines(text: &str) -> Vec<&str> {
     let Some((first, rest)) = text.split_once('\n') else {
         return vec![text];

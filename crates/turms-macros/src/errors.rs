@@ -1,4 +1,4 @@
-//! Everything that is wrong with some code, rather than the first of it.
+//! Collection of errors, so that all of them are reported at once.
 
 use syn::{Error, Result};
 
@@ -13,7 +13,7 @@ impl Errors {
         }
     }
 
-    /// What is right goes on.
+    /// Returns the value, or records the error.
     pub(crate) fn keep<T>(&mut self, result: Result<T>) -> Option<T> {
         result.map_err(|error| self.add(error)).ok()
     }

@@ -10,7 +10,7 @@ use crate::maker::{Maker, allowances};
 use crate::mark::{Kind, Mark};
 use crate::parameter::Parameter;
 
-/// Replaces a function by one that makes the tool, prompt or resource, with the original within.
+/// Replaces a function by one that builds the tool, prompt or resource and contains the original function.
 pub(crate) fn expand(kind: Kind, attribute: TokenStream, item: TokenStream) -> TokenStream {
     let word = kind.word();
     match syn::parse2(item) {
@@ -34,13 +34,13 @@ fn expand_function(kind: Kind, attribute: TokenStream, mut function: ItemFn) -> 
     expanded.unwrap_or_else(|error| beside(&error, &stand_in(kind, &function)))
 }
 
-/// An error, and what prevents others that would only follow from it.
+/// Emits an error together with code that prevents follow-up errors.
 pub(crate) fn beside(error: &Error, code: &impl ToTokens) -> TokenStream {
     let error = error.to_compile_error();
     quote!(#error #code)
 }
 
-/// The function that makes it.
+/// Expands to the function that builds the tool, prompt or resource.
 fn making(mark: &Mark, function: &mut ItemFn) -> Result<TokenStream> {
     let generics = function.sig.generics.clone();
     if let Some(lifetime) = generics.lifetimes().next() {
@@ -74,7 +74,7 @@ fn making(mark: &Mark, function: &mut ItemFn) -> Result<TokenStream> {
     })
 }
 
-/// What stands for a function that could not be read, so that there is no second error wherever it is used.
+/// Creates a placeholder for an invalid function, which prevents further errors where it is used.
 fn stand_in(kind: Kind, function: &ItemFn) -> TokenStream {
     let ItemFn { attrs, vis, sig, .. } = function;
     let outer = attrs.iter().filter(|attribute| is_of_the_outer(attribute));
@@ -89,7 +89,7 @@ fn stand_in(kind: Kind, function: &ItemFn) -> TokenStream {
     }
 }
 
-/// Whether an attribute is about the name that others see rather than about the code.
+/// Returns `true` for attributes that belong on the generated outer function.
 fn is_of_the_outer(attribute: &Attribute) -> bool {
     is_doc(attribute) || ["cfg", "deprecated"].iter().any(|name| attribute.path().is_ident(name))
 }

@@ -1,11 +1,11 @@
-//! The generics of a function, and those of what is written for it.
+//! Generics of functions and of generated code.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::punctuated::Punctuated;
 use syn::{GenericParam, Generics, Ident, PredicateType, Token, Type, TypeParam, TypeParamBound, WherePredicate};
 
-/// The part of some generics that types use: those parameters, with the bounds that are about nothing else.
+/// Returns the generics that the types use: the parameters, and the bounds that refer to no other parameters.
 pub(crate) fn used_by(types: &[&Type], generics: &Generics) -> Generics {
     let is_used = |param: &&GenericParam| types.iter().any(|ty| mentions(ty, &name_of(param)));
     let (used, unused): (Vec<_>, Vec<_>) = generics.params.iter().partition(is_used);
@@ -26,7 +26,8 @@ pub(crate) fn used_by(types: &[&Type], generics: &Generics) -> Generics {
     own
 }
 
-/// Adds bounds, each where its type is bound already: clippy warns of a parameter that is bound in two places.
+/// Adds bounds. A parameter with inline bounds is extended, because clippy warns about parameters that are bound in
+/// two places.
 pub(crate) fn bind(generics: &mut Generics, bounds: impl IntoIterator<Item = WherePredicate>) {
     for bound in bounds {
         match parameter_of(generics, &bound) {
@@ -38,7 +39,7 @@ pub(crate) fn bind(generics: &mut Generics, bounds: impl IntoIterator<Item = Whe
 
 type Bounds = Punctuated<TypeParamBound, Token![+]>;
 
-/// The parameter that a predicate binds, unless a where clause binds it.
+/// Returns the parameter that a predicate bounds, unless a where clause already bounds it.
 fn parameter_of<'g, 'p>(
     generics: &'g mut Generics,
     predicate: &'p WherePredicate,
@@ -52,7 +53,7 @@ fn parameter_of<'g, 'p>(
     Some((param, bounds))
 }
 
-/// What a predicate says of a single name.
+/// Returns the name that a predicate bounds, if it is a single identifier, and the bounds.
 fn bound_name(predicate: &WherePredicate) -> Option<(&Ident, &Bounds)> {
     match predicate {
         WherePredicate::Type(PredicateType { bounded_ty: Type::Path(ty), bounds, .. }) => {
@@ -62,12 +63,12 @@ fn bound_name(predicate: &WherePredicate) -> Option<(&Ident, &Bounds)> {
     }
 }
 
-/// Whether one of the parameters occurs in some code.
+/// Returns `true` if one of the parameters occurs in the code.
 pub(crate) fn are_mentioned(generics: &Generics, code: &dyn ToTokens) -> bool {
     generics.params.iter().any(|param| mentions(code, &name_of(param)))
 }
 
-/// Whether a name occurs in some code.
+/// Returns `true` if the name occurs in the code.
 pub(crate) fn mentions(code: &dyn ToTokens, name: &str) -> bool {
     fn search(tokens: TokenStream, name: &str) -> bool {
         tokens.into_iter().any(|token| match token {

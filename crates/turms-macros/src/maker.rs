@@ -1,4 +1,4 @@
-//! The expression that makes a tool, a prompt or a resource: its builder, and the handler that calls the function.
+//! Expansion to the expression that builds a tool, prompt or resource.
 
 use proc_macro2::{Group, Span, TokenStream, TokenTree};
 use quote::quote;
@@ -10,21 +10,20 @@ use crate::description;
 use crate::mark::Mark;
 use crate::parameter::Parameter;
 
-/// A function that was read, ready to be written as a tool, a prompt or a resource.
+/// A parsed function, ready to be expanded to a tool, prompt or resource.
 pub(crate) struct Maker {
     builder: TokenStream,
     arguments: Option<ArgumentStruct>,
     parameters: Vec<Parameter>,
-    /// Where an error about the type of a parameter points.
+    /// Span for errors about parameter types.
     input: Span,
-    /// Where an error about the return type points.
+    /// Span for errors about the return type.
     output: Span,
     is_async: bool,
 }
 
 impl Maker {
-    /// Reads a marked function, whose types may use `generics`. What the attributes of its parameters say is taken out of the
-    /// signature, even if something is wrong.
+    /// Parses a function whose types may use `generics`. Removes our attributes from its parameters, even on errors.
     pub(crate) fn read(
         mark: &Mark,
         attributes: &[Attribute],
@@ -53,17 +52,17 @@ impl Maker {
         })
     }
 
-    /// The struct of its arguments.
+    /// Returns the definition of the argument struct.
     pub(crate) fn definitions(&self) -> Option<&TokenStream> {
         self.arguments.as_ref().map(|arguments| &arguments.definition)
     }
 
-    /// What must hold for type parameters.
+    /// Returns the required bounds on type parameters.
     pub(crate) fn bounds(&self) -> &[WherePredicate] {
         self.arguments.as_ref().map_or(&[], |arguments| &arguments.bounds)
     }
 
-    /// The expression, for a function to be called by this path.
+    /// Expands to the expression for a function with this path.
     pub(crate) fn of_function(&self, path: &TokenStream) -> TokenStream {
         if self.arguments.is_none() {
             return self.handled_by(&moved(path.clone(), self.output));
@@ -72,7 +71,7 @@ impl Maker {
         self.handled_by(&self.closure(None, &bindings, &quote!(#path(#(#values),*))))
     }
 
-    /// The expression, for a method to be called by this path on the object that the variable `this` shares.
+    /// Expands to the expression for a method with this path. The variable `this` holds the shared object.
     pub(crate) fn of_method(&self, path: &TokenStream, this: &Ident, sharing: Sharing) -> TokenStream {
         let (bindings, values) = self.bindings();
         let receiver = match sharing {
@@ -82,7 +81,7 @@ impl Maker {
         let call = quote!(#path(#receiver, #(#values),*));
         let share = quote!(let #this = ::std::sync::Arc::clone(&#this););
         let body = match (self.is_async, sharing) {
-            // The future borrows the object, so it has a share of its own.
+            // The future borrows the object, so it needs a clone of its own.
             (true, _) => quote!({ #share async move { #call.await } }),
             (false, Sharing::Counted) => quote!({ #share #call }),
             (false, Sharing::Borrowed) => call,
@@ -90,7 +89,7 @@ impl Maker {
         self.handled_by(&self.closure(Some(&quote!(move)), &bindings, &body))
     }
 
-    /// A closure: errors about what it takes point at the parameters, others at what the function returns.
+    /// Creates a closure. Errors about its parameters point to the parameters, others to the return type.
     fn closure(&self, captures: Option<&TokenStream>, bindings: &[TokenStream], body: &TokenStream) -> TokenStream {
         let start = moved(quote!(#captures |), self.output);
         let bindings = moved(quote!(#(#bindings),*), self.input);
@@ -102,14 +101,14 @@ impl Maker {
         let builder = &self.builder;
         let types = self.types();
         let types = moved(quote!(::<_, (#(#types,)*)>), self.input);
-        // Errors about what cannot be taken point at the method, those about what cannot be returned at the handler.
+        // Errors about parameters point to the method name, errors about the return type to the handler.
         let span = Span::call_site().located_at(self.input);
         let method = Ident::new(if self.is_async { "handler" } else { "handler_sync" }, span);
-        // With the types said, an error is about the one that cannot be taken rather than about the whole function.
+        // With explicit types, an error is about the unsupported type instead of the whole function.
         quote!(#builder.#method #types (#handler))
     }
 
-    /// What the handler takes.
+    /// Returns the parameter types of the handler.
     fn types(&self) -> Vec<TokenStream> {
         let arguments = self.arguments.iter().map(|ArgumentStruct { ty, .. }| quote!(::turms::Arguments<#ty>));
         let extractors = self.parameters.iter().filter_map(|parameter| match parameter {
@@ -119,7 +118,7 @@ impl Maker {
         arguments.chain(extractors).collect()
     }
 
-    /// The parameters of a closure, and what the function gets of them. The names cannot be seen from outside.
+    /// Returns the parameters of a closure, and the values passed to the function. The names are hygienic.
     fn bindings(&self) -> (Vec<TokenStream>, Vec<TokenStream>) {
         let arguments = Ident::new("arguments", Span::mixed_site());
         let mut patterns = Vec::new();
@@ -143,7 +142,8 @@ impl Maker {
     }
 }
 
-/// Where an error about the type of a parameter points: at the type if there is only one that may be wrong, or else at all of them.
+/// Returns the span for errors about parameter types: the type if only one can be unsupported, else the parameter
+/// list.
 fn where_types_may_be_wrong(signature: &Signature, parameters: &[Parameter]) -> Span {
     let suspects: Vec<&Type> = parameters.iter().filter(|it| it.may_be_wrong()).map(Parameter::ty).collect();
     match (suspects.as_slice(), parameters) {
@@ -154,7 +154,7 @@ fn where_types_may_be_wrong(signature: &Signature, parameters: &[Parameter]) -> 
     }
 }
 
-/// How a method takes the object.
+/// The receiver of a method.
 #[derive(Clone, Copy)]
 pub(crate) enum Sharing {
     /// `&self`
@@ -163,7 +163,7 @@ pub(crate) enum Sharing {
     Counted,
 }
 
-/// The same code as if it stood elsewhere. Names mean what they meant.
+/// Changes the location of code for diagnostics. Name resolution stays the same.
 fn moved(code: TokenStream, to: Span) -> TokenStream {
     let moved = code.into_iter().map(|token| {
         let mut token = match token {
@@ -176,7 +176,7 @@ fn moved(code: TokenStream, to: Span) -> TokenStream {
     moved.collect()
 }
 
-/// A lint that a function which is not async would break for no fault of its own.
+/// Allows a lint that the expansion of a synchronous function would trigger.
 pub(crate) fn allowances(signature: &Signature) -> Option<TokenStream> {
     signature
         .asyncness

@@ -1,4 +1,4 @@
-//! What `#[tool(..)]`, `#[prompt(..)]` and `#[resource(..)]` say.
+//! Parsing of `#[tool(..)]`, `#[prompt(..)]` and `#[resource(..)]`.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
@@ -8,10 +8,10 @@ use syn::{Attribute, Error, Expr, ExprLit, Ident, Lit, LitStr, Meta, Result, Tok
 
 use crate::template::Template;
 
-/// One of the attributes, with what stands in its parentheses.
+/// A parsed attribute.
 pub(crate) struct Mark {
     pub(crate) kind: Kind,
-    /// Where a resource is.
+    /// The URI of a resource.
     pub(crate) uri: Option<Template>,
     entries: Vec<Entry>,
 }
@@ -22,12 +22,12 @@ struct Entry {
 }
 
 impl Mark {
-    /// Reads what stands in the parentheses.
+    /// Parses the tokens in the parentheses.
     pub(crate) fn parse(kind: Kind, tokens: TokenStream) -> Result<Self> {
         (|input: ParseStream<'_>| Self::parse_stream(kind, input)).parse2(tokens)
     }
 
-    /// Reads an attribute of a method, if it is one of ours.
+    /// Parses an attribute of a method; `None` if it is not one of ours.
     pub(crate) fn of_attribute(attribute: &Attribute) -> Option<Result<Self>> {
         let word = &attribute.path().segments.last()?.ident;
         let kind = Kind::ALL.into_iter().find(|kind| word == kind.word())?;
@@ -58,7 +58,7 @@ impl Mark {
         Ok(Self { kind, uri, entries })
     }
 
-    /// The name under which clients know it: what the attribute says, or else the function's.
+    /// Returns the name for clients: from the attribute, else the function name.
     pub(crate) fn name(&self, function: &Ident) -> Result<LitStr> {
         let given = self.entries.iter().find(|entry| entry.key == "name");
         let name = match given.and_then(|entry| entry.value.as_ref()) {
@@ -76,7 +76,8 @@ impl Mark {
         Ok(name)
     }
 
-    /// The builder with all that the attribute says, described by `documentation` unless by the attribute.
+    /// Expands to the builder with all keys of the attribute. `documentation` is the description unless the attribute
+    /// has one.
     pub(crate) fn builder(&self, name: &LitStr, documentation: Option<&str>) -> TokenStream {
         let path = self.kind.path();
         let begun = match &self.uri {
@@ -116,19 +117,19 @@ impl Entry {
     }
 }
 
-/// What may follow a key.
+/// Value of a key.
 #[derive(Clone, Copy)]
 enum Form {
-    /// Nothing.
+    /// No value.
     Flag,
-    /// Nothing, or true or false.
+    /// No value, or `true` or `false`.
     Choice,
-    /// A text.
+    /// A string.
     Text,
 }
 
 impl Form {
-    /// The literal to hand to the builder's method of the key's name.
+    /// Returns the literal to pass to the builder method with the name of the key.
     fn check(self, key: &Ident, value: Option<Expr>) -> Result<Option<Lit>> {
         match (self, value) {
             (Self::Flag, None) => Ok(None),
@@ -149,7 +150,7 @@ impl Form {
     }
 }
 
-/// What a function is made into.
+/// Kind of item that a function is turned into.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Tool,
@@ -160,7 +161,7 @@ pub(crate) enum Kind {
 impl Kind {
     const ALL: [Self; 3] = [Self::Tool, Self::Prompt, Self::Resource];
 
-    /// The attribute's name, which is also that of `Server`'s method.
+    /// Returns the name of the attribute, which is also the name of the method of `Server`.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Tool => "tool",
@@ -169,7 +170,7 @@ impl Kind {
         }
     }
 
-    /// The type of the thing made.
+    /// Returns the type of the item.
     pub(crate) fn path(self) -> TokenStream {
         let name = match self {
             Self::Tool => "Tool",
@@ -180,7 +181,7 @@ impl Kind {
         quote!(::turms::#name)
     }
 
-    /// What the attribute takes: each key is also a method of the builder.
+    /// Returns the keys of the attribute; each is also a method of the builder.
     fn keys(self) -> &'static [(&'static str, Form)] {
         match self {
             Self::Tool => &[
@@ -218,7 +219,7 @@ fn is_tool_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
 }
 
-/// The same error elsewhere: what is missing in an attribute of a method is not missing in `#[server]`.
+/// Moves an error to another span: a missing value is reported at the attribute of the method, not at `#[server]`.
 fn at(error: &Error, span: Span) -> Error {
     Error::new(span, error)
 }

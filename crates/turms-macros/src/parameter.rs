@@ -1,4 +1,4 @@
-//! The parameters of a marked function: what the caller gives, and what is taken from around the call.
+//! Parameters of a function: arguments and extractors.
 
 use syn::ext::IdentExt as _;
 use syn::{
@@ -12,16 +12,16 @@ use crate::errors::Errors;
 use crate::generics::mentions;
 use crate::mark::{Kind, Mark};
 
-/// One parameter, in the function's order.
+/// A parameter of a function.
 pub(crate) enum Parameter {
-    /// The caller gives it by name.
+    /// An argument, which clients pass by name.
     Argument(Argument),
-    /// It is taken from the call.
+    /// An extractor.
     Extractor(Type),
 }
 
 impl Parameter {
-    /// Reads the parameters but not `self`, and leaves in the signature only what a function may have.
+    /// Parses the parameters except `self`, and removes our attributes from the signature.
     pub(crate) fn take_all(mark: &Mark, signature: &mut Signature) -> Result<Vec<Self>> {
         let mut errors = Errors::default();
         let mut parameters = Vec::new();
@@ -35,7 +35,7 @@ impl Parameter {
         Ok(parameters)
     }
 
-    /// Leaves in a signature that will not be read only what a function may have.
+    /// Removes our attributes from a signature that is not parsed.
     pub(crate) fn strip(signature: &mut Signature) {
         for input in &mut signature.inputs {
             if let FnArg::Typed(typed) = input {
@@ -78,7 +78,7 @@ impl Parameter {
         }
     }
 
-    /// Returns `true` if the compiler may find that this cannot be a parameter.
+    /// Returns `true` if the compiler may reject the type.
     pub(crate) fn may_be_wrong(&self) -> bool {
         match self {
             Self::Argument(argument) => !is_plain(&argument.ty),
@@ -86,7 +86,7 @@ impl Parameter {
         }
     }
 
-    /// Its type, if it is the caller's arguments as a whole.
+    /// Returns the type, if it is an extractor of all arguments.
     fn as_all_arguments(&self) -> Option<&Type> {
         match self {
             Self::Extractor(ty) if is_args(option_of(ty).unwrap_or(ty)) => Some(ty),
@@ -95,10 +95,10 @@ impl Parameter {
     }
 }
 
-/// Attributes of a parameter that no function may have.
+/// Attributes of a parameter that are removed from the function.
 #[derive(Default)]
 struct Notes {
-    /// Go to the field of the argument struct.
+    /// Attributes for the field of the argument struct.
     field: Vec<Attribute>,
     header: Option<Attribute>,
     extract: Option<Attribute>,
@@ -122,7 +122,7 @@ impl Notes {
         notes
     }
 
-    /// What only an argument can have; a doc comment is welcome everywhere.
+    /// Returns an attribute that is allowed only on arguments; doc comments are allowed on all parameters.
     fn of_an_argument(&self) -> Option<&Attribute> {
         let field = self.field.iter().find(|attribute| !is_doc(attribute));
         field.or(self.header.as_ref())
@@ -145,7 +145,7 @@ impl Notes {
     }
 }
 
-/// What the derives of the argument struct read.
+/// Attributes that the derives of the argument struct read.
 const FIELD_ATTRIBUTES: [&str; 4] = ["serde", "schemars", "validate", "garde"];
 
 /// Extractors, by the last segment of their path.
@@ -162,7 +162,7 @@ const EXTRACTORS: [&str; 10] = [
     "Uri",
 ];
 
-/// Those that say of what in angle brackets.
+/// Extractors with a type parameter.
 const GENERIC_EXTRACTORS: [&str; 3] = ["Args", "Extension", "State"];
 
 fn is_extractor(ty: &Type) -> bool {
@@ -176,7 +176,7 @@ fn is_extractor(ty: &Type) -> bool {
     }
 }
 
-/// Types that can be arguments for sure.
+/// Types that are always valid arguments.
 const PLAIN: [&str; 17] = [
     "String", "bool", "char", "f32", "f64", "i128", "i16", "i32", "i64", "i8", "isize", "u128", "u16", "u32", "u64",
     "u8", "usize",
@@ -192,17 +192,17 @@ fn is_args(ty: &Type) -> bool {
     outer(ty).is_some_and(|segment| segment.ident == "Args")
 }
 
-/// The last segment of a type's path.
+/// Returns the last segment of the path of a type.
 fn outer(ty: &Type) -> Option<&PathSegment> {
     match ty {
         Type::Path(path) => path.path.segments.last(),
-        // What a `macro_rules!` put here.
+        // From the expansion of a `macro_rules!` macro.
         Type::Group(group) => outer(&group.elem),
         _ => None,
     }
 }
 
-/// The `T` of `Option<T>`.
+/// Returns the first type argument, such as the `T` of `Option<T>`.
 fn inner(segment: &PathSegment) -> Option<&Type> {
     match &segment.arguments {
         PathArguments::AngleBracketed(arguments) => match arguments.args.first()? {
@@ -213,7 +213,7 @@ fn inner(segment: &PathSegment) -> Option<&Type> {
     }
 }
 
-/// The `T` of a type that is `Option<T>`.
+/// Returns the `T` of `Option<T>`; `None` for other types.
 pub(crate) fn option_of(ty: &Type) -> Option<&Type> {
     outer(ty).filter(|outer| outer.ident == "Option").and_then(inner)
 }
@@ -243,7 +243,7 @@ fn check_type(ty: &Type) -> Result<()> {
     Err(Error::new_spanned(ty, problem))
 }
 
-/// What no parameter can tell alone.
+/// Checks rules that involve several parameters.
 fn check_together(mark: &Mark, function: &Ident, parameters: &[Parameter]) -> Result<()> {
     let whole: Vec<&Type> = parameters.iter().filter_map(Parameter::as_all_arguments).collect();
     let single: Vec<&Argument> = parameters.iter().filter_map(Parameter::as_argument).collect();

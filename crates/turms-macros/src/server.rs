@@ -14,7 +14,7 @@ use crate::maker::{Maker, Sharing, allowances};
 use crate::mark::Mark;
 use crate::parameter::Parameter;
 
-/// Leaves the block as it is but for our attributes, and adds the `impl` that registers its marked methods.
+/// Removes our attributes from the block, and adds the `impl` that registers its methods.
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     match syn::parse2(item) {
         Ok(Item::Impl(block)) => expand_block(attribute, block),
@@ -58,7 +58,7 @@ fn nothing_marked(block: &ItemImpl) -> Error {
     Error::new_spanned(&block.self_ty, problem)
 }
 
-/// A marked method.
+/// A method with one of our attributes.
 struct Part {
     /// `let server = server.tool(..);`
     statement: TokenStream,
@@ -66,7 +66,7 @@ struct Part {
 }
 
 impl Part {
-    /// Reads a method, and leaves in it only what a method may have. None if it is not marked.
+    /// Parses a method and removes our attributes; `None` if it has none.
     fn take(method: &mut ImplItemFn, generics: &Generics) -> Result<Option<Self>> {
         let mark = match take_mark(&mut method.attrs) {
             Ok(Some(mark)) => mark,

@@ -1,15 +1,15 @@
-//! The variables in a URI template.
+//! Variables of a URI template.
 
 use syn::{Error, LitStr, Result};
 
-/// A URI, or the form of a family of them, with the names of its variables.
+/// A URI or URI template, with the names of its variables.
 pub(crate) struct Template {
     pub(crate) uri: LitStr,
     pub(crate) variables: Vec<String>,
 }
 
 impl Template {
-    /// Finds the variables. What is wrong beyond that, the builder finds when the server is put together.
+    /// Extracts the variables. Other errors are reported when the server is built.
     pub(crate) fn parse(uri: &LitStr) -> Result<Self> {
         let variables = variables(&uri.value()).map_err(|problem| {
             let problem = format!("not a URI template of RFC 6570: {problem}");
@@ -38,10 +38,10 @@ fn variables(uri: &str) -> std::result::Result<Vec<String>, String> {
     Ok(found)
 }
 
-/// What may stand before the names.
+/// Operators of expressions.
 const OPERATORS: [char; 7] = ['+', '#', '.', '/', ';', '?', '&'];
 
-/// A name without the modifiers `*` and `:3`.
+/// Returns the name without the modifiers `*` and `:3`.
 fn variable(text: &str) -> Option<&str> {
     let name = text.strip_suffix('*').unwrap_or(text);
     let name = name.split_once(':').map_or(name, |(name, _)| name);
