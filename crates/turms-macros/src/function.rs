@@ -44,7 +44,7 @@ pub(crate) fn beside(error: &Error, code: &impl ToTokens) -> TokenStream {
 fn making(mark: &Mark, function: &mut ItemFn) -> Result<TokenStream> {
     let generics = function.sig.generics.clone();
     if let Some(lifetime) = generics.lifetimes().next() {
-        let problem = "a function that clients call borrows from nobody: take and return values";
+        let problem = "lifetime parameters are not supported: take and return owned values";
         return Err(Error::new_spanned(lifetime, problem));
     }
     let maker = Maker::read(mark, &function.attrs, &mut function.sig, &generics)?;

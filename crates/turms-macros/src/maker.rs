@@ -33,7 +33,7 @@ impl Maker {
         let parameters = Parameter::take_all(mark, signature)?;
         let name = mark.name(&signature.ident)?;
         if let Safety::Unsafe(token) = &signature.safety {
-            let problem = "clients can promise nothing: the function must be safe to call";
+            let problem = "unsafe functions are not supported: clients cannot uphold a safety contract";
             return Err(Error::new(token.span, problem));
         }
         let arguments: Vec<&Argument> = parameters.iter().filter_map(Parameter::as_argument).collect();

@@ -47,7 +47,7 @@ impl Mark {
         while !input.is_empty() {
             let entry = Entry::parse(kind, input)?;
             if entries.iter().any(|earlier| earlier.key == entry.key) {
-                let problem = format!("`{}` is given twice", entry.key);
+                let problem = format!("`{}` is specified twice", entry.key);
                 return Err(Error::new(entry.key.span(), problem));
             }
             entries.push(entry);
@@ -103,7 +103,7 @@ impl Entry {
         let known = kind.keys().iter().find(|(name, _)| key == name);
         let Some((_, form)) = known else {
             let names: Vec<_> = kind.keys().iter().map(|(name, _)| format!("`{name}`")).collect();
-            let problem = format!("`#[{}]` does not know `{key}`; it takes {}", kind.word(), names.join(", "));
+            let problem = format!("unknown key `{key}` in `#[{}]`; expected one of {}", kind.word(), names.join(", "));
             return Err(Error::new(key.span(), problem));
         };
         let value = if input.peek(Token![=]) {
@@ -134,18 +134,18 @@ impl Form {
         match (self, value) {
             (Self::Flag, None) => Ok(None),
             (Self::Flag, Some(value)) => {
-                Err(Error::new_spanned(value, format!("`{key}` takes no value: write it, or leave it out")))
+                Err(Error::new_spanned(value, format!("`{key}` is a flag and takes no value")))
             }
             (Self::Choice, None) => Ok(Some(syn::parse_quote!(true))),
             (Self::Choice, Some(Expr::Lit(ExprLit { lit: Lit::Bool(choice), .. }))) => Ok(Some(Lit::Bool(choice))),
-            (Self::Choice, Some(value)) => {
-                Err(Error::new_spanned(value, format!("`{key}` takes `true` or `false`, written out")))
-            }
+            (Self::Choice, Some(value)) => Err(Error::new_spanned(value, format!("`{key}` takes `true` or `false`"))),
             (Self::Text, Some(Expr::Lit(ExprLit { lit: Lit::Str(text), .. }))) => Ok(Some(Lit::Str(text))),
             (Self::Text, Some(value)) => {
-                Err(Error::new_spanned(value, format!("`{key}` takes a text, written out: `{key} = \"..\"`")))
+                Err(Error::new_spanned(value, format!("`{key}` takes a string literal: `{key} = \"..\"`")))
             }
-            (Self::Text, None) => Err(Error::new(key.span(), format!("`{key}` takes a text: `{key} = \"..\"`"))),
+            (Self::Text, None) => {
+                Err(Error::new(key.span(), format!("`{key}` takes a string literal: `{key} = \"..\"`")))
+            }
         }
     }
 }
@@ -206,7 +206,7 @@ impl Kind {
 }
 
 fn uri(input: ParseStream<'_>) -> Result<LitStr> {
-    let missing = "`#[resource]` begins with the URI, written out: `#[resource(\"config://app\")]`";
+    let missing = "`#[resource]` needs the URI as a string literal: `#[resource(\"config://app\")]`";
     let uri = input.parse::<LitStr>().map_err(|error| Error::new(error.span(), missing))?;
     if !input.is_empty() {
         input.parse::<Token![,]>()?;

@@ -50,7 +50,7 @@ impl Parameter {
             return match notes.of_an_argument() {
                 Some(note) => Err(Error::new_spanned(
                     note,
-                    "this describes an argument, and the parameter is none: it is taken from the call",
+                    "this attribute is for arguments only, and the parameter is an extractor",
                 )),
                 None => Ok(Self::Extractor((*typed.ty).clone())),
             };
@@ -131,7 +131,7 @@ impl Notes {
     fn header(&self, kind: Kind) -> Result<Option<LitStr>> {
         let Some(attribute) = &self.header else { return Ok(None) };
         if kind != Kind::Tool {
-            let problem = "only the arguments of a tool are repeated in headers";
+            let problem = "only arguments of tools can be mirrored in headers";
             return Err(Error::new_spanned(attribute, problem));
         }
         let name: LitStr =
@@ -223,21 +223,19 @@ fn argument_name(pattern: &Pat) -> Result<Ident> {
         Pat::Ident(PatIdent { by_ref: None, subpat: None, ident, .. }) => Ok(ident.clone()),
         _ => Err(Error::new_spanned(
             pattern,
-            "callers give an argument by its name: name it here, and take it apart in the body",
+            "arguments are passed by name: use an identifier here, and destructure it in the body",
         )),
     }
 }
 
 fn check_type(ty: &Type) -> Result<()> {
     let problem = match ty {
-        Type::Reference(reference) if is_extractor(&reference.elem) => {
-            "take it by value: what is taken from the call belongs to the function"
-        }
+        Type::Reference(reference) if is_extractor(&reference.elem) => "extractors are passed by value: remove the `&`",
         Type::Reference(_) => {
-            "an argument belongs to the function: take `String` rather than `&str`, `Vec<T>` rather than `&[T]`"
+            "arguments are passed by value: use `String` instead of `&str`, `Vec<T>` instead of `&[T]`"
         }
-        Type::ImplTrait(_) => "name the type of an argument: clients are told what it is",
-        ty if mentions(ty, "Self") => "name the type of an argument rather than write `Self`",
+        Type::ImplTrait(_) => "arguments need a concrete type: clients receive its JSON Schema",
+        ty if mentions(ty, "Self") => "`Self` is not supported in the type of an argument: write the name of the type",
         _ => return Ok(()),
     };
     Err(Error::new_spanned(ty, problem))
@@ -248,13 +246,10 @@ fn check_together(mark: &Mark, function: &Ident, parameters: &[Parameter]) -> Re
     let whole: Vec<&Type> = parameters.iter().filter_map(Parameter::as_all_arguments).collect();
     let single: Vec<&Argument> = parameters.iter().filter_map(Parameter::as_argument).collect();
     if let [_, second, ..] = whole.as_slice() {
-        return Err(Error::new_spanned(
-            second,
-            "`Args` takes all the arguments, so there is nothing left for this one",
-        ));
+        return Err(Error::new_spanned(second, "`Args` takes all arguments and can be used only once"));
     }
     if let ([_], [argument, ..]) = (whole.as_slice(), single.as_slice()) {
-        let problem = "`Args` takes all the arguments already: move this one into its struct";
+        let problem = "`Args` takes all arguments: move this one into its struct";
         return Err(Error::new(argument.ident.span(), problem));
     }
     let Some(template) = &mark.uri else { return Ok(()) };

@@ -25,12 +25,12 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
 
 fn expand_block(attribute: TokenStream, mut block: ItemImpl) -> TokenStream {
     if let Some((path, _)) = &block.trait_ {
-        let problem = "`#[server]` goes on an `impl` block of the type's own, not of a trait";
+        let problem = "`#[server]` goes on an inherent `impl` block, not on a trait implementation";
         return beside(&Error::new_spanned(path, problem), &block);
     }
     let mut errors = Errors::default();
     if !attribute.is_empty() {
-        errors.add(Error::new_spanned(attribute, "`#[server]` takes nothing"));
+        errors.add(Error::new_spanned(attribute, "`#[server]` takes no arguments"));
     }
     let mut parts = Vec::new();
     let mut marked = 0;
@@ -54,7 +54,7 @@ fn expand_block(attribute: TokenStream, mut block: ItemImpl) -> TokenStream {
 }
 
 fn nothing_marked(block: &ItemImpl) -> Error {
-    let problem = "`#[server]` found no method marked `#[tool]`, `#[prompt]` or `#[resource(..)]`";
+    let problem = "`#[server]` found no method with `#[tool]`, `#[prompt]` or `#[resource(..)]`";
     Error::new_spanned(&block.self_ty, problem)
 }
 
@@ -112,7 +112,7 @@ fn take_mark(attributes: &mut Vec<Attribute>) -> Result<Option<Mark>> {
     attributes.retain(|attribute| match Mark::of_attribute(attribute) {
         None => true,
         Some(_) if mark.is_some() => {
-            let problem = "a method is one of these only";
+            let problem = "a method can have only one of `#[tool]`, `#[prompt]` and `#[resource]`";
             errors.add(Error::new_spanned(attribute, problem));
             false
         }
@@ -129,10 +129,10 @@ fn sharing(receiver: &Receiver) -> Result<Sharing> {
     let problem = match &receiver.kind {
         ReceiverKind::Reference(_, _, None) => return Ok(Sharing::Borrowed),
         ReceiverKind::Reference(..) => {
-            "take `&self`: calls run side by side and share the object; put what changes behind a lock"
+            "take `&self`: calls run concurrently and share the object; put mutable state behind a lock"
         }
         ReceiverKind::Typed(_, ty) if mentions(ty, "Arc") => return Ok(Sharing::Counted),
-        _ => "take `&self`: the object serves every call, and none may have it for itself",
+        _ => "take `&self` or `self: Arc<Self>`: all calls share the object",
     };
     Err(Error::new_spanned(receiver, problem))
 }
@@ -141,10 +141,9 @@ fn no_generics(method: &ImplItemFn) -> Result<()> {
     let unknown = method.sig.generics.params.iter().find(|param| !matches!(param, GenericParam::Lifetime(_)));
     match unknown {
         None => Ok(()),
-        Some(param) => Err(Error::new_spanned(
-            param,
-            "nobody could say what this is: make the `impl` block generic rather than the method",
-        )),
+        Some(param) => {
+            Err(Error::new_spanned(param, "generic methods are not supported: make the `impl` block generic instead"))
+        }
     }
 }
 

@@ -24,7 +24,7 @@ fn variables(uri: &str) -> std::result::Result<Vec<String>, String> {
     let mut rest = uri;
     while let Some((literal, after)) = rest.split_once('{') {
         no_stray_brace(literal)?;
-        let (expression, after) = after.split_once('}').ok_or("`{` is never closed by `}`")?;
+        let (expression, after) = after.split_once('}').ok_or("unmatched `{`")?;
         for name in expression.trim_start_matches(OPERATORS).split(',') {
             let name = variable(name).ok_or_else(|| format!("`{{{expression}}}` does not name a variable"))?;
             if found.iter().any(|earlier| earlier == name) {
@@ -51,7 +51,7 @@ fn variable(text: &str) -> Option<&str> {
 
 fn no_stray_brace(literal: &str) -> std::result::Result<(), String> {
     match literal.contains('}') {
-        true => Err("`}` closes nothing".to_owned()),
+        true => Err("unmatched `}`".to_owned()),
         false => Ok(()),
     }
 }
@@ -70,8 +70,8 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said() {
-        assert_eq!(variables("a://{id").unwrap_err(), "`{` is never closed by `}`");
-        assert_eq!(variables("a://id}").unwrap_err(), "`}` closes nothing");
+        assert_eq!(variables("a://{id").unwrap_err(), "unmatched `{`");
+        assert_eq!(variables("a://id}").unwrap_err(), "unmatched `}`");
         assert_eq!(variables("a://{}").unwrap_err(), "`{}` does not name a variable");
         assert_eq!(variables("a://{=id}").unwrap_err(), "`{=id}` does not name a variable");
         assert_eq!(variables("a://{id}/{id}").unwrap_err(), "the variable `id` appears twice");
