@@ -14,7 +14,7 @@ impl Errors {
     }
 
     /// Returns the value, or records the error.
-    pub(crate) fn keep<T>(&mut self, result: Result<T>) -> Option<T> {
+    pub(crate) fn ok_or_add<T>(&mut self, result: Result<T>) -> Option<T> {
         result.map_err(|error| self.add(error)).ok()
     }
 

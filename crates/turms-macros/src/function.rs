@@ -5,14 +5,14 @@ use quote::{ToTokens, quote};
 use syn::{Attribute, Error, Item, ItemFn, Result};
 
 use crate::description::is_doc;
+use crate::expansion::{Expansion, lint_allowances};
 use crate::generics::bind;
-use crate::maker::{Maker, allowances};
-use crate::mark::{Kind, Mark};
+use crate::item_attribute::{ItemAttribute, ItemKind};
 use crate::parameter::Parameter;
 
 /// Replaces a function by one that builds the tool, prompt or resource and contains the original function.
-pub(crate) fn expand(kind: Kind, attribute: TokenStream, item: TokenStream) -> TokenStream {
-    let word = kind.word();
+pub(crate) fn expand(kind: ItemKind, attribute: TokenStream, item: TokenStream) -> TokenStream {
+    let word = kind.attribute_name();
     match syn::parse2(item) {
         Ok(Item::Fn(function)) => match function.sig.receiver() {
             None => expand_function(kind, attribute, function),
@@ -21,50 +21,51 @@ pub(crate) fn expand(kind: Kind, attribute: TokenStream, item: TokenStream) -> T
                 let error = Error::new_spanned(receiver, problem);
                 let mut method = function;
                 Parameter::strip(&mut method.sig);
-                beside(&error, &method)
+                error_with(&error, &method)
             }
         },
-        Ok(item) => beside(&Error::new_spanned(&item, format!("`#[{word}]` goes on a function")), &item),
+        Ok(item) => error_with(&Error::new_spanned(&item, format!("`#[{word}]` goes on a function")), &item),
         Err(error) => error.into_compile_error(),
     }
 }
 
-fn expand_function(kind: Kind, attribute: TokenStream, mut function: ItemFn) -> TokenStream {
-    let expanded = Mark::parse(kind, attribute).and_then(|mark| making(&mark, &mut function));
-    expanded.unwrap_or_else(|error| beside(&error, &stand_in(kind, &function)))
+fn expand_function(kind: ItemKind, attribute: TokenStream, mut function: ItemFn) -> TokenStream {
+    let expanded =
+        ItemAttribute::parse(kind, attribute).and_then(|attribute| expand_to_builder(&attribute, &mut function));
+    expanded.unwrap_or_else(|error| error_with(&error, &placeholder(kind, &function)))
 }
 
 /// Emits an error together with code that prevents follow-up errors.
-pub(crate) fn beside(error: &Error, code: &impl ToTokens) -> TokenStream {
+pub(crate) fn error_with(error: &Error, code: &impl ToTokens) -> TokenStream {
     let error = error.to_compile_error();
     quote!(#error #code)
 }
 
 /// Expands to the function that builds the tool, prompt or resource.
-fn making(mark: &Mark, function: &mut ItemFn) -> Result<TokenStream> {
+fn expand_to_builder(attribute: &ItemAttribute, function: &mut ItemFn) -> Result<TokenStream> {
     let generics = function.sig.generics.clone();
     if let Some(lifetime) = generics.lifetimes().next() {
         let problem = "lifetime parameters are not supported: take and return owned values";
         return Err(Error::new_spanned(lifetime, problem));
     }
-    let maker = Maker::read(mark, &function.attrs, &mut function.sig, &generics)?;
+    let expansion = Expansion::read(attribute, &function.attrs, &mut function.sig, &generics)?;
     let mut outer_generics = generics.clone();
-    bind(&mut outer_generics, maker.bounds().iter().cloned());
+    bind(&mut outer_generics, expansion.bounds().iter().cloned());
     let (declared, _, predicates) = outer_generics.split_for_impl();
     let (_, used, _) = generics.split_for_impl();
     let ItemFn { attrs, vis, sig, block, .. } = &*function;
-    let (outer, inner): (Vec<_>, Vec<_>) = attrs.iter().partition(|attribute| is_of_the_outer(attribute));
+    let (outer, inner): (Vec<_>, Vec<_>) = attrs.iter().partition(|attribute| is_outer_attribute(attribute));
     let ident = &sig.ident;
     let turbofish = used.as_turbofish();
-    let made_type = mark.kind.path();
-    let definitions = maker.definitions();
-    let expression = maker.of_function(&quote!(#ident #turbofish));
-    let allowances = allowances(sig);
+    let made_type = attribute.kind.path();
+    let definitions = expansion.definitions();
+    let expression = expansion.for_function(&quote!(#ident #turbofish));
+    let lint_allowances = lint_allowances(sig);
     Ok(quote! {
         #(#outer)*
         #vis fn #ident #declared () -> #made_type #predicates {
             #(#inner)*
-            #allowances
+            #lint_allowances
             #sig #block
 
             #definitions
@@ -75,9 +76,9 @@ fn making(mark: &Mark, function: &mut ItemFn) -> Result<TokenStream> {
 }
 
 /// Creates a placeholder for an invalid function, which prevents further errors where it is used.
-fn stand_in(kind: Kind, function: &ItemFn) -> TokenStream {
+fn placeholder(kind: ItemKind, function: &ItemFn) -> TokenStream {
     let ItemFn { attrs, vis, sig, .. } = function;
-    let outer = attrs.iter().filter(|attribute| is_of_the_outer(attribute));
+    let outer = attrs.iter().filter(|attribute| is_outer_attribute(attribute));
     let ident = &sig.ident;
     let made_type = kind.path();
     let (declared, _, predicates) = sig.generics.split_for_impl();
@@ -90,6 +91,6 @@ fn stand_in(kind: Kind, function: &ItemFn) -> TokenStream {
 }
 
 /// Returns `true` for attributes that belong on the generated outer function.
-fn is_of_the_outer(attribute: &Attribute) -> bool {
+fn is_outer_attribute(attribute: &Attribute) -> bool {
     is_doc(attribute) || ["cfg", "deprecated"].iter().any(|name| attribute.path().is_ident(name))
 }

@@ -9,17 +9,17 @@ use syn::{GenericParam, Generics, Ident, PredicateType, Token, Type, TypeParam, 
 pub(crate) fn used_by(types: &[&Type], generics: &Generics) -> Generics {
     let is_used = |param: &&GenericParam| types.iter().any(|ty| mentions(ty, &name_of(param)));
     let (used, unused): (Vec<_>, Vec<_>) = generics.params.iter().partition(is_used);
-    let stands_alone = |bound: &dyn ToTokens| !unused.iter().any(|param| mentions(bound, &name_of(param)));
+    let is_independent = |bound: &dyn ToTokens| !unused.iter().any(|param| mentions(bound, &name_of(param)));
     let params = used.iter().map(|&param| {
         let mut param = param.clone();
         if let GenericParam::Type(param) = &mut param {
-            param.bounds = param.bounds.iter().filter(|bound| stands_alone(bound)).cloned().collect();
+            param.bounds = param.bounds.iter().filter(|bound| is_independent(bound)).cloned().collect();
         }
         param
     });
     let mut own = Generics { params: params.collect(), ..Generics::default() };
     if let Some(clause) = &generics.where_clause {
-        let is_ours = |predicate: &&WherePredicate| stands_alone(predicate) && are_mentioned(&own, predicate);
+        let is_ours = |predicate: &&WherePredicate| is_independent(predicate) && are_mentioned(&own, predicate);
         let ours = clause.predicates.iter().filter(is_ours).cloned().collect();
         own.make_where_clause().predicates = ours;
     }

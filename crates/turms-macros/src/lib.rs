@@ -6,17 +6,17 @@
 mod argument;
 mod description;
 mod errors;
+mod expansion;
 mod function;
 mod generics;
-mod maker;
-mod mark;
+mod item_attribute;
 mod parameter;
 mod server;
 mod template;
 
 use proc_macro::TokenStream;
 
-use crate::mark::Kind;
+use crate::item_attribute::ItemKind;
 
 /// Turns a function into a tool: `fn add(a: f64, b: f64) -> f64` becomes `fn add() -> Tool`, to be passed to
 /// `Server::tool`.
@@ -25,7 +25,7 @@ use crate::mark::Kind;
 /// `task_later` (flags); `destructive`, `open_world` (flags, optionally with `= true` or `= false`).
 #[proc_macro_attribute]
 pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    function::expand(Kind::Tool, attribute.into(), item.into()).into()
+    function::expand(ItemKind::Tool, attribute.into(), item.into()).into()
 }
 
 /// Turns a function into a prompt, to be passed to `Server::prompt`.
@@ -33,7 +33,7 @@ pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// Keys: `name`, `title` and `description` (strings).
 #[proc_macro_attribute]
 pub fn prompt(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    function::expand(Kind::Prompt, attribute.into(), item.into()).into()
+    function::expand(ItemKind::Prompt, attribute.into(), item.into()).into()
 }
 
 /// Turns a function into a resource, or a resource template if the URI has variables, to be passed to
@@ -42,7 +42,7 @@ pub fn prompt(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// Takes the URI, then the keys `name`, `title`, `description` and `mime_type` (strings).
 #[proc_macro_attribute]
 pub fn resource(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    function::expand(Kind::Resource, attribute.into(), item.into()).into()
+    function::expand(ItemKind::Resource, attribute.into(), item.into()).into()
 }
 
 /// Registers the methods of an `impl` block that have `#[tool]`, `#[prompt]` or `#[resource(..)]`. Pass the object to

@@ -10,7 +10,7 @@ use crate::argument::Argument;
 use crate::description::is_doc;
 use crate::errors::Errors;
 use crate::generics::mentions;
-use crate::mark::{Kind, Mark};
+use crate::item_attribute::{ItemAttribute, ItemKind};
 
 /// A parameter of a function.
 pub(crate) enum Parameter {
@@ -22,16 +22,16 @@ pub(crate) enum Parameter {
 
 impl Parameter {
     /// Parses the parameters except `self`, and removes our attributes from the signature.
-    pub(crate) fn take_all(mark: &Mark, signature: &mut Signature) -> Result<Vec<Self>> {
+    pub(crate) fn take_all(attribute: &ItemAttribute, signature: &mut Signature) -> Result<Vec<Self>> {
         let mut errors = Errors::default();
         let mut parameters = Vec::new();
         for input in &mut signature.inputs {
             if let FnArg::Typed(typed) = input {
-                errors.keep(Self::take(mark.kind, typed).map(|parameter| parameters.push(parameter)));
+                errors.ok_or_add(Self::take(attribute.kind, typed).map(|parameter| parameters.push(parameter)));
             }
         }
         errors.finish()?;
-        check_together(mark, &signature.ident, &parameters)?;
+        check_combination(attribute, &signature.ident, &parameters)?;
         Ok(parameters)
     }
 
@@ -39,15 +39,15 @@ impl Parameter {
     pub(crate) fn strip(signature: &mut Signature) {
         for input in &mut signature.inputs {
             if let FnArg::Typed(typed) = input {
-                Notes::take(&mut typed.attrs);
+                ParameterAttributes::take(&mut typed.attrs);
             }
         }
     }
 
-    fn take(kind: Kind, typed: &mut PatType) -> Result<Self> {
-        let notes = Notes::take(&mut typed.attrs);
-        if notes.extract.is_some() || is_extractor(&typed.ty) {
-            return match notes.of_an_argument() {
+    fn take(kind: ItemKind, typed: &mut PatType) -> Result<Self> {
+        let attributes = ParameterAttributes::take(&mut typed.attrs);
+        if attributes.extract.is_some() || is_extractor(&typed.ty) {
+            return match attributes.argument_only() {
                 Some(note) => Err(Error::new_spanned(
                     note,
                     "this attribute is for arguments only, and the parameter is an extractor",
@@ -59,8 +59,8 @@ impl Parameter {
         Ok(Self::Argument(Argument {
             ident: argument_name(&typed.pat)?,
             ty: (*typed.ty).clone(),
-            header: notes.header(kind)?,
-            attributes: notes.field,
+            header: attributes.header(kind)?,
+            attributes: attributes.field,
         }))
     }
 
@@ -79,7 +79,7 @@ impl Parameter {
     }
 
     /// Returns `true` if the compiler may reject the type.
-    pub(crate) fn may_be_wrong(&self) -> bool {
+    pub(crate) fn may_cause_type_error(&self) -> bool {
         match self {
             Self::Argument(argument) => !is_plain(&argument.ty),
             Self::Extractor(ty) => !is_extractor(ty) || self.as_all_arguments().is_some(),
@@ -97,40 +97,40 @@ impl Parameter {
 
 /// Attributes of a parameter that are removed from the function.
 #[derive(Default)]
-struct Notes {
+struct ParameterAttributes {
     /// Attributes for the field of the argument struct.
     field: Vec<Attribute>,
     header: Option<Attribute>,
     extract: Option<Attribute>,
 }
 
-impl Notes {
+impl ParameterAttributes {
     fn take(attributes: &mut Vec<Attribute>) -> Self {
-        let mut notes = Self::default();
+        let mut taken = Self::default();
         for attribute in std::mem::take(attributes) {
             let path = attribute.path();
             if path.is_ident("header") {
-                notes.header = Some(attribute);
+                taken.header = Some(attribute);
             } else if path.is_ident("extract") {
-                notes.extract = Some(attribute);
+                taken.extract = Some(attribute);
             } else if is_doc(&attribute) || FIELD_ATTRIBUTES.iter().any(|name| path.is_ident(name)) {
-                notes.field.push(attribute);
+                taken.field.push(attribute);
             } else {
                 attributes.push(attribute);
             }
         }
-        notes
+        taken
     }
 
     /// Returns an attribute that is allowed only on arguments; doc comments are allowed on all parameters.
-    fn of_an_argument(&self) -> Option<&Attribute> {
+    fn argument_only(&self) -> Option<&Attribute> {
         let field = self.field.iter().find(|attribute| !is_doc(attribute));
         field.or(self.header.as_ref())
     }
 
-    fn header(&self, kind: Kind) -> Result<Option<LitStr>> {
+    fn header(&self, kind: ItemKind) -> Result<Option<LitStr>> {
         let Some(attribute) = &self.header else { return Ok(None) };
-        if kind != Kind::Tool {
+        if kind != ItemKind::Tool {
             let problem = "only arguments of tools can be mirrored in headers";
             return Err(Error::new_spanned(attribute, problem));
         }
@@ -242,7 +242,7 @@ fn check_type(ty: &Type) -> Result<()> {
 }
 
 /// Checks rules that involve several parameters.
-fn check_together(mark: &Mark, function: &Ident, parameters: &[Parameter]) -> Result<()> {
+fn check_combination(attribute: &ItemAttribute, function: &Ident, parameters: &[Parameter]) -> Result<()> {
     let whole: Vec<&Type> = parameters.iter().filter_map(Parameter::as_all_arguments).collect();
     let single: Vec<&Argument> = parameters.iter().filter_map(Parameter::as_argument).collect();
     if let [_, second, ..] = whole.as_slice() {
@@ -252,7 +252,7 @@ fn check_together(mark: &Mark, function: &Ident, parameters: &[Parameter]) -> Re
         let problem = "`Args` takes all arguments: move this one into its struct";
         return Err(Error::new(argument.ident.span(), problem));
     }
-    let Some(template) = &mark.uri else { return Ok(()) };
+    let Some(template) = &attribute.uri else { return Ok(()) };
     let mut errors = Errors::default();
     for argument in &single {
         if !template.variables.iter().any(|name| argument.ident.unraw() == name) {

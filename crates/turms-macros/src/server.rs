@@ -8,17 +8,17 @@ use syn::{
 };
 
 use crate::errors::Errors;
-use crate::function::beside;
+use crate::expansion::{Expansion, Sharing, lint_allowances};
+use crate::function::error_with;
 use crate::generics::{bind, mentions};
-use crate::maker::{Maker, Sharing, allowances};
-use crate::mark::Mark;
+use crate::item_attribute::ItemAttribute;
 use crate::parameter::Parameter;
 
 /// Removes our attributes from the block, and adds the `impl` that registers its methods.
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     match syn::parse2(item) {
         Ok(Item::Impl(block)) => expand_block(attribute, block),
-        Ok(item) => beside(&Error::new_spanned(&item, "`#[server]` goes on an `impl` block"), &item),
+        Ok(item) => error_with(&Error::new_spanned(&item, "`#[server]` goes on an `impl` block"), &item),
         Err(error) => error.into_compile_error(),
     }
 }
@@ -26,58 +26,58 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
 fn expand_block(attribute: TokenStream, mut block: ItemImpl) -> TokenStream {
     if let Some((path, _)) = &block.trait_ {
         let problem = "`#[server]` goes on an inherent `impl` block, not on a trait implementation";
-        return beside(&Error::new_spanned(path, problem), &block);
+        return error_with(&Error::new_spanned(path, problem), &block);
     }
     let mut errors = Errors::default();
     if !attribute.is_empty() {
         errors.add(Error::new_spanned(attribute, "`#[server]` takes no arguments"));
     }
-    let mut parts = Vec::new();
+    let mut methods = Vec::new();
     let mut marked = 0;
     let ItemImpl { generics, items, .. } = &mut block;
     for item in items {
         if let ImplItem::Fn(method) = item {
-            let part = Part::take(method, generics).transpose();
-            marked += usize::from(part.is_some());
-            parts.extend(part.and_then(|part| errors.keep(part)));
+            let method = MarkedMethod::take(method, generics).transpose();
+            marked += usize::from(method.is_some());
+            methods.extend(method.and_then(|method| errors.ok_or_add(method)));
         }
     }
     if marked == 0 {
-        errors.add(nothing_marked(&block));
+        errors.add(no_methods(&block));
     }
-    let registration = registration(&block, &parts);
+    let registration = registration(&block, &methods);
     let expanded = quote!(#block #registration);
     match errors.finish() {
         Ok(()) => expanded,
-        Err(error) => beside(&error, &expanded),
+        Err(error) => error_with(&error, &expanded),
     }
 }
 
-fn nothing_marked(block: &ItemImpl) -> Error {
+fn no_methods(block: &ItemImpl) -> Error {
     let problem = "`#[server]` found no method with `#[tool]`, `#[prompt]` or `#[resource(..)]`";
     Error::new_spanned(&block.self_ty, problem)
 }
 
 /// A method with one of our attributes.
-struct Part {
+struct MarkedMethod {
     /// `let server = server.tool(..);`
     statement: TokenStream,
     bounds: Vec<WherePredicate>,
 }
 
-impl Part {
+impl MarkedMethod {
     /// Parses a method and removes our attributes; `None` if it has none.
     fn take(method: &mut ImplItemFn, generics: &Generics) -> Result<Option<Self>> {
-        let mark = match take_mark(&mut method.attrs) {
-            Ok(Some(mark)) => mark,
+        let attribute = match take_attribute(&mut method.attrs) {
+            Ok(Some(attribute)) => attribute,
             Ok(None) => return Ok(None),
             Err(error) => {
                 Parameter::strip(&mut method.sig);
                 return Err(error);
             }
         };
-        let maker = Maker::read(&mark, &method.attrs, &mut method.sig, generics)?;
-        no_generics(method)?;
+        let expansion = Expansion::read(&attribute, &method.attrs, &mut method.sig, generics)?;
+        check_no_generics(method)?;
         let sharing = method.sig.receiver().map(sharing).transpose()?;
         let ident = &method.sig.ident;
         let path = quote!(Self::#ident);
@@ -85,13 +85,13 @@ impl Part {
             Some(sharing) => {
                 let this = Ident::new("this", Span::mixed_site());
                 let shared = quote!(let #this = ::std::sync::Arc::clone(&self););
-                (Some(shared), maker.of_method(&path, &this, sharing))
+                (Some(shared), expansion.for_method(&path, &this, sharing))
             }
-            None => (None, maker.of_function(&path)),
+            None => (None, expansion.for_function(&path)),
         };
         let conditions = method.attrs.iter().filter(|attribute| is_condition(attribute));
-        let register = format_ident!("{}", mark.kind.word());
-        let definitions = maker.definitions();
+        let register = format_ident!("{}", attribute.kind.attribute_name());
+        let definitions = expansion.definitions();
         let statement = quote! {
             #(#conditions)*
             let server = server.#register({
@@ -100,29 +100,29 @@ impl Part {
                 #expression
             });
         };
-        let allowances = allowances(&method.sig);
-        method.attrs.extend(allowances.map(|allow| -> Attribute { syn::parse_quote!(#allow) }));
-        Ok(Some(Self { statement, bounds: maker.bounds().to_vec() }))
+        let lint_allowances = lint_allowances(&method.sig);
+        method.attrs.extend(lint_allowances.map(|allow| -> Attribute { syn::parse_quote!(#allow) }));
+        Ok(Some(Self { statement, bounds: expansion.bounds().to_vec() }))
     }
 }
 
-fn take_mark(attributes: &mut Vec<Attribute>) -> Result<Option<Mark>> {
-    let mut mark = None;
+fn take_attribute(attributes: &mut Vec<Attribute>) -> Result<Option<ItemAttribute>> {
+    let mut found = None;
     let mut errors = Errors::default();
-    attributes.retain(|attribute| match Mark::of_attribute(attribute) {
+    attributes.retain(|attribute| match ItemAttribute::of_attribute(attribute) {
         None => true,
-        Some(_) if mark.is_some() => {
+        Some(_) if found.is_some() => {
             let problem = "a method can have only one of `#[tool]`, `#[prompt]` and `#[resource]`";
             errors.add(Error::new_spanned(attribute, problem));
             false
         }
         Some(read) => {
-            mark = errors.keep(read);
+            found = errors.ok_or_add(read);
             false
         }
     });
     errors.finish()?;
-    Ok(mark)
+    Ok(found)
 }
 
 fn sharing(receiver: &Receiver) -> Result<Sharing> {
@@ -137,7 +137,7 @@ fn sharing(receiver: &Receiver) -> Result<Sharing> {
     Err(Error::new_spanned(receiver, problem))
 }
 
-fn no_generics(method: &ImplItemFn) -> Result<()> {
+fn check_no_generics(method: &ImplItemFn) -> Result<()> {
     let unknown = method.sig.generics.params.iter().find(|param| !matches!(param, GenericParam::Lifetime(_)));
     match unknown {
         None => Ok(()),
@@ -147,12 +147,12 @@ fn no_generics(method: &ImplItemFn) -> Result<()> {
     }
 }
 
-fn registration(block: &ItemImpl, parts: &[Part]) -> TokenStream {
+fn registration(block: &ItemImpl, methods: &[MarkedMethod]) -> TokenStream {
     let ItemImpl { attrs, generics, self_ty, .. } = block;
     let conditions = attrs.iter().filter(|attribute| is_condition(attribute));
-    let statements = parts.iter().map(|part| &part.statement);
+    let statements = methods.iter().map(|method| &method.statement);
     let mut generics = generics.clone();
-    bind(&mut generics, parts.iter().flat_map(|part| part.bounds.iter().cloned()));
+    bind(&mut generics, methods.iter().flat_map(|method| method.bounds.iter().cloned()));
     let (declared, _, predicates) = generics.split_for_impl();
     quote! {
         #(#conditions)*

@@ -23,7 +23,7 @@ fn variables(uri: &str) -> std::result::Result<Vec<String>, String> {
     let mut found: Vec<String> = Vec::new();
     let mut rest = uri;
     while let Some((literal, after)) = rest.split_once('{') {
-        no_stray_brace(literal)?;
+        check_no_stray_brace(literal)?;
         let (expression, after) = after.split_once('}').ok_or("unmatched `{`")?;
         for name in expression.trim_start_matches(OPERATORS).split(',') {
             let name = variable(name).ok_or_else(|| format!("`{{{expression}}}` does not name a variable"))?;
@@ -34,7 +34,7 @@ fn variables(uri: &str) -> std::result::Result<Vec<String>, String> {
         }
         rest = after;
     }
-    no_stray_brace(rest)?;
+    check_no_stray_brace(rest)?;
     Ok(found)
 }
 
@@ -49,7 +49,7 @@ fn variable(text: &str) -> Option<&str> {
     (!name.is_empty() && name.chars().all(is_part)).then_some(name)
 }
 
-fn no_stray_brace(literal: &str) -> std::result::Result<(), String> {
+fn check_no_stray_brace(literal: &str) -> std::result::Result<(), String> {
     match literal.contains('}') {
         true => Err("unmatched `}`".to_owned()),
         false => Ok(()),

@@ -7,11 +7,11 @@ use syn::{Attribute, Error, Generics, Ident, Result, ReturnType, Safety, Signatu
 
 use crate::argument::{Argument, ArgumentStruct};
 use crate::description;
-use crate::mark::Mark;
+use crate::item_attribute::ItemAttribute;
 use crate::parameter::Parameter;
 
 /// A parsed function, ready to be expanded to a tool, prompt or resource.
-pub(crate) struct Maker {
+pub(crate) struct Expansion {
     builder: TokenStream,
     arguments: Option<ArgumentStruct>,
     parameters: Vec<Parameter>,
@@ -22,25 +22,25 @@ pub(crate) struct Maker {
     is_async: bool,
 }
 
-impl Maker {
+impl Expansion {
     /// Parses a function whose types may use `generics`. Removes our attributes from its parameters, even on errors.
     pub(crate) fn read(
-        mark: &Mark,
+        attribute: &ItemAttribute,
         attributes: &[Attribute],
         signature: &mut Signature,
         generics: &Generics,
     ) -> Result<Self> {
-        let parameters = Parameter::take_all(mark, signature)?;
-        let name = mark.name(&signature.ident)?;
+        let parameters = Parameter::take_all(attribute, signature)?;
+        let name = attribute.name(&signature.ident)?;
         if let Safety::Unsafe(token) = &signature.safety {
             let problem = "unsafe functions are not supported: clients cannot uphold a safety contract";
             return Err(Error::new(token.span, problem));
         }
         let arguments: Vec<&Argument> = parameters.iter().filter_map(Parameter::as_argument).collect();
         let arguments = ArgumentStruct::new(&signature.ident, &arguments, generics);
-        let input = where_types_may_be_wrong(signature, &parameters);
+        let input = type_error_span(signature, &parameters);
         Ok(Self {
-            builder: mark.builder(&name, description::of(attributes).as_deref()),
+            builder: attribute.builder(&name, description::of(attributes).as_deref()),
             arguments,
             parameters,
             input,
@@ -63,16 +63,16 @@ impl Maker {
     }
 
     /// Expands to the expression for a function with this path.
-    pub(crate) fn of_function(&self, path: &TokenStream) -> TokenStream {
+    pub(crate) fn for_function(&self, path: &TokenStream) -> TokenStream {
         if self.arguments.is_none() {
-            return self.handled_by(&moved(path.clone(), self.output));
+            return self.with_handler(&with_span(path.clone(), self.output));
         }
         let (bindings, values) = self.bindings();
-        self.handled_by(&self.closure(None, &bindings, &quote!(#path(#(#values),*))))
+        self.with_handler(&self.closure(None, &bindings, &quote!(#path(#(#values),*))))
     }
 
     /// Expands to the expression for a method with this path. The variable `this` holds the shared object.
-    pub(crate) fn of_method(&self, path: &TokenStream, this: &Ident, sharing: Sharing) -> TokenStream {
+    pub(crate) fn for_method(&self, path: &TokenStream, this: &Ident, sharing: Sharing) -> TokenStream {
         let (bindings, values) = self.bindings();
         let receiver = match sharing {
             Sharing::Borrowed => quote!(&#this),
@@ -86,21 +86,21 @@ impl Maker {
             (false, Sharing::Counted) => quote!({ #share #call }),
             (false, Sharing::Borrowed) => call,
         };
-        self.handled_by(&self.closure(Some(&quote!(move)), &bindings, &body))
+        self.with_handler(&self.closure(Some(&quote!(move)), &bindings, &body))
     }
 
     /// Creates a closure. Errors about its parameters point to the parameters, others to the return type.
     fn closure(&self, captures: Option<&TokenStream>, bindings: &[TokenStream], body: &TokenStream) -> TokenStream {
-        let start = moved(quote!(#captures |), self.output);
-        let bindings = moved(quote!(#(#bindings),*), self.input);
-        let end = moved(quote!(| #body), self.output);
+        let start = with_span(quote!(#captures |), self.output);
+        let bindings = with_span(quote!(#(#bindings),*), self.input);
+        let end = with_span(quote!(| #body), self.output);
         quote!(#start #bindings #end)
     }
 
-    fn handled_by(&self, handler: &TokenStream) -> TokenStream {
+    fn with_handler(&self, handler: &TokenStream) -> TokenStream {
         let builder = &self.builder;
         let types = self.types();
-        let types = moved(quote!(::<_, (#(#types,)*)>), self.input);
+        let types = with_span(quote!(::<_, (#(#types,)*)>), self.input);
         // Errors about parameters point to the method name, errors about the return type to the handler.
         let span = Span::call_site().located_at(self.input);
         let method = Ident::new(if self.is_async { "handler" } else { "handler_sync" }, span);
@@ -144,8 +144,8 @@ impl Maker {
 
 /// Returns the span for errors about parameter types: the type if only one can be unsupported, else the parameter
 /// list.
-fn where_types_may_be_wrong(signature: &Signature, parameters: &[Parameter]) -> Span {
-    let suspects: Vec<&Type> = parameters.iter().filter(|it| it.may_be_wrong()).map(Parameter::ty).collect();
+fn type_error_span(signature: &Signature, parameters: &[Parameter]) -> Span {
+    let suspects: Vec<&Type> = parameters.iter().filter(|it| it.may_cause_type_error()).map(Parameter::ty).collect();
     match (suspects.as_slice(), parameters) {
         ([only], _) => only.span(),
         ([], [Parameter::Extractor(first), ..]) => first.span(),
@@ -164,20 +164,20 @@ pub(crate) enum Sharing {
 }
 
 /// Changes the location of code for diagnostics. Name resolution stays the same.
-fn moved(code: TokenStream, to: Span) -> TokenStream {
-    let moved = code.into_iter().map(|token| {
+fn with_span(code: TokenStream, to: Span) -> TokenStream {
+    let with_span = code.into_iter().map(|token| {
         let mut token = match token {
-            TokenTree::Group(group) => Group::new(group.delimiter(), moved(group.stream(), to)).into(),
+            TokenTree::Group(group) => Group::new(group.delimiter(), with_span(group.stream(), to)).into(),
             token => token,
         };
         token.set_span(token.span().located_at(to));
         token
     });
-    moved.collect()
+    with_span.collect()
 }
 
 /// Allows a lint that the expansion of a synchronous function would trigger.
-pub(crate) fn allowances(signature: &Signature) -> Option<TokenStream> {
+pub(crate) fn lint_allowances(signature: &Signature) -> Option<TokenStream> {
     signature
         .asyncness
         .is_none()

@@ -9,28 +9,28 @@ use syn::{Attribute, Error, Expr, ExprLit, Ident, Lit, LitStr, Meta, Result, Tok
 use crate::template::Template;
 
 /// A parsed attribute.
-pub(crate) struct Mark {
-    pub(crate) kind: Kind,
+pub(crate) struct ItemAttribute {
+    pub(crate) kind: ItemKind,
     /// The URI of a resource.
     pub(crate) uri: Option<Template>,
-    entries: Vec<Entry>,
+    entries: Vec<AttributeEntry>,
 }
 
-struct Entry {
+struct AttributeEntry {
     key: Ident,
     value: Option<Lit>,
 }
 
-impl Mark {
+impl ItemAttribute {
     /// Parses the tokens in the parentheses.
-    pub(crate) fn parse(kind: Kind, tokens: TokenStream) -> Result<Self> {
+    pub(crate) fn parse(kind: ItemKind, tokens: TokenStream) -> Result<Self> {
         (|input: ParseStream<'_>| Self::parse_stream(kind, input)).parse2(tokens)
     }
 
     /// Parses an attribute of a method; `None` if it is not one of ours.
     pub(crate) fn of_attribute(attribute: &Attribute) -> Option<Result<Self>> {
         let word = &attribute.path().segments.last()?.ident;
-        let kind = Kind::ALL.into_iter().find(|kind| word == kind.word())?;
+        let kind = ItemKind::ALL.into_iter().find(|kind| word == kind.attribute_name())?;
         Some(match &attribute.meta {
             Meta::Path(_) => Self::parse(kind, TokenStream::new()).map_err(|error| at(&error, word.span())),
             Meta::List(list) => Self::parse(kind, list.tokens.clone()),
@@ -38,14 +38,14 @@ impl Mark {
         })
     }
 
-    fn parse_stream(kind: Kind, input: ParseStream<'_>) -> Result<Self> {
+    fn parse_stream(kind: ItemKind, input: ParseStream<'_>) -> Result<Self> {
         let uri = match kind {
-            Kind::Resource => Some(Template::parse(&uri(input)?)?),
-            Kind::Tool | Kind::Prompt => None,
+            ItemKind::Resource => Some(Template::parse(&uri(input)?)?),
+            ItemKind::Tool | ItemKind::Prompt => None,
         };
-        let mut entries: Vec<Entry> = Vec::new();
+        let mut entries: Vec<AttributeEntry> = Vec::new();
         while !input.is_empty() {
-            let entry = Entry::parse(kind, input)?;
+            let entry = AttributeEntry::parse(kind, input)?;
             if entries.iter().any(|earlier| earlier.key == entry.key) {
                 let problem = format!("`{}` is specified twice", entry.key);
                 return Err(Error::new(entry.key.span(), problem));
@@ -65,7 +65,7 @@ impl Mark {
             Some(Lit::Str(name)) => name.clone(),
             _ => LitStr::new(&function.unraw().to_string(), function.span()),
         };
-        if self.kind == Kind::Tool && !is_tool_name(&name.value()) {
+        if self.kind == ItemKind::Tool && !is_tool_name(&name.value()) {
             let problem = format!(
                 "{:?} cannot be the name of a tool: a name is 1 to 128 letters (a to z, A to Z), digits, `_`, `-` and \
                  `.`",
@@ -90,20 +90,21 @@ impl Mark {
         let own_description = self.entries.iter().any(|entry| entry.key == "description");
         let description = documentation.filter(|_| !own_description).into_iter();
         let calls = self.entries.iter().filter(|entry| entry.key != "name").map(|entry| {
-            let Entry { key, value } = entry;
+            let AttributeEntry { key, value } = entry;
             quote!(.#key(#value))
         });
         quote!(#begun #(.description(#description))* #(#calls)*)
     }
 }
 
-impl Entry {
-    fn parse(kind: Kind, input: ParseStream<'_>) -> Result<Self> {
+impl AttributeEntry {
+    fn parse(kind: ItemKind, input: ParseStream<'_>) -> Result<Self> {
         let key = input.call(Ident::parse_any)?;
         let known = kind.keys().iter().find(|(name, _)| key == name);
         let Some((_, form)) = known else {
             let names: Vec<_> = kind.keys().iter().map(|(name, _)| format!("`{name}`")).collect();
-            let problem = format!("unknown key `{key}` in `#[{}]`; expected one of {}", kind.word(), names.join(", "));
+            let problem =
+                format!("unknown key `{key}` in `#[{}]`; expected one of {}", kind.attribute_name(), names.join(", "));
             return Err(Error::new(key.span(), problem));
         };
         let value = if input.peek(Token![=]) {
@@ -119,7 +120,7 @@ impl Entry {
 
 /// Value of a key.
 #[derive(Clone, Copy)]
-enum Form {
+enum ValueForm {
     /// No value.
     Flag,
     /// No value, or `true` or `false`.
@@ -128,7 +129,7 @@ enum Form {
     Text,
 }
 
-impl Form {
+impl ValueForm {
     /// Returns the literal to pass to the builder method with the name of the key.
     fn check(self, key: &Ident, value: Option<Expr>) -> Result<Option<Lit>> {
         match (self, value) {
@@ -150,19 +151,19 @@ impl Form {
     }
 }
 
-/// Kind of item that a function is turned into.
+/// ItemKind of item that a function is turned into.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ItemKind {
     Tool,
     Prompt,
     Resource,
 }
 
-impl Kind {
+impl ItemKind {
     const ALL: [Self; 3] = [Self::Tool, Self::Prompt, Self::Resource];
 
     /// Returns the name of the attribute, which is also the name of the method of `Server`.
-    pub(crate) fn word(self) -> &'static str {
+    pub(crate) fn attribute_name(self) -> &'static str {
         match self {
             Self::Tool => "tool",
             Self::Prompt => "prompt",
@@ -182,25 +183,28 @@ impl Kind {
     }
 
     /// Returns the keys of the attribute; each is also a method of the builder.
-    fn keys(self) -> &'static [(&'static str, Form)] {
+    fn keys(self) -> &'static [(&'static str, ValueForm)] {
         match self {
             Self::Tool => &[
-                ("name", Form::Text),
-                ("title", Form::Text),
-                ("description", Form::Text),
-                ("read_only", Form::Flag),
-                ("idempotent", Form::Flag),
-                ("blocking", Form::Flag),
-                ("task", Form::Flag),
-                ("task_required", Form::Flag),
-                ("task_later", Form::Flag),
-                ("destructive", Form::Choice),
-                ("open_world", Form::Choice),
+                ("name", ValueForm::Text),
+                ("title", ValueForm::Text),
+                ("description", ValueForm::Text),
+                ("read_only", ValueForm::Flag),
+                ("idempotent", ValueForm::Flag),
+                ("blocking", ValueForm::Flag),
+                ("task", ValueForm::Flag),
+                ("task_required", ValueForm::Flag),
+                ("task_later", ValueForm::Flag),
+                ("destructive", ValueForm::Choice),
+                ("open_world", ValueForm::Choice),
             ],
-            Self::Prompt => &[("name", Form::Text), ("title", Form::Text), ("description", Form::Text)],
-            Self::Resource => {
-                &[("name", Form::Text), ("title", Form::Text), ("description", Form::Text), ("mime_type", Form::Text)]
-            }
+            Self::Prompt => &[("name", ValueForm::Text), ("title", ValueForm::Text), ("description", ValueForm::Text)],
+            Self::Resource => &[
+                ("name", ValueForm::Text),
+                ("title", ValueForm::Text),
+                ("description", ValueForm::Text),
+                ("mime_type", ValueForm::Text),
+            ],
         }
     }
 }
