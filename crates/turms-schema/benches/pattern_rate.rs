@@ -1,5 +1,5 @@
-//! The time for one step of the budget, over the patterns in the corpus of the fuzz target: `cargo bench -p turms-schema --bench
-//! pattern_rate`. The bound of a validation assumes at most 4 ns.
+//! Time per step of the budget, over the patterns in the corpus of the fuzz target: `cargo bench -p turms-schema
+//! --bench pattern_rate`. The bound of a validation assumes at most 4 ns.
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark prints what it has timed")]
 
 use std::time::Instant;

@@ -1,11 +1,11 @@
 //! The budget of one validation, in steps.
 
-/// Maximum number of steps of one validation, unless told otherwise. A step stands for at most 4 ns of an ordinary machine, so a
-/// validation never keeps its thread busy for much longer than a tenth of a second.
+/// Default maximum number of steps of one validation. A step takes at most 4 ns on an ordinary machine, so a
+/// validation does not occupy its thread for much longer than 100 ms.
 pub const DEFAULT_MAX_VALIDATION_STEPS: u64 = 25_000_000;
 
-/// The steps that are left for a validation. Reading the value, following the schema, patterns, formats and comparisons all
-/// charge it for what they are about to do, so it bounds time and memory whatever the size of the value.
+/// The remaining steps of a validation. Reading the value, following the schema, patterns, formats and comparisons
+/// charge it in advance, so it bounds time and memory for values of any size.
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: u64,
@@ -16,7 +16,7 @@ impl Budget {
         Self { left: steps }
     }
 
-    /// Takes some steps; false if there were not as many. Then none are left, and everything is refused from there on.
+    /// Takes steps. Returns `false` if there are not enough; then none are left, and all further charges fail.
     pub(crate) fn charge(&mut self, steps: u64) -> bool {
         match self.left.checked_sub(steps) {
             Some(left) if left > 0 => {
@@ -30,12 +30,12 @@ impl Budget {
         }
     }
 
-    /// As [`Budget::charge`], for a text or list of this length at so many steps for each byte or item.
+    /// Charges a number of steps for each byte or item of a text or list of this length.
     pub(crate) fn charge_each(&mut self, count: usize, steps: u64) -> bool {
         self.charge((count as u64).saturating_mul(steps))
     }
 
-    /// As [`Budget::charge`], for bytes of which so many are one step.
+    /// Charges one step for a number of bytes.
     pub(crate) fn charge_bytes(&mut self, bytes: usize, in_a_step: u64) -> bool {
         self.charge(bytes as u64 / in_a_step)
     }

@@ -1,4 +1,4 @@
-//! The check of a value, without explanations.
+//! Validation of a value, without explanations.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,37 +12,37 @@ use crate::pattern::validity_steps;
 use crate::ref_index::{RefIndex, ResourceId};
 use crate::validator::{ValidationError, Validator, Violation};
 
-/// Checks one value against a schema.
+/// Validates a value against a schema.
 #[derive(Debug)]
 pub(crate) struct Checker<'s> {
     pub(crate) nodes: &'s Nodes,
     pub(crate) budget: &'s mut Budget,
     depth: usize,
-    /// The resources that led here, which dynamic references depend on.
+    /// The resources on the current path, which dynamic references depend on.
     scope: Vec<ResourceId>,
-    /// The number of this scope among all that were met.
+    /// Id of the current scope.
     scope_id: u32,
-    /// The numbers of scopes, by the scope around and the resource entered.
+    /// Ids of scopes, by the outer scope and the entered resource.
     scopes: HashMap<(u32, ResourceId), u32>,
-    /// The verdicts on parts that `unevaluated…` rules ask for again.
+    /// Cached verdicts that `unevaluated…` rules need again.
     verdicts: HashMap<(NodeId, Place, u32), bool>,
-    /// Set while the name of a member is checked.
+    /// `true` while the name of a member is checked.
     pub(crate) is_name: bool,
-    /// The first string that a rule needs and that is no text.
+    /// Path of the first string with an unpaired surrogate that a rule needs.
     broken_text: Option<String>,
     is_too_deep: bool,
-    /// Set if formats are annotations where the dialect says so.
+    /// `true` if formats are annotations in dialects that define them so.
     pub(crate) formats_are_annotations: bool,
-    /// The formats that texts do not have which have them as annotations. Their paths, which take work to find, are only found
-    /// for those that are left in the end.
+    /// Formats that strings violate where formats are annotations. Their paths, which are expensive to find, are
+    /// computed only for the final warnings.
     pub(crate) warnings: Vec<(Format, Place)>,
-    /// The rule that was being checked when the budget ended, and the path from the root to the value.
+    /// The rule that was being checked when the budget ended, and the path to the value.
     exhausted_at: Option<(&'static str, String)>,
     /// The last long number that was parsed.
     last_number: Option<(*const u8, Number)>,
 }
 
-/// A part of a value.
+/// A position in a value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct At<'i> {
     pub(crate) instance: &'i Instance<'i>,
@@ -63,10 +63,10 @@ impl<'i> At<'i> {
     }
 }
 
-/// Maximum depth of the recursion, because of the stack. A value of the deepest nesting needs a fifth of it.
+/// Maximum recursion depth, to limit stack use. A value of maximum nesting needs a fifth of it.
 const MAX_RECURSION: usize = 640;
 
-/// Steps for each byte of a text that a tree is built from, which takes far more memory than the text.
+/// Steps for each byte of a text from which a tree is built. The tree takes far more memory than the text.
 pub(crate) const PARSE_STEPS: u64 = 100;
 
 impl<'s> Checker<'s> {
@@ -89,12 +89,12 @@ impl<'s> Checker<'s> {
         }
     }
 
-    /// Returns `true` if the check was not finished, so that its verdict means nothing.
+    /// Returns `true` if the check was aborted, so that its verdict is meaningless.
     pub(crate) fn has_failed(&self) -> bool {
         self.is_too_deep || self.broken_text.is_some() || self.budget.is_exhausted()
     }
 
-    /// The reason why the check was not finished, if it was not.
+    /// Returns the reason why the check was aborted, if it was.
     pub(crate) fn failure(&self) -> Option<ValidationError> {
         if self.is_too_deep {
             return Some(ValidationError::SchemaTooDeep);
@@ -116,23 +116,23 @@ impl<'s> Checker<'s> {
         let kind = at.part().kind;
         let all = |checker: &mut Self, rules: &'s [Rule]| {
             rules.iter().all(|rule| match rule {
-                // Most schemas begin with a type, and most values have it.
+                // Fast path: most schemas begin with a type, and most values have it.
                 Rule::Type(types) if types.has(kind) && checker.budget.charge(1) => true,
                 rule => checker.rule_holds(rule, rules, at),
             })
         };
         let holds = self.visit(node, all).unwrap_or(false);
         if !holds {
-            // The annotations of a schema that does not hold are none.
+            // A failed schema has no annotations.
             self.warnings.truncate(warnings);
         }
         holds
     }
 
-    /// As [`Checker::holds`], with the verdict remembered where `unevaluated…` rules may ask for it again: each of them asks for
-    /// all within, so that a value would be checked twice as often with every level.
+    /// Like [`Checker::holds`], but caches the verdict if `unevaluated…` rules may need it again. Otherwise the number
+    /// of checks would double with every level.
     pub(crate) fn holds_once(&mut self, node: NodeId, at: At<'_>) -> bool {
-        /// For the memory that a verdict takes as well as for the time.
+        /// Accounts for the memory of a verdict as well as for the time.
         const VERDICT_STEPS: u64 = 64;
         if !self.nodes.has_unevaluated || self.is_name {
             return self.holds(node, at);
@@ -148,7 +148,7 @@ impl<'s> Checker<'s> {
         holds
     }
 
-    /// Runs an action on the rules of a node; `None` if it is too deep or too much.
+    /// Runs an action on the rules of a node; `None` if the depth or the budget is exceeded.
     pub(crate) fn visit<T>(&mut self, node: NodeId, act: impl FnOnce(&mut Self, &'s [Rule]) -> T) -> Option<T> {
         if !self.budget.charge(4) {
             return None;
@@ -249,7 +249,7 @@ impl<'s> Checker<'s> {
         }
     }
 
-    /// Records that a string does not have the format of its annotation, which is not a violation.
+    /// Records that a string violates the format of its annotation, which is not a violation.
     fn warn(&mut self, format: Format, at: At<'_>) -> bool {
         if self.warnings.len() < Validator::MAX_VIOLATIONS {
             self.warnings.push((format, at.place));
@@ -257,7 +257,8 @@ impl<'s> Checker<'s> {
         true
     }
 
-    /// The value of a number. A long one is parsed once for all the rules that need it; beyond the budget it is no number.
+    /// Returns the value of a number. A long number is parsed once for all rules. If the budget is exhausted, returns
+    /// NaN.
     pub(crate) fn number(&mut self, part: &Part<'_>) -> Number {
         const LONG: usize = 64;
         let start = part.raw.as_ptr();
@@ -273,7 +274,7 @@ impl<'s> Checker<'s> {
         number
     }
 
-    /// The text of a string; `None` for other values. A string that is no text ends the check.
+    /// Returns the decoded string; `None` for other values. A string with an unpaired surrogate aborts the check.
     fn text<'i>(&mut self, at: At<'i>) -> Option<Cow<'i, str>> {
         let part = at.part();
         if part.kind != Kind::String || !self.charge_unescaping(part) {
@@ -286,16 +287,16 @@ impl<'s> Checker<'s> {
         text
     }
 
-    /// Charges for copying a string with escapes, or the names of an object that has some.
+    /// Charges for unescaping a string, or the names of an object with escapes.
     pub(crate) fn charge_unescaping(&mut self, part: &Part<'_>) -> bool {
         !part.is_escaped() || self.budget.charge(UNESCAPE_STEPS + part.raw.len() as u64 / 4)
     }
 
-    /// The length in characters, of which most texts need not be counted.
+    /// Compares the length in characters with a limit. Most strings need not be counted.
     fn has_length(&mut self, at: At<'_>, limit: Limit, length: u64) -> bool {
         let part = at.part();
         let bytes = part.raw.len().saturating_sub(2) as u64;
-        // A character takes up to 4 bytes as it is, and up to 12 in escapes.
+        // A character takes up to 4 bytes, or up to 12 when escaped.
         let least = bytes / if part.is_escaped() { 12 } else { 4 };
         match limit {
             Limit::Least if least >= length => true,
@@ -322,7 +323,7 @@ impl<'s> Checker<'s> {
         is_found || values.others().any(|value| self.is_equal(at, value))
     }
 
-    /// Charges for a look at the names of all members, sorted or hashed.
+    /// Charges for a scan of the names of all members, sorted or hashed.
     pub(crate) fn charge_members(&mut self, at: At<'_>) -> bool {
         let part = at.part();
         self.budget.charge_each(part.len as usize, 16)
@@ -334,7 +335,7 @@ impl<'s> Checker<'s> {
         names.iter().all(|name| self.has(name, at))
     }
 
-    /// Returns `true` if there is a member of this name.
+    /// Returns `true` if there is a member with this name.
     pub(crate) fn has(&mut self, name: &str, at: At<'_>) -> bool {
         let comparisons = u64::from(at.part().len);
         self.budget.charge(1 + comparisons.saturating_mul(name_steps(name)))
@@ -353,8 +354,8 @@ impl<'s> Checker<'s> {
         })
     }
 
-    /// Shows the nodes that apply to a member of this name, and whether they apply to all others. The members that a pattern is
-    /// about which is not enforced are not known; they do not count as others in any case.
+    /// Calls `show` with the nodes that apply to a member with this name, and whether they are the nodes for
+    /// additional members. If a pattern is not enforced, its members are unknown, and no member counts as additional.
     pub(crate) fn each_member_node(
         &mut self,
         members: &Members,
@@ -418,7 +419,7 @@ impl<'s> Checker<'s> {
         holds
     }
 
-    /// Shows the nodes that apply because of something about the value.
+    /// Calls `show` with the nodes that apply depending on the value.
     pub(crate) fn each_then(&mut self, rule: &Rule, at: At<'_>, mut show: impl FnMut(&mut Self, NodeId)) {
         match rule {
             Rule::DependentSchemas(schemas) if at.part().kind == Kind::Object => {
@@ -438,12 +439,12 @@ impl<'s> Checker<'s> {
         }
     }
 
-    /// The number of schemas that hold, up to two.
+    /// Returns the number of schemas that hold, up to two.
     pub(crate) fn count_of(&mut self, nodes: &[NodeId], at: At<'_>) -> usize {
         nodes.iter().filter(|node| self.holds_once(**node, at)).take(2).count()
     }
 
-    /// The target of a dynamic reference: the one of the outermost resource that has its anchor.
+    /// Returns the target of a dynamic reference: the one in the outermost resource with the anchor.
     pub(crate) fn target(&mut self, rule: &Rule) -> Option<NodeId> {
         let Rule::Dynamic(dynamic) = rule else { return None };
         if !self.budget.charge_each(self.scope.len(), 1 + dynamic.targets.len() as u64 / 4) {
@@ -459,7 +460,7 @@ impl<'s> Checker<'s> {
 
 pub(crate) type IsOther = bool;
 
-/// Set if some rule is about a member.
+/// `true` if a rule applies to a member.
 pub(crate) type Known = bool;
 
 impl Limit {

@@ -20,7 +20,7 @@ use crate::validator::{SchemaError, Trust};
 /// Compiles a document.
 ///
 /// # Errors
-/// When the document is not a schema, refers to something outside itself, or stands for too much work.
+/// If the document is not a valid schema, has external references, or causes too much work.
 pub(crate) fn compile(document: &Value, trust: Trust) -> Result<Nodes, SchemaError> {
     let index = RefIndex::new(document)?;
     let root = index.spot(document, &index.resource(0).root, Pointer::default());
@@ -49,16 +49,16 @@ struct Compiler<'a> {
     index: RefIndex<'a>,
     nodes: Vec<Node>,
     known: HashMap<*const Value, NodeId>,
-    /// Schemas that have a number, but no rules yet.
+    /// Schemas with a node id but without rules yet.
     open: VecDeque<(NodeId, Spot<'a>)>,
     is_dynamic: bool,
     trust: Trust,
-    /// The memory left for patterns.
+    /// The remaining memory for patterns.
     quota: PatternQuota,
 }
 
 impl<'a> Compiler<'a> {
-    /// The node for a schema, which is made later if there is none yet.
+    /// Returns the node for a schema. Its rules are compiled later.
     fn node(&mut self, spot: Spot<'a>) -> NodeId {
         if let Some(id) = self.known.get(&std::ptr::from_ref(spot.value)) {
             return *id;
@@ -133,7 +133,7 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    /// Compiles a pattern. One of a foreign schema that cannot be matched is reported and not enforced.
+    /// Compiles a pattern. In a schema of a peer, an unsupported pattern is logged and not enforced.
     fn pattern(&mut self, text: &str, place: &Pointer<'_>) -> Result<Pattern, SchemaError> {
         let error = match Pattern::new(text, &mut self.quota) {
             Ok(pattern) => return Ok(pattern),
@@ -256,7 +256,7 @@ impl<'a> Compiler<'a> {
         items.enumerate().map(node).collect()
     }
 
-    /// The subschemas by name; of `dependencies`, only those that are schemas.
+    /// Returns the subschemas by name; of `dependencies`, only those that are schemas.
     fn children_by_name(
         &mut self,
         words: &Words<'a>,
@@ -272,7 +272,7 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// The keywords of one schema, as far as its dialect has them.
+/// The keywords of a schema that its dialect defines.
 struct Words<'a> {
     members: &'a Map<String, Value>,
     draft: Draft,
@@ -305,7 +305,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Rules about the value itself.
+/// Compiles rules about the value itself.
 fn value_rules(words: &Words<'_>, rules: &mut Vec<Rule>) {
     if let Some(types) = words.get("type") {
         rules.push(Rule::Type(Types::new(types, words.draft)));
@@ -322,7 +322,7 @@ fn value_rules(words: &Words<'_>, rules: &mut Vec<Rule>) {
         ("maximum", "exclusiveMaximum", Bound::Maximum, Bound::ExclusiveMaximum),
     ] {
         if let Some(number) = words.number(keyword) {
-            // In draft 4, a flag makes the bound an exclusive one.
+            // In draft 4, a flag makes the bound exclusive.
             rules.push(Rule::Bound(if is_set(exclusive) { exclusive_bound } else { bound }, number));
         }
         if let Some(number) = words.number(exclusive) {

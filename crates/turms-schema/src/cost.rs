@@ -1,19 +1,19 @@
-//! Limits on the work that a schema can cause. Checking follows every reference anew, so that a few lines that refer to each other can
-//! stand for more work than there is time, or for more depth than there is stack.
+//! Limits on the work that a schema can cause. Each reference is followed separately, so a few mutual references can
+//! cause exponential work or unlimited recursion.
 
 use crate::node::{Node, NodeId};
 use crate::validator::SchemaError;
 
-/// Maximum number of subschemas, with every reference followed.
+/// Maximum number of subschemas, with all references followed.
 const MAX_WEIGHT: u64 = 200_000;
 
-/// Maximum number of levels, with every reference followed.
+/// Maximum number of levels, with all references followed.
 const MAX_LEVELS: usize = 256;
 
-/// Checks that a compiled schema is bounded.
+/// Checks that the work of a compiled schema is bounded.
 ///
 /// # Errors
-/// When there is too much to do, or no end to it.
+/// If there is too much work, or infinite recursion.
 pub(crate) fn weigh(nodes: &[Node]) -> Result<(), SchemaError> {
     let mut weighing = Weighing { nodes, known: vec![State::New; nodes.len()] };
     let (weight, _) = weighing.weigh(0, 0)?;
@@ -32,9 +32,9 @@ struct Weighing<'a> {
 #[derive(Debug, Clone, Copy)]
 enum State {
     New,
-    /// Being found out.
+    /// Being computed.
     Open,
-    /// Its weight, and how many levels it has.
+    /// The cost and the number of levels.
     Known(u64, usize),
 }
 
@@ -47,7 +47,7 @@ impl Weighing<'_> {
         }
         match known {
             State::Known(weight, height) => return Ok((weight, height)),
-            // How often a schema that holds itself is followed, the value decides that is held against it.
+            // The value decides how often a recursive schema is followed.
             State::Open => return Ok((1, 1)),
             State::New => {}
         }
@@ -70,8 +70,8 @@ enum Seen {
     Done,
 }
 
-/// A schema that comes back to itself with the same value comes back for ever. The way may be deeper than the schema weighed:
-/// what holds itself was counted as one level.
+/// Finds schemas that apply themselves to the same value, which is infinite recursion. The path may be deeper than the
+/// measured height, because a recursive schema counts as one level.
 fn find_end(nodes: &[Node], node: NodeId, depth: usize, seen: &mut [Seen]) -> Result<(), SchemaError> {
     if depth > MAX_LEVELS {
         return Err(SchemaError::too_heavy());

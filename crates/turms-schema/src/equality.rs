@@ -1,4 +1,4 @@
-//! Equality of JSON values: `1` and `1.0` are, and the order of members does not matter.
+//! Equality of JSON values: `1` and `1.0` are equal, and the order of members is irrelevant.
 
 use std::hash::{BuildHasher as _, RandomState};
 
@@ -9,7 +9,7 @@ use crate::instance::{Kind, Place};
 use crate::number::Number;
 
 impl Checker<'_> {
-    /// Returns `true` if a part equals this value. If it has several members of one name, each of them has to be what the value has there.
+    /// Returns `true` if a part equals this value. If a name occurs several times, each of its members must be equal.
     pub(crate) fn is_equal(&mut self, at: At<'_>, value: &Value) -> bool {
         let part = at.part();
         if !self.budget.charge(1) {
@@ -39,7 +39,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Compares two parts; of several members of one name the last one counts.
+    /// Compares two parts. If a name occurs several times, the last member is compared.
     fn are_equal(&mut self, one: At<'_>, other: At<'_>) -> bool {
         let (first, second) = (one.part(), other.part());
         if first.kind != second.kind || !self.budget.charge(1) {
@@ -79,8 +79,8 @@ impl Checker<'_> {
         one.len() == other.len() && self.budget.charge(1 + one.len() as u64 / 16) && one == other
     }
 
-    /// Returns `true` if no two elements are equal. Candidates are found by hashes with a random key, so that a list
-    /// cannot be made to collide.
+    /// Returns `true` if no two elements are equal. Candidates are found by hashes with a random key, so that
+    /// collisions cannot be provoked.
     pub(crate) fn has_no_equals(&mut self, at: At<'_>) -> bool {
         if at.part().len < 2 {
             return true;
@@ -104,7 +104,7 @@ impl Checker<'_> {
         })
     }
 
-    /// The same for parts that are equal; nothing if it takes too many steps.
+    /// Returns a hash that is the same for equal parts; `None` if the budget is exhausted.
     fn hash(&mut self, at: At<'_>, state: &RandomState) -> Option<u64> {
         let part = at.part();
         if !self.budget.charge(8) {
@@ -164,7 +164,7 @@ mod tests {
         let two = serde_json::json!({ "a": 1, "b": 2 });
         assert!(!is(r#"{"a":1,"a":1}"#, &two));
         assert!(is(r#"{"a":1,"b":2,"a":1}"#, &two) && is(r#"{"a":1,"a":1}"#, &serde_json::json!({ "a": 1 })));
-        // A reader of the value may take any of them.
+        // Another parser may use any of the members.
         assert!(!is(r#"{"a":3,"b":2,"a":1}"#, &two) && !is(r#"{"a":1,"b":2,"a":3}"#, &two));
 
         let unique = |text: &str| with(text, |checker, at| checker.has_no_equals(at));
@@ -181,7 +181,7 @@ mod tests {
         {
             assert!(!unique(text), "{text}");
         }
-        // Alike when they are rounded, but not the same.
+        // Equal when rounded, but different.
         let large: Vec<String> = (0..20_000).map(|number| format!("{}", 10_i128.pow(30) + number)).collect();
         assert!(unique(&format!("[{}]", large.join(","))));
         let state = RandomState::new();

@@ -1,5 +1,5 @@
-//! The members and elements of a value that some rule has evaluated; `unevaluatedProperties` and `unevaluatedItems` are about
-//! the rest.
+//! Members and elements that are evaluated by other rules. `unevaluatedProperties` and `unevaluatedItems` apply to the
+//! others.
 
 use crate::check::{At, Checker};
 use crate::instance::Kind;
@@ -11,7 +11,7 @@ impl Checker<'_> {
         at.within().zip(evaluated).all(|((at, _), evaluated)| evaluated || self.holds(node, at))
     }
 
-    /// For each member or element, whether one of the rules of a node is about it.
+    /// Returns for each member or element whether one of the rules of a node evaluates it.
     pub(crate) fn evaluated(&mut self, rules: &[Rule], at: At<'_>) -> Vec<bool> {
         self.budget.charge_bytes(at.part().len as usize, 16);
         let mut marks = vec![false; at.part().len as usize];

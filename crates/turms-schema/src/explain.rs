@@ -1,4 +1,4 @@
-//! Explanations: the violations of a value, in words that a person or a model can act on.
+//! Explanations of violations for users and models.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::validator::Violation;
 /// Maximum length of a value that is shown in full.
 const MAX_SHOWN: usize = 200;
 
-/// A text, or the beginning of a long one.
+/// Returns the text, or the beginning of a long text.
 #[must_use]
 pub fn shortened(text: &str) -> Cow<'_, str> {
     if text.len() <= MAX_SHOWN {
@@ -23,7 +23,7 @@ pub fn shortened(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", &text[..end]))
 }
 
-/// The violations that were found, up to the maximum number of them.
+/// The violations found so far.
 #[derive(Debug)]
 pub(crate) struct Explanation {
     pub(crate) most: usize,
@@ -107,7 +107,7 @@ impl Checker<'_> {
                 }
             }
             Rule::AllOf(nodes) => nodes.iter().for_each(|node| self.explain(*node, at, explanation)),
-            // An optional value is explained by its own schema, not by the alternative of null.
+            // A violation of an optional value is explained by its own schema, not by the alternative `null`.
             Rule::AnyOf(nodes) if kind != Kind::Null && self.other_than_null(nodes).is_some() => {
                 self.other_than_null(nodes).into_iter().for_each(|node| self.explain(node, at, explanation));
             }
@@ -183,7 +183,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns `true` if no more violations are wanted or can be found.
+    /// Returns `true` if the maximum number of violations is reached, or the check was aborted.
     fn is_done(&self, explanation: &Explanation) -> bool {
         explanation.is_full() || self.has_failed()
     }
@@ -192,7 +192,7 @@ impl Checker<'_> {
         matches!(&*self.nodes.nodes[node as usize].rules, [Rule::Never])
     }
 
-    /// The schema of the values that are not null, if there is one of it and one for null.
+    /// Returns the schema for other values, if there are two schemas and the other one is for null.
     fn other_than_null(&self, nodes: &[NodeId]) -> Option<NodeId> {
         let is_null = |node: NodeId| match &*self.nodes.nodes[node as usize].rules {
             [Rule::Type(types)] => types.names().eq(["null"]),
@@ -276,7 +276,7 @@ pub(crate) fn not_of_format(raw: &str, format: Format) -> String {
     format!("{} is not a \"{}\"", shortened(raw), format.name())
 }
 
-/// The members or elements that no rule allows: as many of their names as are shown.
+/// Members or elements that are not allowed, with the names that are shown.
 #[derive(Debug, Default)]
 struct Unexpected {
     count: usize,
@@ -303,7 +303,7 @@ impl Unexpected {
     }
 }
 
-/// `1, 2 or 3`; of many, only the first.
+/// Formats a list as `1, 2 or 3`; a long list is truncated.
 fn listed(values: &[Value]) -> String {
     const MAX_LISTED: usize = 10;
     let shown: Vec<String> =

@@ -1,5 +1,5 @@
-//! The value that is checked: where its parts are and what they are, found in one walk through its text. Nothing is copied, and
-//! escapes are resolved when a rule asks for the text of a string.
+//! The value under validation: the positions and types of its parts, found in one pass. Nothing is copied, and strings
+//! are unescaped only when a rule needs them.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -9,32 +9,32 @@ use turms_proto::{JsonVisitor, MAX_DEPTH, RawJson};
 use crate::budget::Budget;
 use crate::validator::ValidationError;
 
-/// A value and all parts within, in the order of its text. The parts within a part follow it, up to its `end`.
+/// A value and all its parts, in source order. The nested parts of a part follow it, up to its `end`.
 #[derive(Debug)]
 pub(crate) struct Instance<'a> {
     parts: Vec<Part<'a>>,
 }
 
-/// One value: the whole, a member, an element.
+/// A value: the root, a member or an element.
 #[derive(Debug)]
 pub(crate) struct Part<'a> {
-    /// As it is written.
+    /// The JSON text.
     pub(crate) raw: &'a str,
-    /// Its name in the object that holds it, with quotes; empty elsewhere.
+    /// The name of the member, with quotes; empty for other parts.
     quoted_name: &'a str,
     pub(crate) kind: Kind,
-    /// Set for a string with escapes, and for an object with escapes in the name of a member.
+    /// `true` for a string with escapes, and for an object with escapes in a member name.
     is_escaped: bool,
-    /// Set if its name has escapes.
+    /// `true` if the name has escapes.
     is_name_escaped: bool,
-    /// The number of its members or elements.
+    /// Number of members or elements.
     pub(crate) len: u32,
     parent: u32,
-    /// The place behind the last part that is within this one.
+    /// Position after the last nested part.
     end: u32,
 }
 
-/// The types of JSON; whether a number is an integer is asked of the number.
+/// The types of JSON. Integers are distinguished by the value of the number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Null,
@@ -45,7 +45,7 @@ pub(crate) enum Kind {
     Object,
 }
 
-/// The place of a part. The whole is at [`ROOT`].
+/// Position of a part. The root is at [`ROOT`].
 pub(crate) type Place = u32;
 
 pub(crate) const ROOT: Place = 0;
@@ -55,17 +55,17 @@ const NOWHERE: Place = Place::MAX;
 /// Steps for each part of a value.
 const PART_STEPS: u64 = 8;
 
-/// Maximum number of parts, which take 48 bytes each; a power of two times what there is room for at first.
+/// Maximum number of parts, which take 48 bytes each. It is a power of two times the initial capacity.
 const MAX_PARTS: usize = Instance::ROOM << 17;
 
-/// Steps for each string with escapes that is copied.
+/// Steps for each unescaped string.
 pub(crate) const UNESCAPE_STEPS: u64 = 20;
 
 impl<'a> Instance<'a> {
     /// Finds the parts of a value.
     ///
     /// # Errors
-    /// When it is nested deeper than messages may be, or has more text or parts than the budget allows.
+    /// If it is nested too deeply, or its size exceeds the budget.
     pub(crate) fn read(value: &'a RawJson, budget: &mut Budget) -> Result<Self, ValidationError> {
         let mut reader = Reader {
             parts: Vec::with_capacity(Self::ROOM),
@@ -86,7 +86,7 @@ impl<'a> Instance<'a> {
         }
     }
 
-    /// A string that stands alone, such as the name of a member.
+    /// Creates an instance with a single string, such as the name of a member.
     pub(crate) fn of_name(quoted: &'a str, is_escaped: bool) -> Self {
         let part = Part {
             raw: quoted,
@@ -101,7 +101,7 @@ impl<'a> Instance<'a> {
         Self { parts: vec![part] }
     }
 
-    /// The number of parts that a plain object fits in, so that reading it takes one allocation.
+    /// Number of parts of a typical object, so that reading it takes one allocation.
     const ROOM: usize = 12;
 
     pub(crate) fn part(&self, place: Place) -> &Part<'a> {
@@ -118,12 +118,12 @@ impl<'a> Instance<'a> {
         })
     }
 
-    /// Returns `true` if there is a member of this name.
+    /// Returns `true` if there is a member with this name.
     pub(crate) fn has_member(&self, place: Place, name: &str) -> bool {
         self.within(place).any(|(_, part)| part.is_named(name))
     }
 
-    /// The number of members; those of the same name are one.
+    /// Returns the number of members; those with the same name count once.
     pub(crate) fn member_count(&self, place: Place) -> u64 {
         match self.part(place).len {
             len @ 0..2 => len.into(),
@@ -131,7 +131,8 @@ impl<'a> Instance<'a> {
         }
     }
 
-    /// The members in the order of their names; of several with one name the last one, as most readers have it.
+    /// Returns the members sorted by name. If a name occurs several times, the last member is returned, as in most
+    /// parsers.
     pub(crate) fn members(&self, place: Place) -> Vec<(Cow<'a, str>, Place)> {
         let mut members: Vec<_> = self.within(place).map(|(place, part)| (part.name(), place)).collect();
         members.sort_unstable_by(|one, other| one.0.cmp(&other.0).then(other.1.cmp(&one.1)));
@@ -139,7 +140,7 @@ impl<'a> Instance<'a> {
         members
     }
 
-    /// The path to a part: `.items[1]`.
+    /// Returns the path to a part, such as `.items[1]`.
     pub(crate) fn path(&self, place: Place) -> String {
         let mut steps = Vec::new();
         let mut at = place;
@@ -164,7 +165,7 @@ impl<'a> Instance<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// The name in the object that holds it. One that is no text (half of a surrogate pair) stays as it is written.
+    /// Returns the unescaped name of the member. A name with an unpaired surrogate stays as written.
     pub(crate) fn name(&self) -> Cow<'a, str> {
         let inside = inside(self.quoted_name);
         if !self.is_name_escaped {
@@ -173,7 +174,7 @@ impl<'a> Part<'a> {
         serde_json::from_str(self.quoted_name).map_or(Cow::Borrowed(inside), Cow::Owned)
     }
 
-    /// Its name as it is written, and whether that has escapes.
+    /// Returns the name as written, and `true` if it has escapes.
     pub(crate) fn quoted_name(&self) -> (&'a str, bool) {
         (self.quoted_name, self.is_name_escaped)
     }
@@ -182,12 +183,12 @@ impl<'a> Part<'a> {
         if self.is_name_escaped { self.name() == name } else { inside(self.quoted_name) == name }
     }
 
-    /// Returns `true` if asking for the text, or for the names of members, copies it.
+    /// Returns `true` if the string, or a member name, must be unescaped.
     pub(crate) fn is_escaped(&self) -> bool {
         self.is_escaped
     }
 
-    /// The text of a string; `None` if it has half of a surrogate pair, which no text has.
+    /// Returns the decoded string; `None` if it has an unpaired surrogate.
     pub(crate) fn text(&self) -> Option<Cow<'a, str>> {
         if self.is_escaped { serde_json::from_str(self.raw).ok().map(Cow::Owned) } else { Some(self.plain_text()) }
     }
@@ -210,7 +211,7 @@ struct Reader<'a, 'b> {
     /// The container that was entered last.
     open: Place,
     depth: usize,
-    /// The name of the next part, and whether it has escapes.
+    /// The name of the next part, and `true` if it has escapes.
     name: (&'a str, bool),
     failure: Option<ValidationError>,
     budget: &'b mut Budget,
@@ -268,7 +269,7 @@ impl<'a> JsonVisitor<'a> for Reader<'a, '_> {
     fn leave(&mut self, rest: &'a str) {
         let end = Place::try_from(self.parts.len()).unwrap_or(NOWHERE);
         if let Some(part) = self.parts.get_mut(self.open as usize) {
-            // Until it is left, a container has all the text that follows its bracket.
+            // Until it is left, a container has all text after its opening bracket.
             part.raw = &part.raw[..part.raw.len() - rest.len()];
             part.end = end;
             self.open = part.parent;

@@ -1,4 +1,4 @@
-//! The keywords of JSON Schema: the dialects that have them, and the values that they take.
+//! Keywords of JSON Schema: their dialects and types.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ pub(crate) enum Draft {
 }
 
 impl Draft {
-    /// The dialect that `$schema` names.
+    /// Returns the dialect that `$schema` names.
     pub(crate) fn of_uri(uri: &str) -> Option<Self> {
         let name = uri.trim_end_matches('#');
         let name = name.strip_prefix("https://").or_else(|| name.strip_prefix("http://"))?;
@@ -29,18 +29,18 @@ impl Draft {
         })
     }
 
-    /// The keyword of identifiers.
+    /// Returns the keyword for identifiers.
     pub(crate) fn id(self) -> &'static str {
         if self == Self::Four { "id" } else { "$id" }
     }
 
-    /// Returns `true` if a reference replaces the schema that it is in.
+    /// Returns `true` if a reference replaces its whole schema.
     pub(crate) fn reference_stands_alone(self) -> bool {
         self < Self::Of2019
     }
 }
 
-/// The shape of the value of a keyword.
+/// Type of the value of a keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     Schema,
@@ -50,7 +50,7 @@ pub(crate) enum Shape {
     /// Schemas by pattern.
     PatternMap,
     SchemaOrSchemas,
-    /// By name, a schema or a list of names.
+    /// Schemas or lists of names, by name.
     Dependencies,
     NamesByName,
     Names,
@@ -66,7 +66,7 @@ pub(crate) enum Shape {
     Any,
 }
 
-/// The shape of the value of a keyword in a dialect; `None` if the dialect does not have the keyword.
+/// Returns the type of a keyword in a dialect; `None` if the dialect does not define it.
 pub(crate) fn shape_of(draft: Draft, keyword: &str) -> Option<Shape> {
     use Draft::{Four, Of2019, Of2020, Seven, Six};
     let (since, until, shape) = match keyword {
@@ -117,7 +117,7 @@ pub(crate) fn shape_of(draft: Draft, keyword: &str) -> Option<Shape> {
 }
 
 impl Shape {
-    /// The problem of a value that should have this shape, without the schemas within.
+    /// Returns the problem of a value that does not have this type. Nested schemas are not checked.
     pub(crate) fn problem(self, value: &Value) -> Option<String> {
         let expected = match self {
             Self::Schema if !is_schema(value) => "a schema (an object, true or false)",
@@ -178,7 +178,7 @@ fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flat_map(Map::iter)
 }
 
-/// A whole number from 0, which may be written as `2.0`. What is larger than any text or list is as good as the largest.
+/// Returns a non-negative integer, which may be written as `2.0`. Larger values saturate.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it was looked at before")]
 pub(crate) fn count(value: &Value) -> Option<u64> {
     match value.as_u64() {

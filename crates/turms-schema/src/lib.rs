@@ -1,12 +1,12 @@
-//! JSON Schema: a schema is compiled once, and values are checked as the text that they are, within a bound on work.
+//! JSON Schema validation with a bound on work. Schemas are compiled once, and values are checked as JSON text.
 //!
-//! - [`Validator::new`] compiles a schema, [`Validator::check`] checks a value. Nothing is ever fetched: a schema has to be
-//!   complete in itself.
-//! - Work is counted in steps, for schema and value alike. A value that would take more than it may is
-//!   [refused](ValidationError::TooExpensive), so that neither a schema nor a value of a peer can block a thread.
+//! - [`Validator::new`] compiles a schema, [`Validator::check`] checks a value. Nothing is fetched: a schema must be
+//! self-contained.
+//! - Work is counted in steps. A value that exceeds the maximum is [rejected](ValidationError::TooExpensive), so that
+//! neither a schema nor a value from a peer can block a thread.
 //!
-//! It is our own because a bound on work cannot be added from outside: with `jsonschema` 0.60, a small schema and a value nested 100
-//! deep ran for more than 20 s, and doubled with each level.
+//! This crate exists because a bound on work cannot be added to another implementation: with `jsonschema` 0.60, a
+//! small schema and a value nested 100 levels deep took more than 20 s, and twice that with each further level.
 
 mod budget;
 mod check;

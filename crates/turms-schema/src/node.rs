@@ -1,4 +1,4 @@
-//! A schema as it is checked: each subschema is a node, and what it demands are rules.
+//! The compiled form of a schema: each subschema is a node with rules.
 
 use serde_json::Value;
 
@@ -9,13 +9,13 @@ use crate::number::Number;
 use crate::pattern::Pattern;
 use crate::ref_index::ResourceId;
 
-/// A compiled schema. The first node is the whole.
+/// A compiled schema. The first node is the root.
 #[derive(Debug)]
 pub(crate) struct Nodes {
     pub(crate) nodes: Box<[Node]>,
-    /// Set if some reference depends on how it was reached.
+    /// `true` if there are dynamic references.
     pub(crate) is_dynamic: bool,
-    /// Set if some rule is about what others have not evaluated.
+    /// `true` if there are `unevaluated…` rules.
     pub(crate) has_unevaluated: bool,
 }
 
@@ -25,12 +25,12 @@ pub(crate) type Names = Box<[Box<str>]>;
 
 #[derive(Debug, Default)]
 pub(crate) struct Node {
-    /// Cheap ones first; those about what is not evaluated last.
+    /// Cheap rules first, `unevaluated…` rules last.
     pub(crate) rules: Box<[Rule]>,
     pub(crate) resource: ResourceId,
 }
 
-/// Something that a value has to fulfil.
+/// A condition on a value.
 #[derive(Debug)]
 pub(crate) enum Rule {
     /// The schema `false`.
@@ -44,10 +44,10 @@ pub(crate) enum Rule {
     ItemCount(Limit, u64),
     MemberCount(Limit, u64),
     Required(Names),
-    /// The members that are required if another is there.
+    /// Members that are required if another member is present.
     DependentRequired(Box<[(Box<str>, Names)]>),
     Pattern(Box<Pattern>),
-    /// A format, and whether its dialect has it as an annotation unless told otherwise.
+    /// A format, and `true` if its dialect defines it as an annotation by default.
     Format(Format, bool),
     Content(Content),
     UniqueItems,
@@ -63,21 +63,21 @@ pub(crate) enum Rule {
     If(Box<If>),
     Reference(NodeId),
     Dynamic(Box<Dynamic>),
-    /// A reference to the schema of a dialect.
+    /// A reference to the meta-schema of a dialect.
     IsSchema(Draft),
     UnevaluatedMembers(NodeId),
     UnevaluatedItems(NodeId),
 }
 
-/// The values of `enum`, which may be many: texts and integers are found by their order.
+/// The values of `enum`. Strings and integers are found by binary search, because there may be many.
 #[derive(Debug)]
 pub(crate) struct EnumValues {
     pub(crate) values: Box<[Value]>,
-    /// The places of the texts, in the order of the texts.
+    /// Indexes of the strings, sorted by string.
     texts: Box<[u32]>,
-    /// The integers, in their order.
+    /// The integers, sorted.
     integers: Box<[i128]>,
-    /// The places of all other values.
+    /// Indexes of all other values.
     others: Box<[u32]>,
 }
 
@@ -107,12 +107,12 @@ impl EnumValues {
         number.is_integer() && self.integers.binary_search(&number.key()).is_ok()
     }
 
-    /// Iterates over the values that are neither texts nor integers.
+    /// Iterates over the values that are neither strings nor integers.
     pub(crate) fn others(&self) -> impl Iterator<Item = &Value> {
         self.others.iter().map(|index| &self.values[*index as usize])
     }
 
-    /// The number of comparisons to find one among the texts or integers.
+    /// Returns the number of comparisons of a search among the strings or integers.
     pub(crate) fn comparisons(&self) -> u64 {
         2 + u64::from(self.values.len().checked_ilog2().unwrap_or_default())
     }
@@ -121,7 +121,7 @@ impl EnumValues {
 /// `properties`, `patternProperties` and `additionalProperties`.
 #[derive(Debug)]
 pub(crate) struct Members {
-    /// Subschemas by name, in the order of names.
+    /// Subschemas by name, sorted by name.
     pub(crate) named: Box<[(Box<str>, NodeId)]>,
     pub(crate) patterns: Box<[(Pattern, NodeId)]>,
     pub(crate) others: Option<NodeId>,
@@ -129,7 +129,8 @@ pub(crate) struct Members {
 
 impl Members {
     pub(crate) fn named(&self, name: &str) -> Option<NodeId> {
-        // Names of different length are told apart without a comparison, which makes a short list faster than a search.
+        // Names of different length are distinguished without a comparison, so a linear scan is faster for short
+        // lists.
         const SHORT: usize = 16;
         if self.named.len() <= SHORT {
             return self.named.iter().find(|(other, _)| **other == *name).map(|(_, node)| *node);
@@ -139,7 +140,7 @@ impl Members {
     }
 }
 
-/// `prefixItems` and `items`, or `items` and `additionalItems` as it was before.
+/// `prefixItems` and `items`, or `items` and `additionalItems` in older drafts.
 #[derive(Debug)]
 pub(crate) struct Items {
     pub(crate) first: Box<[NodeId]>,
@@ -157,7 +158,7 @@ pub(crate) struct Contains {
     pub(crate) node: NodeId,
     pub(crate) least: u64,
     pub(crate) most: Option<u64>,
-    /// Set if the elements that it finds count as evaluated.
+    /// `true` if matching elements count as evaluated.
     pub(crate) evaluates: bool,
 }
 
@@ -171,7 +172,7 @@ pub(crate) struct If {
 /// `$dynamicRef` and `$recursiveRef`.
 #[derive(Debug)]
 pub(crate) struct Dynamic {
-    /// The target for each resource that leads there.
+    /// The target for each resource on the path.
     pub(crate) targets: Box<[(ResourceId, NodeId)]>,
     pub(crate) otherwise: NodeId,
 }
@@ -190,14 +191,14 @@ pub(crate) enum Bound {
     ExclusiveMaximum,
 }
 
-/// Some of the types.
+/// A set of types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Types(u8);
 
 impl Types {
     const NAMES: [&'static str; 7] = ["null", "boolean", "number", "string", "array", "object", "integer"];
     const INTEGER: u8 = 6;
-    /// Set for draft 4, where `1.0` is not an integer.
+    /// `true` for draft 4, where `1.0` is not an integer.
     const AS_WRITTEN: u8 = 1 << 7;
 
     pub(crate) fn new(value: &Value, draft: Draft) -> Self {
@@ -216,7 +217,7 @@ impl Types {
         self.0 & (1 << (kind as u8)) != 0
     }
 
-    /// As [`Types::has`], of a number, which is asked for its value only where integers are among the types.
+    /// Like [`Types::has`], for a number. Its value is computed only if the types include integers.
     pub(crate) fn has_number(self, raw: &str, number: impl FnOnce() -> Number) -> bool {
         if self.has(Kind::Number) {
             return true;
@@ -236,7 +237,7 @@ impl Types {
 }
 
 impl Rule {
-    /// The keyword that it stands for; of several, the first.
+    /// Returns the keyword of the rule; of several, the first.
     pub(crate) fn keyword(&self) -> &'static str {
         match self {
             Self::Never => "false",
@@ -279,12 +280,12 @@ impl Rule {
         }
     }
 
-    /// Returns `true` if it combines nothing.
+    /// Returns `true` if the rule combines no schemas.
     pub(crate) fn is_empty_list(&self) -> bool {
         matches!(self, Self::AllOf(nodes) | Self::AnyOf(nodes) | Self::OneOf(nodes) if nodes.is_empty())
     }
 
-    /// Shows all nodes that the rule leads to, and whether they are about the same value.
+    /// Calls `show` with all nodes that the rule refers to, and whether they apply to the same value.
     pub(crate) fn each_node(&self, mut show: impl FnMut(NodeId, SameValue)) {
         match self {
             Self::Members(members) => {
@@ -306,7 +307,7 @@ impl Rule {
                 show(choice.condition, true);
                 choice.then.iter().chain(&choice.otherwise).for_each(|node| show(*node, true));
             }
-            // Which of them it is, and whether it ever comes back, is only known by what it comes through.
+            // The target, and whether it is recursive, depends on the path.
             Self::Dynamic(dynamic) => {
                 dynamic.targets.iter().for_each(|(_, node)| show(*node, false));
                 show(dynamic.otherwise, false);

@@ -1,9 +1,9 @@
-//! Numbers as JSON writes them: compared by value, without loss where it matters.
+//! JSON numbers, compared by value without loss of precision where it matters.
 
 use std::cmp::Ordering;
 use std::fmt;
 
-/// A number by its value.
+/// The value of a number.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Number {
     Integer(i128),
@@ -35,7 +35,7 @@ impl Number {
         }
     }
 
-    /// The same for numbers that are the same, and hardly ever for others.
+    /// Returns a key that is equal for equal numbers, and rarely for others.
     #[allow(clippy::cast_possible_truncation, reason = "what is whole and small enough stays what it is")]
     pub(crate) fn key(self) -> i128 {
         const LARGEST: f64 = 1.7e38;
@@ -50,7 +50,7 @@ impl Number {
     pub(crate) fn rounded(self) -> f64 {
         match self {
             Self::Integer(integer) => integer as f64,
-            // There is one zero.
+            // Normalises negative zero.
             Self::Float(float) => float + 0.0,
         }
     }
@@ -60,7 +60,7 @@ impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Integer(integer) => integer.fmt(f),
-            // As JSON writes it: `1.0` rather than `1`, `1e300` rather than its zeros.
+            // In JSON format: `1.0` instead of `1`, `1e300` instead of its zeros.
             Self::Float(float) => write!(f, "{float:?}"),
         }
     }
@@ -83,8 +83,8 @@ impl PartialOrd for Number {
     }
 }
 
-/// Exactly: a float of the size of an integer has a whole part that is an integer. But an integer of more than 64 bits, which
-/// a schema cannot hold, is rounded as that of the schema was.
+/// Compares exactly: the integral part of a float in the range of integers is an integer. Integers of more than 64
+/// bits, which a schema cannot represent, are rounded like those of the schema.
 #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "both are meant to be rounded")]
 fn compare(integer: i128, float: f64) -> Option<Ordering> {
     if float.is_nan() {
@@ -97,8 +97,8 @@ fn compare(integer: i128, float: f64) -> Option<Ordering> {
     Some(whole.then_with(|| 0.0.partial_cmp(&float.fract()).unwrap_or(Ordering::Equal)))
 }
 
-/// A number by its digits: `digits` × 10^`exponent`, as short as can be. `0.1` is ten times `0.01` here, which it is not as a
-/// float.
+/// A decimal number: `digits` × 10^`exponent`, with the fewest digits. `0.1` is a multiple of `0.01`, which it is not
+/// as a float.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Decimal {
     digits: u64,
@@ -106,7 +106,7 @@ pub(crate) struct Decimal {
 }
 
 impl Decimal {
-    /// Nothing if it has more digits than fit. The sign is left out.
+    /// Parses a number, without its sign; `None` if it has too many digits.
     pub(crate) fn read(text: &str) -> Option<Self> {
         let (mantissa, exponent) = match text.split_once(['e', 'E']) {
             Some((mantissa, exponent)) => (mantissa, exponent.parse().ok()?),
@@ -133,7 +133,7 @@ impl Decimal {
         }
         let shift = i64::from(self.exponent) - i64::from(divisor.exponent);
         if shift < 0 {
-            // There is no ten left in the digits to divide by; fives and twos may be in the divisor alone.
+            // The digits have no factor of ten left; the divisor may still have factors of two and five.
             return false;
         }
         let modulus = u128::from(divisor.digits);
@@ -142,7 +142,7 @@ impl Decimal {
     }
 }
 
-/// 10^`exponent` modulo `modulus`, which has 64 bits.
+/// Computes 10^`exponent` modulo `modulus`, which has 64 bits.
 fn power_of_ten(mut exponent: u64, modulus: u128) -> u128 {
     let (mut power, mut base) = (1 % modulus, 10 % modulus);
     while exponent > 0 {
@@ -155,7 +155,7 @@ fn power_of_ten(mut exponent: u64, modulus: u128) -> u128 {
     power
 }
 
-/// Returns `true` if one number, as it is written, is a multiple of another.
+/// Returns `true` if one number, as written, is a multiple of another.
 pub(crate) fn is_multiple(text: &str, divisor: &str) -> bool {
     match (Decimal::read(text), Decimal::read(divisor)) {
         (Some(number), Some(divisor)) => number.is_multiple_of(divisor),

@@ -1,4 +1,4 @@
-//! An index of all that can be referred to in a schema, made while the shape of its keywords is checked.
+//! An index of all targets of references in a schema. The types of keywords are checked while it is built.
 
 use std::collections::HashMap;
 
@@ -16,15 +16,15 @@ pub(crate) struct RefIndex<'a> {
     by_uri: HashMap<String, ResourceId>,
     /// The resource that each schema belongs to.
     places: HashMap<*const Value, ResourceId>,
-    /// The length of all identifiers together. A relative one is as long as the one that it is relative to.
+    /// Total length of all identifiers. A relative identifier counts with the length of its base.
     uri_bytes: usize,
-    /// Set to check the syntax of patterns, which compiling them does anyway.
+    /// `true` to check the syntax of patterns. Compiling them does so anyway.
     checks_patterns: bool,
 }
 
 pub(crate) type ResourceId = u32;
 
-/// A schema with an address of its own, and what is within that has none.
+/// A schema with an identifier, and its subschemas without one.
 #[derive(Debug)]
 pub(crate) struct Resource<'a> {
     pub(crate) draft: Draft,
@@ -32,7 +32,7 @@ pub(crate) struct Resource<'a> {
     uri: String,
     anchors: HashMap<&'a str, Spot<'a>>,
     pub(crate) dynamic_anchors: HashMap<&'a str, Spot<'a>>,
-    /// Set if `$recursiveRef` may be redirected here.
+    /// `true` if `$recursiveRef` may be redirected here.
     pub(crate) is_recursive: bool,
 }
 
@@ -41,21 +41,21 @@ pub(crate) struct Resource<'a> {
 pub(crate) struct Spot<'a> {
     pub(crate) value: &'a Value,
     pub(crate) resource: ResourceId,
-    /// Its pointer, for errors.
+    /// JSON pointer of the schema, for errors.
     pub(crate) pointer: Pointer<'a>,
 }
 
-/// Maximum nesting of schemas.
+/// Maximum nesting depth of schemas.
 const MAX_NESTING: usize = 400;
 
-/// Maximum length of all identifiers in a schema together.
+/// Maximum total length of all identifiers in a schema.
 const MAX_URI_BYTES: usize = 4 << 20;
 
 impl<'a> RefIndex<'a> {
-    /// Makes the index of a document.
+    /// Builds the index of a document.
     ///
     /// # Errors
-    /// When something does not have the shape that it should have.
+    /// If a keyword has a value of the wrong type.
     pub(crate) fn new(document: &'a Value) -> Result<Self, SchemaError> {
         let mut index = Self::empty(false);
         let draft = draft_of(document)?.unwrap_or(Draft::Of2020);
@@ -65,7 +65,7 @@ impl<'a> RefIndex<'a> {
         Ok(index)
     }
 
-    /// Returns `true` if a value has the shape of a schema of this dialect.
+    /// Returns `true` if the value is a valid schema in this dialect.
     pub(crate) fn is_schema(value: &Value, draft: Draft) -> bool {
         let mut index = RefIndex::empty(true);
         let root = Spot { value, resource: 0, pointer: Pointer::default() };
@@ -85,16 +85,16 @@ impl<'a> RefIndex<'a> {
         (0..).zip(&self.resources)
     }
 
-    /// A schema within another one.
+    /// Creates a subschema.
     pub(crate) fn spot(&self, value: &'a Value, parent: &Spot<'a>, pointer: Pointer<'a>) -> Spot<'a> {
         let resource = self.places.get(&std::ptr::from_ref(value)).copied().unwrap_or(parent.resource);
         Spot { value, resource, pointer }
     }
 
-    /// The target of a reference in a schema.
+    /// Returns the target of a reference in a schema.
     ///
     /// # Errors
-    /// When there is nothing of the kind within the document.
+    /// If the document has no such target.
     pub(crate) fn target(&mut self, reference: &str, from: &Spot<'a>) -> Result<Spot<'a>, SchemaError> {
         let (uri, fragment) = resolve(&self.resource(from.resource).uri, reference);
         let outside = || {
@@ -115,14 +115,14 @@ impl<'a> RefIndex<'a> {
             let pointer = spot.pointer.step(name);
             spot = self.spot(value.ok_or_else(nothing)?, &spot, pointer);
         }
-        // A place that no keyword leads to was not looked at yet.
+        // A location that no keyword leads to is not indexed yet.
         if !self.places.contains_key(&std::ptr::from_ref(spot.value)) {
             self.visit_all(spot.clone())?;
         }
         Ok(self.spot(spot.value, &spot, spot.pointer.clone()))
     }
 
-    /// The anchor that a reference names, if it names one.
+    /// Returns the anchor in a reference, if there is one.
     pub(crate) fn anchor_of(reference: &str) -> Option<&str> {
         let fragment = reference.split_once('#')?.1;
         (!fragment.is_empty() && !fragment.starts_with('/')).then_some(fragment)
@@ -246,7 +246,7 @@ impl<'a> RefIndex<'a> {
     }
 }
 
-/// The dialect that a schema says it is written in.
+/// Returns the dialect that a schema declares.
 fn draft_of(schema: &Value) -> Result<Option<Draft>, SchemaError> {
     let Some(Value::String(uri)) = schema.get("$schema") else { return Ok(None) };
     let unknown = || SchemaError::at("/$schema", format!("the dialect {uri:?} is not known"));

@@ -1,4 +1,4 @@
-//! References as RFC 3986 resolves them, and the pointers behind them.
+//! Resolution of references (RFC 3986) and JSON pointers.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use crate::explain::shortened;
 
-/// A reference seen from a base: the address without its fragment, and the fragment.
+/// Resolves a reference against a base. Returns the URI without its fragment, and the fragment.
 pub(crate) fn resolve<'a>(base: &str, reference: &'a str) -> (String, Cow<'a, str>) {
     let (address, fragment) = reference.split_once('#').unwrap_or((reference, ""));
     (absolute(base, address), decoded(fragment))
@@ -78,23 +78,23 @@ fn without_dots(path: &str) -> String {
     query.map_or_else(|| kept.join("/"), |query| format!("{}?{query}", kept.join("/")))
 }
 
-/// Decodes percent-encoding: `%41` is `A`. A fragment that is not UTF-8 then stays as it is.
+/// Decodes percent-encoding: `%41` is `A`. A fragment that is not UTF-8 stays unchanged.
 fn decoded(fragment: &str) -> Cow<'_, str> {
     percent_decode_str(fragment).decode_utf8().unwrap_or(Cow::Borrowed(fragment))
 }
 
-/// The steps of a JSON pointer.
+/// Returns the steps of a JSON pointer.
 pub(crate) fn steps(pointer: &str) -> impl Iterator<Item = String> {
     pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"))
 }
 
-/// Returns `true` if a text is a JSON pointer (RFC 6901).
+/// Returns `true` if the text is a JSON pointer (RFC 6901).
 pub(crate) fn is_pointer(text: &str) -> bool {
     let is_escaped = |rest: &str| rest.starts_with(['0', '1']);
     (text.is_empty() || text.starts_with('/')) && text.split('~').skip(1).all(is_escaped)
 }
 
-/// A place in a document. Places share the way that they have in common; it is written out only for errors.
+/// A position in a document. Positions share their common prefix, and are formatted only for errors.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pointer<'a>(Option<Rc<(Self, Cow<'a, str>)>>);
 

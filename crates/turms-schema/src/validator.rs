@@ -12,19 +12,19 @@ use crate::explain::{Explanation, not_of_format};
 use crate::instance::{Instance, ROOT};
 use crate::node::Nodes;
 
-/// A JSON Schema that values can be checked against. The dialect is what `$schema` says, 2020-12 without it.
+/// A compiled JSON Schema. The dialect is declared by `$schema`. Default: 2020-12.
 ///
-/// - Drafts 4, 6, 7, 2019-09 and 2020-12 are known. Formats are checked; unknown ones are ignored.
-/// - Patterns are those of ECMA-262. For those that look around or refer back (`(?!a)`, `\1`), see [`Trust`].
-/// - If a value has several members of one name, each of them has to be valid.
+/// - Supports drafts 4, 6, 7, 2019-09 and 2020-12. Formats are checked; unknown formats are ignored.
+/// - Patterns are ECMA-262 regular expressions. For look-around and back-references (`(?!a)`, `\1`), see [`Trust`].
+/// - If a name occurs several times in an object, each of its members must be valid.
 #[derive(Debug)]
 pub struct Validator {
     nodes: Nodes,
     formats_are_annotations: bool,
 }
 
-/// The origin of a schema, which decides about patterns that cannot be matched in linear time: those that look around, refer
-/// back or are too large.
+/// Origin of a schema. It decides about patterns that cannot be matched in linear time: those with look-around or
+/// back-references, and those that are too large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Trust {
@@ -34,73 +34,73 @@ pub enum Trust {
     Foreign,
 }
 
-/// The reason why a value is not accepted.
+/// Error of a validation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ValidationError {
-    /// The value breaks the schema; the first [`Validator::MAX_VIOLATIONS`] violations.
+    /// The value violates the schema. Contains the first [`Validator::MAX_VIOLATIONS`] violations.
     Invalid(Vec<Violation>),
-    /// The value takes more steps than it may, so that there is no verdict.
+    /// The value needs more than the maximum number of steps. There is no verdict.
     TooExpensive {
-        /// The path to the part of the value that was being checked.
+        /// Path to the part of the value that was being checked.
         path: String,
-        /// The keyword that was being checked, if the value was read at all.
+        /// The keyword that was being checked; `None` while the value was read.
         keyword: Option<&'static str>,
     },
     /// The value is nested deeper than messages may be.
     ValueTooDeep,
-    /// The references of the schema lead deeper than they are followed.
+    /// The references of the schema are nested too deeply.
     SchemaTooDeep,
 }
 
-/// One rule that a value breaks. As text it is the path and the message, ready to follow the name of the value:
+/// A violation of a schema. The text consists of the path and the message, to be appended to the name of the value:
 /// `.items[1]: 0 is less than the minimum of 1`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Violation {
-    /// The path from the value to the part that breaks the rule: `.items[1]`, and empty for the value itself.
+    /// Path to the invalid part, such as `.items[1]`; empty for the value itself.
     pub path: String,
-    /// The keyword of the schema that is broken.
+    /// The violated keyword of the schema.
     pub keyword: &'static str,
-    /// The problem, in words that a person or a model can act on.
+    /// Description of the violation for users and models.
     pub message: String,
 }
 
-/// Error for a schema that no validator can be made of.
+/// Error for an invalid or unsupported schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a usable JSON Schema: {0}")]
 pub struct SchemaError(String);
 
 impl Validator {
-    /// Maximum number of violations that are reported (8).
+    /// Maximum number of reported violations (8).
     pub const MAX_VIOLATIONS: usize = 8;
 
-    /// Maximum length of a value that is checked on the thread at hand (64 KiB). Longer ones belong on a thread of their own, and
-    /// may take [ten times](Self::LARGE_FACTOR) as many steps there.
+    /// Maximum length of a value that should be checked on the current thread (64 KiB). Longer values should be
+    /// checked on a separate thread, and may take [ten times](Self::LARGE_FACTOR) as many steps there.
     pub const MAX_INLINE_BYTES: usize = 64 << 10;
 
-    /// Factor by which the number of steps grows for values beyond [`Self::MAX_INLINE_BYTES`] (10).
+    /// Factor for the maximum number of steps of values beyond [`Self::MAX_INLINE_BYTES`] (10).
     pub const LARGE_FACTOR: u64 = 10;
 
     /// Compiles a schema.
     ///
     /// # Errors
-    /// When it is not valid, refers to something outside itself, stands for too much work, or has a pattern that `trust` forbids.
+    /// If it is invalid, has external references, causes too much work, or has a pattern that `trust` forbids.
     pub fn new(schema: &Object, trust: Trust) -> Result<Self, SchemaError> {
         let value: Value = schema.decode().map_err(|error| SchemaError(error.to_string()))?;
         Self::of_value(&value, trust)
     }
 
-    /// Compiles a schema from a value, as [`Validator::new`].
+    /// Compiles a schema from a `serde_json` value; see [`Validator::new`].
     ///
     /// # Errors
-    /// As [`Validator::new`].
+    /// Same as [`Validator::new`].
     pub fn of_value(schema: &Value, trust: Trust) -> Result<Self, SchemaError> {
         Ok(Self { nodes: compile::compile(schema, trust)?, formats_are_annotations: false })
     }
 
-    /// Treats `format` as the annotation that it is in 2019-09 and 2020-12 unless a schema says otherwise: a string of another
-    /// format is a warning and not a violation. In earlier drafts it stays a violation.
+    /// Treats `format` as an annotation in 2019-09 and 2020-12, which is their default: a string of another format
+    /// causes a warning, not a violation. In earlier drafts, it stays a violation.
     #[must_use]
     pub fn formats_as_annotations(mut self) -> Self {
         self.formats_are_annotations = true;
@@ -110,21 +110,21 @@ impl Validator {
     /// Checks a value, in at most [`DEFAULT_MAX_VALIDATION_STEPS`] steps.
     ///
     /// # Errors
-    /// When it is not valid, or takes too many steps.
+    /// If it is invalid, or needs too many steps.
     pub fn check(&self, value: &RawJson) -> Result<(), ValidationError> {
         self.check_within(value, DEFAULT_MAX_VALIDATION_STEPS).map(drop)
     }
 
-    /// Checks a value in at most `max_steps` steps. Returns the formats that do not fit, where those are
+    /// Checks a value in at most `max_steps` steps. Returns violated formats as warnings, where formats are
     /// [annotations](Self::formats_as_annotations).
     ///
     /// # Errors
-    /// When it is not valid, or takes too many steps.
+    /// If it is invalid, or needs too many steps.
     pub fn check_within(&self, value: &RawJson, max_steps: u64) -> Result<Vec<Violation>, ValidationError> {
         self.check_counted(value, max_steps).1
     }
 
-    /// Checks a value as [`Validator::check_within`], and returns how many steps that took.
+    /// Checks a value like [`Validator::check_within`], and also returns the number of steps.
     #[allow(clippy::missing_errors_doc, reason = "the result is one of two things that are returned")]
     pub fn check_counted(&self, value: &RawJson, max_steps: u64) -> (u64, Result<Vec<Violation>, ValidationError>) {
         let mut budget = Budget::new(max_steps);
@@ -152,14 +152,14 @@ impl Validator {
         Ok(warnings.collect())
     }
 
-    /// The number of steps that a value of this length may take, of a setting for small ones.
+    /// Returns the maximum number of steps for a value of this length, given the maximum for small values.
     #[must_use]
     pub fn steps_for(length: usize, max_steps: u64) -> u64 {
         if length > Self::MAX_INLINE_BYTES { max_steps.saturating_mul(Self::LARGE_FACTOR) } else { max_steps }
     }
 }
 
-/// Finds the violations of a value that is not valid, with the steps that are left.
+/// Finds the violations of an invalid value, with the remaining steps.
 fn explain(checker: &mut Checker<'_>, at: At<'_>) -> Vec<Violation> {
     let mut explanation = Explanation { most: Validator::MAX_VIOLATIONS, found: Vec::new() };
     checker.explain(0, at, &mut explanation);
@@ -171,8 +171,8 @@ fn explain(checker: &mut Checker<'_>, at: At<'_>) -> Vec<Violation> {
 }
 
 impl ValidationError {
-    /// The messages of the error, one for each violation, where the value is called `root`: `arguments.items[1]: 0 is less than
-    /// the minimum of 1`.
+    /// Returns the messages of the error, one for each violation. `root` is the name of the value, as in
+    /// `arguments.items[1]: 0 is less than the minimum of 1`.
     #[must_use]
     pub fn messages(&self, root: &str) -> Vec<String> {
         match self {
@@ -182,7 +182,7 @@ impl ValidationError {
     }
 }
 
-/// The words of an error without violations, behind the name of the value.
+/// Formats an error without violations, without the name of the value.
 struct Beyond<'a>(&'a ValidationError);
 
 impl fmt::Display for Beyond<'_> {
@@ -214,13 +214,13 @@ impl fmt::Display for Violation {
 }
 
 impl SchemaError {
-    /// A problem at a place, which is a JSON pointer.
+    /// Creates an error at a JSON pointer.
     pub(crate) fn at(pointer: impl fmt::Display, problem: impl AsRef<str>) -> Self {
         let (pointer, problem) = (pointer.to_string(), problem.as_ref());
         Self(if pointer.is_empty() { problem.to_owned() } else { format!("{pointer}: {problem}") })
     }
 
-    /// The same problem, seen from a schema that holds this one.
+    /// Prefixes the pointer, for a schema inside another one.
     pub(crate) fn within(mut self, pointer: &str) -> Self {
         self.0.insert_str(0, pointer);
         self
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn the_dialect_is_what_the_schema_says() {
-        // In draft 7 `items` may be a list; since 2020-12 that is `prefixItems`.
+        // In draft 7, `items` may be a list. In 2020-12, that is `prefixItems`.
         let old = r#"{"$schema":"http://json-schema.org/draft-07/schema#","items":[{"type":"string"}]}"#;
         let violations = violations(&validator(old).unwrap(), "[1]");
         assert_eq!(violations, ["it[0]: 1 is not of type \"string\""]);

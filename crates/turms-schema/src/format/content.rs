@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
 
-/// `contentEncoding` and `contentMediaType`, as far as they are known.
+/// The supported values of `contentEncoding` and `contentMediaType`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Content {
     pub(crate) is_base64: bool,
@@ -26,7 +26,7 @@ impl Content {
     }
 }
 
-/// The bytes behind base64 (RFC 4648, 4).
+/// Decodes base64 (RFC 4648, section 4).
 fn decoded(text: &str) -> Option<Vec<u8>> {
     let digits = text.strip_suffix("==").or_else(|| text.strip_suffix('=')).unwrap_or(text);
     let mut bytes = Vec::with_capacity(digits.len());

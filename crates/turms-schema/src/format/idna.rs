@@ -1,11 +1,11 @@
-//! Labels of internationalized host names in their ASCII form (`xn--…`, RFC 5891): the text behind them, and whether its
-//! characters may stand where they do (RFC 5892).
+//! Encoded labels of internationalized host names (`xn--…`, RFC 5891): decoding, and the contextual rules for their
+//! characters (RFC 5892).
 
 use std::sync::LazyLock;
 
 use regex_syntax::hir::{ClassUnicode, HirKind};
 
-/// Returns `true` if the text behind `xn--` stands for a valid label.
+/// Returns `true` if the text after `xn--` encodes a valid label.
 pub(crate) fn is_encoded_label(encoded: &str) -> bool {
     decode(&encoded.to_ascii_lowercase()).is_some_and(|label| is_label(&label))
 }
@@ -17,15 +17,15 @@ fn is_label(label: &[char]) -> bool {
     !has_hyphens && !is_ascii && !begins_with_mark && (0..label.len()).all(|at| is_allowed(label, at))
 }
 
-/// Returns `true` if a character may be in a label, at this place.
+/// Returns `true` if a character is allowed at this position of a label.
 fn is_allowed(label: &[char], at: usize) -> bool {
     let before = at.checked_sub(1).map(|before| label[before]);
     let after = label.get(at + 1).copied();
     let is = |neighbour: Option<char>, class: &Class| neighbour.is_some_and(|neighbour| class.has(neighbour));
     match label[at] {
-        // Disallowed, whatever their category.
+        // Disallowed, regardless of their category.
         '\u{640}' | '\u{7fa}' | '\u{302e}' | '\u{302f}' | '\u{3031}'..='\u{3035}' | '\u{303b}' => false,
-        // Middle dot, in Catalan.
+        // Middle dot in Catalan.
         '\u{b7}' => before == Some('l') && after == Some('l'),
         // Greek keraia.
         '\u{375}' => is(after, &GREEK),
@@ -35,14 +35,14 @@ fn is_allowed(label: &[char], at: usize) -> bool {
         '\u{30fb}' => label.iter().any(|other| *other != '\u{30fb}' && JAPANESE.has(*other)),
         '\u{660}'..='\u{669}' => !label.iter().any(|other| ('\u{6f0}'..='\u{6f9}').contains(other)),
         '\u{6f0}'..='\u{6f9}' => !label.iter().any(|other| ('\u{660}'..='\u{669}').contains(other)),
-        // Zero width joiner, and non-joiner, which may also stand between letters that would join.
+        // Zero width joiner, and non-joiner, which is also allowed between letters that would join.
         '\u{200d}' => is(before, &VIRAMA),
         '\u{200c}' => is(before, &VIRAMA) || is(before, &JOINING) && is(after, &JOINING),
         other => ALLOWED.has(other),
     }
 }
 
-/// The characters behind Punycode (RFC 3492).
+/// Decodes Punycode (RFC 3492).
 fn decode(encoded: &str) -> Option<Vec<char>> {
     const BASE: u32 = 36;
     let (basic, digits) = encoded.rsplit_once('-').unwrap_or(("", encoded));
@@ -73,7 +73,7 @@ fn decode(encoded: &str) -> Option<Vec<char>> {
     Some(label)
 }
 
-/// The bias for the next character.
+/// Computes the bias for the next character.
 fn adapt(delta: u32, length: u32, is_first: bool) -> u32 {
     let mut delta = if is_first { delta / 700 } else { delta / 2 };
     delta += delta / length;
@@ -85,7 +85,7 @@ fn adapt(delta: u32, length: u32, is_first: bool) -> u32 {
     steps + 36 * delta / (delta + 38)
 }
 
-/// Characters by what Unicode says about them, with the tables of `regex-syntax`.
+/// A Unicode character class, from the tables of `regex-syntax`.
 struct Class(LazyLock<ClassUnicode>);
 
 impl Class {

@@ -1,15 +1,15 @@
-//! Names on the internet.
+//! Host names, email addresses and UUIDs.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::idna::is_encoded_label;
 
-/// Returns `true` for the names of RFC 1123, with labels in the ASCII form of RFC 5891.
+/// Returns `true` for host names of RFC 1123 with valid encoded labels (RFC 5891).
 pub(crate) fn is_hostname(text: &str) -> bool {
     is_plain_hostname(text) && text.split('.').all(is_label)
 }
 
-/// Returns `true` for the names of RFC 1123, whatever their labels stand for.
+/// Returns `true` for host names of RFC 1123, without a check of encoded labels.
 pub(crate) fn is_plain_hostname(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_plain_label)
 }
@@ -22,7 +22,7 @@ fn is_plain_label(label: &str) -> bool {
         && bytes[bytes.len() - 1] != b'-'
 }
 
-/// Two hyphens in the third and fourth place are for encoded labels only.
+/// Hyphens in the third and fourth position are reserved for encoded labels.
 fn is_label(label: &str) -> bool {
     match label.split_at_checked(4) {
         Some((prefix, encoded)) if prefix.ends_with("--") => {
@@ -32,7 +32,7 @@ fn is_label(label: &str) -> bool {
     }
 }
 
-/// RFC 5321.
+/// Returns `true` for email addresses of RFC 5321.
 pub(crate) fn is_email(text: &str) -> bool {
     let Some((local, domain)) = text.rsplit_once('@') else { return false };
     let is_local = match local.strip_prefix('"').and_then(|inside| inside.strip_suffix('"')) {

@@ -1,4 +1,4 @@
-//! Formats of strings. Unknown ones are ignored.
+//! Formats of strings. Unknown formats are ignored.
 
 mod content;
 mod idna;
@@ -12,7 +12,7 @@ use super::keyword::Draft;
 use super::pattern::{is_valid, validity_steps};
 use super::reference::is_pointer;
 
-/// A format that texts can be held against.
+/// A known format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     Date,
@@ -20,7 +20,7 @@ pub(crate) enum Format {
     Duration,
     Email,
     Hostname,
-    /// Before draft 7, which knows of internationalized names.
+    /// Host names before draft 7, without internationalized names.
     PlainHostname,
     Ipv4,
     Ipv6,
@@ -57,7 +57,7 @@ const FORMATS: [(&str, Format, Draft); 17] = [
 ];
 
 impl Format {
-    /// The format of this name, if the dialect has it.
+    /// Returns the format with this name, if the dialect defines it.
     pub(crate) fn of_name(name: &str, draft: Draft) -> Option<Self> {
         let (_, format, since) = FORMATS.iter().find(|(known, ..)| *known == name)?;
         let format = match format {
@@ -107,7 +107,7 @@ impl Format {
     }
 }
 
-/// Returns `true` for a number of levels up, followed by a pointer or `#`.
+/// Returns `true` for a relative JSON pointer: a number of levels, followed by a pointer or `#`.
 fn is_relative_pointer(text: &str) -> bool {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (up, rest) = text.split_at(digits);

@@ -34,7 +34,7 @@ pub(crate) fn is_time(text: &str) -> bool {
         }
         _ => rest,
     };
-    // Minutes between here and UTC.
+    // Offset from UTC, in minutes.
     let offset = match *rest {
         [b'Z' | b'z'] => 0,
         [sign @ (b'+' | b'-'), a, b, b':', c, d] => match (pair(a, b), pair(c, d)) {
@@ -46,7 +46,7 @@ pub(crate) fn is_time(text: &str) -> bool {
         },
         _ => return false,
     };
-    // A leap second is the last one of a day in UTC.
+    // A leap second is the last second of a day in UTC.
     let in_utc = (i32::from(hour) * 60 + i32::from(minute) - offset).rem_euclid(24 * 60);
     hour < 24 && minute < 60 && (second < 60 || second == 60 && in_utc == 24 * 60 - 1)
 }
@@ -55,7 +55,7 @@ fn pair(tens: u8, ones: u8) -> Option<u8> {
     (tens.is_ascii_digit() && ones.is_ascii_digit()).then(|| (tens - b'0') * 10 + (ones - b'0'))
 }
 
-/// `P1Y2M3DT4H5M6S` or `P1W`: units from large to small.
+/// Returns `true` for `P1Y2M3DT4H5M6S` or `P1W`, with units from large to small.
 pub(crate) fn is_duration(text: &str) -> bool {
     let Some(text) = text.strip_prefix('P') else { return false };
     if let Some(weeks) = text.strip_suffix('W') {
@@ -66,7 +66,7 @@ pub(crate) fn is_duration(text: &str) -> bool {
     has_units && are_units(date, "YMD") && time.is_none_or(|time| !time.is_empty() && are_units(time, "HMS"))
 }
 
-/// Numbers with units, which go on from each other without a gap.
+/// Returns `true` for numbers with consecutive units.
 fn are_units(mut text: &str, units: &str) -> bool {
     let mut before = None;
     while !text.is_empty() {

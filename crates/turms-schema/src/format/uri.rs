@@ -1,4 +1,4 @@
-//! URIs (RFC 3986), and IRIs (RFC 3987), which have letters of every language.
+//! URIs (RFC 3986) and IRIs (RFC 3987).
 
 use std::net::Ipv6Addr;
 
@@ -13,12 +13,12 @@ pub(crate) fn is_absolute(text: &str, letters: Letters) -> bool {
     text.split_once(':').is_some_and(|(scheme, rest)| is_scheme(scheme) && is_rest(rest, letters))
 }
 
-/// Returns `true` for a URI with a scheme or without.
+/// Returns `true` for a URI reference, with or without a scheme.
 pub(crate) fn is_reference(text: &str, letters: Letters) -> bool {
     if is_absolute(text, letters) {
         return true;
     }
-    // What stands before a colon is a scheme, unless it is further down the path.
+    // The text before the first colon is a scheme, unless it contains a slash.
     let first = text.split(['/', '?', '#']).next().unwrap_or_default();
     !first.contains(':') && is_rest(text, letters)
 }
@@ -60,7 +60,7 @@ fn is_authority(authority: &str, letters: Letters) -> bool {
     are_letters(user, ":", letters) && are_letters(host, "", letters) && port.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// An address of a kind that is not invented yet, without its `v`.
+/// Returns `true` for an address of a future IP version, without its `v`.
 fn is_future(address: &str) -> bool {
     address.split_once('.').is_some_and(|(version, rest)| {
         let is_version = !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -68,7 +68,7 @@ fn is_future(address: &str) -> bool {
     })
 }
 
-/// Returns `true` if there are only unreserved characters, delimiters, escapes, and some more.
+/// Returns `true` if there are only unreserved characters, delimiters, escapes, and those in `more`.
 fn are_letters(text: &str, more: &str, letters: Letters) -> bool {
     let mut rest = text.chars();
     while let Some(letter) = rest.next() {
@@ -86,7 +86,7 @@ fn are_letters(text: &str, more: &str, letters: Letters) -> bool {
     true
 }
 
-/// A template of URIs (RFC 6570).
+/// Returns `true` for a URI template (RFC 6570).
 pub(crate) fn is_template(text: &str) -> bool {
     let mut rest = text;
     while let Some((literal, after)) = rest.split_once('{') {
@@ -127,7 +127,7 @@ fn is_variable(text: &str) -> bool {
     name.split('.').all(is_part) && are_escapes(name)
 }
 
-/// Returns `true` if each `%` stands before two digits.
+/// Returns `true` if each `%` is followed by two hexadecimal digits.
 fn are_escapes(text: &str) -> bool {
     let is_one = |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
     text.split('%').skip(1).all(is_one)

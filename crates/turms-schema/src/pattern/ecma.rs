@@ -1,12 +1,12 @@
 //! Translation of ECMA-262 patterns into the syntax of `regex-syntax`, in one pass.
 //!
-//! `jsonschema-regex` has such a translation too. It parses the pattern again for every `\d` in it, which is quadratic, and
-//! leaves `.` and `\b` to the meaning that they have in Rust. Here only its syntax check is used (see [`is_valid`]).
+//! `jsonschema-regex` has a translation too, but it parses the pattern again for every `\d`, which is quadratic, and
+//! keeps the Rust meaning of `.` and `\b`. Only its syntax check is used here (see [`is_valid`]).
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// The reason why a valid pattern cannot be matched in linear time, or not at all in UTF-8.
+/// Reason why a valid pattern cannot be matched in linear time, or not in UTF-8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unsupported {
     LookAround,
@@ -26,14 +26,14 @@ impl Unsupported {
     }
 }
 
-/// Returns `true` if a text is a pattern of ECMA-262. A brace or bracket that is not part of any syntax may stand for itself,
-/// as it may without the `u` flag.
+/// Returns `true` for a regular expression of ECMA-262. As without the `u` flag, unmatched braces and brackets are
+/// literals.
 pub(crate) fn is_valid(pattern: &str) -> bool {
     jsonschema_regex::is_valid_ecma_regex(pattern)
         || pattern.contains(['{', '}', ']']) && jsonschema_regex::is_valid_ecma_regex(&escape_braces(pattern))
 }
 
-/// Steps of [`is_valid`], which looks for the name of a group in all groups that are open, and among all other names.
+/// Returns the steps of [`is_valid`], which searches the name of a group among all open groups and all other names.
 pub(crate) fn validity_steps(pattern: &str) -> u64 {
     let names = memchr::memmem::find_iter(pattern.as_bytes(), "?<").count() as u64;
     let groups = memchr::memchr_iter(b'(', pattern.as_bytes()).count() as u64;
@@ -41,7 +41,7 @@ pub(crate) fn validity_steps(pattern: &str) -> u64 {
     4 * pattern.len() as u64 + names.saturating_mul(groups + references)
 }
 
-/// The pattern with braces and brackets that stand for themselves escaped.
+/// Escapes braces and brackets that are literals.
 fn escape_braces(pattern: &str) -> Cow<'_, str> {
     let mut escaped = String::with_capacity(pattern.len() + 16);
     let mut is_in_class = false;
@@ -65,10 +65,10 @@ fn escape_braces(pattern: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Maximum length of an escape with braces; the names of properties are shorter.
+/// Maximum length of an escape with braces. Names of properties are shorter.
 const MAX_NAME: usize = 128;
 
-/// The length of the escape at the start of a text, as far as it has braces of its own.
+/// Returns the length of the escape at the start of a text, including its braces.
 fn escape_length(text: &str) -> usize {
     let after = text[1..].chars().next().map_or(1, |letter| 1 + letter.len_utf8());
     let has_braces = matches!(text.as_bytes().get(1), Some(b'p' | b'P' | b'u')) && text[after..].starts_with('{');
@@ -76,7 +76,7 @@ fn escape_length(text: &str) -> usize {
     end.map_or(after, |end| end + 1)
 }
 
-/// The quantifier (`{2}`, `{2,}`, `{2,3}`) at the start of a text, if there is one.
+/// Returns the quantifier (`{2}`, `{2,}`, `{2,3}`) at the start of a text, if there is one.
 fn quantifier(text: &str) -> Option<&str> {
     let inside = text.strip_prefix('{')?;
     let length = inside.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b',').count();
@@ -87,7 +87,7 @@ fn quantifier(text: &str) -> Option<&str> {
 /// Translates a valid pattern.
 ///
 /// # Errors
-/// When it needs more than an automaton can do.
+/// If it requires more than a finite automaton.
 pub(crate) fn translate(pattern: &str) -> Result<String, Unsupported> {
     let mut translator = Translator { rest: pattern, out: String::with_capacity(pattern.len() * 2) };
     while !translator.rest.is_empty() {
@@ -115,7 +115,7 @@ struct Translator<'a> {
 /// An element of a class.
 enum Atom {
     Char(u32),
-    /// Several characters, as a class of their own.
+    /// Several characters, as a nested class.
     Set(String),
 }
 
@@ -132,7 +132,7 @@ impl<'a> Translator<'a> {
         rest.is_some()
     }
 
-    /// The text up to a character, which is passed over.
+    /// Returns the text up to a character, and skips both.
     fn until(&mut self, end: char) -> &'a str {
         let (inside, rest) = self.rest.split_once(end).unwrap_or((self.rest, ""));
         self.rest = rest;
@@ -226,7 +226,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// An escape that means the same in a class and outside.
+    /// Translates an escape with the same meaning inside and outside of a class.
     fn escape(&mut self) -> Result<Atom, Unsupported> {
         let set = |is_negated, inside: &str| Ok(Atom::Set(format!("[{}{inside}]", if is_negated { "^" } else { "" })));
         let code = match self.next() {

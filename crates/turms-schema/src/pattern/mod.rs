@@ -1,11 +1,9 @@
-//! Patterns as ECMA-262 writes them, matched by the automata of `regex-automata`, with every match charged to the budget of
-//! the validation.
+//! ECMA-262 regular expressions, matched by `regex-automata`. Every match is charged to the budget of the validation.
 //!
-//! A limit on the size of patterns alone does not bound time: `^.{1,255}$` is harmless, and a pattern of the same size took
-//! 75 s for a text of 4 MB. So the work is counted instead. A text is first run through a lazy DFA, which costs a step for
-//! four bytes, and for each of its states that is not there yet as many steps as the NFA has states and transitions. Where that takes
-//! too many of them, the NFA is simulated, for as many steps as it has states and transitions for each byte; if the budget
-//! does not allow that, the value is refused.
+//! A limit on the size of patterns does not bound time: `^.{1,255}$` is harmless, but a pattern of the same size took
+//! 75 s for a text of 4 MB. So the work is counted. A lazy DFA runs first. It costs a step for four bytes, and for
+//! each new state as many steps as the NFA has states and transitions. If it needs too many states, the NFA is
+//! simulated, which costs that many steps for each byte. If the budget does not suffice, the value is rejected.
 
 mod ecma;
 
@@ -20,28 +18,28 @@ use regex_automata::nfa::thompson::{Compiler, Config, NFA, State, WhichCaptures}
 pub(crate) use self::ecma::{is_valid, validity_steps};
 use crate::budget::Budget;
 
-/// A pattern that was read.
+/// A compiled pattern.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     source: Box<str>,
-    /// `None` if it cannot be matched; then it is not enforced.
+    /// `None` if the pattern is not supported, and therefore not enforced.
     automaton: Option<Box<Automaton>>,
 }
 
-/// The reason why a pattern cannot be used.
+/// Error for an invalid or unsupported pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PatternError {
-    /// It is not a pattern.
+    /// The pattern is not a valid regular expression.
     Invalid,
-    /// It is one, but cannot be matched in time that is linear in the text.
+    /// The pattern cannot be matched in linear time.
     Unsupported(&'static str),
-    /// It makes an automaton that is too large.
+    /// The automaton is too large.
     TooLarge,
-    /// It takes what other patterns of the same schema have left.
+    /// The patterns of the schema exceed the total memory limit.
     TooLargeTogether,
 }
 
-/// The memory that the patterns of one schema may take to compile. It bounds the time as well.
+/// The remaining memory for compiling the patterns of a schema, which also bounds the time.
 #[derive(Debug)]
 pub(crate) struct PatternQuota {
     left: usize,
@@ -66,13 +64,13 @@ impl Pattern {
     /// Compiles a pattern.
     ///
     /// # Errors
-    /// When it is not one, or cannot be matched.
+    /// If it is invalid or not supported.
     pub(crate) fn new(source: &str, quota: &mut PatternQuota) -> Result<Self, PatternError> {
         let automaton = Some(Box::new(Automaton::new(source, quota)?));
         Ok(Self { source: source.into(), automaton })
     }
 
-    /// A pattern that is not enforced.
+    /// Creates a pattern that is not enforced.
     pub(crate) fn unenforced(source: &str) -> Self {
         Self { source: source.into(), automaton: None }
     }
@@ -81,12 +79,13 @@ impl Pattern {
         &self.source
     }
 
-    /// Returns `true` if texts can be held against it.
+    /// Returns `true` if the pattern is enforced.
     pub(crate) fn is_enforced(&self) -> bool {
         self.automaton.is_some()
     }
 
-    /// Returns `true` if it is found somewhere in the text, or is not enforced. Beyond the budget it is not found.
+    /// Returns `true` if the pattern matches anywhere in the text, or is not enforced. Returns `false` if the budget
+    /// is exhausted.
     pub(crate) fn matches(&self, text: &str, budget: &mut Budget) -> bool {
         self.automaton.as_ref().is_none_or(|automaton| automaton.matches(text, budget))
     }
@@ -95,33 +94,33 @@ impl Pattern {
 #[derive(Debug)]
 struct Automaton {
     dfa: DFA,
-    /// The states and transitions of the NFA: what simulating it takes for each byte, and making one state of the DFA.
+    /// Number of states and transitions of the NFA: the steps per byte of its simulation, and per state of the DFA.
     size: u64,
-    /// The least memory that a state of the DFA takes.
+    /// Minimum memory of a DFA state.
     state_bytes: usize,
-    /// The states of the DFA that were made so far, for the next text.
+    /// Cached states of the DFA.
     cache: Mutex<Option<Cache>>,
-    /// Set once a text took more states of the DFA than there may be.
+    /// `true` after a text needed too many states of the DFA.
     prefers_nfa: AtomicBool,
 }
 
-/// Maximum memory of the NFA of one pattern, in bytes. It is the default of the `regex` crate.
+/// Maximum memory of the NFA of one pattern, in bytes. Same as the default of the `regex` crate.
 const MAX_NFA_BYTES: usize = 10 << 20;
 
 /// Maximum length of a pattern, in bytes.
 const MAX_LENGTH: usize = 64 << 10;
 
-/// Memory for each byte of a pattern while it is read, and for each property (`\p{L}`), which is a table of ranges.
+/// Memory for each byte of a pattern during parsing, and for each property (`\p{L}`), which is a table of ranges.
 const BYTES_FOR_BYTE: usize = 64;
 const BYTES_FOR_PROPERTY: usize = 16 << 10;
 
 /// Memory for the fixed parts of each pattern.
 const BYTES_FOR_PATTERN: usize = 2 << 10;
 
-/// Maximum number of steps for the states that the DFA of one pattern makes before the NFA is simulated.
+/// Maximum number of steps for the DFA states of one pattern before the NFA is simulated.
 const MAX_DFA_STEPS: u64 = 8_000_000;
 
-/// Maximum memory that a pattern keeps for the next text, in bytes.
+/// Maximum memory of cached states per pattern, in bytes.
 const MAX_CACHE_BYTES: usize = 1 << 20;
 
 impl Automaton {
@@ -162,8 +161,8 @@ impl Automaton {
         nfa.is_ok_and(|nfa| nfa.is_match(&mut nfa.create_cache(), input))
     }
 
-    /// The verdict of the DFA; `None` if it takes too many states. Another thread may be using the states that were made, then
-    /// this one makes its own.
+    /// Returns the verdict of the DFA; `None` if it needs too many states. If another thread uses the cached states,
+    /// this one starts with empty ones.
     fn run_dfa(&self, input: &Input<'_>, budget: &mut Budget) -> Option<bool> {
         let mut shared = self.cache.try_lock();
         let known = shared.as_mut().and_then(|cache| cache.take());
@@ -175,7 +174,7 @@ impl Automaton {
         let before = cache.memory_usage();
         let found = self.dfa.try_search_fwd(&mut cache, input);
         let after = cache.memory_usage();
-        // A byte of the text leads to one new state at most.
+        // Each byte of the text leads to at most one new state.
         let states = (after.saturating_sub(before) / self.state_bytes).min(input.haystack().len() + 2) as u64;
         let is_paid = budget.charge(states.saturating_mul(self.size));
         if let Some(mut shared) = shared.filter(|_| found.is_ok() && after <= MAX_CACHE_BYTES) {
@@ -188,7 +187,7 @@ impl Automaton {
     }
 }
 
-/// Memory of a state of the DFA besides its transitions: the state itself, twice, and its place in a map.
+/// Memory of a DFA state besides its transitions: the state itself, twice, and its map entry.
 const STATE_OVERHEAD: usize = 36;
 
 fn nfa(translated: &str, quota: &mut PatternQuota) -> Result<NFA, PatternError> {
@@ -196,7 +195,7 @@ fn nfa(translated: &str, quota: &mut PatternQuota) -> Result<NFA, PatternError> 
     use regex_syntax::ast::ErrorKind;
     let hir =
         regex_syntax::ParserBuilder::new().utf8(false).build().parse(translated).map_err(|error| match error {
-            // Such as an unknown property: a pattern by its syntax, but none that means anything.
+            // Such as an unknown property: valid syntax without a meaning.
             Error::Translate(_) => PatternError::Invalid,
             Error::Parse(error)
                 if matches!(error.kind(), ErrorKind::NestLimitExceeded(_) | ErrorKind::DecimalInvalid) =>
@@ -222,7 +221,7 @@ fn dfa(nfa: NFA, size: u64) -> Result<DFA, PatternError> {
     DFA::builder().configure(config).build_from_nfa(nfa).map_err(|_| PatternError::TooLarge)
 }
 
-/// The cost of following a state of an NFA.
+/// Returns the cost of following an NFA state.
 fn transitions(state: &State) -> u64 {
     1 + match state {
         State::Sparse(sparse) => sparse.transitions.len() as u64 / 8,
@@ -330,7 +329,7 @@ mod tests {
         assert!(Pattern::unenforced("(?=a)b").matches("anything", &mut Budget::new(10)));
     }
 
-    /// Steps that a match takes, and whether it was found.
+    /// Returns the steps of a match, and whether it was found.
     fn steps(pattern: &Pattern, text: &str, max: u64) -> (u64, bool) {
         let mut budget = Budget::new(max);
         let found = pattern.matches(text, &mut budget);
@@ -364,7 +363,7 @@ mod tests {
         for max in [25_000_000, 250_000_000] {
             assert_eq!(steps(&pattern, &text, max), (max, false));
         }
-        // Short texts are checked all the same.
+        // Short texts are still checked.
         assert!(steps(&pattern, "abc", 25_000_000).1 && !steps(&pattern, "abd", 25_000_000).1);
     }
 

@@ -6,7 +6,7 @@ use turms_schema::{DEFAULT_MAX_VALIDATION_STEPS, Trust, Validator};
 
 use crate::Violations as _;
 
-/// A pattern that no automaton is small for.
+/// A pattern that needs a large automaton.
 const HOSTILE: &str = "(?:a?b?){500}[^ab]{3}x|(?:[ab]{1,400}){1,3}c$";
 
 /// The size of a large body.
@@ -91,7 +91,7 @@ fn the_place_of_too_much_work_is_named() {
     assert_eq!(violations(&schema, &value, DEFAULT_MAX_VALIDATION_STEPS), [words]);
 }
 
-/// Neither a rule that is broken nor one that is kept is said to be so because the steps were over.
+/// An exhausted budget never counts as a violation or as success.
 #[test]
 fn what_was_not_finished_has_no_other_verdict() {
     let text = string("ab", 10_000);
@@ -118,7 +118,7 @@ fn the_number_of_steps_is_a_setting() {
     assert!(violations(&schema, &text, 20 * DEFAULT_MAX_VALIDATION_STEPS)[0].contains("does not match"));
 }
 
-/// However many rules are about it, and however many values it is compared with.
+/// The cost does not depend on the number of rules and compared values.
 #[test]
 fn a_long_number_is_parsed_once() {
     let number = RawJson::parse("1".repeat(LARGE)).unwrap();
@@ -192,7 +192,7 @@ fn memory_is_bounded_whatever_the_size_of_the_value() {
     }
 }
 
-/// Saying what is wrong is work as well.
+/// Explanations cost steps too.
 #[test]
 fn complaints_are_bounded() {
     let names: Vec<String> = (0..100_000).map(|index| format!("x{index}")).collect();
@@ -204,12 +204,12 @@ fn complaints_are_bounded() {
     let schema = json!({ "properties": properties, "additionalProperties": false });
     let unexpected = violations(&schema, &value, DEFAULT_MAX_VALIDATION_STEPS);
     assert!(unexpected.len() == 1 && unexpected[0].len() < 300, "{unexpected:?}");
-    // The steps suffice for the verdict, but not for the words.
+    // The steps suffice for the verdict, but not for the explanation.
     let words = ["it: is not valid, and why is too expensive to find out"];
     assert_eq!(violations(&json!({ "format": "uri" }), &string("a", 1000), 7000), words);
 }
 
-/// The path to a value is only found for the warnings that are left in the end.
+/// Paths are computed only for the final warnings.
 #[test]
 fn formats_that_do_not_count_are_not_put_into_words() {
     let schema = json!({ "items": { "not": { "allOf": [{ "format": "ipv4" }, false] } } });

@@ -1,4 +1,4 @@
-//! The fuzz targets over their seeds and simple mutations of these, the same each time.
+//! The fuzz targets, run over their seeds and deterministic mutations of them.
 
 use turms_testkit::fuzz::{self, seeds, try_input};
 
@@ -12,7 +12,7 @@ fn any_pattern_and_text_may_meet() {
     run("schema_pattern", fuzz::schema_pattern);
 }
 
-/// Each seed as it is, and with pieces of each other seed in each of eight places.
+/// Returns each seed unchanged, and with pieces of each other seed in eight positions.
 fn run(name: &str, target: fn(&[u8])) {
     let seeds = seeds(name);
     for seed in &seeds {

@@ -1,5 +1,5 @@
-//! Schemas, patterns and values that are made to take long, and harmless ones that look like them. What they take is counted in
-//! steps: each row says how many suffice, or how many do not.
+//! Schemas, patterns and values that are designed to be slow, and harmless ones that look similar. Each row says how
+//! many steps suffice, or how many do not.
 
 use std::thread;
 
@@ -14,7 +14,7 @@ const LARGE: u64 = INLINE * Validator::LARGE_FACTOR;
 enum Verdict {
     Valid,
     Invalid,
-    /// Refused without a verdict.
+    /// Rejected without a verdict.
     TooExpensive,
 }
 
@@ -56,7 +56,7 @@ fn patterns_on_a_text_of_4_mb() {
     ] {
         assert_eq!(verdict(&json!({ "pattern": pattern }), &text(piece, BODY), steps), expected, "{pattern} {piece}");
     }
-    // Each text of a and b has states of its own.
+    // Each text of a and b leads to states of its own.
     let bits = (0..BODY).scan(1_u64, |state, _| {
         *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         Some(if *state >> 63 == 0 { 'a' } else { 'b' })
@@ -95,7 +95,7 @@ fn schemas_that_are_too_deep() {
         chain.insert(format!("d{level}"), json!({ "$ref": format!("#/$defs/d{}", level + 1) }));
     }
     assert!(Validator::of_value(&json!({ "$ref": "#/$defs/d0", "$defs": chain }), Trust::Foreign).is_err());
-    // A value of this depth takes more than the stack of a worker to build and to drop.
+    // A value of this depth exceeds the stack of a worker when it is built or dropped.
     let deep = || {
         let schema = (0..10_000).fold(json!({}), |inner, _| Value::Object(Map::from_iter([("not".to_owned(), inner)])));
         thread::scope(|scope| {
@@ -107,7 +107,7 @@ fn schemas_that_are_too_deep() {
     thread::Builder::new().stack_size(64 << 20).spawn(deep).unwrap().join().unwrap();
 }
 
-/// With every level, the rules below were checked twice as often.
+/// With every level, the number of checks doubled.
 #[test]
 fn unevaluated_members_of_a_deep_value() {
     let recursive = json!({ "properties": { "a": { "$ref": "#" } } });
@@ -127,7 +127,7 @@ fn unevaluated_members_of_a_deep_value() {
     assert_eq!(verdict(&items, &value, 100_000), Verdict::Valid);
 }
 
-/// Many values take long only if each of them does.
+/// Many values are slow only if each of them is.
 #[test]
 fn harmless_values_that_are_large() {
     let words: Vec<String> = (0..300).map(|index| format!("word-{index}")).collect();
@@ -154,7 +154,7 @@ fn harmless_values_that_are_large() {
     }
 }
 
-/// 20 000 patterns took 6 s and 2.2 GB once.
+/// 20 000 patterns took 6 s and 2.2 GB in an earlier version.
 #[test]
 fn patterns_are_bounded_together() {
     let patterns: Map<String, Value> =
@@ -184,7 +184,7 @@ fn patterns_that_cannot_be_matched_are_told_by_trust() {
     }
 }
 
-/// Escapes are resolved where a rule asks for the text, so that what is no text matters only there.
+/// Strings are unescaped only when a rule needs them, so an unpaired surrogate matters only there.
 #[test]
 fn strings_that_are_no_text() {
     let value = RawJson::parse(r#"{"a":"\ud800"}"#).unwrap();

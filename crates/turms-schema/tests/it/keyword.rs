@@ -1,4 +1,4 @@
-//! Every keyword in every dialect that has it: what is valid, and what is said of what is not.
+//! Every keyword in every dialect that defines it: valid values, and the messages for invalid ones.
 
 use serde_json::{Value, json};
 use turms_proto::RawJson;
@@ -19,7 +19,7 @@ fn violations(schema: &Value, value: &str) -> Vec<String> {
 type Valid<'a> = &'a [&'a str];
 type Invalid<'a> = &'a [(&'a str, &'a str)];
 
-/// Schemas, texts that are valid, and texts that are not, each with what is said of it.
+/// Schemas, valid texts, and invalid texts with their messages.
 fn check(cases: &[(Value, Valid<'_>, Invalid<'_>)]) {
     for (schema, valid, invalid) in cases {
         for text in *valid {
@@ -86,7 +86,7 @@ fn rules_for_texts() {
             &["\"YQ==\""],
             &[("\"%\"", "it: \"%\" is not base64")],
         ),
-        // What cannot be matched in bounded time is not held against anything.
+        // Unsupported patterns are not enforced.
         (json!({ "pattern": "^(?!a)" }), &["\"a\""], &[]),
     ]);
 }
@@ -155,7 +155,7 @@ fn rules_for_objects() {
             &["{\"a\":null}"],
             &[("{\"a\":1}", "it.a: 1 is not of type \"null\"")],
         ),
-        // Which members such a pattern is about nobody knows, so that none is unexpected.
+        // The members of an unsupported pattern are unknown, so none is unexpected.
         (json!({ "patternProperties": { "^(?!a)": false }, "additionalProperties": false }), &["{\"a\":1}"], &[]),
         (
             json!({ "propertyNames": { "maxLength": 2 } }),
@@ -269,7 +269,7 @@ fn references_lead_to_wherever_a_schema_has_a_name() {
             &["null"],
             complaint,
         ),
-        // Beside a reference, nothing counted before 2019-09.
+        // Before 2019-09, keywords next to a reference were ignored.
         (
             json!({ "$schema": DRAFT_7, "$ref": "#/definitions/a", "type": "null", "definitions": { "a": true } }),
             &["1"],
@@ -391,7 +391,7 @@ fn formats_may_be_annotations() {
     for schema in [&date, &json!({ "anyOf": [{ "type": "null", "allOf": [date] }, date] })] {
         assert_eq!(check(schema, &json!("x")), (Vec::new(), vec![words.to_owned()]));
     }
-    // Nothing is said of schemas that do not hold, and of values that are not valid for another reason.
+    // There are no warnings for schemas that do not hold, and for values that are invalid for another reason.
     for (schema, is_valid) in [
         (json!({ "anyOf": [{ "allOf": [date, false] }, true] }), true),
         (json!({ "not": { "allOf": [date, false] } }), true),

@@ -1,4 +1,5 @@
-//! Values held against schemas: by a table of every keyword and dialect, against another implementation, and by the public suite.
+//! Validation tests: a table of every keyword and dialect, comparison with another implementation, and the public
+//! suite.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod budget;
@@ -12,7 +13,7 @@ mod suite;
 use turms_proto::RawJson;
 use turms_schema::{DEFAULT_MAX_VALIDATION_STEPS, Validator};
 
-/// The messages of a check; empty if the value is valid.
+/// Returns the messages of a check; empty if the value is valid.
 trait Violations {
     fn violations(&self, value: &RawJson, root: &str) -> Vec<String>;
 

@@ -1,4 +1,4 @@
-//! Another implementation has to find the same values valid.
+//! Comparison with another implementation.
 
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -50,7 +50,7 @@ fn plain(dialect: usize) -> impl Strategy<Value = (&'static str, Value)> {
             .prop_filter("different", |(one, other)| one != other)
             .prop_map(|kinds| ("type", json!([kinds.0, kinds.1]))),
         (select(vec!["minimum", "maximum"]), bound.clone()),
-        // In draft 4 these are flags beside a bound, which only the root surely has.
+        // In draft 4, these are flags next to a bound, which only the root is known to have.
         (select(vec!["exclusiveMinimum", "exclusiveMaximum"]), bound.prop_map(exclusive)),
         select(vec![json!(0.5), json!(1), json!(2), json!(0.1)]).prop_map(|number| ("multipleOf", number)),
         (select(counts), (0..4).prop_map(|count| json!(count))),
@@ -95,7 +95,7 @@ fn schema(dialect: usize) -> impl Strategy<Value = Value> {
             .prop_map(|map| Value::from(Map::from_iter(map)));
         let single = select(vec![
             "items",
-            // In 2019-09, the other takes what `contains` finds for evaluated, which came with 2020-12.
+            // In 2019-09, the other implementation treats elements found by `contains` as evaluated, as in 2020-12.
             if dialect == 3 { "not" } else { "contains" },
             "not",
             "additionalProperties",
@@ -143,8 +143,8 @@ fn document() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The same cases each time: two implementations may differ where the specification leaves room, and whoever finds such a
-/// place should be the one who has changed something.
+/// The cases are deterministic. Implementations may differ where the specification is ambiguous, and such a difference
+/// should only show up after a change.
 fn config() -> ProptestConfig {
     ProptestConfig { failure_persistence: None, rng_seed: RngSeed::Fixed(2026), ..ProptestConfig::default() }
 }
@@ -154,7 +154,8 @@ proptest! {
 
     #[test]
     fn both_find_the_same_values_valid(schema in document(), values in vec(value(), 6)) {
-        // In 2019-09, what `contains` finds is not evaluated; the other has it as in 2020-12.
+        // In 2019-09, elements found by `contains` are not evaluated; the other implementation treats them as in
+        // 2020-12.
         let text = schema.to_string();
         let differs = ["2019-09", "\"contains\"", "\"unevaluatedItems\""].iter().all(|word| text.contains(word));
         prop_assume!(!differs);

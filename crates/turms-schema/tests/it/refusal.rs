@@ -1,4 +1,4 @@
-//! What is no schema, and what would take too long.
+//! Invalid schemas, and schemas that cause too much work.
 
 use serde_json::{Value, json};
 use turms_proto::RawJson;
@@ -88,7 +88,7 @@ fn references_have_to_lead_somewhere_within() {
 
 #[test]
 fn a_value_that_would_take_too_long_is_refused_soon() {
-    // Each level is looked at twice by the level above.
+    // Each level is checked twice by the level above.
     let twice = json!({ "properties": { "a": { "$ref": "#" } } });
     let schema = json!({ "anyOf": [{ "allOf": [twice, false] }, twice] });
     let value = "{\"a\":".repeat(100) + "1" + &"}".repeat(100);
@@ -111,8 +111,8 @@ fn depth_is_bounded_before_the_stack_is() {
     assert_eq!(thread.join().unwrap(), ["it: what the schema refers to is too deep to be checked"]);
 }
 
-/// Chains that the weight of a schema does not show: each goes on in the one before by way of something that was being
-/// weighed when it was met.
+/// Chains that the cost of a schema does not include: each continues in the previous one through a schema that was
+/// being measured when it was found.
 #[test]
 fn the_way_to_the_end_of_a_schema_is_bounded() {
     const CHAINS: usize = 40;
@@ -137,7 +137,7 @@ fn the_way_to_the_end_of_a_schema_is_bounded() {
     assert_eq!(thread.join().unwrap(), Err(words.to_owned()));
 }
 
-/// What a rule looks through by itself is work as well.
+/// A rule that scans the value causes work too.
 #[test]
 fn rules_that_are_repeated_without_end_are_given_up() {
     let list = Value::from_iter(0..1000);

@@ -1,5 +1,5 @@
-//! The public JSON-Schema-Test-Suite: drafts 4, 6, 7, 2019-09 and 2020-12, with every deviation in one table. A deviation that
-//! is not listed fails the test, and so does one that is listed and is none.
+//! The public JSON-Schema-Test-Suite: drafts 4, 6, 7, 2019-09 and 2020-12, with a table of all deviations. An unlisted
+//! deviation fails the test, and so does a listed one that does not occur.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,9 +20,9 @@ const DRAFTS: [(&str, &str); 5] = [
     ("2020-12", "https://json-schema.org/draft/2020-12/schema"),
 ];
 
-/// A group of tests of which some have another outcome than the suite expects.
+/// A group of tests with deviations from the suite.
 struct Row {
-    /// The drafts in which it does, separated by spaces.
+    /// The drafts with the deviation, separated by spaces.
     drafts: &'static str,
     file: &'static str,
     group: &'static str,
@@ -31,9 +31,9 @@ struct Row {
 }
 
 enum Deviation {
-    /// Every test of the group: the schema is refused.
+    /// All tests of the group: the schema is rejected.
     All,
-    /// Those that expect the value to be invalid.
+    /// The tests that expect the value to be invalid.
     Accepted,
 }
 
@@ -199,7 +199,7 @@ fn the_public_suite_passes_but_for_listed_deviations() {
 struct Outcome {
     /// The names of all tests of a group, and whether they expect the value to be valid.
     tests: Vec<(String, bool)>,
-    /// The names of those that have another outcome.
+    /// The names of the tests that deviate.
     different: Vec<String>,
 }
 
@@ -209,7 +209,7 @@ fn differences(group: &Object, file: &str, dialect: &str) -> Outcome {
         members.entry("$schema").or_insert_with(|| dialect.into());
     }
     let validator = Validator::of_value(&schema, Trust::Foreign).ok();
-    // Only the tests of formats expect them to be asserted.
+    // Only the tests of formats expect formats to be asserted.
     let is_about_formats = file.starts_with("optional/format");
     let validator = validator.map(|it| if is_about_formats { it } else { it.formats_as_annotations() });
     let (mut tests, mut different) = (Vec::new(), Vec::new());
