@@ -100,7 +100,7 @@ impl<'s> Checker<'s> {
             return Some(ValidationError::SchemaTooDeep);
         }
         if let (Some(path), false) = (&self.broken_text, self.budget.is_exhausted()) {
-            let message = "a string that is no text".to_owned();
+            let message = "a string with an unpaired surrogate".to_owned();
             let violation = Violation { path: path.clone(), keyword: "type", message };
             return Some(ValidationError::Invalid(vec![violation]));
         }

@@ -146,10 +146,10 @@ impl<'a> Compiler<'a> {
                 return Err(SchemaError::at(place, problem));
             }
             PatternError::TooLargeTogether => {
-                return Err(SchemaError::at(place, "the patterns of the schema are too large together"));
+                return Err(SchemaError::at(place, "the patterns of the schema are too large in total"));
             }
             PatternError::Unsupported(reason) => reason,
-            PatternError::TooLarge => "it is too large",
+            PatternError::TooLarge => "too large",
         };
         if self.trust == Trust::Own {
             return Err(SchemaError::at(place, format!("the pattern \"{shown}\" cannot be enforced: {reason}")));

@@ -241,12 +241,13 @@ impl Checker<'_> {
             Rule::UniqueItems => format!("{shown} has non-unique elements"),
             Rule::Contains(contains) => {
                 let found = at.within().filter(|(at, _)| self.holds(contains.node, *at)).count() as u64;
+                let s = plural(found, "", "s");
                 match contains.most {
                     _ if found == 0 => format!("None of {shown} are valid under the given schema"),
                     Some(most) if found > most => {
-                        format!("{shown} contains {found} of what may be there {most} times at most")
+                        format!("{shown} contains {found} matching item{s}; at most {most} allowed")
                     }
-                    _ => format!("{shown} contains {found} of what has to be there {} times at least", contains.least),
+                    _ => format!("{shown} contains {found} matching item{s}; at least {} required", contains.least),
                 }
             }
             Rule::AnyOf(_) => format!("{shown} is not valid under any of the schemas listed in the 'anyOf' keyword"),

@@ -126,19 +126,19 @@ impl Shape {
             Self::SchemaMap | Self::PatternMap | Self::Dependencies | Self::NamesByName if !value.is_object() => {
                 "an object"
             }
-            Self::NamesByName if !members(value).all(|(_, names)| are_names(names)) => "lists of different texts",
+            Self::NamesByName if !members(value).all(|(_, names)| are_names(names)) => "lists of unique strings",
             Self::Dependencies if !members(value).all(|(_, value)| is_schema(value) || are_names(value)) => {
-                "schemas or lists of different texts"
+                "schemas or lists of unique strings"
             }
-            Self::Names if !are_names(value) => "a list of different texts",
+            Self::Names if !are_names(value) => "a list of unique strings",
             Self::Type if !is_type(value) => {
                 "one or several of \"array\", \"boolean\", \"integer\", \"null\", \"number\", \"object\", \"string\""
             }
-            Self::Text | Self::Pattern if !value.is_string() => "a text",
+            Self::Text | Self::Pattern if !value.is_string() => "a string",
             Self::Flag if !value.is_boolean() => "true or false",
             Self::Number if !value.is_number() => "a number",
             Self::Positive if !value.as_f64().is_some_and(|number| number > 0.0) => "a number above 0",
-            Self::Count if count(value).is_none() => "a whole number from 0",
+            Self::Count if count(value).is_none() => "a non-negative integer",
             Self::List if !value.is_array() => "a list",
             Self::Anchor if !value.as_str().is_some_and(is_anchor) => "a name",
             _ => return None,

@@ -175,7 +175,7 @@ impl<'a> RefIndex<'a> {
                 _ => Vec::new(),
             };
             if self.checks_patterns && !patterns.iter().all(|pattern| is_valid(pattern)) {
-                return Err(SchemaError::at(&pointer, "is not a pattern"));
+                return Err(SchemaError::at(&pointer, "is not a valid regular expression"));
             }
             let bound = keyword.strip_prefix("exclusive").map(str::to_lowercase);
             if let Some(bound) = bound.filter(|bound| draft == Draft::Four && !members.contains_key(bound)) {
@@ -249,6 +249,6 @@ impl<'a> RefIndex<'a> {
 /// Returns the dialect that a schema declares.
 fn draft_of(schema: &Value) -> Result<Option<Draft>, SchemaError> {
     let Some(Value::String(uri)) = schema.get("$schema") else { return Ok(None) };
-    let unknown = || SchemaError::at("/$schema", format!("the dialect {uri:?} is not known"));
+    let unknown = || SchemaError::at("/$schema", format!("unknown dialect {uri:?}"));
     Draft::of_uri(uri).map(Some).ok_or_else(unknown)
 }

@@ -194,7 +194,7 @@ impl fmt::Display for Beyond<'_> {
                 f.write_str(", see `max_validation_steps`")
             }
             ValidationError::ValueTooDeep => write!(f, ": nested deeper than {MAX_DEPTH} levels"),
-            _ => f.write_str(": what the schema refers to is too deep to be checked"),
+            _ => f.write_str(": the references of the schema are nested too deeply"),
         }
     }
 }
@@ -227,11 +227,11 @@ impl SchemaError {
     }
 
     pub(crate) fn too_heavy() -> Self {
-        Self("what it refers to makes it too large or too deep".to_owned())
+        Self("its references make it too large or too deep".to_owned())
     }
 
     pub(crate) fn endless() -> Self {
-        Self("something in it refers to itself and to nothing else".to_owned())
+        Self("infinite recursion of references".to_owned())
     }
 }
 
@@ -270,7 +270,7 @@ mod tests {
             serde_json::json!({ "$ref": "#/$defs/d0", "$defs": defs })
         };
         let error = Validator::of_value(&doubling("string"), Trust::Foreign).unwrap_err();
-        assert_eq!(error.to_string(), "not a usable JSON Schema: what it refers to makes it too large or too deep");
+        assert_eq!(error.to_string(), "not a usable JSON Schema: its references make it too large or too deep");
         let mut chain = serde_json::Map::new();
         for level in 0..100_000 {
             chain.insert(format!("d{level}"), serde_json::json!({ "$ref": format!("#/$defs/d{}", level + 1) }));

@@ -18,10 +18,10 @@ pub(crate) enum Unsupported {
 impl Unsupported {
     pub(crate) fn words(self) -> &'static str {
         match self {
-            Self::LookAround => "it looks around ((?=…), (?!…), (?<=…), (?<!…))",
-            Self::BackReference => "it refers back to a group",
-            Self::Modifiers => "it has modifiers ((?i:…))",
-            Self::Surrogate => "it names half of a surrogate pair",
+            Self::LookAround => "look-around ((?=…), (?!…), (?<=…), (?<!…))",
+            Self::BackReference => "a back-reference",
+            Self::Modifiers => "modifiers ((?i:…))",
+            Self::Surrogate => "an unpaired surrogate",
         }
     }
 }

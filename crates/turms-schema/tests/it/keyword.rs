@@ -119,8 +119,8 @@ fn rules_for_arrays() {
             json!({ "contains": { "const": 1 }, "minContains": 2, "maxContains": 3 }),
             &["[1,1]", "[1,1,1]"],
             &[
-                ("[1]", "it: [1] contains 1 of what has to be there 2 times at least"),
-                ("[1,1,1,1]", "it: [1,1,1,1] contains 4 of what may be there 3 times at most"),
+                ("[1]", "it: [1] contains 1 matching item; at least 2 required"),
+                ("[1,1,1,1]", "it: [1,1,1,1] contains 4 matching items; at most 3 allowed"),
             ],
         ),
         (json!({ "contains": false, "minContains": 0 }), &["[]", "[1]"], &[]),
