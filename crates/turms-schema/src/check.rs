@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use crate::budget::Budget;
 use crate::format::Format;
-use crate::instance::{Instance, Kind, Part, Place, ROOT, UNESCAPE_STEPS};
-use crate::node::{Bound, Contains, EnumValues, Limit, Members, NodeId, Nodes, Rule};
+use crate::instance::{Instance, PartKind, Place, ROOT, UNESCAPE_STEPS, ValuePart};
+use crate::node::{Bound, Contains, EnumValues, Limit, MemberRules, NodeId, Nodes, Rule};
 use crate::number::{Number, is_multiple};
 use crate::pattern::validity_steps;
 use crate::ref_index::{RefIndex, ResourceId};
@@ -29,7 +29,7 @@ pub(crate) struct Checker<'s> {
     /// `true` while the name of a member is checked.
     pub(crate) is_name: bool,
     /// Path of the first string with an unpaired surrogate that a rule needs.
-    broken_text: Option<String>,
+    invalid_string: Option<String>,
     is_too_deep: bool,
     /// `true` if formats are annotations in dialects that define them so.
     pub(crate) formats_are_annotations: bool,
@@ -50,7 +50,7 @@ pub(crate) struct At<'i> {
 }
 
 impl<'i> At<'i> {
-    pub(crate) fn part(self) -> &'i Part<'i> {
+    pub(crate) fn part(self) -> &'i ValuePart<'i> {
         self.instance.part(self.place)
     }
 
@@ -58,7 +58,7 @@ impl<'i> At<'i> {
         Self { place, ..self }
     }
 
-    pub(crate) fn within(self) -> impl Iterator<Item = (At<'i>, &'i Part<'i>)> {
+    pub(crate) fn within(self) -> impl Iterator<Item = (At<'i>, &'i ValuePart<'i>)> {
         self.instance.within(self.place).map(move |(place, part)| (self.go(place), part))
     }
 }
@@ -80,7 +80,7 @@ impl<'s> Checker<'s> {
             scopes: HashMap::new(),
             verdicts: HashMap::new(),
             is_name: false,
-            broken_text: None,
+            invalid_string: None,
             is_too_deep: false,
             formats_are_annotations: false,
             warnings: Vec::new(),
@@ -91,7 +91,7 @@ impl<'s> Checker<'s> {
 
     /// Returns `true` if the check was aborted, so that its verdict is meaningless.
     pub(crate) fn has_failed(&self) -> bool {
-        self.is_too_deep || self.broken_text.is_some() || self.budget.is_exhausted()
+        self.is_too_deep || self.invalid_string.is_some() || self.budget.is_exhausted()
     }
 
     /// Returns the reason why the check was aborted, if it was.
@@ -99,7 +99,7 @@ impl<'s> Checker<'s> {
         if self.is_too_deep {
             return Some(ValidationError::SchemaTooDeep);
         }
-        if let (Some(path), false) = (&self.broken_text, self.budget.is_exhausted()) {
+        if let (Some(path), false) = (&self.invalid_string, self.budget.is_exhausted()) {
             let message = "a string with an unpaired surrogate".to_owned();
             let violation = Violation { path: path.clone(), keyword: "type", message };
             return Some(ValidationError::Invalid(vec![violation]));
@@ -190,25 +190,25 @@ impl<'s> Checker<'s> {
         match rule {
             Rule::Never => false,
             Rule::Type(types) => match part.kind {
-                Kind::Number => types.has_number(part.raw, || self.number(part)),
+                PartKind::Number => types.has_number(part.raw, || self.number(part)),
                 kind => types.has(kind),
             },
             Rule::Const(value) => self.is_equal(at, value),
             Rule::Enum(values) => self.is_one_of(at, values),
-            Rule::Bound(bound, limit) => part.kind != Kind::Number || is_within(self.number(part), *bound, *limit),
+            Rule::Bound(bound, limit) => part.kind != PartKind::Number || is_within(self.number(part), *bound, *limit),
             Rule::MultipleOf(divisor) => {
-                part.kind != Kind::Number
+                part.kind != PartKind::Number
                     || self.budget.charge_bytes(part.raw.len(), 1) && is_multiple(part.raw, divisor)
             }
-            Rule::Length(limit, length) => part.kind != Kind::String || self.has_length(at, *limit, *length),
-            Rule::ItemCount(limit, count) => part.kind != Kind::Array || limit.allows(part.len.into(), *count),
+            Rule::Length(limit, length) => part.kind != PartKind::String || self.has_length(at, *limit, *length),
+            Rule::ItemCount(limit, count) => part.kind != PartKind::Array || limit.allows(part.len.into(), *count),
             Rule::MemberCount(limit, count) => {
-                part.kind != Kind::Object
+                part.kind != PartKind::Object
                     || self.charge_members(at) && limit.allows(at.instance.member_count(at.place), *count)
             }
-            Rule::Required(names) => part.kind != Kind::Object || self.has_all(names, at),
+            Rule::Required(names) => part.kind != PartKind::Object || self.has_all(names, at),
             Rule::DependentRequired(lists) => {
-                part.kind != Kind::Object
+                part.kind != PartKind::Object
                     || lists
                         .iter()
                         .all(|(name, names)| !self.has_all(std::slice::from_ref(name), at) || self.has_all(names, at))
@@ -221,17 +221,17 @@ impl<'s> Checker<'s> {
             Rule::Content(content) => {
                 self.text(at).is_none_or(|text| self.budget.charge_each(text.len(), 2) && content.holds(&text))
             }
-            Rule::UniqueItems => part.kind != Kind::Array || self.has_no_equals(at),
-            Rule::Members(members) => part.kind != Kind::Object || self.members_hold(members, at),
+            Rule::UniqueItems => part.kind != PartKind::Array || self.has_no_equals(at),
+            Rule::Members(members) => part.kind != PartKind::Object || self.members_hold(members, at),
             Rule::MemberNames(node) => {
-                part.kind != Kind::Object || at.within().all(|(_, part)| self.name_holds(*node, part))
+                part.kind != PartKind::Object || at.within().all(|(_, part)| self.name_holds(*node, part))
             }
             Rule::Items(items) => {
                 let holds =
                     |(index, (at, _))| self.budget.charge(1) && items.of(index).is_none_or(|node| self.holds(node, at));
-                part.kind != Kind::Array || at.within().enumerate().all(holds)
+                part.kind != PartKind::Array || at.within().enumerate().all(holds)
             }
-            Rule::Contains(contains) => part.kind != Kind::Array || self.contains(contains, at),
+            Rule::Contains(contains) => part.kind != PartKind::Array || self.contains(contains, at),
             Rule::DependentSchemas(_) | Rule::If(_) => self.then_hold(rule, at),
             Rule::AllOf(nodes) => nodes.iter().all(|node| self.holds(*node, at)),
             Rule::AnyOf(nodes) => nodes.iter().any(|node| self.holds_once(*node, at)),
@@ -244,8 +244,8 @@ impl<'s> Checker<'s> {
                     && self.budget.charge(validity_steps(part.raw))
                     && serde_json::from_str(part.raw).is_ok_and(|value| RefIndex::is_schema(&value, *draft))
             }
-            Rule::UnevaluatedMembers(node) => part.kind != Kind::Object || self.unevaluated_hold(*node, rules, at),
-            Rule::UnevaluatedItems(node) => part.kind != Kind::Array || self.unevaluated_hold(*node, rules, at),
+            Rule::UnevaluatedMembers(node) => part.kind != PartKind::Object || self.unevaluated_hold(*node, rules, at),
+            Rule::UnevaluatedItems(node) => part.kind != PartKind::Array || self.unevaluated_hold(*node, rules, at),
         }
     }
 
@@ -259,7 +259,7 @@ impl<'s> Checker<'s> {
 
     /// Returns the value of a number. A long number is parsed once for all rules. If the budget is exhausted, returns
     /// NaN.
-    pub(crate) fn number(&mut self, part: &Part<'_>) -> Number {
+    pub(crate) fn number(&mut self, part: &ValuePart<'_>) -> Number {
         const LONG: usize = 64;
         let start = part.raw.as_ptr();
         match self.last_number {
@@ -277,18 +277,18 @@ impl<'s> Checker<'s> {
     /// Returns the decoded string; `None` for other values. A string with an unpaired surrogate aborts the check.
     fn text<'i>(&mut self, at: At<'i>) -> Option<Cow<'i, str>> {
         let part = at.part();
-        if part.kind != Kind::String || !self.charge_unescaping(part) {
+        if part.kind != PartKind::String || !self.charge_unescaping(part) {
             return None;
         }
         let text = part.text();
-        if text.is_none() && self.broken_text.is_none() {
-            self.broken_text = Some(at.instance.path(at.place));
+        if text.is_none() && self.invalid_string.is_none() {
+            self.invalid_string = Some(at.instance.path(at.place));
         }
         text
     }
 
     /// Charges for unescaping a string, or the names of an object with escapes.
-    pub(crate) fn charge_unescaping(&mut self, part: &Part<'_>) -> bool {
+    pub(crate) fn charge_unescaping(&mut self, part: &ValuePart<'_>) -> bool {
         !part.is_escaped() || self.budget.charge(UNESCAPE_STEPS + part.raw.len() as u64 / 4)
     }
 
@@ -297,10 +297,10 @@ impl<'s> Checker<'s> {
         let part = at.part();
         let bytes = part.raw.len().saturating_sub(2) as u64;
         // A character takes up to 4 bytes, or up to 12 when escaped.
-        let least = bytes / if part.is_escaped() { 12 } else { 4 };
+        let min = bytes / if part.is_escaped() { 12 } else { 4 };
         match limit {
-            Limit::Least if least >= length => true,
-            Limit::Most if bytes <= length => true,
+            Limit::Min if min >= length => true,
+            Limit::Max if bytes <= length => true,
             _ => self.text(at).is_none_or(|text| {
                 self.budget.charge_bytes(text.len(), 16) && limit.allows(text.chars().count() as u64, length)
             }),
@@ -310,11 +310,11 @@ impl<'s> Checker<'s> {
     fn is_one_of(&mut self, at: At<'_>, values: &EnumValues) -> bool {
         let part = at.part();
         let is_found = match part.kind {
-            Kind::String => {
+            PartKind::String => {
                 let Some(text) = self.text(at) else { return true };
                 return self.budget.charge(values.comparisons() * name_steps(&text)) && values.has_text(&text);
             }
-            Kind::Number => {
+            PartKind::Number => {
                 let number = self.number(part);
                 self.budget.charge(values.comparisons()) && values.has_integer(number)
             }
@@ -343,7 +343,7 @@ impl<'s> Checker<'s> {
             && at.instance.has_member(at.place, name)
     }
 
-    fn members_hold(&mut self, members: &Members, at: At<'_>) -> bool {
+    fn members_hold(&mut self, members: &MemberRules, at: At<'_>) -> bool {
         self.charge_unescaping(at.part());
         at.within().all(|(at, part)| {
             let mut holds = true;
@@ -358,7 +358,7 @@ impl<'s> Checker<'s> {
     /// additional members. If a pattern is not enforced, its members are unknown, and no member counts as additional.
     pub(crate) fn each_member_node(
         &mut self,
-        members: &Members,
+        members: &MemberRules,
         name: &str,
         mut show: impl FnMut(&mut Self, NodeId, IsOther),
     ) -> Known {
@@ -387,7 +387,7 @@ impl<'s> Checker<'s> {
         known
     }
 
-    pub(crate) fn name_holds(&mut self, node: NodeId, member: &Part<'_>) -> bool {
+    pub(crate) fn name_holds(&mut self, node: NodeId, member: &ValuePart<'_>) -> bool {
         if !self.budget.charge(16) {
             return false;
         }
@@ -406,11 +406,11 @@ impl<'s> Checker<'s> {
             if self.budget.is_exhausted() {
                 return false;
             }
-            if found >= contains.least && contains.most.is_none() {
+            if found >= contains.min && contains.max.is_none() {
                 return true;
             }
         }
-        found >= contains.least && contains.most.is_none_or(|most| found <= most)
+        found >= contains.min && contains.max.is_none_or(|max| found <= max)
     }
 
     fn then_hold(&mut self, rule: &Rule, at: At<'_>) -> bool {
@@ -422,7 +422,7 @@ impl<'s> Checker<'s> {
     /// Calls `show` with the nodes that apply depending on the value.
     pub(crate) fn each_then(&mut self, rule: &Rule, at: At<'_>, mut show: impl FnMut(&mut Self, NodeId)) {
         match rule {
-            Rule::DependentSchemas(schemas) if at.part().kind == Kind::Object => {
+            Rule::DependentSchemas(schemas) if at.part().kind == PartKind::Object => {
                 for (name, node) in schemas {
                     if self.has_all(std::slice::from_ref(name), at) {
                         show(self, *node);
@@ -466,8 +466,8 @@ pub(crate) type Known = bool;
 impl Limit {
     pub(crate) fn allows(self, count: u64, limit: u64) -> bool {
         match self {
-            Self::Least => count >= limit,
-            Self::Most => count <= limit,
+            Self::Min => count >= limit,
+            Self::Max => count <= limit,
         }
     }
 }

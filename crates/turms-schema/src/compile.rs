@@ -4,12 +4,13 @@ use std::collections::{HashMap, VecDeque};
 
 use serde_json::{Map, Value};
 
-use crate::cost::weigh;
+use crate::cost::measure;
 use crate::explain::shortened;
 use crate::format::{Content, Format};
 use crate::keyword::{Draft, count, shape_of};
 use crate::node::{
-    Bound, Contains, Dynamic, EnumValues, If, Items, Limit, Members, Names, Node, NodeId, Nodes, Rule, Types,
+    Bound, Conditional, Contains, DynamicReference, EnumValues, ItemRules, Limit, MemberRules, Names, Node, NodeId,
+    Nodes, Rule, Types,
 };
 use crate::number::Number;
 use crate::pattern::{Pattern, PatternError, PatternQuota};
@@ -39,7 +40,7 @@ pub(crate) fn compile(document: &Value, trust: Trust) -> Result<Nodes, SchemaErr
         let rules = compiler.rules(&spot)?.into();
         compiler.nodes[id as usize] = Node { rules, resource };
     }
-    weigh(&compiler.nodes)?;
+    measure(&compiler.nodes)?;
     let is_about_rest = |rule: &Rule| matches!(rule, Rule::UnevaluatedMembers(_) | Rule::UnevaluatedItems(_));
     let has_unevaluated = compiler.nodes.iter().any(|node| node.rules.iter().any(is_about_rest));
     Ok(Nodes { nodes: compiler.nodes.into(), is_dynamic: compiler.is_dynamic, has_unevaluated })
@@ -75,42 +76,47 @@ impl<'a> Compiler<'a> {
             return Ok(if *spot.value == Value::Bool(false) { vec![Rule::Never] } else { Vec::new() });
         };
         let draft = self.index.resource(spot.resource).draft;
-        let words = Words { members, draft };
-        if let Some(reference) = words.text("$ref").filter(|_| draft.reference_stands_alone()) {
+        let keywords = Keywords { members, draft };
+        if let Some(reference) = keywords.text("$ref").filter(|_| draft.reference_stands_alone()) {
             return Ok(vec![self.reference(reference, spot)?]);
         }
         let mut rules = Vec::new();
-        value_rules(&words, &mut rules);
-        self.text_rules(&words, spot, &mut rules)?;
-        self.object_rules(&words, spot, &mut rules)?;
-        self.array_rules(&words, spot, &mut rules);
-        self.combining_rules(&words, spot, &mut rules);
-        self.reference_rules(&words, spot, &mut rules)?;
-        if let Some(node) = self.child(&words, spot, "unevaluatedProperties") {
+        value_rules(&keywords, &mut rules);
+        self.text_rules(&keywords, spot, &mut rules)?;
+        self.object_rules(&keywords, spot, &mut rules)?;
+        self.array_rules(&keywords, spot, &mut rules);
+        self.combining_rules(&keywords, spot, &mut rules);
+        self.reference_rules(&keywords, spot, &mut rules)?;
+        if let Some(node) = self.child(&keywords, spot, "unevaluatedProperties") {
             rules.push(Rule::UnevaluatedMembers(node));
         }
-        if let Some(node) = self.child(&words, spot, "unevaluatedItems") {
+        if let Some(node) = self.child(&keywords, spot, "unevaluatedItems") {
             rules.push(Rule::UnevaluatedItems(node));
         }
         Ok(rules)
     }
 
-    fn object_rules(&mut self, words: &Words<'a>, spot: &Spot<'a>, rules: &mut Vec<Rule>) -> Result<(), SchemaError> {
-        let mut named: Vec<(Box<str>, NodeId)> = self.children_by_name(words, spot, "properties").collect();
+    fn object_rules(
+        &mut self,
+        keywords: &Keywords<'a>,
+        spot: &Spot<'a>,
+        rules: &mut Vec<Rule>,
+    ) -> Result<(), SchemaError> {
+        let mut named: Vec<(Box<str>, NodeId)> = self.children_by_name(keywords, spot, "properties").collect();
         named.sort_unstable();
-        let by_pattern: Vec<_> = self.children_by_name(words, spot, "patternProperties").collect();
+        let by_pattern: Vec<_> = self.children_by_name(keywords, spot, "patternProperties").collect();
         let place = spot.pointer.step("patternProperties");
         let patterns = by_pattern.into_iter().map(|(text, node)| Ok((self.pattern(&text, &place)?, node)));
         let patterns = patterns.collect::<Result<Vec<_>, SchemaError>>()?;
-        let others = self.child(words, spot, "additionalProperties");
+        let others = self.child(keywords, spot, "additionalProperties");
         if !named.is_empty() || !patterns.is_empty() || others.is_some() {
-            rules.push(Rule::Members(Box::new(Members { named: named.into(), patterns: patterns.into(), others })));
+            rules.push(Rule::Members(Box::new(MemberRules { named: named.into(), patterns: patterns.into(), others })));
         }
-        if let Some(node) = self.child(words, spot, "propertyNames") {
+        if let Some(node) = self.child(keywords, spot, "propertyNames") {
             rules.push(Rule::MemberNames(node));
         }
-        let mut schemas: Vec<_> = self.children_by_name(words, spot, "dependentSchemas").collect();
-        let dependencies: Vec<_> = self.children_by_name(words, spot, "dependencies").collect();
+        let mut schemas: Vec<_> = self.children_by_name(keywords, spot, "dependentSchemas").collect();
+        let dependencies: Vec<_> = self.children_by_name(keywords, spot, "dependencies").collect();
         schemas.extend(dependencies);
         if !schemas.is_empty() {
             rules.push(Rule::DependentSchemas(schemas.into()));
@@ -118,16 +124,21 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    fn text_rules(&mut self, words: &Words<'_>, spot: &Spot<'_>, rules: &mut Vec<Rule>) -> Result<(), SchemaError> {
-        if let Some(text) = words.text("pattern") {
+    fn text_rules(
+        &mut self,
+        keywords: &Keywords<'_>,
+        spot: &Spot<'_>,
+        rules: &mut Vec<Rule>,
+    ) -> Result<(), SchemaError> {
+        if let Some(text) = keywords.text("pattern") {
             rules.push(Rule::Pattern(Box::new(self.pattern(text, &spot.pointer.step("pattern"))?)));
         }
-        if let Some(format) = words.text("format").and_then(|name| Format::of_name(name, words.draft)) {
-            rules.push(Rule::Format(format, words.draft >= Draft::Of2019));
+        if let Some(format) = keywords.text("format").and_then(|name| Format::of_name(name, keywords.draft)) {
+            rules.push(Rule::Format(format, keywords.draft >= Draft::Of2019));
         }
-        let is_base64 = words.text("contentEncoding") == Some("base64");
-        let is_json = words.text("contentMediaType") == Some("application/json");
-        if (is_base64 || is_json) && words.draft <= Draft::Seven {
+        let is_base64 = keywords.text("contentEncoding") == Some("base64");
+        let is_json = keywords.text("contentMediaType") == Some("application/json");
+        if (is_base64 || is_json) && keywords.draft <= Draft::Seven {
             rules.push(Rule::Content(Content { is_base64, is_json }));
         }
         Ok(())
@@ -158,56 +169,56 @@ impl<'a> Compiler<'a> {
         Ok(Pattern::unenforced(text))
     }
 
-    fn array_rules(&mut self, words: &Words<'a>, spot: &Spot<'a>, rules: &mut Vec<Rule>) {
-        let is_list = words.get("items").is_some_and(Value::is_array);
-        let (first, others) = match (words.draft, is_list) {
-            (Draft::Of2020, _) => (self.children(words, spot, "prefixItems"), self.child(words, spot, "items")),
-            (_, true) => (self.children(words, spot, "items"), self.child(words, spot, "additionalItems")),
-            (_, false) => (Box::default(), self.child(words, spot, "items")),
+    fn array_rules(&mut self, keywords: &Keywords<'a>, spot: &Spot<'a>, rules: &mut Vec<Rule>) {
+        let is_list = keywords.get("items").is_some_and(Value::is_array);
+        let (first, others) = match (keywords.draft, is_list) {
+            (Draft::Of2020, _) => (self.children(keywords, spot, "prefixItems"), self.child(keywords, spot, "items")),
+            (_, true) => (self.children(keywords, spot, "items"), self.child(keywords, spot, "additionalItems")),
+            (_, false) => (Box::default(), self.child(keywords, spot, "items")),
         };
         if !first.is_empty() || others.is_some() {
-            rules.push(Rule::Items(Box::new(Items { first, others })));
+            rules.push(Rule::Items(Box::new(ItemRules { first, others })));
         }
-        if let Some(node) = self.child(words, spot, "contains") {
-            let (least, most) = (words.count("minContains").unwrap_or(1), words.count("maxContains"));
-            let evaluates = words.draft >= Draft::Of2020;
-            rules.push(Rule::Contains(Box::new(Contains { node, least, most, evaluates })));
+        if let Some(node) = self.child(keywords, spot, "contains") {
+            let (min, max) = (keywords.count("minContains").unwrap_or(1), keywords.count("maxContains"));
+            let evaluates = keywords.draft >= Draft::Of2020;
+            rules.push(Rule::Contains(Box::new(Contains { node, min, max, evaluates })));
         }
     }
 
-    fn combining_rules(&mut self, words: &Words<'a>, spot: &Spot<'a>, rules: &mut Vec<Rule>) {
-        let [all, any, one] = ["allOf", "anyOf", "oneOf"].map(|keyword| self.children(words, spot, keyword));
+    fn combining_rules(&mut self, keywords: &Keywords<'a>, spot: &Spot<'a>, rules: &mut Vec<Rule>) {
+        let [all, any, one] = ["allOf", "anyOf", "oneOf"].map(|keyword| self.children(keywords, spot, keyword));
         let combined = [Rule::AllOf(all), Rule::AnyOf(any), Rule::OneOf(one)];
         rules.extend(combined.into_iter().filter(|rule| !rule.is_empty_list()));
-        if let (Some(node), Some(schema)) = (self.child(words, spot, "not"), words.get("not")) {
+        if let (Some(node), Some(schema)) = (self.child(keywords, spot, "not"), keywords.get("not")) {
             rules.push(Rule::Not(node, Box::new(schema.clone())));
         }
-        if let Some(condition) = self.child(words, spot, "if") {
-            let then = self.child(words, spot, "then");
-            let otherwise = self.child(words, spot, "else");
-            if then.is_some() || otherwise.is_some() || words.is_evaluated() {
-                rules.push(Rule::If(Box::new(If { condition, then, otherwise })));
+        if let Some(condition) = self.child(keywords, spot, "if") {
+            let then = self.child(keywords, spot, "then");
+            let otherwise = self.child(keywords, spot, "else");
+            if then.is_some() || otherwise.is_some() || keywords.is_evaluated() {
+                rules.push(Rule::If(Box::new(Conditional { condition, then, otherwise })));
             }
         }
     }
 
     fn reference_rules(
         &mut self,
-        words: &Words<'a>,
+        keywords: &Keywords<'a>,
         spot: &Spot<'a>,
         rules: &mut Vec<Rule>,
     ) -> Result<(), SchemaError> {
-        if let Some(reference) = words.text("$ref") {
+        if let Some(reference) = keywords.text("$ref") {
             rules.push(self.reference(reference, spot)?);
         }
-        if let Some(reference) = words.text("$recursiveRef") {
+        if let Some(reference) = keywords.text("$recursiveRef") {
             let target = self.index.target(reference, spot)?;
             let recursive = self.index.resource(target.resource).is_recursive;
             let targets = self.index.resources().filter(|(_, resource)| recursive && resource.is_recursive);
             let targets = targets.map(|(id, resource)| (id, resource.root.clone())).collect();
             rules.push(self.dynamic(target, targets));
         }
-        if let Some(reference) = words.text("$dynamicRef") {
+        if let Some(reference) = keywords.text("$dynamicRef") {
             let target = self.index.target(reference, spot)?;
             let anchor = RefIndex::anchor_of(reference);
             let bookend =
@@ -237,17 +248,17 @@ impl<'a> Compiler<'a> {
         }
         self.is_dynamic = true;
         let targets = targets.into_iter().map(|(id, spot)| (id, self.node(spot))).collect();
-        Rule::Dynamic(Box::new(Dynamic { targets, otherwise }))
+        Rule::Dynamic(Box::new(DynamicReference { targets, otherwise }))
     }
 
-    fn child(&mut self, words: &Words<'a>, spot: &Spot<'a>, keyword: &'static str) -> Option<NodeId> {
-        let value = words.get(keyword)?;
+    fn child(&mut self, keywords: &Keywords<'a>, spot: &Spot<'a>, keyword: &'static str) -> Option<NodeId> {
+        let value = keywords.get(keyword)?;
         let child = self.index.spot(value, spot, spot.pointer.step(keyword));
         Some(self.node(child))
     }
 
-    fn children(&mut self, words: &Words<'a>, spot: &Spot<'a>, keyword: &'static str) -> Box<[NodeId]> {
-        let items = words.get(keyword).and_then(Value::as_array).into_iter().flatten();
+    fn children(&mut self, keywords: &Keywords<'a>, spot: &Spot<'a>, keyword: &'static str) -> Box<[NodeId]> {
+        let items = keywords.get(keyword).and_then(Value::as_array).into_iter().flatten();
         let pointer = spot.pointer.step(keyword);
         let node = |(index, value): (usize, &'a Value)| {
             let child = self.index.spot(value, spot, pointer.step(index.to_string()));
@@ -259,11 +270,11 @@ impl<'a> Compiler<'a> {
     /// Returns the subschemas by name; of `dependencies`, only those that are schemas.
     fn children_by_name(
         &mut self,
-        words: &Words<'a>,
+        keywords: &Keywords<'a>,
         spot: &Spot<'a>,
         keyword: &'static str,
     ) -> impl Iterator<Item = (Box<str>, NodeId)> {
-        let members = words.get(keyword).and_then(Value::as_object).into_iter().flat_map(Map::iter);
+        let members = keywords.get(keyword).and_then(Value::as_object).into_iter().flat_map(Map::iter);
         let pointer = spot.pointer.step(keyword);
         members.filter(|(_, value)| !value.is_array()).map(move |(name, value)| {
             let child = self.index.spot(value, spot, pointer.step(name));
@@ -273,12 +284,12 @@ impl<'a> Compiler<'a> {
 }
 
 /// The keywords of a schema that its dialect defines.
-struct Words<'a> {
+struct Keywords<'a> {
     members: &'a Map<String, Value>,
     draft: Draft,
 }
 
-impl<'a> Words<'a> {
+impl<'a> Keywords<'a> {
     fn get(&self, keyword: &str) -> Option<&'a Value> {
         shape_of(self.draft, keyword)?;
         self.members.get(keyword)
@@ -306,52 +317,51 @@ impl<'a> Words<'a> {
 }
 
 /// Compiles rules about the value itself.
-fn value_rules(words: &Words<'_>, rules: &mut Vec<Rule>) {
-    if let Some(types) = words.get("type") {
-        rules.push(Rule::Type(Types::new(types, words.draft)));
+fn value_rules(keywords: &Keywords<'_>, rules: &mut Vec<Rule>) {
+    if let Some(types) = keywords.get("type") {
+        rules.push(Rule::Type(Types::new(types, keywords.draft)));
     }
-    if let Some(value) = words.get("const") {
+    if let Some(value) = keywords.get("const") {
         rules.push(Rule::Const(Box::new(value.clone())));
     }
-    if let Some(Value::Array(values)) = words.get("enum") {
+    if let Some(Value::Array(values)) = keywords.get("enum") {
         rules.push(Rule::Enum(Box::new(EnumValues::new(values))));
     }
-    let is_set = |keyword| words.get(keyword) == Some(&Value::Bool(true));
+    let is_set = |keyword| keywords.get(keyword) == Some(&Value::Bool(true));
     for (keyword, exclusive, bound, exclusive_bound) in [
         ("minimum", "exclusiveMinimum", Bound::Minimum, Bound::ExclusiveMinimum),
         ("maximum", "exclusiveMaximum", Bound::Maximum, Bound::ExclusiveMaximum),
     ] {
-        if let Some(number) = words.number(keyword) {
+        if let Some(number) = keywords.number(keyword) {
             // In draft 4, a flag makes the bound exclusive.
             rules.push(Rule::Bound(if is_set(exclusive) { exclusive_bound } else { bound }, number));
         }
-        if let Some(number) = words.number(exclusive) {
+        if let Some(number) = keywords.number(exclusive) {
             rules.push(Rule::Bound(exclusive_bound, number));
         }
     }
-    if let Some(Value::Number(number)) = words.get("multipleOf") {
+    if let Some(Value::Number(number)) = keywords.get("multipleOf") {
         rules.push(Rule::MultipleOf(number.to_string().into()));
     }
-    for (limit, length, items, members) in [
-        (Limit::Least, "minLength", "minItems", "minProperties"),
-        (Limit::Most, "maxLength", "maxItems", "maxProperties"),
-    ] {
-        rules.extend(words.count(length).map(|count| Rule::Length(limit, count)));
-        rules.extend(words.count(items).map(|count| Rule::ItemCount(limit, count)));
-        rules.extend(words.count(members).map(|count| Rule::MemberCount(limit, count)));
+    for (limit, length, items, members) in
+        [(Limit::Min, "minLength", "minItems", "minProperties"), (Limit::Max, "maxLength", "maxItems", "maxProperties")]
+    {
+        rules.extend(keywords.count(length).map(|count| Rule::Length(limit, count)));
+        rules.extend(keywords.count(items).map(|count| Rule::ItemCount(limit, count)));
+        rules.extend(keywords.count(members).map(|count| Rule::MemberCount(limit, count)));
     }
-    if let Some(required) = words.get("required") {
+    if let Some(required) = keywords.get("required") {
         rules.push(Rule::Required(names(required)));
     }
     for keyword in ["dependentRequired", "dependencies"] {
-        let members = words.get(keyword).and_then(Value::as_object).into_iter().flat_map(Map::iter);
+        let members = keywords.get(keyword).and_then(Value::as_object).into_iter().flat_map(Map::iter);
         let lists = members.filter(|(_, value)| value.is_array());
         let lists: Vec<_> = lists.map(|(name, value)| (name.as_str().into(), names(value))).collect();
         if !lists.is_empty() {
             rules.push(Rule::DependentRequired(lists.into()));
         }
     }
-    if words.get("uniqueItems") == Some(&Value::Bool(true)) {
+    if keywords.get("uniqueItems") == Some(&Value::Bool(true)) {
         rules.push(Rule::UniqueItems);
     }
 }

@@ -5,7 +5,7 @@ use crate::node::{Node, NodeId};
 use crate::validator::SchemaError;
 
 /// Maximum number of subschemas, with all references followed.
-const MAX_WEIGHT: u64 = 200_000;
+const MAX_COST: u64 = 200_000;
 
 /// Maximum number of levels, with all references followed.
 const MAX_LEVELS: usize = 256;
@@ -14,23 +14,23 @@ const MAX_LEVELS: usize = 256;
 ///
 /// # Errors
 /// If there is too much work, or infinite recursion.
-pub(crate) fn weigh(nodes: &[Node]) -> Result<(), SchemaError> {
-    let mut weighing = Weighing { nodes, known: vec![State::New; nodes.len()] };
-    let (weight, _) = weighing.weigh(0, 0)?;
-    if weight > MAX_WEIGHT {
-        return Err(SchemaError::too_heavy());
+pub(crate) fn measure(nodes: &[Node]) -> Result<(), SchemaError> {
+    let mut meter = CostMeter { nodes, known: vec![NodeState::New; nodes.len()] };
+    let (cost, _) = meter.measure(0, 0)?;
+    if cost > MAX_COST {
+        return Err(SchemaError::too_large());
     }
-    let mut seen = vec![Seen::Never; nodes.len()];
-    (0..).zip(nodes).try_for_each(|(node, _)| find_end(nodes, node, 0, &mut seen))
+    let mut seen = vec![VisitState::Never; nodes.len()];
+    (0..).zip(nodes).try_for_each(|(node, _)| check_recursion(nodes, node, 0, &mut seen))
 }
 
-struct Weighing<'a> {
+struct CostMeter<'a> {
     nodes: &'a [Node],
-    known: Vec<State>,
+    known: Vec<NodeState>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum State {
+enum NodeState {
     New,
     /// Being computed.
     Open,
@@ -38,52 +38,52 @@ enum State {
     Known(u64, usize),
 }
 
-impl Weighing<'_> {
-    fn weigh(&mut self, node: NodeId, depth: usize) -> Result<(u64, usize), SchemaError> {
+impl CostMeter<'_> {
+    fn measure(&mut self, node: NodeId, depth: usize) -> Result<(u64, usize), SchemaError> {
         let known = self.known[node as usize];
-        let height = if let State::Known(_, height) = known { height } else { 1 };
+        let height = if let NodeState::Known(_, height) = known { height } else { 1 };
         if depth + height > MAX_LEVELS {
-            return Err(SchemaError::too_heavy());
+            return Err(SchemaError::too_large());
         }
         match known {
-            State::Known(weight, height) => return Ok((weight, height)),
+            NodeState::Known(cost, height) => return Ok((cost, height)),
             // The value decides how often a recursive schema is followed.
-            State::Open => return Ok((1, 1)),
-            State::New => {}
+            NodeState::Open => return Ok((1, 1)),
+            NodeState::New => {}
         }
-        self.known[node as usize] = State::Open;
-        let (mut weight, mut height) = (1_u64, 1);
+        self.known[node as usize] = NodeState::Open;
+        let (mut cost, mut height) = (1_u64, 1);
         for next in next_of(self.nodes, node, false) {
-            let (more, levels) = self.weigh(next, depth + 1)?;
-            weight = weight.saturating_add(more);
+            let (more, levels) = self.measure(next, depth + 1)?;
+            cost = cost.saturating_add(more);
             height = height.max(levels + 1);
         }
-        self.known[node as usize] = State::Known(weight, height);
-        Ok((weight, height))
+        self.known[node as usize] = NodeState::Known(cost, height);
+        Ok((cost, height))
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Seen {
+enum VisitState {
     Never,
-    OnTheWay,
+    Visiting,
     Done,
 }
 
 /// Finds schemas that apply themselves to the same value, which is infinite recursion. The path may be deeper than the
 /// measured height, because a recursive schema counts as one level.
-fn find_end(nodes: &[Node], node: NodeId, depth: usize, seen: &mut [Seen]) -> Result<(), SchemaError> {
+fn check_recursion(nodes: &[Node], node: NodeId, depth: usize, seen: &mut [VisitState]) -> Result<(), SchemaError> {
     if depth > MAX_LEVELS {
-        return Err(SchemaError::too_heavy());
+        return Err(SchemaError::too_large());
     }
-    match std::mem::replace(&mut seen[node as usize], Seen::OnTheWay) {
-        Seen::OnTheWay => return Err(SchemaError::endless()),
-        Seen::Done => {}
-        Seen::Never => {
-            next_of(nodes, node, true).into_iter().try_for_each(|next| find_end(nodes, next, depth + 1, seen))?
+    match std::mem::replace(&mut seen[node as usize], VisitState::Visiting) {
+        VisitState::Visiting => return Err(SchemaError::infinite_recursion()),
+        VisitState::Done => {}
+        VisitState::Never => {
+            next_of(nodes, node, true).into_iter().try_for_each(|next| check_recursion(nodes, next, depth + 1, seen))?
         }
     }
-    seen[node as usize] = Seen::Done;
+    seen[node as usize] = VisitState::Done;
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use serde_json::Value;
 
 use crate::check::{At, Checker};
-use crate::instance::{Kind, Place};
+use crate::instance::{PartKind, Place};
 use crate::number::Number;
 
 impl Checker<'_> {
@@ -16,17 +16,17 @@ impl Checker<'_> {
             return false;
         }
         match (part.kind, value) {
-            (Kind::Null, Value::Null) => true,
-            (Kind::Boolean, Value::Bool(value)) => part.raw.starts_with('t') == *value,
-            (Kind::Number, Value::Number(value)) => self.number(part) == Number::of(value),
-            (Kind::String, Value::String(value)) => {
+            (PartKind::Null, Value::Null) => true,
+            (PartKind::Boolean, Value::Bool(value)) => part.raw.starts_with('t') == *value,
+            (PartKind::Number, Value::Number(value)) => self.number(part) == Number::of(value),
+            (PartKind::String, Value::String(value)) => {
                 self.charge_unescaping(part) && part.text().is_some_and(|text| self.are_same_texts(&text, value))
             }
-            (Kind::Array, Value::Array(items)) => {
+            (PartKind::Array, Value::Array(items)) => {
                 part.len as usize == items.len()
                     && at.within().zip(items).all(|((at, _), item)| self.is_equal(at, item))
             }
-            (Kind::Object, Value::Object(members)) => {
+            (PartKind::Object, Value::Object(members)) => {
                 part.len as usize >= members.len()
                     && self.charge_members(at)
                     && at.instance.member_count(at.place) == members.len() as u64
@@ -46,11 +46,13 @@ impl Checker<'_> {
             return false;
         }
         match first.kind {
-            Kind::Null => true,
-            Kind::Boolean => first.raw == second.raw,
-            Kind::Number => self.number(first) == self.number(second),
-            Kind::String if !first.is_escaped() && !second.is_escaped() => self.are_same_texts(first.raw, second.raw),
-            Kind::String => {
+            PartKind::Null => true,
+            PartKind::Boolean => first.raw == second.raw,
+            PartKind::Number => self.number(first) == self.number(second),
+            PartKind::String if !first.is_escaped() && !second.is_escaped() => {
+                self.are_same_texts(first.raw, second.raw)
+            }
+            PartKind::String => {
                 self.charge_unescaping(first)
                     && self.charge_unescaping(second)
                     && match (first.text(), second.text()) {
@@ -58,11 +60,11 @@ impl Checker<'_> {
                         _ => first.raw == second.raw,
                     }
             }
-            Kind::Array => {
+            PartKind::Array => {
                 first.len == second.len
                     && one.within().zip(other.within()).all(|((one, _), (other, _))| self.are_equal(one, other))
             }
-            Kind::Object => {
+            PartKind::Object => {
                 if !(self.charge_members(one) && self.charge_members(other)) {
                     return false;
                 }
@@ -111,17 +113,17 @@ impl Checker<'_> {
             return None;
         }
         Some(match part.kind {
-            Kind::Null => 1,
-            Kind::Boolean => state.hash_one(part.raw),
-            Kind::Number => state.hash_one(self.number(part).key()),
-            Kind::String => {
+            PartKind::Null => 1,
+            PartKind::Boolean => state.hash_one(part.raw),
+            PartKind::Number => state.hash_one(self.number(part).key()),
+            PartKind::String => {
                 (self.budget.charge_bytes(part.raw.len(), 4) && self.charge_unescaping(part)).then_some(())?;
                 state.hash_one(part.text())
             }
-            Kind::Array => {
+            PartKind::Array => {
                 at.within().try_fold(2, |all: u64, (at, _)| Some(state.hash_one((all, self.hash(at, state)?))))?
             }
-            Kind::Object => {
+            PartKind::Object => {
                 self.charge_members(at).then_some(())?;
                 at.instance.members(at.place).into_iter().try_fold(3, |all: u64, (name, place)| {
                     self.budget.charge_bytes(name.len(), 4).then_some(())?;

@@ -2,7 +2,7 @@
 //! others.
 
 use crate::check::{At, Checker};
-use crate::instance::Kind;
+use crate::instance::PartKind;
 use crate::node::{NodeId, Rule};
 
 impl Checker<'_> {
@@ -24,25 +24,25 @@ impl Checker<'_> {
     fn mark(&mut self, rule: &Rule, at: At<'_>, marks: &mut [bool]) {
         let kind = at.part().kind;
         match rule {
-            Rule::Members(members) if kind == Kind::Object => {
+            Rule::Members(members) if kind == PartKind::Object => {
                 self.charge_unescaping(at.part());
                 for ((_, part), mark) in at.within().zip(marks) {
                     *mark |= self.each_member_node(members, &part.name(), |_, _, _| {});
                 }
             }
-            Rule::Items(items) if kind == Kind::Array => {
+            Rule::Items(items) if kind == PartKind::Array => {
                 self.budget.charge_bytes(marks.len(), 4);
                 for (index, mark) in marks.iter_mut().enumerate() {
                     *mark |= items.of(index).is_some();
                 }
             }
-            Rule::Contains(contains) if kind == Kind::Array && contains.evaluates => {
+            Rule::Contains(contains) if kind == PartKind::Array && contains.evaluates => {
                 for ((at, _), mark) in at.within().zip(marks) {
                     *mark |= self.holds_once(contains.node, at);
                 }
             }
-            Rule::UnevaluatedMembers(_) if kind == Kind::Object => self.fill(marks),
-            Rule::UnevaluatedItems(_) if kind == Kind::Array => self.fill(marks),
+            Rule::UnevaluatedMembers(_) if kind == PartKind::Object => self.fill(marks),
+            Rule::UnevaluatedItems(_) if kind == PartKind::Array => self.fill(marks),
             Rule::AllOf(nodes) => nodes.iter().for_each(|node| self.mark_node(*node, at, marks)),
             Rule::AnyOf(nodes) | Rule::OneOf(nodes) => {
                 for node in nodes {

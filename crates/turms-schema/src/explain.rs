@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::check::{At, Checker};
 use crate::format::Format;
-use crate::instance::{Instance, Kind, Part, ROOT};
+use crate::instance::{Instance, PartKind, ROOT, ValuePart};
 use crate::node::{Bound, Limit, NodeId, Rule};
 use crate::validator::Violation;
 
@@ -26,7 +26,7 @@ pub fn shortened(text: &str) -> Cow<'_, str> {
 /// The violations found so far.
 #[derive(Debug)]
 pub(crate) struct Explanation {
-    pub(crate) most: usize,
+    pub(crate) max: usize,
     pub(crate) found: Vec<Violation>,
 }
 
@@ -38,7 +38,7 @@ impl Explanation {
     }
 
     fn is_full(&self) -> bool {
-        self.found.len() >= self.most
+        self.found.len() >= self.max
     }
 }
 
@@ -58,7 +58,7 @@ impl Checker<'_> {
     fn explain_rule(&mut self, rule: &Rule, rules: &[Rule], at: At<'_>, explanation: &mut Explanation) {
         let kind = at.part().kind;
         match rule {
-            Rule::Members(members) if kind == Kind::Object => {
+            Rule::Members(members) if kind == PartKind::Object => {
                 let mut unexpected = Unexpected::default();
                 for (at, part) in at.within() {
                     if self.is_done(explanation) {
@@ -74,7 +74,7 @@ impl Checker<'_> {
                 }
                 unexpected.explain("additionalProperties", "Additional properties", at, explanation);
             }
-            Rule::Items(items) if kind == Kind::Array => {
+            Rule::Items(items) if kind == PartKind::Array => {
                 let mut unexpected = Unexpected::default();
                 for (index, (at, part)) in at.within().enumerate() {
                     if self.is_done(explanation) {
@@ -90,13 +90,13 @@ impl Checker<'_> {
                 }
                 unexpected.explain("items", "Additional items", at, explanation);
             }
-            Rule::UnevaluatedMembers(node) if kind == Kind::Object => {
+            Rule::UnevaluatedMembers(node) if kind == PartKind::Object => {
                 self.explain_unevaluated(rule, *node, rules, at, explanation);
             }
-            Rule::UnevaluatedItems(node) if kind == Kind::Array => {
+            Rule::UnevaluatedItems(node) if kind == PartKind::Array => {
                 self.explain_unevaluated(rule, *node, rules, at, explanation);
             }
-            Rule::MemberNames(node) if kind == Kind::Object => {
+            Rule::MemberNames(node) if kind == PartKind::Object => {
                 for (_, part) in at.within() {
                     if self.is_done(explanation) {
                         break;
@@ -108,7 +108,7 @@ impl Checker<'_> {
             }
             Rule::AllOf(nodes) => nodes.iter().for_each(|node| self.explain(*node, at, explanation)),
             // A violation of an optional value is explained by its own schema, not by the alternative `null`.
-            Rule::AnyOf(nodes) if kind != Kind::Null && self.other_than_null(nodes).is_some() => {
+            Rule::AnyOf(nodes) if kind != PartKind::Null && self.other_than_null(nodes).is_some() => {
                 self.other_than_null(nodes).into_iter().for_each(|node| self.explain(node, at, explanation));
             }
             Rule::Reference(node) => self.explain(*node, at, explanation),
@@ -116,8 +116,8 @@ impl Checker<'_> {
             Rule::DependentSchemas(_) | Rule::If(_) => {
                 self.each_then(rule, at, |checker, node| checker.explain(node, at, explanation));
             }
-            Rule::Required(names) if kind == Kind::Object => self.explain_missing(names, at, explanation),
-            Rule::DependentRequired(lists) if kind == Kind::Object => {
+            Rule::Required(names) if kind == PartKind::Object => self.explain_missing(names, at, explanation),
+            Rule::DependentRequired(lists) if kind == PartKind::Object => {
                 for (name, names) in lists {
                     if self.has(name, at) {
                         self.explain_missing(names, at, explanation);
@@ -125,8 +125,8 @@ impl Checker<'_> {
                 }
             }
             rule if !self.rule_holds(rule, rules, at) && !self.has_failed() => {
-                let words = self.words(rule, at);
-                explanation.add(at, rule.keyword(), words);
+                let message = self.describe(rule, at);
+                explanation.add(at, rule.keyword(), message);
             }
             _ => {}
         }
@@ -149,20 +149,20 @@ impl Checker<'_> {
             if evaluated {
             } else if !self.is_never(node) {
                 self.explain(node, at, explanation);
-            } else if kind == Kind::Array {
+            } else if kind == PartKind::Array {
                 unexpected.add(|| shortened(part.raw).into_owned());
             } else {
                 unexpected.add(|| format!("'{}'", shortened(&part.name())));
             }
         }
-        let what = if kind == Kind::Object { "Unevaluated properties" } else { "Unevaluated items" };
+        let what = if kind == PartKind::Object { "Unevaluated properties" } else { "Unevaluated items" };
         unexpected.explain(rule.keyword(), what, at, explanation);
     }
 
-    fn explain_name(&mut self, node: NodeId, member: &Part<'_>, at: At<'_>, explanation: &mut Explanation) {
+    fn explain_name(&mut self, node: NodeId, member: &ValuePart<'_>, at: At<'_>, explanation: &mut Explanation) {
         let (quoted, is_escaped) = member.quoted_name();
         let instance = Instance::of_name(quoted, is_escaped);
-        let mut within = Explanation { most: 1, found: Vec::new() };
+        let mut within = Explanation { max: 1, found: Vec::new() };
         let outer = std::mem::replace(&mut self.is_name, true);
         self.explain(node, At { instance: &instance, place: ROOT }, &mut within);
         self.is_name = outer;
@@ -204,7 +204,7 @@ impl Checker<'_> {
         }
     }
 
-    fn words(&mut self, rule: &Rule, at: At<'_>) -> String {
+    fn describe(&mut self, rule: &Rule, at: At<'_>) -> String {
         let part = at.part();
         let shown = shortened(part.raw);
         match rule {
@@ -226,28 +226,28 @@ impl Checker<'_> {
             }
             Rule::MultipleOf(divisor) => format!("{shown} is not a multiple of {divisor}"),
             Rule::Length(limit, length) => {
-                let relation = if *limit == Limit::Least { "shorter" } else { "longer" };
+                let relation = if *limit == Limit::Min { "shorter" } else { "longer" };
                 format!("{shown} is {relation} than {length} character{}", plural(*length, "", "s"))
             }
             Rule::ItemCount(limit, count) => {
-                format!("{shown} has {} than {count} item{}", limit.words(), plural(*count, "", "s"))
+                format!("{shown} has {} than {count} item{}", limit.comparative(), plural(*count, "", "s"))
             }
             Rule::MemberCount(limit, count) => {
-                format!("{shown} has {} than {count} propert{}", limit.words(), plural(*count, "y", "ies"))
+                format!("{shown} has {} than {count} propert{}", limit.comparative(), plural(*count, "y", "ies"))
             }
             Rule::Pattern(pattern) => format!("{shown} does not match \"{}\"", shortened(pattern.source())),
             Rule::Format(format, _) => not_of_format(part.raw, *format),
-            Rule::Content(content) => format!("{shown} is not {}", content.words()),
+            Rule::Content(content) => format!("{shown} is not {}", content.describe()),
             Rule::UniqueItems => format!("{shown} has non-unique elements"),
             Rule::Contains(contains) => {
                 let found = at.within().filter(|(at, _)| self.holds(contains.node, *at)).count() as u64;
                 let s = plural(found, "", "s");
-                match contains.most {
+                match contains.max {
                     _ if found == 0 => format!("None of {shown} are valid under the given schema"),
-                    Some(most) if found > most => {
-                        format!("{shown} contains {found} matching item{s}; at most {most} allowed")
+                    Some(max) if found > max => {
+                        format!("{shown} contains {found} matching item{s}; at most {max} allowed")
                     }
-                    _ => format!("{shown} contains {found} matching item{s}; at least {} required", contains.least),
+                    _ => format!("{shown} contains {found} matching item{s}; at least {} required", contains.min),
                 }
             }
             Rule::AnyOf(_) => format!("{shown} is not valid under any of the schemas listed in the 'anyOf' keyword"),
@@ -265,10 +265,10 @@ impl Checker<'_> {
 }
 
 impl Limit {
-    fn words(self) -> &'static str {
+    fn comparative(self) -> &'static str {
         match self {
-            Self::Least => "less",
-            Self::Most => "more",
+            Self::Min => "less",
+            Self::Max => "more",
         }
     }
 }

@@ -12,17 +12,17 @@ use crate::validator::ValidationError;
 /// A value and all its parts, in source order. The nested parts of a part follow it, up to its `end`.
 #[derive(Debug)]
 pub(crate) struct Instance<'a> {
-    parts: Vec<Part<'a>>,
+    parts: Vec<ValuePart<'a>>,
 }
 
 /// A value: the root, a member or an element.
 #[derive(Debug)]
-pub(crate) struct Part<'a> {
+pub(crate) struct ValuePart<'a> {
     /// The JSON text.
     pub(crate) raw: &'a str,
     /// The name of the member, with quotes; empty for other parts.
     quoted_name: &'a str,
-    pub(crate) kind: Kind,
+    pub(crate) kind: PartKind,
     /// `true` for a string with escapes, and for an object with escapes in a member name.
     is_escaped: bool,
     /// `true` if the name has escapes.
@@ -36,7 +36,7 @@ pub(crate) struct Part<'a> {
 
 /// The types of JSON. Integers are distinguished by the value of the number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum PartKind {
     Null,
     Boolean,
     Number,
@@ -88,10 +88,10 @@ impl<'a> Instance<'a> {
 
     /// Creates an instance with a single string, such as the name of a member.
     pub(crate) fn of_name(quoted: &'a str, is_escaped: bool) -> Self {
-        let part = Part {
+        let part = ValuePart {
             raw: quoted,
             quoted_name: "",
-            kind: Kind::String,
+            kind: PartKind::String,
             is_escaped,
             is_name_escaped: false,
             len: 0,
@@ -104,12 +104,12 @@ impl<'a> Instance<'a> {
     /// Number of parts of a typical object, so that reading it takes one allocation.
     const ROOM: usize = 12;
 
-    pub(crate) fn part(&self, place: Place) -> &Part<'a> {
+    pub(crate) fn part(&self, place: Place) -> &ValuePart<'a> {
         &self.parts[place as usize]
     }
 
     /// Iterates over the members or elements of a part.
-    pub(crate) fn within(&self, place: Place) -> impl Iterator<Item = (Place, &Part<'a>)> {
+    pub(crate) fn within(&self, place: Place) -> impl Iterator<Item = (Place, &ValuePart<'a>)> {
         let (mut at, end) = (place + 1, self.part(place).end);
         std::iter::from_fn(move || {
             let part = self.parts.get(at as usize).filter(|_| at < end)?;
@@ -151,7 +151,7 @@ impl<'a> Instance<'a> {
         let mut path = String::new();
         for step in steps.into_iter().rev().skip(1) {
             let part = self.part(step);
-            if self.part(part.parent).kind == Kind::Object {
+            if self.part(part.parent).kind == PartKind::Object {
                 path.push('.');
                 path.push_str(&crate::explain::shortened(&part.name()));
             } else {
@@ -164,7 +164,7 @@ impl<'a> Instance<'a> {
     }
 }
 
-impl<'a> Part<'a> {
+impl<'a> ValuePart<'a> {
     /// Returns the unescaped name of the member. A name with an unpaired surrogate stays as written.
     pub(crate) fn name(&self) -> Cow<'a, str> {
         let inside = inside(self.quoted_name);
@@ -207,7 +207,7 @@ fn too_expensive() -> ValidationError {
 }
 
 struct Reader<'a, 'b> {
-    parts: Vec<Part<'a>>,
+    parts: Vec<ValuePart<'a>>,
     /// The container that was entered last.
     open: Place,
     depth: usize,
@@ -219,7 +219,7 @@ struct Reader<'a, 'b> {
 
 impl<'a> Reader<'a, '_> {
     #[inline(always)]
-    fn push(&mut self, raw: &'a str, kind: Kind, is_escaped: bool) -> ControlFlow<()> {
+    fn push(&mut self, raw: &'a str, kind: PartKind, is_escaped: bool) -> ControlFlow<()> {
         if !self.budget.charge(PART_STEPS) || self.parts.len() >= MAX_PARTS {
             self.failure = Some(too_expensive());
             return ControlFlow::Break(());
@@ -231,7 +231,7 @@ impl<'a> Reader<'a, '_> {
         }
         let end = Place::try_from(self.parts.len() + 1).unwrap_or(NOWHERE);
         let parent = self.open;
-        self.parts.push(Part { raw, quoted_name, kind, is_escaped, is_name_escaped, len: 0, parent, end });
+        self.parts.push(ValuePart { raw, quoted_name, kind, is_escaped, is_name_escaped, len: 0, parent, end });
         ControlFlow::Continue(())
     }
 }
@@ -245,10 +245,10 @@ impl<'a> JsonVisitor<'a> for Reader<'a, '_> {
     #[inline(always)]
     fn scalar(&mut self, written: &'a str, escaped: bool) -> ControlFlow<()> {
         let kind = match written.as_bytes().first() {
-            Some(b'"') => Kind::String,
-            Some(b't' | b'f') => Kind::Boolean,
-            Some(b'n') => Kind::Null,
-            _ => Kind::Number,
+            Some(b'"') => PartKind::String,
+            Some(b't' | b'f') => PartKind::Boolean,
+            Some(b'n') => PartKind::Null,
+            _ => PartKind::Number,
         };
         self.push(written, kind, escaped)
     }
@@ -258,7 +258,7 @@ impl<'a> JsonVisitor<'a> for Reader<'a, '_> {
             self.failure = Some(ValidationError::ValueTooDeep);
             return ControlFlow::Break(());
         }
-        let kind = if from_bracket.starts_with('{') { Kind::Object } else { Kind::Array };
+        let kind = if from_bracket.starts_with('{') { PartKind::Object } else { PartKind::Array };
         let place = Place::try_from(self.parts.len()).unwrap_or(NOWHERE);
         self.push(from_bracket, kind, false)?;
         self.open = place;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::format::{Content, Format};
-use crate::instance::Kind;
+use crate::instance::PartKind;
 use crate::keyword::Draft;
 use crate::number::Number;
 use crate::pattern::Pattern;
@@ -51,18 +51,18 @@ pub(crate) enum Rule {
     Format(Format, bool),
     Content(Content),
     UniqueItems,
-    Members(Box<Members>),
+    Members(Box<MemberRules>),
     MemberNames(NodeId),
-    Items(Box<Items>),
+    Items(Box<ItemRules>),
     Contains(Box<Contains>),
     DependentSchemas(Box<[(Box<str>, NodeId)]>),
     AllOf(Box<[NodeId]>),
     AnyOf(Box<[NodeId]>),
     OneOf(Box<[NodeId]>),
     Not(NodeId, Box<Value>),
-    If(Box<If>),
+    If(Box<Conditional>),
     Reference(NodeId),
-    Dynamic(Box<Dynamic>),
+    Dynamic(Box<DynamicReference>),
     /// A reference to the meta-schema of a dialect.
     IsSchema(Draft),
     UnevaluatedMembers(NodeId),
@@ -120,14 +120,14 @@ impl EnumValues {
 
 /// `properties`, `patternProperties` and `additionalProperties`.
 #[derive(Debug)]
-pub(crate) struct Members {
+pub(crate) struct MemberRules {
     /// Subschemas by name, sorted by name.
     pub(crate) named: Box<[(Box<str>, NodeId)]>,
     pub(crate) patterns: Box<[(Pattern, NodeId)]>,
     pub(crate) others: Option<NodeId>,
 }
 
-impl Members {
+impl MemberRules {
     pub(crate) fn named(&self, name: &str) -> Option<NodeId> {
         // Names of different length are distinguished without a comparison, so a linear scan is faster for short
         // lists.
@@ -142,12 +142,12 @@ impl Members {
 
 /// `prefixItems` and `items`, or `items` and `additionalItems` in older drafts.
 #[derive(Debug)]
-pub(crate) struct Items {
+pub(crate) struct ItemRules {
     pub(crate) first: Box<[NodeId]>,
     pub(crate) others: Option<NodeId>,
 }
 
-impl Items {
+impl ItemRules {
     pub(crate) fn of(&self, index: usize) -> Option<NodeId> {
         self.first.get(index).copied().or(self.others)
     }
@@ -156,14 +156,14 @@ impl Items {
 #[derive(Debug)]
 pub(crate) struct Contains {
     pub(crate) node: NodeId,
-    pub(crate) least: u64,
-    pub(crate) most: Option<u64>,
+    pub(crate) min: u64,
+    pub(crate) max: Option<u64>,
     /// `true` if matching elements count as evaluated.
     pub(crate) evaluates: bool,
 }
 
 #[derive(Debug)]
-pub(crate) struct If {
+pub(crate) struct Conditional {
     pub(crate) condition: NodeId,
     pub(crate) then: Option<NodeId>,
     pub(crate) otherwise: Option<NodeId>,
@@ -171,7 +171,7 @@ pub(crate) struct If {
 
 /// `$dynamicRef` and `$recursiveRef`.
 #[derive(Debug)]
-pub(crate) struct Dynamic {
+pub(crate) struct DynamicReference {
     /// The target for each resource on the path.
     pub(crate) targets: Box<[(ResourceId, NodeId)]>,
     pub(crate) otherwise: NodeId,
@@ -179,8 +179,8 @@ pub(crate) struct Dynamic {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Limit {
-    Least,
-    Most,
+    Min,
+    Max,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -213,13 +213,13 @@ impl Types {
         Self(if draft == Draft::Four { bits | Self::AS_WRITTEN } else { bits })
     }
 
-    pub(crate) fn has(self, kind: Kind) -> bool {
+    pub(crate) fn has(self, kind: PartKind) -> bool {
         self.0 & (1 << (kind as u8)) != 0
     }
 
     /// Like [`Types::has`], for a number. Its value is computed only if the types include integers.
     pub(crate) fn has_number(self, raw: &str, number: impl FnOnce() -> Number) -> bool {
-        if self.has(Kind::Number) {
+        if self.has(PartKind::Number) {
             return true;
         }
         if self.0 & (1 << Self::INTEGER) == 0 {
@@ -249,12 +249,12 @@ impl Rule {
             Self::Bound(Bound::ExclusiveMinimum, _) => "exclusiveMinimum",
             Self::Bound(Bound::ExclusiveMaximum, _) => "exclusiveMaximum",
             Self::MultipleOf(_) => "multipleOf",
-            Self::Length(Limit::Least, _) => "minLength",
-            Self::Length(Limit::Most, _) => "maxLength",
-            Self::ItemCount(Limit::Least, _) => "minItems",
-            Self::ItemCount(Limit::Most, _) => "maxItems",
-            Self::MemberCount(Limit::Least, _) => "minProperties",
-            Self::MemberCount(Limit::Most, _) => "maxProperties",
+            Self::Length(Limit::Min, _) => "minLength",
+            Self::Length(Limit::Max, _) => "maxLength",
+            Self::ItemCount(Limit::Min, _) => "minItems",
+            Self::ItemCount(Limit::Max, _) => "maxItems",
+            Self::MemberCount(Limit::Min, _) => "minProperties",
+            Self::MemberCount(Limit::Max, _) => "maxProperties",
             Self::Required(_) => "required",
             Self::DependentRequired(_) => "dependentRequired",
             Self::Pattern(_) => "pattern",

@@ -141,7 +141,7 @@ impl<'a> RefIndex<'a> {
         let mut open = vec![(first, 0)];
         while let Some((spot, depth)) = open.pop() {
             if depth > MAX_NESTING {
-                return Err(SchemaError::too_heavy());
+                return Err(SchemaError::too_large());
             }
             self.visit(spot, |spot| open.push((spot, depth + 1)))?;
         }
@@ -218,7 +218,7 @@ impl<'a> RefIndex<'a> {
             if spot.pointer.is_root() || !id.starts_with('#') {
                 self.uri_bytes += uri.len();
                 if self.uri_bytes > MAX_URI_BYTES {
-                    return Err(SchemaError::too_heavy());
+                    return Err(SchemaError::too_large());
                 }
                 spot.resource = self.begin_resource(spot.clone(), uri, draft);
             }

@@ -161,7 +161,7 @@ impl Validator {
 
 /// Finds the violations of an invalid value, with the remaining steps.
 fn explain(checker: &mut Checker<'_>, at: At<'_>) -> Vec<Violation> {
-    let mut explanation = Explanation { most: Validator::MAX_VIOLATIONS, found: Vec::new() };
+    let mut explanation = Explanation { max: Validator::MAX_VIOLATIONS, found: Vec::new() };
     checker.explain(0, at, &mut explanation);
     if explanation.found.is_empty() {
         let message = "is not valid, and why is too expensive to find out".to_owned();
@@ -177,15 +177,15 @@ impl ValidationError {
     pub fn messages(&self, root: &str) -> Vec<String> {
         match self {
             Self::Invalid(violations) => violations.iter().map(|violation| format!("{root}{violation}")).collect(),
-            other => vec![format!("{root}{}", Beyond(other))],
+            other => vec![format!("{root}{}", FailureText(other))],
         }
     }
 }
 
 /// Formats an error without violations, without the name of the value.
-struct Beyond<'a>(&'a ValidationError);
+struct FailureText<'a>(&'a ValidationError);
 
-impl fmt::Display for Beyond<'_> {
+impl fmt::Display for FailureText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             ValidationError::TooExpensive { path, keyword } => {
@@ -226,11 +226,11 @@ impl SchemaError {
         self
     }
 
-    pub(crate) fn too_heavy() -> Self {
+    pub(crate) fn too_large() -> Self {
         Self("its references make it too large or too deep".to_owned())
     }
 
-    pub(crate) fn endless() -> Self {
+    pub(crate) fn infinite_recursion() -> Self {
         Self("infinite recursion of references".to_owned())
     }
 }

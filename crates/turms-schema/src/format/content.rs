@@ -17,7 +17,7 @@ impl Content {
         content.is_some_and(|content| !self.is_json || serde_json::from_slice::<IgnoredAny>(&content).is_ok())
     }
 
-    pub(crate) fn words(self) -> &'static str {
+    pub(crate) fn describe(self) -> &'static str {
         match self.is_base64 {
             true if self.is_json => "JSON in base64",
             true => "base64",

@@ -16,7 +16,7 @@ pub(crate) enum Unsupported {
 }
 
 impl Unsupported {
-    pub(crate) fn words(self) -> &'static str {
+    pub(crate) fn describe(self) -> &'static str {
         match self {
             Self::LookAround => "look-around ((?=…), (?!…), (?<=…), (?<!…))",
             Self::BackReference => "a back-reference",
@@ -80,8 +80,8 @@ fn escape_length(text: &str) -> usize {
 fn quantifier(text: &str) -> Option<&str> {
     let inside = text.strip_prefix('{')?;
     let length = inside.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b',').count();
-    let (least, most) = inside[..length].split_once(',').unwrap_or((&inside[..length], ""));
-    (!least.is_empty() && !most.contains(',') && inside[length..].starts_with('}')).then(|| &text[..length + 2])
+    let (min, max) = inside[..length].split_once(',').unwrap_or((&inside[..length], ""));
+    (!min.is_empty() && !max.contains(',') && inside[length..].starts_with('}')).then(|| &text[..length + 2])
 }
 
 /// Translates a valid pattern.

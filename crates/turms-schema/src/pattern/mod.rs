@@ -135,7 +135,7 @@ impl Automaton {
             return Err(PatternError::TooLarge);
         }
         let translated =
-            ecma::translate(source).map_err(|unsupported| PatternError::Unsupported(unsupported.words()))?;
+            ecma::translate(source).map_err(|unsupported| PatternError::Unsupported(unsupported.describe()))?;
         let nfa = nfa(&translated, quota)?;
         let size = nfa.states().iter().map(transitions).sum();
         let dfa = dfa(nfa, size)?;
@@ -215,9 +215,9 @@ fn nfa(translated: &str, quota: &mut PatternQuota) -> Result<NFA, PatternError> 
 
 fn dfa(nfa: NFA, size: u64) -> Result<DFA, PatternError> {
     let config = DFA::config().skip_cache_capacity_check(true).minimum_cache_clear_count(Some(0));
-    let least = config.get_minimum_cache_capacity(&nfa).map_err(|_| PatternError::TooLarge)?;
+    let min = config.get_minimum_cache_capacity(&nfa).map_err(|_| PatternError::TooLarge)?;
     let states = usize::try_from(MAX_DFA_STEPS / size.max(1)).unwrap_or(usize::MAX).clamp(64, 8192);
-    let config = config.cache_capacity(least + states * 256);
+    let config = config.cache_capacity(min + states * 256);
     DFA::builder().configure(config).build_from_nfa(nfa).map_err(|_| PatternError::TooLarge)
 }
 
