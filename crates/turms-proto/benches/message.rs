@@ -1,11 +1,11 @@
-//! What it costs to read and write messages.
+//! Cost of decoding and encoding messages.
 //!
-//! Every case of `decode` starts at bytes and goes as far as its name says, so `params` includes `message`; every case of
-//! `encode` ends with bytes in a buffer that is used again. `value` is the yardstick: the same message through
-//! `serde_json::Value`. Times of two machines do not compare, ratios to `value` do.
+//! Every case of `decode` starts with bytes and includes the steps before it, so `params` includes `message`. Every
+//! case of `encode` ends with bytes in a reused buffer. `value` is the baseline: the same message through
+//! `serde_json::Value`. Compare ratios to `value` instead of times of different machines.
 //!
-//! With glibc, what `arguments` of a large call takes is mostly memory that is given back and fetched again; to see the
-//! work alone, set `MALLOC_TRIM_THRESHOLD_` and `MALLOC_MMAP_THRESHOLD_` to 1000000000.
+//! With glibc, the cost of `arguments` of a large call is mostly memory that is released and allocated again. To
+//! exclude it, set `MALLOC_TRIM_THRESHOLD_` and `MALLOC_MMAP_THRESHOLD_` to 1000000000.
 
 #[path = "message/sample.rs"]
 mod sample;
@@ -67,7 +67,7 @@ mod decode {
         }
     }
 
-    /// Each run gets bytes of its own, as from a connection. Making them and dropping what was read is not measured.
+    /// Each run gets its own bytes, as from a connection. Creating them and dropping the result is not measured.
     fn measure<T>(bencher: Bencher<'_, '_>, sample: Sample, read: impl Fn(Vec<u8>) -> T) {
         let bytes = sample.bytes();
         bencher.counter(BytesCount::of_slice(&bytes)).with_inputs(|| bytes.clone()).bench_local_values(read);
@@ -88,7 +88,7 @@ mod encode {
         });
     }
 
-    /// What the message carries is text already.
+    /// The contents of the message are already JSON text.
     #[divan::bench(args = Sample::ALL)]
     fn message(bencher: Bencher<'_, '_>, sample: Sample) {
         let message = Message::decode(sample.bytes()).expect("a sample is a message");

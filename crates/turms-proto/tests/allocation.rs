@@ -1,7 +1,7 @@
-//! How often memory is asked for, and how often text is copied, between bytes and types.
+//! Number of allocations and copied bytes between bytes and types.
 //!
-//! The numbers are what was measured. A change that needs more has to say why in its commit; one that needs less lowers
-//! them.
+//! The numbers are measured. A change that increases them explains why in its commit; a change that reduces them
+//! lowers them here.
 
 #[path = "../benches/message/sample.rs"]
 mod sample;
@@ -20,14 +20,15 @@ fn a_small_call_is_classified_without_allocating() {
     assert_count(&info, 0);
 }
 
-/// The one is the reference count of the buffer that all parts share.
+/// The allocation is the reference count of the buffer that all parts share.
 #[test]
 fn a_small_call_becomes_a_message_with_one_allocation() {
     let info = cost_of_reading(Sample::SmallCall.bytes(), |bytes| Message::decode(bytes).unwrap());
     assert_count(&info, 1);
 }
 
-/// The message; the name; text and reference count of `arguments` and `_meta`; the stack on which `serde_json` skips them.
+/// The message; the name; text and reference count of `arguments` and `_meta`; the stack with which `serde_json` skips
+/// them.
 #[test]
 fn a_small_call_becomes_typed_params_with_seven_allocations() {
     let info = cost_of_reading(Sample::SmallCall.bytes(), sample::params);
@@ -68,7 +69,7 @@ fn tool_results_are_written_without_allocating() {
     }
 }
 
-/// `serde_json` skims `arguments` and `_meta` once more, and wants a stack for the objects in the latter.
+/// `serde_json` scans `arguments` and `_meta` again, and allocates a stack for the objects in the latter.
 #[test]
 fn typed_params_are_written_with_one_allocation() {
     let params = sample::params(Sample::SmallCall.bytes());
@@ -99,14 +100,14 @@ fn a_large_result_is_copied_once_on_its_way_to_the_type() {
     assert_copies(&info, 1.0);
 }
 
-/// `serde_json` resolves escapes in a buffer that it doubles until they fit, and copies the text out of it.
+/// `serde_json` unescapes into a growing buffer, and copies the text out of it.
 #[test]
 fn escapes_in_a_large_result_cost_the_growth_of_a_buffer() {
     let info = cost_of_reading(Sample::LargeResult.bytes(), sample::result::<Outcome<ToolResult>>);
     assert_copies(&info, 3.6);
 }
 
-/// Whoever sorts keys writes `text` before `type`: it is kept as JSON until the type is known, then read from there.
+/// With sorted keys, `text` comes before `type`. It is stored as JSON until the type is known, and then decoded.
 #[test]
 fn a_large_result_before_its_type_is_read_twice() {
     let text = String::from_utf8(sample::success(&ToolResult::of_text(sample::plain_text()))).unwrap();
@@ -121,7 +122,7 @@ fn a_list_of_tools_is_read_with_seven_allocations_for_each() {
     assert_count(&info, 7 * TOOLS + 11);
 }
 
-/// `serde_json` skims the two schemas of a tool once more, and wants a stack for each.
+/// `serde_json` scans the two schemas of a tool again, and allocates a stack for each.
 #[test]
 fn a_list_of_tools_is_written_with_two_allocations_for_each() {
     let list: ListToolsResult = sample::result(Sample::ToolList.bytes());
@@ -131,7 +132,7 @@ fn a_list_of_tools_is_written_with_two_allocations_for_each() {
     assert_count(&info, 2 * TOOLS);
 }
 
-/// The cost of `work`; what it returns is dropped outside.
+/// Returns the cost of `work`. Its result is dropped outside of the measurement.
 fn cost<T>(work: impl FnOnce() -> T) -> AllocationInfo {
     let mut done = None;
     let info = allocation_counter::measure(|| done = Some(work()));
@@ -143,7 +144,7 @@ fn cost_of_reading<T>(bytes: Vec<u8>, read: impl FnOnce(Vec<u8>) -> T) -> Alloca
     cost(move || read(bytes))
 }
 
-/// The cost of writing a sample into a buffer that has room for it.
+/// Returns the cost of encoding a sample into a buffer with sufficient capacity.
 fn cost_of_writing(sample: Sample, write: impl FnOnce(&mut Vec<u8>)) -> AllocationInfo {
     let expected = sample.bytes();
     let mut out = Vec::with_capacity(expected.len());
@@ -157,7 +158,7 @@ fn assert_count(info: &AllocationInfo, most: usize) {
     assert!(info.count_total <= most as u64, "more than {most} allocations: {info:?}");
 }
 
-/// At most so many times the large text, with a tenth of it for everything else.
+/// Asserts that at most `times` copies of the large text are made, with a tenth of it for everything else.
 #[track_caller]
 fn assert_copies(info: &AllocationInfo, copies: f64) {
     let copied = info.bytes_total as f64 / LARGE as f64;

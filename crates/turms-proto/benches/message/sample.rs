@@ -1,5 +1,4 @@
-//! The messages that are measured, and how far they are read: the same for time (`benches/message.rs`) and for allocations
-//! (`tests/allocation.rs`).
+//! Sample messages for the benchmarks of time (`benches/message.rs`) and allocations (`tests/allocation.rs`).
 
 #![allow(dead_code, reason = "each of the two that include this file uses a part of it")]
 
@@ -9,24 +8,24 @@ use turms_proto::jsonrpc::encode;
 use turms_proto::types::{CallTool, CallToolParams, ListToolsResult, Tool, ToolAnnotations, ToolResult};
 use turms_proto::{Message, Object, Request, RequestId, Response};
 
-/// How long the text in a large message is.
+/// Length of the text in a large message, in bytes.
 pub(crate) const LARGE: usize = 100 * 1024;
 
-/// How many tools the list has.
+/// Number of tools in the list.
 pub(crate) const TOOLS: usize = 100;
 
-/// A message that is measured.
+/// A sample message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Sample {
-    /// `tools/call` as a client of 2026-07-28 sends it, with everything that revision wants in `_meta`.
+    /// `tools/call` of a 2026-07-28 client, with all required metadata.
     SmallCall,
     /// `tools/call` with an argument of 100 KiB.
     LargeCall,
-    /// A line of text in answer to `tools/call`.
+    /// A result of `tools/call` with a line of text.
     SmallResult,
-    /// 100 KiB of text in answer to `tools/call`.
+    /// A result of `tools/call` with 100 KiB of text.
     LargeResult,
-    /// 100 tools with their schemas in answer to `tools/list`.
+    /// A result of `tools/list` with 100 tools and their schemas.
     ToolList,
 }
 
@@ -36,7 +35,7 @@ impl Sample {
     pub(crate) const CALLS: [Self; 2] = [Self::SmallCall, Self::LargeCall];
     pub(crate) const RESULTS: [Self; 3] = [Self::SmallResult, Self::LargeResult, Self::ToolList];
 
-    /// The message as it comes over a wire.
+    /// Returns the encoded message.
     pub(crate) fn bytes(self) -> Vec<u8> {
         match self {
             Self::SmallCall => SMALL_CALL.into(),
@@ -48,7 +47,7 @@ impl Sample {
     }
 }
 
-/// What the tool behind [`Sample::SmallCall`] takes.
+/// Arguments of the tool in [`Sample::SmallCall`].
 #[derive(Debug, Deserialize)]
 pub(crate) struct Forecast {
     pub(crate) city: String,
@@ -56,13 +55,13 @@ pub(crate) struct Forecast {
     pub(crate) metric: bool,
 }
 
-/// What the tool behind [`Sample::LargeCall`] takes.
+/// Arguments of the tool in [`Sample::LargeCall`].
 #[derive(Debug, Deserialize)]
 pub(crate) struct Note {
     pub(crate) text: String,
 }
 
-/// From bytes to the parameters of the call that they are.
+/// Decodes the parameters of a call.
 pub(crate) fn params(bytes: Vec<u8>) -> CallToolParams {
     match Message::decode(bytes) {
         Ok(Message::Request(request)) => request.params::<CallTool>().expect("a sample is a good call"),
@@ -70,13 +69,13 @@ pub(crate) fn params(bytes: Vec<u8>) -> CallToolParams {
     }
 }
 
-/// From bytes to the arguments of the call that they are.
+/// Decodes the arguments of a call.
 pub(crate) fn arguments<T: DeserializeOwned>(bytes: Vec<u8>) -> T {
     let arguments = params(bytes).arguments.expect("a sample has arguments");
     arguments.decode().expect("they are what the tool takes")
 }
 
-/// From bytes to the result that they are.
+/// Decodes a result.
 pub(crate) fn result<T: DeserializeOwned>(bytes: Vec<u8>) -> T {
     match Message::decode(bytes) {
         Ok(Message::Response(Response { outcome: Ok(result), .. })) => {
@@ -86,7 +85,7 @@ pub(crate) fn result<T: DeserializeOwned>(bytes: Vec<u8>) -> T {
     }
 }
 
-/// A call of a tool with one text.
+/// Creates a tool call with one string argument.
 pub(crate) fn call_with(text: &str) -> Vec<u8> {
     let mut arguments = Object::new();
     arguments.insert("text", text).expect("a string is JSON");
@@ -96,19 +95,19 @@ pub(crate) fn call_with(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// A response with this result.
+/// Creates a response with this result.
 pub(crate) fn success(result: &impl serde::Serialize) -> Vec<u8> {
     let mut bytes = Vec::new();
     encode::success(&mut bytes, &RequestId::from(17), result).expect("a result of ours is JSON");
     bytes
 }
 
-/// Text as files have it: the line breaks become escapes in JSON.
+/// Text with line breaks, which are escaped in JSON.
 pub(crate) fn text_of_lines() -> String {
     large_text("The quick brown fox jumps over the lazy dog, and so on to the end.\n")
 }
 
-/// Text in which JSON has nothing to escape.
+/// Text without characters that are escaped in JSON.
 pub(crate) fn plain_text() -> String {
     large_text("The quick brown fox jumps over the lazy dog, and so on to the end. ")
 }

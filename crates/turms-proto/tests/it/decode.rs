@@ -82,7 +82,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What `serde_json` makes of a text, with the place of what is wrong.
+/// Decodes a text with `serde_json`, with the path of the error.
 fn expected<T: DeserializeOwned>(text: &str) -> Result<T, (String, String)> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
@@ -117,7 +117,7 @@ fn check_all(text: &str) {
     check::<Unit>(text);
     check::<(u8, String)>(text);
     check::<Option<[i64; 2]>>(text);
-    // Of these, `serde_json` says less about what is wrong.
+    // For these, `serde_json` reports fewer details.
     check_value::<BTreeMap<i8, u64>>(text);
     check_value::<BTreeMap<bool, Value>>(text);
     check_value::<BTreeMap<Option<Choice>, Value>>(text);

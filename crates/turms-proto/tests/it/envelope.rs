@@ -1,4 +1,4 @@
-//! Laws of messages: what was written reads back, wherever the stream was cut.
+//! Property tests of messages: decoding inverts encoding, and chunk boundaries do not matter.
 
 use proptest::prelude::*;
 use proptest::{collection, option};
@@ -48,7 +48,7 @@ fn written(message: &Message) -> Vec<u8> {
     bytes
 }
 
-/// Reads a stream in chunks of these lengths, over and over.
+/// Reads a stream in chunks of these lengths, repeated cyclically.
 fn read_in_chunks(mut stream: &[u8], lengths: &[usize]) -> Vec<Message> {
     let mut lines = Lines::new(Lines::DEFAULT_LIMIT);
     let mut messages = Vec::new();
@@ -98,7 +98,7 @@ fn object() -> impl Strategy<Value = Object> {
     collection::btree_map(text(), json(), 0..4).prop_map(|members| Object::from(Map::from_iter(members)))
 }
 
-/// Any characters at all: proptest's own strings leave out control characters.
+/// Any characters, including control characters, which proptest's strings omit.
 fn text() -> impl Strategy<Value = String> {
     collection::vec(any::<char>(), 0..12).prop_map(String::from_iter)
 }

@@ -1,11 +1,11 @@
-//! The fuzz targets over their seeds and over mutations of these: what `cargo fuzz` does, but bounded and the same each time.
+//! The fuzz targets, run over their seeds and mutations of them. Like `cargo fuzz`, but bounded and deterministic.
 
 use turms_testkit::fuzz::{self, seeds, try_input};
 
-/// How many mutations of its seeds each target gets.
+/// Number of mutations per target.
 const MUTATIONS: usize = 6000;
 
-/// Mutations do not grow beyond this many bytes.
+/// Maximum length of a mutation, in bytes.
 const LONGEST: usize = 4096;
 
 #[test]
@@ -39,7 +39,7 @@ fn run(name: &str, target: fn(&[u8])) {
     }
 }
 
-/// A seed after one to four changes.
+/// Returns a seed after one to four changes.
 fn mutation(seeds: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
     let mut input = seeds[random.below(seeds.len())].clone();
     for _ in 0..=random.below(4) {
@@ -83,7 +83,7 @@ fn flip_a_bit(input: &mut [u8], random: &mut Random) {
     }
 }
 
-/// What changes the meaning of what stands around it.
+/// Tokens that change the meaning of the surrounding text.
 const PIECES: [&[u8]; 16] = [
     b"\"",
     b"\\",
@@ -103,7 +103,7 @@ const PIECES: [&[u8]; 16] = [
     b"*",
 ];
 
-/// SplitMix64: the same numbers on every machine.
+/// SplitMix64, which is deterministic on every machine.
 struct Random(u64);
 
 impl Random {
@@ -119,7 +119,7 @@ impl Random {
         usize::try_from(self.next() % bound as u64).expect("less than a usize")
     }
 
-    /// A part of something of this length, possibly empty.
+    /// Returns a subrange of this length, possibly empty.
     fn range(&mut self, length: usize) -> (usize, usize) {
         let (one, other) = (self.below(length + 1), self.below(length + 1));
         (one.min(other), one.max(other))

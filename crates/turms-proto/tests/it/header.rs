@@ -1,4 +1,4 @@
-//! Laws of header values, and of the headers that repeat arguments.
+//! Property tests of header values and mirrored arguments.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ proptest! {
     }
 }
 
-/// Text that is likely to need encoding, or to look as if it had been.
+/// Text that is likely to need encoding, or to look encoded.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("=?base64?".to_owned()),
@@ -92,7 +92,7 @@ fn arguments() -> impl Strategy<Value = Value> {
         .prop_map(|(region, count, flag)| json!({"region": region, "count": count, "nested": {"flag": flag}}))
 }
 
-/// JSON in the words of a schema, valid or not.
+/// JSON made of schema keywords, valid or not.
 fn schema() -> impl Strategy<Value = Value> {
     let word = proptest::sample::select(vec![
         "type",

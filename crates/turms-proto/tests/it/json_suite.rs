@@ -1,4 +1,4 @@
-//! The public JSONTestSuite, read as a value and as a part of a message.
+//! The public JSONTestSuite, parsed as a value and as part of a message.
 
 use std::fs;
 
@@ -6,8 +6,8 @@ use turms_proto::RawJson;
 use turms_proto::jsonrpc::Envelopes;
 use turms_testkit::public_suite;
 
-/// What the standard leaves open and we accept: numbers of any size and halves of surrogate pairs are kept as they are written,
-/// until something needs their value.
+/// Cases that the standard leaves open and that are accepted: numbers of any size and unpaired surrogates are kept as
+/// written until their value is needed.
 const ACCEPTED: [&str; 20] = [
     "number_double_huge_neg_exp",
     "number_huge_exp",
@@ -31,7 +31,8 @@ const ACCEPTED: [&str; 20] = [
     "string_lone_second_surrogate",
 ];
 
-/// What the standard leaves open and we refuse: bytes that are not UTF-8, a byte order mark, and deeper nesting than 127 levels.
+/// Cases that the standard leaves open and that are rejected: invalid UTF-8, a byte order mark, and nesting deeper
+/// than 127 levels.
 const REFUSED: [&str; 15] = [
     "string_UTF-16LE_with_BOM",
     "string_UTF-8_invalid_sequence",

@@ -1,4 +1,4 @@
-//! Laws of URI templates: what expands must match, and nothing a stranger sends does harm.
+//! Property tests of URI templates: expansions match, and untrusted input is harmless.
 
 use std::collections::BTreeMap;
 
@@ -122,7 +122,7 @@ fn found(captures: Option<Captures>) -> Option<Values> {
     captures.map(|captures| captures.into_iter().collect())
 }
 
-/// Text made of what templates and URIs are delimited with, so that values look like structure.
+/// Text made of the delimiters of templates and URIs, so that values look like structure.
 fn piece() -> impl Strategy<Value = &'static str> {
     select(vec![
         "a", "b", "A", "1", "41", ".", "-", ",", "/", ";", "?", "&", "#", "=", ":", "+", "%", "%41", "%2F", "%2f",
@@ -153,7 +153,7 @@ fn literal() -> impl Strategy<Value = String> {
     vec(piece, 0..3).prop_map(|pieces| pieces.concat())
 }
 
-/// The operator and the modifiers of the variables, between two literals.
+/// An operator and the modifiers of the variables, between two literals.
 fn expression() -> impl Strategy<Value = (&'static str, Vec<&'static str>, String)> {
     let operator = select(vec!["", "+", "#", ".", "/", ";", "?", "&"]);
     let modifiers = vec(select(vec!["", "", "*", ":1", ":2", ":3"]), 1..4);
@@ -175,7 +175,7 @@ fn template_and_values() -> impl Strategy<Value = (String, Values)> {
     )
 }
 
-/// Every variable is a non-empty string and ends at a reserved character.
+/// Every variable is a non-empty string that ends at a reserved character.
 fn unambiguous_template_and_values() -> impl Strategy<Value = (String, Values)> {
     let part = select(vec!["/{_}", ":{_}", "={_};", "@{_}/here", "{/_,_}", "{;_,_}", "{/_}", "{;_}"]);
     let query = select(vec!["", "{?_,_}", "{?_}", "?fixed=yes{&_,_}"]);

@@ -1,4 +1,4 @@
-//! One definition's round trips, and the report of those that went wrong.
+//! Round trips of one definition, and the report of failures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
@@ -10,7 +10,7 @@ use crate::generate::{Case, cases};
 use crate::json::Json;
 use crate::registry::Row;
 
-/// Sends every case of a definition through a row's codec.
+/// Passes every case of a definition through the codec of a row.
 pub(crate) fn check(revision: &Revision, definition: &str, row: &Row, random: usize) -> Outcome {
     let mut outcome = Outcome::new(revision.name(), definition);
     for case in cases(revision, definition, random) {
@@ -25,7 +25,7 @@ pub(crate) fn check(revision: &Revision, definition: &str, row: &Row, random: us
     outcome
 }
 
-/// What became of one JSON text: the wrapping is on in `sent` and `output`.
+/// One round trip. `sent` and `output` include the wrapping.
 pub(crate) struct RoundTrip {
     sent: Json,
     input: String,
@@ -42,7 +42,7 @@ impl RoundTrip {
         Self { sent, input, output, wrapping }
     }
 
-    /// The output must say what the input said, but for what the row is excused from, and be valid.
+    /// Checks that the output is valid and equals the input, except for the row's exemptions.
     pub(crate) fn problems(&self, revision: &Revision, definition: &str, row: &Row) -> Vec<String> {
         let mut output = match self.decoded() {
             Ok(output) => output,
@@ -68,7 +68,7 @@ impl RoundTrip {
     }
 }
 
-/// How a definition fared.
+/// Results of a definition.
 pub(crate) struct Outcome {
     revision: String,
     pub(crate) definition: String,
@@ -95,18 +95,18 @@ impl Outcome {
         format!("{} {}", self.revision, self.definition)
     }
 
-    /// Excusing every case would make a row pass without testing anything.
+    /// A row that exempts every case would pass without testing anything.
     pub(crate) fn is_failure(&self) -> bool {
         self.cases == 0 || !self.failures.is_empty()
     }
 
-    /// Counts a case that was left out.
+    /// Counts a skipped case.
     pub(crate) fn excuse(&mut self, reason: &'static str) {
         self.excused += 1;
         self.excuse = reason;
     }
 
-    /// Counts a round trip, and keeps it if it has problems.
+    /// Counts a round trip, and stores it if it has problems.
     pub(crate) fn note(&mut self, case: String, trip: RoundTrip, problems: Vec<String>) {
         self.cases += 1;
         if problems.is_empty() {
@@ -116,7 +116,7 @@ impl Outcome {
         self.failures.push(Failure { case, input: trip.input, output, problems });
     }
 
-    /// Counts a case whose output came otherwise than by a round trip.
+    /// Counts a case whose output did not come from a round trip.
     pub(crate) fn record(
         &mut self,
         case: &Case,
@@ -132,7 +132,7 @@ impl Outcome {
         self.note(case.name(), trip, problems);
     }
 
-    /// The kinds of problems, each with the number of times it occurs.
+    /// Returns the kinds of problems with their counts.
     fn tally(&self) -> BTreeMap<String, usize> {
         let mut tally = BTreeMap::new();
         for kind in self.failures.iter().flat_map(Failure::kinds) {
@@ -141,7 +141,7 @@ impl Outcome {
         tally
     }
 
-    /// The shortest failures that between them show as many kinds of problems as possible.
+    /// Returns the shortest failures that together show as many kinds of problems as possible.
     fn telling_failures(&self) -> Vec<&Failure> {
         let mut shortest: Vec<_> = self.failures.iter().collect();
         shortest.sort_by_key(|failure| failure.input.len());
@@ -153,8 +153,7 @@ impl Outcome {
 }
 
 impl Failure {
-    /// The problems without what differs from one random case to the next: values, columns and
-    /// positions in lists.
+    /// Returns the problems without random details: values, columns and positions in lists.
     fn kinds(&self) -> impl Iterator<Item = String> {
         let ends = ["\" was ", "\": ", " at line "];
         self.problems.iter().map(move |problem| {
@@ -167,7 +166,7 @@ impl Failure {
     }
 }
 
-/// Failures shown in full for each definition; the others are only counted.
+/// Number of failures shown in full for each definition; the others are only counted.
 const SHOWN: usize = 4;
 
 impl Display for Outcome {

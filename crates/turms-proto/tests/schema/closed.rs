@@ -1,4 +1,4 @@
-//! The schemas read strictly: a member that is not declared is a fault, although JSON Schema lets it pass.
+//! Strict schema checks: undeclared members are errors, although JSON Schema allows them.
 
 use serde_json::Value;
 
@@ -7,8 +7,8 @@ use crate::difference::expand;
 use crate::generate::properties;
 use crate::json::Json;
 
-/// The places of members that a definition does not declare. In objects whose members are anybody's choice there are none,
-/// apart from the names that the protocol keeps for itself.
+/// Returns the paths of members that a definition does not declare. Free-form objects have none, except for reserved
+/// names.
 pub(crate) fn undeclared(revision: &Revision, definition: &str, instance: &Json) -> Vec<String> {
     let mut walk = Walk { revision, path: String::new(), found: Vec::new() };
     walk.visit(&[revision.definition(definition)], instance);
@@ -21,17 +21,17 @@ struct Walk<'a> {
     found: Vec<String>,
 }
 
-/// Names in free-form objects, `_meta` above all, that are the protocol's to give.
+/// Reserved names in free-form objects, in particular `_meta`.
 const RESERVED: &str = "io.modelcontextprotocol/";
 
-/// Members whose values are free-form although schemas name some of what they may hold: JSON Schema is not MCP's to define.
+/// Members with free-form values although schemas name some of their members: MCP does not define JSON Schema.
 const FOREIGN: [&str; 2] = ["inputSchema", "outputSchema"];
 
 impl<'a> Walk<'a> {
     fn visit(&mut self, nodes: &[&'a Value], instance: &Json) {
         let branches: Vec<_> = nodes.iter().flat_map(|node| expand(self.revision, node)).collect();
         match instance {
-            // Inside something free-form.
+            // Inside a free-form object.
             _ if branches.is_empty() => {}
             Json::Array(items) => {
                 let nodes: Vec<_> = branches.iter().filter_map(|branch| branch.get("items")).collect();
@@ -73,7 +73,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The alternatives that an object can be meant as: those whose constants it has and of which it lacks nothing.
+/// Returns the alternatives that an object may belong to: those with its constants and required members.
 fn applicable<'a>(branches: Vec<&'a Value>, instance: &Json) -> Vec<&'a Value> {
     let fits = |branch: &&&Value| {
         let required = branch.get("required").and_then(Value::as_array).into_iter().flatten();

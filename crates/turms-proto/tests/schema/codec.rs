@@ -1,4 +1,4 @@
-//! The ways from JSON text into the types of this crate and back, one for each kind of definition.
+//! Codecs between JSON text and the types of this crate, one for each kind of definition.
 
 use std::fmt::Display;
 
@@ -13,16 +13,16 @@ use turms_proto::{
     DEFAULT_BATCH_LIMIT, ErrorObject, Incoming, Message, Notification, Object, RawJson, Request, Response, decode,
 };
 
-/// Decodes JSON text and encodes what came of it.
+/// Decodes JSON text, and encodes the result.
 pub(crate) type Codec = fn(&str) -> Result<String, String>;
 
-/// Through the type `T`.
+/// Uses the type `T`.
 pub(crate) fn roundtrip<T: DeserializeOwned + Serialize>(text: &str) -> Result<String, String> {
     let value: T = decode(text).map_err(in_words)?;
     serde_json::to_string(&value).map_err(|error| format!("cannot encode: {error}"))
 }
 
-/// A request of the method `M`, its parameters through their type.
+/// A request of the method `M`, with typed parameters.
 pub(crate) fn request<M: Method>(text: &str) -> Result<String, String> {
     let request = request_in(text)?;
     is_named(M::NAME, &request.method)?;
@@ -31,7 +31,7 @@ pub(crate) fn request<M: Method>(text: &str) -> Result<String, String> {
     written(&Message::Request(again))
 }
 
-/// A notification of the method `N`, its parameters through their type.
+/// A notification of the method `N`, with typed parameters.
 pub(crate) fn notification<N: NotificationMethod>(text: &str) -> Result<String, String> {
     let Message::Notification(notification) = message_in(text)? else {
         return Err("decoded as something other than a notification".to_owned());
@@ -42,19 +42,19 @@ pub(crate) fn notification<N: NotificationMethod>(text: &str) -> Result<String, 
     written(&Message::Notification(again))
 }
 
-/// The answer to a request of the method `M`, its result through its type.
+/// A response to a request of the method `M`, with a typed result.
 pub(crate) fn response<M: Method>(text: &str) -> Result<String, String> {
     let (response, outcome) = response_in(text)?;
     let result = outcome.map_err(in_words)?;
     answer(response, Ok(recoded::<M::Result>(&result)?))
 }
 
-/// A message of any kind, which nobody looks into.
+/// A message of any kind, with raw contents.
 pub(crate) fn message(text: &str) -> Result<String, String> {
     written(&message_in(text)?)
 }
 
-/// What one transmission holds: a message, or an array of them.
+/// One transmission: a message or an array of messages.
 pub(crate) fn transmission(text: &str) -> Result<String, String> {
     match Incoming::decode(text.to_owned(), DEFAULT_BATCH_LIMIT).map_err(in_words)? {
         Incoming::One(message) => written(&message),
@@ -69,14 +69,14 @@ pub(crate) fn transmission(text: &str) -> Result<String, String> {
     }
 }
 
-/// A request of a method that lists something.
+/// A request of a list method.
 pub(crate) fn paginated_request(text: &str) -> Result<String, String> {
     let Request { id, method, params, .. } = request_in(text)?;
     let params = params.as_ref().map(recoded::<PaginatedParams>).transpose()?;
     written(&Message::Request(Request::raw(id, method, params)))
 }
 
-/// -32042, its data through its type.
+/// Error -32042, with typed data.
 pub(crate) fn url_elicitation_error(text: &str) -> Result<String, String> {
     let (response, outcome) = response_in(text)?;
     let mut error = outcome.err().ok_or("decoded as a success")?;
@@ -94,7 +94,7 @@ macro_rules! by_method {
     };
 }
 
-/// A request of whichever method it names.
+/// A request of any known method.
 pub(crate) fn any_request(text: &str) -> Result<String, String> {
     by_method!(
         text,
@@ -127,7 +127,7 @@ pub(crate) fn any_request(text: &str) -> Result<String, String> {
     )
 }
 
-/// A notification of whichever method it names.
+/// A notification of any known method.
 pub(crate) fn any_notification(text: &str) -> Result<String, String> {
     by_method!(
         text,
@@ -150,7 +150,7 @@ pub(crate) fn any_notification(text: &str) -> Result<String, String> {
     )
 }
 
-/// A block of content that must not end up as an unknown one.
+/// A content block, which must not be decoded as unknown.
 pub(crate) fn content(text: &str) -> Result<String, String> {
     match decode(text) {
         Ok(Content::Unknown(_)) => Err("decoded as an unknown block".to_owned()),
@@ -158,7 +158,7 @@ pub(crate) fn content(text: &str) -> Result<String, String> {
     }
 }
 
-/// A field of a form that must not end up as an unknown one.
+/// A form field, which must not be decoded as unknown.
 pub(crate) fn field(text: &str) -> Result<String, String> {
     match decode(text) {
         Ok(Field::Unknown(_)) => Err("decoded as an unknown field".to_owned()),
@@ -166,14 +166,14 @@ pub(crate) fn field(text: &str) -> Result<String, String> {
     }
 }
 
-/// The `_meta` of a request, through what it says and back.
+/// The `_meta` of a request, decoded and encoded.
 pub(crate) fn request_meta(text: &str) -> Result<String, String> {
     let meta: Meta = decode(text).map_err(in_words)?;
     let request = meta.request().map_err(in_words)?;
     serde_json::to_string(&Meta::from(&request)).map_err(in_words)
 }
 
-/// The `_meta` of a result or a notification, with what has a type passed through it.
+/// The `_meta` of a result or notification, with typed members.
 pub(crate) fn meta(text: &str) -> Result<String, String> {
     let meta: Meta = decode(text).map_err(in_words)?;
     let server: Option<Implementation> = meta.server_info().map_err(in_words)?;
@@ -188,7 +188,7 @@ pub(crate) fn meta(text: &str) -> Result<String, String> {
     serde_json::to_string(&again).map_err(in_words)
 }
 
-/// An answer to a question, through the type that its required members tell.
+/// A response to an input request, with the type given by its required members.
 pub(crate) fn input_response(text: &str) -> Result<String, String> {
     let answer: Object = decode(text).map_err(in_words)?;
     match () {
@@ -198,7 +198,7 @@ pub(crate) fn input_response(text: &str) -> Result<String, String> {
     }
 }
 
-/// Answers, which the type leaves as they are because the questions say what they are.
+/// Input responses, which are untyped because the requests determine their types.
 pub(crate) fn input_responses(text: &str) -> Result<String, String> {
     let mut answers: InputResponses = decode(text).map_err(in_words)?;
     for (key, answer) in &answers.clone() {
@@ -208,28 +208,28 @@ pub(crate) fn input_responses(text: &str) -> Result<String, String> {
     roundtrip::<InputResponses>(answers.as_str())
 }
 
-/// Whatever may have annotations, for instance a text.
+/// A type with annotations, here a text block.
 pub(crate) fn annotated(text: &str) -> Result<String, String> {
     extended::<TextContent>(text, &[("type", r#""text""#), ("text", r#""""#)])
 }
 
-/// Whatever may have icons, for instance a program.
+/// A type with icons, here an implementation.
 pub(crate) fn icons(text: &str) -> Result<String, String> {
     extended::<Implementation>(text, &[("name", r#""""#), ("version", r#""""#)])
 }
 
-/// Whatever comes in pages or may be cached, for instance a list of tools.
+/// A type with pagination and caching, here a list of tools.
 pub(crate) fn list(text: &str) -> Result<String, String> {
     extended::<ListToolsResult>(text, &[("tools", "[]")])
 }
 
-/// Whatever may run as a task or have another round, for instance a call of a tool.
+/// A type with tasks and multiple rounds, here a tool call.
 pub(crate) fn call(text: &str) -> Result<String, String> {
     extended::<CallToolParams>(text, &[("name", r#""""#)])
 }
 
-/// A definition that others extend and that has no type of its own goes through one of those: what the type requires
-/// beyond the definition is put in before and taken out after.
+/// A base definition without a type of its own, tested with a type that extends it. The additional required members of
+/// that type are added before and removed after.
 fn extended<T: DeserializeOwned + Serialize>(text: &str, required: &[(&str, &str)]) -> Result<String, String> {
     let mut object: Object = decode(text).map_err(in_words)?;
     for (name, value) in required {
@@ -243,7 +243,7 @@ fn extended<T: DeserializeOwned + Serialize>(text: &str, required: &[(&str, &str
     roundtrip::<Object>(again.as_str())
 }
 
-/// What a report says of an error.
+/// Describes an error in a report.
 fn in_words(error: impl Display) -> String {
     error.to_string()
 }
@@ -261,7 +261,7 @@ fn request_in(text: &str) -> Result<Request, String> {
 
 type Outcome = Result<RawJson, ErrorObject>;
 
-/// A response apart from its outcome.
+/// A response without its outcome.
 fn response_in(text: &str) -> Result<(Response, Outcome), String> {
     match message_in(text)? {
         Message::Response(mut response) => {

@@ -1,4 +1,4 @@
-//! The official schemas on disk: where they are, what they define, how to validate against them.
+//! The official schemas: their location, their definitions, and validation against them.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -14,14 +14,14 @@ use crate::sample::is_base64;
 
 const KNOWN_REVISIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 
-/// The published schemas, oldest first, or `None` (said loudly) where they are not at hand.
+/// Returns the published schemas, oldest first; `None`, with a message, if they are not available.
 pub(crate) fn revisions() -> Option<&'static [Revision]> {
     static REVISIONS: OnceLock<Vec<Revision>> = OnceLock::new();
     let directory = found(schema_directory())?;
     Some(REVISIONS.get_or_init(|| read_revisions(&directory)))
 }
 
-/// The official example messages, or `None` (said loudly) where they are not at hand.
+/// Returns the official example messages; `None`, with a message, if they are not available.
 pub(crate) fn examples() -> Option<Vec<Example>> {
     let directory = found(schema_directory().join("examples"))?;
     let mut examples = Vec::new();
@@ -47,14 +47,14 @@ pub(crate) struct Example {
     pub(crate) text: String,
 }
 
-/// One revision's schema document.
+/// The schema document of one revision.
 pub(crate) struct Revision {
     name: String,
     dialect: Value,
     /// `definitions` in draft-07 documents, `$defs` in later ones.
     container: &'static str,
     published: Map<String, Value>,
-    /// The definitions with every `allOf` merged, which is what generation and comparison read.
+    /// The definitions with every `allOf` merged, as generation and comparison require.
     merged: Map<String, Value>,
     validators: BTreeMap<String, OnceLock<Validator>>,
 }
@@ -79,8 +79,8 @@ impl Revision {
         }
     }
 
-    /// The same document with a definition `XParams` for the parameters of every message `X`. Only the later revisions
-    /// give most of them a name; the earlier ones write them down inside the message.
+    /// Returns the same document with a definition `XParams` for the parameters of every message `X`. Only later
+    /// revisions name most of them; earlier ones define them inline.
     pub(crate) fn with_params(&self) -> Self {
         let mut published = self.published.clone();
         for (message, node) in &self.published {
@@ -92,8 +92,8 @@ impl Revision {
         Self::new(&self.name, self.dialect.clone(), self.container, published)
     }
 
-    /// Until 2025-06-18 the parameters inside a message repeat what is special to it and leave out the `_meta` that the
-    /// message inherits from `Request` or `Notification`.
+    /// Until 2025-06-18, inline parameters omit the `_meta` that the message inherits from `Request` or
+    /// `Notification`.
     fn with_inherited_meta(&self, message: &str, params: &Value) -> Value {
         let base = ["Request", "Notification"].into_iter().find(|base| message.ends_with(base));
         let inherited = base.and_then(|base| params_of(self.published.get(base)?)?.get("properties")?.get("_meta"));
@@ -116,13 +116,13 @@ impl Revision {
         self.published.contains_key(definition)
     }
 
-    /// The schema of a definition. Panics when there is none, as a broken `$ref` should.
+    /// Returns the schema of a definition. Panics if there is none, as for a broken `$ref`.
     pub(crate) fn definition(&self, definition: &str) -> &Value {
         let node = self.merged.get(definition);
         node.unwrap_or_else(|| panic!("{}: no definition {definition:?}", self.name))
     }
 
-    /// Follows `$ref` until there is a schema.
+    /// Resolves `$ref` recursively.
     pub(crate) fn resolve<'a>(&'a self, mut node: &'a Value) -> &'a Value {
         while let Some(definition) = referenced(node) {
             node = self.definition(definition);
@@ -130,13 +130,13 @@ impl Revision {
         node
     }
 
-    /// The alternatives of a union, or the schema itself when it is none.
+    /// Returns the alternatives of a union, or the schema itself.
     pub(crate) fn branches<'a>(&'a self, node: &'a Value) -> Vec<&'a Value> {
         let node = self.resolve(node);
         alternatives(node).map_or_else(|| vec![node], |branches| branches.iter().collect())
     }
 
-    /// What is wrong with an instance of a definition, in the validator's words.
+    /// Returns the validation errors of an instance of a definition.
     pub(crate) fn violations(&self, definition: &str, instance: &Value) -> Vec<String> {
         let validator = self.validators[definition].get_or_init(|| self.compile_validator(definition));
         if validator.is_valid(instance) {
@@ -158,7 +158,7 @@ impl Revision {
         options.with_format("byte", is_base64).build(&schema).unwrap()
     }
 
-    /// Compiling hundreds of definitions is only quick when each brings along just what it uses.
+    /// Compiling hundreds of definitions is only fast if each includes just the definitions that it uses.
     fn reachable_from(&self, definition: &str) -> Map<String, Value> {
         let mut reachable = Map::new();
         let mut pending = vec![definition];
@@ -177,7 +177,7 @@ fn params_of(message: &Value) -> Option<&Value> {
     message.get("properties")?.get("params")
 }
 
-/// The definition a node refers to, by either revision's spelling.
+/// Returns the definition that a node refers to, in the format of either revision.
 pub(crate) fn referenced(node: &Value) -> Option<&str> {
     let reference = node.get("$ref")?.as_str()?;
     let name = reference.strip_prefix("#/definitions/").or_else(|| reference.strip_prefix("#/$defs/"));
@@ -188,8 +188,8 @@ pub(crate) fn alternatives(node: &Value) -> Option<&Vec<Value>> {
     node.get("anyOf").or_else(|| node.get("oneOf"))?.as_array()
 }
 
-/// The schemas directly inside a schema. Needed because `type`, `items`, `anyOf`, `properties`
-/// and others are also names of members that these schemas describe.
+/// Returns the direct subschemas of a schema. Needed because `type`, `items`, `anyOf`, `properties` and others are
+/// also names of described members.
 pub(crate) fn children(node: &Value) -> impl Iterator<Item = &Value> {
     let single = ["items", "additionalProperties"].into_iter().filter_map(|key| node.get(key));
     let lists = ["anyOf", "oneOf", "allOf"].into_iter().filter_map(|key| node.get(key)?.as_array());
@@ -225,7 +225,7 @@ fn found(directory: PathBuf) -> Option<PathBuf> {
     }
     let message = absence(&directory);
     assert!(!is_set("TURMS_REQUIRE_SCHEMA") && !is_set("CI"), "{message}");
-    // Not `eprintln!`: the test harness would swallow it, since the test goes on to pass.
+    // Not `eprintln!`: the test harness captures it in passing tests.
     io::stderr().lock().write_all(message.as_bytes()).unwrap();
     None
 }

@@ -1,4 +1,4 @@
-//! What a round trip changed: the original on one side, what came back on the other.
+//! Differences between the input and output of a round trip.
 
 use std::fmt::Write;
 
@@ -8,28 +8,27 @@ use crate::corpus::{Revision, alternatives};
 use crate::generate::is_required;
 use crate::json::{Decimal, Json};
 
-/// How equal two JSON values have to be. Numbers always compare by value: 50 is 50.0.
+/// Rules for the comparison of JSON values. Numbers always compare by value: 50 equals 50.0.
 pub(crate) struct Comparison<'a> {
-    /// Where to look up whether a member is optional, for then its `null` may be dropped. Members
-    /// that the schema does not declare keep their `null`: to their owner it may mean something.
+    /// The schema, which determines the optional members. Their `null` may be dropped. Undeclared members must keep
+    /// their `null`, because it may have a meaning.
     pub(crate) schema: Option<(&'a Revision, &'a str)>,
-    /// Members that may appear from nowhere: a name, at any depth, or a path such as
-    /// `/params/_meta`, in which `*` stands for any one step.
+    /// Members that may be added: a name, at any depth, or a path such as `/params/_meta`, in which `*` matches any
+    /// one step.
     pub(crate) may_add: &'a [&'a str],
-    /// Places of objects whose undeclared members may disappear: `""` for the value itself, or paths
-    /// as above.
+    /// Paths of objects whose undeclared members may be dropped: `""` for the root, or paths as above.
     pub(crate) sheds: &'a [&'a str],
-    /// Members of the value itself that count as declared although the schema knows only the inner part.
+    /// Members of the root that count as declared although the schema describes only the inner part.
     pub(crate) wrapping: &'a [&'a str],
 }
 
 impl Comparison<'_> {
-    /// To the letter, numbers apart.
+    /// Exact, except for numbers.
     pub(crate) fn exact() -> Self {
         Self { schema: None, may_add: &[], sheds: &[], wrapping: &[] }
     }
 
-    /// Each difference as a sentence that starts with its path.
+    /// Returns each difference as a sentence that starts with its path.
     pub(crate) fn differences(&self, original: &Json, output: &Json) -> Vec<String> {
         let mut walk = Walk { comparison: self, path: Vec::new(), found: Vec::new() };
         walk.compare(original, output);
@@ -139,7 +138,7 @@ fn pointer(path: &[Step<'_>], name: Option<&str>) -> String {
     let mut pointer = String::new();
     for step in path.iter().copied().chain(name.map(Step::Member)) {
         match step {
-            // Spelled as in RFC 6901, so that one name stays one step.
+            // In RFC 6901 format, so that a name is always one step.
             Step::Member(name) => write!(pointer, "/{}", name.replace('~', "~0").replace('/', "~1")).unwrap(),
             Step::Item(index) => write!(pointer, "/{index}").unwrap(),
         }
@@ -154,7 +153,7 @@ fn matches_pointer(pattern: &str, pointer: &str) -> bool {
         && pattern.split('/').zip(pointer.split('/')).all(fits)
 }
 
-/// Every schema that may describe what is at `path`, all alternatives of unions included.
+/// Returns every schema that may describe the value at `path`, including all alternatives of unions.
 fn nodes_at<'a>(revision: &'a Revision, root: &'a Value, path: &[Step<'_>]) -> Vec<&'a Value> {
     path.iter().fold(expand(revision, root), |nodes, step| {
         let inner = nodes.into_iter().filter_map(|node| child(node, *step));
@@ -172,7 +171,7 @@ fn child<'a>(node: &'a Value, step: Step<'_>) -> Option<&'a Value> {
     }
 }
 
-/// The alternatives of a schema, those of alternatives included.
+/// Returns the alternatives of a schema, recursively.
 pub(crate) fn expand<'a>(revision: &'a Revision, node: &'a Value) -> Vec<&'a Value> {
     let node = revision.resolve(node);
     match alternatives(node) {

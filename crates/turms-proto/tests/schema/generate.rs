@@ -1,4 +1,4 @@
-//! Valid instances of a schema: the smallest, the largest, and as many random ones as wanted.
+//! Generation of valid instances of a schema: the minimal, the maximal, and random ones.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use crate::json::Json;
 use crate::random::{Rng, seed_of};
 use crate::sample;
 
-/// Every keyword that the generator obeys. A schema with another one needs work here first.
+/// The keywords that the generator supports. A schema with another keyword requires an extension here.
 pub(crate) const KEYWORDS: &[&str] = &[
     "$ref",
     "additionalProperties",
@@ -29,7 +29,7 @@ pub(crate) const KEYWORDS: &[&str] = &[
     "type",
 ];
 
-/// An instance with the name and the seed under which it can be made again.
+/// An instance, with the name and seed to generate it again.
 pub(crate) struct Case {
     pub(crate) label: String,
     pub(crate) seed: u64,
@@ -37,17 +37,17 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// An instance that chance would not find.
+    /// An instance that random generation would not find.
     pub(crate) fn by_hand(text: &str) -> Self {
         Self { label: format!("by hand {text}"), seed: 0, instance: Json::parse(text).unwrap() }
     }
 
-    /// What a report calls it.
+    /// Returns the name for reports.
     pub(crate) fn name(&self) -> String {
         format!("{} (seed {:#018x})", self.label, self.seed)
     }
 
-    /// How the instance is spelled. A quarter of the random ones are untidy.
+    /// Formats the instance. A quarter of the random ones are formatted untidily.
     pub(crate) fn spell(&self, json: &Json) -> String {
         if self.label.starts_with("random") && self.seed.is_multiple_of(4) {
             json.to_untidy_text(self.seed)
@@ -57,12 +57,12 @@ impl Case {
     }
 }
 
-/// A minimal and a maximal instance for each alternative of a definition, then `random` others.
+/// Generates a minimal and a maximal instance for each alternative of a definition, then `random` others.
 pub(crate) fn cases<'a>(revision: &'a Revision, definition: &'a str, random: usize) -> impl Iterator<Item = Case> + 'a {
     shaped_cases(revision, definition, random, Shape::Random)
 }
 
-/// As [`cases`], but with no members that the schema does not name.
+/// Like [`cases`], but without undeclared members.
 pub(crate) fn declared_cases<'a>(
     revision: &'a Revision,
     definition: &'a str,
@@ -95,11 +95,11 @@ fn shaped_cases<'a>(
 enum Shape {
     /// Required members only.
     Minimal,
-    /// Every member that the schema names.
+    /// Every declared member.
     Maximal,
-    /// Anything, unknown members included.
+    /// Any members, including unknown ones.
     Random,
-    /// Anything that the schema names.
+    /// Any declared members.
     Declared,
 }
 
@@ -107,13 +107,13 @@ struct Generator<'a> {
     revision: &'a Revision,
     shape: Shape,
     rng: Rng,
-    /// How many more nodes a random instance may have before it keeps to what is required.
+    /// Remaining number of nodes of a random instance before it is limited to required members.
     budget: usize,
-    /// The definitions being expanded, to notice recursion.
+    /// The definitions being expanded, to detect recursion.
     open: Vec<&'a str>,
 }
 
-/// Definitions within definitions before a random instance keeps to what is required.
+/// Maximum nesting of definitions before a random instance is limited to required members.
 const DEEP: usize = 12;
 
 /// Further than that takes a schema that requires itself; better a message than a stack overflow.
@@ -214,7 +214,7 @@ impl<'a> Generator<'a> {
         }
     }
 
-    /// Members that the schema has no name for: entries of a map, or plain strangers.
+    /// Members that the schema does not name: entries of a map, or unknown members.
     fn add_undeclared(&mut self, node: &'a Value, members: &mut Vec<(String, Json)>) {
         match node.get("additionalProperties") {
             Some(Value::Bool(false)) => {}
@@ -253,8 +253,7 @@ impl<'a> Generator<'a> {
         Json::Array(elements.into_iter().map(|branch| self.element(schema, branch)).collect())
     }
 
-    /// The schemas from which to make the elements of a list or a map: none, one of each kind, or
-    /// a random number up to `most`.
+    /// Returns the schemas for the elements of a list or map: none, one of each kind, or a random number up to `most`.
     fn elements(&mut self, schema: &'a Value, most: usize) -> Vec<&'a Value> {
         match self.shape {
             _ if self.is_terse() => Vec::new(),
@@ -266,8 +265,8 @@ impl<'a> Generator<'a> {
         }
     }
 
-    /// Counts as an expansion of the definition that `schema` refers to, although it is only one
-    /// branch of it: recursion through unions would go unnoticed otherwise.
+    /// Counts as an expansion of the definition that `schema` refers to, although it is only one branch of it.
+    /// Otherwise recursion through unions would not be detected.
     fn element(&mut self, schema: &'a Value, branch: &'a Value) -> Json {
         match referenced(schema) {
             Some(definition) if !std::ptr::eq(schema, branch) => self.definition(definition, branch),
@@ -304,8 +303,8 @@ impl<'a> Generator<'a> {
         }
     }
 
-    /// Whether to make do with what is required. In a union that is the first alternative, which
-    /// in these schemas never leads back to the union.
+    /// Returns `true` if only required members are generated. In a union, that is the first alternative, which in
+    /// these schemas is never recursive.
     fn is_terse(&self) -> bool {
         match self.shape {
             Shape::Minimal => true,
@@ -315,7 +314,7 @@ impl<'a> Generator<'a> {
     }
 }
 
-/// Whether any string will do.
+/// Returns `true` if any string is valid.
 fn is_free_text(node: &Value) -> bool {
     let plain = |keyword: &String| keyword == "type" || keyword == "description";
     node["type"] == "string" && node.as_object().is_some_and(|all| all.keys().all(plain))

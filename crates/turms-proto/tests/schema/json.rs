@@ -1,9 +1,8 @@
-//! A JSON tree that, unlike `serde_json::Value`, keeps member order and the text of numbers, and
-//! refuses duplicate members.
+//! A JSON tree that, unlike `serde_json::Value`, keeps member order and the text of numbers, and rejects duplicate
+//! members.
 //!
-//! Order matters because a decoder must not depend on the tag coming first; the text because no
-//! Rust type holds every number; duplicates because an encoder that emits a member twice would
-//! otherwise go unnoticed.
+//! Order matters because a decoder must not depend on the position of the tag; the text because no Rust type holds
+//! every number; duplicates because an encoder that emits a member twice would not be detected otherwise.
 
 use std::fmt;
 
@@ -18,7 +17,7 @@ use crate::random::Rng;
 pub(crate) enum Json {
     Null,
     Bool(bool),
-    /// As written; [`Decimal`] is its value.
+    /// The number as written; its value is a [`Decimal`].
     Number(String),
     String(String),
     Array(Vec<Self>),
@@ -38,7 +37,7 @@ impl Json {
         Self::Number(value.into().to_string())
     }
 
-    /// Written with a fraction or an exponent even if whole.
+    /// Formats a number with a fraction or an exponent even if it is an integer.
     pub(crate) fn float(value: f64) -> Self {
         Self::Number(Number::from_f64(value).unwrap().to_string())
     }
@@ -51,7 +50,7 @@ impl Json {
         member.map(|(_, value)| value)
     }
 
-    /// The same object with one member more, a string.
+    /// Returns the same object with an additional string member.
     pub(crate) fn with(&self, name: &str) -> Self {
         let Self::Object(members) = self else {
             return self.clone();
@@ -60,7 +59,7 @@ impl Json {
         Self::Object(members.iter().cloned().chain([added]).collect())
     }
 
-    /// The values directly inside this one.
+    /// Returns the direct children of this value.
     pub(crate) fn children(&self) -> impl Iterator<Item = &Self> {
         let (items, members): (&[Self], &[(String, Self)]) = match self {
             Self::Array(items) => (items, &[]),
@@ -92,7 +91,7 @@ impl Json {
         Writer::new(None).finish(self)
     }
 
-    /// The same JSON, spelled the way a less tidy peer might: white space, `\u` escapes, exponents.
+    /// Formats the same JSON in an untidy way: white space, `\u` escapes, exponents.
     pub(crate) fn to_untidy_text(&self, seed: u64) -> String {
         Writer::new(Some(Rng::new(seed))).finish(self)
     }
@@ -158,11 +157,11 @@ impl<'de> Visitor<'de> for MembersVisitor {
     }
 }
 
-/// The value of a number, exactly: the same for all of its spellings, `50` and `5.00e1`.
+/// The exact value of a number, equal for all of its formats, such as `50` and `5.00e1`.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Decimal {
     negative: bool,
-    /// Without zeros at either end; empty for zero.
+    /// Without leading and trailing zeros; empty for zero.
     digits: String,
     /// The power of ten of the last digit.
     exponent: i64,
@@ -185,8 +184,8 @@ impl Decimal {
     }
 }
 
-/// What `serde_json` can hold of a number. Numbers out of its reach are only ever generated where
-/// the schema allows anything, so any stand-in will do for validation.
+/// Converts a number to `serde_json`. Numbers out of its range are only generated where the schema allows anything, so
+/// an arbitrary replacement is valid.
 fn nearest(text: &str) -> Number {
     text.parse().unwrap_or_else(|_| 0.into())
 }
@@ -247,7 +246,7 @@ impl Writer {
         }
     }
 
-    /// Exponents only for fractions: `1e2` for an integer is legal but no known peer writes it.
+    /// Exponents only for fractions: `1e2` is a valid integer, but no known peer writes it.
     fn number(&mut self, text: &str) {
         let respell = text.contains('.') && self.one_in(3);
         let respelled = text.parse().map(|value: f64| format!("{value:e}"));

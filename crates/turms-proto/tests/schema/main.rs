@@ -1,10 +1,9 @@
-//! Proves the types of this crate against the official schemas of every revision.
+//! Tests of the types of this crate against the official schemas of every revision.
 //!
-//! Instances are generated from each definition, decoded, encoded, validated and compared; and translated from each
-//! revision to the newest one and back. Knobs:
-//! `TURMS_SCHEMA_DIR` (where the schemas are), `TURMS_REQUIRE_SCHEMA` (fail without them),
-//! `TURMS_SCHEMA_CASES` (random instances for each definition, 200 unless told), and
-//! `TURMS_SCHEMA_ONLY` (the one definition to look at while working on it).
+//! Instances are generated from each definition, decoded, encoded, validated and compared, and translated from each
+//! revision to the newest one and back. Environment variables: `TURMS_SCHEMA_DIR` (directory of the schemas),
+//! `TURMS_REQUIRE_SCHEMA` (fail without them), `TURMS_SCHEMA_CASES` (number of random instances for each definition,
+//! default 200), and `TURMS_SCHEMA_ONLY` (test only this definition).
 
 #![allow(
     clippy::unwrap_used,

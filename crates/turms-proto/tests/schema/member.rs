@@ -1,6 +1,6 @@
-//! Checks the members of our types, and the revisions that define them, against the official schemas.
+//! Comparison of the members of our types, and the revisions that define them, with the official schemas.
 //!
-//! No round trip could find a misspelled name: the member would be kept as an unknown one.
+//! A round trip cannot detect a misspelled name, because the member would be kept as an unknown one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,8 +14,8 @@ use crate::corpus::{self, Revision};
 use crate::difference::expand;
 use crate::generate::properties;
 
-/// Where the schemas describe a type: a definition, or a member in one (`*` for what a list or a map holds). Of the places
-/// on one line the first that a revision has counts. Lines of the same type have to agree.
+/// Locations that describe a type in the schemas: a definition, or a member of one (`*` for the elements of a list or
+/// map). Of the locations on one line, the first that a revision has is used. Lines of the same type must agree.
 static PLACES: &[(&str, &[&str])] = &[
     ("AcknowledgedParams", &["SubscriptionsAcknowledgedNotificationParams"]),
     ("Annotations", &["TextContent/annotations"]),
@@ -131,7 +131,7 @@ static PLACES: &[(&str, &[&str])] = &[
     ("UrlElicitationRequired", &["URLElicitationRequiredError/error/data"]),
 ];
 
-/// Types of extensions, which have no schemas among those of the revisions.
+/// Types of extensions, which the schemas of the revisions do not contain.
 const OUTSIDE: &[&str] = &[
     "AppCsp",
     "AppMeta",
@@ -153,13 +153,13 @@ const OUTSIDE: &[&str] = &[
 const UNDECLARED: [(&str, &str); 3] = [
     // Of the tasks extension.
     ("SubscriptionFilter", "taskIds"),
-    // Every request and notification may carry one; 2025-11-25 forgot to say so where it writes parameters inline.
+    // Every request and notification may carry it; 2025-11-25 omits it from inline parameters.
     ("TaskParams", "_meta"),
     ("ElicitationCompleteParams", "_meta"),
 ];
 
-/// Members that are sent to every revision although not every one declares them: to those that do not know extensions
-/// they are unknown members, and among those that do the extension decides which revisions it works with.
+/// Members that are sent to every revision although not all declare them. Revisions without extensions treat them as
+/// unknown members, and an extension decides which revisions it supports.
 pub(crate) const SENT_TO_ALL: [(&str, &str); 2] =
     [("ClientCapabilities", "extensions"), ("ServerCapabilities", "extensions")];
 
@@ -229,7 +229,7 @@ fn the_table_of_members_agrees_with_the_schemas() {
     assert!(faults.is_empty(), "  {}", faults.join("\n  "));
 }
 
-/// A place with the revisions that have it, and for each member those that declare it.
+/// A location with the revisions that have it, and for each member those that declare it.
 struct Declared<'a> {
     object: &'static str,
     place: &'static str,
@@ -265,7 +265,7 @@ fn declarations(revisions: &Revisions) -> Vec<Declared<'_>> {
     PLACES.iter().map(declared).collect()
 }
 
-/// The schemas at a place, none where a revision does not have it.
+/// Returns the schemas at a location; empty if a revision does not have it.
 fn nodes_at<'a>(revision: &'a Revision, place: &str) -> Vec<&'a Value> {
     let mut steps = place.split('/');
     let Some(definition) = steps.next().filter(|definition| revision.defines(definition)) else {
@@ -290,7 +290,7 @@ fn names(versions: &[ProtocolVersion]) -> String {
     format!("[{}]", names.join(", "))
 }
 
-/// The object types, with the names of their members on the wire.
+/// The object types, with the wire names of their members.
 fn types() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     let members = |rows: &&'static [MemberRange]| (rows[0].object, rows.iter().map(|row| row.member).collect());
     MEMBERS.iter().filter(|rows| !rows.is_empty()).map(members).collect()

@@ -1,10 +1,10 @@
-//! Rewrites `allOf` into one schema, so that an instance can be generated from it in one go.
+//! Merges `allOf` into one schema, from which instances can be generated.
 
 use serde_json::{Map, Value};
 
 use crate::corpus::referenced;
 
-/// The definitions with every `allOf`, however deep, replaced by what it amounts to.
+/// Returns the definitions with every nested `allOf` merged.
 pub(crate) fn merge_all_of(definitions: &Map<String, Value>) -> Map<String, Value> {
     let merged = |node| Merger { definitions }.node(node);
     definitions.iter().map(|(name, node)| (name.clone(), merged(node))).collect()

@@ -1,4 +1,4 @@
-//! Proof that the harness can fail: codecs with one fault each, which it must notice.
+//! Tests of the test harness: it must detect codecs with one fault each.
 
 use serde_json::{Value, json};
 
@@ -171,7 +171,7 @@ fn a_report_names_the_case_and_shows_both_sides() {
     }
 }
 
-/// A schema small enough to see through, so that these tests run without the official ones.
+/// A small schema, so that these tests run without the official ones.
 fn toy() -> Revision {
     let schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -207,7 +207,7 @@ fn problems(row: Row) -> String {
     outcome.failures.iter().flat_map(|failure| failure.problems.clone()).collect::<Vec<_>>().join("\n")
 }
 
-/// Not through `serde_json::Value`, which would have the fault of rounding some numbers.
+/// Not through `serde_json::Value`, which would round some numbers.
 fn honest(text: &str) -> Result<String, String> {
     edit(text, |_| {})
 }

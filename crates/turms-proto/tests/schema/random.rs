@@ -1,6 +1,6 @@
-//! Repeatable randomness: the same seed always yields the same instance, on every machine.
+//! Deterministic random numbers: the same seed always yields the same instance, on every machine.
 
-/// Splitmix64, because a failure must be reproducible from the seed it prints and nothing else.
+/// SplitMix64. A failure can be reproduced from the printed seed alone.
 pub(crate) struct Rng(u64);
 
 impl Rng {
@@ -20,7 +20,7 @@ impl Rng {
         (self.next() % limit as u64) as usize
     }
 
-    /// True once in `odds` calls, on average.
+    /// Returns `true` once in `odds` calls, on average.
     pub(crate) fn one_in(&mut self, odds: usize) -> bool {
         self.below(odds) == 0
     }
@@ -36,7 +36,7 @@ impl Rng {
     }
 }
 
-/// The seed of a case follows from its name, so adding a definition does not move the others.
+/// Derives the seed of a case from its name, so that adding a definition does not change the others.
 pub(crate) fn seed_of(parts: &[&str]) -> u64 {
     let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))

@@ -1,4 +1,4 @@
-//! Which Rust type stands for which definition.
+//! Table of definitions and their Rust types.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -11,8 +11,7 @@ use crate::corpus::Revision;
 use crate::json::Json;
 use crate::translation::{Translator, translate};
 
-/// One line for each definition; several, with ranges that do not overlap, where revisions need
-/// different types.
+/// One row for each definition, or several with disjoint ranges where revisions need different types.
 pub(crate) static ROWS: &[Row] = &[
     row("Annotated", codec::annotated),
     typed::<types::Annotations>("Annotations"),
@@ -32,7 +31,7 @@ pub(crate) static ROWS: &[Row] = &[
     typed::<types::ClientCapabilities>("ClientCapabilities"),
     envelope("ClientNotification", codec::any_notification).may_add(PARAMS),
     envelope("ClientRequest", codec::any_request).may_add(PARAMS),
-    // A result says what it is only together with its request, and without one any object is a result.
+    // The type of a result depends on its request; without one, any object is a result.
     row("ClientResult", roundtrip::<types::EmptyResult>),
     request::<types::Complete>("CompleteRequest"),
     typed::<types::CompleteParams>("CompleteRequestParams"),
@@ -89,7 +88,7 @@ pub(crate) static ROWS: &[Row] = &[
     typed::<ErrorObject>("InvalidRequestError"),
     typed::<Vec<RawJson>>("JSONArray"),
     typed::<Object>("JSONObject"),
-    // JSON-RPC 2.0 has no empty batch ("an Array with at least one value"); the schema does not say so.
+    // JSON-RPC 2.0 forbids empty batches ("an Array with at least one value"); the schema does not.
     row("JSONRPCBatchRequest", codec::transmission).sheds(&["/*"]).except(is_empty_batch),
     row("JSONRPCBatchResponse", codec::transmission).sheds(&["/*"]).except(is_empty_batch),
     envelope("JSONRPCError", codec::message),
@@ -216,15 +215,15 @@ pub(crate) static ROWS: &[Row] = &[
     typed::<types::ChoiceField>("UntitledSingleSelectEnumSchema"),
 ];
 
-/// Absent parameters come back as an empty object, which says the same.
+/// Absent parameters come back as an empty object, which is equivalent.
 const PARAMS: &[&str] = &["/params"];
 
-/// A definition whose counterpart is the type `T`.
+/// A definition with the type `T`.
 pub(crate) const fn typed<T: DeserializeOwned + Serialize + Translate>(name: &'static str) -> Row {
     row(name, roundtrip::<T>).translates::<T>()
 }
 
-/// A whole message, where what stands beside the members of JSON-RPC is dropped on purpose: it has no meaning there.
+/// A whole message. Members besides those of JSON-RPC are dropped on purpose, because they have no meaning.
 const fn envelope(name: &'static str, codec: Codec) -> Row {
     row(name, codec).wrap().sheds(&[""])
 }
@@ -241,20 +240,19 @@ const fn response<M: Method>(name: &'static str) -> Row {
     envelope(name, codec::response::<M>)
 }
 
-/// The response to a request that may end with questions.
+/// The response to a request that may return input requests.
 const fn round<M: Method>(name: &'static str) -> Row {
     response::<M>(name).sheds(&["", "/result/inputRequests/*"])
 }
 
-/// A request without an envelope, as a server puts it to its client inside a result. Like an envelope, it is a method with
-/// parameters and nothing else.
+/// An input request: a method with parameters, without an envelope.
 const fn question(name: &'static str) -> Row {
     typed::<types::InputRequest>(name).sheds(&[""]).except(asks_for_roots_with_nothing)
 }
 
-/// An answer that is neither clearly complete nor clearly a list of questions. The schema takes any word as `resultType`,
-/// so that what lacks the member of a complete result still passes as questions, and a complete result may call itself
-/// something else. The specification wants clients to refuse kinds they do not know (basic/index, "Result types").
+/// Excludes results that are ambiguous between complete results and input requests. The schema allows any
+/// `resultType`, so a result without the required members of a complete result matches input requests, and a complete
+/// result may have another type. Clients must reject unknown types (basic/index, "Result types").
 fn is_no_outcome(answer: &Json, required: &str) -> bool {
     let result = answer.member("result");
     let kind = result.and_then(|result| result.member("resultType"));
@@ -266,7 +264,7 @@ fn is_no_outcome(answer: &Json, required: &str) -> bool {
     }
 }
 
-/// The question for roots is written without parameters when it has none to speak of, so `{}` does not come back.
+/// The input request for roots is encoded without parameters if they are empty, so `{}` does not come back.
 fn asks_for_roots_with_nothing(json: &Json) -> bool {
     let is_empty = |params: &Json| matches!(params, Json::Object(members) if members.is_empty());
     let asks = matches!(json.member("method"), Some(Json::String(method)) if method == "roots/list");
@@ -277,7 +275,7 @@ fn is_empty_batch(json: &Json) -> bool {
     matches!(json, Json::Array(messages) if messages.is_empty())
 }
 
-/// A definition, the codec that handles it, and what the codec is excused from.
+/// A definition, its codec, and the exemptions of the codec.
 #[derive(Clone, Copy)]
 pub(crate) struct Row {
     name: &'static str,
@@ -296,45 +294,45 @@ pub(crate) const fn row(name: &'static str, codec: Codec) -> Row {
 }
 
 impl Row {
-    /// Only for this revision and later ones.
+    /// Restricts the row to this revision and later ones.
     pub(crate) const fn since(self, revision: &'static str) -> Self {
         Self { since: Some(revision), ..self }
     }
 
-    /// Only for revisions up to and including this one.
+    /// Restricts the row to this revision and earlier ones.
     pub(crate) const fn until(self, revision: &'static str) -> Self {
         Self { until: Some(revision), ..self }
     }
 
-    /// Members that the output may have although the input has not: names, which count at any
-    /// depth, or paths such as `/params/_meta`, in which `*` stands for any one step.
+    /// Members that the output may add: names, at any depth, or paths such as `/params/_meta`, in which `*` matches
+    /// any one step.
     pub(crate) const fn may_add(self, members: &'static [&'static str]) -> Self {
         Self { may_add: members, ..self }
     }
 
-    /// The same, but the output may have no more members than the input.
+    /// Like [`Row::may_add`], but the output may not have more members than the input.
     pub(crate) const fn adding_nothing(self) -> Self {
         self.may_add(&[])
     }
 
-    /// Places of objects whose undeclared members are dropped on purpose: `""` for the instance itself, otherwise paths as
-    /// in [`Row::may_add`]. Only for envelopes, and questions, which are made like them.
+    /// Paths of objects whose undeclared members are dropped on purpose: `""` for the root, otherwise paths as in
+    /// [`Row::may_add`]. Only for envelopes and input requests.
     pub(crate) const fn sheds(self, places: &'static [&'static str]) -> Self {
         Self { sheds: places, ..self }
     }
 
-    /// The type whose values can be fitted to another revision.
+    /// Sets the type for translation between revisions.
     pub(crate) const fn translates<T: DeserializeOwned + Serialize + Translate>(self) -> Self {
         Self { translator: Some(translate::<T>), ..self }
     }
 
-    /// The type is a whole JSON-RPC message where the definition may be only `method` and `params`.
+    /// The type is a whole JSON-RPC message, but the definition may have only `method` and `params`.
     pub(crate) const fn wrap(self) -> Self {
         Self { wrap: true, ..self }
     }
 
-    /// Leaves out instances that the schema allows but the type refuses on purpose. How many is
-    /// part of the summary; the line above the row should say why.
+    /// Skips instances that the schema allows but the type rejects on purpose. The summary contains their number, and
+    /// a comment above the row explains the reason.
     pub(crate) const fn except(self, refused: fn(&Json) -> bool) -> Self {
         Self { except: Some(refused), ..self }
     }
@@ -365,7 +363,7 @@ impl Row {
         self.except.is_some_and(|refused| refused(instance))
     }
 
-    /// The instance as the codec wants it, with the names of the members that had to be added.
+    /// Returns the instance in the form that the codec requires, with the names of the added members.
     pub(crate) fn wrapped(&self, instance: &Json) -> (Json, Vec<&'static str>) {
         let Json::Object(members) = instance else {
             return (instance.clone(), Vec::new());
@@ -396,13 +394,13 @@ impl Row {
     }
 }
 
-/// The row for a definition of a revision, if there is exactly one.
+/// Returns the row for a definition of a revision, if there is exactly one.
 pub(crate) fn find<'a>(rows: &'a [Row], revision: &str, definition: &str) -> Option<&'a Row> {
     let mut matching = rows.iter().filter(|row| row.covers(revision, definition));
     matching.next().filter(|_| matching.next().is_none())
 }
 
-/// What is wrong with a table: definitions without exactly one row, rows without a definition.
+/// Returns the errors of a table: definitions without exactly one row, and rows without a definition.
 pub(crate) fn faults(rows: &[Row], revisions: &[Revision]) -> Vec<String> {
     let definitions = revisions
         .iter()

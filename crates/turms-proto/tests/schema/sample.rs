@@ -1,9 +1,9 @@
-//! Leaf values chosen to hurt: what a schema node asks for when it does not ask for a structure.
+//! Difficult leaf values for schema nodes without structure.
 
 use crate::json::Json;
 use crate::random::Rng;
 
-/// Any JSON value at all, as `{}` and unknown members allow.
+/// Returns any JSON value, as `{}` and unknown members allow.
 pub(crate) fn anything(rng: &mut Rng, depth: usize) -> Json {
     match rng.below(if depth == 0 { 7 } else { 9 }) {
         0 => Json::Null,
@@ -24,7 +24,7 @@ pub(crate) fn anything(rng: &mut Rng, depth: usize) -> Json {
     }
 }
 
-/// Names for the members of a free-form object. None is a member name of the protocol.
+/// Names for the members of free-form objects. None is a member name of the protocol.
 pub(crate) const KEYS: &[&str] = &[
     "x-unknown-1",
     "",
@@ -38,7 +38,7 @@ pub(crate) const KEYS: &[&str] = &[
     "__proto__",
 ];
 
-/// Mostly small, now and then negative or as far out as a signed word goes.
+/// Mostly small integers, sometimes negative or at the limits of 64 bits.
 pub(crate) fn integer(rng: &mut Rng) -> i64 {
     match rng.below(16) {
         0..11 => rng.below(100) as i64,
@@ -49,7 +49,7 @@ pub(crate) fn integer(rng: &mut Rng) -> i64 {
     }
 }
 
-/// Integers that a JavaScript peer could not hold, and some that `serde_json` could not.
+/// Integers beyond the precision of JavaScript, and some beyond that of `serde_json`.
 fn wide_integer(rng: &mut Rng) -> Json {
     match rng.below(if CARRIES_ANY_NUMBER { 5 } else { 3 }) {
         0 => Json::integer(u64::MAX - rng.below(9) as u64),
@@ -60,14 +60,14 @@ fn wide_integer(rng: &mut Rng) -> Json {
     }
 }
 
-/// Whether values that the schema leaves open may hold numbers beyond 64 bits. Types that keep
-/// such values as text pass; any row that goes through `serde_json::Value` cannot.
+/// `true` to generate numbers beyond 64 bits where the schema allows any value. Types that store such values as text
+/// pass; rows that use `serde_json::Value` do not.
 const CARRIES_ANY_NUMBER: bool = true;
 
-/// Fractions and whole numbers, some of the whole ones written with a fraction of zero.
+/// Fractions and integers, some of them with a fraction of zero.
 ///
-/// At most 15 digits and small exponents: outside this binary `serde_json` is built without
-/// `float_roundtrip` and may be off by one unit in the last place on longer ones.
+/// At most 15 digits and small exponents: outside of this binary, `serde_json` is built without `float_roundtrip` and
+/// may round longer ones incorrectly.
 pub(crate) fn number(rng: &mut Rng) -> Json {
     match rng.below(6) {
         0 => Json::integer(rng.below(1000) as i64 - 200),
@@ -79,7 +79,7 @@ pub(crate) fn number(rng: &mut Rng) -> Json {
     }
 }
 
-/// A number between two bounds, the bounds themselves included and in both spellings.
+/// Returns a number between two bounds, including the bounds, in both formats.
 pub(crate) fn number_between(rng: &mut Rng, low: f64, high: f64) -> Json {
     match rng.below(6) {
         0 => whole(low),
@@ -94,8 +94,8 @@ fn whole(bound: f64) -> Json {
     Json::integer(bound as i64)
 }
 
-/// Words with a meaning, for members that the schema calls mere strings. Decoders branch on some
-/// of them, so they must come up, and in places where they make no sense too.
+/// Strings with a meaning in the protocol, for members that the schema declares as plain strings. Decoders branch on
+/// some of them, so they must occur, also where they are meaningless.
 pub(crate) fn vocabulary(member: &str) -> Option<&'static [&'static str]> {
     match member {
         "resultType" => Some(&["complete", "input_required"]),
@@ -143,7 +143,7 @@ const TEXTS: &[&str] = &[
     "</script><!--",
 ];
 
-/// A string of the given `format`, or a panic: a format nobody taught us would go untested.
+/// Returns a string of the given `format`. Panics for an unknown format, which would be untested otherwise.
 pub(crate) fn formatted(rng: &mut Rng, format: &str) -> String {
     let choices = match format {
         "byte" => return base64(rng),
@@ -157,7 +157,7 @@ pub(crate) fn formatted(rng: &mut Rng, format: &str) -> String {
     (*rng.pick(choices)).to_owned()
 }
 
-/// Valid URIs which a parser that normalizes would change: case, dots, ports, missing slashes.
+/// Valid URIs that a normalizing parser would change: case, dots, ports, missing slashes.
 const URIS: &[&str] = &[
     "https://example.com",
     "https://example.com/a/b?c=d&e=%20#f",
@@ -184,7 +184,7 @@ const URI_TEMPLATES: &[&str] = &[
     "x:%20{a.b}",
 ];
 
-/// Standard alphabet with padding and zeroed spare bits, so that decoding loses nothing.
+/// Standard alphabet with padding and zeroed spare bits, so that decoding is lossless.
 fn base64(rng: &mut Rng) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
@@ -200,7 +200,7 @@ fn base64(rng: &mut Rng) -> String {
     text
 }
 
-/// Whether `text` is base64 as [`formatted`] writes it; `jsonschema` has no opinion on `byte`.
+/// Returns `true` if `text` is base64 as [`formatted`] writes it; `jsonschema` does not check `byte`.
 pub(crate) fn is_base64(text: &str) -> bool {
     let digits = text.trim_end_matches('=');
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';

@@ -1,5 +1,5 @@
-//! Proves the tables of [`turms_proto::revision`] against the official schemas: nothing that an older revision says is lost
-//! on the way to the newest one and back, and what the newest one says arrives as what an older one defines.
+//! Tests of the tables of [`turms_proto::revision`] against the official schemas. Nothing of an older revision is lost
+//! on the way to the newest revision and back, and values of the newest revision become valid in older ones.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -16,7 +16,7 @@ use crate::member::SENT_TO_ALL;
 use crate::registry::{self, ROWS, Row, typed};
 use crate::{case_count, refuse, selected};
 
-/// Decodes JSON text, takes the value through some steps of translation, and encodes what came of it.
+/// Decodes JSON text, translates the value in several steps, and encodes the result.
 pub(crate) type Translator = fn(&str, &[Step]) -> Result<String, String>;
 
 #[derive(Clone, Copy)]
@@ -25,7 +25,7 @@ pub(crate) enum Step {
     Raise(ProtocolVersion),
 }
 
-/// The translator of the type `T`.
+/// Returns the translator of the type `T`.
 pub(crate) fn translate<T: DeserializeOwned + Serialize + Translate>(
     text: &str,
     steps: &[Step],
@@ -40,7 +40,7 @@ pub(crate) fn translate<T: DeserializeOwned + Serialize + Translate>(
     serde_json::to_string(&value).map_err(|error| format!("cannot encode: {error}"))
 }
 
-/// Parameters that no revision gives a name of their own, for [`Revision::with_params`].
+/// Parameters without a name in any revision, for [`Revision::with_params`].
 static UNNAMED_PARAMS: &[Row] = &[
     typed::<types::TaskParams>("CancelTaskRequestParams"),
     typed::<types::CancelledParams>("ClientNotificationParams"),
@@ -62,7 +62,7 @@ static UNNAMED_PARAMS: &[Row] = &[
     typed::<types::EmptyParams>("ToolListChangedNotificationParams"),
 ];
 
-/// Instances that chance does not find.
+/// Instances that random generation does not find.
 static BY_HAND: &[(&str, &str, &str)] = &[
     (
         "2025-06-18",
@@ -110,7 +110,7 @@ static BY_HAND: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Something that translation alone does not make valid in the other revision.
+/// A value that translation alone does not make valid in the other revision.
 struct Gap {
     definition: &'static str,
     /// The older of the two revisions; `None` if any.
@@ -120,13 +120,13 @@ struct Gap {
 }
 
 enum Remedy {
-    /// There is none, for this reason.
+    /// There is no translation, for this reason.
     None(&'static str),
-    /// The member that the other revision demands is the caller's to give.
+    /// The caller provides the member that the other revision requires.
     Member(&'static str),
 }
 
-/// What an older revision cannot say, beside what the loss tables list.
+/// Values that an older revision cannot represent, in addition to the loss tables.
 static GAPS_BELOW: &[Gap] = &[
     Gap {
         definition: "ElicitRequestParams",
@@ -160,7 +160,7 @@ static GAPS_BELOW: &[Gap] = &[
     },
 ];
 
-/// What the newest revision cannot say.
+/// Values that the newest revision cannot represent.
 static GAPS_ABOVE: &[Gap] = &[
     Gap {
         definition: "CancelledNotificationParams",
@@ -246,7 +246,7 @@ fn what_an_older_revision_says_is_raised_to_what_the_newest_one_defines() {
     };
     let mut outcomes = Vec::new();
     for (version, revision) in &older {
-        // The `_meta` that requests have to carry comes from the session, not from the request.
+        // The session adds the required `_meta` of requests, not the translation.
         let comparable =
             |(definition, ..): &(&str, _, _)| newest.defines(definition) && !definition.ends_with("RequestParams");
         for (definition, _, translator) in translatable(revision).filter(comparable) {
@@ -271,7 +271,7 @@ fn what_the_newest_revision_says_is_lowered_to_what_an_older_one_defines() {
     };
     let mut outcomes = Vec::new();
     for (version, revision) in &older {
-        // What was a request is a question now. It has no envelope, so there are only the parameters to compare.
+        // The request becomes an input request without an envelope, so only the parameters are compared.
         let comparable =
             |(definition, ..): &(&str, _, _)| revision.defines(definition) && !definition.ends_with("Request");
         for (definition, _, translator) in translatable(&newest).filter(comparable) {
@@ -316,7 +316,7 @@ fn translating_twice_changes_no_more_than_translating_once() {
     refuse(&outcomes);
 }
 
-/// What the loss table says is raised back, and the revision that changes it.
+/// Entries of the loss table that are raised back, with the revision that changes them.
 static RAISED_BACK: &[(&str, ProtocolVersion, &str)] = &[
     ("Error", ProtocolVersion::V2025_11_25, r#"{"code":-32602,"message":"gone","data":{"uri":"file:///x"}}"#),
     (
@@ -361,7 +361,7 @@ fn revisions() -> Option<(Vec<(ProtocolVersion, Revision)>, Revision)> {
     Some((older, newest))
 }
 
-/// The definitions of a revision whose counterpart can be translated.
+/// Returns the definitions of a revision whose types can be translated.
 fn translatable(revision: &Revision) -> impl Iterator<Item = (&str, &'static Row, Translator)> {
     selected(revision).filter_map(|definition| {
         let row = |rows| registry::find(rows, revision.name(), definition);
@@ -377,7 +377,7 @@ fn same(revision: &Revision, definition: &str, row: &Row, original: &Json, outpu
 }
 
 impl Outcome {
-    /// As [`Outcome::record`], where something may stand in the way.
+    /// Like [`Outcome::record`], but with exceptions.
     fn remedied(
         &mut self,
         remedy: Option<&'static Remedy>,
