@@ -1,4 +1,4 @@
-//! The code that the derive writes.
+//! The generated code.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -18,7 +18,7 @@ pub(crate) fn expand(object: &ObjectType<'_>) -> TokenStream {
     quote! { #(#parts)* }
 }
 
-/// `new`, and a setter for each field that it does not take.
+/// Generates `new`, and a setter for each field that is not a parameter of `new`.
 fn constructor(object: &ObjectType<'_>) -> TokenStream {
     let ObjectType { ident, members, unknown, .. } = object;
     let parameters = members.iter().filter(|member| member.is_parameter()).map(|member| {
@@ -171,7 +171,7 @@ fn serialize(object: &ObjectType<'_>) -> TokenStream {
     }
 }
 
-/// The names of all members on the wire, with the revisions that define them.
+/// Generates the table of wire names, with the revisions that define them.
 fn member_table(object: &ObjectType<'_>) -> TokenStream {
     let (ident, name) = (object.ident, object.ident.to_string());
     let row = |member: &str, range: TokenStream| {
@@ -187,7 +187,7 @@ fn member_table(object: &ObjectType<'_>) -> TokenStream {
     }
 }
 
-/// `lower_members` and `raise_members`, and `Translate` by them.
+/// Generates `lower_members`, `raise_members` and `Translate`.
 fn translation(object: &ObjectType<'_>) -> TokenStream {
     let ObjectType { ident, members, custom_translate, .. } = object;
     let lower = members.iter().map(|member| {
@@ -219,13 +219,13 @@ fn translation(object: &ObjectType<'_>) -> TokenStream {
     });
     quote! {
         impl #ident {
-            /// Drops the members that `to` does not define, here and in the objects within.
+            /// Drops the members that `to` does not define, recursively.
             #[allow(unused_variables, dead_code, reason = "not every object has members that differ")]
             pub(crate) fn lower_members(&mut self, to: crate::ProtocolVersion) {
                 #(#lower)*
             }
 
-            /// Completes the members with what the newest revision expects.
+            /// Completes the members with what the newest revision requires.
             #[allow(unused_variables, dead_code, reason = "not every object has members")]
             pub(crate) fn raise_members(&mut self, from: crate::ProtocolVersion) {
                 #(#raise)*
@@ -237,7 +237,7 @@ fn translation(object: &ObjectType<'_>) -> TokenStream {
 }
 
 impl Shape<'_> {
-    /// The type of the value, without the `Option`.
+    /// Returns the type of the value, without the `Option`.
     fn value_type(&self) -> &syn::Type {
         match self {
             Self::Required(ty) | Self::Optional(ty) | Self::Any(ty) => ty,

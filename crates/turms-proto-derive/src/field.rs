@@ -1,11 +1,11 @@
-//! One field of an object type.
+//! A field of an object type.
 
 use proc_macro2::Span;
 use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
 use syn::{Error, Expr, Field, GenericArgument, Ident, LitStr, PathArguments, Result, Type};
 
-/// A member of the object on the wire.
+/// A member of the object.
 pub(crate) struct Member<'a> {
     pub(crate) ident: &'a Ident,
     /// The name on the wire.
@@ -15,24 +15,24 @@ pub(crate) struct Member<'a> {
     pub(crate) range: Range,
 }
 
-/// The kinds of members, by the type of their field.
+/// Kinds of members, by the type of their field.
 pub(crate) enum Shape<'a> {
-    /// A value that is always there.
+    /// A value that is always present.
     Required(&'a Type),
-    /// `Option<T>`: left out if it is `None`; `null` is read as `None`.
+    /// `Option<T>`: omitted if it is `None`; `null` is decoded as `None`.
     Optional(&'a Type),
-    /// `Option<RawJson>`: any JSON, of which `null` is a value, too.
+    /// `Option<RawJson>`: any JSON, including `null`.
     Any(&'a Type),
 }
 
-/// The revisions that define a member, as the idents of `ProtocolVersion`'s variants.
+/// The revisions that define a member, as the names of `ProtocolVersion` variants.
 #[derive(Default)]
 pub(crate) struct Range {
     pub(crate) since: Option<Ident>,
     pub(crate) until: Option<Ident>,
 }
 
-/// A field of the struct: a member, or the one for unknown members.
+/// A field of the struct: a member, or the field for unknown members.
 pub(crate) enum ParsedField<'a> {
     Member(Box<Member<'a>>),
     Unknown(&'a Ident),

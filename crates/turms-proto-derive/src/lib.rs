@@ -1,5 +1,5 @@
-//! `#[derive(ProtocolObject)]` for the object types of `turms-proto`. It has no use outside of that crate: the code that it
-//! writes refers to private items there.
+//! `#[derive(ProtocolObject)]` for the object types of `turms-proto`. It cannot be used in other crates, because the
+//! generated code refers to private items.
 //!
 //! ```ignore
 //! /// A tool.
@@ -20,16 +20,17 @@
 //! }
 //! ```
 //!
-//! The macro implements `Serialize`, `Deserialize` and `DecodeObject`, `Default` if no field is required, and `Translate`
-//! unless the type has `#[object(custom_translate)]`. It writes `new`, and a setter for each field that `new` does not take.
+//! The macro implements `Serialize`, `Deserialize` and `DecodeObject`, `Default` if no field is required, and
+//! `Translate` unless the type has `#[object(custom_translate)]`. It generates `new`, and a setter for each field that
+//! is not a parameter of `new`.
 //!
 //! | attribute of a field | meaning |
 //! |---|---|
-//! | `rename = "…"` | the name on the wire, if it is not the field's name in camel case |
+//! | `rename = "…"` | the wire name, if it is not the field name in camel case |
 //! | `default = …` | the value after `new` |
 //! | `since = V…`, `until = V…`, `only = V…` | the revisions that define the member; lowering to another revision drops it |
-//! | `required` | an `Option` that is always there, and `null` if it is `None` |
-//! | `unknown` | takes the members that the type does not know; every type has one such field |
+//! | `required` | an `Option` that is always present, and `null` if it is `None` |
+//! | `unknown` | holds the unknown members; every type has one such field |
 //!
 //! `#[object(tag("type", "text"))]` on the type is a member with a constant value.
 
@@ -39,7 +40,7 @@ mod parse;
 
 use proc_macro::TokenStream;
 
-/// Derives the serialization, the constructor and the translation of an object type. See the crate's documentation.
+/// Derives serialization, the constructor, setters and translation of an object type. See the crate documentation.
 #[proc_macro_derive(ProtocolObject, attributes(object))]
 pub fn protocol_object(input: TokenStream) -> TokenStream {
     let input = syn::parse_macro_input!(input as syn::DeriveInput);

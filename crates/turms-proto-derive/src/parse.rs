@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(problem(&input), "a member that not every revision defines must be an Option");
     }
 
-    /// So that a misspelt revision does not compile.
+    /// Ensures that a misspelt revision does not compile.
     #[test]
     fn a_range_names_the_variants_of_the_version() {
         let input = parse_quote! {
