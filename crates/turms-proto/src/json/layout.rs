@@ -17,7 +17,7 @@ pub(crate) struct ParamsLayout {
     known: KnownMembers,
 }
 
-/// The members whose positions are known.
+/// The members with known positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KnownMembers {
     /// None.

@@ -158,7 +158,7 @@ impl Object {
         Some(removed)
     }
 
-    /// Keeps only the members whose name satisfies the predicate.
+    /// Keeps only the members with names that satisfy the predicate.
     pub fn retain(&mut self, mut keep: impl FnMut(&str) -> bool) {
         let mut builder = ObjectBuilder::default();
         for (key, value) in object_members(self.as_str()) {
@@ -271,7 +271,7 @@ impl ObjectBuilder {
         self.push_raw(&quoted[1..quoted.len() - 1], value);
     }
 
-    /// Appends a member whose name is already escaped.
+    /// Appends a member with an escaped name.
     fn push_raw(&mut self, escaped_name: &str, value: &str) {
         self.0.push(if self.0.is_empty() { '{' } else { ',' });
         self.0.extend(["\"", escaped_name, "\":", value]);

@@ -191,7 +191,7 @@ impl RawJson {
         Self::trusted(on_one_line(text.into(), line_breaks))
     }
 
-    /// Wraps an object on one line whose layout is known.
+    /// Wraps an object on one line with a known layout.
     pub(crate) fn with_layout(text: ByteString, layout: ParamsLayout) -> Self {
         Self { text, layout }
     }
@@ -202,7 +202,7 @@ impl RawJson {
         Self { text: ByteString::from(&*self.text), layout: self.layout }
     }
 
-    /// Returns the member `_meta`, whose position is usually known.
+    /// Returns the member `_meta`. Its position is usually known.
     #[must_use]
     pub fn meta(&self) -> Option<Self> {
         match self.layout.meta(self.as_str()) {

@@ -21,7 +21,7 @@ pub fn request<P: Serialize + ?Sized>(
     })
 }
 
-/// Appends a request whose parameters are written by `write`. If it writes nothing, the request has no parameters.
+/// Appends a request, with parameters written by `write`. If it writes nothing, the request has no parameters.
 ///
 /// # Errors
 /// If `write` fails. The buffer is then unchanged.
@@ -70,7 +70,7 @@ pub fn success<R: Serialize + ?Sized>(out: &mut Vec<u8>, id: &RequestId, result:
     })
 }
 
-/// Appends a response whose result is written by `write`.
+/// Appends a response, with a result written by `write`.
 ///
 /// # Errors
 /// If `write` fails. The buffer is then unchanged.

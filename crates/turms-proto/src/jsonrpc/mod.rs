@@ -61,7 +61,7 @@ pub struct Notification {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Response {
-    /// Id of the request; `None` only in errors for a message whose id could not be read.
+    /// Id of the request; `None` only in errors for a message with an unreadable id.
     pub id: Option<RequestId>,
     /// The result or the error.
     pub outcome: Result<RawJson, ErrorObject>,
@@ -229,7 +229,7 @@ impl Response {
         Self { id: Some(id.into()), outcome }
     }
 
-    /// Creates an error response to a message whose id could not be read.
+    /// Creates an error response to a message with an unreadable id.
     #[must_use]
     pub fn without_id(error: ErrorObject) -> Self {
         Self { id: None, outcome: Err(error) }

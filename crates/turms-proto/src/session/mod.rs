@@ -6,9 +6,8 @@
 //! # A second `initialize`
 //! A connection may carry several sessions in sequence: a bridge can keep one server process and connect clients to it
 //! in turn. On the server, a valid `initialize` ends the previous session and starts a new one:
-//! - Running requests of the previous session are cancelled ([`Event::Cancelled`]) and receive an error response
-//! before the
-//! response to `initialize`. A request whose id the new `initialize` reuses receives no response.
+//! - Running requests of the previous session are cancelled ([`Event::Cancelled`]) and receive an error response before
+//!   the response to `initialize`. If the new `initialize` reuses the id of a request, that request receives none.
 //! - Pending requests of the server end with [`RequestError::Closed`]; late responses are ignored.
 //! - [`Event::SessionEnded`] follows. Other state of the previous session (subscriptions, log level) ends with it.
 //!
@@ -121,7 +120,7 @@ impl<T> Session<T> {
         Self::new(Side::Server(Admission::new(versions)))
     }
 
-    /// Creates the server side of a connection whose handshake is already complete.
+    /// Creates the server side of a connection after its handshake.
     #[must_use]
     pub fn resumed(version: ProtocolVersion) -> Self {
         let mut session = Self::server(&[version]);
@@ -421,7 +420,7 @@ impl<T> Session<T> {
         self.pending.next_deadline()
     }
 
-    /// Fails the requests whose deadline has passed.
+    /// Fails the expired requests.
     pub fn expire(&mut self, now: Instant) {
         while let Some((id, request)) = self.pending.expired(now) {
             match request.owner {

@@ -76,7 +76,7 @@ fn earlier(renewable: Option<Instant>, max: Option<Instant>) -> Option<(Instant,
 }
 
 impl<T> PendingRequest<T> {
-    /// Returns the error of a request whose deadline has passed after this time.
+    /// Returns the error of an expired request, after this time.
     pub(super) fn timed_out(&self, after: Duration) -> RequestError {
         match self.deadline {
             Some(RequestDeadline { is_max: true, .. }) => RequestError::MaxDuration(after),
@@ -197,7 +197,7 @@ impl<T> PendingRequests<T> {
         self.table.as_ref()?.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
-    /// Removes and returns one request whose deadline has passed.
+    /// Removes and returns one expired request.
     pub(super) fn expired(&mut self, now: Instant) -> Option<(RequestId, PendingRequest<T>)> {
         let table = self.table.as_mut()?;
         let (_, id) = *table.deadlines.first().filter(|(deadline, _)| *deadline <= now)?;

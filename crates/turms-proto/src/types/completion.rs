@@ -11,7 +11,7 @@ use crate::json::Object;
 use crate::method::method;
 use crate::types::{Meta, ResultType};
 
-/// Reference to a prompt whose argument is completed.
+/// Reference to a prompt, for the completion of its arguments.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(tag("type", "ref/prompt"))]
 #[non_exhaustive]
@@ -26,7 +26,7 @@ pub struct PromptReference {
     pub extra: Object,
 }
 
-/// Reference to a resource template whose argument is completed.
+/// Reference to a resource template, for the completion of its variables.
 #[derive(Debug, Clone, PartialEq, ProtocolObject)]
 #[object(tag("type", "ref/resource"))]
 #[non_exhaustive]
@@ -38,7 +38,7 @@ pub struct ResourceReference {
     pub extra: Object,
 }
 
-/// The prompt or resource template whose argument is completed.
+/// The prompt or resource template of a completed argument.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Reference {

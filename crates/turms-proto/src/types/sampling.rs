@@ -147,7 +147,7 @@ pub struct ModelPreferences {
 }
 
 string_enum! {
-    /// Servers whose context is included.
+    /// Scope of the context that is included.
     open IncludeContext {
         /// No server.
         None = "none",
@@ -194,7 +194,7 @@ pub struct CreateMessageParams {
     pub model_preferences: Option<ModelPreferences>,
     /// System prompt.
     pub system_prompt: Option<String>,
-    /// Servers whose context is included.
+    /// Context of servers to include.
     pub include_context: Option<IncludeContext>,
     /// Sampling temperature.
     pub temperature: Option<Number>,

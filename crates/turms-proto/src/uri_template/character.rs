@@ -100,7 +100,7 @@ pub(super) fn decode(characters: &[UriCharacter]) -> String {
     text
 }
 
-/// Decodes a value whose reserved expansion is exactly `characters`.
+/// Decodes the value that has exactly `characters` as its reserved expansion.
 ///
 /// A triplet is decoded only if expansion encodes it again. `%2F` stays `%2F`, since `/` would expand to `/`.
 pub(super) fn decode_reserved(characters: &[UriCharacter]) -> String {
