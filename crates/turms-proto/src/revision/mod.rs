@@ -37,7 +37,7 @@ pub use self::negotiation::{names_stateless, newest_common, version_for_initiali
 pub use self::subscription::{SubscriptionChange, subscription_changes, tag_subscription};
 pub use self::task::{core_task, core_task_result, task_of_core};
 pub use self::transport::{Fit, Transport};
-pub use self::version::{ProtocolVersion, UnknownVersion};
+pub use self::version::{ProtocolVersion, UnknownVersionError};
 
 /// A value that can be translated between revisions.
 ///

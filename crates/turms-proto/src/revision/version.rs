@@ -78,14 +78,14 @@ impl fmt::Display for ProtocolVersion {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("protocol version {0:?} is not one of {known}", known = ProtocolVersion::ALL.map(ProtocolVersion::as_str).join(", "))]
 #[expect(clippy::exhaustive_structs, reason = "it is the text and nothing else")]
-pub struct UnknownVersion(pub String);
+pub struct UnknownVersionError(pub String);
 
 impl FromStr for ProtocolVersion {
-    type Err = UnknownVersion;
+    type Err = UnknownVersionError;
 
-    fn from_str(text: &str) -> Result<Self, UnknownVersion> {
+    fn from_str(text: &str) -> Result<Self, UnknownVersionError> {
         let known = Self::ALL.into_iter().find(|version| version.as_str() == text);
-        known.ok_or_else(|| UnknownVersion(text.to_owned()))
+        known.ok_or_else(|| UnknownVersionError(text.to_owned()))
     }
 }
 

@@ -326,8 +326,8 @@ impl ServerCapabilities {
     ///
     /// # Errors
     /// If the server did not declare it.
-    pub fn require(&self, capability: ServerCapability<'_>) -> Result<(), MissingServerCapability> {
-        if self.supports(capability) { Ok(()) } else { Err(MissingServerCapability(capability.to_string())) }
+    pub fn require(&self, capability: ServerCapability<'_>) -> Result<(), MissingCapabilityError> {
+        if self.supports(capability) { Ok(()) } else { Err(MissingCapabilityError(capability.to_string())) }
     }
 
     /// Declares an extension.
@@ -359,7 +359,7 @@ impl fmt::Display for ServerCapability<'_> {
 /// Error for a capability that the server did not declare.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the server did not declare the capability {0}")]
-pub struct MissingServerCapability(String);
+pub struct MissingCapabilityError(String);
 
 /// Returns `true` if the string is a valid extension id: a prefix of dotted labels, which is required, a slash, and a
 /// name.
