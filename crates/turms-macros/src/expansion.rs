@@ -23,7 +23,7 @@ pub(crate) struct Expansion {
 }
 
 impl Expansion {
-    /// Parses a function whose types may use `generics`. Removes our attributes from its parameters, even on errors.
+    /// Parses a function. Its types may use `generics`. Removes our attributes from its parameters, even on errors.
     pub(crate) fn read(
         attribute: &ItemAttribute,
         attributes: &[Attribute],

@@ -70,7 +70,7 @@ enum VisitState {
     Done,
 }
 
-/// Finds schemas that apply themselves to the same value, which is infinite recursion. The path may be deeper than the
+/// Finds infinite recursion: a schema that is applied again to the same value. The path may be deeper than the
 /// measured height, because a recursive schema counts as one level.
 fn check_recursion(nodes: &[Node], node: NodeId, depth: usize, seen: &mut [VisitState]) -> Result<(), SchemaError> {
     if depth > MAX_LEVELS {

@@ -144,7 +144,8 @@ impl Completion {
     /// Maximum number of values in a result.
     pub const MAX_VALUES: usize = 100;
 
-    /// Creates a completion of the first 100 values; `total` and `has_more` count the others.
+    /// Creates a completion of the first 100 values. `total` is the number of all values, and `has_more` says if some
+    /// were cut off.
     pub fn of<T: Into<String>>(values: impl IntoIterator<Item = T>) -> Self {
         let mut values = values.into_iter().map(Into::into);
         let first: Vec<String> = values.by_ref().take(Self::MAX_VALUES).collect();
