@@ -486,7 +486,7 @@ async fn listen_once(
         Some(excess) = refused.recv() => {
             Err(invalid(format_args!("it acknowledges {excess}, which the filter does not ask for")))
         }
-        ended = connected.channel.call(request) => {
+        ended = connected.channel.call_in_time(request) => {
             ended.map(drop).map_err(|error| CallError::of_peer(Listen::NAME, error))
         }
     }

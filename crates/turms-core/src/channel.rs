@@ -1,6 +1,7 @@
 //! What a client speaks through: a channel to one server, and what opens channels.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use turms_proto::session::{ClientOptions, OpenError, Opened, RequestOptions, Sta
 use turms_proto::types::{Meta, ProgressParams};
 use turms_proto::{EncodeError, Notification, Object, RawJson};
 
+use crate::clock::CallClock;
 use crate::connection::OpenFailure;
 use crate::payload::Payload;
 use crate::peer::{BoxFuture, PeerError};
@@ -25,8 +27,10 @@ pub struct OutgoingRequest {
     pub params: Payload,
     /// What goes beside it, as `_meta` where there is a wire.
     pub meta: Option<Meta>,
-    /// How long to wait, and whether to ask for reports of progress.
-    pub options: RequestOptions,
+    /// `true` to request progress notifications.
+    pub wants_progress: bool,
+    /// The time of the call. See [`Channel::call`].
+    pub clock: CallClock,
     /// Who hears what the server tells about this request before it answers.
     pub updates: Option<Updates>,
 }
@@ -38,7 +42,8 @@ impl OutgoingRequest {
             method: method.into(),
             params: params.into(),
             meta: None,
-            options: RequestOptions::default(),
+            wants_progress: false,
+            clock: RequestOptions::default().into(),
             updates: None,
         }
     }
@@ -53,8 +58,22 @@ impl OutgoingRequest {
     /// With other options.
     #[must_use]
     pub fn options(mut self, options: RequestOptions) -> Self {
-        self.options = options;
+        self.wants_progress = options.progress;
+        self.clock = options.into();
         self
+    }
+
+    /// The options of the request for a session that does not keep its time.
+    #[must_use]
+    pub fn untimed_options(&self) -> RequestOptions {
+        let mut options = RequestOptions::default().for_ever();
+        options.progress = self.wants_progress;
+        options
+    }
+
+    /// Takes the receiver of updates, with the clock that progress renews.
+    pub fn take_updates(&mut self) -> Option<CallUpdates> {
+        Some(CallUpdates { receiver: self.updates.take()?, clock: self.clock.clone() })
     }
 
     /// With somebody who hears what is told about it.
@@ -138,7 +157,7 @@ impl fmt::Debug for OutgoingRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OutgoingRequest")
             .field("method", &self.method)
-            .field("options", &self.options)
+            .field("clock", &self.clock)
             .finish_non_exhaustive()
     }
 }
@@ -153,20 +172,56 @@ pub enum Update {
     Told(Notification),
 }
 
-/// Who hears updates. Called where the connection is driven: it must be quick and must not wait.
+/// A receiver of updates. It is called where the connection is driven: it must be quick and must not block.
 pub type Updates = Arc<dyn Fn(Update) + Send + Sync>;
+
+/// The updates of one call, as a channel delivers them.
+#[derive(Clone)]
+pub struct CallUpdates {
+    receiver: Updates,
+    clock: CallClock,
+}
+
+impl CallUpdates {
+    /// Delivers an update. Progress renews the timeout of the call. A panic of the receiver ends nothing else.
+    pub fn send(&self, update: Update) {
+        if matches!(update, Update::Progress(_)) {
+            self.clock.renew();
+        }
+        let _ = catch_unwind(AssertUnwindSafe(|| (self.receiver)(update)));
+    }
+}
+
+impl fmt::Debug for CallUpdates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallUpdates").finish_non_exhaustive()
+    }
+}
 
 /// A channel to one server, for calls. What else there is to a connection is its [`ChannelControl`].
 pub trait Channel: Send + Sync + 'static {
-    /// Sends a request and waits for its response. Dropping the future cancels the request and tells the server, as the revision
-    /// defines.
+    /// Sends a request and waits for its response, however long it takes: the caller runs its clock
+    /// ([`call_in_time`](#method.call_in_time)). Dropping the future cancels the request and tells the server, as the revision defines.
     fn call(&self, request: OutgoingRequest) -> BoxFuture<'_, Result<Payload, PeerError>>;
 
-    /// Sends several requests, together if the revision has batches. The responses are in the order of the requests.
+    /// Sends several requests, together if the revision has batches, and runs the clock of each. The responses are in the order of the
+    /// requests.
     fn call_batch(&self, requests: Vec<OutgoingRequest>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>>;
 
     /// Sends a notification.
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>>;
+}
+
+impl dyn Channel {
+    /// Sends a request and waits for its response until the time of the request is over.
+    ///
+    /// # Errors
+    /// Those of [`Channel::call`], and the end of the time.
+    pub fn call_in_time(&self, request: OutgoingRequest) -> impl Future<Output = Result<Payload, PeerError>> + Send {
+        let clock = request.clock.clone();
+        let call = self.call(request);
+        async move { clock.run(call).await? }
+    }
 }
 
 /// The connection behind a [`Channel`]: its state and its end.

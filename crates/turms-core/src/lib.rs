@@ -10,6 +10,7 @@
 
 mod blocking;
 mod channel;
+mod clock;
 mod connection;
 mod context;
 mod dispatch;
@@ -34,9 +35,10 @@ mod url;
 
 pub use self::blocking::run_blocking;
 pub use self::channel::{
-    Channel, ChannelControl, ConnectError, Connector, Ended, InboundStream, OpenChannel, OutgoingRequest,
+    CallUpdates, Channel, ChannelControl, ConnectError, Connector, Ended, InboundStream, OpenChannel, OutgoingRequest,
     TransportInfo, Update, Updates, write_params,
 };
+pub use self::clock::CallClock;
 pub use self::connection::{Connection, ConnectionError, ConnectionHandle, OpenFailure};
 pub use self::context::{CallContext, Cancelled, RequestInfo};
 pub use self::dispatch::{

@@ -108,7 +108,7 @@ impl BatchTicket {
         let arrived = if ticket.use_up() { ticket.gate.arrive(connected, request) } else { Err(Box::new(request)) };
         let index = match arrived {
             Ok(index) => index,
-            Err(request) => return connected.channel.call(*request).await,
+            Err(request) => return connected.channel.call_in_time(*request).await,
         };
         let responses = ticket.gate.sent.wait().await.clone().await;
         let response = responses.get(index).and_then(|response| response.lock().take());
@@ -153,7 +153,7 @@ async fn accepts_batches(shared: &ServerShared, connected: &Connected) -> bool {
         tokio::select! {
             biased;
             responses = batch => responses.iter().all(Result::is_ok),
-            _ = connected.channel.call(ping()) => false,
+            _ = connected.channel.call_in_time(ping()) => false,
         }
     };
     *connected.batches.get_or_init(probe).await

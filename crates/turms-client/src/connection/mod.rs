@@ -80,7 +80,7 @@ impl CallService for ServerConnection {
         }
         let request = translate::request(&self.shared, &connected, &call)?;
         let response = match batch {
-            None => connected.channel.call(request).await,
+            None => connected.channel.call_in_time(request).await,
             Some(ticket) => Box::pin(ticket.send(&connected, request)).await,
         };
         let payload = match response {

@@ -205,7 +205,7 @@ async fn check_health(shared: &ServerShared, connected: &Connected, check: Optio
         let options = RequestOptions::default().timeout(check.timeout);
         let method = if connected.version().has(Ability::Ping) { Ping::NAME } else { Discover::NAME };
         let probe = OutgoingRequest::new(ByteString::from_static(method), Payload::new(EmptyParams::new()));
-        match connected.channel.call(probe.meta(connected.metadata()).options(options)).await {
+        match connected.channel.call_in_time(probe.meta(connected.metadata()).options(options)).await {
             Err(PeerError::Request(RequestError::TimedOut(_)) | PeerError::Unreachable { .. }) => {
                 failures += 1;
                 shared.incoming.events.publish(&Event::Unhealthy { failures });

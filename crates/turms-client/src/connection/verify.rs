@@ -36,7 +36,7 @@ pub(super) async fn failure(shared: &ServerShared, connected: &Connected, call: 
 async fn probe(shared: &ServerShared, connected: &Connected) {
     let options = RequestOptions::default().timeout(shared.settings.probe_timeout);
     let probe = OutgoingRequest::new(ByteString::from_static(Discover::NAME), Payload::new(EmptyParams::new()));
-    let response = connected.channel.call(probe.meta(connected.metadata()).options(options)).await;
+    let response = connected.channel.call_in_time(probe.meta(connected.metadata()).options(options)).await;
     // A failure of the transport or of the server says nothing about the revision. Silence does so on a pipe, not over HTTP.
     let undecided = match &response {
         Err(PeerError::Request(RequestError::Peer(error))) => !is_of_older_server(error.code),

@@ -1,15 +1,16 @@
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytestring::ByteString;
+use futures_util::future::join_all;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 use turms_proto::session::{OpenError, Opened, RequestError, RequestOptions, SessionError, Stats, Status};
 use turms_proto::{Notification, RawJson, RequestId};
 
-use crate::channel::{OutgoingRequest, Update, Updates};
+use crate::channel::{CallUpdates, OutgoingRequest, Update};
+use crate::clock::CallClock;
 use crate::context::Cancelled;
 use crate::payload::Payload;
 use crate::peer::{BoxFuture, Peer, PeerError, PeerTransport};
@@ -42,8 +43,8 @@ pub(super) struct Question {
 /// Something that must reach a connection even when its queue is full.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Signal {
-    /// Nobody waits for the answer to this request any more.
-    Forget(u64),
+    /// The caller of this request does not wait any more.
+    Forget { key: u64, is_timeout: bool },
     /// Take no more requests, finish what runs, then end.
     Shutdown,
 }
@@ -52,7 +53,7 @@ pub(super) enum Signal {
 pub(super) struct Waiter {
     pub(super) key: u64,
     reply: oneshot::Sender<Result<RawJson, PeerError>>,
-    updates: Option<Updates>,
+    updates: Option<CallUpdates>,
 }
 
 impl std::fmt::Debug for Waiter {
@@ -162,63 +163,57 @@ impl ConnectionHandle {
         }
     }
 
-    /// Asks the other side something, hearing what it tells about it.
+    /// Asks the other side something, hearing what it tells about it. The caller runs the clock of the request.
     ///
     /// # Errors
     /// [`PeerError::Closed`] when the request has certainly not been sent; others when it may have been.
     pub async fn ask(&self, request: OutgoingRequest) -> Result<RawJson, PeerError> {
-        let (question, answer) = self.question(request)?;
+        let options = request.untimed_options();
+        self.ask_with(request, options).await
+    }
+
+    async fn ask_with(&self, request: OutgoingRequest, options: RequestOptions) -> Result<RawJson, PeerError> {
+        let clock = request.clock.clone();
+        let (question, answer) = self.question(request, options)?;
         let key = question.waiter.key;
         self.send(Command::Request(question)).await?;
-        self.wait(key, answer).await
+        let mut forget = Forget { signals: &self.signals, key: Some(key), clock };
+        let answer = answer.await.unwrap_or(Err(PeerError::Closed));
+        forget.key = None;
+        answer
     }
 
     /// Asks the other side several things at once, together where its revision has batches.
     pub async fn ask_all(&self, requests: Vec<OutgoingRequest>) -> Vec<Result<RawJson, PeerError>> {
         let mut questions = Vec::with_capacity(requests.len());
-        let asked: Vec<_> = requests
+        let asked: Vec<Result<_, PeerError>> = requests
             .into_iter()
             .map(|request| {
-                let (question, answer) = self.question(request)?;
+                let (clock, options) = (request.clock.clone(), request.untimed_options());
+                let (question, answer) = self.question(request, options)?;
                 let key = question.waiter.key;
                 questions.push(question);
-                Ok((key, answer))
+                Ok((key, answer, clock))
             })
             .collect();
         // If the connection is gone, the questions are dropped and every answer says so.
         let _ = self.send(Command::Batch(questions)).await;
-        let mut outcomes = Vec::with_capacity(asked.len());
-        let mut waiting: Vec<_> = Vec::with_capacity(asked.len());
-        for question in asked {
-            // Dropped in this order: who is told that nobody waits must find nobody waiting.
-            waiting.push(question.map(|(key, answer)| (answer, Forget { signals: &self.signals, key: Some(key) })));
-        }
-        for question in waiting {
-            outcomes.push(match question {
-                Ok((answer, mut forget)) => {
-                    let answer = answer.await.unwrap_or(Err(PeerError::Closed));
-                    forget.key = None;
-                    answer
-                }
-                Err(error) => Err(error),
-            });
-        }
-        outcomes
+        join_all(asked.into_iter().map(|question| async move {
+            let (key, answer, clock) = question?;
+            let mut forget = Forget { signals: &self.signals, key: Some(key), clock: clock.clone() };
+            let answer = clock.run(answer).await?;
+            forget.key = None;
+            answer.unwrap_or(Err(PeerError::Closed))
+        }))
+        .await
     }
 
-    fn question(&self, mut request: OutgoingRequest) -> Result<(Question, Answer), PeerError> {
+    fn question(&self, mut request: OutgoingRequest, options: RequestOptions) -> Result<(Question, Answer), PeerError> {
         let params = request.take_params()?;
         let (reply, answer) = oneshot::channel();
         let key = self.keys.fetch_add(1, Ordering::Relaxed);
-        let waiter = Waiter { key, reply, updates: request.updates };
-        Ok((Question { method: request.method, params, options: request.options, waiter }, answer))
-    }
-
-    async fn wait(&self, key: u64, answer: Answer) -> Result<RawJson, PeerError> {
-        let mut forget = Forget { signals: &self.signals, key: Some(key) };
-        let answer = answer.await.unwrap_or(Err(PeerError::Closed));
-        forget.key = None;
-        answer
+        let waiter = Waiter { key, reply, updates: request.take_updates() };
+        Ok((Question { method: request.method, params, options, waiter }, answer))
     }
 
     /// Takes no more requests, finishes what runs, then ends the connection.
@@ -261,11 +256,8 @@ impl PeerTransport for ConnectionHandle {
         params: Option<RawJson>,
         options: RequestOptions,
     ) -> BoxFuture<'_, Result<RawJson, PeerError>> {
-        Box::pin(
-            self.ask(
-                OutgoingRequest::new(method, params.map_or_else(Payload::default, Payload::json)).options(options),
-            ),
-        )
+        let params = params.map_or_else(Payload::default, Payload::json);
+        Box::pin(self.ask_with(OutgoingRequest::new(method, params), options))
     }
 
     fn cancelled(&self, id: &RequestId) -> Option<Cancelled> {
@@ -277,12 +269,13 @@ impl PeerTransport for ConnectionHandle {
 struct Forget<'a> {
     signals: &'a mpsc::UnboundedSender<Signal>,
     key: Option<u64>,
+    clock: CallClock,
 }
 
 impl Drop for Forget<'_> {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            let _ = self.signals.send(Signal::Forget(key));
+            let _ = self.signals.send(Signal::Forget { key, is_timeout: self.clock.is_over() });
         }
     }
 }
@@ -298,8 +291,7 @@ impl Waiter {
     /// Tells whoever waits; false if they do not want to know.
     pub(super) fn update(&self, update: Update) -> bool {
         let Some(updates) = &self.updates else { return false };
-        // Whoever listens is not ours: their panic must not end the connection.
-        let _ = catch_unwind(AssertUnwindSafe(|| updates(update)));
+        updates.send(update);
         true
     }
 

@@ -323,9 +323,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
 
     fn handle_signal(&mut self, signal: Signal) {
         match signal {
-            Signal::Forget(key) => {
+            Signal::Forget { key, is_timeout } => {
                 if let Some(id) = self.pending.remove(&key) {
-                    self.protocol.cancel(&id, None);
+                    if is_timeout {
+                        self.protocol.time_out(&id)
+                    } else {
+                        self.protocol.cancel(&id, None)
+                    };
                 }
             }
             Signal::Shutdown if self.stage == Stage::Open => self.stage = Stage::Closing(self.drain_deadline()),

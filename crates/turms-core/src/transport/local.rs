@@ -1,7 +1,6 @@
 //! A channel to a service in this process: calls are calls, and values move.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -10,19 +9,20 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use bytestring::ByteString;
 use futures_util::future::join_all;
 use tokio::sync::watch;
-use tokio::time::Instant;
 use turms_proto::method::{Method, Notification as NotificationMethod};
 use turms_proto::revision::{discover_of_initialize, initialize_of_meta, newest_common};
-use turms_proto::session::{ClientOptions, Dialect, OpenError, Opened, RequestError, RequestOptions, Stats};
+use turms_proto::session::{
+    ClientOptions, Dialect, OpenError, Opened, RelatedRequest, RequestError, RequestOptions, Stats,
+};
 use turms_proto::types::{
-    Discover, DiscoverResult, EmptyParams, Initialize, InitializeResult, Initialized, Listen, Meta, Progress,
-    RequestMeta, key,
+    Discover, DiscoverResult, EmptyParams, Initialize, InitializeResult, Initialized, Meta, RequestMeta, key,
 };
 use turms_proto::{Ability, Notification, ProtocolVersion, RawJson, RequestId};
 
 use crate::channel::{
-    Channel, ChannelControl, ConnectError, Connector, Ended, OpenChannel, OutgoingRequest, Update, Updates,
+    CallUpdates, Channel, ChannelControl, ConnectError, Connector, Ended, OpenChannel, OutgoingRequest, Update,
 };
+use crate::clock::CallClock;
 use crate::context::CallContext;
 use crate::dispatch::{Dispatch, dispatch, dispatch_in_process, dispatch_notification, notification_guard};
 use crate::error::ServiceError;
@@ -126,6 +126,7 @@ struct Counters {
     completed: AtomicU64,
     failed: AtomicU64,
     timed_out: AtomicU64,
+    cancelled: AtomicU64,
 }
 
 impl LocalChannel {
@@ -146,26 +147,26 @@ impl LocalChannel {
         }
     }
 
-    async fn exchange(&self, request: OutgoingRequest) -> Result<Payload, PeerError> {
+    async fn exchange(&self, mut request: OutgoingRequest) -> Result<Payload, PeerError> {
         if !self.state.is_open() {
             return Err(PeerError::Closed);
         }
-        let OutgoingRequest { method, params, mut meta, options, updates } = request;
+        let updates = request.take_updates();
+        let OutgoingRequest { method, params, mut meta, wants_progress, clock, .. } = request;
         let id = self.state.counters.requests.fetch_add(1, Ordering::Relaxed) + 1;
-        if options.progress {
+        if wants_progress {
             meta.get_or_insert_default().insert_raw(key::PROGRESS_TOKEN, &RawJson::number(id));
         }
-        let (updates, beats) = updates.map(alive).unzip();
         let peer = match updates {
             Some(_) => Peer::new(LocalLink { updates, ..self.link.clone() }),
             None => self.peer.clone(),
         };
         let cx = self.context(peer).with_meta(meta).with_id(RequestId::Number(id));
-        let lasts = method == Listen::NAME;
         let dispatch = if self.session.is_some() { dispatch } else { dispatch_in_process };
         let call = dispatch(&*self.service, Request::raw(method, params), cx);
-        let result = self.state.wait(call, options, lasts, beats).await;
-        self.state.count(result.and_then(|result| result.map_err(refused)))
+        let mut outcome = CallOutcome { counters: &self.state.counters, clock, is_counted: false };
+        let result = self.state.until_closed(call).await;
+        outcome.count(result.and_then(|result| result.map_err(refused)))
     }
 
     async fn shake_hands(&self, meta: &RequestMeta) -> Result<DiscoverResult, OpenError> {
@@ -198,82 +199,48 @@ impl State {
         !self.closed.load(Ordering::Acquire)
     }
 
-    fn count(&self, outcome: Result<Payload, PeerError>) -> Result<Payload, PeerError> {
-        let counter = match &outcome {
-            Ok(_) => &self.counters.completed,
-            Err(PeerError::Request(error)) if error.is_timeout() => &self.counters.timed_out,
-            Err(_) => &self.counters.failed,
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
-        outcome
-    }
-
-    async fn wait(
-        &self,
-        mut call: Dispatch,
-        options: RequestOptions,
-        lasts: bool,
-        mut beats: Option<watch::Receiver<()>>,
-    ) -> Result<CallResult, PeerError> {
-        // Many answers are there after one step and need no timer.
+    /// Waits for a call until the channel is closed.
+    async fn until_closed(&self, mut call: Dispatch) -> Result<CallResult, PeerError> {
+        // Many calls finish when they are first polled, and need not watch the channel.
         if let Poll::Ready(outcome) = std::future::poll_fn(|task| Poll::Ready(Pin::new(&mut call).poll(task))).await {
             return Ok(outcome);
         }
-        let (mut open, started) = (self.open.subscribe(), Instant::now());
-        let last = options.max_timeout.and_then(|limit| started.checked_add(limit));
-        loop {
-            let timeout = options.timeout.filter(|_| !lasts).and_then(|timeout| Instant::now().checked_add(timeout));
-            let is_last = last.is_some_and(|last| timeout.is_none_or(|timeout| last < timeout));
-            tokio::select! {
-                biased;
-                outcome = &mut call => return Ok(outcome),
-                _ = open.wait_for(|open| !open) => return Err(PeerError::Request(RequestError::Closed)),
-                // Whoever reports progress is waited for anew.
-                () = beat(&mut beats) => {}
-                () = reached(if is_last { last } else { timeout }) => {
-                    let after = started.elapsed();
-                    let limit = if is_last { RequestError::MaxDuration } else { RequestError::TimedOut };
-                    return Err(PeerError::Request(limit(after)));
-                }
-            }
+        let mut open = self.open.subscribe();
+        tokio::select! {
+            biased;
+            outcome = &mut call => Ok(outcome),
+            _ = open.wait_for(|open| !open) => Err(PeerError::Request(RequestError::Closed)),
+        }
+    }
+}
+
+/// Counts the outcome of a call, also if it is dropped.
+struct CallOutcome<'a> {
+    counters: &'a Counters,
+    clock: CallClock,
+    is_counted: bool,
+}
+
+impl CallOutcome<'_> {
+    fn count(&mut self, outcome: Result<Payload, PeerError>) -> Result<Payload, PeerError> {
+        self.is_counted = true;
+        let counter = if outcome.is_ok() { &self.counters.completed } else { &self.counters.failed };
+        counter.fetch_add(1, Ordering::Relaxed);
+        outcome
+    }
+}
+
+impl Drop for CallOutcome<'_> {
+    fn drop(&mut self) {
+        if !self.is_counted {
+            let counter = if self.clock.is_over() { &self.counters.timed_out } else { &self.counters.cancelled };
+            counter.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
 fn refused(error: ServiceError) -> PeerError {
     PeerError::Request(RequestError::Peer(Box::new(error.into_object())))
-}
-
-/// Waits until a moment, or for ever.
-async fn reached(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => tokio::time::sleep_until(moment).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Waits for the next sign of life.
-async fn beat(beats: &mut Option<watch::Receiver<()>>) {
-    let alive = match beats {
-        Some(beats) => beats.changed().await.is_ok(),
-        None => false,
-    };
-    if !alive {
-        std::future::pending().await
-    }
-}
-
-/// The same updates, and a sign of life for every report of progress.
-fn alive(heard: Updates) -> (Updates, watch::Receiver<()>) {
-    let (beat, beats) = watch::channel(());
-    let updates: Updates = Arc::new(move |update| {
-        if matches!(update, Update::Progress(_)) {
-            beat.send_replace(());
-        }
-        // Whoever listens is not ours: their panic must not be the handler's.
-        let _ = catch_unwind(AssertUnwindSafe(|| heard(update)));
-    });
-    (updates, beats)
 }
 
 impl fmt::Debug for LocalChannel {
@@ -288,7 +255,10 @@ impl Channel for LocalChannel {
     }
 
     fn call_batch(&self, requests: Vec<OutgoingRequest>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
-        Box::pin(join_all(requests.into_iter().map(|request| self.exchange(request))))
+        Box::pin(join_all(requests.into_iter().map(|request| async move {
+            let clock = request.clock.clone();
+            clock.run(self.exchange(request)).await?
+        })))
     }
 
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {
@@ -311,6 +281,7 @@ impl ChannelControl for LocalChannel {
         stats.completed = count(&counters.completed);
         stats.failed = count(&counters.failed);
         stats.timed_out = count(&counters.timed_out);
+        stats.cancelled = count(&counters.cancelled);
         stats
     }
 
@@ -337,7 +308,7 @@ impl ChannelControl for LocalChannel {
 struct LocalLink {
     client: Arc<dyn Service>,
     dialect: Dialect,
-    updates: Option<Updates>,
+    updates: Option<CallUpdates>,
 }
 
 impl LocalLink {
@@ -353,21 +324,12 @@ impl LocalLink {
     /// What belongs to the request goes to whoever made it; the rest comes back.
     fn update(&self, notification: Notification) -> Option<Notification> {
         let Some(updates) = &self.updates else { return Some(notification) };
-        if &*notification.method == Progress::NAME {
-            return match notification.params::<Progress>() {
-                Ok(params) => {
-                    updates(Update::Progress(params));
-                    None
-                }
-                Err(_) => Some(notification),
-            };
+        match RelatedRequest::of(&notification) {
+            Some(RelatedRequest::Progress(params)) => updates.send(Update::Progress(params)),
+            Some(RelatedRequest::Subscription(_)) => updates.send(Update::Told(notification)),
+            _ => return Some(notification),
         }
-        let meta = notification.params.as_ref().and_then(RawJson::meta);
-        if meta.is_some_and(|meta| meta.member(key::SUBSCRIPTION_ID).is_some()) {
-            updates(Update::Told(notification));
-            return None;
-        }
-        Some(notification)
+        None
     }
 }
 

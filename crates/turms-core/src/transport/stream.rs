@@ -2,12 +2,11 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use turms_proto::Notification;
-use turms_proto::session::{ClientOptions, RequestError, RequestOptions, Stats};
+use turms_proto::session::{ClientOptions, Stats};
 
 use crate::channel::{Channel, ChannelControl, ConnectError, Connector, Ended, OpenChannel, OutgoingRequest};
 use crate::connection::{Connection, ConnectionHandle};
@@ -138,18 +137,7 @@ impl Drop for StreamChannel {
 
 impl Channel for StreamChannel {
     fn call(&self, request: OutgoingRequest) -> BoxFuture<'_, Result<Payload, PeerError>> {
-        Box::pin(async move {
-            let (limit, is_last) = limit(request.options);
-            let answer = self.connection.ask(request);
-            let timed_out = if is_last { RequestError::MaxDuration } else { RequestError::TimedOut };
-            let answer = match limit {
-                Some(limit) => tokio::time::timeout(limit, answer)
-                    .await
-                    .unwrap_or_else(|_| Err(PeerError::Request(timed_out(limit)))),
-                None => answer.await,
-            };
-            answer.map(Payload::json)
-        })
+        Box::pin(async move { self.connection.ask(request).await.map(Payload::json) })
     }
 
     fn call_batch(&self, requests: Vec<OutgoingRequest>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
@@ -182,14 +170,4 @@ impl ChannelControl for StreamChannel {
             Ended::new()
         })
     }
-}
-
-/// A connection counts the time of what it has taken on. As long as the peer does not read, that may be nothing more, and
-/// whoever waits for it must not wait for ever. Says whether the limit is the one that progress does not renew.
-fn limit(options: RequestOptions) -> (Option<Duration>, bool) {
-    const GRACE: Duration = Duration::from_secs(1);
-    let (timeout, last) = (options.timeout.filter(|_| !options.progress), options.max_timeout);
-    let is_last = last.is_some_and(|last| timeout.is_none_or(|timeout| last < timeout));
-    let limit = if is_last { last } else { timeout };
-    (limit.and_then(|limit| limit.checked_add(GRACE)), is_last)
 }

@@ -462,8 +462,7 @@ async fn a_peer_that_never_stops_talking_does_not_stop_time() {
         while far.1.write_all(&lines).await.is_ok() {}
     });
     let options = RequestOptions::default().timeout(Duration::from_millis(50));
-    let asked = handle.ask(OutgoingRequest::new("test/echo", Payload::default()).options(options));
-    let answer = within("an answer", asked).await;
+    let answer = within("an answer", handle.peer().request_raw("test/echo", None, options)).await;
     assert!(matches!(answer, Err(PeerError::Request(RequestError::TimedOut(_)))), "{answer:?}");
     talking.abort();
 }

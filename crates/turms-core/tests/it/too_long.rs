@@ -38,7 +38,7 @@ async fn connect(connector: &impl Connector) -> OpenChannel {
 /// Asks without a timeout, so that nothing but the response or its loss ends the request.
 async fn ask(server: &OpenChannel) -> Result<Payload, PeerError> {
     let request = OutgoingRequest::new("tools/list", Payload::default()).options(RequestOptions::default().for_ever());
-    within("an outcome", server.channel.call(request)).await
+    within("an outcome", server.channel.call_in_time(request)).await
 }
 
 fn assert_too_long(outcome: Result<Payload, PeerError>) {

@@ -1,26 +1,23 @@
 //! A channel without a session: each request is one POST, and what comes back is read in the request's own future.
 
 use std::borrow::Cow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::time::Duration;
 
 use bytes::Bytes;
 use bytestring::ByteString;
 use futures_util::future::join_all;
 use http::HeaderMap;
 use tokio::sync::Notify;
-use tokio::time::Instant;
 use turms_core::{
-    BoxFuture, CallContext, Channel, ChannelControl, Ended, OutgoingRequest, Payload, Peer, PeerError, Service,
-    TransportInfo, Update, Updates, dispatch_notification, write_params,
+    BoxFuture, CallClock, CallContext, CallUpdates, Channel, ChannelControl, Ended, OutgoingRequest, Payload, Peer,
+    PeerError, Service, TransportInfo, Update, dispatch_notification, write_params,
 };
 use turms_proto::jsonrpc::encode;
 use turms_proto::method::{Method as _, Notification as _};
-use turms_proto::session::{Dialect, RequestError, RequestOptions, Stats};
-use turms_proto::types::{CallTool, Cancelled, ListTools, Meta, Progress, key};
+use turms_proto::session::{Dialect, RelatedRequest, RequestError, RequestOptions, Stats};
+use turms_proto::types::{CallTool, Cancelled, ListTools, Meta, key};
 use turms_proto::{
     EncodeError, ErrorCode, Incoming, Message, Notification, Object, ProtocolVersion, RawJson, RequestId, Response,
 };
@@ -99,23 +96,23 @@ impl StatelessChannel {
         }
     }
 
-    async fn exchange(&self, request: OutgoingRequest) -> Result<Payload, PeerError> {
-        let OutgoingRequest { method, params, meta, options, updates, .. } = request;
-        let call = Call { method, params, meta, options, updates };
+    async fn exchange(&self, mut request: OutgoingRequest) -> Result<Payload, PeerError> {
+        let updates = request.take_updates();
+        let OutgoingRequest { method, params, meta, wants_progress, clock, .. } = request;
+        let call = Call { method, params, meta, wants_progress, updates };
         if self.gate.is_closed() {
             return Err(PeerError::Closed);
         }
         self.counters.requests.fetch_add(1, Ordering::Relaxed);
-        let mut given_up = GivenUp(Some(&self.counters));
+        let mut given_up = GivenUp { counters: Some(&self.counters), clock };
         let outcome = tokio::select! {
             biased;
             outcome = self.call(&call) => outcome,
             () = self.gate.closed() => Err(PeerError::Request(RequestError::Closed)),
         };
-        given_up.0 = None;
+        given_up.counters = None;
         let counter = match &outcome {
             Ok(_) => &self.counters.completed,
-            Err(PeerError::Request(error)) if error.is_timeout() => &self.counters.timed_out,
             Err(_) => &self.counters.failed,
         };
         counter.fetch_add(1, Ordering::Relaxed);
@@ -123,26 +120,25 @@ impl StatelessChannel {
     }
 
     async fn call(&self, call: &Call) -> Result<RawJson, PeerError> {
-        let mut patience = Patience::new(call.options);
-        let outcome = self.ask(call, &mut patience).await;
+        let outcome = self.ask(call).await;
         let mismatched = |error: &PeerError| match error {
             PeerError::Request(RequestError::Peer(error)) => error.code == ErrorCode::HEADER_MISMATCH,
             _ => false,
         };
         if &*call.method == CallTool::NAME && outcome.as_ref().is_err_and(mismatched) {
-            return Box::pin(self.call_again(call, &mut patience)).await;
+            return Box::pin(self.call_again(call)).await;
         }
         outcome
     }
 
     /// The tool is not as it was known, if it was known: looks anew, and tries once more.
-    async fn call_again(&self, call: &Call, patience: &mut Patience) -> Result<RawJson, PeerError> {
-        self.relearn(call, patience).await;
-        self.ask(call, patience).await
+    async fn call_again(&self, call: &Call) -> Result<RawJson, PeerError> {
+        self.relearn(call).await;
+        self.ask(call).await
     }
 
     /// Asks for the list of tools, to see what they want to be repeated.
-    async fn relearn(&self, call: &Call, patience: &mut Patience) {
+    async fn relearn(&self, call: &Call) {
         let mut cursor: Option<RawJson> = None;
         for _ in 0..MOST_PAGES {
             let mut params = Object::new();
@@ -153,10 +149,10 @@ impl StatelessChannel {
                 method: ByteString::from_static(ListTools::NAME),
                 params: Payload::json(params.into()),
                 meta: call.whole_meta(),
-                options: RequestOptions::default(),
+                wants_progress: false,
                 updates: None,
             };
-            let Ok(page) = self.ask(&list, patience).await else { return };
+            let Ok(page) = self.ask(&list).await else { return };
             cursor = page.member("nextCursor").filter(|cursor| !cursor.is_null());
             if cursor.is_none() {
                 return;
@@ -165,18 +161,18 @@ impl StatelessChannel {
     }
 
     /// One POST and what comes of it.
-    async fn ask(&self, call: &Call, patience: &mut Patience) -> Result<RawJson, PeerError> {
+    async fn ask(&self, call: &Call) -> Result<RawJson, PeerError> {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let asked = Asked { id: RequestId::Number(id), updates: call.updates.as_ref() };
         let headers = self.mirror.headers(self.version, &call.method, Some(&call.params))?;
         let body = call.body(id)?;
-        let reply = patience.wait(self.post(body.into(), headers)).await?;
+        let reply = self.post(body.into(), headers).await?;
         let result = match reply {
             Reply::Json(body) => {
                 self.counters.received.fetch_add(body.len() as u64, Ordering::Relaxed);
                 read_answer(Incoming::decode(body, 1), &asked)
             }
-            Reply::Events(events) => Box::pin(self.read_events(*events, &asked, patience)).await,
+            Reply::Events(events) => Box::pin(self.read_events(*events, &asked)).await,
             Reply::Refused(_, error) => Err(PeerError::Request(RequestError::Peer(error))),
             Reply::Nothing => Err(HttpError::Message("it is empty".to_owned()).into()),
         }?;
@@ -192,22 +188,13 @@ impl StatelessChannel {
         Reply::read(&self.endpoint, response).await
     }
 
-    async fn read_events(
-        &self,
-        mut events: EventStream,
-        asked: &Asked<'_>,
-        patience: &mut Patience,
-    ) -> Result<RawJson, PeerError> {
+    async fn read_events(&self, mut events: EventStream, asked: &Asked<'_>) -> Result<RawJson, PeerError> {
         loop {
-            let Some(event) = patience.wait(events.next()).await? else { return Err(HttpError::Cut.into()) };
+            let Some(event) = events.next().await? else { return Err(HttpError::Cut.into()) };
             self.counters.received.fetch_add(event.data.len() as u64, Ordering::Relaxed);
             match messages(event, 1) {
                 None => {}
-                Some(Ok(Incoming::One(Message::Notification(notification)))) => {
-                    // The service may be slow: the request's time goes on meanwhile.
-                    let alive = patience.wait(async { Ok(self.hear(notification, asked).await) }).await?;
-                    patience.renew_if(alive);
-                }
+                Some(Ok(Incoming::One(Message::Notification(notification)))) => self.hear(notification, asked).await,
                 // Servers of this era do not ask.
                 Some(Ok(Incoming::One(Message::Request(request)))) => {
                     tracing::debug!(target: "turms::client", method = %request.method, "a request by the server is ignored");
@@ -221,19 +208,15 @@ impl StatelessChannel {
         }
     }
 
-    /// What is told about a request is for whoever made it, the rest for the service. Whether it was a sign of life.
-    async fn hear(&self, notification: Notification, asked: &Asked<'_>) -> bool {
+    /// Delivers a notification to the request that it belongs to, or to the service.
+    async fn hear(&self, notification: Notification, asked: &Asked<'_>) {
         self.counters.heard.fetch_add(1, Ordering::Relaxed);
-        let (update, alive) = asked.update(&notification);
-        if let (Some(update), Some(updates)) = (update, asked.updates) {
-            // Whoever listens is not ours: their panic must not be the request's.
-            let _ = catch_unwind(AssertUnwindSafe(|| updates(update)));
-            return alive;
+        if let (Some(update), Some(updates)) = (asked.update(&notification), asked.updates) {
+            return updates.send(update);
         }
         let meta = Meta::of_params(notification.params.as_ref());
         let cx = CallContext::new(Dialect::Stateless(self.version), Peer::nobody()).with_meta(meta);
         dispatch_notification(&*self.service, notification, cx).await;
-        alive
     }
 
     async fn tell(&self, notification: Notification) -> Result<(), PeerError> {
@@ -248,8 +231,7 @@ impl StatelessChannel {
         let mut body = Vec::new();
         notification.encode(&mut body);
         self.counters.notifications.fetch_add(1, Ordering::Relaxed);
-        let patience = Patience::new(RequestOptions::default());
-        match patience.wait(self.post(body.into(), headers)).await? {
+        match CallClock::from(RequestOptions::default()).run(self.post(body.into(), headers)).await?? {
             Reply::Refused(_, error) => Err(PeerError::Request(RequestError::Peer(error))),
             _ => Ok(()),
         }
@@ -277,15 +259,15 @@ struct Call {
     params: Payload,
     /// What goes into their `_meta` beside what is there.
     meta: Option<Meta>,
-    options: RequestOptions,
-    updates: Option<Updates>,
+    wants_progress: bool,
+    updates: Option<CallUpdates>,
 }
 
 impl Call {
     /// The message under this id, which is also the token of its progress.
     fn body(&self, id: i64) -> Result<Vec<u8>, EncodeError> {
         let mut meta = Cow::Borrowed(&self.meta);
-        if self.options.progress {
+        if self.wants_progress {
             meta.to_mut().get_or_insert_default().insert_raw(key::PROGRESS_TOKEN, &RawJson::number(id));
         }
         let known = meta.as_ref().as_ref().map_or(0, |meta| meta.as_str().len());
@@ -312,81 +294,31 @@ const USUAL_SIZE: usize = 256;
 /// A request that was made.
 struct Asked<'a> {
     id: RequestId,
-    updates: Option<&'a Updates>,
+    updates: Option<&'a CallUpdates>,
 }
 
 impl Asked<'_> {
-    /// What a notification tells about this request, and whether it is a sign of life.
-    fn update(&self, notification: &Notification) -> (Option<Update>, bool) {
-        if &*notification.method == Progress::NAME {
-            return match notification.params::<Progress>() {
-                Ok(params) if params.progress_token == self.id => (Some(Update::Progress(params)), true),
-                _ => (None, false),
-            };
-        }
-        let meta = notification.params.as_ref().and_then(RawJson::meta);
-        let tag =
-            meta.and_then(|meta| meta.member(key::SUBSCRIPTION_ID)).and_then(|tag| tag.decode::<RequestId>().ok());
-        let ours = tag.as_ref() == Some(&self.id);
-        (ours.then(|| Update::Told(notification.clone())), false)
-    }
-}
-
-/// How long a request waits: anew after each report of progress, but not for ever.
-struct Patience {
-    timeout: Option<Duration>,
-    begun: Instant,
-    last: Option<Instant>,
-    deadline: Option<Instant>,
-    /// Whether the deadline is the one that no progress can move.
-    is_last: bool,
-}
-
-impl Patience {
-    fn new(options: RequestOptions) -> Self {
-        let begun = Instant::now();
-        let last = options.max_timeout.and_then(|limit| begun.checked_add(limit));
-        let mut patience = Self { timeout: options.timeout, begun, last, deadline: None, is_last: false };
-        patience.renew_at(begun);
-        patience
-    }
-
-    fn renew_at(&mut self, now: Instant) {
-        let next = self.timeout.and_then(|timeout| now.checked_add(timeout));
-        self.is_last = self.last.is_some_and(|last| next.is_none_or(|next| last < next));
-        self.deadline = if self.is_last { self.last } else { next };
-    }
-
-    /// Progress is a sign of life; all else could be told for ever.
-    fn renew_if(&mut self, alive: bool) {
-        if alive {
-            self.renew_at(Instant::now());
-        }
-    }
-
-    fn timed_out(&self) -> RequestError {
-        match self.is_last {
-            true => RequestError::MaxDuration(self.begun.elapsed()),
-            false => RequestError::TimedOut(self.begun.elapsed()),
-        }
-    }
-
-    async fn wait<T>(&self, work: impl Future<Output = Result<T, HttpError>>) -> Result<T, PeerError> {
-        let Some(deadline) = self.deadline else { return work.await.map_err(PeerError::from) };
-        match tokio::time::timeout_at(deadline, work).await {
-            Ok(done) => done.map_err(PeerError::from),
-            Err(_) => Err(PeerError::Request(self.timed_out())),
+    /// The update that a notification is for this request.
+    fn update(&self, notification: &Notification) -> Option<Update> {
+        match RelatedRequest::of(notification)? {
+            RelatedRequest::Progress(params) if params.progress_token == self.id => Some(Update::Progress(params)),
+            RelatedRequest::Subscription(id) if id == self.id => Some(Update::Told(notification.clone())),
+            _ => None,
         }
     }
 }
 
-/// Counts a request as given up when it is dropped before its end.
-struct GivenUp<'a>(Option<&'a Counters>);
+/// Counts a request that is dropped before its end as timed out or cancelled.
+struct GivenUp<'a> {
+    counters: Option<&'a Counters>,
+    clock: CallClock,
+}
 
 impl Drop for GivenUp<'_> {
     fn drop(&mut self) {
-        if let Some(counters) = self.0 {
-            counters.cancelled.fetch_add(1, Ordering::Relaxed);
+        if let Some(counters) = self.counters {
+            let counter = if self.clock.is_over() { &counters.timed_out } else { &counters.cancelled };
+            counter.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -397,7 +329,10 @@ impl Channel for StatelessChannel {
     }
 
     fn call_batch(&self, requests: Vec<OutgoingRequest>) -> BoxFuture<'_, Vec<Result<Payload, PeerError>>> {
-        Box::pin(join_all(requests.into_iter().map(|request| self.exchange(request))))
+        Box::pin(join_all(requests.into_iter().map(|request| async move {
+            let clock = request.clock.clone();
+            clock.run(self.exchange(request)).await?
+        })))
     }
 
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), PeerError>> {

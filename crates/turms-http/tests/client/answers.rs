@@ -46,7 +46,7 @@ async fn no_more_answers_are_posted_at_once_than_the_limit() {
             let connector = connector(&server).max_answers(limit);
             let client = connector.connect(known, Arc::new(told.clone())).await.unwrap();
             let (channel, call) = (client.channel.clone(), outgoing("tools/call", &json!({ "name": "x" })));
-            let call = on_call.then(|| tokio::spawn(async move { channel.call(call).await }));
+            let call = on_call.then(|| tokio::spawn(async move { channel.call_in_time(call).await }));
             turms_testkit::eventually("the answers", async || answers(&server) >= limit).await;
             // Other requests go on meanwhile.
             for _ in 0..20 {

@@ -107,7 +107,7 @@ fn outgoing(method: &'static str, params: &Value) -> OutgoingRequest {
 }
 
 async fn ask(client: &OpenChannel, method: &'static str, params: &Value) -> Result<Value, PeerError> {
-    let answer = within("an answer", client.channel.call(outgoing(method, params))).await;
+    let answer = within("an answer", client.channel.call_in_time(outgoing(method, params))).await;
     answer.map(|payload| payload.take().unwrap())
 }
 

@@ -53,7 +53,7 @@ async fn a_session_that_is_not_known_any_more_ends_and_can_be_renewed() {
         .await;
         let client = connect(&server).await;
         let channel = client.channel.clone();
-        let other = tokio::spawn(async move { channel.call(outgoing("slow", &json!({}))).await });
+        let other = tokio::spawn(async move { channel.call_in_time(outgoing("slow", &json!({}))).await });
         server.wait_for("slow", 1).await;
         let error = ask(&client, "tools/call", &json!({})).await.unwrap_err();
         assert!(matches!(error, PeerError::Closed), "{reply:?}: {error:?}");
@@ -148,7 +148,7 @@ async fn the_server_asks_before_it_answers() {
     let (sender, updates) = std::sync::mpsc::channel();
     let heard: turms_core::Updates = Arc::new(move |update| sender.send(format!("{update:?}")).unwrap());
     let request = outgoing("tools/call", &json!({})).options(RequestOptions::default().with_progress()).updates(heard);
-    client.channel.call(request).await.unwrap();
+    client.channel.call_in_time(request).await.unwrap();
     assert!(updates.try_iter().collect::<String>().contains("Progress"));
     assert_eq!(server.wait_for("POST", 1).await.body["result"]["roots"], json!([]));
 }
@@ -162,7 +162,7 @@ async fn what_is_given_up_is_told() {
     .await;
     let client = connect(&server).await;
     let channel = client.channel.clone();
-    let call = tokio::spawn(async move { channel.call(outgoing("tools/call", &json!({}))).await.map(drop) });
+    let call = tokio::spawn(async move { channel.call_in_time(outgoing("tools/call", &json!({}))).await.map(drop) });
     let asked = server.wait_for("tools/call", 1).await;
     call.abort();
     let told = server.wait_for("notifications/cancelled", 1).await;
@@ -170,7 +170,7 @@ async fn what_is_given_up_is_told() {
 
     let request =
         outgoing("tools/call", &json!({})).options(RequestOptions::default().timeout(Duration::from_millis(50)));
-    let error = client.channel.call(request).await.unwrap_err();
+    let error = client.channel.call_in_time(request).await.unwrap_err();
     assert!(matches!(error, PeerError::Request(RequestError::TimedOut(_))), "{error:?}");
     let told = server.wait_for("notifications/cancelled", 2).await;
     assert_eq!(told.body["params"]["reason"], "timed out");

@@ -51,7 +51,7 @@ async fn what_is_told_about_a_request_is_for_whoever_made_it() {
         sender.send(told).unwrap();
     });
     let request = outgoing("tools/call", &json!({})).options(RequestOptions::default().with_progress()).updates(heard);
-    client.channel.call(request).await.unwrap();
+    client.channel.call_in_time(request).await.unwrap();
     assert_eq!(updates.try_iter().collect::<Vec<_>>(), ["progress 1", "notifications/tools/list_changed"]);
     assert_eq!(ear.heard(), ["notifications/message"]);
     // The server's question is not answered: there is nowhere to post an answer to.
@@ -63,7 +63,7 @@ async fn closing_the_stream_is_giving_up() {
     let server = FakeHttpServer::start(|_| Reply::open_events(": working\n\n")).await;
     let client = connect_stateless(&server).await;
     let channel = client.channel.clone();
-    let call = tokio::spawn(async move { channel.call(outgoing("tools/call", &json!({}))).await.map(drop) });
+    let call = tokio::spawn(async move { channel.call_in_time(outgoing("tools/call", &json!({}))).await.map(drop) });
     server.wait_for("tools/call", 1).await;
     call.abort();
     server.wait_until_left().await;
@@ -76,7 +76,7 @@ async fn a_server_that_never_answers_is_not_waited_for() {
     let server = FakeHttpServer::start(|_| Reply::never()).await;
     let client = connect_stateless(&server).await;
     let soon = RequestOptions::default().timeout(Duration::from_millis(50));
-    let error = client.channel.call(outgoing("tools/call", &json!({})).options(soon)).await.unwrap_err();
+    let error = client.channel.call_in_time(outgoing("tools/call", &json!({})).options(soon)).await.unwrap_err();
     assert!(matches!(error, PeerError::Request(RequestError::TimedOut(_))), "{error:?}");
     server.wait_until_left().await;
 }
@@ -101,7 +101,7 @@ async fn a_service_that_is_never_done_with_a_notification_does_not_stop_the_time
     let known = options().known(Dialect::Stateless(ProtocolVersion::LATEST));
     let client = connector(&server).connect(known, Arc::new(Slow)).await.unwrap();
     let soon = RequestOptions::default().timeout(Duration::from_millis(50));
-    let call = client.channel.call(outgoing("tools/call", &json!({})).options(soon));
+    let call = client.channel.call_in_time(outgoing("tools/call", &json!({})).options(soon));
     let error = within("the timeout", call).await.unwrap_err();
     assert!(matches!(error, PeerError::Request(RequestError::TimedOut(_))), "{error:?}");
     server.wait_until_left().await;
@@ -139,7 +139,8 @@ async fn a_channel_that_is_closed_gives_up_what_it_has_begun() {
     let server = FakeHttpServer::start(|_| Reply::open_events(": listening\n\n")).await;
     let client = connect_stateless(&server).await;
     let channel = client.channel.clone();
-    let listening = tokio::spawn(async move { channel.call(outgoing("subscriptions/listen", &json!({}))).await });
+    let listening =
+        tokio::spawn(async move { channel.call_in_time(outgoing("subscriptions/listen", &json!({}))).await });
     server.wait_for("subscriptions/listen", 1).await;
     client.control.close().await;
     assert!(listening.await.unwrap().is_err());

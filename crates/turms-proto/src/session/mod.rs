@@ -31,6 +31,7 @@
 //! ```
 
 mod admission;
+mod demux;
 mod event;
 mod opening;
 mod pending;
@@ -44,6 +45,7 @@ use bytestring::ByteString;
 
 use self::admission::Admission;
 pub use self::admission::{VersionClaim, missing_meta, unsupported_version};
+pub use self::demux::RelatedRequest;
 pub use self::event::{Call, Dialect, Event, OpenError, Opened, RequestError, SessionError};
 pub use self::opening::{ClientOptions, VersionChoice};
 use self::opening::{Open, Opening, OpeningRequest, OpeningStep};
@@ -292,6 +294,14 @@ impl<T> Session<T> {
         };
         self.stats.cancelled += 1;
         self.notify_cancelled(id, reason);
+        Some(owner)
+    }
+
+    /// As [`Session::cancel`], for a request whose time is over.
+    pub fn time_out(&mut self, id: &RequestId) -> Option<T> {
+        let owner = self.cancel(id, Some("timed out"))?;
+        self.stats.cancelled -= 1;
+        self.stats.timed_out += 1;
         Some(owner)
     }
 
@@ -675,7 +685,7 @@ impl<T> Session<T> {
         if !self.pending.has_subscriptions() {
             return None;
         }
-        let id = notification.params.as_ref()?.meta()?.member(key::SUBSCRIPTION_ID)?.decode().ok()?;
+        let Some(RelatedRequest::Subscription(id)) = RelatedRequest::of(notification) else { return None };
         self.pending.get(&id).filter(|request| request.is_subscription).map(|_| id)
     }
 
@@ -701,18 +711,17 @@ impl<T> Session<T> {
     }
 
     fn receive_progress(&mut self, notification: Notification, now: Instant) {
-        let params = notification.params::<Progress>().ok();
-        let known = params.filter(|params: &ProgressParams| {
+        let wants_progress = |params: &ProgressParams| {
             self.pending.get(&params.progress_token).is_some_and(|request| request.wants_progress)
-        });
-        match known {
-            Some(params) => {
+        };
+        match RelatedRequest::of(&notification) {
+            Some(RelatedRequest::Progress(params)) if wants_progress(&params) => {
                 let id = params.progress_token.clone();
                 self.pending.touch(&id, now);
                 self.events.push_back(Event::Progress { id, params });
             }
             // The token may belong to a task, or be chosen by the caller.
-            None => self.events.push_back(Event::Notification(notification)),
+            _ => self.events.push_back(Event::Notification(notification)),
         }
     }
 

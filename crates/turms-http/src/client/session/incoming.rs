@@ -1,6 +1,5 @@
 //! What the server says: answers, notifications, and questions of its own.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Weak;
 
 use bytestring::ByteString;
@@ -94,8 +93,7 @@ impl Shared {
     fn update(&self, id: &RequestId, update: Update) -> bool {
         let updates = self.session.lock().owner(id).and_then(|waiter| waiter.updates.clone());
         let Some(updates) = updates else { return false };
-        // Whoever listens is not ours: their panic must not end the stream.
-        let _ = catch_unwind(AssertUnwindSafe(|| updates(update)));
+        updates.send(update);
         true
     }
 
@@ -177,7 +175,9 @@ impl PeerTransport for SessionLink {
         Box::pin(async move {
             let Some(shared) = self.0.upgrade() else { return Err(PeerError::Closed) };
             let params = params.map_or_else(Payload::default, Payload::json);
-            shared.ask(OutgoingRequest::new(method, params).options(options)).await
+            let request = OutgoingRequest::new(method, params).options(options);
+            let clock = request.clock.clone();
+            clock.run(shared.ask(request)).await?
         })
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use http::StatusCode;
 use tokio::sync::{oneshot, watch};
-use turms_core::{Ended, OutgoingRequest, PeerError};
+use turms_core::{CallClock, Ended, OutgoingRequest, PeerError};
 use turms_proto::session::{RequestError, RequestOptions, Session};
 use turms_proto::{
     DEFAULT_BATCH_LIMIT, ErrorCode, ErrorObject, Incoming, Message, Notification, RawJson, RequestId, Response, header,
@@ -23,7 +23,7 @@ const GOODBYE: Duration = Duration::from_secs(2);
 
 impl Shared {
     pub(super) async fn ask(&self, request: OutgoingRequest) -> Result<RawJson, PeerError> {
-        let mut body = Vec::new();
+        let (mut body, clock) = (Vec::new(), request.clock.clone());
         let (id, answer) = {
             let mut session = self.session.lock();
             let (request, answer) = self.register(&mut session, request)?;
@@ -31,6 +31,7 @@ impl Shared {
             (request.id, answer)
         };
         let ids = [id];
+        let _forget = Forget { shared: self, id: &ids[0], clock };
         self.wait(body.into(), &ids, async { answer.await.unwrap_or(Err(PeerError::Closed)) }).await
     }
 
@@ -38,17 +39,23 @@ impl Shared {
         let (mut body, mut asked) = (Vec::new(), Vec::new());
         let answers: Vec<_> = {
             let mut session = self.session.lock();
-            let register = |request| {
+            let register = |request: OutgoingRequest| {
+                let clock = request.clock.clone();
                 let (request, answer) = self.register(&mut session, request)?;
+                let id = request.id.clone();
                 asked.push(request);
-                Ok(answer)
+                Ok((id, answer, clock))
             };
             let answers = requests.into_iter().map(register).collect();
             session.encode_requests(&asked, &mut body);
             answers
         };
         let ids: Vec<_> = asked.into_iter().map(|request| request.id).collect();
-        let answered = |answer: Result<Answer, PeerError>| async { answer?.await.unwrap_or(Err(PeerError::Closed)) };
+        let answered = |asked: Result<(RequestId, Answer, CallClock), PeerError>| async {
+            let (id, answer, clock) = asked?;
+            let _forget = Forget { shared: self, id: &id, clock: clock.clone() };
+            clock.run(answer).await?.unwrap_or(Err(PeerError::Closed))
+        };
         let answers = join_all(answers.into_iter().map(answered));
         if ids.is_empty() { answers.await } else { self.wait(body.into(), &ids, answers).await }
     }
@@ -61,25 +68,22 @@ impl Shared {
         if self.ended.borrow().is_some() {
             return Err(PeerError::Closed);
         }
-        let params = request.take_params()?;
+        let (params, options) = (request.take_params()?, request.untimed_options());
         let (reply, answer) = oneshot::channel();
-        let waiter = Waiter { reply, updates: request.updates };
-        Ok((session.request(request.method, params, request.options, waiter, now())?, answer))
+        let waiter = Waiter { reply, updates: request.take_updates() };
+        Ok((session.request(request.method, params, options, waiter, now())?, answer))
     }
 
-    /// Waits for answers, carrying the requests there and giving up what has waited too long. If nobody waits any more, the
-    /// server is told.
+    /// Posts requests and waits for their responses.
     async fn wait<T>(&self, body: Bytes, ids: &[RequestId], answers: impl Future<Output = T>) -> T {
-        let _forget = Forget { shared: self, ids };
         let mut ended = self.ended.subscribe();
         let (mut answers, mut carried) = (std::pin::pin!(answers), std::pin::pin!(self.carry(body, ids)));
         let mut on_the_way = true;
         loop {
-            let deadline = self.session.lock().next_deadline();
             tokio::select! {
                 biased;
                 answers = &mut answers => {
-                    // Whoever has just read the answer sees to the rest of its stream.
+                    // What has just read the response sees to the rest of its stream.
                     if on_the_way {
                         ends_within(TURNS + 2, carried).await;
                     }
@@ -87,10 +91,6 @@ impl Shared {
                 }
                 () = &mut carried, if on_the_way => on_the_way = false,
                 () = over(&mut ended) => self.give_up(),
-                () = reached(deadline) => {
-                    let events = self.with(|session| session.expire(now()));
-                    self.dispatch(events).await;
-                }
             }
         }
     }
@@ -194,30 +194,26 @@ fn is_session_unknown(status: StatusCode, error: &ErrorObject) -> bool {
     }
 }
 
-/// Requests that are given up when this is dropped before they are answered.
+/// Cancels a request when it is dropped before its response.
 struct Forget<'a> {
     shared: &'a Shared,
-    ids: &'a [RequestId],
+    id: &'a RequestId,
+    clock: CallClock,
 }
 
 impl Drop for Forget<'_> {
     fn drop(&mut self) {
-        for id in self.ids {
-            let events = self.shared.with(|session| {
-                session.cancel(id, None);
-            });
-            events.into_iter().for_each(|event| self.shared.settle(event));
-        }
+        let events = self.shared.with(|session| {
+            if self.clock.is_over() {
+                session.time_out(self.id)
+            } else {
+                session.cancel(self.id, None)
+            };
+        });
+        events.into_iter().for_each(|event| self.shared.settle(event));
     }
 }
 
 pub(super) async fn over(ended: &mut watch::Receiver<Option<Ended>>) {
     let _ = ended.wait_for(Option::is_some).await;
-}
-
-async fn reached(moment: Option<std::time::Instant>) {
-    match moment {
-        Some(moment) => tokio::time::sleep_until(moment.into()).await,
-        None => std::future::pending().await,
-    }
 }

@@ -1,0 +1,227 @@
+use std::fmt;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use turms_proto::session::{RequestError, RequestOptions};
+
+/// The clock of one call: a timeout that progress renews, and a maximum duration that nothing renews.
+///
+/// Channels keep no time. The clock runs around the future of a call; when its time is over, the future is dropped, which cancels the
+/// request.
+#[derive(Clone)]
+pub struct CallClock(Arc<ClockState>);
+
+struct ClockState {
+    timeout: Option<Duration>,
+    max_duration: Option<Duration>,
+    times: Mutex<ClockTimes>,
+    resumed: Notify,
+    is_over: AtomicBool,
+}
+
+/// The moments from which the limits count. Pauses move them.
+#[derive(Default)]
+struct ClockTimes {
+    started: Option<Instant>,
+    renewed: Option<Instant>,
+    pauses: usize,
+    paused_at: Option<Instant>,
+}
+
+/// What the clock waits for next.
+enum ClockWait {
+    Forever,
+    Until(Instant, fn(Duration) -> RequestError),
+    Resumed,
+}
+
+impl CallClock {
+    /// A clock with these limits.
+    #[must_use]
+    pub fn new(timeout: Option<Duration>, max_duration: Option<Duration>) -> Self {
+        let (times, resumed, is_over) = (Mutex::default(), Notify::new(), AtomicBool::new(false));
+        Self(Arc::new(ClockState { timeout, max_duration, times, resumed, is_over }))
+    }
+
+    /// Runs a call until it finishes or its time is over.
+    ///
+    /// # Errors
+    /// [`RequestError::TimedOut`] or [`RequestError::MaxDuration`].
+    pub async fn run<F: Future>(&self, call: F) -> Result<F::Output, RequestError> {
+        let mut call = pin!(call);
+        // Many calls finish when they are first polled and need no timer.
+        if let Poll::Ready(output) = std::future::poll_fn(|task| Poll::Ready(call.as_mut().poll(task))).await {
+            return Ok(output);
+        }
+        // Boxed: timers are large.
+        Box::pin(self.run_timed(call)).await
+    }
+
+    async fn run_timed<F: Future>(&self, mut call: Pin<&mut F>) -> Result<F::Output, RequestError> {
+        let started = self.start();
+        loop {
+            match self.next_wait() {
+                ClockWait::Forever => return Ok(call.await),
+                ClockWait::Resumed => tokio::select! {
+                    biased;
+                    output = &mut call => return Ok(output),
+                    () = self.0.resumed.notified() => {}
+                },
+                ClockWait::Until(moment, _) => tokio::select! {
+                    biased;
+                    output = &mut call => return Ok(output),
+                    () = tokio::time::sleep_until(moment) => {}
+                },
+            }
+            // Progress or a pause may have moved the end.
+            if let ClockWait::Until(moment, error) = self.next_wait()
+                && moment <= Instant::now()
+            {
+                self.0.is_over.store(true, Ordering::Release);
+                return Err(error(started.elapsed()));
+            }
+        }
+    }
+
+    /// Renews the timeout. For progress only: all else could be sent for ever.
+    pub fn renew(&self) {
+        let mut times = self.0.times.lock();
+        if times.started.is_some() {
+            times.renewed = Some(Instant::now());
+        }
+    }
+
+    /// Stops the clock while `work` runs, such as a login.
+    pub async fn paused<F: Future>(&self, work: F) -> F::Output {
+        let _pause = ClockPause::new(&self.0);
+        work.await
+    }
+
+    /// Returns `true` if the call was dropped because its time was over.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.0.is_over.load(Ordering::Acquire)
+    }
+
+    fn start(&self) -> Instant {
+        let mut times = self.0.times.lock();
+        let now = Instant::now();
+        times.renewed = Some(now);
+        *times.started.get_or_insert(now)
+    }
+
+    fn next_wait(&self) -> ClockWait {
+        let ClockState { timeout, max_duration, times, .. } = &*self.0;
+        let times = times.lock();
+        if times.pauses > 0 {
+            return ClockWait::Resumed;
+        }
+        let end = |from: Option<Instant>, limit: &Option<Duration>| {
+            from.zip(*limit).and_then(|(from, limit)| from.checked_add(limit))
+        };
+        match (end(times.renewed, timeout), end(times.started, max_duration)) {
+            (Some(next), Some(last)) if last < next => ClockWait::Until(last, RequestError::MaxDuration),
+            (Some(next), _) => ClockWait::Until(next, RequestError::TimedOut),
+            (None, Some(last)) => ClockWait::Until(last, RequestError::MaxDuration),
+            (None, None) => ClockWait::Forever,
+        }
+    }
+}
+
+/// The limits of [`RequestOptions`].
+impl From<RequestOptions> for CallClock {
+    fn from(options: RequestOptions) -> Self {
+        Self::new(options.timeout, options.max_timeout)
+    }
+}
+
+impl fmt::Debug for CallClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ClockState { timeout, max_duration, .. } = &*self.0;
+        f.debug_struct("CallClock")
+            .field("timeout", timeout)
+            .field("max_duration", max_duration)
+            .finish_non_exhaustive()
+    }
+}
+
+struct ClockPause<'a>(&'a ClockState);
+
+impl<'a> ClockPause<'a> {
+    fn new(state: &'a ClockState) -> Self {
+        let mut times = state.times.lock();
+        times.pauses += 1;
+        times.paused_at.get_or_insert_with(Instant::now);
+        Self(state)
+    }
+}
+
+impl Drop for ClockPause<'_> {
+    fn drop(&mut self) {
+        let mut times = self.0.times.lock();
+        times.pauses -= 1;
+        if times.pauses == 0
+            && let Some(paused_at) = times.paused_at.take()
+        {
+            let pause = paused_at.elapsed();
+            times.started = times.started.map(|moment| moment + pause);
+            times.renewed = times.renewed.map(|moment| moment + pause);
+            drop(times);
+            self.0.resumed.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_ends_at_its_timeout_or_at_its_maximum_duration() {
+        let begun = Instant::now();
+        let timed_out = CallClock::new(Some(SECOND), Some(3 * SECOND)).run(pending::<()>()).await;
+        assert_eq!((timed_out, begun.elapsed()), (Err(RequestError::TimedOut(SECOND)), SECOND));
+        let too_long = CallClock::new(Some(3 * SECOND), Some(SECOND)).run(pending::<()>()).await;
+        assert_eq!(too_long, Err(RequestError::MaxDuration(SECOND)));
+        let clock = CallClock::new(None, None);
+        let finished = clock.run(tokio::time::sleep(100 * SECOND)).await;
+        assert_eq!((finished, clock.is_over()), (Ok(()), false));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn progress_renews_the_timeout_up_to_the_maximum_duration() {
+        let clock = CallClock::new(Some(2 * SECOND), Some(5 * SECOND));
+        let progress = async {
+            for _ in 0..10 {
+                tokio::time::sleep(SECOND).await;
+                clock.renew();
+            }
+        };
+        let outcome = tokio::join!(clock.run(pending::<()>()), progress).0;
+        assert_eq!(outcome, Err(RequestError::MaxDuration(5 * SECOND)));
+        assert!(clock.is_over());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_does_not_count() {
+        let clock = CallClock::new(Some(2 * SECOND), Some(3 * SECOND));
+        let begun = Instant::now();
+        let call = async {
+            tokio::time::sleep(SECOND).await;
+            clock.paused(tokio::time::sleep(10 * SECOND)).await;
+            pending::<()>().await;
+        };
+        assert!(clock.run(call).await.is_err());
+        assert_eq!(begun.elapsed(), 12 * SECOND);
+    }
+}
