@@ -129,7 +129,7 @@ impl Batch {
             let options = options.clone().with(|options| options.batch = Some(ticket));
             async move {
                 let call = call?.with_options(options);
-                let output = client.backend().call(call.clone()).await?;
+                let output = client.backend().call(&call).await?;
                 Ok((call.with_options(CallOptions::default()), output))
             }
         });

@@ -150,7 +150,7 @@ impl Client {
 }
 
 impl CallService for Client {
-    async fn call(&self, call: CallRequest) -> Result<CallOutput, CallError> {
+    async fn call(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
         self.backend().call(call).await
     }
 }

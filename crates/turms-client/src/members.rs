@@ -54,7 +54,7 @@ pub(crate) fn total_stats<'a>(clients: impl IntoIterator<Item = &'a Client>) -> 
 
 /// Sends a call to a member whose result does not matter.
 pub(crate) async fn send(client: &Client, call: SessionCall, options: &CallOptions) -> Result<(), CallError> {
-    client.backend().call(call.request().with_options(options.clone())).await.map(drop)
+    client.backend().call(&call.request().with_options(options.clone())).await.map(drop)
 }
 
 /// Opens a stream of changes at a member.
@@ -64,5 +64,5 @@ pub(crate) async fn listen(
     options: &CallOptions,
 ) -> Result<Subscription, CallError> {
     let call = SessionCall::Listen(filter).request().with_options(options.clone());
-    client.backend().call(call).await?.subscription.ok_or_else(|| CallError::not_connected(Listen::NAME, None))
+    client.backend().call(&call).await?.subscription.ok_or_else(|| CallError::not_connected(Listen::NAME, None))
 }

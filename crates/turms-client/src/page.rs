@@ -105,7 +105,7 @@ impl Pages {
             return Err(self.endless::<L>());
         }
         let call = request::<L>(cursor).with_options(self.options.clone());
-        let (items, next) = L::take(service.call(call.clone()).await?.take(&call)?);
+        let (items, next) = L::take(service.call(&call).await?.take(&call)?);
         self.read += 1;
         self.next = next.map(Some);
         Ok(Some(items))

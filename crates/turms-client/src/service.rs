@@ -24,7 +24,7 @@ impl Service for Client {
         let client = self.clone();
         Box::pin(async move {
             let call = call_of(request)?.with_options(options_of(&cx));
-            let mut output = client.backend().call(call.clone()).await.map_err(CallError::into_error_object)?;
+            let mut output = client.backend().call(&call).await.map_err(CallError::into_error_object)?;
             if let Some(subscription) = output.subscription.take() {
                 return forward_changes(subscription, &cx).await;
             }

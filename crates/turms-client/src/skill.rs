@@ -66,7 +66,7 @@ impl Client {
         let uri = uri.into();
         Call::steps(self, |client, options| async move {
             let call = CallRequest::new::<GetSkill>(GetSkillParams::new(&uri)).with_options(options);
-            let result: GetSkillResult = client.backend().call(call.clone()).await?.take(&call)?;
+            let result: GetSkillResult = client.backend().call(&call).await?.take(&call)?;
             if result.skill.uri != uri {
                 return Err(unverified(&uri, format!("the server answered with the skill at {:?}", result.skill.uri)));
             }
@@ -160,7 +160,7 @@ async fn read_file(
     // A cached response may be older than the entry. A URI does not say whose skill it is, so no group may choose the server.
     let options = options.with(|options| (options.bypass_cache, options.one_server) = (true, true));
     let call = CallRequest::multi_round::<ReadResource, _>(ReadResourceParams::new(&uri)).with_options(options);
-    let result = client.backend().call(call.clone()).await?.take(&call)?;
+    let result = client.backend().call(&call).await?.take(&call)?;
     let contents = only_contents(result, &uri).map_err(|problem| unverified(&uri, problem))?;
     verify(&skill, &uri, &contents).map_err(|problem| unverified(&uri, problem))?;
     Ok(contents)
@@ -231,7 +231,7 @@ async fn read_directory(client: Client, uri: String, options: CallOptions) -> Re
     let mut params = ReadDirectoryParams::new(&uri);
     for pages in 1..=MAX_PAGES {
         let call = CallRequest::new::<ReadDirectory>(params.clone()).with_options(options.clone());
-        let result: ReadDirectoryResult = client.backend().call(call.clone()).await?.take(&call)?;
+        let result: ReadDirectoryResult = client.backend().call(&call).await?.take(&call)?;
         all.extend(result.resources);
         params.cursor = result.next_cursor;
         match &params.cursor {

@@ -85,7 +85,7 @@ impl Client {
         let call = params.map(CallRequest::multi_round::<CallTool, _>);
         Call::steps(self, |client, options| async move {
             let call = call?.with_options(options.with(|options| options.task = TaskMode::Return));
-            let output = client.backend().call(call.clone()).await?;
+            let output = client.backend().call(&call).await?;
             match output.outcome {
                 Outcome::Complete(_) => Ok(TaskHandle(Arc::new(HandleState::Done(output.take(&call)?)))),
                 _ => handle(client, call, output),
@@ -98,7 +98,7 @@ impl Client {
         let id = id.into();
         Call::steps(self, |client, options| async move {
             let call = get_task(&id).with_options(options.with(|options| options.task = TaskMode::Return));
-            let output = client.backend().call(call.clone()).await.map_err(|error| not_found(error, &id))?;
+            let output = client.backend().call(&call).await.map_err(|error| not_found(error, &id))?;
             handle(client, call, output)
         })
     }
@@ -209,7 +209,7 @@ impl fmt::Debug for TaskHandle {
 impl Running {
     async fn call(&self, call: CallRequest, mode: fn(Arc<TaskWatch>) -> TaskMode) -> Result<CallOutput, CallError> {
         let options = self.call.options.clone().with(|options| options.task = mode(self.watch.clone()));
-        self.owner.backend.call(call.with_options(options)).await
+        self.owner.backend.call(&call.with_options(options)).await
     }
 }
 

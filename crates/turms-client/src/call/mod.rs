@@ -141,7 +141,7 @@ impl<T: 'static, E: From<CallError> + 'static> IntoFuture for Call<T, E> {
         CallFuture(match plan {
             Plan::Request(request, finish) => Box::pin(async move {
                 let request = request?.with_options(options);
-                let output = client.backend().call(request.clone()).await?;
+                let output = client.backend().call(&request).await?;
                 Ok(finish(&request, output)?)
             }),
             Plan::Steps(steps) => Box::pin(async move { steps(client, options).await }),

@@ -70,22 +70,22 @@ impl ServerConnection {
 }
 
 impl CallService for ServerConnection {
-    async fn call(&self, call: CallRequest) -> Result<CallOutput, CallError> {
-        let mut connected = self.connected(&call).await?;
+    async fn call(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
+        let mut connected = self.connected(call).await?;
         let mut batch = None;
         if let Some(ticket) = &call.options.batch {
             batch = Box::pin(ticket.joins(&self.shared, &connected)).await.then_some(ticket);
             // The connection may have been lost meanwhile.
-            connected = self.connected(&call).await?;
+            connected = self.connected(call).await?;
         }
-        let request = translate::request(&self.shared, &connected, &call)?;
+        let request = translate::request(&self.shared, &connected, call)?;
         let response = match batch {
             None => connected.channel.call_in_time(request).await,
             Some(ticket) => Box::pin(ticket.send(&connected, request)).await,
         };
         let payload = match response {
             Ok(payload) => payload,
-            Err(error) => return Err(Box::pin(self.failed(&connected, &call, error)).await),
+            Err(error) => return Err(Box::pin(self.failed(&connected, call, error)).await),
         };
         self.shared.note_response(&connected);
         if !connected.is_verified() {

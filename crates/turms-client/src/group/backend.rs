@@ -79,7 +79,7 @@ impl GroupBackend {
 }
 
 impl Backend for GroupBackend {
-    fn call(&self, call: CallRequest) -> BoxFuture<'_, Result<CallOutput, CallError>> {
+    fn call<'a>(&'a self, call: &'a CallRequest) -> BoxFuture<'a, Result<CallOutput, CallError>> {
         Box::pin(self.calls.call(call))
     }
 
@@ -138,10 +138,11 @@ impl ClientControl for GroupBackend {
 struct GroupCalls(Arc<GroupShared>);
 
 impl CallService for GroupCalls {
-    async fn call(&self, mut call: CallRequest) -> Result<CallOutput, CallError> {
+    async fn call(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
         if call.options.one_server {
             return Err(CallError::not_sent(call.target(), CallErrorKind::NoServer(NoServerCause::Several)));
         }
+        let mut call = call.clone();
         if call.options.batch.is_some() {
             // The calls of a batch may go to several servers.
             call.options.batch = None;
@@ -302,7 +303,7 @@ impl GroupCalls {
 /// Sends a call with other parameters to one server. The result is in the newest revision, which is what a group speaks.
 async fn forward<P: Params + 'static>(client: &Client, call: &CallRequest, params: P) -> Result<CallOutput, CallError> {
     let own = call.with_params(params);
-    let mut output = client.backend().call(own.clone()).await?;
+    let mut output = client.backend().call(&own).await?;
     if let (Some(owner), TaskMode::Return) = (&mut output.task, &call.options.task) {
         owner.set_call(own);
     }

@@ -25,7 +25,7 @@ impl<S> Breaker<S> {
 }
 
 impl<S: CallService> CallService for Breaker<S> {
-    async fn call(&self, call: CallRequest) -> Result<CallOutput, CallError> {
+    async fn call(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
         let Some(circuit) = &self.circuit else { return self.inner.call(call).await };
         let trial = match circuit.admit() {
             Admission::Pass => None,
@@ -160,7 +160,7 @@ mod tests {
     }
 
     async fn is_refused(breaker: &Breaker<Scripted>) -> bool {
-        let error = breaker.call(ping()).await.unwrap_err();
+        let error = breaker.call(&ping()).await.unwrap_err();
         matches!(error.kind(), CallErrorKind::CircuitOpen(_))
     }
 
@@ -170,12 +170,12 @@ mod tests {
             breaker(Scripted::default().then(timeout).then(pong).then(timeout).then(timeout).then(pong).then(pong));
         let mut events = breaker.events.subscribe();
         for _ in 0..4 {
-            let _ = breaker.call(ping()).await;
+            let _ = breaker.call(&ping()).await;
         }
         assert!(is_refused(&breaker).await);
         tokio::time::advance(SECOND).await;
-        breaker.call(ping()).await.unwrap();
-        breaker.call(ping()).await.unwrap();
+        breaker.call(&ping()).await.unwrap();
+        breaker.call(&ping()).await.unwrap();
         for expected in [BreakerState::Open, BreakerState::HalfOpen, BreakerState::Closed] {
             assert!(matches!(events.next().await, Some(Event::Breaker(state)) if state == expected));
         }
@@ -185,14 +185,15 @@ mod tests {
     async fn one_trial_at_a_time_and_a_dropped_one_leaves_the_next_to_try() {
         let breaker = breaker(Scripted::default().then(timeout).then(timeout));
         for _ in 0..2 {
-            let _ = breaker.call(ping()).await;
+            let _ = breaker.call(&ping()).await;
         }
         tokio::time::advance(SECOND).await;
-        let mut trial = Box::pin(breaker.call(ping()));
+        let ping = ping();
+        let mut trial = Box::pin(breaker.call(&ping));
         assert!(futures_util::poll!(&mut trial).is_pending());
         assert!(is_refused(&breaker).await);
         drop(trial);
-        let mut next = Box::pin(breaker.call(ping()));
+        let mut next = Box::pin(breaker.call(&ping));
         assert!(futures_util::poll!(&mut next).is_pending());
     }
 
@@ -200,10 +201,10 @@ mod tests {
     async fn a_failed_trial_opens_the_circuit_again() {
         let breaker = breaker(Scripted::default().then(timeout).then(timeout).then(timeout));
         for _ in 0..2 {
-            let _ = breaker.call(ping()).await;
+            let _ = breaker.call(&ping()).await;
         }
         tokio::time::advance(SECOND).await;
-        assert!(breaker.call(ping()).await.unwrap_err().is_timeout());
+        assert!(breaker.call(&ping()).await.unwrap_err().is_timeout());
         assert!(is_refused(&breaker).await);
     }
 }

@@ -59,20 +59,20 @@ impl<S> Cache<S> {
 impl<S: CallService> Cache<S> {
     async fn cached<R: Cacheable>(
         &self,
-        call: CallRequest,
+        call: &CallRequest,
         learn: impl FnOnce(&Self, &CallRequest, &mut R) + Send,
     ) -> Result<CallOutput, CallError> {
-        let key = Key::of(&call);
+        let key = Key::of(call);
         if let Some(responses) = self.responses.as_ref().filter(|_| !call.options.bypass_cache)
             && let Some(result) = responses.get::<R>(&key)
         {
             return Ok(CallOutput::complete(Payload::shared(result)));
         }
         let sent = self.responses.as_ref().map(|responses| responses.moment());
-        let mut output = self.inner.call(call.clone()).await?;
+        let mut output = self.inner.call(call).await?;
         let Outcome::Complete(payload) = &mut output.outcome else { return Ok(output) };
         let Some(result) = payload.get_mut::<R>() else { return Ok(output) };
-        learn(self, &call, result);
+        learn(self, call, result);
         if let (Some(responses), Some(sent), false) = (&self.responses, sent, output.took_input) {
             responses.put(key, result, sent);
         }
@@ -81,7 +81,7 @@ impl<S: CallService> Cache<S> {
 }
 
 impl<S: CallService> CallService for Cache<S> {
-    async fn call(&self, call: CallRequest) -> Result<CallOutput, CallError> {
+    async fn call(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
         match &*call.method {
             ListTools::NAME => self.cached::<ListToolsResult>(call, Self::learn_tools).await,
             ListResources::NAME => self.cached::<ListResourcesResult>(call, |_, _, _| {}).await,
@@ -259,12 +259,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_response_is_kept_as_long_as_the_server_says() {
         let cache = cache(Scripted::default().then(respond(1000)).then(respond(0)).then(respond(-5)).then(respond(1)));
-        cache.call(read("a")).await.unwrap();
-        let kept: ReadResourceResult = cache.call(read("a")).await.unwrap().take(&read("a")).unwrap();
+        cache.call(&read("a")).await.unwrap();
+        let kept: ReadResourceResult = cache.call(&read("a")).await.unwrap().take(&read("a")).unwrap();
         assert_eq!((kept, sent(&cache)), (contents(1000), 1));
         tokio::time::advance(Duration::from_millis(1000)).await;
         for expected in 2..=4 {
-            cache.call(read("a")).await.unwrap();
+            cache.call(&read("a")).await.unwrap();
             assert_eq!(sent(&cache), expected);
         }
     }
@@ -273,16 +273,16 @@ mod tests {
     async fn a_change_makes_stale_what_it_touches_and_what_was_on_its_way() {
         let cache = cache(Scripted::default().then(respond(1000)).then(respond(1000)).then(respond(1000)));
         let responses = cache.responses.clone().unwrap();
-        cache.call(read("a")).await.unwrap();
-        cache.call(read("b")).await.unwrap();
+        cache.call(&read("a")).await.unwrap();
+        cache.call(&read("b")).await.unwrap();
         responses.invalidate(Changed::Resource("a"));
-        cache.call(read("b")).await.unwrap();
+        cache.call(&read("b")).await.unwrap();
         assert_eq!(sent(&cache), 2);
         let before = responses.moment();
         responses.invalidate(Changed::Tools);
         responses.put(Key::of(&read("c")), &contents(1000), before);
         assert!(responses.get::<ReadResourceResult>(&Key::of(&read("c"))).is_none());
-        cache.call(read("a")).await.unwrap();
+        cache.call(&read("a")).await.unwrap();
         assert_eq!(sent(&cache), 3);
     }
 
@@ -294,12 +294,12 @@ mod tests {
         };
         let cache = cache(Scripted::default().then(asked).then(respond(1000)).then(respond(1000)));
         for _ in 0..3 {
-            cache.call(read("a")).await.unwrap();
+            cache.call(&read("a")).await.unwrap();
         }
         assert_eq!(sent(&cache), 2);
         let mut bypassing = read("a");
         bypassing.options.bypass_cache = true;
-        cache.call(bypassing).await.unwrap();
+        cache.call(&bypassing).await.unwrap();
         assert_eq!(sent(&cache), 3);
     }
 
@@ -307,7 +307,7 @@ mod tests {
     async fn tools_are_learnt_from_their_lists() {
         let tools = |_: &CallRequest| Ok(CallOutput::complete(Payload::new(ListToolsResult::new([Tool::new("add")]))));
         let cache = cache(Scripted::default().then(tools));
-        cache.call(CallRequest::new::<ListTools>(PaginatedParams::new())).await.unwrap();
+        cache.call(&CallRequest::new::<ListTools>(PaginatedParams::new())).await.unwrap();
         assert!(cache.tools.get("add").is_some());
     }
 

@@ -42,9 +42,9 @@ impl<S> InputRounds<S> {
 }
 
 impl<S: CallService> CallService for InputRounds<S> {
-    async fn call(&self, call: CallRequest) -> Result<CallOutput, CallError> {
+    async fn call(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
         let events = self.page_events();
-        match self.inner.call(call.clone()).await {
+        match self.inner.call(call).await {
             outcome if call.options.return_input => outcome,
             Ok(output) if !matches!(output.outcome, Outcome::InputRequired(_)) => Ok(output),
             first => Box::pin(self.rounds(call, first, events)).await,
@@ -56,7 +56,7 @@ impl<S: CallService> InputRounds<S> {
     /// Repeats a call with input until it has a result.
     async fn rounds(
         &self,
-        call: CallRequest,
+        call: &CallRequest,
         mut outcome: Result<CallOutput, CallError>,
         mut events: Option<Events>,
     ) -> Result<CallOutput, CallError> {
@@ -70,19 +70,19 @@ impl<S: CallService> InputRounds<S> {
                         let kind = CallErrorKind::Input(InputCause::TooManyRounds(max));
                         return Err(CallError::answered(call.target(), kind));
                     }
-                    let params = self.next_params(&call, *required, round).await?;
+                    let params = self.next_params(call, *required, round).await?;
                     CallRequest { params, generation: Some(generation), ..call.clone() }
                 }
                 Ok(output) => return Ok(CallOutput { took_input: round > 0, ..output }),
                 Err(error) => {
                     let error = if round > 0 { error.begun() } else { error };
-                    self.visit_pages(&call, error, events.filter(|_| round < max)).await?;
+                    self.visit_pages(call, error, events.filter(|_| round < max)).await?;
                     call.clone()
                 }
             };
             round += 1;
             events = self.page_events();
-            outcome = self.inner.call(next).await;
+            outcome = self.inner.call(&next).await;
         }
     }
 
@@ -206,7 +206,7 @@ mod tests {
     #[tokio::test]
     async fn input_is_sent_with_the_state_on_the_same_connection() {
         let rounds = rounds(Scripted::default().then(required).then(done)).await;
-        let output = rounds.call(call()).await.unwrap();
+        let output = rounds.call(&call()).await.unwrap();
         assert!(output.took_input);
         let calls = rounds.inner.calls.lock();
         assert_eq!((calls[0].generation, calls[1].generation), (None, Some(7)));
@@ -220,20 +220,20 @@ mod tests {
         let rounds = rounds(Scripted::default().then(required)).await;
         let mut call = call();
         call.options.return_input = true;
-        assert!(matches!(rounds.call(call).await.unwrap().outcome, Outcome::InputRequired(_)));
+        assert!(matches!(rounds.call(&call).await.unwrap().outcome, Outcome::InputRequired(_)));
     }
 
     #[tokio::test]
     async fn a_result_without_input_is_passed_on() {
         let rounds = rounds(Scripted::default().then(done)).await;
-        assert!(!rounds.call(call()).await.unwrap().took_input);
+        assert!(!rounds.call(&call()).await.unwrap().took_input);
     }
 
     #[tokio::test]
     async fn a_failure_after_the_first_round_may_have_run() {
         let lost = |call: &CallRequest| Err(CallError::not_connected(call.target(), None));
         let rounds = rounds(Scripted::default().then(required).then(lost)).await;
-        let error = rounds.call(call()).await.unwrap_err();
+        let error = rounds.call(&call()).await.unwrap_err();
         assert!(matches!(error.kind(), CallErrorKind::Closed(ClosedCause::NotConnected(_))));
         assert_eq!(error.delivery(), Delivery::Unknown);
     }
@@ -241,7 +241,7 @@ mod tests {
     #[tokio::test]
     async fn the_number_of_rounds_is_limited() {
         let rounds = rounds(Scripted::default().then(required).then(required).then(required)).await;
-        let error = rounds.call(call()).await.unwrap_err();
+        let error = rounds.call(&call()).await.unwrap_err();
         assert!(matches!(error.kind(), CallErrorKind::Input(InputCause::TooManyRounds(2))), "{error}");
     }
 }

@@ -15,11 +15,11 @@ use crate::call::{CallError, CallOutput, CallRequest};
 
 /// A layer, or the connection below all layers. Dropping the future cancels the call.
 pub(crate) trait CallService: Send + Sync + 'static {
-    fn call(&self, call: CallRequest) -> impl Future<Output = Result<CallOutput, CallError>> + Send;
+    fn call(&self, call: &CallRequest) -> impl Future<Output = Result<CallOutput, CallError>> + Send;
 }
 
 impl<S: CallService> CallService for Arc<S> {
-    fn call(&self, call: CallRequest) -> impl Future<Output = Result<CallOutput, CallError>> + Send {
+    fn call(&self, call: &CallRequest) -> impl Future<Output = Result<CallOutput, CallError>> + Send {
         (**self).call(call)
     }
 }
@@ -57,7 +57,7 @@ pub(crate) mod scripted {
     }
 
     impl CallService for Scripted {
-        async fn call(&self, call: CallRequest) -> Result<CallOutput, CallError> {
+        async fn call(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
             self.calls.lock().push(call.clone());
             let step = self.steps.lock().pop_front();
             match step {

@@ -63,7 +63,7 @@ impl<S> Retry<S> {
 }
 
 impl<S: CallService> CallService for Retry<S> {
-    async fn call(&self, call: CallRequest) -> Result<CallOutput, CallError> {
+    async fn call(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
         // As the tools are known now: another connection forgets them.
         let safe = call.is_idempotent(Some(call.tools(&self.tools)));
         let mut deadline = None;
@@ -75,7 +75,7 @@ impl<S: CallService> CallService for Retry<S> {
         let mut may_have_run: Option<CallError> = None;
         let (mut attempt, mut renewed) = (0, false);
         loop {
-            let error = match self.inner.call(call.clone()).await {
+            let error = match self.inner.call(call).await {
                 Ok(output) => return Ok(output),
                 Err(error) if renewed && error.recovery() == Recovery::NewSession => {
                     error.with_recovery(Recovery::Unknown)
@@ -103,7 +103,7 @@ impl<S: CallService> CallService for Retry<S> {
                     _ => error,
                 });
             }
-            self.report(&call, &error, attempt);
+            self.report(call, &error, attempt);
             // The connection did not end, so the next attempt waits for none.
             if decision == Decision::WithinBudget && error.is_transport() {
                 tokio::time::sleep(self.backoff.delay(attempt + 1).unwrap_or_default()).await;
@@ -258,12 +258,12 @@ mod tests {
         let inner = Scripted::default().then(|_| Err(lost())).then(|_| Err(lost())).then(done);
         let retry = retrying(inner, Some(RetryPolicy::new()));
         let mut events = retry.events.subscribe();
-        retry.call(ping()).await.unwrap();
+        retry.call(&ping()).await.unwrap();
         assert!(matches!(events.next().await, Some(Event::Retrying { attempt: 1, .. })));
         assert!(matches!(events.next().await, Some(Event::Retrying { attempt: 2, .. })));
         let inner = Scripted::default().then(|_| Err(lost())).then(|_| Err(lost())).then(|_| Err(lost()));
         let failing = retrying(inner, Some(RetryPolicy::new()));
-        assert!(failing.call(ping()).await.unwrap_err().may_have_run());
+        assert!(failing.call(&ping()).await.unwrap_err().may_have_run());
         assert_eq!(failing.inner.calls.lock().len(), 3);
     }
 
@@ -273,7 +273,7 @@ mod tests {
             Err(CallError::not_sent(call.target(), CallErrorKind::CircuitOpen(Duration::from_secs(1))))
         };
         let retry = retrying(Scripted::default().then(|_| Err(lost())).then(open), Some(RetryPolicy::new()));
-        let error = retry.call(ping()).await.unwrap_err();
+        let error = retry.call(&ping()).await.unwrap_err();
         assert!(error.may_have_run() && error.is_disconnected(), "{error}");
     }
 
@@ -283,7 +283,7 @@ mod tests {
         let retry = retrying(steps, Some(RetryPolicy::new()));
         let started = Instant::now();
         let call = CallRequest::multi_round::<CallTool, _>(CallToolParams::new("pay"));
-        assert!(!retry.call(call).await.unwrap_err().may_have_run());
+        assert!(!retry.call(&call).await.unwrap_err().may_have_run());
         assert!(started.elapsed() > Duration::from_secs(25) && started.elapsed() < Duration::from_secs(30));
     }
 
@@ -291,7 +291,7 @@ mod tests {
     async fn an_expired_session_is_replaced_once() {
         let expired = |_: &CallRequest| Err(unsent().with_recovery(Recovery::NewSession));
         let retry = retrying(Scripted::default().then(expired).then(expired), None);
-        retry.call(ping()).await.unwrap_err();
+        retry.call(&ping()).await.unwrap_err();
         assert_eq!(retry.inner.calls.lock().len(), 2);
     }
 

@@ -27,8 +27,8 @@ impl<S> Clone for SessionCalls<S> {
 }
 
 impl<S: CallService> CallService for SessionCalls<S> {
-    async fn call(&self, call: CallRequest) -> Result<CallOutput, CallError> {
-        match SessionCall::of(&call)? {
+    async fn call(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
+        match SessionCall::of(call)? {
             Some(SessionCall::Ping) => self.ping(call).await,
             Some(SessionCall::SetLogLevel(level)) => self.set_log_level(call, level).await,
             Some(SessionCall::Subscribe(uri)) => self.subscribe(uri, &call.options).await,
@@ -47,7 +47,7 @@ impl<S: CallService> SessionCalls<S> {
         Self { inner, shared }
     }
 
-    async fn ping(&self, call: CallRequest) -> Result<CallOutput, CallError> {
+    async fn ping(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
         let discover = CallRequest::new::<Discover>(EmptyParams::new()).with_options(call.options.clone());
         if self.shared.current().is_none_or(|connected| connected.version().has(Ability::Ping)) {
             match self.inner.call(call).await {
@@ -56,10 +56,10 @@ impl<S: CallService> SessionCalls<S> {
                 pong => return pong,
             }
         }
-        self.inner.call(discover).await.map(|_| CallOutput::empty())
+        self.inner.call(&discover).await.map(|_| CallOutput::empty())
     }
 
-    async fn set_log_level(&self, call: CallRequest, level: LoggingLevel) -> Result<CallOutput, CallError> {
+    async fn set_log_level(&self, call: &CallRequest, level: LoggingLevel) -> Result<CallOutput, CallError> {
         self.shared.desired.set_log_level(level);
         let connected = self.shared.ready(SetLevel::NAME, Some(self.shared.settings.timeouts.timeout)).await?;
         if connected.version().has(Ability::SessionLogLevel) {
@@ -84,7 +84,7 @@ impl<S: CallService> SessionCalls<S> {
             }
         } else if watch.is_first {
             let call = SessionCall::Subscribe(uri.clone()).request();
-            self.inner.call(call.with_options(options.clone())).await?;
+            self.inner.call(&call.with_options(options.clone())).await?;
         }
         watch.keep();
         Ok(CallOutput::empty())
@@ -102,7 +102,7 @@ impl<S: CallService> SessionCalls<S> {
             self.within(Listen::NAME, options, renewed).await?;
         } else {
             let call = SessionCall::Unsubscribe(uri).request();
-            self.inner.call(call.with_options(options.clone())).await?;
+            self.inner.call(&call.with_options(options.clone())).await?;
         }
         Ok(CallOutput::empty())
     }
@@ -200,7 +200,7 @@ mod tests {
         for (version, method) in [(ProtocolVersion::LATEST, "server/discover"), (ProtocolVersion::V2025_11_25, "ping")]
         {
             let session = session(Scripted::default().then(done), version).await;
-            session.call(SessionCall::Ping.request()).await.unwrap();
+            session.call(&SessionCall::Ping.request()).await.unwrap();
             assert_eq!(session.inner.targets(), [method]);
         }
     }
@@ -210,12 +210,12 @@ mod tests {
         let call = || SessionCall::SetLogLevel(LoggingLevel::Error).request();
         let session_of = |version| session(Scripted::default().then(done), version);
         let stateless = session_of(ProtocolVersion::LATEST).await;
-        stateless.call(call()).await.unwrap();
+        stateless.call(&call()).await.unwrap();
         assert!(stateless.inner.targets().is_empty());
         let metadata = stateless.shared.current().unwrap().metadata().unwrap();
         assert!(metadata.as_str().contains("\"error\""), "{}", metadata.as_str());
         let older = session_of(ProtocolVersion::V2025_11_25).await;
-        older.call(call()).await.unwrap();
+        older.call(&call()).await.unwrap();
         assert_eq!(older.inner.targets(), ["logging/setLevel"]);
         assert_eq!(older.shared.desired.log_level(), Some(LoggingLevel::Error));
     }
@@ -225,11 +225,11 @@ mod tests {
         let session = session(Scripted::default().then(done).then(done), ProtocolVersion::V2025_11_25).await;
         let subscribe = || SessionCall::Subscribe("a://b".to_owned()).request();
         let unsubscribe = || SessionCall::Unsubscribe("a://b".to_owned()).request();
-        session.call(subscribe()).await.unwrap();
-        session.call(subscribe()).await.unwrap();
-        session.call(unsubscribe()).await.unwrap();
+        session.call(&subscribe()).await.unwrap();
+        session.call(&subscribe()).await.unwrap();
+        session.call(&unsubscribe()).await.unwrap();
         assert_eq!(session.inner.targets(), ["resources/subscribe \"a://b\""]);
-        session.call(unsubscribe()).await.unwrap();
+        session.call(&unsubscribe()).await.unwrap();
         assert_eq!(session.inner.targets().len(), 2);
     }
 }

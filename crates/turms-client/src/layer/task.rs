@@ -47,19 +47,19 @@ impl<S> Tasks<S> {
 }
 
 impl<S: CallService> CallService for Tasks<S> {
-    async fn call(&self, call: CallRequest) -> Result<CallOutput, CallError> {
+    async fn call(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
         match &call.options.task {
             TaskMode::Await | TaskMode::Return | TaskMode::Refuse => {}
             _ => return Box::pin(self.about_task(call)).await,
         }
-        let mut output = self.0.inner.call(call.clone()).await?;
+        let mut output = self.0.inner.call(call).await?;
         let Outcome::Task(task) = output.outcome else { return Ok(output) };
-        if !offers_task(&self.0.shared, &call) {
+        if !offers_task(&self.0.shared, call) {
             return Err(CallError::answered(call.target(), CallErrorKind::Task(TaskCause::Unexpected)));
         }
         output.outcome = match call.options.task {
             TaskMode::Return => Outcome::Task(task),
-            _ => Outcome::Complete(Payload::new(Box::pin(self.follow(&call, *task)).await?)),
+            _ => Outcome::Complete(Payload::new(Box::pin(self.follow(call, *task)).await?)),
         };
         Ok(output)
     }
@@ -78,14 +78,14 @@ impl<S: CallService> Tasks<S> {
     }
 
     /// A call about a task that is known.
-    async fn about_task(&self, call: CallRequest) -> Result<CallOutput, CallError> {
+    async fn about_task(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
         Ok(CallOutput::complete(match &call.options.task {
             TaskMode::Refresh(watch) => Payload::new(self.0.refresh(watch, &call.options).await?),
             TaskMode::Cancel(watch) => {
                 self.0.cancel(watch, &call.options).await?;
                 Payload::new(EmptyResult::new())
             }
-            TaskMode::Wait(watch) => Payload::new(self.0.wait(&call, watch).await?),
+            TaskMode::Wait(watch) => Payload::new(self.0.wait(call, watch).await?),
             TaskMode::Await | TaskMode::Return | TaskMode::Refuse => return self.0.inner.call(call).await,
         }))
     }
@@ -102,7 +102,7 @@ impl<S: CallService> TaskPoller<S> {
     /// Reads the state of a task.
     async fn refresh(&self, watch: &TaskWatch, options: &CallOptions) -> Result<Task, CallError> {
         let call = get_task(&watch.id).with_options(CallOptions::with_timeout(options.timeout));
-        let output = self.inner.call(call.clone()).await.map_err(|error| not_found(error, &watch.id))?;
+        let output = self.inner.call(&call).await.map_err(|error| not_found(error, &watch.id))?;
         let task: Task = output.take(&call)?;
         watch.update(task.clone());
         Ok(task)
@@ -118,7 +118,7 @@ impl<S: CallService> TaskPoller<S> {
             let cause = UnsupportedCause::NotOffered(CancelTask::NAME.to_owned());
             return Err(CallError::not_sent(call.target(), CallErrorKind::Unsupported(cause)));
         }
-        let output = match self.inner.call(call.clone()).await {
+        let output = match self.inner.call(&call).await {
             // There, a task that has ended is refused like one that is not known.
             Err(error) if core && is_refused(&error) => {
                 let task = self.refresh(watch, options).await?;
@@ -322,7 +322,7 @@ impl<S: CallService> Waiter<'_, S> {
         input.rounds += 1;
         let params = UpdateTaskParams::new(&self.watch.id, responses);
         let call = CallRequest::typed::<UpdateTask>(params, decode::complete::<EmptyResult>);
-        self.poller.inner.call(call.with_options(self.options.clone())).await?;
+        self.poller.inner.call(&call.with_options(self.options.clone())).await?;
         // Only now: what did not arrive is sent again by the next that waits.
         input.keys.extend(keys);
         Ok(())
@@ -333,7 +333,7 @@ impl<S: CallService> Waiter<'_, S> {
         let options = self.options.clone().with(|options| options.timeout = timeout);
         let call = CallRequest::typed::<GetCoreTaskResult>(TaskParams::new(&self.watch.id), decode::any);
         let call = call.with_options(options);
-        let outcome = match self.poller.inner.call(call.clone()).await {
+        let outcome = match self.poller.inner.call(&call).await {
             Ok(output) => {
                 let raw = output.payload(&call)?.into_raw();
                 Ok(raw.map_err(|error| call.invalid(DecodeError::custom(error)))?)
@@ -421,7 +421,7 @@ mod tests {
         let completed = state(r#""status":"completed","result":{"content":[],"resultType":"complete"}"#);
         let inner = Scripted::default().then(created).then(state(r#""status":"working""#)).then(completed);
         let tasks = tasks(inner).await;
-        let result: ToolResult = tasks.call(call()).await.unwrap().take(&call()).unwrap();
+        let result: ToolResult = tasks.call(&call()).await.unwrap().take(&call()).unwrap();
         assert!(result.content.is_empty());
         assert_eq!(tasks.0.inner.targets(), ["tools/call \"work\"", "tasks/get \"t\"", "tasks/get \"t\""]);
     }
@@ -430,21 +430,22 @@ mod tests {
     async fn a_failed_poll_of_a_task_may_have_run_and_names_the_call() {
         let unsent = |call: &CallRequest| Err(CallError::not_connected(call.target(), None));
         let tasks = tasks(Scripted::default().then(created).then(unsent)).await;
-        let error = tasks.call(call()).await.unwrap_err();
+        let error = tasks.call(&call()).await.unwrap_err();
         assert_eq!((error.target(), error.delivery()), ("tools/call \"work\"", Delivery::Unknown));
     }
 
     #[tokio::test]
     async fn a_task_that_was_not_offered_is_an_error() {
         let tasks = Tasks::new(Scripted::default().then(created), shared(|builder| builder).await);
-        let error = tasks.call(call()).await.unwrap_err();
+        let error = tasks.call(&call()).await.unwrap_err();
         assert!(matches!(error.kind(), CallErrorKind::Task(TaskCause::Unexpected)), "{error}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_dropped_call_cancels_its_task() {
         let tasks = tasks(Scripted::default().then(created)).await;
-        let mut waiting = Box::pin(tasks.call(call()));
+        let call = call();
+        let mut waiting = Box::pin(tasks.call(&call));
         assert!(futures_util::poll!(&mut waiting).is_pending());
         drop(waiting);
         tokio::time::sleep(Duration::from_millis(1)).await;

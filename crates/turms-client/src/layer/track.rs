@@ -23,7 +23,7 @@ impl<S> Track<S> {
 }
 
 impl<S: CallService> CallService for Track<S> {
-    async fn call(&self, call: CallRequest) -> Result<CallOutput, CallError> {
+    async fn call(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
         if call.options.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
             return Err(CallError::not_sent(call.target(), CallErrorKind::Cancelled));
         }
@@ -31,7 +31,7 @@ impl<S: CallService> CallService for Track<S> {
         // The call first: what is ready at once never waits for the second.
         tokio::select! {
             biased;
-            outcome = self.inner.call(call.clone()) => outcome,
+            outcome = self.inner.call(call) => outcome,
             () = entry.cancelled() => Err(CallError::new(call.target(), CallErrorKind::Cancelled, Delivery::Unknown)),
         }
     }
@@ -130,8 +130,8 @@ mod tests {
     async fn a_call_is_pending_until_it_ends() {
         let (track, pending) = tracked(Scripted::default());
         let targets = || pending.list().into_iter().map(|call| call.subject).collect::<Vec<_>>();
-        let mut one = Box::pin(track.call(call("a")));
-        let mut two = Box::pin(track.call(call("b")));
+        let (a, b) = (call("a"), call("b"));
+        let (mut one, mut two) = (Box::pin(track.call(&a)), Box::pin(track.call(&b)));
         assert!(targets().is_empty());
         assert!(futures_util::poll!(&mut one).is_pending() && futures_util::poll!(&mut two).is_pending());
         assert_eq!(targets(), ["tools/call \"a\"", "tools/call \"b\""]);
@@ -151,7 +151,7 @@ mod tests {
         cancel.cancel();
         let mut call = call("a");
         call.options.cancel = Some(cancel);
-        let error = track.call(call).await.unwrap_err();
+        let error = track.call(&call).await.unwrap_err();
         assert_eq!(error.delivery(), Delivery::NotSent);
         assert!(track.inner.calls.lock().is_empty());
     }
@@ -160,7 +160,7 @@ mod tests {
     async fn a_result_leaves_the_table_empty() {
         let inner = Scripted::default().then(|_| Ok(CallOutput::complete(Payload::new(ToolResult::of_text("done")))));
         let (track, pending) = tracked(inner);
-        track.call(call("a")).await.unwrap();
+        track.call(&call("a")).await.unwrap();
         assert!(pending.list().is_empty());
     }
 }

@@ -23,21 +23,21 @@ pub(crate) struct ValidateOutput<S, L> {
 }
 
 impl<S: CallService, L: CallService> CallService for ValidateOutput<S, L> {
-    async fn call(&self, call: CallRequest) -> Result<CallOutput, CallError> {
+    async fn call(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
         if matches!(call.options.task, TaskMode::Return) {
-            Box::pin(self.learn_task_support(&call)).await;
+            Box::pin(self.learn_task_support(call)).await;
         }
-        let output = self.inner.call(call.clone()).await?;
+        let output = self.inner.call(call).await?;
         if let Outcome::Complete(payload) = &output.outcome
             && let Some(result) = payload.get::<ToolResult>()
             && !call.options.unchecked_output
         {
             match call.tools(&self.tools).get(call.name().unwrap_or_default()) {
                 Some(tool) if !tool.is_large(result) => {
-                    refuse(&call, tool.violations(call.name().unwrap_or_default(), result))?
+                    refuse(call, tool.violations(call.name().unwrap_or_default(), result))?
                 }
                 None if result.structured_content.is_none() => {}
-                _ => Box::pin(self.check(&call, result)).await?,
+                _ => Box::pin(self.check(call, result)).await?,
             }
         }
         Ok(output)
@@ -135,8 +135,8 @@ mod tests {
     async fn an_unlisted_tool_is_looked_up_once() {
         let inner = Scripted::default().then(output(r#"{"sum":1}"#)).then(output("{}"));
         let validate = validate(inner, Scripted::default().then(tools));
-        validate.call(call()).await.unwrap();
-        let error = validate.call(call()).await.unwrap_err();
+        validate.call(&call()).await.unwrap();
+        let error = validate.call(&call()).await.unwrap_err();
         assert!(matches!(error.kind(), CallErrorKind::Decode(DecodeCause::Output(_))), "{error}");
     }
 
@@ -144,9 +144,9 @@ mod tests {
     async fn nothing_is_looked_up_without_structured_output_or_on_request() {
         let text = |_: &CallRequest| Ok(CallOutput::complete(Payload::new(ToolResult::of_text("3"))));
         let validate = validate(Scripted::default().then(text).then(output("{}")), Scripted::default());
-        validate.call(call()).await.unwrap();
+        validate.call(&call()).await.unwrap();
         let mut unchecked = call();
         unchecked.options.unchecked_output = true;
-        validate.call(unchecked).await.unwrap();
+        validate.call(&unchecked).await.unwrap();
     }
 }

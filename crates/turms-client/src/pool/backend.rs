@@ -36,7 +36,7 @@ impl PoolBackend {
 }
 
 impl Backend for PoolBackend {
-    fn call(&self, call: CallRequest) -> BoxFuture<'_, Result<CallOutput, CallError>> {
+    fn call<'a>(&'a self, call: &'a CallRequest) -> BoxFuture<'a, Result<CallOutput, CallError>> {
         Box::pin(self.calls.call(call))
     }
 
@@ -109,19 +109,19 @@ impl ClientControl for PoolBackend {
 struct PoolCalls(Arc<PoolShared>);
 
 impl CallService for PoolCalls {
-    async fn call(&self, call: CallRequest) -> Result<CallOutput, CallError> {
+    async fn call(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
         if call.is_raw() {
-            return self.send(call).await;
+            return self.send(call.clone()).await;
         }
         let (pool, options) = (&self.0, &call.options);
-        match SessionCall::of(&call)? {
+        match SessionCall::of(call)? {
             Some(SessionCall::SetLogLevel(level)) => self.set_level(level, options).await?,
             Some(SessionCall::Subscribe(uri)) => subscriptions::subscribe(pool, uri, options).await?,
             Some(SessionCall::Unsubscribe(uri)) => subscriptions::unsubscribe(pool, uri, options).await?,
             Some(SessionCall::Listen(filter)) => {
                 return subscriptions::listen(pool, filter, options).await.map(CallOutput::subscription);
             }
-            Some(SessionCall::Ping) | None => return self.send(call).await,
+            Some(SessionCall::Ping) | None => return self.send(call.clone()).await,
         }
         Ok(CallOutput::empty())
     }
@@ -142,7 +142,7 @@ impl PoolCalls {
                 pool.events.publish(&Event::Retrying { subject: call.target().to_string().into(), attempt });
             }
             guard.count(1);
-            let outcome = guard.member().client.backend().call(call.clone()).await;
+            let outcome = guard.member().client.backend().call(&call).await;
             guard.note(&outcome);
             let Err(error) = outcome else { return outcome };
             attempts.failed(error, || call.is_idempotent(Some(&pool.tools)))?;

@@ -248,7 +248,7 @@ async fn somewhere(pool: &PoolShared, call: CallRequest) -> Result<(Arc<PoolMemb
     loop {
         let Some(guard) = attempts.next(pool, None) else { return Err(attempts.error(call.target())) };
         guard.count(1);
-        let outcome = guard.member().client.backend().call(call.clone()).await;
+        let outcome = guard.member().client.backend().call(&call).await;
         guard.note(&outcome);
         match outcome {
             Ok(output) => return Ok((guard.member().clone(), output)),
