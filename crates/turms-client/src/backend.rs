@@ -95,7 +95,7 @@ impl Backend for ServerBackend {
                 _ => self.0.stack.call(call).await,
             };
             let mut output = output?;
-            output.task = wants_task.then(|| TaskOwner::new(self.clone()));
+            output.task = wants_task.then(|| Box::new(TaskOwner::new(self.clone())));
             Ok(output)
         })
     }

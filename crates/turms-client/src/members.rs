@@ -64,5 +64,6 @@ pub(crate) async fn listen(
     options: &CallOptions,
 ) -> Result<Subscription, CallError> {
     let call = SessionCall::Listen(filter).request().with_options(options.clone());
-    client.backend().call(&call).await?.subscription.ok_or_else(|| CallError::not_connected(Listen::NAME, None))
+    let stream = client.backend().call(&call).await?.subscription;
+    stream.map(|stream| *stream).ok_or_else(|| CallError::not_connected(Listen::NAME, None))
 }

@@ -26,7 +26,7 @@ impl Service for Client {
             let call = call_of(request)?.with_options(options_of(&cx));
             let mut output = client.backend().call(&call).await.map_err(CallError::into_error_object)?;
             if let Some(subscription) = output.subscription.take() {
-                return forward_changes(subscription, &cx).await;
+                return forward_changes(*subscription, &cx).await;
             }
             if let Outcome::InputRequired(required) = output.outcome {
                 return Ok(Payload::new(*required));

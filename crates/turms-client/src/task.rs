@@ -218,6 +218,6 @@ fn handle(client: Client, call: CallRequest, mut output: CallOutput) -> Result<T
     let task: Task = output.take(&call)?;
     let options = CallOptions::with_timeout(call.options.timeout);
     let call = owner.call.take().unwrap_or(call).with_options(options);
-    let running = Running { watch: Arc::new(TaskWatch::new(task)), owner, call, _client: client };
+    let running = Running { watch: Arc::new(TaskWatch::new(task)), owner: *owner, call, _client: client };
     Ok(TaskHandle(Arc::new(HandleState::Running(running))))
 }

@@ -182,9 +182,9 @@ pub(crate) struct CallOutput {
     /// The server was given input of this client, so that another call may get another result.
     pub(crate) took_input: bool,
     /// The owner of the task that the result is, if the caller wants the task.
-    pub(crate) task: Option<TaskOwner>,
+    pub(crate) task: Option<Box<TaskOwner>>,
     /// The open stream of a `subscriptions/listen`.
-    pub(crate) subscription: Option<Subscription>,
+    pub(crate) subscription: Option<Box<Subscription>>,
 }
 
 impl CallOutput {
@@ -202,7 +202,7 @@ impl CallOutput {
     }
 
     pub(crate) fn subscription(subscription: Subscription) -> Self {
-        Self { subscription: Some(subscription), ..Self::empty() }
+        Self { subscription: Some(Box::new(subscription)), ..Self::empty() }
     }
 
     /// The complete result.

@@ -64,10 +64,10 @@ impl<S> Retry<S> {
 
 impl<S: CallService> CallService for Retry<S> {
     async fn call(&self, call: &CallRequest) -> Result<CallOutput, CallError> {
-        // As the tools are known now: another connection forgets them.
-        let safe = call.is_idempotent(Some(call.tools(&self.tools)));
-        let mut deadline = None;
+        let (mut safe, mut deadline) = (None, None);
         if let Some(budget) = &self.budget {
+            // As the tools are known now: another connection forgets them.
+            safe = Some(call.is_idempotent(Some(call.tools(&self.tools))));
             deadline = self.timeouts.wait(&call.options).and_then(|timeout| Instant::now().checked_add(timeout));
             budget.earn();
         }
@@ -83,6 +83,7 @@ impl<S: CallService> CallService for Retry<S> {
                 Err(error) => error,
             };
             let closed = self.state.borrow().is_closed();
+            let safe = *safe.get_or_insert_with(|| call.is_idempotent(None));
             let decision = decide(&error, safe, self.budget.is_some() && !closed);
             if decision == Decision::Immediately {
                 renewed |= error.recovery() == Recovery::NewSession;

@@ -1,7 +1,7 @@
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use slab::Slab;
 use tokio::time::Instant;
 
 use super::CallService;
@@ -43,12 +43,14 @@ pub(crate) struct PendingCalls(Mutex<PendingTable>);
 
 #[derive(Debug, Default)]
 struct PendingTable {
-    last_key: u64,
-    calls: BTreeMap<u64, Entry>,
+    last_number: u64,
+    calls: Slab<PendingRecord>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct PendingRecord {
+    /// Counts all calls: an index is used again.
+    number: u64,
     call: CallRequest,
     since: Instant,
     /// That of the caller; made on demand otherwise.
@@ -57,53 +59,53 @@ struct Entry {
 
 impl PendingCalls {
     fn insert(&self, call: CallRequest) -> PendingEntry<'_> {
-        let entry = Entry { cancel: call.options.cancel.clone(), call, since: Instant::now() };
+        let (since, cancel) = (Instant::now(), call.options.cancel.clone());
         let mut table = self.0.lock();
-        table.last_key += 1;
-        let key = table.last_key;
-        table.calls.insert(key, entry);
-        PendingEntry { calls: self, key }
+        table.last_number += 1;
+        let number = table.last_number;
+        let index = table.calls.insert(PendingRecord { number, call, since, cancel });
+        PendingEntry { calls: self, index }
     }
 
     /// All of them, the oldest first.
     pub(crate) fn list(&self) -> Vec<PendingCall> {
         let table = self.0.lock();
-        let pending = table.calls.iter().map(|(key, entry)| PendingCall {
-            key: *key,
-            subject: entry.call.target().to_string(),
-            waiting: entry.since.elapsed(),
+        let pending = table.calls.iter().map(|(_, record)| PendingCall {
+            key: record.number,
+            subject: record.call.target().to_string(),
+            waiting: record.since.elapsed(),
         });
-        pending.collect()
+        let mut pending: Vec<_> = pending.collect();
+        pending.sort_by_key(|call| call.key);
+        pending
     }
 
-    /// Cancels a call; `false` if there is none with this key.
-    pub(crate) fn cancel(&self, key: u64) -> bool {
-        self.token(key).inspect(Cancel::cancel).is_some()
-    }
-
-    fn token(&self, key: u64) -> Option<Cancel> {
-        self.0.lock().calls.get_mut(&key).map(|entry| entry.cancel.get_or_insert_default().clone())
+    /// Cancels a call by its number; `false` if it has ended.
+    pub(crate) fn cancel(&self, number: u64) -> bool {
+        let mut table = self.0.lock();
+        let record = table.calls.iter_mut().find(|(_, record)| record.number == number);
+        let token = record.map(|(_, record)| record.cancel.get_or_insert_default().clone());
+        drop(table);
+        token.inspect(Cancel::cancel).is_some()
     }
 }
 
 /// An entry of the table, removed on drop.
 struct PendingEntry<'a> {
     calls: &'a PendingCalls,
-    key: u64,
+    index: usize,
 }
 
 impl PendingEntry<'_> {
     async fn cancelled(&self) {
-        match self.calls.token(self.key) {
-            Some(token) => token.cancelled().await,
-            None => std::future::pending().await,
-        }
+        let token = self.calls.0.lock().calls[self.index].cancel.get_or_insert_default().clone();
+        token.cancelled().await;
     }
 }
 
 impl Drop for PendingEntry<'_> {
     fn drop(&mut self) {
-        let removed = self.calls.0.lock().calls.remove(&self.key);
+        let removed = self.calls.0.lock().calls.remove(self.index);
         // Dropped outside the lock: it may hold callbacks of the user.
         drop(removed);
     }

@@ -64,7 +64,7 @@ impl Client {
     /// Opens a stream of changes of its own. Works in every revision.
     pub fn listen(&self, filter: SubscriptionFilter) -> Call<Subscription> {
         Call::new(self, Ok(SessionCall::Listen(filter).request()), |call, output| {
-            output.subscription.ok_or_else(|| CallError::not_connected(call.target(), None))
+            output.subscription.map(|stream| *stream).ok_or_else(|| CallError::not_connected(call.target(), None))
         })
     }
 }

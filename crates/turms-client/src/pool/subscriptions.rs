@@ -166,7 +166,7 @@ async fn listen_somewhere(
     let call = SessionCall::Listen(filter.clone()).request().with_options(options.clone());
     let (member, output) = somewhere(pool, call).await?;
     let stream = output.subscription.ok_or_else(|| CallError::not_connected(Listen::NAME, None))?;
-    Ok((member, stream))
+    Ok((member, *stream))
 }
 
 /// A subscription that moves between members.
