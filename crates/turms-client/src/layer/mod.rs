@@ -61,7 +61,7 @@ pub(crate) mod scripted {
             self.calls.lock().push(call.clone());
             let step = self.steps.lock().pop_front();
             match step {
-                Some(step) => step(&call),
+                Some(step) => step(call),
                 None => std::future::pending().await,
             }
         }

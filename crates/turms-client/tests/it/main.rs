@@ -7,12 +7,12 @@ mod behaviour;
 mod extension;
 #[cfg(target_os = "linux")]
 mod fault;
-mod fleet;
-mod hearing;
+mod group;
 mod http;
 mod pool;
 mod served;
 #[cfg(feature = "skills")]
 mod skills;
+mod stream_health;
 mod supervision;
 mod task;

@@ -1,8 +1,8 @@
 //! Pools, by where calls land: every server answers with its own name.
 
 mod choice;
-mod upkeep;
-mod watch;
+mod maintenance;
+mod subscriptions;
 mod whole;
 
 use std::collections::BTreeMap;

@@ -294,14 +294,14 @@ async fn of_many_servers_a_skill_is_read_at_its_own() {
         let skill = Skill::new("pdf", "About PDFs").instructions(text);
         LocalConnector::new(Server::new("skills", "1").extension(Skills::new().skill(skill)).build().unwrap())
     };
-    let fleet =
+    let group =
         ClientGroup::builder(builder()).server("one", server("one")).server("other", server("other")).connect().await;
     for name in ["one", "other"] {
-        let client = fleet.client(name).unwrap();
+        let client = group.client(name).unwrap();
         let skill = client.list_skills().await.unwrap().remove(0);
         assert!(client.read_skill(&skill).await.unwrap().text.unwrap().ends_with(name));
 
-        let whole = fleet.as_client();
+        let whole = group.as_client();
         assert!(whole.server_extension(SKILLS_EXTENSION).is_none());
         let refused: [SkillError; 4] = [
             whole.list_skills().await.unwrap_err().into(),

@@ -1,7 +1,7 @@
 //! A client that keeps going: what it does about connections that end, servers that hang and calls that are lost, and what it
 //! tells of it. Over pairs in memory, with a clock that stands still unless everybody waits.
 
-mod world;
+mod scripted_server;
 
 mod breaker;
 mod end;

@@ -7,13 +7,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 use turms_client::{Breaker, CallErrorKind, Delivery, Retry, Status, Supervision};
 
-use crate::supervision::world::Reply::*;
-use crate::supervision::world::*;
+use crate::supervision::scripted_server::Reply::*;
+use crate::supervision::scripted_server::*;
 
 /// Calls of tools are not answered while the connection is the first one and `healed` is not set.
-fn mute_tools(healed: &Arc<AtomicUsize>) -> World {
+fn mute_tools(healed: &Arc<AtomicUsize>) -> ScriptedServer {
     let healed = Arc::clone(healed);
-    World::new(OLD, move |_, method| match method {
+    ScriptedServer::new(OLD, move |_, method| match method {
         "tools/call" if healed.load(Ordering::Relaxed) == 0 => Never,
         _ => Well,
     })
@@ -26,8 +26,8 @@ fn breaker() -> Supervision {
 #[tokio::test(start_paused = true)]
 async fn the_breaker_opens_after_failures_in_a_row_tries_and_closes_again() {
     let healed = Arc::default();
-    let world = mute_tools(&healed);
-    let client = world.connect_with(builder().timeout(SECOND).supervise(breaker())).await;
+    let scripted = mute_tools(&healed);
+    let client = scripted.connect_with(builder().timeout(SECOND).supervise(breaker())).await;
     let mut events = client.events();
 
     for _ in 0..3 {
@@ -40,7 +40,7 @@ async fn the_breaker_opens_after_failures_in_a_row_tries_and_closes_again() {
     assert!(matches!(error.kind(), CallErrorKind::CircuitOpen(rest) if *rest == 10 * SECOND), "{error:?}");
     assert_eq!(error.to_string(), "tools/list: not tried: the server has failed too often, and is left alone for 10s");
     assert_eq!((error.delivery(), before.elapsed()), (Delivery::NotSent, Duration::ZERO));
-    assert!(world.heard("tools/list").is_empty());
+    assert!(scripted.heard("tools/list").is_empty());
 
     // One may try, and it fails.
     tokio::time::advance(10 * SECOND).await;
@@ -59,13 +59,13 @@ async fn the_breaker_opens_after_failures_in_a_row_tries_and_closes_again() {
     assert_eq!(so_far(&mut events).await, ["HalfOpen", "Closed"]);
     client.ping().await.unwrap();
     assert_eq!(client.status(), Status::Connected);
-    assert_eq!(world.opened(), 1);
+    assert_eq!(scripted.opened(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_answers_with_errors_does_not_open_the_breaker() {
-    let world = World::new(OLD, |_, method| if method == "tools/call" { Error } else { Well });
-    let client = world.connect(breaker()).await;
+    let scripted = ScriptedServer::new(OLD, |_, method| if method == "tools/call" { Error } else { Well });
+    let client = scripted.connect(breaker()).await;
     for _ in 0..10 {
         let error = client.call_tool("look", ()).await.unwrap_err();
         assert_eq!(error.delivery(), Delivery::Answered);
@@ -75,8 +75,8 @@ async fn a_server_that_answers_with_errors_does_not_open_the_breaker() {
 
 #[tokio::test(start_paused = true)]
 async fn a_success_between_failures_keeps_the_breaker_closed() {
-    let world = mute_tools(&Arc::default());
-    let client = world.connect_with(builder().timeout(SECOND).supervise(breaker())).await;
+    let scripted = mute_tools(&Arc::default());
+    let client = scripted.connect_with(builder().timeout(SECOND).supervise(breaker())).await;
     let mut events = client.events();
     for _ in 0..5 {
         for _ in 0..2 {
@@ -89,8 +89,8 @@ async fn a_success_between_failures_keeps_the_breaker_closed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_trial_that_is_given_up_leaves_the_try_to_another() {
-    let world = mute_tools(&Arc::default());
-    let client = world.connect_with(builder().timeout(SECOND).supervise(breaker())).await;
+    let scripted = mute_tools(&Arc::default());
+    let client = scripted.connect_with(builder().timeout(SECOND).supervise(breaker())).await;
     for _ in 0..3 {
         client.call_tool("look", ()).await.unwrap_err();
     }
@@ -105,11 +105,11 @@ async fn a_trial_that_is_given_up_leaves_the_try_to_another() {
 
 #[tokio::test(start_paused = true)]
 async fn the_breaker_opens_for_a_server_that_cannot_be_reached() {
-    let world = World::well(OLD);
-    let client = world.connect_with(builder().timeout(SECOND).supervise(breaker())).await;
+    let scripted = ScriptedServer::well(OLD);
+    let client = scripted.connect_with(builder().timeout(SECOND).supervise(breaker())).await;
     let mut events = client.events();
-    world.refuse(usize::MAX);
-    world.kill();
+    scripted.refuse(usize::MAX);
+    scripted.kill();
     until(&mut events, "lost").await;
     for _ in 0..3 {
         assert_eq!(client.ping().await.unwrap_err().delivery(), Delivery::NotSent);
@@ -122,10 +122,10 @@ async fn the_breaker_opens_for_a_server_that_cannot_be_reached() {
 
 #[tokio::test(start_paused = true)]
 async fn a_breaker_that_opens_between_repetitions_does_not_hide_that_a_call_may_have_run() {
-    let world = loses_calls(usize::MAX);
+    let scripted = loses_calls(usize::MAX);
     let supervision = supervision().breaker(Breaker::new().failures(1)).retry(Retry::new().attempts(3));
-    let client = world.connect(supervision).await;
+    let client = scripted.connect(supervision).await;
     let error = client.call_tool("pay", ()).safe_to_repeat(true).await.unwrap_err();
     assert!(error.may_have_run(), "{error}");
-    assert_eq!(world.heard("tools/call").len(), 1);
+    assert_eq!(scripted.heard("tools/call").len(), 1);
 }

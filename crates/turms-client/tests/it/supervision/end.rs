@@ -7,16 +7,16 @@ use tokio::time::Instant;
 use turms_client::{Breaker, Client, Delivery, HealthCheck, Status};
 use turms_proto::types::{LoggingLevel, SubscriptionFilter};
 
-use crate::supervision::world::Reply::*;
-use crate::supervision::world::*;
+use crate::supervision::scripted_server::Reply::*;
+use crate::supervision::scripted_server::*;
 
 #[tokio::test(start_paused = true)]
 async fn closing_between_attempts_ends_them() {
-    let world = World::well(OLD);
-    let client = world.connect(supervision()).await;
+    let scripted = ScriptedServer::well(OLD);
+    let client = scripted.connect(supervision()).await;
     let mut events = client.events();
-    world.refuse(4);
-    world.kill();
+    scripted.refuse(4);
+    scripted.kill();
     until(&mut events, "reconnecting 4").await;
 
     let before = Instant::now();
@@ -28,20 +28,20 @@ async fn closing_between_attempts_ends_them() {
     assert_no_tasks().await;
     tokio::time::advance(3600 * SECOND).await;
     settle().await;
-    assert_eq!(world.opened(), 1);
+    assert_eq!(scripted.opened(), 1);
 }
 
-/// A world whose second connection never gets through what `stuck` names.
-fn stuck_at(stuck: &'static str) -> World {
-    World::new(OLD, move |connection, method| if connection == 2 && method == stuck { Never } else { Well })
+/// A scripted whose second connection never gets through what `stuck` names.
+fn stuck_at(stuck: &'static str) -> ScriptedServer {
+    ScriptedServer::new(OLD, move |connection, method| if connection == 2 && method == stuck { Never } else { Well })
 }
 
 /// A client that is just being reconnected and does not come further.
-async fn stuck(world: &World) -> Client {
-    let client = world.connect(supervision()).await;
+async fn stuck(scripted: &ScriptedServer) -> Client {
+    let client = scripted.connect(supervision()).await;
     client.set_log_level(LoggingLevel::Warning).await.unwrap();
-    world.kill();
-    while world.opened() < 2 {
+    scripted.kill();
+    while scripted.opened() < 2 {
         settle().await;
     }
     settle().await;
@@ -52,8 +52,8 @@ async fn stuck(world: &World) -> Client {
 #[tokio::test(start_paused = true)]
 async fn closing_during_an_attempt_ends_it() {
     for method in ["initialize", "logging/setLevel"] {
-        let world = stuck_at(method);
-        let client = stuck(&world).await;
+        let scripted = stuck_at(method);
+        let client = stuck(&scripted).await;
         let waiting = spawn_call(&client, "pay");
         settle().await;
 
@@ -63,43 +63,43 @@ async fn closing_during_an_attempt_ends_it() {
         assert_eq!(error.delivery(), Delivery::NotSent);
         assert_no_tasks().await;
         assert_eq!(before.elapsed(), Duration::ZERO);
-        assert_eq!(world.opened(), 2);
+        assert_eq!(scripted.opened(), 2);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn dropping_a_client_during_an_attempt_leaves_no_task() {
     for method in ["initialize", "logging/setLevel"] {
-        let world = stuck_at(method);
-        let client = stuck(&world).await;
+        let scripted = stuck_at(method);
+        let client = stuck(&scripted).await;
 
         drop(client);
         assert_no_tasks().await;
-        assert_eq!(world.opened(), 2);
+        assert_eq!(scripted.opened(), 2);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn dropping_a_client_between_attempts_leaves_no_task() {
-    let world = World::well(NEW);
-    let client = world.connect(supervision().health_check(HealthCheck::every(SECOND))).await;
+    let scripted = ScriptedServer::well(NEW);
+    let client = scripted.connect(supervision().health_check(HealthCheck::every(SECOND))).await;
     let mut events = client.events();
-    world.refuse(4);
-    world.kill();
+    scripted.refuse(4);
+    scripted.kill();
     until(&mut events, "reconnecting 4").await;
 
     drop(client);
     assert!(events.next().await.is_none());
     assert_no_tasks().await;
-    assert_eq!(world.opened(), 1);
+    assert_eq!(scripted.opened(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn dropping_a_client_leaves_no_task_however_much_it_has_going_on() {
     for version in [OLD, NEW] {
-        let world = World::well(version);
+        let scripted = ScriptedServer::well(version);
         let supervision = supervision().health_check(HealthCheck::every(SECOND)).breaker(Breaker::new());
-        let client = world.connect_with(builder().supervise(supervision).roots([])).await;
+        let client = scripted.connect_with(builder().supervise(supervision).roots([])).await;
         let _events = client.events();
         client.subscribe("a://one").await.unwrap();
         let _changes = client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
@@ -112,11 +112,11 @@ async fn dropping_a_client_leaves_no_task_however_much_it_has_going_on() {
 
 #[tokio::test(start_paused = true)]
 async fn dropping_a_client_leaves_no_task_even_if_the_server_never_says_what_it_will_tell() {
-    let world = World::new(NEW, |_, method| if method == "subscriptions/listen" { Never } else { Well });
-    let client = world.connect(supervision()).await;
+    let scripted = ScriptedServer::new(NEW, |_, method| if method == "subscriptions/listen" { Never } else { Well });
+    let client = scripted.connect(supervision()).await;
     let _events = client.events();
     settle().await;
-    assert_eq!(world.heard("subscriptions/listen").len(), 1);
+    assert_eq!(scripted.heard("subscriptions/listen").len(), 1);
 
     drop(client);
     assert_no_tasks().await;
@@ -124,8 +124,8 @@ async fn dropping_a_client_leaves_no_task_even_if_the_server_never_says_what_it_
 
 #[tokio::test(start_paused = true)]
 async fn whoever_wants_to_listen_does_not_wait_for_ever() {
-    let world = World::new(NEW, |_, method| if method == "subscriptions/listen" { Never } else { Well });
-    let client = world.connect(supervision()).await;
+    let scripted = ScriptedServer::new(NEW, |_, method| if method == "subscriptions/listen" { Never } else { Well });
+    let client = scripted.connect(supervision()).await;
 
     let before = Instant::now();
     let error = client.subscribe("a://one").timeout(5 * SECOND).await.unwrap_err();
@@ -138,8 +138,8 @@ async fn whoever_wants_to_listen_does_not_wait_for_ever() {
 #[tokio::test(start_paused = true)]
 async fn without_supervision_a_loss_is_the_end() {
     for version in [OLD, NEW] {
-        let world = World::new(version, |_, method| if method == "tools/list" { Die } else { Well });
-        let client = world.connect_with(builder()).await;
+        let scripted = ScriptedServer::new(version, |_, method| if method == "tools/list" { Die } else { Well });
+        let client = scripted.connect_with(builder()).await;
         let mut events = client.events();
         settle().await;
 
@@ -152,7 +152,7 @@ async fn without_supervision_a_loss_is_the_end() {
         let error = client.ping().await.unwrap_err();
         assert_eq!((error.delivery(), before.elapsed()), (Delivery::NotSent, Duration::ZERO));
         assert_eq!(error.source().unwrap().to_string(), "the connection was lost: the server closed the connection");
-        assert_eq!((world.opened(), world.heard("tools/list").len()), (1, 1));
+        assert_eq!((scripted.opened(), scripted.heard("tools/list").len()), (1, 1));
         drop(client);
         assert_no_tasks().await;
     }
@@ -160,11 +160,11 @@ async fn without_supervision_a_loss_is_the_end() {
 
 #[tokio::test(start_paused = true)]
 async fn a_byte_stream_cannot_be_opened_again_even_under_supervision() {
-    let world = World::well(OLD);
-    let (reader, writer) = world.open().unwrap();
+    let scripted = ScriptedServer::well(OLD);
+    let (reader, writer) = scripted.open().unwrap();
     let client = builder().supervise(supervision()).connect_stream(reader, writer).await.unwrap();
     let mut events = client.events();
-    world.kill();
+    scripted.kill();
 
     until(&mut events, "lost").await;
     until(&mut events, "closed").await;
@@ -174,10 +174,10 @@ async fn a_byte_stream_cannot_be_opened_again_even_under_supervision() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_told_comes_in_the_order_in_which_it_happens() {
-    let world = loses_calls(1);
-    let client = world.connect(supervision().breaker(Breaker::new().failures(2).rest(SECOND))).await;
+    let scripted = loses_calls(1);
+    let client = scripted.connect(supervision().breaker(Breaker::new().failures(2).rest(SECOND))).await;
     let mut events = client.events();
-    world.refuse(1);
+    scripted.refuse(1);
     let call = client.call_tool("pay", ()).safe_to_repeat(true).await.unwrap();
     assert_eq!(call.text(), "from 2");
     client.close().await;

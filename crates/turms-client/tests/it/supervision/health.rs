@@ -6,21 +6,21 @@ use tokio::time::Instant;
 use turms_client::{ConnectionEvent, Event, HealthCheck};
 use turms_proto::ProtocolVersion;
 
-use crate::supervision::world::Reply::*;
-use crate::supervision::world::*;
+use crate::supervision::scripted_server::Reply::*;
+use crate::supervision::scripted_server::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_does_not_answer_its_health_checks_is_left_for_another() {
     for (version, method) in [(OLD, "ping"), (NEW, "server/discover")] {
         let first = AtomicUsize::new(0);
-        let world = World::new(version, move |connection, asked| match asked {
+        let scripted = ScriptedServer::new(version, move |connection, asked| match asked {
             // The first is how a client of the newer revision finds out.
             "server/discover" if version == OLD || first.fetch_add(1, Ordering::Relaxed) == 0 => Well,
             "ping" | "server/discover" | "tools/call" if connection == 1 => Never,
             _ => Well,
         });
         let check = HealthCheck::every(30 * SECOND).timeout(2 * SECOND).failures(3);
-        let client = world.connect(supervision().health_check(check)).await;
+        let client = scripted.connect(supervision().health_check(check)).await;
         let mut events = client.events();
         let before = Instant::now();
         let call = client.call_tool("pay", ()).without_timeout();
@@ -39,7 +39,7 @@ async fn a_server_that_does_not_answer_its_health_checks_is_left_for_another() {
             "tools/call \"pay\": the server did not answer its health checks before it answered; it may have run"
         );
         assert_eq!(
-            world.heard(method).iter().filter(|heard| heard.connection == 1).count() % 3,
+            scripted.heard(method).iter().filter(|heard| heard.connection == 1).count() % 3,
             usize::from(version == NEW)
         );
         assert_eq!(client.call_tool("pay", ()).await.unwrap().text(), "from 2");
@@ -49,10 +49,11 @@ async fn a_server_that_does_not_answer_its_health_checks_is_left_for_another() {
 
 #[tokio::test(start_paused = true)]
 async fn the_calls_of_a_batch_that_was_not_sent_are_made_on_the_next_connection() {
-    let world = World::new(ProtocolVersion::V2025_03_26, |_, method| if method == "ping" { Never } else { Well });
+    let scripted =
+        ScriptedServer::new(ProtocolVersion::V2025_03_26, |_, method| if method == "ping" { Never } else { Well });
     let builder = builder().only_version(ProtocolVersion::V2025_03_26);
     let check = HealthCheck::every(SECOND).failures(1);
-    let client = world.connect_with(builder.supervise(supervision().health_check(check))).await;
+    let client = scripted.connect_with(builder.supervise(supervision().health_check(check))).await;
     let mut batch = client.batch();
     let (one, two) = (batch.call_tool("pay", ()), batch.call_tool("look", ()));
 
@@ -65,17 +66,17 @@ async fn the_calls_of_a_batch_that_was_not_sent_are_made_on_the_next_connection(
 #[tokio::test(start_paused = true)]
 async fn a_server_that_is_slow_to_answer_its_health_checks_is_left_alone() {
     for version in [OLD, NEW] {
-        let world = World::new(version, |_, method| match method {
+        let scripted = ScriptedServer::new(version, |_, method| match method {
             "ping" => WellAfter(4 * SECOND),
             "server/discover" => WellAfter(2 * SECOND),
             _ => Well,
         });
-        let client = world.connect(supervision().health_check(HealthCheck::every(SECOND))).await;
+        let client = scripted.connect(supervision().health_check(HealthCheck::every(SECOND))).await;
         let mut events = client.events();
         tokio::time::sleep(600 * SECOND).await;
         assert_eq!(so_far(&mut events).await, [""; 0]);
-        assert_eq!(world.opened(), 1);
-        let checks = world.heard("ping").len() + world.heard("server/discover").len();
+        assert_eq!(scripted.opened(), 1);
+        let checks = scripted.heard("ping").len() + scripted.heard("server/discover").len();
         assert!(checks >= 100, "{checks}");
         assert_eq!(client.call_tool("pay", ()).await.unwrap().text(), "from 1");
         client.close().await;
@@ -85,12 +86,12 @@ async fn a_server_that_is_slow_to_answer_its_health_checks_is_left_alone() {
 #[tokio::test(start_paused = true)]
 async fn health_checks_that_are_missed_now_and_then_do_no_harm() {
     let asked = AtomicUsize::new(0);
-    let world = World::new(OLD, move |_, method| match method {
+    let scripted = ScriptedServer::new(OLD, move |_, method| match method {
         // Errors are answers.
         "ping" => [Never, Well, Never, Error][asked.fetch_add(1, Ordering::Relaxed) % 4].clone(),
         _ => Well,
     });
-    let client = world.connect(supervision().health_check(HealthCheck::every(SECOND).failures(2))).await;
+    let client = scripted.connect(supervision().health_check(HealthCheck::every(SECOND).failures(2))).await;
     let mut events = client.events();
     tokio::time::sleep(600 * SECOND).await;
     let seen = so_far(&mut events).await;
@@ -98,13 +99,14 @@ async fn health_checks_that_are_missed_now_and_then_do_no_harm() {
         seen.len() > 50 && seen.chunks(2).all(|pair| pair == ["unhealthy 1", "healthy"] || pair == ["unhealthy 1"]),
         "{seen:?}"
     );
-    assert_eq!(world.opened(), 1);
+    assert_eq!(scripted.opened(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_loss_during_a_health_check_is_a_loss() {
-    let world = World::new(OLD, |connection, method| if connection == 1 && method == "ping" { Die } else { Well });
-    let client = world.connect(supervision().health_check(HealthCheck::every(SECOND).failures(1))).await;
+    let scripted =
+        ScriptedServer::new(OLD, |connection, method| if connection == 1 && method == "ping" { Die } else { Well });
+    let client = scripted.connect(supervision().health_check(HealthCheck::every(SECOND).failures(1))).await;
     let mut events = client.events();
     let Some(Event::Connection(ConnectionEvent::Lost(ended))) = events.next().await else { panic!() };
     assert_eq!(ended.to_string(), "the server closed the connection");

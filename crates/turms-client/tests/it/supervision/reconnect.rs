@@ -7,18 +7,18 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 use turms_client::{Backoff, ConnectionEvent, Delivery, Event, Status, Supervision};
 
-use crate::supervision::world::Reply::*;
-use crate::supervision::world::*;
+use crate::supervision::scripted_server::Reply::*;
+use crate::supervision::scripted_server::*;
 
 #[tokio::test(start_paused = true)]
 async fn attempts_to_reconnect_come_after_longer_and_longer_delays_that_are_never_quite_the_same() {
     let mut all = Vec::new();
     for _ in 0..2 {
-        let world = World::well(OLD);
-        let client = world.connect(supervision()).await;
+        let scripted = ScriptedServer::well(OLD);
+        let client = scripted.connect(supervision()).await;
         let mut events = client.events();
-        world.refuse(7);
-        world.kill();
+        scripted.refuse(7);
+        scripted.kill();
 
         let mut delays = VecDeque::new();
         let before = Instant::now();
@@ -47,12 +47,12 @@ async fn attempts_to_reconnect_come_after_longer_and_longer_delays_that_are_neve
 
 #[tokio::test(start_paused = true)]
 async fn a_client_gives_up_after_as_many_attempts_as_it_was_told() {
-    let world = World::well(OLD);
+    let scripted = ScriptedServer::well(OLD);
     let backoff = Backoff::new().first(SECOND).attempts(3);
-    let client = world.connect(Supervision::new().backoff(backoff)).await;
+    let client = scripted.connect(Supervision::new().backoff(backoff)).await;
     let mut events = client.events();
-    world.refuse(usize::MAX);
-    world.kill();
+    scripted.refuse(usize::MAX);
+    scripted.kill();
 
     until(&mut events, "lost").await;
     assert_eq!(client.status(), Status::Reconnecting);
@@ -66,7 +66,7 @@ async fn a_client_gives_up_after_as_many_attempts_as_it_was_told() {
 
     let error = client.ping().await.unwrap_err();
     assert_eq!(error.to_string(), "ping: there is no connection to the server");
-    assert_eq!(error.source().unwrap().to_string(), "cannot reach the world");
+    assert_eq!(error.source().unwrap().to_string(), "cannot reach the scripted");
     assert_eq!(error.delivery(), Delivery::NotSent);
     drop(client);
     assert_no_tasks().await;
@@ -76,16 +76,16 @@ async fn a_client_gives_up_after_as_many_attempts_as_it_was_told() {
 async fn a_server_that_dies_at_once_again_and_again_is_not_hammered() {
     for version in [OLD, NEW] {
         // It gets as far as being connected, and no further.
-        let world = World::new(version, move |connection, method| match method {
+        let scripted = ScriptedServer::new(version, move |connection, method| match method {
             "open" if connection > 1 && version == NEW => Die,
             "notifications/initialized" => Die,
             _ => Well,
         });
-        let client = world.connect(supervision()).await;
+        let client = scripted.connect(supervision()).await;
         let mut events = client.events();
         if version == NEW {
             settle().await;
-            world.kill();
+            scripted.kill();
         }
 
         let mut attempts = Vec::new();
@@ -99,7 +99,7 @@ async fn a_server_that_dies_at_once_again_and_again_is_not_hammered() {
         // 1 + 2 + 4 + 8 + 16 seconds at most, and half of that at least; from then on one in 10 to 20 seconds.
         assert!(attempts.len() >= 15 && attempts.len() <= 5 + 300 / 10 + 2, "{}", attempts.len());
         // One that ends when it is probed is started once more and not probed.
-        assert!(world.opened() <= 2 * attempts.len() + 1, "{}", world.opened());
+        assert!(scripted.opened() <= 2 * attempts.len() + 1, "{}", scripted.opened());
         assert!(attempts.iter().map(|(attempt, _)| *attempt).eq(1..=attempts.len() as u32), "{attempts:?}");
         assert!(attempts[6..].iter().all(|(_, delay)| *delay >= 10 * SECOND), "{attempts:?}");
         client.close().await;
@@ -108,15 +108,15 @@ async fn a_server_that_dies_at_once_again_and_again_is_not_hammered() {
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_has_lasted_begins_the_count_anew() {
-    let world = World::well(OLD);
-    let client = world.connect(supervision()).await;
+    let scripted = ScriptedServer::well(OLD);
+    let client = scripted.connect(supervision()).await;
     let mut events = client.events();
     for generation in 2..6 {
         tokio::time::advance(11 * SECOND).await;
-        world.kill();
+        scripted.kill();
         until(&mut events, "reconnecting 1").await;
         until(&mut events, &format!("connected {generation}")).await;
     }
-    world.kill();
+    scripted.kill();
     until(&mut events, "reconnecting 2").await;
 }

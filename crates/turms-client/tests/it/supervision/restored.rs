@@ -5,25 +5,26 @@ use tokio::time::timeout;
 use turms_client::{Backoff, Change, Event, Status, Supervision};
 use turms_proto::types::{LoggingLevel, SubscriptionFilter};
 
-use crate::supervision::world::Reply::*;
-use crate::supervision::world::*;
+use crate::supervision::scripted_server::Reply::*;
+use crate::supervision::scripted_server::*;
 
 #[tokio::test(start_paused = true)]
 async fn resources_are_watched_again_by_requests_in_the_older_revisions() {
-    let world = World::well(OLD);
-    let client = world.connect(supervision()).await;
+    let scripted = ScriptedServer::well(OLD);
+    let client = scripted.connect(supervision()).await;
     let mut events = client.events();
     client.subscribe("a://one").await.unwrap();
     client.subscribe("a://two").await.unwrap();
     client.subscribe("a://gone").await.unwrap();
     client.unsubscribe("a://gone").await.unwrap();
-    world.kill();
+    scripted.kill();
     until(&mut events, "connected 2").await;
 
-    let again: Vec<_> = world.heard("resources/subscribe").into_iter().filter(|heard| heard.connection == 2).collect();
+    let again: Vec<_> =
+        scripted.heard("resources/subscribe").into_iter().filter(|heard| heard.connection == 2).collect();
     let uris: Vec<_> = again.iter().map(|heard| heard.params["uri"].as_str().unwrap()).collect();
     assert_eq!(uris, ["a://one", "a://two"]);
-    world.tell("notifications/resources/updated", &json!({ "uri": "a://one" }));
+    scripted.tell("notifications/resources/updated", &json!({ "uri": "a://one" }));
     let updated = events.find(|event| match event {
         Event::ResourceUpdated { uri } => Some(uri),
         _ => None,
@@ -33,20 +34,20 @@ async fn resources_are_watched_again_by_requests_in_the_older_revisions() {
 
 #[tokio::test(start_paused = true)]
 async fn resources_are_watched_again_by_listening_in_the_newer_revision() {
-    let world = World::well(NEW);
-    let client = world.connect(supervision()).await;
+    let scripted = ScriptedServer::well(NEW);
+    let client = scripted.connect(supervision()).await;
     let mut events = client.events();
     client.subscribe("a://one").await.unwrap();
-    let before = world.heard("subscriptions/listen").last().unwrap().clone();
-    world.kill();
+    let before = scripted.heard("subscriptions/listen").last().unwrap().clone();
+    scripted.kill();
     until(&mut events, "connected 2").await;
     tokio::time::sleep(SECOND).await;
 
-    let again = world.heard("subscriptions/listen").last().unwrap().clone();
+    let again = scripted.heard("subscriptions/listen").last().unwrap().clone();
     assert_eq!((before.connection, again.connection), (1, 2));
     assert_eq!(again.params["notifications"], before.params["notifications"]);
     assert_eq!(again.params["notifications"]["resourceSubscriptions"], json!(["a://one"]));
-    world.tell_listeners("notifications/resources/updated", json!({ "uri": "a://one" }));
+    scripted.tell_listeners("notifications/resources/updated", json!({ "uri": "a://one" }));
     let updated = events.find(|event| match event {
         Event::ResourceUpdated { uri } => Some(uri),
         _ => None,
@@ -57,21 +58,21 @@ async fn resources_are_watched_again_by_listening_in_the_newer_revision() {
 #[tokio::test(start_paused = true)]
 async fn whoever_listens_on_its_own_account_goes_on_hearing() {
     for version in [OLD, NEW] {
-        let world = World::well(version);
-        let client = world.connect(supervision()).await;
+        let scripted = ScriptedServer::well(version);
+        let client = scripted.connect(supervision()).await;
         let mut events = client.events();
         settle().await;
         let filter =
             SubscriptionFilter::new().tools_list_changed(true).resource_subscriptions(vec!["a://one".to_owned()]);
         let mut changes = client.listen(filter).await.unwrap();
         for generation in 2..5 {
-            world.kill();
+            scripted.kill();
             until(&mut events, &format!("connected {generation}")).await;
             tokio::time::sleep(30 * SECOND).await;
             assert!(changes.is_open());
             match version.has(turms_proto::Ability::ListenStreams) {
-                true => world.tell_listeners("notifications/resources/updated", json!({ "uri": "a://one" })),
-                false => world.tell("notifications/resources/updated", &json!({ "uri": "a://one" })),
+                true => scripted.tell_listeners("notifications/resources/updated", json!({ "uri": "a://one" })),
+                false => scripted.tell("notifications/resources/updated", &json!({ "uri": "a://one" })),
             }
             let change = timeout(SECOND, changes.next()).await.unwrap();
             assert_eq!(change, Some(Change::Resource { uri: "a://one".to_owned() }));
@@ -82,113 +83,113 @@ async fn whoever_listens_on_its_own_account_goes_on_hearing() {
 
 #[tokio::test(start_paused = true)]
 async fn listening_outlasts_more_losses_than_there_are_attempts() {
-    let world = World::well(NEW);
-    let client = world.connect(Supervision::new().backoff(Backoff::new().first(SECOND).attempts(2))).await;
+    let scripted = ScriptedServer::well(NEW);
+    let client = scripted.connect(Supervision::new().backoff(Backoff::new().first(SECOND).attempts(2))).await;
     let mut events = client.events();
     let mut changes = client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
     for generation in 2..8 {
         tokio::time::sleep(60 * SECOND).await;
-        world.kill();
+        scripted.kill();
         until(&mut events, &format!("connected {generation}")).await;
     }
     tokio::time::sleep(60 * SECOND).await;
-    world.tell_listeners("notifications/tools/list_changed", json!({}));
+    scripted.tell_listeners("notifications/tools/list_changed", json!({}));
     assert_eq!(timeout(SECOND, changes.next()).await.unwrap(), Some(Change::Tools));
 }
 
 #[tokio::test(start_paused = true)]
 async fn events_that_are_taken_while_there_is_no_connection_tell_of_changes_later() {
-    let world = World::well(NEW);
-    let client = world.connect(supervision()).await;
-    world.refuse(3);
-    world.kill();
+    let scripted = ScriptedServer::well(NEW);
+    let client = scripted.connect(supervision()).await;
+    scripted.refuse(3);
+    scripted.kill();
     settle().await;
     assert_eq!(client.status(), Status::Reconnecting);
 
     let mut events = client.events();
     until(&mut events, "connected 2").await;
     settle().await;
-    world.tell_listeners("notifications/tools/list_changed", json!({}));
+    scripted.tell_listeners("notifications/tools/list_changed", json!({}));
     until(&mut events, "ToolsChanged").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn events_tell_of_changes_even_if_the_first_request_for_them_was_lost() {
-    let world = World::new(NEW, |connection, method| match (connection, method) {
+    let scripted = ScriptedServer::new(NEW, |connection, method| match (connection, method) {
         (1, "subscriptions/listen") => Die,
         _ => Well,
     });
-    let client = world.connect(supervision()).await;
+    let client = scripted.connect(supervision()).await;
     let mut events = client.events();
     until(&mut events, "connected 2").await;
     settle().await;
-    assert_eq!(world.connections_of("subscriptions/listen"), [1, 2]);
-    world.tell_listeners("notifications/tools/list_changed", json!({}));
+    assert_eq!(scripted.connections_of("subscriptions/listen"), [1, 2]);
+    scripted.tell_listeners("notifications/tools/list_changed", json!({}));
     until(&mut events, "ToolsChanged").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_log_level_is_set_again() {
-    let world = World::well(OLD);
-    let client = world.connect(supervision()).await;
+    let scripted = ScriptedServer::well(OLD);
+    let client = scripted.connect(supervision()).await;
     let mut events = client.events();
     client.set_log_level(LoggingLevel::Warning).await.unwrap();
-    world.kill();
+    scripted.kill();
     until(&mut events, "connected 2").await;
 
-    let levels: Vec<_> = world.heard("logging/setLevel").iter().map(|it| it.params["level"].clone()).collect();
+    let levels: Vec<_> = scripted.heard("logging/setLevel").iter().map(|it| it.params["level"].clone()).collect();
     assert_eq!(levels, ["warning", "warning"]);
-    assert_eq!(world.connections_of("logging/setLevel"), [1, 2]);
+    assert_eq!(scripted.connections_of("logging/setLevel"), [1, 2]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_log_level_is_said_with_every_request_of_the_newer_revision_on_every_connection() {
-    let world = World::well(NEW);
-    let client = world.connect(supervision()).await;
+    let scripted = ScriptedServer::well(NEW);
+    let client = scripted.connect(supervision()).await;
     let mut events = client.events();
     client.set_log_level(LoggingLevel::Warning).await.unwrap();
-    world.kill();
+    scripted.kill();
     until(&mut events, "connected 2").await;
 
     client.call_tool("look", ()).await.unwrap();
-    let call = world.heard("tools/call").pop().unwrap();
+    let call = scripted.heard("tools/call").pop().unwrap();
     assert_eq!(call.connection, 2);
     assert_eq!(call.params["_meta"]["io.modelcontextprotocol/logLevel"], "warning");
-    assert!(world.heard("logging/setLevel").is_empty());
+    assert!(scripted.heard("logging/setLevel").is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_refuses_what_is_restored_is_used_all_the_same() {
-    let world = World::new(OLD, |connection, method| match (connection, method) {
+    let scripted = ScriptedServer::new(OLD, |connection, method| match (connection, method) {
         (2, "logging/setLevel" | "resources/subscribe") => Error,
         _ => Well,
     });
-    let client = world.connect(supervision()).await;
+    let client = scripted.connect(supervision()).await;
     let mut events = client.events();
     client.set_log_level(LoggingLevel::Warning).await.unwrap();
     client.subscribe("a://one").await.unwrap();
-    world.kill();
+    scripted.kill();
     until(&mut events, "connected 2").await;
     assert_eq!(client.call_tool("pay", ()).await.unwrap().text(), "from 2");
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_read_before_is_read_anew() {
-    let world = World::well(NEW);
-    let client = world.connect(supervision()).await;
+    let scripted = ScriptedServer::well(NEW);
+    let client = scripted.connect(supervision()).await;
     let mut events = client.events();
     for _ in 0..3 {
         client.list_tools().await.unwrap();
         client.read_resource("a://one").await.unwrap();
     }
-    assert_eq!(world.connections_of("tools/list"), [1]);
-    assert_eq!(world.connections_of("resources/read"), [1]);
-    world.kill();
+    assert_eq!(scripted.connections_of("tools/list"), [1]);
+    assert_eq!(scripted.connections_of("resources/read"), [1]);
+    scripted.kill();
     until(&mut events, "lost").await;
 
     client.list_tools().await.unwrap();
     let read = client.read_resource("a://one").await.unwrap();
     assert_eq!(read.contents[0].text.as_deref(), Some("from 2"));
-    assert_eq!(world.connections_of("tools/list"), [1, 2]);
-    assert_eq!(world.connections_of("resources/read"), [1, 2]);
+    assert_eq!(scripted.connections_of("tools/list"), [1, 2]);
+    assert_eq!(scripted.connections_of("resources/read"), [1, 2]);
 }

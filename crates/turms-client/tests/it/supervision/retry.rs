@@ -6,15 +6,15 @@ use tokio::time::Instant;
 use turms_client::{Delivery, Retry, Status};
 use turms_proto::types::Reference;
 
-use crate::supervision::world::Reply::*;
-use crate::supervision::world::*;
+use crate::supervision::scripted_server::Reply::*;
+use crate::supervision::scripted_server::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_made_without_a_connection_waits_for_one() {
-    let world = World::well(OLD);
-    let client = world.connect(supervision()).await;
-    world.refuse(4);
-    world.kill();
+    let scripted = ScriptedServer::well(OLD);
+    let client = scripted.connect(supervision()).await;
+    scripted.refuse(4);
+    scripted.kill();
     settle().await;
     assert_eq!(client.status(), Status::Reconnecting);
 
@@ -24,17 +24,17 @@ async fn a_call_that_is_made_without_a_connection_waits_for_one() {
         assert_eq!(call.await.unwrap().unwrap(), "from 2");
     }
     assert!(before.elapsed() > 3 * SECOND);
-    assert_eq!(world.connections_of("tools/call"), [2; 5]);
+    assert_eq!(scripted.connections_of("tools/call"), [2; 5]);
     assert_eq!(client.status(), Status::Connected);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_waits_for_a_connection_waits_no_longer_than_it_wants_to() {
-    let world = World::well(OLD);
-    let client = world.connect(supervision()).await;
+    let scripted = ScriptedServer::well(OLD);
+    let client = scripted.connect(supervision()).await;
     let mut events = client.events();
-    world.refuse(usize::MAX);
-    world.kill();
+    scripted.refuse(usize::MAX);
+    scripted.kill();
     until(&mut events, "lost").await;
 
     let before = Instant::now();
@@ -44,7 +44,7 @@ async fn a_call_that_waits_for_a_connection_waits_no_longer_than_it_wants_to() {
     assert_eq!(error.delivery(), Delivery::NotSent);
     assert!(error.is_disconnected() && !error.may_have_run());
     assert!(!so_far(&mut events).await.iter().any(|word| word.starts_with("retrying")));
-    assert!(world.heard("tools/call").is_empty());
+    assert!(scripted.heard("tools/call").is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -52,7 +52,7 @@ async fn what_only_reads_is_repeated_when_it_is_lost() {
     for version in [OLD, NEW] {
         // Every method is lost once.
         let lost = Mutex::new(Vec::new());
-        let world = World::new(version, move |_, method| {
+        let scripted = ScriptedServer::new(version, move |_, method| {
             let mut lost = lost.lock().unwrap();
             let opening = matches!(method, "open" | "initialize" | "notifications/initialized" | "server/discover");
             if opening || lost.iter().any(|known| known == method) {
@@ -61,7 +61,7 @@ async fn what_only_reads_is_repeated_when_it_is_lost() {
             lost.push(method.to_owned());
             Die
         });
-        let client = world.connect(supervision()).await;
+        let client = scripted.connect(supervision()).await;
         client.list_tools().await.unwrap();
         client.list_resources().await.unwrap();
         client.list_resource_templates().await.unwrap();
@@ -82,7 +82,7 @@ async fn what_only_reads_is_repeated_when_it_is_lost() {
             "completion/complete",
         ];
         for method in repeated {
-            assert_eq!(world.heard(method).len(), 2, "{method}");
+            assert_eq!(scripted.heard(method).len(), 2, "{method}");
         }
         client.close().await;
     }
@@ -91,13 +91,13 @@ async fn what_only_reads_is_repeated_when_it_is_lost() {
 #[tokio::test(start_paused = true)]
 async fn tools_that_say_they_may_be_repeated_are_repeated_when_lost() {
     for tool in ["look", "put"] {
-        let world = loses_calls(1);
-        let client = world.connect(supervision()).await;
+        let scripted = loses_calls(1);
+        let client = scripted.connect(supervision()).await;
         let mut events = client.events();
         client.list_tools().await.unwrap();
 
         assert_eq!(client.call_tool(tool, ()).await.unwrap().text(), "from 2");
-        assert_eq!(world.connections_of("tools/call"), [1, 2]);
+        assert_eq!(scripted.connections_of("tools/call"), [1, 2]);
         let mut seen = so_far(&mut events).await;
         seen.sort_unstable();
         let retrying = format!("retrying tools/call {tool:?} 1");
@@ -107,8 +107,8 @@ async fn tools_that_say_they_may_be_repeated_are_repeated_when_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn tools_that_say_nothing_are_not_repeated_since_they_may_have_run() {
-    let world = loses_calls(1);
-    let client = world.connect(supervision()).await;
+    let scripted = loses_calls(1);
+    let client = scripted.connect(supervision()).await;
     let mut events = client.events();
     client.list_tools().await.unwrap();
 
@@ -119,74 +119,76 @@ async fn tools_that_say_nothing_are_not_repeated_since_they_may_have_run() {
     );
     assert!(error.may_have_run() && error.is_disconnected());
     until(&mut events, "connected 2").await;
-    assert_eq!(world.connections_of("tools/call"), [1]);
+    assert_eq!(scripted.connections_of("tools/call"), [1]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_known_is_not_repeated() {
     // Listed it was not, and raw requests may do anything.
     for raw in [false, true] {
-        let world = World::new(OLD, |connection, method| match method {
+        let scripted = ScriptedServer::new(OLD, |connection, method| match method {
             "tools/call" | "do/something" if connection == 1 => Die,
             _ => Well,
         });
-        let client = world.connect(supervision()).await;
+        let client = scripted.connect(supervision()).await;
         let error = match raw {
             true => client.request_raw("do/something", ()).await.map(drop).unwrap_err(),
             false => client.call_tool("look", ()).await.map(drop).unwrap_err(),
         };
         assert!(error.may_have_run(), "{error}");
         settle().await;
-        assert_eq!(world.heard("tools/call").len() + world.heard("do/something").len(), 1);
+        assert_eq!(scripted.heard("tools/call").len() + scripted.heard("do/something").len(), 1);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn whoever_knows_better_says_what_may_be_repeated() {
-    let world = loses_calls(1);
-    let client = world.connect(supervision()).await;
+    let scripted = loses_calls(1);
+    let client = scripted.connect(supervision()).await;
     client.list_tools().await.unwrap();
     assert_eq!(client.call_tool("pay", ()).safe_to_repeat(true).await.unwrap().text(), "from 2");
 
-    let world = loses_calls(1);
-    let client = world.connect(supervision()).await;
+    let scripted = loses_calls(1);
+    let client = scripted.connect(supervision()).await;
     client.list_tools().await.unwrap();
     assert!(client.call_tool("look", ()).safe_to_repeat(false).await.unwrap_err().may_have_run());
 
-    let world =
-        World::new(OLD, |connection, method| if connection == 1 && method == "tools/list" { Die } else { Well });
-    let client = world.connect(supervision()).await;
+    let scripted = ScriptedServer::new(
+        OLD,
+        |connection, method| if connection == 1 && method == "tools/list" { Die } else { Well },
+    );
+    let client = scripted.connect(supervision()).await;
     assert!(client.list_tools().safe_to_repeat(false).await.unwrap_err().may_have_run());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_is_repeated_no_more_often_than_allowed() {
-    let world = loses_calls(usize::MAX);
-    let client = world.connect(supervision().retry(Retry::new().attempts(3))).await;
+    let scripted = loses_calls(usize::MAX);
+    let client = scripted.connect(supervision().retry(Retry::new().attempts(3))).await;
     let mut events = client.events();
     client.list_tools().await.unwrap();
 
     let error = client.call_tool("look", ()).await.unwrap_err();
     assert!(error.may_have_run(), "{error}");
-    assert_eq!(world.connections_of("tools/call"), [1, 2, 3, 4]);
+    assert_eq!(scripted.connections_of("tools/call"), [1, 2, 3, 4]);
     let retries: Vec<_> = so_far(&mut events).await.into_iter().filter(|word| word.starts_with("retrying")).collect();
     assert_eq!(retries, [1, 2, 3].map(|number| format!("retrying tools/call \"look\" {number}")));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_may_have_run_says_so_even_if_it_could_not_be_sent_again() {
-    let world = loses_calls(1);
-    let client = world.connect(supervision()).await;
-    world.refuse(usize::MAX);
+    let scripted = loses_calls(1);
+    let client = scripted.connect(supervision()).await;
+    scripted.refuse(usize::MAX);
     let error = client.call_tool("pay", ()).safe_to_repeat(true).timeout(5 * SECOND).await.unwrap_err();
     assert!(error.may_have_run() && error.is_disconnected(), "{error}");
-    assert_eq!(world.connections_of("tools/call"), [1]);
+    assert_eq!(scripted.connections_of("tools/call"), [1]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_retry_is_not_wasted_on_a_connection_that_is_known_to_be_dead() {
-    let world = loses_calls(1);
-    let client = world.connect(supervision().retry(Retry::new().attempts(1))).await;
+    let scripted = loses_calls(1);
+    let client = scripted.connect(supervision().retry(Retry::new().attempts(1))).await;
     let calls: Vec<_> = (0..3)
         .map(|_| client.call_tool("pay", ()).safe_to_repeat(true))
         .map(|call| tokio::spawn(call.into_future()))
@@ -200,7 +202,7 @@ async fn a_retry_is_not_wasted_on_a_connection_that_is_known_to_be_dead() {
 async fn repetitions_run_out_and_are_earned_again_by_calls() {
     // On every connection the first read is lost.
     let seen = Mutex::new(Vec::new());
-    let world = World::new(OLD, move |connection, method| {
+    let scripted = ScriptedServer::new(OLD, move |connection, method| {
         let mut seen = seen.lock().unwrap();
         if method != "resources/read" || seen.contains(&connection) {
             return Well;
@@ -208,33 +210,35 @@ async fn repetitions_run_out_and_are_earned_again_by_calls() {
         seen.push(connection);
         Die
     });
-    let client = world.connect(supervision().retry(Retry::new().attempts(5).budget(0.5, 2))).await;
+    let client = scripted.connect(supervision().retry(Retry::new().attempts(5).budget(0.5, 2))).await;
     let mut events = client.events();
     let read = || client.read_resource("a://one").bypass_cache();
 
     // Two are saved up.
     let error = read().await.unwrap_err();
     assert!(error.may_have_run(), "{error}");
-    assert_eq!(world.heard("resources/read").len(), 3);
+    assert_eq!(scripted.heard("resources/read").len(), 3);
     until(&mut events, "connected 4").await;
     // Half of one is not one.
     assert!(read().await.is_err());
     until(&mut events, "connected 5").await;
-    assert_eq!(world.heard("resources/read").len(), 4);
+    assert_eq!(scripted.heard("resources/read").len(), 4);
     for _ in 0..2 {
         client.ping().await.unwrap();
     }
     // Four halves are two.
     assert!(read().await.is_err());
-    assert_eq!(world.heard("resources/read").len(), 7);
+    assert_eq!(scripted.heard("resources/read").len(), 7);
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_retries_nothing_is_repeated_but_the_client_comes_back() {
-    let world =
-        World::new(OLD, |connection, method| if connection == 1 && method == "tools/list" { Die } else { Well });
-    let client = world.connect(supervision().without_retry()).await;
+    let scripted = ScriptedServer::new(
+        OLD,
+        |connection, method| if connection == 1 && method == "tools/list" { Die } else { Well },
+    );
+    let client = scripted.connect(supervision().without_retry()).await;
     assert!(client.list_tools().await.unwrap_err().may_have_run());
     assert_eq!(client.list_tools().await.unwrap().len(), 3);
-    assert_eq!(world.connections_of("tools/list"), [1, 2]);
+    assert_eq!(scripted.connections_of("tools/list"), [1, 2]);
 }

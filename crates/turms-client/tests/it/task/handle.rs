@@ -257,11 +257,11 @@ impl Service for Site {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_a_fleet_a_task_stays_with_its_server() {
+async fn in_a_group_a_task_stays_with_its_server() {
     let (one, other) = (Site::new("one"), Site::new("other"));
     let (a, b) = (one.client().await, other.client().await);
-    let fleet = ClientGroup::builder(nobody().tasks()).client("a", a).client("b", b).connect().await;
-    let client = fleet.as_client();
+    let group = ClientGroup::builder(nobody().tasks()).client("a", a).client("b", b).connect().await;
+    let client = group.as_client();
     assert_eq!(client.call_tool("b_work", ()).await.unwrap().text(), "other");
     let handle = client.call_tool_as_task("a_work", ()).await.unwrap();
     assert_eq!(handle.id(), Some("of one"));
@@ -272,7 +272,7 @@ async fn in_a_fleet_a_task_stays_with_its_server() {
     let filter = SubscriptionFilter::new().task_ids(["of one".to_owned()]);
     let error = client.listen(filter).await.unwrap_err();
     assert!(matches!(error.kind(), CallErrorKind::NoServer(NoServerCause::Several)), "{error}");
-    assert_eq!(fleet.client("a").unwrap().task("of one").await.unwrap().status(), TaskStatus::Completed);
+    assert_eq!(group.client("a").unwrap().task("of one").await.unwrap().status(), TaskStatus::Completed);
     assert!(client.server_capabilities().unwrap().extensions.is_none_or(|extensions| extensions.is_empty()));
 }
 

@@ -35,58 +35,58 @@ async fn a_configuration_with_bad_entries_gives_the_good_servers() {
         ("math-server".to_owned(), math().build().unwrap()),
         ("notes-server".to_owned(), notes("home").build().unwrap()),
     ]);
-    let fleet = ClientGroup::builder(app()).config(&config).connectors(hook(routers)).connect().await;
-    let names: Vec<_> = fleet.servers().into_iter().map(|server| server.name).collect();
+    let group = ClientGroup::builder(app()).config(&config).connectors(hook(routers)).connect().await;
+    let names: Vec<_> = group.servers().into_iter().map(|server| server.name).collect();
     assert_eq!(names, ["math", "my notes", "unset", "absent", "far"]);
-    assert_eq!(tools_of(&fleet.as_client()).await, ["math_add", "math_wait", "my-notes_read", "my-notes_greet"]);
-    assert_eq!(failure_names(&fleet), ["unset", "absent", "far"]);
-    let (_, error) = &fleet.failures()[0];
+    assert_eq!(tools_of(&group.as_client()).await, ["math_add", "math_wait", "my-notes_read", "my-notes_greet"]);
+    assert_eq!(failure_names(&group), ["unset", "absent", "far"]);
+    let (_, error) = &group.failures()[0];
     assert!(error.is_misconfigured());
     assert_eq!(error.to_string(), r#"server "unset": env.TOKEN: the environment has no variable "NOT_SET""#);
-    let error = fleet.as_client().call_tool("unset_x", ()).await.unwrap_err();
+    let error = group.as_client().call_tool("unset_x", ()).await.unwrap_err();
     assert!(error.source().unwrap().source().unwrap().to_string().contains("NOT_SET"));
-    assert!(fleet.reconnect("unset").await.unwrap_err().is_misconfigured());
+    assert!(group.reconnect("unset").await.unwrap_err().is_misconfigured());
 }
 
 #[tokio::test]
 async fn an_address_says_which_transport_is_missing() {
     let config = Config::parse(r#"{ "mcpServers": { "far": { "url": "https://example.com/mcp" } } }"#).unwrap();
-    let fleet = ClientGroup::builder(app()).config(&config).server("math", local(math())).connect().await;
-    let failures = fleet.failures();
+    let group = ClientGroup::builder(app()).config(&config).server("math", local(math())).connect().await;
+    let failures = group.failures();
     let [(_, GroupError::Connect(error))] = failures.as_slice() else { panic!("{failures:?}") };
     assert!(error.source().unwrap().to_string().contains("Streamable HTTP"), "{error:?}");
-    assert_eq!(tools_of(&fleet.as_client()).await.len(), 2);
+    assert_eq!(tools_of(&group.as_client()).await.len(), 2);
 }
 
 #[tokio::test]
 async fn a_later_entry_takes_the_place_of_one_of_the_same_name() {
-    let fleet = ClientGroup::builder(app())
+    let group = ClientGroup::builder(app())
         .server("math", dead("not this one"))
         .server("home", local(notes("home")))
         .server("math", local(math()))
         .connect()
         .await;
-    assert!(fleet.failures().is_empty());
-    let names: Vec<_> = fleet.servers().into_iter().map(|server| server.name).collect();
+    assert!(group.failures().is_empty());
+    let names: Vec<_> = group.servers().into_iter().map(|server| server.name).collect();
     assert_eq!(names, ["math", "home"]);
 }
 
 #[tokio::test]
 async fn servers_come_and_go() {
     let elsewhere = app().connect_service(notes("home").build().unwrap()).await.unwrap();
-    let fleet = ClientGroup::builder(app()).client("home", elsewhere).connect().await;
-    let client = fleet.as_client();
+    let group = ClientGroup::builder(app()).client("home", elsewhere).connect().await;
+    let client = group.as_client();
     assert_eq!(tools_of(&client).await, ["home_read", "home_greet"]);
-    fleet.add("math", local(math())).await.unwrap();
-    assert!(matches!(fleet.add("math", local(math())).await, Err(GroupError::NameTaken)));
-    assert!(fleet.add("gone", dead("gone")).await.is_err());
-    assert_eq!(failure_names(&fleet), ["gone"]);
-    assert!(fleet.remove("gone").is_none());
-    assert!(fleet.failures().is_empty());
+    group.add("math", local(math())).await.unwrap();
+    assert!(matches!(group.add("math", local(math())).await, Err(GroupError::NameTaken)));
+    assert!(group.add("gone", dead("gone")).await.is_err());
+    assert_eq!(failure_names(&group), ["gone"]);
+    assert!(group.remove("gone").is_none());
+    assert!(group.failures().is_empty());
     assert_eq!(tools_of(&client).await, ["home_read", "home_greet", "math_add", "math_wait"]);
 
-    let mut events = fleet.events();
-    let home = fleet.remove("home").unwrap();
+    let mut events = group.events();
+    let home = group.remove("home").unwrap();
     assert_eq!(tools_of(&client).await, ["math_add", "math_wait"]);
     assert!(client.call_tool("home_read", ()).await.is_err());
     assert_eq!(home.call_tool("read", ()).await.unwrap().text(), "notes of home");
@@ -96,18 +96,18 @@ async fn servers_come_and_go() {
 
     let closed = app().connect_service(math().build().unwrap()).await.unwrap();
     closed.close().await;
-    let fleet = ClientGroup::builder(app()).client("closed", closed).connect().await;
-    assert!(matches!(fleet.reconnect("closed").await, Err(GroupError::ConnectedElsewhere)));
+    let group = ClientGroup::builder(app()).client("closed", closed).connect().await;
+    assert!(matches!(group.reconnect("closed").await, Err(GroupError::ConnectedElsewhere)));
 }
 
 #[tokio::test]
 async fn batches_go_side_by_side_and_calls_can_be_given_up() {
-    let fleet = ClientGroup::builder(app())
+    let group = ClientGroup::builder(app())
         .server("math", local(math()))
         .server("home", over_pipes("home", notes("home").versions([ProtocolVersion::V2025_03_26])))
         .connect()
         .await;
-    let client = fleet.as_client();
+    let client = group.as_client();
     let mut batch = client.batch();
     let read = batch.call_tool("home_read", ());
     let sum = batch.call_tool("math_add", json!({ "a": 1, "b": 2 }));
@@ -128,7 +128,7 @@ async fn batches_go_side_by_side_and_calls_can_be_given_up() {
     assert!(client.cancel(client.pending()[0].key));
     assert!(within("an answer", waiting).await.unwrap().unwrap_err().is_cancelled());
     eventually("pending calls", async || {
-        client.pending().is_empty() && fleet.client("math").unwrap().pending().is_empty()
+        client.pending().is_empty() && group.client("math").unwrap().pending().is_empty()
     })
     .await;
     assert!(!client.cancel(1));
@@ -140,7 +140,7 @@ async fn batches_go_side_by_side_and_calls_can_be_given_up() {
 }
 
 #[tokio::test]
-async fn a_fleet_can_be_served_and_be_a_server_of_another() {
+async fn a_group_can_be_served_and_be_a_server_of_another() {
     let inner = ClientGroup::builder(app())
         .server("home", over_pipes("home", notes("home").versions([OLDEST])))
         .server("work", local(notes("work")))
@@ -170,14 +170,14 @@ async fn a_fleet_can_be_served_and_be_a_server_of_another() {
 #[tokio::test]
 async fn closing_ends_all_and_for_good() {
     let plug = Plug::default();
-    let fleet = ClientGroup::builder(app())
+    let group = ClientGroup::builder(app())
         .server("math", local(math()))
         .server("home", plug.connector("home", notes("home").build().unwrap()))
         .connect()
         .await;
-    let client = fleet.as_client();
-    let (mut events, mut named) = (client.events(), fleet.events());
-    fleet.close().await;
+    let client = group.as_client();
+    let (mut events, mut named) = (client.events(), group.events());
+    group.close().await;
     eventually("the end of a connection", async || !plug.is_in_use()).await;
     assert_eq!(client.status(), Status::Closed);
     assert!(client.list_tools().await.unwrap_err().is_disconnected());
@@ -191,23 +191,23 @@ async fn closing_ends_all_and_for_good() {
     closed.sort();
     assert_eq!(closed, ["home", "math"]);
     while within("an event", events.next()).await.is_some() {}
-    assert!(within("an event", fleet.events().next()).await.is_none());
-    assert!(matches!(fleet.add("new", local(math())).await, Err(GroupError::Closed)));
-    assert!(matches!(fleet.reconnect("home").await, Err(GroupError::Closed)));
+    assert!(within("an event", group.events().next()).await.is_none());
+    assert!(matches!(group.add("new", local(math())).await, Err(GroupError::Closed)));
+    assert!(matches!(group.reconnect("home").await, Err(GroupError::Closed)));
 }
 
 #[tokio::test]
 async fn dropping_the_last_handle_ends_everything() {
     let plug = Plug::default();
-    let fleet = ClientGroup::builder(app())
+    let group = ClientGroup::builder(app())
         .server("math", local(math()))
         .server("home", plug.connector("home", notes("home").build().unwrap()))
         .connect()
         .await;
-    let client = fleet.as_client();
-    let (mut events, mut named) = (client.events(), fleet.events());
+    let client = group.as_client();
+    let (mut events, mut named) = (client.events(), group.events());
     let mut listening = client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
-    drop(fleet);
+    drop(group);
     assert_eq!(client.call_tool("home_read", ()).await.unwrap().text(), "notes of home");
     assert!(plug.is_in_use());
     drop(client);

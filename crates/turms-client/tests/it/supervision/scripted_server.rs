@@ -23,7 +23,7 @@ pub(crate) const NEW: ProtocolVersion = ProtocolVersion::LATEST;
 
 /// A server that does as it is told, at the other end of every connection.
 #[derive(Clone)]
-pub(crate) struct World(pub(crate) Arc<Inner>);
+pub(crate) struct ScriptedServer(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     version: ProtocolVersion,
@@ -63,7 +63,7 @@ pub(crate) enum Reply {
 
 use Reply::*;
 
-impl World {
+impl ScriptedServer {
     /// The script says what to do about a method on a connection, counted from 1; `open` is what comes before all methods.
     pub(crate) fn new(version: ProtocolVersion, script: impl Fn(usize, &str) -> Reply + Send + Sync + 'static) -> Self {
         Self(Arc::new(Inner {
@@ -80,8 +80,8 @@ impl World {
     }
 
     pub(crate) fn connector(&self) -> StreamConnector {
-        let world = self.clone();
-        StreamConnector::each("the world", move || std::future::ready(world.open()))
+        let scripted = self.clone();
+        StreamConnector::each("the scripted", move || std::future::ready(scripted.open()))
     }
 
     pub(crate) async fn connect(&self, supervision: Supervision) -> Client {
@@ -163,7 +163,7 @@ impl World {
             "server/discover" if !old => json!({ "supportedVersions": [NEW.as_str()], "capabilities": capabilities }),
             "initialize" if old => json!({
                 "protocolVersion": self.0.version.as_str(), "capabilities": capabilities,
-                "serverInfo": { "name": "world", "version": "1" },
+                "serverInfo": { "name": "scripted", "version": "1" },
             }),
             "tools/list" => json!({ "tools": [
                 tool("look", json!({ "readOnlyHint": true })),
@@ -301,9 +301,9 @@ pub(crate) fn spawn_call(client: &Client, tool: &str) -> JoinHandle<Result<Strin
     tokio::spawn(async move { call.await.map(|result| result.text()) })
 }
 
-/// A world where calls of tools are lost on the first connections.
-pub(crate) fn loses_calls(connections: usize) -> World {
-    World::new(OLD, move |connection, method| match method {
+/// A scripted where calls of tools are lost on the first connections.
+pub(crate) fn loses_calls(connections: usize) -> ScriptedServer {
+    ScriptedServer::new(OLD, move |connection, method| match method {
         "tools/call" if connection <= connections => Die,
         _ => Well,
     })

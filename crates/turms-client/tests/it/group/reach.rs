@@ -6,17 +6,17 @@ use super::*;
 async fn a_dead_server_does_not_stop_the_others_and_can_be_reached_later() {
     let plug = Plug::default();
     plug.pull();
-    let fleet = ClientGroup::builder(app())
+    let group = ClientGroup::builder(app())
         .server("math", local(math()))
         .server("home", plug.connector("home", notes("home").build().unwrap()))
         .connect()
         .await;
-    let client = fleet.as_client();
-    let failures = fleet.failures();
+    let client = group.as_client();
+    let failures = group.failures();
     let [(name, GroupError::Connect(error))] = failures.as_slice() else { panic!("{failures:?}") };
     assert_eq!((name.as_str(), error.to_string().as_str()), ("home", "cannot reach home"));
-    assert!(fleet.client("home").is_none());
-    assert_eq!(fleet.servers()[1].status, Status::Closed);
+    assert!(group.client("home").is_none());
+    assert_eq!(group.servers()[1].status, Status::Closed);
     assert_eq!(tools_of(&client).await, ["math_add", "math_wait"]);
     let error = client.call_tool("home_read", ()).await.unwrap_err();
     assert!(error.is_disconnected() && !error.may_have_run());
@@ -26,15 +26,15 @@ async fn a_dead_server_does_not_stop_the_others_and_can_be_reached_later() {
         error.to_string(),
         "ping: server \"home\": there is no connection to the server: cannot reach home: connection refused"
     );
-    assert!(fleet.reconnect("home").await.is_err());
+    assert!(group.reconnect("home").await.is_err());
 
     plug.put_back();
     let mut events = client.events();
-    let mut named = fleet.events();
+    let mut named = group.events();
     let mut listening = client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
-    fleet.reconnect("home").await.unwrap();
-    fleet.reconnect("home").await.unwrap();
-    assert!(fleet.failures().is_empty());
+    group.reconnect("home").await.unwrap();
+    group.reconnect("home").await.unwrap();
+    assert!(group.failures().is_empty());
     assert_eq!(client.call_tool("home_read", ()).await.unwrap().text(), "notes of home");
     assert_eq!(tools_of(&client).await, ["math_add", "math_wait", "home_read", "home_greet"]);
     client.ping().await.unwrap();
@@ -47,7 +47,7 @@ async fn a_dead_server_does_not_stop_the_others_and_can_be_reached_later() {
     let changed = |event| matches!(event, Event::ToolsChanged).then_some(());
     within("an event", events.find(changed)).await.unwrap();
     assert_eq!(within("a change", listening.next()).await, Some(Change::Tools));
-    assert!(matches!(fleet.reconnect("nobody").await, Err(GroupError::Unknown)));
+    assert!(matches!(group.reconnect("nobody").await, Err(GroupError::Unknown)));
 }
 
 #[tokio::test]
@@ -56,23 +56,23 @@ async fn a_server_that_hangs_is_given_up() {
         std::future::pending::<()>().await;
         Ok::<MemoryEnd, _>(memory().0)
     });
-    let fleet = ClientGroup::builder(app())
+    let group = ClientGroup::builder(app())
         .server("hanging", hanging)
         .server("math", local(math()))
         .connect_timeout(Duration::from_millis(50))
         .max_concurrent_connects(1)
         .connect()
         .await;
-    let failures = fleet.failures();
+    let failures = group.failures();
     assert!(matches!(failures.as_slice(), [(name, error)] if name == "hanging" && error.is_timeout()), "{failures:?}");
-    assert_eq!(tools_of(&fleet.as_client()).await, ["math_add", "math_wait"]);
+    assert_eq!(tools_of(&group.as_client()).await, ["math_add", "math_wait"]);
 }
 
 #[tokio::test]
 async fn all_dead_is_an_error_and_none_at_all_is_not() {
-    let fleet =
+    let group =
         ClientGroup::builder(app()).server("one", dead("dead one")).server("two", dead("dead two")).connect().await;
-    let client = fleet.as_client();
+    let client = group.as_client();
     assert_eq!((client.status(), client.protocol_version()), (Status::Closed, None));
     let error = client.list_tools().await.unwrap_err();
     let CallErrorKind::NoServer(NoServerCause::Failed(failures)) = error.kind() else { panic!("{error}") };
@@ -95,18 +95,18 @@ async fn a_server_that_dies_later_is_left_out_and_gets_back_what_it_had() {
     for version in [OLDEST, NEWEST] {
         let plug = Plug::default();
         let router = notes("home").versions([version]).build().unwrap();
-        let fleet = ClientGroup::builder(app())
+        let group = ClientGroup::builder(app())
             .server("math", local(math()))
             .server("home", plug.connector("home", router.clone()))
             .connect()
             .await;
-        let client = fleet.as_client();
-        let mut events = fleet.events();
+        let client = group.as_client();
+        let mut events = group.events();
         assert_eq!(tools_of(&client).await.len(), 4);
         client.subscribe("home://index").await.unwrap();
         plug.pull();
-        eventually("a status", async || fleet.servers()[1].status == Status::Closed).await;
-        assert!(matches!(fleet.failures().as_slice(), [(name, GroupError::Ended)] if name == "home"));
+        eventually("a status", async || group.servers()[1].status == Status::Closed).await;
+        assert!(matches!(group.failures().as_slice(), [(name, GroupError::Ended)] if name == "home"));
         assert_eq!(tools_of(&client).await, ["math_add", "math_wait"]);
         let error = client.call_tool("home_read", ()).await.unwrap_err();
         assert!(error.is_disconnected() && !error.is_not_found());
@@ -115,7 +115,7 @@ async fn a_server_that_dies_later_is_left_out_and_gets_back_what_it_had() {
         assert_eq!(client.status(), Status::Connected);
 
         plug.put_back();
-        fleet.reconnect("home").await.unwrap();
+        group.reconnect("home").await.unwrap();
         assert_eq!(tools_of(&client).await.len(), 4);
         let updated = |server: &str, event| match event {
             Event::ResourceUpdated { uri } => Some((server.to_owned(), uri)),
@@ -131,17 +131,17 @@ async fn a_server_that_dies_later_is_left_out_and_gets_back_what_it_had() {
 async fn a_server_that_is_being_reconnected_is_not_waited_for_unless_it_is_called() {
     let plug = Plug::default();
     let supervision = Supervision::new().backoff(Backoff::new().first(Duration::from_millis(5)));
-    let fleet = ClientGroup::builder(app().supervise(supervision))
+    let group = ClientGroup::builder(app().supervise(supervision))
         .server("math", local(math()))
         .server("home", plug.connector("home", notes("home").build().unwrap()))
         .connect()
         .await;
-    let client = fleet.as_client();
+    let client = group.as_client();
     assert_eq!(client.list_resources().await.unwrap().len(), 1);
     plug.pull();
-    eventually("a status", async || fleet.servers()[1].status == Status::Reconnecting).await;
+    eventually("a status", async || group.servers()[1].status == Status::Reconnecting).await;
     assert_eq!(within("an answer", tools_of(&client)).await, ["math_add", "math_wait"]);
-    assert!(matches!(fleet.failures().as_slice(), [(_, GroupError::Lost)]));
+    assert!(matches!(group.failures().as_slice(), [(_, GroupError::Lost)]));
     let calling = tokio::spawn({
         let client = client.clone();
         async move { client.call_tool("home_read", ()).await }
@@ -155,5 +155,5 @@ async fn a_server_that_is_being_reconnected_is_not_waited_for_unless_it_is_calle
     plug.put_back();
     assert_eq!(within("an answer", calling).await.unwrap().unwrap().text(), "notes of home");
     assert!(within("an answer", reading).await.unwrap().is_ok());
-    assert!(fleet.failures().is_empty());
+    assert!(group.failures().is_empty());
 }

@@ -4,13 +4,13 @@ use super::*;
 
 #[tokio::test]
 async fn resources_prompts_and_completions_find_their_server() {
-    let fleet = ClientGroup::builder(app())
+    let group = ClientGroup::builder(app())
         .server("math", local(math()))
         .server("home", local(notes("home")))
         .server("work", over_pipes("work", notes("work").versions([ProtocolVersion::V2025_06_18])))
         .connect()
         .await;
-    let client = fleet.as_client();
+    let client = group.as_client();
     assert_eq!(text(&client.read_resource("work://index").await.unwrap()), "index of work");
     assert_eq!(text(&client.read_resource("work://note/7").await.unwrap()), "note 7 of work");
     assert_eq!(text(&client.read_resource("home://note/7").await.unwrap()), "note 7 of home");
@@ -38,28 +38,28 @@ async fn resources_prompts_and_completions_find_their_server() {
 
 #[tokio::test]
 async fn a_resource_of_two_servers_is_the_firsts_and_reported() {
-    let fleet = ClientGroup::builder(app())
+    let group = ClientGroup::builder(app())
         .server("one", local(notes("same")))
         .server("two", local(notes("same")))
         .connect()
         .await;
-    let client = fleet.as_client();
+    let client = group.as_client();
     assert_eq!(client.list_resources().await.unwrap().len(), 1);
     assert_eq!(client.list_resource_templates().await.unwrap().len(), 1);
     let expected = [
         collision(CollisionKind::Resource, "same://index", ["one", "two"]),
         collision(CollisionKind::ResourceTemplate, "same://note/{id}", ["one", "two"]),
     ];
-    assert_eq!(told(fleet.collisions()), expected);
-    let before = fleet.client("two").unwrap().stats().requests_sent;
+    assert_eq!(told(group.collisions()), expected);
+    let before = group.client("two").unwrap().stats().requests_sent;
     client.read_resource("same://index").await.unwrap();
-    assert_eq!(fleet.client("two").unwrap().stats().requests_sent, before);
+    assert_eq!(group.client("two").unwrap().stats().requests_sent, before);
 }
 
 #[tokio::test]
 async fn a_resource_that_nobody_lists_is_asked_for_everywhere() {
     let contents = json!({ "contents": [{ "uri": "hidden://x", "text": "found" }] });
-    let fleet = ClientGroup::builder(app())
+    let group = ClientGroup::builder(app())
         .server("home", local(notes("home")))
         .server(
             "hidden",
@@ -71,9 +71,9 @@ async fn a_resource_that_nobody_lists_is_asked_for_everywhere() {
         )
         .connect()
         .await;
-    let client = fleet.as_client();
+    let client = group.as_client();
     assert_eq!(text(&client.read_resource("hidden://x").await.unwrap()), "found");
-    assert!(fleet.failures().is_empty(), "{:?}", fleet.failures());
+    assert!(group.failures().is_empty(), "{:?}", group.failures());
 }
 
 #[tokio::test]
@@ -88,12 +88,12 @@ async fn what_a_server_allows_to_be_reused_is_reused() {
             },
         ),
     );
-    let fleet = ClientGroup::builder(app())
+    let group = ClientGroup::builder(app())
         .server("counting", local(server))
         .server("home", local(notes("home")))
         .connect()
         .await;
-    let client = fleet.as_client();
+    let client = group.as_client();
     for _ in 0..3 {
         client.read_resource("count://x").await.unwrap();
     }
@@ -106,13 +106,13 @@ async fn what_a_server_allows_to_be_reused_is_reused() {
 async fn events_of_all_servers_come_with_their_names() {
     let home = notes("home").build().unwrap();
     let work = notes("work").versions([OLDEST]).build().unwrap();
-    let fleet = ClientGroup::builder(app())
+    let group = ClientGroup::builder(app())
         .server("home", LocalConnector::new(home.clone()))
         .server("work", Plug::default().connector("work", work.clone()))
         .connect()
         .await;
-    let client = fleet.as_client();
-    let mut named = fleet.events();
+    let client = group.as_client();
+    let mut named = group.events();
     let mut events = client.events();
     client.subscribe("home://index").await.unwrap();
     client.subscribe("work://index").await.unwrap();
@@ -154,7 +154,7 @@ async fn events_of_all_servers_come_with_their_names() {
 async fn listening_reaches_every_server() {
     let home = notes("home").build().unwrap();
     let work = notes("work").versions([OLDEST]).build().unwrap();
-    let fleet = ClientGroup::builder(app())
+    let group = ClientGroup::builder(app())
         .server("home", LocalConnector::new(home.clone()))
         .server("work", Plug::default().connector("work", work.clone()))
         .connect()
@@ -164,7 +164,7 @@ async fn listening_reaches_every_server() {
         "work://note/1".to_owned(),
         "nowhere://x".to_owned(),
     ]);
-    let mut listening = within("a change", fleet.as_client().listen(filter).into_future()).await.unwrap();
+    let mut listening = within("a change", group.as_client().listen(filter).into_future()).await.unwrap();
     let mut acknowledged = listening.acknowledged().clone();
     acknowledged.resource_subscriptions.as_mut().unwrap().sort();
     // A server of the newest revision agrees to tell even of what it does not have.
@@ -180,11 +180,11 @@ async fn listening_reaches_every_server() {
     assert_eq!(within("a change", listening.next()).await, Some(Change::Tools));
     home.handle().remove_tool("read");
     assert_eq!(within("a change", listening.next()).await, Some(Change::Tools));
-    fleet.add("math", local(math())).await.unwrap();
+    group.add("math", local(math())).await.unwrap();
     assert_eq!(within("a change", listening.next()).await, Some(Change::Tools));
-    fleet.remove("math").unwrap();
+    group.remove("math").unwrap();
     assert_eq!(within("a change", listening.next()).await, Some(Change::Tools));
-    drop(fleet);
+    drop(group);
     assert_eq!(within("a change", listening.next()).await, None);
 }
 
@@ -199,18 +199,18 @@ async fn a_log_level_reaches_those_who_log_and_those_who_come_later() {
             },
         ))
     };
-    let fleet = ClientGroup::builder(app())
+    let group = ClientGroup::builder(app())
         .server("old", over_pipes("old", logs(ProtocolVersion::V2025_06_18)))
         .server("silent", table(&json!({ "tools": {} }), &[]))
         .server("dead", dead("dead and silent"))
         .connect()
         .await;
-    let client = fleet.as_client();
+    let client = group.as_client();
     client.set_log_level(LoggingLevel::Error).await.unwrap();
-    fleet.add("later", over_pipes("later", logs(ProtocolVersion::V2025_06_18))).await.unwrap();
-    fleet.add("newest", over_pipes("newest", logs(NEWEST))).await.unwrap();
+    group.add("later", over_pipes("later", logs(ProtocolVersion::V2025_06_18))).await.unwrap();
+    group.add("newest", over_pipes("newest", logs(NEWEST))).await.unwrap();
     for server in ["old", "later", "newest"] {
-        let mut events = fleet.events();
+        let mut events = group.events();
         client.call_tool(format!("{server}_say"), ()).await.unwrap();
         let logged = events.find(|server, event| match event {
             Event::Log(message) => Some((server.to_owned(), message.level)),
@@ -221,23 +221,23 @@ async fn a_log_level_reaches_those_who_log_and_those_who_come_later() {
 }
 
 #[tokio::test]
-async fn servers_ask_through_the_fleet() {
+async fn servers_ask_through_the_group() {
     for version in [ProtocolVersion::V2025_06_18, NEWEST] {
         let app = app().on_elicitation(|_| async { ElicitResult::accept(Object::parse(r#"{"name":"Ann"}"#).unwrap()) });
-        let fleet = ClientGroup::builder(app)
+        let group = ClientGroup::builder(app)
             .server("math", local(math()))
             .server("local", local(notes("home").versions([version])))
             .server("pipes", over_pipes("pipes", notes("home").versions([version])))
             .connect()
             .await;
-        let client = fleet.as_client();
+        let client = group.as_client();
         for tool in ["local_greet", "pipes_greet"] {
             assert_eq!(client.call_tool(tool, ()).await.unwrap().text(), "Hello, Ann!", "{version}");
         }
         let raw = client.request_raw("tools/call", json!({ "name": "pipes_greet" })).await.unwrap();
         let result: ToolResult = raw.decode().unwrap();
         assert_eq!(result.text(), "Hello, Ann!");
-        // Whatever the server speaks, the fleet speaks the newest revision.
+        // Whatever the server speaks, the group speaks the newest revision.
         assert_eq!(result.result_type, Some(ResultType::Complete));
     }
 }
@@ -250,12 +250,12 @@ async fn output_is_held_against_what_the_tool_declares() {
         "outputSchema": { "type": "object", "required": ["truth"] }
     }]});
     let lie = json!({ "content": [], "structuredContent": { "lie": true }, "resultType": "complete" });
-    let fleet = ClientGroup::builder(app())
+    let group = ClientGroup::builder(app())
         .server("math", local(math()))
         .server("liar", table(&json!({ "tools": {} }), &[("tools/list", listed), ("tools/call", lie)]))
         .connect()
         .await;
-    let client = fleet.as_client();
+    let client = group.as_client();
     let error = client.call_tool("liar_lie", ()).await.unwrap_err();
     assert!(matches!(error.kind(), CallErrorKind::Decode(DecodeCause::Output(_))), "{error}");
     assert_eq!(error.target(), "tools/call \"liar_lie\"");
@@ -264,10 +264,10 @@ async fn output_is_held_against_what_the_tool_declares() {
 #[tokio::test]
 async fn a_server_that_cannot_be_listed_is_left_out_and_told_of() {
     let broken = table(&json!({ "tools": {} }), &[("tools/list", json!({ "tools": "none" }))]);
-    let fleet = ClientGroup::builder(app()).server("broken", broken).server("math", local(math())).connect().await;
-    assert!(fleet.failures().is_empty());
-    assert_eq!(tools_of(&fleet.as_client()).await, ["math_add", "math_wait"]);
-    let failures = fleet.failures();
+    let group = ClientGroup::builder(app()).server("broken", broken).server("math", local(math())).connect().await;
+    assert!(group.failures().is_empty());
+    assert_eq!(tools_of(&group.as_client()).await, ["math_add", "math_wait"]);
+    let failures = group.failures();
     assert!(matches!(failures.as_slice(), [(name, GroupError::List(_))] if name == "broken"), "{failures:?}");
-    assert_eq!(fleet.servers()[0].status, Status::Connected);
+    assert_eq!(group.servers()[0].status, Status::Connected);
 }

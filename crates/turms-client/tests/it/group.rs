@@ -1,9 +1,9 @@
 //! Many servers behind one face: real servers in this process and over pipes, servers that lie, and servers that are dead.
 
 mod contents;
+mod members;
 mod names;
 mod reach;
-mod roster;
 
 use std::collections::HashMap;
 use std::error::Error as _;
@@ -164,8 +164,8 @@ async fn tools_of(client: &Client) -> Vec<String> {
     client.list_tools().await.unwrap().into_iter().map(|tool| tool.name).collect()
 }
 
-fn failure_names(fleet: &ClientGroup) -> Vec<String> {
-    fleet.failures().into_iter().map(|(name, _)| name).collect()
+fn failure_names(group: &ClientGroup) -> Vec<String> {
+    group.failures().into_iter().map(|(name, _)| name).collect()
 }
 
 fn collision(kind: CollisionKind, name: &str, servers: [&str; 2]) -> (CollisionKind, String, Vec<String>) {

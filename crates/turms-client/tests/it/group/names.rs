@@ -4,39 +4,39 @@ use super::*;
 
 #[tokio::test]
 async fn servers_of_several_revisions_are_one_list_and_called_by_prefix() {
-    let fleet = ClientGroup::builder(app())
+    let group = ClientGroup::builder(app())
         .server("math", local(math()))
         .server("home", over_pipes("home", notes("home").versions([OLDEST])))
         .server("work", over_pipes("work", notes("work").versions([ProtocolVersion::V2025_03_26])))
         .connect()
         .await;
-    assert!(fleet.failures().is_empty(), "{:?}", fleet.failures());
-    let client = fleet.as_client();
+    assert!(group.failures().is_empty(), "{:?}", group.failures());
+    let client = group.as_client();
     let names = ["math_add", "math_wait", "home_read", "home_greet", "work_read", "work_greet"];
     assert_eq!(tools_of(&client).await, names);
     assert_eq!(client.call_tool("home_read", ()).await.unwrap().text(), "notes of home");
     assert_eq!(client.call_tool("work_read", ()).await.unwrap().text(), "notes of work");
     let sum = client.call_tool("math_add", json!({ "a": 1, "b": 2 })).await.unwrap();
     assert_eq!(sum.structured_as::<Sum>().unwrap().unwrap(), Sum { sum: 3.0 });
-    assert!(fleet.collisions().is_empty());
+    assert!(group.collisions().is_empty());
 
-    let versions: Vec<_> = fleet.servers().into_iter().map(|server| (server.name, server.version.unwrap())).collect();
+    let versions: Vec<_> = group.servers().into_iter().map(|server| (server.name, server.version.unwrap())).collect();
     let expected =
         [("math".to_owned(), NEWEST), ("home".to_owned(), OLDEST), ("work".to_owned(), ProtocolVersion::V2025_03_26)];
     assert_eq!(versions, expected);
-    assert_eq!(fleet.servers()[1].prefix.as_deref(), Some("home_"));
-    assert_eq!(fleet.servers()[1].info.as_ref().unwrap().name, "notes");
+    assert_eq!(group.servers()[1].prefix.as_deref(), Some("home_"));
+    assert_eq!(group.servers()[1].info.as_ref().unwrap().name, "notes");
 }
 
 #[tokio::test]
 async fn a_tool_is_called_without_having_been_listed() {
-    let fleet = ClientGroup::builder(app())
+    let group = ClientGroup::builder(app())
         .server("math", local(math()))
         .server("home", over_pipes("home", notes("home")))
         .separator("__")
         .connect()
         .await;
-    let client = fleet.as_client();
+    let client = group.as_client();
     assert_eq!(client.call_tool("home__read", ()).await.unwrap().text(), "notes of home");
     let prompt = client.get_prompt("home__summary", json!({ "name": "Ann" })).await.unwrap();
     assert_eq!(prompt.messages[0].content.as_text(), Some("Summarise the notes of home for Ann."));
@@ -44,12 +44,12 @@ async fn a_tool_is_called_without_having_been_listed() {
 
 #[tokio::test]
 async fn errors_speak_of_what_was_asked_for() {
-    let fleet = ClientGroup::builder(app())
+    let group = ClientGroup::builder(app())
         .server("math", local(math()))
         .server("home", over_pipes("home", notes("home")))
         .connect()
         .await;
-    let client = fleet.as_client();
+    let client = group.as_client();
     let error = client.call_tool("sums_add", ()).await.unwrap_err();
     assert_eq!(error.to_string(), "tools/call \"sums_add\": no server has it");
     assert!(error.is_not_found() && !error.may_have_run());
@@ -66,13 +66,13 @@ async fn errors_speak_of_what_was_asked_for() {
 
 #[tokio::test]
 async fn the_whole_is_a_server_of_the_newest_revision() {
-    let fleet = ClientGroup::builder(app())
+    let group = ClientGroup::builder(app())
         .server("math", local(math()))
         .server("home", over_pipes("home", notes("home").versions([OLDEST])))
         .info(Implementation::new("both", "2"))
         .connect()
         .await;
-    let client = fleet.as_client();
+    let client = group.as_client();
     assert_eq!(client.protocol_version(), Some(NEWEST));
     assert_eq!(client.server_info().unwrap().name, "both");
     assert_eq!(client.instructions().unwrap(), "# math\n\nAdd with add.\n\n# home\n\nThe notes of home.");
@@ -81,7 +81,7 @@ async fn the_whole_is_a_server_of_the_newest_revision() {
     assert!(capabilities.supports(ServerCapability::ResourceSubscriptions));
     assert_eq!(client.status(), Status::Connected);
     client.list_tools().await.unwrap();
-    let sent: u64 = ["math", "home"].into_iter().map(|name| fleet.client(name).unwrap().stats().requests_sent).sum();
+    let sent: u64 = ["math", "home"].into_iter().map(|name| group.client(name).unwrap().stats().requests_sent).sum();
     assert_eq!(client.stats().requests_sent, sent);
     let nameless = ClientGroup::builder(app()).server("math", local(math())).connect().await;
     assert_eq!(nameless.as_client().server_info().unwrap().name, "app");
@@ -96,21 +96,21 @@ fn echo(tools: &[(&str, &'static str)]) -> Server {
 
 #[tokio::test]
 async fn names_that_look_alike_once_cleaned_are_reported() {
-    let fleet = ClientGroup::builder(app())
+    let group = ClientGroup::builder(app())
         .server("my notes", local(echo(&[("read", "first"), ("only", "here")])))
         .server("my-notes", local(echo(&[("read", "second"), ("other", "there")])))
         .connect()
         .await;
-    let client = fleet.as_client();
+    let client = group.as_client();
     assert_eq!(tools_of(&client).await, ["my-notes_read", "my-notes_only", "my-notes_other"]);
     let servers = ["my notes", "my-notes"];
     let expected = [
         collision(CollisionKind::Prefix, "my-notes_", servers),
         collision(CollisionKind::Tool, "my-notes_read", servers),
     ];
-    assert_eq!(told(fleet.collisions()), expected);
+    assert_eq!(told(group.collisions()), expected);
     assert_eq!(
-        fleet.collisions()[1].to_string(),
+        group.collisions()[1].to_string(),
         r#"the tool "my-notes_read" is claimed by the servers "my notes", "my-notes""#
     );
     assert_eq!(client.call_tool("my-notes_read", ()).await.unwrap().text(), "first");
@@ -119,17 +119,17 @@ async fn names_that_look_alike_once_cleaned_are_reported() {
 
 #[tokio::test]
 async fn a_name_that_could_be_two_servers_is_whose_list_has_it() {
-    let fleet = ClientGroup::builder(app())
+    let group = ClientGroup::builder(app())
         .server("a", local(echo(&[("b_c", "a has b_c"), ("b_d", "a has b_d")])))
         .server("a_b", local(echo(&[("c", "a_b has c"), ("e", "a_b has e")])))
         .connect()
         .await;
-    let client = fleet.as_client();
+    let client = group.as_client();
     // Nothing has been listed yet: the calls see to it themselves.
     assert_eq!(client.call_tool("a_b_d", ()).await.unwrap().text(), "a has b_d");
     assert_eq!(client.call_tool("a_b_e", ()).await.unwrap().text(), "a_b has e");
     assert_eq!(client.call_tool("a_b_c", ()).await.unwrap().text(), "a has b_c");
-    assert_eq!(told(fleet.collisions()), [collision(CollisionKind::Tool, "a_b_c", ["a", "a_b"])]);
+    assert_eq!(told(group.collisions()), [collision(CollisionKind::Tool, "a_b_c", ["a", "a_b"])]);
     let error = client.call_tool("a_b_x", ()).await.unwrap_err();
     assert!(error.error_response().unwrap().message.contains("unknown tool: \"x\""), "{error}");
 }
@@ -137,18 +137,18 @@ async fn a_name_that_could_be_two_servers_is_whose_list_has_it() {
 #[tokio::test]
 async fn without_prefixes_the_first_of_a_name_wins() {
     let first = echo(&[("read", "first"), ("one", "1")]).build().unwrap();
-    let fleet = ClientGroup::builder(app())
+    let group = ClientGroup::builder(app())
         .server("first", LocalConnector::new(first.clone()))
         .server("second", over_pipes("second", echo(&[("read", "second"), ("two", "2")])))
         .without_prefixes()
         .connect()
         .await;
-    let client = fleet.as_client();
+    let client = group.as_client();
     assert_eq!(client.call_tool("two", ()).await.unwrap().text(), "2");
     assert_eq!(tools_of(&client).await, ["read", "one", "two"]);
     assert_eq!(client.call_tool("read", ()).await.unwrap().text(), "first");
-    assert_eq!(told(fleet.collisions()), [collision(CollisionKind::Tool, "read", ["first", "second"])]);
-    assert_eq!(fleet.servers()[0].prefix, None);
+    assert_eq!(told(group.collisions()), [collision(CollisionKind::Tool, "read", ["first", "second"])]);
+    assert_eq!(group.servers()[0].prefix, None);
     // What is not known yet is looked for once more.
     first.handle().add_tool(ServerTool::builder("new").handler_sync(|| "brand new")).unwrap();
     assert_eq!(client.call_tool("new", ()).await.unwrap().text(), "brand new");
@@ -157,14 +157,14 @@ async fn without_prefixes_the_first_of_a_name_wins() {
 
 #[tokio::test]
 async fn a_name_that_a_dead_server_may_have_is_not_said_to_be_nobodys() {
-    let fleet = ClientGroup::builder(app())
+    let group = ClientGroup::builder(app())
         .server("alive", local(math()))
         .server("other", local(notes("x")))
         .server("dead", dead("a dead one without prefix"))
         .without_prefixes()
         .connect()
         .await;
-    let error = fleet.as_client().call_tool("subtract", ()).await.unwrap_err();
+    let error = group.as_client().call_tool("subtract", ()).await.unwrap_err();
     assert!(
         error.to_string().starts_with("tools/call \"subtract\": server \"dead\": there is no connection"),
         "{error}"
