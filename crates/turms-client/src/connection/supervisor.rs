@@ -42,7 +42,7 @@ impl Supervisor {
 
     async fn run(mut self, first: oneshot::Sender<Result<(), ConnectError>>) {
         let mut connected = match self.open().await {
-            None => return self.end(None),
+            None => return self.shut_down(),
             Some(Err(error)) => {
                 self.end(Some(error.clone()));
                 let _ = first.send(Err(error));
@@ -56,15 +56,14 @@ impl Supervisor {
         tokio::task::yield_now().await;
         loop {
             let Some(reason) = self.watch(&connected).await else {
-                self.end(None);
-                self.shared.incoming.events.close();
+                self.shut_down();
                 return connected.control.close().await;
             };
             let reconnects = self.lost(&connected, &reason);
             drop(connected);
             if !reconnects {
-                self.shared.incoming.events.connection(ConnectionEvent::Closed);
-                return self.shared.incoming.events.close();
+                self.report(ConnectionEvent::Closed);
+                return self.shut_down();
             }
             connected = match self.reconnect(ConnectError::Lost(reason)).await {
                 Some(connected) => connected,
@@ -87,10 +86,10 @@ impl Supervisor {
         Some(opened)
     }
 
-    fn publish_ready(&mut self, connected: &Arc<Connected>) {
+    fn publish_ready(&self, connected: &Arc<Connected>) {
         let (version, generation) = (connected.version(), connected.generation);
         self.shared.state.send_replace(ConnectionState::Ready(connected.clone()));
-        self.shared.incoming.events.connection(ConnectionEvent::Connected { version, generation });
+        self.report(ConnectionEvent::Connected { version, generation });
         subscription::resume(&self.shared);
     }
 
@@ -126,7 +125,7 @@ impl Supervisor {
         tracing::debug!(target: "turms::client", %reason, "the connection was lost");
         self.shared.incoming.cache.invalidate(Changed::Everything);
         if !connected.streams.is_reported() {
-            self.shared.incoming.events.connection(ConnectionEvent::Lost(reason.clone()));
+            self.report(ConnectionEvent::Lost(reason.clone()));
         }
         let control = connected.control.clone();
         self.shared.tasks.spawn(async move { control.close().await });
@@ -143,10 +142,10 @@ impl Supervisor {
             let attempt = self.attempts;
             let Some(delay) = self.delay(attempt) else {
                 self.end(Some(error));
-                self.shared.incoming.events.connection(ConnectionEvent::GaveUp);
+                self.report(ConnectionEvent::GaveUp);
                 return None;
             };
-            self.shared.incoming.events.connection(ConnectionEvent::Reconnecting { attempt, delay });
+            self.report(ConnectionEvent::Reconnecting { attempt, delay });
             let slept = self.shared.shutdown.run_until_cancelled(tokio::time::sleep(delay)).await;
             let opened = match slept {
                 Some(()) => self.open().await,
@@ -154,14 +153,13 @@ impl Supervisor {
             };
             match opened {
                 None => {
-                    self.end(None);
-                    self.shared.incoming.events.close();
+                    self.shut_down();
                     return None;
                 }
                 Some(Ok(connected)) => return Some(connected),
                 Some(Err(failure)) => {
                     tracing::debug!(target: "turms::client", error = %failure, attempt, "could not reconnect");
-                    self.shared.incoming.events.connection(ConnectionEvent::ConnectFailed(failure.clone()));
+                    self.report(ConnectionEvent::ConnectFailed(failure.clone()));
                     error = failure;
                 }
             }
@@ -177,6 +175,17 @@ impl Supervisor {
         }
     }
 
+    fn report(&self, event: ConnectionEvent) {
+        self.shared.incoming.events.connection(event);
+    }
+
+    /// Publishes the end, and ends the streams of events.
+    fn shut_down(&self) {
+        self.end(None);
+        self.shared.incoming.events.close();
+    }
+
+    /// Publishes the end, unless it is published already.
     fn end(&self, error: Option<ConnectError>) {
         self.shared.state.send_if_modified(|state| {
             let open = !state.is_closed();
