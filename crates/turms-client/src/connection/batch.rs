@@ -158,3 +158,41 @@ async fn accepts_batches(shared: &ServerShared, connected: &Connected) -> bool {
     };
     *connected.batches.get_or_init(probe).await
 }
+
+#[cfg(test)]
+mod tests {
+    use turms_proto::types::Discover;
+
+    use super::*;
+    use crate::connection::tests::shared;
+
+    fn discover(connected: &Connected) -> Outgoing {
+        let request = Outgoing::new(ByteString::from_static(Discover::NAME), Payload::new(EmptyParams::new()));
+        request.meta(connected.metadata())
+    }
+
+    #[tokio::test]
+    async fn the_gate_opens_when_each_call_has_arrived_or_left() {
+        let connected = shared(|builder| builder).await.current().unwrap();
+        let mut tickets = BatchGate::tickets(3);
+        let (left, two, one) = (tickets.pop().unwrap(), tickets.pop().unwrap(), tickets.pop().unwrap());
+        let mut first = Box::pin(one.send(&connected, discover(&connected)));
+        let mut second = Box::pin(two.send(&connected, discover(&connected)));
+        assert!(futures_util::poll!(&mut first).is_pending() && futures_util::poll!(&mut second).is_pending());
+        drop(left);
+        let (first, second) = tokio::join!(first, second);
+        assert!(first.is_ok() && second.is_ok());
+        // A second attempt goes alone.
+        assert!(one.send(&connected, discover(&connected)).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_server_without_batches_is_sent_each_call_alone() {
+        let shared = shared(|builder| builder).await;
+        let connected = shared.current().unwrap();
+        for ticket in BatchGate::tickets(2) {
+            assert!(!ticket.joins(&shared, &connected).await);
+            assert!(ticket.send(&connected, discover(&connected)).await.is_ok());
+        }
+    }
+}
