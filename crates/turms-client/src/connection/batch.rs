@@ -166,8 +166,8 @@ mod tests {
     use super::*;
     use crate::connection::tests::shared;
 
-    fn discover(connected: &Connected) -> Outgoing {
-        let request = Outgoing::new(ByteString::from_static(Discover::NAME), Payload::new(EmptyParams::new()));
+    fn discover(connected: &Connected) -> OutgoingRequest {
+        let request = OutgoingRequest::new(ByteString::from_static(Discover::NAME), Payload::new(EmptyParams::new()));
         request.meta(connected.metadata())
     }
 
