@@ -1,4 +1,4 @@
-//! Pages that a host shows beside a conversation: the extension `io.modelcontextprotocol/ui`.
+//! MCP Apps: HTML pages that a host displays in a conversation (extension `io.modelcontextprotocol/ui`).
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::resource::Resource;
 use crate::server::Item;
 use crate::tool::{Tool, ToolBuilder};
 
-/// A page that a host shows: HTML at a `ui://` URI, and what it wants of the host.
+/// An HTML page at a `ui://` URI that a host displays, with its content security policy and permissions.
 #[derive(Debug, Clone)]
 #[must_use = "a page is served when it is given to Apps"]
 pub struct App {
@@ -27,43 +27,43 @@ pub struct App {
 }
 
 impl App {
-    /// A page at a URI, such as `ui://weather/view.html`.
+    /// Creates a page at a URI such as `ui://weather/view.html`.
     pub fn new(uri: impl Into<String>, html: impl Into<String>) -> Self {
         let meta = AppMeta::new();
         Self { uri: uri.into(), html: html.into(), title: None, description: None, meta }
     }
 
-    /// Its name for people.
+    /// Sets the human-readable title.
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
         self
     }
 
-    /// What it shows.
+    /// Sets the description.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
         self
     }
 
-    /// Where it may connect to and load from; nowhere unless told otherwise.
+    /// Sets the content security policy: the origins the page may connect to and load from. Default: none.
     pub fn csp(mut self, csp: AppCsp) -> Self {
         self.meta.csp = Some(csp);
         self
     }
 
-    /// What it may use of the machine; nothing unless told otherwise.
+    /// Sets the browser permissions that the page requests, such as the camera. Default: none.
     pub fn permissions(mut self, permissions: AppPermissions) -> Self {
         self.meta.permissions = Some(permissions);
         self
     }
 
-    /// The origin that it wants to be shown at, in the host's words.
+    /// Sets the dedicated origin of the page, in a format defined by the host.
     pub fn domain(mut self, domain: impl Into<String>) -> Self {
         self.meta.domain = Some(domain.into());
         self
     }
 
-    /// Whether it wants a border around it.
+    /// Sets whether the host should draw a border around the page. By default the host decides.
     pub fn prefers_border(mut self, border: bool) -> Self {
         self.meta.prefers_border = Some(border);
         self
@@ -84,10 +84,11 @@ impl App {
     }
 }
 
-/// The pages of a server, as the extension `io.modelcontextprotocol/ui` of the protocol.
+/// The pages of a server: the protocol extension `io.modelcontextprotocol/ui`.
 ///
-/// Tools are linked to pages with [`ToolBuilder::app`]; they still have to give something that can be read without the page.
-/// Clients that cannot show pages see neither the pages nor the tools that are [for pages alone](ToolBuilder::for_app_only).
+/// Link a tool to a page with [`ToolBuilder::app`]. The tool must still return a result that is readable without the
+/// page. Clients that cannot display pages see neither the pages nor the tools that are [for pages
+/// only](ToolBuilder::for_app_only).
 ///
 /// ```
 /// use turms_server::{App, Apps, Server, Tool};
@@ -108,12 +109,12 @@ pub struct Apps {
 }
 
 impl Apps {
-    /// None yet.
+    /// Creates an extension without pages.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One more. One that is not at a `ui://` URI keeps the server from being built.
+    /// Adds a page. Building the server fails if its URI does not start with `ui://`.
     pub fn app(mut self, app: App) -> Self {
         self.apps.push(app);
         self
@@ -136,7 +137,7 @@ impl ServerExtension for Apps {
     }
 }
 
-/// Whether something is of use only where pages can be shown.
+/// Returns `true` if an item is useful only to hosts that display pages.
 fn is_for_hosts(item: Item<'_>) -> bool {
     match item {
         Item::Tool(tool) => !tool.spec().visible_to_model(),
@@ -145,7 +146,7 @@ fn is_for_hosts(item: Item<'_>) -> bool {
     }
 }
 
-/// The tools that are linked to pages which are not there.
+/// Returns an error message for each tool that is linked to a missing page.
 pub(crate) fn faults(catalog: &Catalog) -> Vec<String> {
     let fault = |tool: &Tool| {
         let uri = tool.spec().app_meta()?.ok()?.resource_uri?;
@@ -161,7 +162,8 @@ pub(crate) fn faults(catalog: &Catalog) -> Vec<String> {
 }
 
 impl Context {
-    /// Whether the client declares that it can show pages, in a revision in which tools can be linked to them.
+    /// Returns `true` if the client can display pages: it declares the extension, and its revision lets tools link to
+    /// pages.
     #[must_use]
     pub fn shows_apps(&self) -> bool {
         if !self.version().has(Ability::ItemMeta) {
@@ -174,17 +176,18 @@ impl Context {
 }
 
 impl ToolBuilder {
-    /// The page that shows what the tool gives: see [`Apps`]. If the server has none there, it is not built.
+    /// Links the tool to the page that displays its result: see [`Apps`]. Building the server fails if there is no such
+    /// page.
     pub fn app(self, uri: impl Into<String>) -> Self {
         self.with_app_meta(|meta| meta.resource_uri = Some(uri.into()))
     }
 
-    /// Only pages call it, and the model is not offered it: see [`Apps`].
+    /// Hides the tool from the model; only pages can call it: see [`Apps`].
     pub fn for_app_only(self) -> Self {
         self.with_app_meta(|meta| meta.visibility = Some(vec![ToolAudience::App]))
     }
 
-    /// Only the model calls it, and pages may not: see [`Apps`].
+    /// Hides the tool from pages; only the model can call it: see [`Apps`].
     pub fn for_model_only(self) -> Self {
         self.with_app_meta(|meta| meta.visibility = Some(vec![ToolAudience::Model]))
     }

@@ -12,7 +12,7 @@ use turms_proto::Notification;
 
 use crate::context::Context;
 
-/// Layers, the outermost last.
+/// A stack of layers, outermost last.
 #[derive(Default)]
 pub(crate) struct LayerStack(Vec<Box<dyn Fn(SharedService) -> SharedService + Send + Sync>>);
 
@@ -25,7 +25,7 @@ impl LayerStack {
         self.0.push(Box::new(move |inner| Arc::new(layer.layer(inner))));
     }
 
-    /// Puts the layers around a service; `None` if there are none.
+    /// Wraps a service in the layers. Returns `None` if there are no layers.
     pub(crate) fn wrap(&self, service: impl Service) -> Option<SharedService> {
         if self.0.is_empty() {
             return None;
@@ -40,7 +40,8 @@ impl fmt::Debug for LayerStack {
     }
 }
 
-/// Calls an item through its layers. They see the request of the client, and what they change in it counts.
+/// Calls an item through its layers. The layers receive the client's request, and the item receives what they make of
+/// it.
 pub(crate) async fn call_layered<R: DeserializeOwned + 'static>(
     service: SharedService,
     request: Request,
@@ -55,7 +56,7 @@ pub(crate) async fn call_layered<R: DeserializeOwned + 'static>(
     })
 }
 
-/// The innermost service of the layers of an item: the item itself.
+/// The innermost service of an item's layers: the item itself.
 pub(crate) struct Innermost<F>(pub(crate) F);
 
 impl<F, Fut> Service for Innermost<F>
@@ -73,7 +74,7 @@ where
         }
     }
 
-    /// Notifications belong to no item.
+    /// Does nothing: notifications are not addressed to an item.
     fn notify(&self, _: Notification, _: CallContext) -> NotifyFuture {
         Box::pin(async {})
     }

@@ -1,6 +1,6 @@
-//! Build servers of the Model Context Protocol: tools, resources, prompts, and everything around them.
+//! Building blocks for Model Context Protocol servers: tools, resources, prompts, tasks and extensions.
 //!
-//! Write plain functions, say what they are, and serve them to clients of every revision:
+//! Write plain functions, describe them, and serve them to clients of every protocol revision:
 //!
 //! ```no_run
 //! use schemars::JsonSchema;
@@ -23,9 +23,9 @@
 //!
 //! # Logging
 //!
-//! Calls that fail are `tracing` events of the target `turms::server`: a handler that panics of level error, a handler that fails of
-//! level info, a request that is refused of level debug. They name `method`, `tool` (or `prompt`, `resource`), `session`, `id` of the
-//! request and the `code` of the error, and nothing of what was sent or returned. Without a subscriber they cost nothing.
+//! Failed calls are reported as `tracing` events with the target `turms::server`: a panic in a handler at level error, an error of a
+//! handler at level info, a rejected request at level debug. The fields are `method`, `tool` (or `prompt`, `resource`), `session`,
+//! the request `id` and the error `code`; arguments and results are never logged. Without a subscriber they cost nothing.
 
 mod app;
 mod call_log;

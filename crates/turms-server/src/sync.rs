@@ -1,4 +1,4 @@
-//! The locks of shared state: those of `parking_lot` and the standard library, and in unit tests some that loom can schedule.
+//! The locks of shared state: `parking_lot` and the standard library, or versions for loom in unit tests.
 
 #[cfg(not(test))]
 pub(crate) use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! The schema of arguments that are all texts: those of prompts, and the variables of URIs.
+//! Validation of arguments that are sent as strings: prompt arguments and URI template variables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,19 +8,20 @@ use turms_proto::{Object, RawJson};
 use crate::handler::{Call, Input, Rejection};
 use crate::schema::{Schema, SchemaError};
 
-/// What is checked before a handler of texts runs: the constraints in the schema of the type that it takes.
+/// Validates string arguments before a handler runs, against the schema of the type it takes.
 #[derive(Debug)]
 pub(crate) struct TextArguments {
     schema: Schema,
-    /// The arguments that are no texts in the handler's type: numbers and truth values, which decoding reads out of the texts.
+    /// Arguments that are not strings in the handler's type, such as numbers and booleans. Decoding parses them from
+    /// strings.
     others: BTreeSet<String>,
 }
 
 impl TextArguments {
-    /// Compiles the schema of a handler's type; nothing if decoding checks all that it demands.
+    /// Compiles the schema of a handler's type. Returns `None` if decoding enforces the whole schema.
     ///
     /// # Errors
-    /// If it cannot be used, because of a constraint that is not valid.
+    /// If the schema has an invalid constraint.
     pub(crate) fn of_type(schema: &Value) -> Result<Option<Self>, SchemaError> {
         let properties = schema["properties"].as_object().into_iter().flatten();
         let others = properties.filter(|(_, property)| !admits_text(property, schema, 0));
@@ -29,17 +30,17 @@ impl TextArguments {
         Ok((!schema.is_kept_by_decoding()).then_some(Self { schema, others }))
     }
 
-    /// Checks the arguments of a call against the schema.
+    /// Validates the arguments of a call.
     ///
     /// # Errors
-    /// If they violate it.
+    /// If the arguments violate the schema.
     pub(crate) async fn check(&self, call: &Call) -> Result<(), Rejection> {
         let Input::Texts(texts) = &call.input else { return Ok(()) };
         let max_steps = call.context.server().max_validation_steps();
         Ok(self.schema.check(&self.typed(texts).into(), "arguments", max_steps).await?)
     }
 
-    /// The arguments as the schema describes them. What is no text there, and does not say anything else, stays a text.
+    /// Returns the arguments with the types of the schema. A string that cannot be converted stays a string.
     fn typed(&self, texts: &BTreeMap<String, String>) -> Object {
         let typed = |(name, text): (&String, &String)| {
             let other = self.others.contains(name).then(|| other_than_text(text.trim())).flatten();
@@ -49,21 +50,21 @@ impl TextArguments {
     }
 }
 
-/// Returns the value that a text stands for where no text is valid: its JSON, or a number as decoding reads it, which JSON does not
-/// allow to begin with a plus sign or a zero.
+/// Converts a string to the non-string value it represents: JSON, or a number in Rust's syntax, which unlike JSON
+/// allows a leading plus sign or zero.
 fn other_than_text(text: &str) -> Option<RawJson> {
     if let Ok(value) = RawJson::parse(text.to_owned()) {
         return Some(value).filter(|value| !value.as_str().starts_with('"'));
     }
     let number = text.parse::<u64>().map(Value::from).or_else(|_| text.parse::<i64>().map(Value::from));
-    // A number that is not finite becomes `null` here, and is no number in a schema.
+    // A number that is not finite becomes `null` here and is filtered out.
     let number = number.or_else(|_| text.parse::<f64>().map(Value::from)).ok().filter(Value::is_number);
     number.map(RawJson::from)
 }
 
-/// Returns `true` if a text may be valid under a schema.
+/// Returns `true` if a string may be valid under a schema.
 fn admits_text(schema: &Value, root: &Value, depth: usize) -> bool {
-    /// Deeper references than this are those of a schema that refers to itself.
+    /// Maximum depth of references. Deeper references belong to a recursive schema.
     const MAX_DEPTH: usize = 16;
     let Value::Object(members) = schema else { return true };
     let admits = |schema: &Value| depth >= MAX_DEPTH || admits_text(schema, root, depth + 1);

@@ -1,10 +1,10 @@
-//! URIs in different spellings that are the same (RFC 3986, section 6.2.2.2).
+//! Comparison of URIs that differ only in percent-encoding (RFC 3986, section 6.2.2.2).
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// The normal spelling of a URI: characters that never need to be percent-encoded are not, all other encoded ones are in upper
-/// case, and so are characters beyond ASCII. URIs that are the same except for their spelling have the same one.
+/// Returns the normalized form of a URI. Unreserved characters are decoded, other percent-encodings are in upper case,
+/// and non-ASCII characters are percent-encoded. Equivalent URIs have the same normalized form.
 pub(crate) fn normalized(uri: &str) -> Cow<'_, str> {
     if uri.is_ascii() && !uri.contains('%') {
         return Cow::Borrowed(uri);
@@ -21,13 +21,14 @@ pub(crate) fn normalized(uri: &str) -> Cow<'_, str> {
     Cow::Owned(normal)
 }
 
-/// Returns `true` if two URIs differ at most in which characters are percent-encoded. Whether that makes them the same depends on
-/// what reads them: `a%2Fb` is one segment, `a/b` is two.
+/// Returns `true` if two URIs differ at most in which characters are percent-encoded. Such URIs are not always
+/// equivalent: `a%2Fb` is one segment, `a/b` is two.
 pub(crate) fn are_alike(one: &str, other: &str) -> bool {
     decoded(one).map(|(byte, _)| byte).eq(decoded(other).map(|(byte, _)| byte))
 }
 
-/// The bytes that a URI stands for, each with whether it is percent-encoded. A `%` without two digits stands for itself.
+/// Returns the decoded bytes of a URI, each with a flag that is `true` if the byte was percent-encoded. A `%` without
+/// two hex digits is a literal `%`.
 fn decoded(uri: &str) -> impl Iterator<Item = (u8, bool)> {
     let mut rest = uri.as_bytes();
     std::iter::from_fn(move || {

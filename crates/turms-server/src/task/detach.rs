@@ -10,7 +10,7 @@ use crate::input::InputRounds;
 use crate::sync::{Mutex, OnceLock};
 use crate::tool::ToolFuture;
 
-/// The point at which a handler leaves the call that it serves and goes on as a task.
+/// The point at which a handler leaves its call and continues as a task.
 #[derive(Debug, Default)]
 pub(crate) struct DetachPoint {
     task: OnceLock<Arc<RunningTask>>,
@@ -19,21 +19,21 @@ pub(crate) struct DetachPoint {
 
 #[derive(Debug, Default)]
 struct DetachWakers {
-    /// Set once the handler wants to detach.
+    /// Set once the handler has requested to detach.
     is_requested: bool,
-    /// Those who wait for the task, which may be more than the handler.
+    /// Futures that wait for the task. A handler may have several.
     handlers: Vec<Waker>,
-    /// The call that waits for the handler.
+    /// The call, which waits for the handler.
     call: Option<Waker>,
 }
 
 impl DetachPoint {
-    /// The task, if the handler runs as one already.
+    /// Returns the task if the handler runs as one.
     pub(crate) fn task(&self) -> Option<&Arc<RunningTask>> {
         self.task.get()
     }
 
-    /// Sets the task: the handler goes on.
+    /// Sets the task and wakes the handler.
     pub(crate) fn open(&self, task: Arc<RunningTask>) {
         let _ = self.task.set(task);
         let handlers = std::mem::take(&mut self.wakers.lock().handlers);
@@ -55,13 +55,13 @@ impl DetachPoint {
                 wakers.call.take()
             };
             call.into_iter().for_each(Waker::wake);
-            // It may have been set in between.
+            // The task may have been set in the meantime.
             if self.task.get().is_some() { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
     }
 
-    /// Returns `true` if the handler wants to detach; otherwise `waker` is woken when it does.
+    /// Returns `true` if the handler has requested to detach. Otherwise registers `waker`.
     fn is_requested(&self, waker: &Waker) -> bool {
         let mut wakers = self.wakers.lock();
         if !wakers.is_requested && !wakers.call.as_ref().is_some_and(|known| known.will_wake(waker)) {
@@ -71,15 +71,15 @@ impl DetachPoint {
     }
 }
 
-/// How far a handler came within its call.
+/// The reason why a handler stopped running inside its call.
 pub(super) enum Until {
     Finished(Result<ToolResult, ServiceError>),
     InputRequired(CallResult),
-    /// It wants to go on as a task.
+    /// The handler continues as a task.
     Detached(ToolFuture),
 }
 
-/// Runs a handler until it returns, asks the client, or wants to go on as a task.
+/// Runs a handler until it returns, requests input, or detaches.
 pub(super) async fn run_until_detached(
     mut handler: ToolFuture,
     rounds: Option<&InputRounds>,

@@ -1,4 +1,4 @@
-//! What clients ask of tasks, in both dialects.
+//! The `tasks/*` methods, in both protocol dialects.
 
 use std::sync::Arc;
 
@@ -18,11 +18,12 @@ use super::run::answered;
 use super::{TaskManager, change, creator, declared, end, is_owned, related, unkept, unknown};
 use crate::context::{ASK_TIMEOUT, Context};
 
-/// How many tasks a page of them has.
+/// Number of tasks per page of `tasks/list`.
 const PAGE: usize = 100;
 
 impl TaskManager {
-    /// Handles a method of tasks; `None` if it is none, or the caller's revision does not have it.
+    /// Handles a `tasks/*` method. Returns `None` for other methods, and for methods that the caller's revision does
+    /// not have.
     pub(crate) async fn handle(
         self: &Arc<Self>,
         method: &str,
@@ -68,7 +69,7 @@ impl TaskManager {
         let given: Vec<(String, RawJson)> =
             params.input_responses.iter().map(|(key, answer)| (key.into_owned(), answer)).collect();
         let take = |record: &mut TaskRecord| {
-            // Answers to what is not asked, or not any more, are ignored.
+            // Responses without a pending input request are ignored.
             let taken =
                 given.iter().filter(|(key, answer)| answered(record, key, Some(TaskAnswer::Given(answer.clone()))));
             taken.count() > 0
@@ -85,7 +86,7 @@ impl TaskManager {
         Ok(Payload::new(done(server)))
     }
 
-    /// Gives a task up if it still runs: the task as it is then, and as it was.
+    /// Cancels a task unless it has ended. Returns the task and its previous status.
     async fn end(&self, id: &str, context: &Context) -> Result<(TaskRecord, TaskStatus), ErrorObject> {
         let before = self.owned(id, context).await?.task.status;
         let ended = change(&**self.store(), id, |record| end(record, TaskStatus::Cancelled)).await;
@@ -101,7 +102,7 @@ impl TaskManager {
     async fn cancel_core(&self, params: Payload, context: &Context) -> CallResult {
         let params: TaskParams = params.take()?;
         let (record, before) = self.end(&params.task_id, context).await?;
-        // It may have come to its own end in between.
+        // The task may have ended by itself in the meantime.
         let status = record.task.status;
         if before.is_terminal() || status != TaskStatus::Cancelled {
             let message = format!("the task cannot be cancelled any more: it is {}", status.as_str());
@@ -132,7 +133,7 @@ impl TaskManager {
         self.clone().wait_and_ask(record, context).await
     }
 
-    /// Waits for a task to end. What it asks in the meantime is asked here, where somebody listens.
+    /// Waits until a task ends. Sends the task's input requests to the waiting client in the meantime.
     async fn wait_and_ask(self: Arc<Self>, mut record: Arc<TaskRecord>, context: &Context) -> CallResult {
         let id = record.task.task_id.clone();
         let mut asking: JoinSet<Result<(), ErrorObject>> = JoinSet::new();
@@ -147,10 +148,10 @@ impl TaskManager {
             let later = tokio::select! {
                 later = self.store().changed(&id, record.revision) => later,
                 Some(asked) = asking.join_next() => {
-                    asked.unwrap_or_else(|_| Err(ErrorObject::internal("a question came to nothing")))?;
+                    asked.unwrap_or_else(|_| Err(ErrorObject::internal("an input request of the task failed")))?;
                     self.store().load(&id).await
                 }
-                // Whoever was asked may have gone without an answer.
+                // Another request may have released its claim without a response.
                 _ = claims.changed() => continue,
             };
             record = later.map_err(|error| unkept(&error))?.ok_or_else(|| unknown(&id))?;
@@ -159,7 +160,7 @@ impl TaskManager {
     }
 }
 
-/// The right to ask a question, which only one of those has that wait for a task.
+/// The exclusive right to send one input request, among the requests that wait for a task.
 struct Claim {
     manager: Arc<TaskManager>,
     id: String,
@@ -171,14 +172,15 @@ impl Claim {
         let mut claimed = false;
         manager.being_asked.send_if_modified(|claims| {
             claimed = claims.insert((id.to_owned(), key.to_owned()));
-            // Only a right that is free again is news.
+            // Only the release of a claim notifies the other requests.
             false
         });
         claimed.then(|| Self { manager: manager.clone(), id: id.to_owned(), key: key.to_owned() })
     }
 
     async fn ask(self, peer: Peer) -> Result<(), ErrorObject> {
-        // Whoever had the right before may have got an answer, which is kept before the right is given back.
+        // The previous owner of the claim may have received a response. It stores the response before it releases the
+        // claim.
         let found = self.manager.store().load(&self.id).await.map_err(|error| unkept(&error))?;
         let question = found.and_then(|record| record.task.input_requests.as_ref()?.get(&self.key).cloned());
         let Some(question) = question else { return Ok(()) };
@@ -188,7 +190,7 @@ impl Claim {
             Err(PeerError::Request(error)) if error.is_timeout() => {
                 TaskAnswer::Refused(ErrorObject::internal(PeerError::Request(error).to_string()))
             }
-            // Somebody who listens better may be asked later.
+            // Another connection may send it later.
             Err(error) => return Err(ErrorObject::internal(format!("the client could not be asked: {error}"))),
         };
         let take = |record: &mut TaskRecord| answered(record, &self.key, Some(answer.clone()));
@@ -204,7 +206,7 @@ impl Drop for Claim {
     }
 }
 
-/// Asks a question of a task in the older way.
+/// Sends an input request of a task as a request from server to client.
 async fn ask(peer: &Peer, question: InputRequest, task: &str) -> Result<RawJson, PeerError> {
     let method = question.method();
     let params = match &question {

@@ -1,8 +1,8 @@
-//! Tools that outlast their requests: the tasks extension of 2026-07-28, and the experimental tasks of 2025-11-25.
+//! Tools that outlast their requests: the tasks extension of 2026-07-28 and the experimental tasks of 2025-11-25.
 //!
-//! A task is a record in a [`TaskStore`], a handler that runs in a task of the runtime, and nothing else. Whoever wants
-//! something of it changes the record; whoever waits for it waits for the record to change. So the process that runs a handler
-//! need not be the one that is asked about it.
+//! A task is a record in a [`TaskStore`] and a handler that runs in a runtime task. Every operation changes the record,
+//! and every wait is a wait for the record to change. The process that runs a handler need not be the process that
+//! serves requests about it.
 
 mod detach;
 mod methods;
@@ -35,13 +35,13 @@ use crate::context::Context;
 use crate::router::{ToolRequest, attach_server_info};
 use crate::tool::{Tool, ToolFuture};
 
-/// How a server keeps and runs its tasks. Without a word about it, tasks are kept in memory for an hour.
+/// The storage and limits of a server's tasks. By default, tasks are stored in memory for an hour.
 ///
-/// Whether a tool runs as a task is said where the tool is: see [`ToolBuilder::task`](crate::ToolBuilder::task).
+/// [`ToolBuilder::task`](crate::ToolBuilder::task) makes a tool run as a task.
 #[derive(Clone)]
 #[must_use]
 pub struct Tasks {
-    /// In memory, if nothing else has been said when the first task is kept.
+    /// A store in memory unless another one is set before the first task.
     store: Arc<OnceLock<Arc<dyn TaskStore>>>,
     keep: Option<Duration>,
     poll_interval: Duration,
@@ -49,7 +49,7 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// The usual ones.
+    /// Creates the default settings.
     pub fn new() -> Self {
         Self {
             store: Arc::default(),
@@ -59,37 +59,37 @@ impl Tasks {
         }
     }
 
-    /// Where to keep them.
+    /// Sets the task store. Default: in memory.
     pub fn store(self, store: impl TaskStore) -> Self {
         self.shared_store(Arc::new(store))
     }
 
-    /// As [`Tasks::store`], of one that is shared already.
+    /// Sets a task store that is already shared. See [`Tasks::store`].
     pub fn shared_store(mut self, store: Arc<dyn TaskStore>) -> Self {
         self.store = Arc::new(OnceLock::from(store));
         self
     }
 
-    /// How long a task is kept from its beginning, an hour unless told otherwise. One that still runs then is given up. Clients
-    /// of 2025-11-25 may ask for less.
+    /// Sets the time to live of a task, counted from its creation. Default: one hour. A task that still runs then is
+    /// cancelled. Clients of 2025-11-25 can request a shorter time.
     pub fn keep_for(mut self, time: Duration) -> Self {
         self.keep = Some(time);
         self
     }
 
-    /// Keeps tasks for as long as the store does.
+    /// Removes the time to live: the store decides how long it keeps tasks.
     pub fn keep_for_ever(mut self) -> Self {
         self.keep = None;
         self
     }
 
-    /// How long clients should wait before they ask again, a second unless told otherwise.
+    /// Sets the poll interval that is suggested to clients. Default: one second.
     pub fn poll_interval(mut self, interval: Duration) -> Self {
         self.poll_interval = interval;
         self
     }
 
-    /// How many may run at once, 1024 unless told otherwise; more are refused.
+    /// Maximum number of tasks that run at once. Default: 1024. Further tasks are rejected.
     pub fn most_running(mut self, most: usize) -> Self {
         self.most_running = most;
         self
@@ -109,18 +109,18 @@ impl fmt::Debug for Tasks {
     }
 }
 
-/// When a tool runs as a task, if its caller knows of tasks.
+/// The condition under which a tool runs as a task, if the client supports tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TaskMode {
-    /// From the beginning.
+    /// Runs as a task from the start.
     Optional,
-    /// From the beginning, and not otherwise.
+    /// Runs as a task from the start, and is rejected for clients without tasks.
     Required,
-    /// From where its handler says so.
+    /// Starts as a call; the handler decides when it becomes a task.
     Detachable,
 }
 
-/// How a call is to be run.
+/// The way in which a call runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Plan {
     Call,
@@ -128,17 +128,19 @@ pub(crate) enum Plan {
     Detachable,
 }
 
+/// Checks that the client supports the tasks extension.
+///
 /// # Errors
-/// When the caller did not declare the extension, where that is needed.
+/// If the client did not declare the extension.
 pub(crate) fn declared(context: &Context) -> Result<(), ErrorObject> {
     context.client_capabilities().require(ClientCapability::Extension(TASKS_EXTENSION))
 }
 
-/// The tasks of a server.
+/// Creates, runs and looks up the tasks of a server.
 pub(crate) struct TaskManager {
     options: Tasks,
     running: Arc<Semaphore>,
-    /// Questions that some client is being asked, so that it is asked once.
+    /// Input requests that are being sent to a client (task id, key), so that each is sent once.
     being_asked: Sender<HashSet<(String, String)>>,
 }
 
@@ -152,10 +154,10 @@ impl TaskManager {
         self.options.store.get_or_init(|| Arc::new(MemoryTasks::new(10_000, 256 * 1024 * 1024)))
     }
 
-    /// Plans how a call of a tool is run.
+    /// Decides how a tool call runs.
     ///
     /// # Errors
-    /// If it cannot be run the way the caller asks for, or the only way there is.
+    /// If the tool cannot run as the client requests, or requires a task that the client does not support.
     pub(crate) fn plan(&self, tool: &Tool, wish: Option<&TaskRequest>, context: &Context) -> Result<Plan, ErrorObject> {
         if tool.task_mode().is_none() && wish.is_none() {
             return Ok(Plan::Call);
@@ -170,11 +172,11 @@ impl TaskManager {
                 Err(_) => Ok(Plan::Call),
             };
         }
-        // A server that has not declared tasks ignores a request for one.
+        // A server that does not declare tasks ignores a request for one.
         if !version.has(Ability::CoreTasks) || !context.server().has_tasks() {
             return Ok(Plan::Call);
         }
-        // In 2025-11-25 the caller decides, and gets a task if it asks for one.
+        // In 2025-11-25 the client decides.
         let refused = |problem: &str| {
             let message = format!("tool {:?} {problem}", tool.name());
             Err(ErrorObject::new(ErrorCode::METHOD_NOT_FOUND, message))
@@ -187,7 +189,7 @@ impl TaskManager {
         }
     }
 
-    /// Runs a tool as a task. The task is stored before its handler starts, so that one that cannot be stored has not run.
+    /// Runs a tool as a task. The task is stored before its handler starts: if storing fails, the handler never runs.
     pub(crate) async fn run(
         self: &Arc<Self>,
         tool: Tool,
@@ -202,7 +204,8 @@ impl TaskManager {
         let context = context.with_detach_point(detach);
         let (version, log) = (context.version(), CallLog::of_tool(tool.name(), context.call()));
         let mut handler = tool.call(request, context);
-        // A result that is ready at once is the response in 2026-07-28; in 2025-11-25 a request for a task always gets one.
+        // In 2026-07-28, a result that is available at once is the response. In 2025-11-25, a request for a task always
+        // gets a task.
         if version.has(Ability::TasksExtension)
             && let Poll::Ready(result) = poll_fn(|cx| Poll::Ready(handler.as_mut().poll(cx))).await
         {
@@ -214,7 +217,7 @@ impl TaskManager {
         Ok(spawn(task, handler, server, log))
     }
 
-    /// Runs a tool as a call, and as a task from where its handler detaches.
+    /// Runs a tool as a call that becomes a task when its handler detaches.
     pub(crate) async fn run_detachable(
         self: &Arc<Self>,
         tool: Tool,
@@ -239,10 +242,10 @@ impl TaskManager {
         }
     }
 
-    /// Creates a task, which is to be [stored](RunningTask::store) before its caller is told of it.
+    /// Creates a task. [Store](RunningTask::store) it before the response names it.
     ///
     /// # Errors
-    /// When too many run already.
+    /// If too many tasks are running.
     pub(crate) fn create(
         &self,
         context: &Context,
@@ -265,7 +268,7 @@ impl TaskManager {
         Ok(RunningTask::new(record, keep, self.store().clone(), context, permit))
     }
 
-    /// The task of this id, if the caller may see it.
+    /// Returns the task with an id if the caller may see it.
     async fn owned(&self, id: &str, context: &Context) -> Result<Arc<TaskRecord>, ErrorObject> {
         let found = self.store().load(id).await.map_err(|error| unkept(&error))?;
         found.filter(|record| is_owned(record, context)).ok_or_else(|| unknown(id))
@@ -278,8 +281,8 @@ impl fmt::Debug for TaskManager {
     }
 }
 
-/// A task whose handler does not run on its own yet. If its call is cancelled or panics before that, no caller knows the task, and
-/// it is removed again.
+/// A task whose handler is not spawned yet. If the call is cancelled or panics before that, the client does not know
+/// the task, and it is removed from the store.
 struct NewTask(Option<Arc<RunningTask>>);
 
 impl NewTask {
@@ -302,7 +305,7 @@ impl Drop for NewTask {
     }
 }
 
-/// Lets a handler go on as a task; returns the response of its call.
+/// Spawns a handler as a task. Returns the response of the call.
 fn spawn(task: Arc<RunningTask>, handler: ToolFuture, server: Option<Meta>, log: Option<CallLog>) -> Payload {
     let handler: ToolFuture = match log {
         Some(log) => Box::pin(log.watch(handler)),
@@ -320,9 +323,9 @@ fn is_owned(record: &TaskRecord, context: &Context) -> bool {
     record.owner.as_deref() == context.principal().map(|principal| principal.subject.as_str())
 }
 
-/// What a client of 2025-11-25 asks for is granted up to what there is.
+/// Returns the time to live of a task: the time that a client of 2025-11-25 requests, limited to the configured one.
 fn granted(most: Option<Duration>, wish: Option<&TaskRequest>) -> Option<Duration> {
-    // Less would be gone before anybody could ask for it.
+    // A shorter time would end before the client could poll the task.
     const LEAST: Duration = Duration::from_secs(1);
     let wish = wish.and_then(|wish| u64::try_from(wish.ttl?).ok()).map(|ttl| Duration::from_millis(ttl).max(LEAST));
     match (most, wish) {
@@ -331,8 +334,8 @@ fn granted(most: Option<Duration>, wish: Option<&TaskRequest>) -> Option<Duratio
     }
 }
 
-/// In whose list a task stands: the caller's if it is known who they are, or else the session's. In nobody's if callers cannot
-/// be told apart.
+/// Returns the key of the list that a task appears in: the principal, or else the session. Returns `None` if callers
+/// cannot be distinguished.
 pub(crate) fn creator(context: &Context) -> Option<String> {
     #[derive(Debug)]
     struct Creator(String);
@@ -350,8 +353,8 @@ pub(crate) fn creator(context: &Context) -> Option<String> {
     }
 }
 
-/// Changes a task until nobody else was quicker. An edit that has nothing to change says false. Gives the task as it is then,
-/// or `None` if it is not kept any more.
+/// Applies an edit to a task, and retries until no concurrent change interferes. An edit returns `false` if it changes
+/// nothing. Returns the resulting task, or `None` if it is no longer stored.
 async fn change(
     store: &dyn TaskStore,
     id: &str,
@@ -371,7 +374,7 @@ async fn change(
     }
 }
 
-/// Ends a task one way or another, unless it has ended before.
+/// Ends a task with a status. Returns `false` if it has already ended.
 fn end(record: &mut TaskRecord, status: TaskStatus) -> bool {
     if record.task.status.is_terminal() {
         return false;
@@ -382,7 +385,7 @@ fn end(record: &mut TaskRecord, status: TaskStatus) -> bool {
     true
 }
 
-/// Says which task a message belongs to.
+/// Adds the related-task metadata to a message.
 fn related(mut message: Object, task: &str) -> Object {
     let mut meta = message.get("_meta").and_then(|meta| meta.as_object()).unwrap_or_default();
     if let Ok(related) = RawJson::encode(&RelatedTask::new(task)) {
@@ -397,7 +400,7 @@ fn unknown(id: &str) -> ErrorObject {
 }
 
 fn unkept(error: &StoreError) -> ErrorObject {
-    ErrorObject::internal(format!("the task cannot be kept or found: {error}"))
+    ErrorObject::internal(format!("the task store failed: {error}"))
 }
 
 fn now() -> String {

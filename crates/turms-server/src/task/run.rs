@@ -19,16 +19,16 @@ use crate::session::Session;
 use crate::subscriptions::tell;
 use crate::tool::ToolFuture;
 
-/// A task as its handler sees it.
+/// A task, from the point of view of its handler.
 pub(crate) struct RunningTask {
-    /// As it began.
+    /// The record as it was created.
     record: TaskRecord,
     keep: Option<Duration>,
     store: Arc<dyn TaskStore>,
     keys: Mutex<Keys>,
-    /// Keys of answers that were taken notice of, and need not be kept when the record changes next.
+    /// Keys of responses that the handler has received. They are removed at the next change of the record.
     heard: Mutex<Vec<String>>,
-    /// The session that hears of it, with a client of 2025-11-25.
+    /// The session that is notified of changes, for clients of 2025-11-25.
     session: Option<Weak<Session>>,
     permit: Mutex<Option<OwnedSemaphorePermit>>,
 }
@@ -47,7 +47,7 @@ impl RunningTask {
         Self { record, keep, store, keys, heard, session, permit }
     }
 
-    /// Stores the task, so that its caller finds it.
+    /// Stores the task, so that the client finds it.
     pub(crate) async fn store(&self) -> Result<(), ErrorObject> {
         if let Err(error) = self.store.insert(self.record.clone(), self.keep).await {
             self.release();
@@ -56,10 +56,10 @@ impl RunningTask {
         Ok(())
     }
 
-    /// Removes the task again: its result is the response of the call, and its caller is not told of a task.
+    /// Removes the task from the store because the response of the call does not name it.
     pub(crate) async fn discard(&self) {
         if let Err(error) = self.store.remove(self.id()).await {
-            tracing::warn!(%error, "a task whose caller is not told of it stays in its store");
+            tracing::warn!(%error, "an unused task cannot be removed from its store");
         }
         self.release();
     }
@@ -68,12 +68,12 @@ impl RunningTask {
         &self.record.task.task_id
     }
 
-    /// The task as it was created.
+    /// Returns the task as it was created.
     pub(crate) fn created(&self) -> Task {
         self.record.task.clone()
     }
 
-    /// Tells the client of progress, or something for its log; only a client of 2025-11-25 wants to hear of it.
+    /// Sends a progress or log notification. Only clients of 2025-11-25 receive it.
     pub(crate) async fn notify<N: NotificationMethod>(&self, params: &N::Params) {
         let Some(session) = self.session.as_ref().and_then(Weak::upgrade) else { return };
         if let Ok(params) = Object::encode(params) {
@@ -83,7 +83,8 @@ impl RunningTask {
         }
     }
 
-    /// Asks the client, and waits however long it takes; `None` if the task is over before there is an answer.
+    /// Requests input from the client and waits without a timeout. Returns `None` if the task ends before there is a
+    /// response.
     pub(crate) async fn ask(&self, wish: &str, question: InputRequest) -> Result<Option<TaskAnswer>, StoreError> {
         let key = self.keys.lock().unused(wish);
         let heard = std::mem::take(&mut *self.heard.lock());
@@ -115,7 +116,7 @@ impl RunningTask {
         Ok(None)
     }
 
-    /// Says how the task stands, for people.
+    /// Sets the human-readable status message.
     pub(crate) async fn say(&self, message: &str) -> Result<(), StoreError> {
         let said = change(&*self.store, self.id(), |record| {
             if record.task.status.is_terminal() {
@@ -130,10 +131,10 @@ impl RunningTask {
         Ok(())
     }
 
-    /// Runs the handler to its end, or until the task is given up or forgotten.
+    /// Runs the handler until it returns, or until the task is cancelled or expires.
     pub(crate) async fn run(self: Arc<Self>, handler: ToolFuture, server: Option<Meta>) {
         let result = tokio::select! {
-            // The handler of a task that is over is dropped without its result.
+            // If the task has ended, the handler is dropped without its result.
             biased;
             () = self.given_up() => return self.release(),
             result = PanicGuard::new(|| handler) => result,
@@ -149,7 +150,7 @@ impl RunningTask {
             RawJson::encode(&result).map_err(|error| crate::respond::unwritable(&error))
         });
         let mut pause = Duration::from_millis(500);
-        // A store that cannot be reached now may be reached later, and the result is worth something.
+        // The store may become available again, so storing the result is retried.
         for _ in 0..8 {
             match change(&*self.store, self.id(), |record| finish(record, &outcome)).await {
                 Ok(record) => {
@@ -158,16 +159,16 @@ impl RunningTask {
                     }
                     return self.release();
                 }
-                Err(error) => tracing::warn!(%error, "what came of a task is not kept yet"),
+                Err(error) => tracing::warn!(%error, "the result of a task cannot be stored; retrying"),
             }
             tokio::time::sleep(pause).await;
             pause *= 2;
         }
-        tracing::error!("what came of a task is lost: its store cannot be reached");
+        tracing::error!("the result of a task is lost: its store cannot be reached");
         self.release();
     }
 
-    /// Comes when somebody has ended the task, or it is not kept any more.
+    /// Resolves when the task is ended by another request or is no longer stored.
     async fn given_up(&self) {
         let mut revision = 0;
         loop {
@@ -175,19 +176,19 @@ impl RunningTask {
                 Ok(Some(record)) if !record.task.status.is_terminal() => revision = record.revision,
                 Ok(_) => return,
                 Err(error) => {
-                    tracing::warn!(%error, "a task cannot be looked at; trying again");
+                    tracing::warn!(%error, "a task cannot be loaded; retrying");
                     tokio::time::sleep(Duration::from_secs(1)).await;
                 }
             }
         }
     }
 
-    /// Makes room for another task: the handler has ended, or does not run as one.
+    /// Releases the permit of the task: its handler has ended, or does not run as a task.
     pub(crate) fn release(&self) {
         self.permit.lock().take();
     }
 
-    /// Tells a client of 2025-11-25 how the task stands. It need not hear, and asks anyway.
+    /// Notifies a client of 2025-11-25 of the status. Best effort: clients also poll.
     fn tell(&self, record: &TaskRecord) {
         let Some(session) = self.session.as_ref().and_then(Weak::upgrade) else { return };
         let core = core_task(&record.task);
@@ -220,13 +221,13 @@ fn finish(record: &mut TaskRecord, outcome: &Result<RawJson, ErrorObject>) -> bo
     }
 }
 
-/// Under which keys a task has asked: each is used once in its life. What is wished for, and how often it was; however much a
-/// task asks, it takes no more room than the wishes do.
+/// Keys of a task's input requests. Each key is used once. Maps a requested key to the number of its uses, so memory
+/// grows only with the number of distinct requested keys.
 #[derive(Default)]
 struct Keys(HashMap<String, u64>);
 
 impl Keys {
-    /// A key that no other question of the task has: what is wished for, or that with a number.
+    /// Returns an unused key: the requested one, or the requested one with a numeric suffix.
     fn unused(&mut self, wish: &str) -> String {
         let mut number = self.0.get(wish).copied().unwrap_or(0);
         loop {
@@ -248,7 +249,7 @@ impl Keys {
     }
 }
 
-/// Takes a question back that its handler does not wait for any more.
+/// Removes an input request from the record when its handler stops waiting for it.
 struct Withdrawn<'a> {
     running: &'a RunningTask,
     key: &'a str,
@@ -261,13 +262,13 @@ impl Drop for Withdrawn<'_> {
         }
         let (store, id, key) = (self.running.store.clone(), self.running.id().to_owned(), self.key.to_owned());
         tokio::spawn(async move {
-            // A question that stays is answered in vain, and nothing worse.
+            // If this fails, the client may respond to the input request, and the response is ignored.
             let _ = change(&*store, &id, |record| answered(record, &key, None)).await;
         });
     }
 }
 
-/// Takes a question off the list, with the answer to it if there is one; false if it is not on the list.
+/// Removes a pending input request and stores the response, if any. Returns `false` if there is no such request.
 pub(super) fn answered(record: &mut TaskRecord, key: &str, answer: Option<TaskAnswer>) -> bool {
     let Some(questions) = &mut record.task.input_requests else { return false };
     if questions.shift_remove(key).is_none() {

@@ -13,7 +13,7 @@ use crate::context::Context;
 /// Maximum number of tasks that one subscription may watch.
 pub(crate) const MAX_WATCHED_TASKS: usize = 256;
 
-/// Tasks that somebody listens to.
+/// The tasks that a subscription watches.
 pub(crate) struct TaskWatch {
     manager: Arc<TaskManager>,
     waiting: Vec<Waiting>,
@@ -22,7 +22,7 @@ pub(crate) struct TaskWatch {
 type Waiting = BoxFuture<'static, Result<Option<Arc<TaskRecord>>, StoreError>>;
 
 impl TaskWatch {
-    /// Of these tasks, those that the caller may see; with their ids.
+    /// Watches those of the tasks that the caller may see. Also returns their ids.
     pub(crate) async fn of(manager: &Arc<TaskManager>, ids: &[String], context: &Context) -> (Self, Vec<String>) {
         let mut watch = Self { manager: manager.clone(), waiting: Vec::new() };
         let mut watched = Vec::new();
@@ -32,7 +32,7 @@ impl TaskWatch {
             }
             let found = manager.store().load(id).await;
             if found.is_ok_and(|record| record.is_some_and(|record| is_owned(&record, context))) {
-                // What has happened since the task began is news, too.
+                // Changes since the creation of the task are reported, too.
                 watch.wait(id.clone(), 0);
                 watched.push(id.clone());
             }
@@ -45,7 +45,7 @@ impl TaskWatch {
         self.waiting.push(Box::pin(async move { manager.store().changed(&id, revision).await }));
     }
 
-    /// The notification of the next change.
+    /// Waits for the next change and returns its notification.
     pub(crate) async fn next(&mut self) -> Option<Notification> {
         Notification::new::<TaskChanged>(&self.next_change().await).ok()
     }
@@ -61,7 +61,7 @@ impl TaskWatch {
                 }
                 Poll::Pending
             });
-            // What is not kept any more, or cannot be looked at, is not told of.
+            // Tasks that expired or cannot be loaded are not reported.
             if let Ok(Some(record)) = changed.await {
                 if !record.task.status.is_terminal() {
                     self.wait(record.task.task_id.clone(), record.revision);

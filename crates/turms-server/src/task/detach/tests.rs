@@ -1,4 +1,4 @@
-//! The detach point in the orders in which a call and its handler can take the lock.
+//! Tests of the detach point under every order in which a call and its handler can take the lock.
 
 use std::future::pending;
 use std::pin::pin;
