@@ -1,4 +1,4 @@
-//! What could stand in an argument or a variable.
+//! Completion of prompt arguments and URI template variables.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,13 +9,13 @@ use turms_proto::types::Completion;
 use crate::handler::{BoxedHandler, Call, FromCall, Handler, Input, Rejection};
 use crate::respond::IntoCompletion;
 
-/// An argument that is being written, and what is known already. Handlers of completions take this.
+/// The argument to complete. An extractor for completion handlers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Completing {
-    /// What has been written so far.
+    /// The partial value that the user has typed.
     pub value: String,
-    /// The arguments that are decided.
+    /// The values of the other arguments that are already set.
     pub known: BTreeMap<String, String>,
 }
 
@@ -34,10 +34,10 @@ impl FromCall for Completing {
     }
 }
 
-/// Where the value travels among the known arguments; no argument is called this.
+/// The key of the partial value among the other arguments. No argument has an empty name.
 const VALUE: &str = "";
 
-/// The input of a completion.
+/// Creates the input of a completion handler.
 pub(crate) fn input(value: String, known: Option<BTreeMap<String, String>>) -> Input {
     let mut texts = known.unwrap_or_default();
     texts.insert(VALUE.to_owned(), value);
@@ -56,7 +56,7 @@ where
     })
 }
 
-/// Completes an argument by its completer, if it has one.
+/// Completes an argument with its completer. Returns no values if it has none.
 pub(crate) fn complete(
     completers: &HashMap<String, Completer>,
     argument: &str,

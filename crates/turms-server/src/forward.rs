@@ -1,4 +1,4 @@
-//! What a handler says through `tracing`, sent to its caller as MCP log messages.
+//! Forwarding of a handler's `tracing` events to the client as MCP log messages.
 
 use std::fmt;
 
@@ -13,25 +13,25 @@ use turms_proto::{Notification, RawJson};
 use crate::context::Context;
 
 tokio::task_local! {
-    /// The call in which this task is at work.
+    /// The call that the current task is serving.
     static CURRENT: Context;
 }
 
-/// Runs a call so that [`ForwardLogs`] knows to which call an event belongs.
+/// Runs a call with a task-local context, by which [`ForwardLogs`] finds the call of an event.
 pub(crate) fn within(context: Context, call: ResponseFuture) -> ResponseFuture {
     Box::pin(CURRENT.scope(context, call))
 }
 
-/// A layer for `tracing-subscriber` that sends the events of a handler to the client that called it, if the client wants log
-/// messages of that level. Events of tasks that a handler spawns are not among them.
+/// A layer for `tracing-subscriber` that forwards the events of a handler to the client that called it, if the client
+/// requests log messages of that level. Events of tasks that a handler spawns are not forwarded.
 ///
-/// The server has to be told, too: [`Server::forward_tracing`](crate::Server::forward_tracing).
+/// Enable it on the server as well: [`Server::forward_tracing`](crate::Server::forward_tracing).
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
 pub struct ForwardLogs;
 
 impl ForwardLogs {
-    /// The layer.
+    /// Creates the layer.
     #[must_use]
     pub fn new() -> Self {
         Self
@@ -40,7 +40,7 @@ impl ForwardLogs {
 
 impl<S: Subscriber> Layer<S> for ForwardLogs {
     fn on_event(&self, event: &Event<'_>, _: SubscriberContext<'_, S>) {
-        // Outside a call there is nobody to tell.
+        // Events outside a call are not forwarded.
         let _ = CURRENT.try_with(|context| forward(event, context));
     }
 }
@@ -54,7 +54,7 @@ fn forward(event: &Event<'_>, context: &Context) {
     event.record(&mut fields);
     let message = LogMessage::new(level, fields.into_data()).logger(event.metadata().target());
     if let Ok(notification) = Notification::new::<Log>(&message) {
-        // A client that does not listen misses it; the handler must not wait for that.
+        // Never waits: the message is dropped if the client's queue is full.
         let _ = context.peer().try_notify_raw(notification);
     }
 }
@@ -68,7 +68,7 @@ fn level_of(level: Level) -> LoggingLevel {
     }
 }
 
-/// The fields of an event as JSON.
+/// The fields of an event, as JSON.
 #[derive(Default)]
 struct Fields {
     message: Option<String>,
@@ -76,7 +76,7 @@ struct Fields {
 }
 
 impl Fields {
-    /// The message alone if there is nothing else, an object otherwise.
+    /// Returns only the message if there are no other fields, and an object otherwise.
     fn into_data(mut self) -> RawJson {
         match self.message {
             Some(message) if self.others.is_empty() => RawJson::string(&message),

@@ -1,7 +1,8 @@
-//! Input requests to the client, the same for handlers in every revision.
+//! Input requests to the client: elicitation, sampling and roots, with one API for every revision.
 //!
-//! An older client is sent a request, and the handler waits. A client of 2026-07-28 cannot be sent anything: the call ends
-//! with the questions, and when it is made again with the answers, the handler runs again and finds them.
+//! With an older client, the server sends a request and the handler waits. A client of 2026-07-28 does not accept
+//! requests: the call ends with the input requests, the client repeats it with the responses, and the handler runs
+//! again and finds them.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -18,50 +19,50 @@ use crate::router::attach_server_info;
 use crate::seal::{Sealer, Unsealable};
 use crate::sync::Mutex;
 
-/// The rounds of one request. Few handlers ask, so nothing is opened before one does.
+/// The input rounds of one request. Opened lazily, because few handlers request input.
 #[derive(Debug)]
 pub(crate) struct InputRounds {
     request: InputRequestState,
     state: Mutex<RoundState>,
 }
 
-/// The request that may take several rounds.
+/// The parts of a request that are needed for its input rounds.
 #[derive(Debug)]
 pub(crate) struct InputRequestState {
     pub(crate) sealer: Arc<Sealer>,
     pub(crate) method: &'static str,
-    /// What is called, got or read.
+    /// The name of the tool or prompt, or the URI of the resource.
     pub(crate) subject: ByteString,
     pub(crate) arguments: Option<Object>,
-    /// What the client carried from the last round.
+    /// The `requestState` that the client returned from the previous round.
     pub(crate) state: Option<String>,
     pub(crate) responses: Option<InputResponses>,
-    /// Who asks.
+    /// The server info for the metadata of the result.
     pub(crate) server: Option<Meta>,
 }
 
 #[derive(Debug, Default)]
 struct RoundState {
-    /// The round, once the handler has asked or wanted to know what was answered earlier.
+    /// The current round; `None` until the handler requests input or looks up a saved outcome.
     round: Option<Round>,
     waker: Option<Waker>,
-    /// Set once an extractor has handed out the context, with which the handler can ask.
+    /// Set once an extractor has given the context to the handler, which can then request input.
     is_context_extracted: bool,
 }
 
 #[derive(Debug, Default)]
 struct Round {
-    /// Answers of all rounds, by key.
+    /// Responses of all rounds, by key.
     answers: Object,
-    /// What came of side effects that must not happen twice.
+    /// Saved outcomes of side effects that must not happen twice, by key.
     outcomes: Object,
-    /// Questions of this round.
+    /// Input requests of this round.
     asked: InputRequests,
-    /// How often each kind of question was asked without a key of its own.
+    /// Number of input requests without an explicit key, by kind.
     counts: HashMap<&'static str, usize>,
-    /// What a sealed state is good for: this method, these parameters, this caller.
+    /// The data that a sealed state is bound to: method, parameters and caller.
     bound_to: Vec<u8>,
-    /// Why the round cannot be.
+    /// The error that ends the call instead of the round.
     refused: Option<ErrorObject>,
 }
 
@@ -89,7 +90,8 @@ impl Round {
 }
 
 impl InputRequestState {
-    /// The answers and outcomes of earlier rounds; -32602 when the state is not one that this server gave for this request.
+    /// Returns the responses and outcomes of earlier rounds, or -32602 if this server did not issue the state for this
+    /// request.
     fn opened(&self, sealed: &str, bound_to: &[u8]) -> Result<(Object, Object), ErrorObject> {
         let opened =
             self.sealer.open(sealed, bound_to).map_err(|error| ErrorObject::invalid_params(error.to_string()))?;
@@ -101,7 +103,7 @@ impl InputRequestState {
 }
 
 impl Round {
-    /// The result of the call if the round ends it.
+    /// Returns the result of the call if the round ends it.
     fn end(&mut self, request: &InputRequestState) -> Option<CallResult> {
         if let Some(error) = self.refused.clone() {
             return Some(Err(error.into()));
@@ -122,11 +124,11 @@ impl Round {
     }
 }
 
-/// Whom a change of a round wakes.
+/// The future that a change of a round wakes.
 #[derive(PartialEq)]
 enum Wake {
     Nobody,
-    /// The future of the call, which ends the round.
+    /// The call, which ends the round.
     Call,
 }
 
@@ -135,8 +137,9 @@ impl InputRounds {
         Arc::new(Self { request, state: Mutex::default() })
     }
 
-    /// Works on the round, which is opened for `principal` at first. `None` if the round is refused: the call ends with the
-    /// reason, and its handler must not go on. Wakes the call if `work` says so, after the lock is released.
+    /// Applies `work` to the round, which is opened for `principal` on first use. Returns `None` if the round has an
+    /// error: the call ends with that error, and the handler must not continue. Wakes the call if `work` requests it,
+    /// after releasing the lock.
     fn with<T>(&self, principal: Option<&str>, work: impl FnOnce(&mut Round) -> (T, Wake)) -> Option<T> {
         let mut state = self.state.lock();
         let RoundState { round, waker, .. } = &mut *state;
@@ -152,7 +155,7 @@ impl InputRounds {
         value
     }
 
-    /// Checks that the client carried a state that this server gave for this request, if it carried any.
+    /// Checks that this server issued the `requestState` for this request, if there is one.
     pub(crate) fn check(&self, principal: Option<&str>) -> Result<(), ErrorObject> {
         if self.request.state.is_none() {
             return Ok(());
@@ -162,12 +165,12 @@ impl InputRounds {
         round.refused.clone().map_or(Ok(()), Err)
     }
 
-    /// Notes that the handler has the context, with which it can ask the client.
+    /// Records that the handler has the context, and can request input.
     pub(crate) fn note_context_extracted(&self) {
         self.state.lock().is_context_extracted = true;
     }
 
-    /// Refuses a state if the handler cannot ask: it has never given one.
+    /// Rejects a `requestState` if the handler cannot request input: it never issued one.
     pub(crate) fn check_without_context(&self) -> Result<(), ErrorObject> {
         let state = self.state.lock();
         match self.request.state {
@@ -178,7 +181,8 @@ impl InputRounds {
         }
     }
 
-    /// A key for a question that has none of its own. Handlers ask in the same order each time, so the keys agree.
+    /// Returns a key for an input request without an explicit key. A handler makes its requests in the same order each
+    /// time, so the keys are stable.
     pub(crate) fn next_key(&self, principal: Option<&str>, kind: &'static str) -> String {
         let count = self.with(principal, |round| {
             let count = round.counts.entry(kind).or_default();
@@ -188,8 +192,8 @@ impl InputRounds {
         format!("{kind}-{}", count.unwrap_or_default())
     }
 
-    /// The answer to a question, if it came already. If not, the question is put, and the handler never wakes up again in
-    /// this round.
+    /// Returns the response to an input request if there is one. Otherwise adds the request to this round and never
+    /// resolves: the call ends, and the handler is dropped.
     pub(crate) async fn ask(&self, principal: Option<&str>, key: &str, request: InputRequest) -> RawJson {
         let mut request = Some(request);
         poll_fn(|_| {
@@ -205,12 +209,12 @@ impl InputRounds {
         .await
     }
 
-    /// Throws away an answer that makes no sense, so that it is asked for again.
+    /// Removes an invalid response, so that the client is asked again.
     pub(crate) fn forget(&self, key: &str) {
         self.with(None, |round| (round.answers.remove(key), Wake::Nobody));
     }
 
-    /// What came of a side effect in an earlier round.
+    /// Returns the outcome of a side effect from an earlier round.
     pub(crate) async fn outcome(&self, principal: Option<&str>, key: &str) -> Option<RawJson> {
         let look = || self.with(principal, |round| (round.outcomes.get(key), Wake::Nobody));
         poll_fn(|_| look().map_or(Poll::Pending, Poll::Ready)).await
@@ -220,7 +224,7 @@ impl InputRounds {
         self.with(None, |round| (round.outcomes.insert_raw(key, outcome), Wake::Nobody));
     }
 
-    /// The end of a round, if the handler has put questions.
+    /// Returns the result that ends the call if the handler has requested input. Otherwise registers `waker`.
     pub(crate) fn end(&self, waker: &Waker) -> Option<CallResult> {
         let mut state = self.state.lock();
         let end = state.round.as_mut().and_then(|round| round.end(&self.request));
@@ -231,11 +235,11 @@ impl InputRounds {
     }
 }
 
-/// The parts of a request that must be the same when its state comes back, with the arguments in canonical text: clients may
-/// write them in another order, but every number and every string counts.
+/// Encodes the parts of a request that must be the same when the client returns its state. The arguments are in
+/// canonical form: the order of members is ignored, every number and string counts.
 ///
 /// # Errors
-/// -32602 if the arguments have no canonical text. They must not pass for others, or for none.
+/// -32602 if the arguments have no canonical form. They must not be equal to other arguments, or to none.
 fn binding(
     method: &str,
     subject: &str,
@@ -252,13 +256,13 @@ fn binding(
     Ok(bound_to)
 }
 
-/// The end of a round: the handler has returned, or the client is asked.
+/// The end of a round: the handler has returned, or the call requires input.
 pub(crate) enum RoundEnd<T> {
     Finished(Result<T, ServiceError>),
     InputRequired(CallResult),
 }
 
-/// Runs a handler until it returns or has asked the client.
+/// Runs a handler until it returns or has requested input.
 pub(crate) fn run_round<T, F>(
     mut handler: Pin<&mut F>,
     rounds: Option<&InputRounds>,

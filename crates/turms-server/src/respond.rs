@@ -1,4 +1,4 @@
-//! What handlers may return.
+//! Conversion of handlers' return values to protocol results.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,12 +11,12 @@ use turms_proto::{EncodeError, ErrorObject};
 use crate::schema;
 use crate::tool_error::ToolError;
 
-/// Data as a tool gives it: structured content with an output schema, and the same as text for older clients.
+/// A structured tool result. Sent as structured content with an output schema, and as JSON text for older clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "a wrapper and nothing else")]
 pub struct Json<T>(pub T);
 
-/// What a tool may return.
+/// Conversion of a tool's return value to a result.
 #[diagnostic::on_unimplemented(
     message = "a tool cannot return `{Self}`",
     label = "not something a client can be shown",
@@ -24,13 +24,13 @@ pub struct Json<T>(pub T);
             `ToolResult`, or a `Result` of one of these whose error implements `std::error::Error` or is text"
 )]
 pub trait IntoToolResult {
-    /// Makes the result.
+    /// Converts the value to a result.
     ///
     /// # Errors
-    /// When the request as such failed; a tool that failed is a result.
+    /// If the request itself fails. A tool that fails returns a result with `isError`.
     fn into_tool_result(self) -> Result<ToolResult, ErrorObject>;
 
-    /// The schema of the structured content, if there is any.
+    /// Returns the schema of the structured content, if there is any.
     #[must_use]
     fn output_schema() -> Option<Value> {
         None
@@ -118,17 +118,17 @@ pub(crate) fn unwritable(error: &EncodeError) -> ErrorObject {
     ErrorObject::internal(format!("the result cannot be written as JSON: {cause}"))
 }
 
-/// What a prompt may return.
+/// Conversion of a prompt's return value to a result.
 #[diagnostic::on_unimplemented(
     message = "a prompt cannot return `{Self}`",
     label = "not something a prompt can be made of",
     note = "return text, `PromptMessage`, `Vec<PromptMessage>`, `PromptResult`, or a `Result` of one of these"
 )]
 pub trait IntoPromptResult {
-    /// Makes the result.
+    /// Converts the value to a result.
     ///
     /// # Errors
-    /// When the prompt could not be made.
+    /// If the prompt fails.
     fn into_prompt_result(self) -> Result<PromptResult, ErrorObject>;
 }
 
@@ -171,7 +171,7 @@ impl<T: IntoPromptResult, E: Into<ToolError>> IntoPromptResult for Result<T, E> 
     }
 }
 
-/// What a resource may return. The URI that was read and the resource's type are filled in where they are missing.
+/// Conversion of a resource's return value to a result. A missing URI or MIME type is filled in from the resource.
 #[diagnostic::on_unimplemented(
     message = "a resource cannot return `{Self}`",
     label = "not something that can be read",
@@ -179,10 +179,10 @@ impl<T: IntoPromptResult, E: Into<ToolError>> IntoPromptResult for Result<T, E> 
             `ReadResourceResult`, or a `Result` or `Option` of one of these"
 )]
 pub trait IntoResourceResult {
-    /// Makes the result of reading `uri`.
+    /// Converts the value to the result of reading `uri`.
     ///
     /// # Errors
-    /// When it could not be read.
+    /// If reading fails.
     fn into_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject>;
 }
 
@@ -230,7 +230,7 @@ impl<T: Serialize> IntoResourceResult for Json<T> {
     }
 }
 
-/// Nothing there is an error to the client.
+/// Returns a resource-not-found error for `None`.
 impl<T: IntoResourceResult> IntoResourceResult for Option<T> {
     fn into_resource_result(self, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
         match self {
@@ -249,16 +249,16 @@ impl<T: IntoResourceResult, E: Into<ToolError>> IntoResourceResult for Result<T,
     }
 }
 
-/// What a completion may return.
+/// Conversion of a completion handler's return value to a completion.
 #[diagnostic::on_unimplemented(
     message = "a completion cannot return `{Self}`",
     note = "return a list of texts or a `Completion`"
 )]
 pub trait IntoCompletion {
-    /// Makes the completion.
+    /// Converts the value to a completion.
     ///
     /// # Errors
-    /// When it could not be made.
+    /// If the completion fails.
     fn into_completion(self) -> Result<Completion, ErrorObject>;
 }
 

@@ -1,4 +1,4 @@
-//! Subscriptions to changes: of sessions, in revisions with a handshake, and of `subscriptions/listen` in 2026-07-28.
+//! Subscriptions to changes: by sessions, in revisions with a handshake, and by `subscriptions/listen` in 2026-07-28.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -13,17 +13,17 @@ use turms_proto::types::{
 
 use crate::session::Session;
 
-/// Something that has changed.
+/// A change that clients are notified of.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Change {
-    /// The list of tools.
+    /// The list of tools changed.
     Tools,
-    /// The list of prompts.
+    /// The list of prompts changed.
     Prompts,
-    /// The list of resources or of templates.
+    /// The list of resources or resource templates changed.
     Resources,
-    /// A resource.
+    /// The resource with this URI was updated.
     Resource(String),
 }
 
@@ -50,7 +50,7 @@ impl Change {
     }
 }
 
-/// The sessions and listen requests of a server, and the resources that they are subscribed to.
+/// The sessions and listen requests of a server, with their resource subscriptions.
 #[derive(Debug, Default)]
 pub(crate) struct Subscriptions {
     members: Mutex<Members>,
@@ -61,7 +61,7 @@ struct Members {
     sessions: HashMap<u64, Weak<SessionHandle>>,
     listeners: HashMap<u64, Listener>,
     last_listener: u64,
-    /// The subscribers of each resource, so that an update finds them without looking at all sessions.
+    /// Subscribers by resource URI, so that an update does not search all sessions.
     by_uri: HashMap<String, Subscribers>,
 }
 
@@ -89,7 +89,7 @@ struct Listener {
     pending: Arc<PendingChanges>,
 }
 
-/// Changes that a listen request has still to send, each once however often it happened: never more than the filter names.
+/// Changes that a listen request has yet to send. Repeated changes are stored once, so the filter bounds the size.
 #[derive(Debug, Default)]
 pub(crate) struct PendingChanges {
     changes: Mutex<BTreeSet<Change>>,
@@ -107,7 +107,7 @@ impl PendingChanges {
     }
 }
 
-/// A listen request that is being served; dropping it ends it.
+/// A listen request that is being served. Dropping it unsubscribes.
 #[derive(Debug)]
 pub(crate) struct Listening {
     key: u64,
@@ -116,7 +116,7 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// The next change to tell.
+    /// Waits for the next change.
     pub(crate) async fn next_change(&self) -> Change {
         loop {
             let more = self.pending.more.notified();
@@ -146,7 +146,7 @@ impl Subscriptions {
     pub(crate) fn leave(&self, session: &Session) {
         let mut members = self.members.lock();
         members.sessions.remove(&session.serial());
-        // Thousands may come and go.
+        // Releases memory after many sessions have ended.
         if members.sessions.capacity() > 256 && members.sessions.len() * 4 < members.sessions.capacity() {
             members.sessions.shrink_to_fit();
         }
@@ -155,11 +155,11 @@ impl Subscriptions {
         }
     }
 
-    /// Subscribes a session to a resource; returns `false` if it has too many subscriptions. `subscriber` is the call that did, if
-    /// visibility depends on the caller.
+    /// Subscribes a session to a resource. Returns `false` if the session has too many subscriptions. `subscriber` is
+    /// the context of the call if visibility depends on the caller.
     pub(crate) fn subscribe(&self, session: &Session, uri: String, subscriber: Option<Arc<CallContext>>) -> bool {
         let mut members = self.members.lock();
-        // A call may go on for a moment after its session has ended, and nobody would remove what it subscribes to.
+        // A call may run for a moment after its session has ended. Its subscription would never be removed.
         if !members.sessions.contains_key(&session.serial()) {
             return true;
         }
@@ -176,7 +176,7 @@ impl Subscriptions {
         members.unsubscribe(uri, |subscribers| subscribers.sessions.remove(&session.serial()));
     }
 
-    /// The sessions that have sent `initialize`.
+    /// Returns the sessions that have sent `initialize`.
     pub(crate) fn sessions(&self) -> Vec<Arc<SessionHandle>> {
         let sessions: Vec<_> = self.members.lock().sessions.values().filter_map(Weak::upgrade).collect();
         sessions.into_iter().filter(|session| session.client().is_some()).collect()
@@ -194,8 +194,8 @@ impl Subscriptions {
         Listening { key, subscriptions: self.clone(), pending }
     }
 
-    /// Sends a change to its subscribers, without waiting for any of them; returns the number of deliveries. Of a resource, only
-    /// to sessions that `may_tell` allows.
+    /// Sends a change to its subscribers without waiting for them. Returns the number of deliveries. An update of a
+    /// resource is sent only to sessions for which `may_tell` returns `true`.
     pub(crate) fn announce(
         &self,
         change: &Change,
@@ -232,9 +232,9 @@ impl Subscriptions {
     }
 }
 
-/// Tells a session of a change without waiting. If it has no room, the change waits for it: each once, however often it
-/// happened, so that a client that does not read cannot fill our memory. If it cannot be told even so, or there is no runtime to
-/// wait in, it is told with the next change.
+/// Notifies a session of a change without waiting. If its queue is full, the change is added to the session's backlog,
+/// which stores each change once: a client that does not read cannot exhaust memory. Without a runtime, the backlog is
+/// sent with the next change.
 pub(crate) fn tell_change(session: &Arc<Session>, change: &Change) {
     let told = |notification| session.peer().try_notify_raw(notification);
     if !session.has_backlog() && change.notification().is_some_and(told) {
@@ -258,11 +258,11 @@ async fn tell_backlog(session: Weak<Session>) {
     }
 }
 
-/// Tells a session something without waiting; what a client that does not read has no room for is lost.
+/// Sends a notification to a session without waiting. It is dropped if the queue is full.
 pub(crate) fn tell(session: &Session, notification: Notification) {
     let method = notification.method.clone();
     if !session.peer().try_notify_raw(notification) {
-        tracing::debug!(session = session.serial(), %method, "a client that does not read misses a notification");
+        tracing::debug!(session = session.serial(), %method, "the queue of the session is full: the notification is dropped");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The error of handlers that meet errors of several types.
+//! The error type for handlers that use `?` on errors of several types.
 
 use std::error::Error;
 use std::fmt;
@@ -12,24 +12,24 @@ use crate::context::AskError;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// The error of a handler that meets errors of several types: `?` converts each of them.
+/// An error type for handlers that use `?` on errors of several types.
 ///
-/// Any [`std::error::Error`] becomes one, a text, and a `Box<dyn Error + Send + Sync>`. So does an `anyhow::Error`; with the
-/// feature `anyhow`, an [`ErrorObject`] is found in it even if it is the outermost error.
+/// Converts from any [`std::error::Error`], from strings, from `Box<dyn Error + Send + Sync>` and from `anyhow::Error`.
+/// With the feature `anyhow`, an [`ErrorObject`] is found in an `anyhow::Error` even if it is the outermost error.
 ///
-/// - From a tool it is a result with `isError`, whose text is the message with its causes: `cannot read the index: not found`.
-/// - From a prompt, a resource or a completion it is an internal error (-32603) with that message.
-/// - With an [`ErrorObject`] among the error and its causes, the request fails with that error of the protocol instead. The same
-///   holds for an [`AskError`] that says that the client lacks a capability (-32021).
+/// - A tool returns a result with `isError`. Its text is the message and its causes: `cannot read the index: not found`.
+/// - A prompt, a resource or a completion fails with an internal error (-32603) with that message.
+/// - If the error or one of its causes is an [`ErrorObject`], the request fails with that protocol error instead. The same holds
+///   for an [`AskError`] for a missing client capability (-32021).
 ///
-/// A `Result` with another error type is treated in the same way: it is converted into this one.
+/// A `Result` with another error type behaves in the same way: its error is converted to this type.
 ///
 /// ```
 /// use turms_proto::ErrorObject;
 /// use turms_server::{Context, Tool, ToolError};
 ///
 /// async fn count(context: Context) -> Result<String, ToolError> {
-///     let client = context.client_info().ok_or_else(|| ErrorObject::invalid_params("the client does not say its name"))?;
+///     let client = context.client_info().ok_or_else(|| ErrorObject::invalid_params("the client sends no clientInfo"))?;
 ///     let files = std::fs::read_to_string("files.txt")?;
 ///     let limit: usize = files.lines().next().unwrap_or("0").parse()?;
 ///     if limit == 0 {
@@ -43,12 +43,12 @@ type BoxError = Box<dyn Error + Send + Sync>;
 pub struct ToolError(BoxError);
 
 impl ToolError {
-    /// An error that is only a message.
+    /// Creates an error from a message.
     pub fn new(message: impl Into<String>) -> Self {
         Self(message.into().into())
     }
 
-    /// The error of the protocol among the error and its causes.
+    /// Returns the protocol error in the chain of causes, if there is one.
     fn protocol_error(&self) -> Option<ErrorObject> {
         let first: &(dyn Error + 'static) = &*self.0;
         for error in std::iter::successors(Some(first), |&error| next(error)) {
@@ -61,7 +61,7 @@ impl ToolError {
                     _ => None,
                 };
             }
-            // What the other side responded with is about a request of ours.
+            // An error response of the peer belongs to a request of this server, not to the call.
             if error.is::<PeerError>() || error.is::<RequestError>() {
                 return None;
             }
@@ -69,18 +69,18 @@ impl ToolError {
         None
     }
 
-    /// The result of a tool that failed with it.
+    /// Returns the tool result for this error, or the protocol error.
     pub(crate) fn into_tool_result(self) -> Result<ToolResult, ErrorObject> {
         self.protocol_error().map_or_else(|| Ok(ToolResult::error(self)), Err)
     }
 
-    /// The error of a request that cannot have a result without success.
+    /// Returns the error object for a request whose result has no `isError`.
     pub(crate) fn into_error_object(self) -> ErrorObject {
         self.protocol_error().unwrap_or_else(|| ErrorObject::internal(self.to_string()))
     }
 }
 
-/// The cause of an error. An I/O error names the cause of the error inside it, and not that error.
+/// Returns the cause of an error. For an I/O error this is the wrapped error, which `source` skips.
 fn next<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
     match error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
         Some(inner) => Some(inner),
@@ -88,7 +88,7 @@ fn next<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static
     }
 }
 
-/// An error of a type, be it behind a box or not.
+/// Downcasts an error, boxed or not.
 fn unboxed<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
     error.downcast_ref::<E>().or_else(|| error.downcast_ref::<Box<E>>().map(AsRef::as_ref))
 }
@@ -104,7 +104,7 @@ fn boxed<E: Into<BoxError>>(error: E) -> BoxError {
     error.into()
 }
 
-/// An `anyhow::Error` hides the type of its outermost error when it is converted as any other.
+/// Unwraps an `anyhow::Error` first: converted like other errors, it hides the type of its outermost error.
 #[cfg(feature = "anyhow")]
 fn boxed<E: Into<BoxError> + 'static>(error: E) -> BoxError {
     let mut error = Some(error);
@@ -116,14 +116,14 @@ fn boxed<E: Into<BoxError> + 'static>(error: E) -> BoxError {
     }
 }
 
-/// The message with its causes.
+/// Writes the message and its causes.
 impl fmt::Display for ToolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&error_chain(&*self.0))
     }
 }
 
-/// As [`Display`](fmt::Display).
+/// Same as [`Display`](fmt::Display).
 impl fmt::Debug for ToolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
