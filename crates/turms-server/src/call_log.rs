@@ -1,10 +1,10 @@
-//! `tracing` events for calls that fail, in one place for all transports.
+//! `tracing` events for failed calls, for all transports.
 //!
-//! The target is `turms::server`. A handler that panics is an event of level error, a handler that fails (by an error or by a tool
-//! result with `isError`) of level info, a request that is refused (unknown, invalid, not allowed) of level debug. The fields are
-//! `method`, the name of the item (`tool`, `prompt` or `resource`), `session` ([`Session::serial`](crate::Session::serial)), `id` of the request and `code`;
-//! long names are shortened.
-//! What callers send and handlers return is not logged.
+//! The target is `turms::server`. A panic of a handler is logged at level error, a failure of a handler (an error or a
+//! tool result with `isError`) at level info, a rejected request (unknown, invalid, not allowed) at level debug. The
+//! fields are `method`, the name of the item (`tool`, `prompt` or `resource`, long names shortened), `session`
+//! ([`Session::serial`](crate::Session::serial)), the request `id` and the error `code`. Arguments and results are not
+//! logged.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use turms_proto::types::{CallTool, CallToolParams, GetPrompt, ReadResource, Tool
 use turms_proto::{ErrorCode, RawJson, RequestId};
 use turms_schema::shortened;
 
-/// What the events about a call name.
+/// The fields of the events of a call.
 #[derive(Debug)]
 pub(crate) struct CallLog {
     method: ByteString,
@@ -27,7 +27,7 @@ pub(crate) struct CallLog {
     id: Option<RequestId>,
 }
 
-/// Where the name of a tool, prompt or resource stands. It is looked up only for an event.
+/// The source of the item's name. It is decoded only if an event is logged.
 #[derive(Debug)]
 enum Item {
     Unknown,
@@ -35,9 +35,9 @@ enum Item {
     Name(String),
 }
 
-/// How a call failed, as far as it is logged.
+/// The outcome of a call, for logging.
 pub(crate) trait Failure {
-    /// The origin and the code of the error; `None` if the call succeeded.
+    /// Returns the origin and the code of the error, or `None` if the call succeeded.
     fn failure(&self) -> Option<(ErrorOrigin, Option<ErrorCode>)>;
 }
 
@@ -62,7 +62,7 @@ impl Failure for Result<ToolResult, ServiceError> {
     }
 }
 
-/// The handler of a notification does not fail other than by a panic.
+/// A notification handler fails only by a panic.
 impl Failure for () {
     fn failure(&self) -> Option<(ErrorOrigin, Option<ErrorCode>)> {
         None
@@ -89,18 +89,18 @@ macro_rules! event {
 }
 
 impl CallLog {
-    /// `None` if no subscriber wants any of the events.
+    /// Creates the log of a request. Returns `None` if no subscriber is interested in the events.
     #[inline]
     pub(crate) fn of_request(request: &Request, cx: &turms_core::CallContext) -> Option<Self> {
         is_wanted().then(|| Self::read(request, cx))
     }
 
-    /// As [`CallLog::of_request`], for a notification.
+    /// Same as [`CallLog::of_request`], for a notification.
     pub(crate) fn of_notification(method: &ByteString, cx: &turms_core::CallContext) -> Option<Self> {
         is_wanted().then(|| Self::new(method.clone(), Item::Unknown, cx))
     }
 
-    /// As [`CallLog::of_request`], for the call of a tool.
+    /// Same as [`CallLog::of_request`], for a tool call.
     pub(crate) fn of_tool(name: &str, cx: &turms_core::CallContext) -> Option<Self> {
         is_wanted().then(|| Self::new(ByteString::from_static(CallTool::NAME), Item::Name(name.to_owned()), cx))
     }
@@ -119,7 +119,7 @@ impl CallLog {
         Self::new(request.method.clone(), item, cx)
     }
 
-    /// Logs how a call fails. A panic goes on after it was logged.
+    /// Wraps a call so that its failure is logged. A panic is logged and resumed.
     pub(crate) fn watch<F>(self, call: F) -> Watched<F>
     where
         F: Future + Unpin,
@@ -147,7 +147,7 @@ impl CallLog {
         }
     }
 
-    /// Calls `log` with the names of the tool, the prompt and the resource, of which there is one at most.
+    /// Calls `log` with the names of the tool, the prompt and the resource. At most one is set.
     fn with_item(&self, log: impl FnOnce(Option<&str>, Option<&str>, Option<&str>)) {
         let member = |name: &str| match &self.item {
             Item::Params(params) => Some(shortened(&params.member(name)?.decode::<String>().ok()?).into_owned()),
@@ -167,7 +167,7 @@ fn is_wanted() -> bool {
     tracing::enabled!(target: "turms::server", Level::ERROR)
 }
 
-/// Returns `true` if the code says that the request could not be served as it is, so that no handler has failed.
+/// Returns `true` if the code means that the request itself was rejected, so that no handler has failed.
 fn is_refusal(code: ErrorCode) -> bool {
     matches!(
         code,

@@ -1,4 +1,5 @@
-//! What a server has, as one value that never changes: registering something puts another in its place.
+//! The catalog: an immutable snapshot of a server's tools, prompts and resources. Each registration replaces it with a
+//! new one.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -21,24 +22,25 @@ use crate::resource::{Resource, Spec};
 use crate::tool::Tool;
 use crate::uri_spelling::{are_alike, normalized};
 
-/// Everything that a server has.
+/// The tools, prompts, resources and resource templates of a server.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Catalog {
     pub(crate) tools: Table<Tool>,
     pub(crate) prompts: Table<Prompt>,
     pub(crate) resources: Table<Resource>,
     pub(crate) templates: Table<Resource>,
-    /// Set if there is or was a URI with a percent-encoded character.
+    /// Set once a URI with a percent-encoded character has been registered.
     has_encoded_uris: bool,
     lists: Lists,
 }
 
-/// Things by name, in the order in which they were registered.
+/// Items by name, in the order of registration.
 #[derive(Debug, Clone)]
 pub(crate) struct Table<T> {
-    /// Whether the kind is declared: something of it is there or was, or may be added. Clients were told, so it stays.
+    /// `true` if the capability for this kind is declared: there is or was an item, or items may be added. Never reset,
+    /// because clients have seen the capability.
     offered: bool,
-    /// Hashed with a random seed for each table: names can come from other servers.
+    /// Hashed with a random seed, because names may come from other servers.
     entries: IndexMap<String, T, RandomState>,
 }
 
@@ -57,7 +59,7 @@ impl<T> Table<T> {
         self.entries.values()
     }
 
-    /// Puts something in; false if there is something of that name already.
+    /// Adds an item. Returns `false` if the name is taken.
     pub(crate) fn add(&mut self, name: &str, entry: &T) -> bool
     where
         T: Clone,
@@ -69,13 +71,13 @@ impl<T> Table<T> {
         is_new
     }
 
-    /// Puts something in, in the place of what has that name already.
+    /// Adds an item, replacing the one with the same name.
     pub(crate) fn insert(&mut self, name: String, entry: T) {
         self.offered = true;
         self.entries.insert(name, entry);
     }
 
-    /// Keeps what passes.
+    /// Removes the items for which `keep` returns `false`.
     pub(crate) fn retain(&mut self, keep: impl Fn(&T) -> bool) {
         self.entries.retain(|_, entry| keep(entry));
     }
@@ -99,12 +101,12 @@ impl Catalog {
         }
     }
 
-    /// Adds a prompt; returns `false` if there is one of that name already.
+    /// Adds a prompt. Returns `false` if the name is taken.
     pub(crate) fn add_prompt(&mut self, prompt: &Prompt) -> bool {
         self.prompts.add(prompt.name(), prompt)
     }
 
-    /// Adds a resource or a template; returns `false` if there is one of that URI already.
+    /// Adds a resource or a template. Returns `false` if the URI is taken.
     pub(crate) fn add_resource(&mut self, resource: &Resource) -> bool {
         self.has_encoded_uris |= resource.uri().contains('%');
         match resource.is_template() {
@@ -113,7 +115,7 @@ impl Catalog {
         }
     }
 
-    /// Adds everything that another catalog has.
+    /// Adds all items of another catalog, replacing those with the same name.
     pub(crate) fn adopt(&mut self, other: &Self) {
         other.tools.iter().for_each(|tool| self.tools.insert(tool.name().to_owned(), tool.clone()));
         other.prompts.iter().for_each(|prompt| self.insert_prompt(prompt.clone()));
@@ -125,24 +127,25 @@ impl Catalog {
         self.resources.remove(&normalized(uri)) || self.templates.remove(uri)
     }
 
-    /// The resource that has exactly this URI, in whatever spelling.
+    /// Returns the resource with this URI, regardless of percent-encoding.
     pub(crate) fn resource(&self, uri: &str) -> Option<&Resource> {
         self.resources.get(&normalized(uri))
     }
 
-    /// The resource at a URI, or the family that has it, with the variables.
+    /// Returns the resource at a URI, or the matching resource template with its variables.
     ///
-    /// A resource has its URI in every spelling: otherwise a template could be asked for what a hidden resource is.
+    /// A resource is found by every spelling of its URI. Otherwise a template could serve the URI of a hidden resource.
     pub(crate) fn resource_at(&self, uri: &str) -> Option<(&Resource, BTreeMap<String, String>)> {
         let normal = normalized(uri);
         match self.resources.get(&normal) {
             Some(resource) => Some((resource, BTreeMap::new())),
-            // The literals of a template may be spelled otherwise.
+            // The literals of a template may be percent-encoded differently.
             None => self.family_at(&normal).or_else(|| self.family_at(uri)),
         }
     }
 
-    /// The family that has a URI, or the resource that the family cannot tell from it.
+    /// Returns the template that matches a URI, or the resource that is indistinguishable from the URI for the
+    /// template.
     fn family_at(&self, uri: &str) -> Option<(&Resource, BTreeMap<String, String>)> {
         let (family, variables) = self.templates.iter().find_map(|family| Some((family, family.variables(uri)?)))?;
         if !self.has_encoded_uris && !uri.contains('%') {
@@ -157,12 +160,12 @@ impl Catalog {
         }
     }
 
-    /// The same things without the lists that were written of them.
+    /// Returns a copy without the cached list pages.
     pub(crate) fn changed(&self) -> Self {
         Self { lists: Lists::default(), ..self.clone() }
     }
 
-    /// What follows from what is registered.
+    /// Returns the capabilities that follow from the registered items.
     pub(crate) fn capabilities(&self) -> ServerCapabilities {
         let mut capabilities = ServerCapabilities::new().logging(Object::new());
         if self.offers(ListKind::Tools) {
@@ -182,7 +185,7 @@ impl Catalog {
         capabilities
     }
 
-    /// Returns `true` if a kind is declared. A server does not know the methods of other kinds.
+    /// Returns `true` if a kind of items is declared. The methods of other kinds are not found.
     pub(crate) fn offers(&self, kind: ListKind) -> bool {
         match kind {
             ListKind::Tools => self.tools.offered,
@@ -195,12 +198,12 @@ impl Catalog {
         self.tools.offered && self.prompts.offered && self.resources.offered
     }
 
-    /// Declares every kind, as something of it may be added.
+    /// Declares every kind of items, because items may be added.
     pub(crate) fn offer_all(&mut self) {
         (self.tools.offered, self.prompts.offered, self.resources.offered) = (true, true, true);
     }
 
-    /// A page of a list, written once for each revision and kept until the catalog changes.
+    /// Returns a page of a list. Pages are encoded once per revision and cached until the catalog changes.
     pub(crate) fn page(
         &self,
         kind: ListKind,
@@ -240,7 +243,7 @@ impl Catalog {
     }
 }
 
-/// One of the four lists.
+/// The kind of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListKind {
     Tools,
@@ -270,7 +273,7 @@ impl ListKind {
     }
 }
 
-/// How lists are written.
+/// Settings for encoding lists.
 #[derive(Debug, Clone)]
 pub(crate) struct ListStyle {
     pub(crate) page_size: usize,
@@ -279,7 +282,7 @@ pub(crate) struct ListStyle {
     pub(crate) server_meta: Meta,
 }
 
-/// A result that may say where the next page begins.
+/// A list result with a cursor for the next page.
 pub(crate) trait Paged: Translate + serde::Serialize {
     fn finish(&mut self, style: &ListStyle, next: Option<Cursor>);
     fn drop_empty_meta(&mut self);
@@ -342,7 +345,7 @@ fn page_of(cursor: &Cursor) -> Option<usize> {
     text.strip_prefix("page ")?.parse().ok().filter(|page| *page > 0)
 }
 
-/// Lists as they were last written, for each kind and revision.
+/// Cached list pages, by kind and revision.
 #[derive(Debug, Default)]
 struct Lists([[OnceLock<Vec<RawJson>>; ProtocolVersion::ALL.len()]; 4]);
 
@@ -353,14 +356,14 @@ impl Lists {
     }
 }
 
-/// A copy is about to be changed, so nothing that was written of the original is worth keeping.
+/// Starts with an empty cache, because the copy is about to be changed.
 impl Clone for Lists {
     fn clone(&self) -> Self {
         Self::default()
     }
 }
 
-/// The `_meta` that results of a revision carry, if any.
+/// Returns the `_meta` for results in a revision, if it has any.
 pub(crate) fn meta_for(version: ProtocolVersion, server_meta: &Meta) -> Option<Meta> {
     version.has(Ability::Stateless).then(|| server_meta.clone())
 }

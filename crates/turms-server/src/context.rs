@@ -1,4 +1,4 @@
-//! What a handler can see and do around its call.
+//! The context of a call: the API that a handler uses beyond its arguments.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::session::Session;
 use crate::task::{DetachPoint, RunningTask};
 use turms_core::Principal;
 
-/// The context of a call, for its handler. Cheap to clone, and may be taken along into other tasks.
+/// The context of a call, for its handler. Cheap to clone, and can be moved to other tasks.
 #[derive(Debug, Clone)]
 pub struct Context(Arc<ContextInner>);
 
@@ -62,7 +62,7 @@ impl Context {
         self
     }
 
-    /// The task that the handler runs as, if it does.
+    /// Returns the task that the handler runs as, if any.
     fn running(&self) -> Option<&Arc<RunningTask>> {
         self.0.scope.detach.as_ref()?.task()
     }
@@ -71,26 +71,26 @@ impl Context {
         &self.0.call
     }
 
-    /// The context as layers of an item see it. The server's part of it travels along, for the item behind the layers.
+    /// Returns the context for the layers of an item. The server's part is attached to it as an extension.
     pub(crate) fn into_layered(self) -> CallContext {
         let ContextInner { mut call, scope } = Arc::unwrap_or_clone(self.0);
         call.insert_extension(scope);
         call
     }
 
-    /// The context of an item behind its layers, with what they have attached to it.
+    /// Restores the context of an item below its layers, with the extensions that they have attached.
     pub(crate) fn from_layered(call: CallContext) -> Option<Self> {
         let scope = call.extension::<ServerScope>()?.clone();
         Some(Self(Arc::new(ContextInner { call, scope })))
     }
 
-    /// Returns `true` if what a caller sees depends on the caller.
+    /// Returns `true` if visibility depends on the caller.
     #[cfg(feature = "skills")]
     pub(crate) fn is_view_filtered(&self) -> bool {
         self.server().settings().is_none_or(|settings| settings.visible.is_some())
     }
 
-    /// Returns `true` if the caller sees the listed resource that has exactly this URI.
+    /// Returns `true` if the caller sees the listed resource with this URI.
     #[cfg(feature = "skills")]
     pub(crate) fn sees_listed(&self, uri: &str) -> bool {
         let Some(settings) = self.server().settings() else { return false };
@@ -102,106 +102,106 @@ impl Context {
         Arc::make_mut(&mut self.0).call.insert_extension(value);
     }
 
-    /// The revision that the client speaks.
+    /// Returns the protocol revision of the client.
     #[must_use]
     pub fn version(&self) -> ProtocolVersion {
         self.call().version()
     }
 
-    /// The request's id, if it came over a wire.
+    /// Returns the request id. `None` for calls within the process.
     #[must_use]
     pub fn request_id(&self) -> Option<&RequestId> {
         self.call().id()
     }
 
-    /// The request's `_meta`.
+    /// Returns the `_meta` of the request.
     #[must_use]
     pub fn meta(&self) -> Option<&Meta> {
         self.call().meta()
     }
 
-    /// The client session after `initialize`; `None` in 2026-07-28.
+    /// Returns the client session after `initialize`. `None` in 2026-07-28.
     #[must_use]
     pub fn session(&self) -> Option<&Arc<Session>> {
         self.0.scope.session.as_ref()
     }
 
-    /// The server, to register, announce and end things.
+    /// Returns a handle to the server, to add or remove items, notify clients and shut down.
     #[must_use]
     pub fn server(&self) -> &ServerHandle {
         &self.0.scope.server
     }
 
-    /// The client, to tell it something of your own.
+    /// Returns the client as a peer, to send custom requests and notifications.
     #[must_use]
     pub fn peer(&self) -> &Peer {
         self.call().peer()
     }
 
-    /// A value that the transport or middleware put there.
+    /// Returns a value that the transport or a layer attached to the request.
     #[must_use]
     pub fn extension<T: Clone + Send + Sync + 'static>(&self) -> Option<&T> {
         self.call().extension()
     }
 
-    /// Who the client has proved to be.
+    /// Returns the authenticated principal.
     #[must_use]
     pub fn principal(&self) -> Option<&Principal> {
         self.call().principal()
     }
 
-    /// Who the client says it is. For people and logs.
+    /// Returns the client's name and version. Not verified: use it only for display and logs.
     #[must_use]
     pub fn client_info(&self) -> Option<Implementation> {
         self.call().client_info().map(Cow::into_owned)
     }
 
-    /// What the client can do: what this request says, or what the handshake said.
+    /// Returns the client's capabilities, from this request or from the handshake.
     #[must_use]
     pub fn client_capabilities(&self) -> ClientCapabilities {
         self.call().client_capabilities().map(Cow::into_owned).unwrap_or_default()
     }
 
-    /// The cancellation of the call with its reason, while the handler is dropped because of it: for a guard whose `drop` wants to
-    /// know. `None` if the client has not cancelled the call.
+    /// Returns the cancellation of the call and its reason, while the handler is being dropped because of it. For the
+    /// `drop` of a guard. `None` if the client has not cancelled the call.
     #[must_use]
     pub fn cancelled(&self) -> Option<Cancelled> {
         self.call().cancelled()
     }
 
-    /// The id of the task that the handler runs as, if it does.
+    /// Returns the id of the task that the handler runs as, if any.
     #[must_use]
     pub fn task_id(&self) -> Option<&str> {
         self.running().map(|running| running.id())
     }
 
-    /// Goes on as a task from here, in a tool that says [`ToolBuilder::task_later`](crate::ToolBuilder::task_later): the caller
-    /// is told of the task and waits no more. Does nothing for callers that do not know of tasks.
+    /// Continues as a task, in a tool with [`ToolBuilder::task_later`](crate::ToolBuilder::task_later): the call
+    /// returns the task to the client. Does nothing if the client does not support tasks.
     pub async fn go_on_as_task(&self) {
         if let Some(detach) = &self.0.scope.detach {
             detach.detach().await;
         }
     }
 
-    /// Says how the task stands, for people. Does nothing in a call that is no task.
+    /// Sets the human-readable status message of the task. Does nothing if the handler does not run as a task.
     pub async fn task_message(&self, message: &str) {
         if let Some(running) = self.running()
             && let Err(error) = running.say(message).await
         {
-            tracing::warn!(%error, "how a task stands is not kept");
+            tracing::warn!(%error, "the status message of a task cannot be stored");
         }
     }
 
-    /// Tells whoever called, or whoever hears of the task.
+    /// Sends a notification to the caller, or to the session of the task.
     async fn tell<N: NotificationMethod>(&self, params: &N::Params) {
         match self.running() {
             Some(running) => running.notify::<N>(params).await,
-            // A client that has gone wants to hear nothing.
+            // Errors are ignored: the client has disconnected.
             None => drop(self.peer().notify::<N>(params).await),
         }
     }
 
-    /// Reports how far the work has come, if the client wants to know.
+    /// Sends a progress notification, if the client requested them.
     pub async fn progress(&self, progress: impl Into<Number>, total: Option<f64>, message: Option<&str>) {
         if let Some(token) = self.progress_token() {
             let mut params = ProgressParams::new(token, progress);
@@ -212,18 +212,18 @@ impl Context {
         }
     }
 
-    /// Under which token the client wants to hear of progress.
+    /// Returns the progress token, if the client requested progress notifications.
     #[must_use]
     pub fn progress_token(&self) -> Option<ProgressToken> {
         self.meta()?.progress_token().ok().flatten()
     }
 
-    /// Sends a log message, if the client wants any of this level.
+    /// Sends a log message, if the client requested messages of this level.
     pub async fn log(&self, level: LoggingLevel, data: impl Serialize) {
         self.log_as(level, None, data).await;
     }
 
-    /// As [`Context::log`], in the name of a logger.
+    /// Same as [`Context::log`], with the name of a logger.
     pub async fn log_as(&self, level: LoggingLevel, logger: Option<&str>, data: impl Serialize) {
         if !self.wants_log(level) {
             return;
@@ -234,18 +234,19 @@ impl Context {
         self.tell::<Log>(&message).await;
     }
 
-    /// Whether the client wants log messages of this level.
+    /// Returns `true` if the client requested log messages of this level.
     #[must_use]
     pub fn wants_log(&self, level: LoggingLevel) -> bool {
         self.call().wants_log(level)
     }
 
-    /// Asks the person to fill in a form made from `T`, a struct of strings, numbers, booleans, enums without data and
-    /// vectors of those enums. A field of type `Option` may be left empty; an answer that leaves it out, or says `null`,
-    /// is `None`.
+    /// Asks the user to fill in a form. The form is generated from `T`: a struct of strings, numbers, booleans, enums
+    /// without data and vectors of such enums. A field of type `Option` is optional, and is `None` if the response
+    /// omits it or sets it to `null`.
     ///
-    /// In 2026-07-28 the call ends with the question, and the handler **runs again from its beginning** when the client calls again with
-    /// the answer. Side effects before the question happen each time: put them into [`Context::once`].
+    /// In 2026-07-28 the call ends with the input request, and the handler **runs again from its beginning** when the
+    /// client repeats the call with the response. Side effects before the input request happen each time: put them into
+    /// [`Context::once`].
     ///
     /// ```
     /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -286,7 +287,7 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// When a field of `T` is not of these types, or the client cannot show the form, or does not answer.
+    /// If a field of `T` has another type, the client does not support forms, or it does not respond.
     pub async fn elicit<T: FormType>(&self, message: impl Into<String>) -> Result<Elicited<T>, AskError> {
         let form = form::of::<T>()?;
         let answer = self.elicit_with(ElicitParams::form(message, form.clone())).await?;
@@ -300,13 +301,14 @@ impl Context {
         })
     }
 
-    /// Asks the person to visit a page. That they accept says only that they agreed to.
+    /// Asks the user to open a URL. Acceptance means only that the user agreed to open it.
     ///
-    /// In 2026-07-28 the call ends with the question, and the handler **runs again from its beginning** when the client calls again with
-    /// the answer. Side effects before the question happen each time: put them into [`Context::once`].
+    /// In 2026-07-28 the call ends with the input request, and the handler **runs again from its beginning** when the
+    /// client repeats the call with the response. Side effects before the input request happen each time: put them into
+    /// [`Context::once`].
     ///
     /// # Errors
-    /// When the client cannot show it, or does not answer.
+    /// If the client does not support URLs, or does not respond.
     pub async fn elicit_url(
         &self,
         message: impl Into<String>,
@@ -315,21 +317,22 @@ impl Context {
         Ok(self.elicit_with(ElicitParams::url(message, url)).await?.action)
     }
 
-    /// Asks the person, with a form of your own making.
+    /// Asks the user with custom elicitation parameters.
     ///
-    /// In 2026-07-28 the call ends with the question, and the handler **runs again from its beginning** when the client calls again with
-    /// the answer. Side effects before the question happen each time: put them into [`Context::once`].
+    /// In 2026-07-28 the call ends with the input request, and the handler **runs again from its beginning** when the
+    /// client repeats the call with the response. Side effects before the input request happen each time: put them into
+    /// [`Context::once`].
     ///
     /// # Errors
-    /// When the client cannot show it, or does not answer.
+    /// If the form is invalid, the client does not support it, or it does not respond.
     pub async fn elicit_with(&self, params: ElicitParams) -> Result<ElicitResult, AskError> {
         self.elicit_as(None, params).await
     }
 
-    /// As [`Context::elicit_with`], under a key of your own, which a client of 2026-07-28 sees.
+    /// Same as [`Context::elicit_with`], with an explicit key, which a client of 2026-07-28 receives.
     ///
     /// # Errors
-    /// When the client cannot show it, or does not answer.
+    /// If the form is invalid, the client does not support it, or it does not respond.
     pub async fn elicit_as(
         &self,
         key: impl Into<Option<&str>>,
@@ -350,21 +353,22 @@ impl Context {
         self.ask::<Elicit>(key.into(), "elicit", params, |params| InputRequest::Elicit(Box::new(params))).await
     }
 
-    /// Asks the client's model.
+    /// Requests a completion from the client's model.
     ///
-    /// In 2026-07-28 the call ends with the question, and the handler **runs again from its beginning** when the client calls again with
-    /// the answer. Side effects before the question happen each time: put them into [`Context::once`].
+    /// In 2026-07-28 the call ends with the input request, and the handler **runs again from its beginning** when the
+    /// client repeats the call with the response. Side effects before the input request happen each time: put them into
+    /// [`Context::once`].
     ///
     /// # Errors
-    /// When the client has none to ask, or does not answer.
+    /// If the client does not support sampling, or does not respond.
     pub async fn sample(&self, params: CreateMessageParams) -> Result<CreateMessageResult, AskError> {
         self.sample_as(None, params).await
     }
 
-    /// As [`Context::sample`], under a key of your own.
+    /// Same as [`Context::sample`], with an explicit key.
     ///
     /// # Errors
-    /// When the client has none to ask, or does not answer.
+    /// If the client does not support sampling, or does not respond.
     pub async fn sample_as(
         &self,
         key: impl Into<Option<&str>>,
@@ -377,21 +381,22 @@ impl Context {
         self.ask::<CreateMessage>(key.into(), "sample", params, |params| InputRequest::Sample(Box::new(params))).await
     }
 
-    /// Asks the client for its roots.
+    /// Requests the client's roots.
     ///
-    /// In 2026-07-28 the call ends with the question, and the handler **runs again from its beginning** when the client calls again with
-    /// the answer. Side effects before the question happen each time: put them into [`Context::once`].
+    /// In 2026-07-28 the call ends with the input request, and the handler **runs again from its beginning** when the
+    /// client repeats the call with the response. Side effects before the input request happen each time: put them into
+    /// [`Context::once`].
     ///
     /// # Errors
-    /// When the client has none, or does not answer.
+    /// If the client does not support roots, or does not respond.
     pub async fn roots(&self) -> Result<Vec<Root>, AskError> {
         self.roots_as(None).await
     }
 
-    /// As [`Context::roots`], under a key of your own.
+    /// Same as [`Context::roots`], with an explicit key.
     ///
     /// # Errors
-    /// When the client has none, or does not answer.
+    /// If the client does not support roots, or does not respond.
     pub async fn roots_as(&self, key: impl Into<Option<&str>>) -> Result<Vec<Root>, AskError> {
         self.require(ClientCapability::Roots)?;
         let answer: ListRootsResult =
@@ -399,17 +404,18 @@ impl Context {
         Ok(answer.roots)
     }
 
-    /// Does something once, however often the handler is run again because it asked something: the outcome is kept and
-    /// handed back. Use it for side effects before or between questions, as in the example at [`Context::elicit`].
+    /// Runs a future once per call, even if the handler runs again because of input requests: the outcome is saved and
+    /// returned again. Use it for side effects before or between input requests, as in the example at
+    /// [`Context::elicit`].
     ///
     /// # Errors
-    /// When the outcome cannot be written as JSON and read again.
+    /// If the outcome cannot be encoded as JSON or decoded again.
     pub async fn once<T: Serialize + DeserializeOwned>(
         &self,
         key: &str,
         work: impl Future<Output = T>,
     ) -> Result<T, AskError> {
-        // What runs as a task is not run again.
+        // The handler of a task does not run again.
         let (Some(rounds), None) = (self.rounds(), self.running()) else {
             return Ok(work.await);
         };
@@ -426,7 +432,7 @@ impl Context {
         self.principal().map(|principal| principal.subject.as_str())
     }
 
-    /// Refuses a request that comes with a state which is not its own.
+    /// Rejects a request whose `requestState` was not issued for it.
     pub(crate) fn check_rounds(&self) -> Result<(), ErrorObject> {
         self.rounds().map_or(Ok(()), |rounds| rounds.check(self.asked_by()))
     }
@@ -458,7 +464,7 @@ impl Context {
         let answer = rounds.ask(principal, &key, question.clone()).await;
         match answer.decode() {
             Ok(answer) => Ok(answer),
-            // An answer of the wrong shape is asked for again.
+            // An invalid response is requested again.
             Err(_) => {
                 rounds.forget(&key);
                 Ok(rounds.ask(principal, &key, question).await.decode()?)
@@ -486,7 +492,7 @@ impl Context {
                     answer.raise(self.version());
                     return Ok(answer);
                 }
-                // An answer of the wrong shape is asked for again, under another key, as keys are answered once.
+                // An invalid response is requested again, with another key, because each key is answered once.
                 Err(error) if attempts == MOST_ATTEMPTS => return Err(error.into()),
                 Err(_) => {}
             }
@@ -494,26 +500,26 @@ impl Context {
     }
 }
 
-/// How often a task asks for an answer that makes sense.
+/// Maximum number of times a task requests input after invalid responses.
 const MOST_ATTEMPTS: usize = 3;
 
-/// How long a person or a model may take.
+/// Timeout for a response of the user or the model.
 pub(crate) const ASK_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10 * 60);
 
-/// What a person did with a form.
+/// The user's response to a form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Elicited<T> {
-    /// Filled it in.
+    /// The user submitted the form.
     Accepted(T),
-    /// Said no.
+    /// The user declined.
     Declined,
-    /// Said nothing.
+    /// The user dismissed the form without a decision.
     Cancelled,
 }
 
 impl<T> Elicited<T> {
-    /// What was filled in, if it was.
+    /// Returns the submitted content, if any.
     pub fn accepted(self) -> Option<T> {
         match self {
             Self::Accepted(content) => Some(content),
@@ -522,33 +528,34 @@ impl<T> Elicited<T> {
     }
 }
 
-/// Why a question to the client has no answer.
+/// The error of an input request to the client.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
-    /// The client did not declare that it can be asked this.
+    /// The client did not declare the required capability.
     #[error("{}", .0.message)]
     Unsupported(Box<ErrorObject>),
-    /// The client's revision has no words for it.
+    /// The client's revision cannot express the request.
     #[error(transparent)]
     CannotExpress(#[from] CannotExpress),
-    /// The form has a field of a shape that forms do not allow; the text names it.
+    /// A field of the form has a type that forms do not allow. The message names the field.
     #[error("{0}")]
     Form(String),
-    /// The client answered with an error. It is not a source of this one, so that it is not taken for the server's own.
-    #[error("the client answered with an error: {0}")]
+    /// The client responded with an error. It is not the `source` of this error, so that it is not mistaken for an
+    /// error of the server.
+    #[error("the client responded with an error: {0}")]
     Refused(Box<ErrorObject>),
-    /// The client could not be reached, or did not answer.
+    /// The client could not be reached, or did not respond.
     #[error(transparent)]
     Peer(PeerError),
-    /// The question could not be put, because the store of tasks failed.
-    #[error("the question could not be put")]
+    /// The task store failed to store the input request.
+    #[error("the input request could not be stored")]
     Store(#[from] StoreError),
-    /// The task that asks was given up or has expired, or there never was one.
-    #[error("the task is over: nobody answers its questions any more")]
+    /// The task was cancelled or has expired.
+    #[error("the task has ended: its input requests are not answered any more")]
     TaskOver,
-    /// The answer is of the wrong shape.
-    #[error("the client's answer is not of the expected shape: {0}")]
+    /// The response could not be decoded.
+    #[error("the client's response could not be decoded: {0}")]
     Answer(#[from] DecodeError),
 }
 
@@ -561,7 +568,7 @@ impl From<PeerError> for AskError {
     }
 }
 
-/// A client of 2026-07-28 is told what it would have to declare; everything else is the tool's own failure.
+/// A missing capability becomes the protocol error that names it; every other error becomes an internal error.
 impl From<AskError> for ErrorObject {
     fn from(error: AskError) -> Self {
         match error {

@@ -1,4 +1,4 @@
-//! What handlers may ask a call for.
+//! Extractors: the arguments of handlers.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::handler::{Call, FromCall, Rejection, schema_of};
 use crate::session::Session;
 use turms_core::Principal;
 
-/// The caller's arguments: of a tool, of a prompt, or the variables in a URI.
+/// Extracts the arguments of a tool or a prompt, or the variables of a resource URI.
 ///
-/// Arguments of prompts and variables are texts on the wire. Numbers and truth values are read out of them, and a list, a map or
-/// another value that is never a text is read from JSON: `["a", "b"]` for a `Vec<String>`.
+/// Prompt arguments and URI variables are strings on the wire. Numbers and booleans are parsed from them. A list, a map
+/// or another type that is never a string is parsed from JSON: `["a", "b"]` for a `Vec<String>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "a wrapper and nothing else")]
 pub struct Args<T>(pub T);
@@ -35,8 +35,8 @@ impl<T: DeserializeOwned + JsonSchema> FromCall for Args<T> {
     }
 }
 
-/// The arguments of a function with `#[tool]`, `#[prompt]` or `#[resource]`, in the struct that the attribute writes. Apart from
-/// [`Args`], so that a compile error names the type of one argument rather than that struct.
+/// The arguments of a function with `#[tool]`, `#[prompt]` or `#[resource]`, in the struct that the attribute
+/// generates. Separate from [`Args`], so that a compile error names the type of one argument instead of that struct.
 #[doc(hidden)]
 #[derive(Debug)]
 #[expect(clippy::exhaustive_structs, reason = "a wrapper and nothing else")]
@@ -52,8 +52,8 @@ impl<T: DeserializeOwned + JsonSchema> FromCall for Arguments<T> {
     }
 }
 
-/// The type of one argument of such a function. The lifetime has no meaning: a bound for every lifetime is checked where the struct
-/// of the arguments is used, rather than in each implementation that a derive writes for it.
+/// The type of one argument of such a function. The lifetime has no meaning: a bound for every lifetime is checked
+/// where the struct of the arguments is used, instead of in each derived implementation.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument",
@@ -75,7 +75,7 @@ fn misfit(error: DecodeError) -> Rejection {
     Rejection::Arguments(error.within("arguments").to_string())
 }
 
-/// Something that the server was given with [`Server::state`](crate::Server::state).
+/// Extracts state that was added with [`Server::state`](crate::Server::state).
 #[derive(Debug, Clone)]
 #[expect(clippy::exhaustive_structs, reason = "a wrapper and nothing else")]
 pub struct State<T>(pub Arc<T>);
@@ -98,7 +98,7 @@ impl<T: Send + Sync + 'static> FromCall for State<T> {
     }
 }
 
-/// Whoever has it may ask the client, so what the client carried from an earlier round is looked at first.
+/// Checks the `requestState` of an earlier round first, because a handler with a context can request input.
 impl FromCall for Context {
     fn from_call(call: &mut Call) -> Result<Self, Rejection> {
         call.context.check_rounds().map_err(|error| Rejection::Protocol(Box::new(error)))?;
@@ -106,22 +106,22 @@ impl FromCall for Context {
     }
 }
 
-/// Reports how far the work has come. Costs nothing if the client does not want to know.
+/// Sends progress notifications. Does nothing if the client did not request them.
 #[derive(Debug, Clone)]
 pub struct Progress(Context);
 
 impl Progress {
-    /// So far.
+    /// Reports the progress.
     pub async fn report(&self, progress: impl Into<Number>) {
         self.0.progress(progress, None, None).await;
     }
 
-    /// So far, of so much.
+    /// Reports the progress and the total.
     pub async fn report_of(&self, progress: impl Into<Number>, total: f64) {
         self.0.progress(progress, Some(total), None).await;
     }
 
-    /// So far, of so much, and what is happening.
+    /// Reports the progress, the total and a status message.
     pub async fn say(&self, progress: impl Into<Number>, total: Option<f64>, message: &str) {
         self.0.progress(progress, total, Some(message)).await;
     }
@@ -133,35 +133,36 @@ impl FromCall for Progress {
     }
 }
 
-/// Tells work outside the handler that nobody waits for it any more. The handler itself need not ask: it is dropped.
+/// Signals work outside the handler that the call has ended. The handler itself is dropped on cancellation and need not
+/// check.
 ///
-/// Keep it in the handler; hand [`Cancellation::token`] to tasks and threads.
+/// Keep it in the handler; pass [`Cancellation::token`] to tasks and threads.
 #[derive(Debug)]
 pub struct Cancellation {
-    // Dropped with the handler, whether it was cancelled or has finished; either way nobody waits.
+    // Dropped with the handler, whether the call finished or was cancelled.
     alive: watch::Sender<()>,
 }
 
 impl Cancellation {
-    /// What work outside the handler looks at.
+    /// Returns a token for work outside the handler.
     #[must_use]
     pub fn token(&self) -> CancellationToken {
         CancellationToken(self.alive.subscribe())
     }
 }
 
-/// Whether somebody still waits for a handler.
+/// A token that is cancelled when the handler has finished or was dropped.
 #[derive(Debug, Clone)]
 pub struct CancellationToken(watch::Receiver<()>);
 
 impl CancellationToken {
-    /// Whether nobody waits any more.
+    /// Returns `true` if the handler has finished or was dropped.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.has_changed().is_err()
     }
 
-    /// Waits until nobody does.
+    /// Waits until the handler has finished or was dropped.
     pub async fn cancelled(&mut self) {
         while self.0.changed().await.is_ok() {}
     }
@@ -173,7 +174,7 @@ impl FromCall for Cancellation {
     }
 }
 
-/// Who the client says it is. For people and logs.
+/// Extracts the client's name and version. Not verified: use it only for display and logs.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::exhaustive_structs, reason = "a wrapper and nothing else")]
 pub struct ClientInfo(pub Implementation);
@@ -181,11 +182,11 @@ pub struct ClientInfo(pub Implementation);
 impl FromCall for ClientInfo {
     fn from_call(call: &mut Call) -> Result<Self, Rejection> {
         let info = call.context.client_info();
-        info.map(Self).ok_or_else(|| ErrorObject::invalid_params("the client does not say who it is").into())
+        info.map(Self).ok_or_else(|| ErrorObject::invalid_params("the client sends no clientInfo").into())
     }
 }
 
-/// The headers of the HTTP request; empty over other transports.
+/// Extracts the headers of the HTTP request. Empty with other transports.
 #[derive(Debug, Clone, Default)]
 #[expect(clippy::exhaustive_structs, reason = "a wrapper and nothing else")]
 pub struct Headers(pub HeaderMap);
@@ -196,14 +197,14 @@ impl FromCall for Headers {
     }
 }
 
-/// A value that the transport or middleware put into the request.
+/// Extracts a value that the transport or a layer attached to the request.
 #[derive(Debug, Clone)]
 #[expect(clippy::exhaustive_structs, reason = "a wrapper and nothing else")]
 pub struct Extension<T>(pub T);
 
 impl<T: Clone + Send + Sync + 'static> FromCall for Extension<T> {
     fn from_call(call: &mut Call) -> Result<Self, Rejection> {
-        let missing = || ErrorObject::internal(format!("no {} was put into the request", std::any::type_name::<T>()));
+        let missing = || ErrorObject::internal(format!("the request has no extension of type {}", std::any::type_name::<T>()));
         Ok(Self(call.context.extension::<T>().cloned().ok_or_else(missing)?))
     }
 }
@@ -211,7 +212,7 @@ impl<T: Clone + Send + Sync + 'static> FromCall for Extension<T> {
 impl FromCall for Principal {
     fn from_call(call: &mut Call) -> Result<Self, Rejection> {
         let principal = call.context.principal().cloned();
-        principal.ok_or_else(|| ErrorObject::invalid_request("this needs a client that is authenticated").into())
+        principal.ok_or_else(|| ErrorObject::invalid_request("authentication is required").into())
     }
 }
 
@@ -221,13 +222,13 @@ impl FromCall for Meta {
     }
 }
 
-/// Fails for requests of 2026-07-28, which belong to no session: take `Option<Arc<Session>>` to serve these, too.
+/// Fails for requests of 2026-07-28, which have no session. Extract `Option<Arc<Session>>` to support them.
 impl FromCall for Arc<Session> {
     fn from_call(call: &mut Call) -> Result<Self, Rejection> {
         let missing = || {
             let version = call.context.version();
             ErrorObject::internal(format!(
-                "the handler takes `Arc<Session>`, and requests of {version} belong to no session: take \
+                "the handler takes `Arc<Session>`, and requests of {version} have no session: take \
                  `Option<Arc<Session>>`, or what every request has (`Context`, `ClientInfo`, `State<T>`)"
             ))
         };
@@ -235,7 +236,7 @@ impl FromCall for Arc<Session> {
     }
 }
 
-/// `None` where the call does not have it. Arguments of the wrong shape are still refused.
+/// `None` if the call does not have the value. Invalid arguments are still rejected.
 impl<T: FromCall> FromCall for Option<T> {
     fn from_call(call: &mut Call) -> Result<Self, Rejection> {
         match T::from_call(call) {

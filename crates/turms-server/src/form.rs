@@ -1,8 +1,7 @@
-//! Elicitation forms made from Rust types.
+//! Elicitation forms generated from Rust types.
 //!
-//! A form is a flat object of fields, and a field has one of the few shapes that the specification allows. A schema that
-//! was generated from a type says more than that: it is reduced where nothing is lost that a client could act on, and
-//! refused where something would be.
+//! A form is a flat object whose fields have one of the few types that the specification allows. A schema that is
+//! generated from a type can contain more. It is simplified if a client loses nothing by it, and rejected otherwise.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -13,8 +12,8 @@ use turms_proto::types::{Field, FormSchema, StringFormat};
 use crate::context::AskError;
 use crate::schema;
 
-/// A type that an elicitation form is made of and that the answer is decoded into. Every type with the two derives is one; the trait
-/// is there so that a compile error says what is missing.
+/// A type that an elicitation form is generated from and that the response is decoded into. Implemented for every type
+/// with both derives; the trait exists for its compile error.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an elicitation form",
@@ -26,19 +25,19 @@ pub trait FormType: DeserializeOwned + JsonSchema {}
 #[diagnostic::do_not_recommend]
 impl<T: DeserializeOwned + JsonSchema> FormType for T {}
 
-/// Makes the form of a type.
+/// Generates the form of a type.
 ///
 /// # Errors
-/// If a field has no shape that a form allows; the error names the field.
+/// If a field has a type that forms do not allow. The error names the field.
 pub(crate) fn of<T: JsonSchema>() -> Result<FormSchema, AskError> {
     form(&schema::inlined::<T>())
         .map_err(|reason| AskError::Form(format!("`{}` is not a valid elicitation form: {reason}", T::schema_name())))
 }
 
-/// Checks the fields of a form that was written by hand.
+/// Checks the fields of a handwritten form.
 ///
 /// # Errors
-/// If a field has none of the allowed shapes; the error names the field.
+/// If a field has a type that forms do not allow. The error names the field.
 pub(crate) fn check(form: &FormSchema) -> Result<(), AskError> {
     let refuse = |name: &str, reason: &str| {
         Err(AskError::Form(format!("not a valid elicitation form: field {name:?}: {reason}")))
@@ -58,7 +57,7 @@ pub(crate) fn check(form: &FormSchema) -> Result<(), AskError> {
     Ok(())
 }
 
-/// Takes the optional fields that are `null` out of an answer: they were left empty.
+/// Removes optional fields that are `null` from a response.
 pub(crate) fn without_nulls(form: &FormSchema, mut content: Object) -> Object {
     let is_required =
         |name: &str| form.required.as_ref().is_some_and(|required| required.iter().any(|one| one == name));
@@ -71,7 +70,7 @@ pub(crate) fn without_nulls(form: &FormSchema, mut content: Object) -> Object {
 
 const NOT_FLAT: &str = "a field is a string, a number, a boolean or a choice of strings";
 
-/// Keywords that restrict values and that no field has.
+/// Keywords that restrict values and that form fields do not support.
 const INEXPRESSIBLE: [&str; 12] = [
     "pattern",
     "multipleOf",
@@ -160,7 +159,7 @@ fn refuse_inexpressible(schema: &Map<String, Value>) -> Result<(), String> {
     }
 }
 
-/// The schema of the same values but `null`: an optional field is one that may be left out.
+/// Removes `null` from the values that a schema allows: an optional field may be omitted instead.
 fn without_null(mut schema: Map<String, Value>) -> Map<String, Value> {
     if schema.get("default").is_some_and(Value::is_null) {
         schema.remove("default");
@@ -188,11 +187,11 @@ fn without_null(mut schema: Map<String, Value>) -> Map<String, Value> {
     schema
 }
 
-/// The strings of a choice, each with its title.
+/// The strings of an enum, each with its title.
 struct Choices(Vec<(String, Option<String>)>);
 
 impl Choices {
-    /// The strings that a schema allows, if it allows just those.
+    /// Returns the strings that a schema allows, if it allows only a set of strings.
     fn of(schema: &Map<String, Value>) -> Option<Self> {
         if schema.get("type").is_some_and(|kind| kind != "string") {
             return None;
@@ -219,7 +218,7 @@ impl Choices {
         self.0.iter().any(|(_, title)| title.is_some())
     }
 
-    /// Writes the choices under `plain`, or under `titled` if one of them has a title.
+    /// Writes the choices as `plain`, or as `titled` if one of them has a title.
     fn write(self, schema: &mut Map<String, Value>, plain: &str, titled: &str) {
         if self.are_titled() {
             let choices = self.0.into_iter().map(|(value, title)| {

@@ -1,4 +1,4 @@
-//! JSON Schemas: made from types, compiled once, checked before a handler runs.
+//! JSON Schemas: generated from types, compiled at registration, checked before a handler runs.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use turms_proto::{Object, RawJson};
 pub use turms_schema::SchemaError;
 use turms_schema::{Trust, Validator, shortened};
 
-/// A schema that was compiled when its tool was registered.
+/// A schema that is compiled when its tool is registered.
 #[derive(Debug)]
 pub(crate) struct Schema {
     object: Object,
@@ -19,24 +19,24 @@ pub(crate) struct Schema {
 
 #[derive(Debug)]
 enum Check {
-    /// Decoding into the handler's type demands all that the schema does.
+    /// Decoding to the handler's type enforces the whole schema.
     ByDecoding,
-    /// There may be no members at all.
+    /// No members are allowed.
     Empty,
     Compiled(Arc<Validator>),
 }
 
 impl Schema {
-    /// Compiles a schema that somebody wrote.
+    /// Compiles a handwritten schema.
     ///
     /// # Errors
-    /// When it is not one, or refers to something outside itself: nothing is ever fetched.
+    /// If it is not a valid JSON Schema, or has external references, which are never fetched.
     pub(crate) fn compile(object: Object) -> Result<Self, SchemaError> {
         let validator = Validator::new(&object, Trust::Own)?;
         Ok(Self { object, check: Check::Compiled(Arc::new(validator)) })
     }
 
-    /// Compiles a schema that was made from the type a handler decodes.
+    /// Compiles a schema that is generated from the type of a handler's arguments.
     pub(crate) fn of_type(value: &Value) -> Result<Self, SchemaError> {
         let object = object_of(value);
         if is_enforced_by_decoding(value) {
@@ -46,7 +46,7 @@ impl Schema {
         Ok(Self { object, check: Check::Compiled(Arc::new(validator)) })
     }
 
-    /// The schema of what takes nothing.
+    /// Returns the schema for a handler without arguments.
     pub(crate) fn empty() -> Self {
         let object = object_of(&serde_json::json!({ "type": "object", "additionalProperties": false }));
         Self { object, check: Check::Empty }
@@ -56,15 +56,16 @@ impl Schema {
         &self.object
     }
 
-    /// Whether there is nothing to hold a value against beyond decoding it.
+    /// Returns `true` if decoding enforces the whole schema.
     pub(crate) fn is_kept_by_decoding(&self) -> bool {
         matches!(self.check, Check::ByDecoding)
     }
 
-    /// Checks a value, which is called `root` in messages. A large one is checked on a thread of its own, and may take more steps.
+    /// Validates a value, which is called `root` in messages. A large value is validated on a separate thread and may
+    /// take more steps.
     ///
     /// # Errors
-    /// If the value violates the schema, or is too expensive to check.
+    /// If the value violates the schema, or is too expensive to validate.
     pub(crate) async fn check(&self, value: &RawJson, root: &'static str, max_steps: u64) -> Result<(), Violations> {
         let validator = match &self.check {
             Check::ByDecoding => return Ok(()),
@@ -82,12 +83,12 @@ impl Schema {
         }
         let (validator, value) = (validator.clone(), value.clone());
         let unfinished = || Err(Violations(format!("{root}: the validation was not finished")));
-        // Boxed: calls with small arguments need no room for it.
+        // Boxed, so that calls with small arguments need no memory for it.
         Box::pin(run_blocking(move || check(&validator, &value))).await.unwrap_or_else(unfinished)
     }
 }
 
-/// What is wrong with a value, in words that a person or a model can act on.
+/// The violations of a schema, as a message for users and models.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Violations(pub(crate) String);
 
@@ -101,13 +102,13 @@ fn without_members(value: &RawJson, root: &str) -> Result<(), Violations> {
     Err(Violations(messages.collect::<Vec<_>>().join("; ")))
 }
 
-/// The schema of a type, without what only documents would want.
+/// Generates the schema of a type, without `$schema` and `title`.
 pub(crate) fn of<T: JsonSchema + ?Sized>() -> Value {
     let generator = SchemaSettings::draft2020_12().into_generator();
     strip(generator.into_root_schema_for::<T>())
 }
 
-/// As [`of`], with every definition in its place, as forms need it.
+/// Same as [`of`], with all definitions inlined, as forms require.
 pub(crate) fn inlined<T: JsonSchema + ?Sized>() -> Value {
     let generator = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true).into_generator();
     strip(generator.into_root_schema_for::<T>())
@@ -129,7 +130,7 @@ pub(crate) fn object_of(value: &Value) -> Object {
     }
 }
 
-/// Whether the schema says no more than serde checks anyway: an object of plain members.
+/// Returns `true` if serde enforces the whole schema: an object of plain members.
 fn is_enforced_by_decoding(schema: &Value) -> bool {
     let Value::Object(members) = schema else { return false };
     members.iter().all(|(name, value)| match name.as_str() {
@@ -147,13 +148,13 @@ fn is_plain(property: &Value) -> bool {
         "type" => is_plain_type(value),
         "description" | "title" | "default" => true,
         "format" => format.is_some_and(is_number_format),
-        // The bounds of Rust's own types, which serde checks.
+        // The bounds of Rust's integer types, which serde checks.
         "minimum" => format.is_some_and(|format| format.starts_with("uint")) && *value == 0,
         _ => false,
     })
 }
 
-/// A type that serde checks, or one that may also be null.
+/// Returns `true` for types that serde checks, including nullable ones.
 fn is_plain_type(value: &Value) -> bool {
     let plain = |name: &Value| matches!(name.as_str(), Some("string" | "boolean" | "number" | "integer" | "null"));
     match value {

@@ -1,4 +1,4 @@
-//! Putting a server together.
+//! The server builder.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -35,7 +35,7 @@ use crate::task::{TaskManager, Tasks};
 use crate::tool::{IntoTool, Tool};
 use crate::uri_spelling::normalized;
 
-/// A server in the making.
+/// A builder for MCP servers.
 ///
 /// ```no_run
 /// use turms_server::{Server, Tool};
@@ -54,15 +54,15 @@ pub struct Server {
     seal_lifetime: Duration,
     layers: LayerStack,
     pub(crate) faults: Vec<String>,
-    /// Where tools, prompts and resources were registered, by kind and name.
+    /// Source locations at which tools, prompts and resources were registered, by kind and name.
     places: HashMap<(&'static str, String), &'static Location<'static>>,
-    /// Where methods and extensions were registered, by kind and name.
+    /// Source locations at which methods and extensions were registered, by kind and name.
     claims: HashMap<(&'static str, String), String>,
-    /// Extensions with the ids of those that they require.
+    /// Extensions, each with the id of an extension that it requires.
     pub(crate) required_extensions: Vec<(Arc<str>, String)>,
 }
 
-/// What a server was told when it was put together.
+/// The settings of a built server.
 pub(crate) struct Settings {
     pub(crate) instructions: Option<String>,
     pub(crate) lists: ListStyle,
@@ -86,12 +86,12 @@ type Visible = Box<dyn Fn(Item<'_>, &Context) -> bool + Send + Sync>;
 type MethodAction = Arc<dyn Fn(&str, Payload, Context) -> ResponseFuture + Send + Sync>;
 
 impl Settings {
-    /// Returns `true` if the caller may see and use an item: asked by everything that names one.
+    /// Returns `true` if the caller may see and use an item. Every method that names an item checks this.
     pub(crate) fn check_item(&self, item: Item<'_>, context: &Context) -> bool {
         self.visible.as_ref().is_none_or(|visible| visible(item, context))
     }
 
-    /// The catalog as one caller sees it.
+    /// Returns the catalog as one caller sees it.
     pub(crate) fn visible_to(&self, catalog: &Catalog, own: Option<&Catalog>, context: &Context) -> Catalog {
         let mut seen = catalog.changed();
         if let Some(own) = own {
@@ -107,7 +107,7 @@ impl Settings {
     }
 }
 
-/// Something that a caller may see or not.
+/// A tool, prompt or resource, for [visibility checks](Server::visible).
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Item<'a> {
@@ -115,12 +115,12 @@ pub enum Item<'a> {
     Tool(&'a Tool),
     /// A prompt.
     Prompt(&'a Prompt),
-    /// A resource, or a family of them.
+    /// A resource or a resource template.
     Resource(&'a Resource),
 }
 
 impl Item<'_> {
-    /// The name of a tool or prompt, the URI of a resource.
+    /// Returns the name of a tool or prompt, or the URI of a resource.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -138,7 +138,7 @@ impl fmt::Debug for Settings {
 }
 
 impl Server {
-    /// Begins a server of this name and version.
+    /// Creates a server with a name and a version.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self {
             handle: ServerHandle::new(),
@@ -169,37 +169,37 @@ impl Server {
         }
     }
 
-    /// Its name for people.
+    /// Sets the human-readable title.
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.info.server_info.title = Some(title.into());
         self
     }
 
-    /// What it is.
+    /// Sets the description.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.info.server_info.description = Some(description.into());
         self
     }
 
-    /// Where to read more.
+    /// Sets the URL of the website.
     pub fn website(mut self, url: impl Into<String>) -> Self {
         self.info.server_info.website_url = Some(url.into());
         self
     }
 
-    /// A picture of it.
+    /// Adds an icon.
     pub fn icon(mut self, icon: Icon) -> Self {
         self.info.server_info.icons.get_or_insert_default().push(icon);
         self
     }
 
-    /// How to use it, for the model.
+    /// Sets the instructions for the model on how to use the server.
     pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
         self.settings.instructions = Some(instructions.into());
         self
     }
 
-    /// A tool. Two of one name keep the server from being built.
+    /// Adds a tool. Building the server fails if two tools have the same name.
     #[track_caller]
     pub fn tool<M>(mut self, tool: impl IntoTool<M>) -> Self {
         let tool = tool.into_tool();
@@ -209,7 +209,7 @@ impl Server {
         self
     }
 
-    /// A prompt. Two of one name keep the server from being built.
+    /// Adds a prompt. Building the server fails if two prompts have the same name.
     #[track_caller]
     pub fn prompt<M>(mut self, prompt: impl IntoPrompt<M>) -> Self {
         let prompt = prompt.into_prompt();
@@ -219,7 +219,7 @@ impl Server {
         self
     }
 
-    /// A resource, or a family of them. Two of one URI keep the server from being built.
+    /// Adds a resource or a resource template. Building the server fails if two have the same URI.
     #[track_caller]
     pub fn resource<M>(mut self, resource: impl IntoResource<M>) -> Self {
         let resource = resource.into_resource();
@@ -229,7 +229,7 @@ impl Server {
         self
     }
 
-    /// Notes where something was registered, and what is wrong with it.
+    /// Records the source location of a registration, or its error.
     fn note(
         &mut self,
         kind: &'static str,
@@ -237,7 +237,7 @@ impl Server {
         added: Result<(), RegistrationError>,
         place: &'static Location<'static>,
     ) {
-        // Names have no percent-encoded characters.
+        // Normalization leaves names unchanged, because they have no percent-encoded characters.
         let key = (kind, normalized(name).into_owned());
         match added {
             Ok(()) => {
@@ -252,79 +252,81 @@ impl Server {
         }
     }
 
-    /// Everything that a service object has, as `#[server]` on its `impl` block collects it.
+    /// Adds the tools, prompts and resources of a service object. `#[server]` on its `impl` block implements
+    /// [`ServerParts`].
     pub fn service<S: ServerParts>(self, service: S) -> Self {
         Arc::new(service).add_to(self)
     }
 
-    /// Something that handlers ask for with [`State<T>`](crate::State).
+    /// Adds state, which handlers extract with [`State<T>`](crate::State).
     pub fn state<T: Send + Sync + 'static>(self, state: T) -> Self {
         self.handle.put_state(&Arc::new(state));
         self
     }
 
-    /// As [`Server::state`], of something that is shared already.
-    #[expect(clippy::needless_pass_by_value, reason = "given away like any other state")]
+    /// Same as [`Server::state`], for a value that is already in an `Arc`.
+    #[expect(clippy::needless_pass_by_value, reason = "the same signature as for other state")]
     pub fn shared_state<T: Send + Sync + 'static>(self, state: Arc<T>) -> Self {
         self.handle.put_state(&state);
         self
     }
 
-    /// The revisions to speak; all of them unless told otherwise.
+    /// Sets the supported protocol revisions. Default: all.
     pub fn versions(mut self, versions: impl IntoIterator<Item = ProtocolVersion>) -> Self {
         self.info.versions = versions.into_iter().collect();
         self
     }
 
-    /// How many things a page of a list holds.
+    /// Sets the number of items per page of a list. Default: 1000.
     pub fn page_size(mut self, size: usize) -> Self {
         self.settings.lists.page_size = size;
         self
     }
 
-    /// For how long and by whom lists may be reused.
+    /// Sets the time to live and the scope with which clients may cache lists. Default: zero and private.
     pub fn cache(mut self, ttl: Duration, scope: CacheScope) -> Self {
         self.settings.lists.ttl_ms = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
         self.settings.lists.scope = scope;
         self
     }
 
-    /// The keys that seal what clients of 2026-07-28 carry between rounds, the newest first. Replicas need the same; one
-    /// process alone makes its own.
+    /// Sets the keys that encrypt the request state of clients of 2026-07-28, newest first. All replicas of a server
+    /// need the same keys. Default: a random key per process.
     pub fn seal_keys(mut self, keys: impl IntoIterator<Item = SealKey>) -> Self {
         self.seal_keys = keys.into_iter().collect();
         self
     }
 
-    /// How long a client may take between two rounds; an hour unless told otherwise.
+    /// Sets the lifetime of the request state: the maximum time between two input rounds. Default: one hour.
     pub fn round_lifetime(mut self, lifetime: Duration) -> Self {
         self.seal_lifetime = lifetime;
         self
     }
 
-    /// How tasks are kept and run.
+    /// Sets the storage and limits of tasks.
     pub fn tasks(mut self, tasks: Tasks) -> Self {
         self.settings.tasks = Arc::new(TaskManager::new(tasks));
         self
     }
 
-    /// Sets the limits, which hold over every transport.
+    /// Sets the limits, which apply to every transport.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.info.limits = limits;
         self
     }
 
-    /// Maximum number of steps of one validation of arguments or structured content against a JSON Schema, 25 million by
-    /// default, which are at most about a tenth of a second. A step is a small piece of work, such as following a subschema or
-    /// comparing two values. What takes more is refused as too expensive to validate. Values of more than 64 KiB are checked on
-    /// a thread of their own, and may take ten times as many steps.
+    /// Maximum number of steps for one validation of arguments or structured content against a JSON Schema. Default: 25
+    /// million, which take at most about 0.1 s. A step is a small unit of work, such as following a subschema or
+    /// comparing two values. Values that need more steps are rejected. Values of more than 64 KiB are validated on a
+    /// separate thread and may take ten times as many steps.
     pub fn max_validation_steps(self, steps: u64) -> Self {
         self.handle.set_max_validation_steps(steps);
         self
     }
 
-    /// What a caller sees and may use; everything unless told otherwise. Where several have a say, all must agree. Lists are
-    /// then `private` to caches, whatever [`Server::cache`] says, as they may differ from caller to caller.
+    /// Adds a visibility check: a caller sees and uses only items for which it returns `true`. Default: all items.
+    /// Several checks must all return `true`. Lists then have the cache scope `private`, regardless of
+    /// [`Server::cache`], because they may differ between callers.
     pub fn visible(mut self, visible: impl Fn(Item<'_>, &Context) -> bool + Send + Sync + 'static) -> Self {
         let earlier = self.settings.visible.take();
         self.settings.visible = Some(Box::new(move |item, context| {
@@ -333,13 +335,15 @@ impl Server {
         self
     }
 
-    /// Sends what handlers say through `tracing` to their callers; the subscriber needs [`ForwardLogs`](crate::ForwardLogs).
+    /// Forwards the `tracing` events of handlers to their callers as log messages. The subscriber needs the
+    /// [`ForwardLogs`](crate::ForwardLogs) layer. Default: off.
     pub fn forward_tracing(mut self) -> Self {
         self.settings.forward_tracing = true;
         self
     }
 
-    /// A method of your own. One that the server answers itself, and two of one name, keep it from being built.
+    /// Adds a custom method. Building the server fails if the name belongs to a method of the protocol or is registered
+    /// twice.
     #[track_caller]
     pub fn method<P, R, F, Fut>(mut self, name: impl Into<String>, handler: F) -> Self
     where
@@ -359,8 +363,8 @@ impl Server {
         self
     }
 
-    /// Registers something of which there is one of a name; returns `false` if there is one already, which keeps the server from
-    /// being built. `place` says where it is registered.
+    /// Registers a name that must be unique within a kind. If it is taken, returns `false` and adds an error, so that
+    /// building the server fails. `place` is the source location.
     pub(crate) fn claim(&mut self, kind: &'static str, name: &str, place: String) -> bool {
         match self.claims.entry((kind, name.to_owned())) {
             Entry::Vacant(entry) => {
@@ -388,7 +392,7 @@ impl Server {
         });
     }
 
-    /// Adds a method whose handler also decodes its parameters.
+    /// Adds a method whose handler decodes its own parameters.
     pub(crate) fn add_method<R, F, Fut>(&mut self, name: String, handler: F)
     where
         R: Serialize + Send + 'static,
@@ -409,7 +413,7 @@ impl Server {
         self.settings.methods.insert(name, action);
     }
 
-    /// A notification of your own. Two of one name keep the server from being built.
+    /// Adds a handler for a custom notification. Building the server fails if a name is registered twice.
     #[track_caller]
     pub fn notification<P, F, Fut>(mut self, name: impl Into<String>, handler: F) -> Self
     where
@@ -436,7 +440,7 @@ impl Server {
             match params.decode::<P>() {
                 Ok(params) => Box::pin(handler(params, context)),
                 Err(error) => {
-                    tracing::warn!(method, %error, "a notification of the wrong shape is passed over");
+                    tracing::warn!(method, %error, "ignoring a notification with invalid parameters");
                     Box::pin(async {})
                 }
             }
@@ -444,7 +448,7 @@ impl Server {
         self.settings.notifications.insert(name, hook);
     }
 
-    /// A layer in front of everything; the last one added is the first to see a call.
+    /// Adds a layer around all requests and notifications. The layer added last is the outermost.
     pub fn layer<L>(mut self, layer: L) -> Self
     where
         L: Layer<SharedService> + Send + Sync + 'static,
@@ -454,7 +458,7 @@ impl Server {
         self
     }
 
-    /// Answers every method that nobody else does.
+    /// Sets the handler for methods that are not registered. Default: a method-not-found error.
     pub fn fallback(
         mut self,
         fallback: impl Fn(&str, Payload, Context) -> ResponseFuture + Send + Sync + 'static,
@@ -463,20 +467,22 @@ impl Server {
         self
     }
 
-    /// Called when a client has completed the handshake (`notifications/initialized`), after what was given before.
+    /// Adds a callback for clients that complete the handshake (`notifications/initialized`). Callbacks run in the
+    /// order in which they were added.
     pub fn on_open(mut self, opened: impl Fn(&Arc<Session>) + Send + Sync + 'static) -> Self {
         self.settings.on_open = Some(after(self.settings.on_open.take(), opened));
         self
     }
 
-    /// Called when a session ends that [`on_open`](Self::on_open) was called for: the client has gone, or has begun another session
-    /// by a second `initialize`. Runs after what was given before.
+    /// Adds a callback for the end of a session for which [`on_open`](Self::on_open) was called: the client
+    /// disconnects, or starts another session with a second `initialize`. Callbacks run in the order in which they were
+    /// added.
     pub fn on_close(mut self, closed: impl Fn(&Arc<Session>) + Send + Sync + 'static) -> Self {
         self.settings.on_close = Some(after(self.settings.on_close.take(), closed));
         self
     }
 
-    /// Called with every notification that the protocol leaves to the server.
+    /// Sets the handler for notifications that are neither registered nor handled by the protocol layer.
     pub fn on_notification(
         mut self,
         heard: impl Fn(&str, Option<RawJson>, Context) -> NotifyFuture + Send + Sync + 'static,
@@ -485,26 +491,27 @@ impl Server {
         self
     }
 
-    /// The server while it runs. May be taken before it does.
+    /// Returns a handle to the running server. It can be obtained before the server starts.
     ///
-    /// Tools, prompts and resources can be added through it at any time, so a server whose handle was taken declares all
-    /// three, and that their lists may change, even if it has none of a kind yet. Other servers declare what they have.
+    /// Tools, prompts and resources can be added through the handle at any time. After a call of this method the server
+    /// therefore declares all three capabilities with `listChanged`, even if it has no items of a kind. Otherwise it
+    /// declares only the kinds it has.
     #[must_use]
     pub fn handle(&self) -> ServerHandle {
         self.handle.offer_all();
         self.handle.clone()
     }
 
-    /// As [`Server::handle`], without declaring anything.
+    /// Same as [`Server::handle`], without declaring capabilities.
     #[cfg(feature = "skills")]
     pub(crate) fn own_handle(&self) -> ServerHandle {
         self.handle.clone()
     }
 
-    /// The finished server as a service, to be called within this process or to be put behind a transport.
+    /// Builds the server as a service, for in-process calls or for a transport.
     ///
     /// # Errors
-    /// When something that was registered cannot be used, such as a tool with an invalid schema, or two of one name.
+    /// If a registration is invalid, such as a tool with an invalid schema or a duplicate name.
     pub fn build(mut self) -> Result<Router, ServeError> {
         self.faults.extend(app::faults(&self.handle.catalog()));
         self.faults.extend(self.missing_extensions());
@@ -517,14 +524,14 @@ impl Server {
         Ok(Router::new(self.handle, Arc::new(self.settings), self.info, &self.layers))
     }
 
-    /// Serves one client over standard input and output, until it goes or the server is shut down.
+    /// Serves one client over standard input and output until it disconnects or the server shuts down.
     ///
     /// # Errors
-    /// When something that was registered cannot be used, or reading or writing fails.
+    /// If a registration is invalid, or reading or writing fails.
     pub async fn serve_stdio(self) -> Result<(), ServeError> {
         let (reader, writer) = stdio().map_err(ServeError::Stdio)?;
         let router = self.build()?;
-        // As a task, it runs on the thread that hears of input, which would have to wake another one otherwise.
+        // A spawned task runs on the thread that is notified of input, so that no other thread has to be woken.
         let mut serving = JoinSet::new();
         serving.spawn(async move { router.serve(reader, writer).await });
         match serving.join_next().await {
@@ -537,10 +544,10 @@ impl Server {
         }
     }
 
-    /// Serves one client over a byte stream, until it goes or the server is shut down.
+    /// Serves one client over a byte stream until it disconnects or the server shuts down.
     ///
     /// # Errors
-    /// When something that was registered cannot be used, or reading or writing fails.
+    /// If a registration is invalid, or reading or writing fails.
     pub async fn serve<R, W>(self, reader: R, writer: W) -> Result<(), ServeError>
     where
         R: AsyncRead + Unpin,
@@ -567,7 +574,7 @@ impl IntoEndpoint for Server {
 }
 
 impl Router {
-    /// Serves one more client over a byte stream.
+    /// Serves a client over a byte stream until it disconnects or the server shuts down.
     ///
     /// # Errors
     /// If reading or writing fails.
@@ -587,12 +594,12 @@ impl fmt::Debug for Server {
     }
 }
 
-/// A service object whose methods are tools, prompts and resources, as `#[server]` writes it.
+/// A service object whose methods are tools, prompts and resources. Implemented by `#[server]`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no tools, prompts or resources",
     note = "put `#[server]` on its `impl` block and `#[tool]`, `#[prompt]` or `#[resource(..)]` on the methods"
 )]
 pub trait ServerParts: Send + Sync + 'static {
-    /// Registers everything the object has.
+    /// Registers the tools, prompts and resources of the object.
     fn add_to(self: Arc<Self>, server: Server) -> Server;
 }

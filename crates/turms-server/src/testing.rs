@@ -1,4 +1,5 @@
-//! A client for tests of your own server: any revision, in memory, with the answers of a person or a model played by you.
+//! An in-memory client of any revision, for tests of a server. A [`Script`] supplies the responses to elicitation and
+//! sampling.
 //!
 //! ```
 //! use turms_server::testing::TestClient;
@@ -42,13 +43,13 @@ use turms_proto::{Ability, ErrorObject, Notification, Object, ProtocolVersion, R
 
 use crate::router::Router;
 
-/// How often a request is made again before a server that never stops asking is given up.
+/// Maximum number of times a call is repeated for a server that keeps requesting input.
 const MAX_ROUNDS: usize = 10;
 
-/// How long to wait for something that should happen at once.
+/// Timeout for an expected notification.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the client's person and model answer.
+/// The responses of a test client to elicitation, sampling and roots requests.
 #[derive(Clone, Default)]
 pub struct Script {
     elicit: Option<Play<ElicitParams, ElicitResult>>,
@@ -61,13 +62,13 @@ pub struct Script {
 type Play<Q, A> = Arc<dyn Fn(Q) -> A + Send + Sync>;
 
 impl Script {
-    /// A client that cannot be asked anything.
+    /// Creates a client without elicitation, sampling and roots.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A person who answers forms and pages.
+    /// Responds to elicitation, of forms and URLs, with a function.
     #[must_use]
     pub fn elicit(mut self, answer: impl Fn(ElicitParams) -> ElicitResult + Send + Sync + 'static) -> Self {
         self.elicit = Some(Arc::new(answer));
@@ -75,7 +76,7 @@ impl Script {
         self
     }
 
-    /// A model that answers.
+    /// Responds to sampling with a function.
     #[must_use]
     pub fn sample(
         mut self,
@@ -86,7 +87,7 @@ impl Script {
         self
     }
 
-    /// Roots.
+    /// Declares roots.
     #[must_use]
     pub fn roots(mut self, roots: impl IntoIterator<Item = Root>) -> Self {
         self.roots = Some(roots.into_iter().collect());
@@ -94,14 +95,14 @@ impl Script {
         self
     }
 
-    /// A client that knows an extension.
+    /// Declares an extension with its settings.
     #[must_use]
     pub fn extension(mut self, id: &str, settings: impl Into<Object>) -> Self {
         self.capabilities = self.capabilities.with_extension(id, settings);
         self
     }
 
-    /// The level from which on stateless requests ask for log messages.
+    /// Sets the minimum level of log messages that stateless requests ask for. Default: no log messages.
     #[must_use]
     pub fn log_level(mut self, level: turms_proto::types::LoggingLevel) -> Self {
         self.log_level = Some(level);
@@ -134,7 +135,7 @@ impl fmt::Debug for Script {
     }
 }
 
-/// A client of one revision, connected to a server in this process.
+/// A client of one revision, connected to a server in the same process.
 #[derive(Debug, Clone)]
 pub struct TestClient {
     connection: ConnectionHandle,
@@ -150,31 +151,31 @@ struct Heard {
     more: Notify,
 }
 
-/// Why a request of a test failed.
+/// The error of a request by a [`TestClient`].
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum TestError {
-    /// The server answered with an error.
-    #[error("the server answered with an error: {0}")]
+    /// The server responded with an error.
+    #[error("the server responded with an error: {0}")]
     Server(Box<ErrorObject>),
-    /// There was no answer, or none of the expected shape.
+    /// There was no response, or it could not be decoded.
     #[error(transparent)]
     Peer(PeerError),
-    /// The server asks again and again.
-    #[error("the server still asks after {MAX_ROUNDS} rounds")]
+    /// The server requested input in every round.
+    #[error("the server still requests input after {MAX_ROUNDS} rounds")]
     TooManyRounds,
 }
 
 impl TestError {
-    /// The error that the server answered with.
+    /// Returns the error that the server responded with.
     ///
     /// # Panics
-    /// When it did not.
+    /// If this is another error.
     #[must_use]
     pub fn server_error(&self) -> &ErrorObject {
         match self {
             Self::Server(error) => error,
-            other => panic!("not an error of the server's: {other}"),
+            other => panic!("not an error response of the server: {other}"),
         }
     }
 }
@@ -189,26 +190,26 @@ impl From<PeerError> for TestError {
 }
 
 impl TestClient {
-    /// Connects a client that cannot be asked anything.
+    /// Connects a client without elicitation, sampling and roots.
     pub async fn connect(server: &Router, version: ProtocolVersion) -> Self {
         Self::connect_with(server, version, Script::new()).await
     }
 
-    /// Connects a client whose person and model answer as the script says.
+    /// Connects a client that responds as the script defines.
     ///
     /// # Panics
-    /// When the server does not speak the revision.
+    /// If the server does not support the revision.
     pub async fn connect_with(server: &Router, version: ProtocolVersion, script: Script) -> Self {
         let (near, far) = memory();
         let server = server.clone();
         tokio::spawn(async move { server.serve(far.0, far.1).await });
-        Self::over(near.0, near.1, version, script).await.expect("the server speaks the revision")
+        Self::over(near.0, near.1, version, script).await.expect("the server supports the revision")
     }
 
-    /// Connects over a byte stream of your own.
+    /// Connects over a byte stream.
     ///
     /// # Errors
-    /// When the server does not speak the revision.
+    /// If the server does not support the revision.
     pub async fn over<R, W>(reader: R, writer: W, version: ProtocolVersion, script: Script) -> Result<Self, OpenFailure>
     where
         R: AsyncRead + Unpin + Send + 'static,
@@ -226,28 +227,28 @@ impl TestClient {
         Ok(Self { connection: handle, version, script, heard, opened })
     }
 
-    /// The revision that is spoken.
+    /// Returns the protocol revision of the connection.
     #[must_use]
     pub fn version(&self) -> ProtocolVersion {
         self.version
     }
 
-    /// What the server told of itself.
+    /// Returns the server's info and capabilities.
     #[must_use]
     pub fn opened(&self) -> &Opened {
         &self.opened
     }
 
-    /// The connection.
+    /// Returns the connection.
     #[must_use]
     pub fn connection(&self) -> &ConnectionHandle {
         &self.connection
     }
 
-    /// Calls a tool, answering its questions as the script says.
+    /// Calls a tool and responds to its input requests as the script defines.
     ///
     /// # Errors
-    /// When the request failed; a tool that failed is a result.
+    /// If the request fails. A tool that fails returns a result with `isError`.
     pub async fn call_tool(&self, name: &str, arguments: Value) -> Result<ToolResult, TestError> {
         let mut params = CallToolParams::new(name);
         if let Value::Object(arguments) = arguments {
@@ -256,10 +257,10 @@ impl TestClient {
         self.request_rounds::<CallTool, _>(&params).await
     }
 
-    /// Makes a request, answering questions as the script says.
+    /// Sends a request and responds to input requests as the script defines.
     ///
     /// # Errors
-    /// When the request failed.
+    /// If the request fails.
     pub async fn request_rounds<M, T>(&self, params: &M::Params) -> Result<T, TestError>
     where
         M: Method<Result = Outcome<T>>,
@@ -271,7 +272,7 @@ impl TestClient {
                 Outcome::InputRequired(round) => self.answer_round(&mut params, *round)?,
                 other => {
                     return Err(TestError::Peer(PeerError::Decode(turms_proto::DecodeError::custom(format_args!(
-                        "a task was not asked for: {}",
+                        "unexpected kind of result (a task: {})",
                         matches!(other, Outcome::Task(_))
                     )))));
                 }
@@ -280,44 +281,44 @@ impl TestClient {
         Err(TestError::TooManyRounds)
     }
 
-    /// Makes a request and takes the answer as it is.
+    /// Sends a request and returns the result of the first round.
     ///
     /// # Errors
-    /// When the request failed.
+    /// If the request fails.
     pub async fn request<M: Method>(&self, params: &M::Params) -> Result<M::Result, TestError> {
         self.request_object::<M>(object_of(params)?, RequestOptions::default()).await
     }
 
-    /// As [`TestClient::request`], asking for reports of progress.
+    /// Same as [`TestClient::request`], with progress notifications.
     ///
     /// # Errors
-    /// When the request failed.
+    /// If the request fails.
     pub async fn request_with_progress<M: Method>(&self, params: &M::Params) -> Result<M::Result, TestError> {
         self.request_object::<M>(object_of(params)?, RequestOptions::default().with_progress()).await
     }
 
-    /// Makes a request of any method.
+    /// Sends a request with any method.
     ///
     /// # Errors
-    /// When the request failed.
+    /// If the request fails.
     pub async fn request_raw(&self, method: &str, params: Object) -> Result<RawJson, TestError> {
         let params = self.with_meta(params);
         let options = RequestOptions::default();
         Ok(self.connection.peer().request_raw(method.to_owned(), Some(params.into()), options).await?)
     }
 
-    /// Tells the server something.
+    /// Sends a notification.
     ///
     /// # Errors
-    /// When the connection is closed.
+    /// If the connection is closed.
     pub async fn notify<N: NotificationMethod>(&self, params: &N::Params) -> Result<(), TestError> {
         Ok(self.connection.peer().notify::<N>(params).await?)
     }
 
-    /// Waits for the next notification of a kind and takes it out of what was heard.
+    /// Waits for the next notification with a method and removes it from the received ones.
     ///
     /// # Panics
-    /// When there is none within ten seconds, or it is malformed.
+    /// If there is none within ten seconds, or it is malformed.
     pub async fn expect_notification<N: NotificationMethod>(&self) -> N::Params {
         let found = tokio::time::timeout(PATIENCE, async {
             loop {
@@ -330,11 +331,11 @@ impl TestClient {
                 pinned.await;
             }
         });
-        let notification = found.await.unwrap_or_else(|_| panic!("no {} came; heard: {:?}", N::NAME, self.heard()));
+        let notification = found.await.unwrap_or_else(|_| panic!("no {} received; other notifications: {:?}", N::NAME, self.heard()));
         notification.params::<N>().unwrap_or_else(|error| panic!("{}: {error}", N::NAME))
     }
 
-    /// The methods of the notifications that were heard and not yet expected.
+    /// Returns the methods of the notifications that were received and not yet expected.
     #[must_use]
     pub fn heard(&self) -> Vec<String> {
         self.heard.notifications.lock().iter().map(|notification| notification.method.to_string()).collect()
@@ -393,7 +394,7 @@ fn object_of<P: serde::Serialize>(params: &P) -> Result<Object, TestError> {
     Object::encode(params).map_err(|error| TestError::Peer(error.into()))
 }
 
-/// What the client answers and hears.
+/// Responds to requests of the server and records its notifications.
 struct Ear {
     script: Script,
     heard: Arc<Heard>,

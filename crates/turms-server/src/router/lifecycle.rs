@@ -22,7 +22,8 @@ impl Router {
         }
         let mut discovered = self.discover();
         if self.0.handle.has_tasks() {
-            // The extension means nothing there; 2025-11-25 has tasks of its own.
+            // The tasks extension does not exist in revisions with a handshake; 2025-11-25 has its own tasks
+            // capability.
             if let Some(extensions) = &mut discovered.capabilities.extensions {
                 extensions.remove(TASKS_EXTENSION);
             }
@@ -54,7 +55,7 @@ impl Router {
     }
 }
 
-/// The capability for tasks of 2025-11-25.
+/// Returns the tasks capability of 2025-11-25.
 fn core_tasks(context: &Context) -> ServerTasksCapability {
     let calls = RawJson::parse(r#"{"tools":{"call":{}}}"#).ok().and_then(|calls| calls.as_object());
     let mut tasks = ServerTasksCapability::new().cancel(Object::new());

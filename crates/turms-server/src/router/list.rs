@@ -1,4 +1,4 @@
-//! The four lists.
+//! `tools/list`, `prompts/list`, `resources/list` and `resources/templates/list`.
 
 use turms_core::{CallResult, Payload};
 use turms_proto::types::{CacheScope, PaginatedParams};

@@ -1,4 +1,4 @@
-//! Requests that last: `subscriptions/listen`.
+//! `subscriptions/listen`.
 
 use bytestring::ByteString;
 use turms_core::{CallResult, Payload, ServiceError};
@@ -18,7 +18,7 @@ use crate::subscriptions::{Change, Listening};
 use crate::task::{MAX_WATCHED_TASKS, TaskWatch, declared};
 
 impl Router {
-    /// Serves a subscription: first the acknowledgement, then every change, until either side ends it.
+    /// Serves a subscription: sends the acknowledgement, then every change, until the client or the server ends it.
     pub(super) async fn listen(self, params: Payload, context: Context) -> CallResult {
         let params: ListenParams = params.take()?;
         let capabilities = self.capabilities();
@@ -41,7 +41,7 @@ impl Router {
         }
         let mut filter = honoured(&params.notifications, &capabilities);
         if let (Some(uris), Some(_)) = (&mut filter.resource_subscriptions, &settings.visible) {
-            // Without those that do not exist, too: a client must not be able to tell them from hidden ones.
+            // Removes missing resources, too: a client must not be able to distinguish them from hidden ones.
             uris.retain(|uri| find_resource(settings, handle, &context, uri).is_visible());
         }
         let listening = handle.subscriptions().listen(filter.clone());
@@ -60,10 +60,10 @@ pub(super) fn too_many_subscriptions() -> ErrorObject {
     ErrorObject::invalid_params(format!("at most {MAX_SUBSCRIPTIONS} resources can be watched at once"))
 }
 
-/// What of a filter the server can honour.
+/// Returns the part of a filter that the server supports.
 fn honoured(wanted: &SubscriptionFilter, capabilities: &ServerCapabilities) -> SubscriptionFilter {
     let mut filter = SubscriptionFilter::new();
-    // The first of a kind may be added at any time.
+    // The first item of a kind may be added at any time.
     filter.tools_list_changed = wanted.tools_list_changed;
     filter.prompts_list_changed = wanted.prompts_list_changed;
     filter.resources_list_changed = wanted.resources_list_changed;
@@ -82,7 +82,7 @@ async fn send_changes(
     settings: &Settings,
 ) -> CallResult {
     let id = context.request_id().cloned().unwrap_or_else(|| 0.into());
-    let gone = |_| ErrorObject::internal("the client has gone");
+    let gone = |_| ErrorObject::internal("the client has disconnected");
     let acknowledged = AcknowledgedParams::new(filter);
     let params = RawJson::encode(&acknowledged).map_err(|error| crate::respond::unwritable(&error))?;
     let tagged = |params: Option<&RawJson>, method: ByteString| {

@@ -1,4 +1,4 @@
-//! The router: which part of a server serves a request.
+//! The router: dispatches requests and notifications to their handlers.
 
 mod complete;
 mod lifecycle;
@@ -37,7 +37,7 @@ use crate::layered::LayerStack;
 use crate::server::Settings;
 use crate::session::Session;
 
-/// A server as a service. Clones are the same server.
+/// A built server, as a [`Service`]. Clones share the same server.
 #[derive(Clone)]
 pub struct Router(Arc<RouterInner>);
 
@@ -45,7 +45,7 @@ struct RouterInner {
     handle: ServerHandle,
     settings: Arc<Settings>,
     info: EndpointInfo,
-    /// The server behind its layers, if it has any.
+    /// The server wrapped in its layers, if it has any.
     layered: Option<SharedService>,
 }
 
@@ -59,27 +59,27 @@ impl Router {
         Self(Arc::new(RouterInner { handle, settings, info, layered: Some(layered) }))
     }
 
-    /// The server while it runs. As with [`Server::handle`](crate::Server::handle), clients that connect from now on are told
-    /// that tools, prompts and resources may be added.
+    /// Returns a handle to the running server. As with [`Server::handle`](crate::Server::handle), the server then
+    /// declares tools, prompts and resources with `listChanged` to clients that connect later.
     #[must_use]
     pub fn handle(&self) -> &ServerHandle {
         self.0.handle.offer_all();
         &self.0.handle
     }
 
-    /// The limits of the server.
+    /// Returns the limits of the server.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.0.info.limits
     }
 
-    /// The revisions that the server speaks.
+    /// Returns the protocol revisions that the server supports.
     #[must_use]
     pub fn versions(&self) -> &[ProtocolVersion] {
         &self.0.info.versions
     }
 
-    /// The server as transports take it.
+    /// Returns the server as an endpoint for transports.
     #[must_use]
     pub fn endpoint(&self) -> Endpoint {
         let shutdown = self.0.handle.shutdown_token().clone();
@@ -138,7 +138,8 @@ impl Service for Unlayered {
     }
 }
 
-/// Returns `true` if every server serves this method itself, so that a method of the same name would never be called.
+/// Returns `true` if the router serves this method itself, so that a custom method of the same name would never be
+/// called.
 pub(crate) fn is_own(method: &str) -> bool {
     let own = [
         CallTool::NAME,
@@ -157,7 +158,8 @@ pub(crate) fn is_own(method: &str) -> bool {
 }
 
 impl Router {
-    /// Finds the method of a request. The future of each is boxed apart, so that it is no larger than the method needs.
+    /// Dispatches a request by its method. Each method has its own boxed future, so that a future is no larger than its
+    /// method needs.
     fn route(&self, request: Request, cx: CallContext) -> ResponseFuture {
         let (router, context) = (self.clone(), self.context(cx));
         let traced = self.0.settings.forward_tracing.then(|| context.clone());
@@ -185,7 +187,7 @@ impl Router {
         }
     }
 
-    /// Methods of tasks, of the application and of extensions.
+    /// Handles the methods of tasks, of the application and of extensions.
     async fn custom(&self, method: &str, mut params: Payload, context: Context) -> CallResult {
         let settings = &self.0.settings;
         let meta = self.result_meta(&context);
@@ -219,7 +221,8 @@ impl Router {
         })
     }
 
-    /// The context of a handler. In revisions with a handshake it has the session, whose state is made at first use.
+    /// Creates the context of a handler. In revisions with a handshake it has the session, whose state is created on
+    /// first use.
     fn context(&self, cx: CallContext) -> Context {
         let session = cx.session().and_then(|handle| {
             handle.state(|| {
@@ -231,15 +234,15 @@ impl Router {
         Context::new(cx, self.0.handle.clone(), session)
     }
 
-    /// The one place that decides whether the server has the methods of a kind of item.
+    /// Checks that the server has items of a kind, and therefore its methods.
     fn require(&self, kind: ListKind, method: &str, context: &Context) -> Result<(), ServiceError> {
         let offered = self.0.handle.catalog().offers(kind)
             || context.session().and_then(|session| session.own.load_full()).is_some_and(|own| own.offers(kind));
         if offered { Ok(()) } else { Err(ServiceError::method_not_found(method)) }
     }
 
-    /// Gives a context the rounds that its request may take. A client that declares no capabilities cannot be asked anything, unless
-    /// that has happened already, and its calls need none.
+    /// Adds the input rounds of a request to its context. A client that declares no capabilities cannot receive input
+    /// requests, so its calls have none, unless the request returns the state of an earlier round.
     fn with_rounds(&self, context: Context, request: &RoundRequest<'_>, server: Option<&Meta>) -> Context {
         let has_begun = request.state.is_some() || request.responses.is_some();
         let may_ask = has_begun || context.meta().is_some_and(Meta::declares_capabilities);
@@ -257,13 +260,13 @@ impl Router {
         }))
     }
 
-    /// The `_meta` of a result, with the server info where the revision has it.
+    /// Returns the `_meta` of a result, with the server info if the revision has it.
     fn result_meta(&self, context: &Context) -> Option<Meta> {
         meta_for(context.version(), &self.0.settings.lists.server_meta)
     }
 }
 
-/// A request that may take several rounds, with what it brought along of earlier ones.
+/// A request that may take several input rounds, with the state of earlier ones.
 struct RoundRequest<'a> {
     method: &'static str,
     subject: &'a str,
@@ -272,13 +275,14 @@ struct RoundRequest<'a> {
     responses: Option<&'a InputResponses>,
 }
 
-/// Looks in the catalog of the session first.
+/// Looks an item up in the catalog of the session, then in that of the server.
 pub(crate) fn find<T>(catalog: &Catalog, context: &Context, look: impl Fn(&Catalog) -> Option<T>) -> Option<T> {
     let own = context.session().and_then(|session| session.own.load_full());
     own.as_deref().and_then(&look).or_else(|| look(catalog))
 }
 
-/// The response of a call whose round has ended: its result with the server info in `_meta`, or a request for input.
+/// Creates the response of a call whose round has ended: its result with the server info in `_meta`, or an
+/// input-required result.
 fn respond<T>(end: RoundEnd<T>, server: Option<Meta>, meta: impl FnOnce(&mut T) -> &mut Option<Meta>) -> CallResult
 where
     T: Serialize + Translate + Send + Sync + 'static,

@@ -41,7 +41,7 @@ impl Router {
         respond(end, server, |result| &mut result.meta)
     }
 
-    /// Finds the prompt that the caller may use.
+    /// Finds a prompt that the caller may use.
     pub(super) fn find_prompt(&self, name: &str, context: &Context) -> Result<Prompt, ServiceError> {
         let prompt = find(&self.0.handle.catalog(), context, |catalog| catalog.prompts.get(name).cloned());
         let prompt = prompt.filter(|prompt| self.0.settings.check_item(Item::Prompt(prompt), context));

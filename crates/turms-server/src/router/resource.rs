@@ -17,14 +17,14 @@ use crate::input::run_round;
 use crate::resource::Resource;
 use crate::server::{Item, Settings};
 
-/// What a caller sees at a URI.
+/// The result of looking up a URI for a caller.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// A resource.
+    /// A resource that the caller may read.
     Visible(Resource),
-    /// A resource that the caller must not learn of.
+    /// A resource whose existence the caller must not learn.
     Hidden,
-    /// Nothing.
+    /// No resource.
     Absent,
 }
 
@@ -34,7 +34,7 @@ impl Found {
     }
 }
 
-/// Decides which resource a caller sees at a URI, for everything that takes one.
+/// Looks up the resource at a URI for a caller. All methods with a URI use this.
 pub(crate) fn find_resource(settings: &Settings, server: &ServerHandle, context: &Context, uri: &str) -> Found {
     let found =
         find(&server.catalog(), context, |catalog| catalog.resource_at(uri).map(|(resource, _)| resource.clone()));
@@ -47,7 +47,8 @@ pub(crate) fn find_resource(settings: &Settings, server: &ServerHandle, context:
     }
 }
 
-/// Returns `true` if there is a resource at the URI that the caller must not learn of. Updates of a removed resource may be sent.
+/// Returns `true` if there is a resource at the URI whose existence the caller must not learn. Updates of a removed
+/// resource may be sent.
 pub(crate) fn hides(settings: &Settings, server: &ServerHandle, context: &Context, uri: &str) -> bool {
     matches!(find_resource(settings, server, context, uri), Found::Hidden)
 }
@@ -83,7 +84,7 @@ impl Router {
         let params: ResourceParams = params.take()?;
         self.find_visible_resource(&params.uri, context)?;
         let Some(session) = context.session() else { return Ok(Payload::new(EmptyResult::new())) };
-        // Without the session, which will hold it, and without the peer of this one request.
+        // Keeps neither the session, which owns the subscription, nor the peer of this request.
         let subscriber = || context.call().clone().with_peer(Peer::nobody()).without_session();
         let subscriber = self.0.settings.visible.is_some().then(|| Arc::new(subscriber()));
         if self.0.handle.subscriptions().subscribe(session, params.uri, subscriber) {

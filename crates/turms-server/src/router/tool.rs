@@ -1,4 +1,4 @@
-//! `tools/call` in three steps: parse the request, find the tool and plan how to run it, run it.
+//! `tools/call` in three steps: parse the request, find the tool and plan the call, run it.
 
 use std::sync::Arc;
 
@@ -20,9 +20,9 @@ use crate::tool::Tool;
 
 /// The parameters of `tools/call`.
 pub(crate) enum ToolRequest {
-    /// A name and arguments only, as most calls have; both share the text of the parameters.
+    /// Only a name and arguments, as in most calls. Both share the buffer of the parameters.
     Plain { params: RawJson, name: ByteString, arguments: Option<Object> },
-    /// Anything else, or a value of a client in this process.
+    /// Other parameters, or a value from a client in the same process.
     Full(Arc<CallToolParams>),
 }
 
@@ -100,7 +100,7 @@ impl Router {
         let tasks = &self.0.settings.tasks;
         let plan = tasks.plan(&tool, request.task(), &context)?;
         let server = self.result_meta(&context);
-        // Boxed: a call that is no task needs no room for one.
+        // The futures of tasks are boxed, so that ordinary calls need no memory for them.
         match plan {
             Plan::Call => {
                 let context = self.with_rounds(context, &request.round(), server.as_ref());
@@ -116,7 +116,7 @@ impl Router {
         }
     }
 
-    /// Finds the tool that the caller may use. It is async for catalogs that have to be asked.
+    /// Finds a tool that the caller may use. Async for catalogs that require I/O.
     async fn find_tool(&self, request: &ToolRequest, context: &Context) -> Result<Tool, ServiceError> {
         let name = request.name();
         let tool = find(&self.0.handle.catalog(), context, |catalog| catalog.tools.get(name).cloned());
@@ -130,7 +130,7 @@ impl Router {
     }
 }
 
-/// The result of a tool as the response of its call.
+/// Converts the result of a tool to the response of its call.
 pub(crate) fn finish(result: ToolResult, server: Option<Meta>) -> CallResult {
     respond(RoundEnd::Finished(Ok(result)), server, |result| &mut result.meta)
 }
