@@ -1,4 +1,4 @@
-//! Extensions of the protocol: what they declare, and what they add to a server.
+//! Protocol extensions: their declarations and what they add to a server.
 
 use std::fmt;
 use std::panic::Location;
@@ -20,10 +20,10 @@ use crate::server::{Item, Server};
 use crate::session::Session;
 use crate::tool::IntoTool;
 
-/// An extension of the protocol: who it is, what its capability says, and what it adds to a server.
+/// A protocol extension: its id, its settings, and what it adds to a server.
 ///
-/// A server has the extensions that it was [given](Server::extension) and no others. They are declared to every client; what
-/// they add is for the clients that declare them, too.
+/// A server has the extensions that are [added](Server::extension) to it. They are declared to every client. Their
+/// methods are available to the clients that declare the extension, too.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -33,7 +33,7 @@ use crate::tool::IntoTool;
 /// use turms_server::testing::{Script, TestClient};
 /// use turms_server::{Context, ExtensionScope, Server, ServerExtension};
 ///
-/// /// Lets clients ask what things cost.
+/// /// Serves the prices of articles.
 /// struct Prices;
 ///
 /// const ID: &str = "com.example/prices";
@@ -55,7 +55,7 @@ use crate::tool::IntoTool;
 ///
 ///     fn add_to(self: Arc<Self>, scope: ExtensionScope) -> ExtensionScope {
 ///         scope.method("com.example/prices/get", |params: PriceParams, context: Context| async move {
-///             // What the client has said in its own declaration.
+///             // The settings that the client declares.
 ///             let _currency = context.client_extension(ID).and_then(|settings| settings.get("currency"));
 ///             match params.article.as_str() {
 ///                 "tea" => Ok(PriceResult { cents: 250 }),
@@ -86,19 +86,19 @@ use crate::tool::IntoTool;
     note = "implement `ServerExtension` for it: its id, its settings, and what it adds to a server"
 )]
 pub trait ServerExtension: Send + Sync + 'static {
-    /// Its id, such as `com.example/prices`: a domain that is yours, backwards, and a name.
+    /// Returns the id, such as `com.example/prices`: a reversed domain that you own, a slash and a name.
     fn id(&self) -> &str;
 
-    /// What is declared beside the id. Asked once, when the server is given the extension.
+    /// Returns the settings that are declared with the id. Called once, when the extension is added.
     fn settings(&self) -> Object {
         Object::new()
     }
 
-    /// Adds what the extension brings.
+    /// Adds the methods, tools, prompts, resources and layers of the extension.
     fn add_to(self: Arc<Self>, scope: ExtensionScope) -> ExtensionScope;
 }
 
-/// For those who keep hold of their extension.
+/// For applications that keep a reference to their extension.
 impl<T: ServerExtension> ServerExtension for Arc<T> {
     fn id(&self) -> &str {
         T::id(self)
@@ -114,8 +114,8 @@ impl<T: ServerExtension> ServerExtension for Arc<T> {
 }
 
 impl Server {
-    /// Adds an extension of the protocol: declares it and adds what it brings. An invalid id, two extensions of one id, and a
-    /// [requirement](ExtensionScope::requires) that is not met keep the server from being built.
+    /// Adds a protocol extension and declares it. Building the server fails if the id is invalid or registered twice,
+    /// or if a [required extension](ExtensionScope::requires) is missing.
     #[track_caller]
     pub fn extension(mut self, extension: impl ServerExtension) -> Self {
         let extension = Arc::new(extension);
@@ -133,7 +133,7 @@ impl Server {
         extension.add_to(ExtensionScope { server: self, id }).server
     }
 
-    /// The requirements of extensions that are not met.
+    /// Returns an error message for each required extension that is missing.
     pub(crate) fn missing_extensions(&self) -> Vec<String> {
         let has = |id: &str| self.settings.extensions.as_ref().is_some_and(|declared| declared.contains(id));
         let missing = self.required_extensions.iter().filter(|(_, required)| !has(required));
@@ -145,8 +145,8 @@ impl Server {
 }
 
 impl Context {
-    /// What the client declared beside the id of an extension: in this request, or in its handshake. `None` if it did not
-    /// declare the extension.
+    /// Returns the client's settings of an extension, from this request or from the handshake. `None` if the client
+    /// does not declare the extension.
     #[must_use]
     pub fn client_extension(&self, id: &str) -> Option<Object> {
         let settings = self.client_capabilities().extensions?.get(id)?;
@@ -154,7 +154,7 @@ impl Context {
     }
 }
 
-/// A server in the making, as an [extension](ServerExtension) adds to it.
+/// The server builder, as an [extension](ServerExtension) uses it.
 #[must_use = "what was added is in the scope that comes back"]
 pub struct ExtensionScope {
     server: Server,
@@ -162,37 +162,37 @@ pub struct ExtensionScope {
 }
 
 impl ExtensionScope {
-    /// The id of the extension.
+    /// Returns the id of the extension.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The server while it runs. May be kept until it does.
+    /// Returns a handle to the running server. It can be stored until the server starts.
     #[must_use]
     pub fn handle(&self) -> ServerHandle {
         self.server.handle()
     }
 
-    /// As [`ExtensionScope::handle`], for what adds nothing of a kind that it does not register now.
+    /// Same as [`ExtensionScope::handle`], without declaring capabilities for items that are added later.
     #[cfg(feature = "skills")]
     pub(crate) fn own_handle(&self) -> ServerHandle {
         self.server.own_handle()
     }
 
-    /// Requires another extension, which may be added before or after this one. A server without it is not built.
+    /// Requires another extension, added before or after this one. Building the server fails without it.
     pub fn requires(mut self, id: impl Into<String>) -> Self {
         self.server.required_extensions.push((self.id.clone(), id.into()));
         self
     }
 
-    /// Keeps the server from being built, because of something that cannot be used.
+    /// Adds an error, so that building the server fails.
     pub fn fault(mut self, problem: impl fmt::Display) -> Self {
         self.server.faults.push(format!("extension {:?}: {problem}", self.id));
         self
     }
 
-    /// A method for clients that declare the extension. Others are told to, with -32021.
+    /// Adds a method for clients that declare the extension. Other clients receive the error -32021.
     pub fn method<P, R, F, Fut>(mut self, name: impl Into<String>, handler: F) -> Self
     where
         P: DeserializeOwned + Send + 'static,
@@ -205,7 +205,7 @@ impl ExtensionScope {
             return self;
         }
         let (id, handler) = (self.id.clone(), Arc::new(handler));
-        // The parameters are decoded after the client is checked: the extension defines their meaning.
+        // The parameters are decoded after the client is checked, because the extension defines their meaning.
         self.server.add_method(name, move |params: RawJson, context: Context| {
             let (id, handler) = (id.clone(), handler.clone());
             async move {
@@ -216,7 +216,8 @@ impl ExtensionScope {
         self
     }
 
-    /// A method for every client, whether it declares the extension or not. Only for extensions that say so.
+    /// Adds a method for all clients, including those that do not declare the extension. Only for extensions that allow
+    /// this.
     pub fn method_for_all<P, R, F, Fut>(mut self, name: impl Into<String>, handler: F) -> Self
     where
         P: DeserializeOwned + Send + 'static,
@@ -231,7 +232,8 @@ impl ExtensionScope {
         self
     }
 
-    /// Registers the name of a method; returns `false` if it is taken, which keeps the server from being built.
+    /// Registers the name of a method. If it is taken, returns `false` and adds an error, so that building the server
+    /// fails.
     fn claim_method(&mut self, name: &str) -> bool {
         if router::is_own(name) {
             self.server.faults.push(format!("extension {:?}: {}", self.id, usurped(name)));
@@ -240,8 +242,8 @@ impl ExtensionScope {
         self.server.claim("method", name, format!("by extension {:?}", self.id))
     }
 
-    /// A notification by clients that declare the extension; from others it is not heard. In 2026-07-28 notifications do not
-    /// say what their client declares, so there it is heard from all.
+    /// Adds a handler for a notification from clients that declare the extension. It is ignored from other clients. In
+    /// 2026-07-28, notifications carry no capabilities, so it is accepted from all clients.
     pub fn notification<P, F, Fut>(mut self, name: impl Into<String>, handler: F) -> Self
     where
         P: DeserializeOwned + Send + 'static,
@@ -265,46 +267,46 @@ impl ExtensionScope {
         self
     }
 
-    /// A tool, for everybody unless it is [hidden](ExtensionScope::visible).
+    /// Adds a tool, visible to all callers unless it is [hidden](ExtensionScope::visible).
     #[track_caller]
     pub fn tool<M>(mut self, tool: impl IntoTool<M>) -> Self {
         self.server = self.server.tool(tool);
         self
     }
 
-    /// A prompt, for everybody unless it is [hidden](ExtensionScope::visible).
+    /// Adds a prompt, visible to all callers unless it is [hidden](ExtensionScope::visible).
     #[track_caller]
     pub fn prompt<M>(mut self, prompt: impl IntoPrompt<M>) -> Self {
         self.server = self.server.prompt(prompt);
         self
     }
 
-    /// A resource or a family of them, for everybody unless it is [hidden](ExtensionScope::visible).
+    /// Adds a resource or a resource template, visible to all callers unless it is [hidden](ExtensionScope::visible).
     #[track_caller]
     pub fn resource<M>(mut self, resource: impl IntoResource<M>) -> Self {
         self.server = self.server.resource(resource);
         self
     }
 
-    /// Hides things of the whole server from callers: everybody who has a say must agree that something is shown.
+    /// Adds a visibility check for all items of the server. An item is visible if all checks return `true`.
     pub fn visible(mut self, visible: impl Fn(Item<'_>, &Context) -> bool + Send + Sync + 'static) -> Self {
         self.server = self.server.visible(visible);
         self
     }
 
-    /// Something that handlers ask for with [`State<T>`](crate::State).
+    /// Adds state, which handlers extract with [`State<T>`](crate::State).
     pub fn state<T: Send + Sync + 'static>(mut self, state: T) -> Self {
         self.server = self.server.state(state);
         self
     }
 
-    /// As [`ExtensionScope::state`], of something that is shared already.
+    /// Same as [`ExtensionScope::state`], for a value that is already in an `Arc`.
     pub fn shared_state<T: Send + Sync + 'static>(mut self, state: Arc<T>) -> Self {
         self.server = self.server.shared_state(state);
         self
     }
 
-    /// A layer in front of everything that the server answers.
+    /// Adds a layer around all requests and notifications of the server.
     pub fn layer<L>(mut self, layer: L) -> Self
     where
         L: Layer<SharedService> + Send + Sync + 'static,
@@ -314,13 +316,13 @@ impl ExtensionScope {
         self
     }
 
-    /// Called when a client has completed the handshake, whether it declares the extension or not.
+    /// Adds a callback for clients that complete the handshake, including those that do not declare the extension.
     pub fn on_open(mut self, opened: impl Fn(&Arc<Session>) + Send + Sync + 'static) -> Self {
         self.server = self.server.on_open(opened);
         self
     }
 
-    /// Called when a session ends that [`on_open`](Self::on_open) was called for.
+    /// Adds a callback for the end of a session for which [`on_open`](Self::on_open) was called.
     pub fn on_close(mut self, closed: impl Fn(&Arc<Session>) + Send + Sync + 'static) -> Self {
         self.server = self.server.on_close(closed);
         self
@@ -333,13 +335,12 @@ impl fmt::Debug for ExtensionScope {
     }
 }
 
-/// What is wrong with a method that would never be asked for.
+/// Returns the error message for registering a method of the protocol.
 pub(crate) fn usurped(method: &str) -> String {
-    format!("the method {method:?} is the protocol's, and the server answers it itself")
+    format!("the method {method:?} is reserved: the server implements it")
 }
 
-/// The result of a method that the protocol does not have, with what every result of the revision says of itself: its kind,
-/// and who answered. A revision that wants neither gives no `server`.
+/// Adds `resultType` and the server info to the result of a custom method. Without `server`, the revision has neither.
 pub(crate) fn signed(result: Payload, server: Option<Meta>) -> Result<Payload, ServiceError> {
     let Some(server) = server else { return Ok(result) };
     let raw = result.into_raw().map_err(|error| crate::respond::unwritable(&error))?;

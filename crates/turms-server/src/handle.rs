@@ -1,4 +1,4 @@
-//! A server while it runs.
+//! The handle to a running server.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -24,7 +24,8 @@ use crate::session::Session;
 use crate::subscriptions::{Change, Subscriptions, tell, tell_change};
 use crate::tool::{IntoTool, Tool};
 
-/// A server while it runs: register, announce, look and end from any task. Clones are the same server.
+/// A handle to a running server, for adding and removing items, notifications and shutdown from any task. Clones share
+/// the same server.
 #[derive(Clone)]
 pub struct ServerHandle(Arc<Core>);
 
@@ -32,13 +33,13 @@ struct Core {
     catalog: ArcSwap<Catalog>,
     subscriptions: Arc<Subscriptions>,
     shutdown: Shutdown,
-    /// Set if there has ever been a tool that runs as a task. Tasks outlast the tools that made them.
+    /// Set once a tool that runs as a task has been registered. Never reset, because tasks outlast their tools.
     has_tasks: AtomicBool,
-    /// The records of the last few different clients. Most sessions are of the same few programs, and the record is the larger
-    /// part of an idle session.
+    /// The records of the most recent distinct clients. Sessions share them, because most clients are the same few
+    /// programs and the record is the largest part of an idle session.
     clients: Mutex<Vec<Weak<ClientRecord>>>,
     states: ArcSwap<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
-    /// Set when the server is built. The router owns the settings, which may hold this handle.
+    /// Set when the server is built. Weak, because the settings may own this handle.
     settings: OnceLock<Weak<Settings>>,
     max_validation_steps: AtomicU64,
 }
@@ -57,7 +58,7 @@ impl ServerHandle {
         }))
     }
 
-    /// See [`Server::max_validation_steps`](crate::Server::max_validation_steps).
+    /// Returns the limit of [`Server::max_validation_steps`](crate::Server::max_validation_steps).
     pub(crate) fn max_validation_steps(&self) -> u64 {
         self.0.max_validation_steps.load(Ordering::Relaxed)
     }
@@ -66,98 +67,98 @@ impl ServerHandle {
         self.0.max_validation_steps.store(steps, Ordering::Relaxed);
     }
 
-    /// Adds a tool, and tells whoever listens.
+    /// Adds a tool and notifies clients.
     ///
     /// # Errors
-    /// If there is a tool of the same name, or the tool cannot be used, such as one with an invalid schema.
+    /// If there is a tool with the same name, or the tool is invalid, such as one with an invalid schema.
     pub fn add_tool<M>(&self, tool: impl IntoTool<M>) -> Result<(), RegistrationError> {
         let tool = self.usable_tool(tool)?;
         let is_new = self.change_if(&Change::Tools, |catalog| catalog.tools.add(tool.name(), &tool));
         new_or(is_new, "tool", tool.name())
     }
 
-    /// Adds a tool, in the place of the one of the same name if there is one, and tells whoever listens.
+    /// Adds or replaces a tool and notifies clients.
     ///
     /// # Errors
-    /// If the tool cannot be used, such as one with an invalid schema.
+    /// If the tool is invalid, such as one with an invalid schema.
     pub fn replace_tool<M>(&self, tool: impl IntoTool<M>) -> Result<(), RegistrationError> {
         let tool = self.usable_tool(tool)?;
         self.change(&Change::Tools, |catalog| catalog.tools.insert(tool.name().to_owned(), tool.clone()));
         Ok(())
     }
 
-    /// Takes a tool away; false if there is none of that name.
-    #[expect(clippy::must_use_candidate, reason = "most callers only want it gone")]
+    /// Removes a tool. Returns `false` if there is none with the name.
+    #[expect(clippy::must_use_candidate, reason = "most callers ignore the result")]
     pub fn remove_tool(&self, name: &str) -> bool {
         self.change_if(&Change::Tools, |catalog| catalog.tools.remove(name))
     }
 
-    /// Adds a prompt, and tells whoever listens.
+    /// Adds a prompt and notifies clients.
     ///
     /// # Errors
-    /// If there is a prompt of the same name, or the prompt cannot be used, such as one with an invalid schema.
+    /// If there is a prompt with the same name, or the prompt is invalid, such as one with an invalid schema.
     pub fn add_prompt<M>(&self, prompt: impl IntoPrompt<M>) -> Result<(), RegistrationError> {
         let prompt = usable_prompt(prompt)?;
         let is_new = self.change_if(&Change::Prompts, |catalog| catalog.add_prompt(&prompt));
         new_or(is_new, "prompt", prompt.name())
     }
 
-    /// Adds a prompt, in the place of the one of the same name if there is one, and tells whoever listens.
+    /// Adds or replaces a prompt and notifies clients.
     ///
     /// # Errors
-    /// If the prompt cannot be used, such as one with an invalid schema.
+    /// If the prompt is invalid, such as one with an invalid schema.
     pub fn replace_prompt<M>(&self, prompt: impl IntoPrompt<M>) -> Result<(), RegistrationError> {
         let prompt = usable_prompt(prompt)?;
         self.change(&Change::Prompts, |catalog| catalog.insert_prompt(prompt.clone()));
         Ok(())
     }
 
-    /// Takes a prompt away; false if there is none of that name.
-    #[expect(clippy::must_use_candidate, reason = "most callers only want it gone")]
+    /// Removes a prompt. Returns `false` if there is none with the name.
+    #[expect(clippy::must_use_candidate, reason = "most callers ignore the result")]
     pub fn remove_prompt(&self, name: &str) -> bool {
         self.change_if(&Change::Prompts, |catalog| catalog.prompts.remove(name))
     }
 
-    /// Adds a resource or a family, and tells whoever listens.
+    /// Adds a resource or a resource template and notifies clients.
     ///
     /// # Errors
-    /// If there is one of the same URI, or it cannot be used, such as one with an invalid URI template.
+    /// If there is one with the same URI, or it is invalid, such as one with an invalid URI template.
     pub fn add_resource<M>(&self, resource: impl IntoResource<M>) -> Result<(), RegistrationError> {
         let resource = usable_resource(resource)?;
         let is_new = self.change_if(&Change::Resources, |catalog| catalog.add_resource(&resource));
         new_or(is_new, "resource", resource.uri())
     }
 
-    /// Adds a resource or a family, in the place of the one of the same URI if there is one, and tells whoever listens.
+    /// Adds or replaces a resource or a resource template and notifies clients.
     ///
     /// # Errors
-    /// If it cannot be used, such as one with an invalid URI template.
+    /// If it is invalid, such as one with an invalid URI template.
     pub fn replace_resource<M>(&self, resource: impl IntoResource<M>) -> Result<(), RegistrationError> {
         let resource = usable_resource(resource)?;
         self.change(&Change::Resources, |catalog| catalog.insert_resource(resource.clone()));
         Ok(())
     }
 
-    /// Takes a resource or a family away; false if there is none of that URI.
-    #[expect(clippy::must_use_candidate, reason = "most callers only want it gone")]
+    /// Removes a resource or a resource template. Returns `false` if there is none with the URI.
+    #[expect(clippy::must_use_candidate, reason = "most callers ignore the result")]
     pub fn remove_resource(&self, uri: &str) -> bool {
         self.change_if(&Change::Resources, |catalog| catalog.remove_resource(uri))
     }
 
-    /// Adds a tool for one session alone, which sees it instead of the server's tool of the same name.
+    /// Adds a tool for one session only. It takes precedence over the server's tool with the same name.
     ///
     /// # Errors
-    /// If the session has a tool of the same name to itself, or the tool cannot be used.
+    /// If the session has its own tool with the same name, or the tool is invalid.
     pub fn add_session_tool<M>(&self, session: &Arc<Session>, tool: impl IntoTool<M>) -> Result<(), RegistrationError> {
         let tool = self.usable_tool(tool)?;
         let is_new = self.change_session(session, &Change::Tools, |own| own.tools.add(tool.name(), &tool));
         new_or(is_new, "tool", tool.name())
     }
 
-    /// As [`ServerHandle::add_session_tool`], in the place of the one of the same name if the session has one to itself.
+    /// Same as [`ServerHandle::add_session_tool`], replacing the session's own tool with the same name.
     ///
     /// # Errors
-    /// If the tool cannot be used.
+    /// If the tool is invalid.
     pub fn replace_session_tool<M>(
         &self,
         session: &Arc<Session>,
@@ -171,15 +172,15 @@ impl ServerHandle {
         Ok(())
     }
 
-    /// Takes away a tool that one session has to itself; false if it has none of that name.
+    /// Removes a session's own tool. Returns `false` if it has none with the name.
     pub fn remove_session_tool(&self, session: &Arc<Session>, name: &str) -> bool {
         self.change_session(session, &Change::Tools, |own| own.tools.remove(name))
     }
 
-    /// Adds a prompt for one session alone, which sees it instead of the server's prompt of the same name.
+    /// Adds a prompt for one session only. It takes precedence over the server's prompt with the same name.
     ///
     /// # Errors
-    /// If the session has a prompt of the same name to itself, or the prompt cannot be used.
+    /// If the session has its own prompt with the same name, or the prompt is invalid.
     pub fn add_session_prompt<M>(
         &self,
         session: &Arc<Session>,
@@ -190,10 +191,10 @@ impl ServerHandle {
         new_or(is_new, "prompt", prompt.name())
     }
 
-    /// As [`ServerHandle::add_session_prompt`], in the place of the one of the same name if the session has one to itself.
+    /// Same as [`ServerHandle::add_session_prompt`], replacing the session's own prompt with the same name.
     ///
     /// # Errors
-    /// If the prompt cannot be used, such as one with an invalid schema.
+    /// If the prompt is invalid, such as one with an invalid schema.
     pub fn replace_session_prompt<M>(
         &self,
         session: &Arc<Session>,
@@ -207,15 +208,16 @@ impl ServerHandle {
         Ok(())
     }
 
-    /// Takes away a prompt that one session has to itself; false if it has none of that name.
+    /// Removes a session's own prompt. Returns `false` if it has none with the name.
     pub fn remove_session_prompt(&self, session: &Arc<Session>, name: &str) -> bool {
         self.change_session(session, &Change::Prompts, |own| own.prompts.remove(name))
     }
 
-    /// Adds a resource or a family for one session alone, which sees it instead of the server's of the same URI.
+    /// Adds a resource or a resource template for one session only. It takes precedence over the server's with the same
+    /// URI.
     ///
     /// # Errors
-    /// If the session has one of the same URI to itself, or it cannot be used.
+    /// If the session has its own one with the same URI, or it is invalid.
     pub fn add_session_resource<M>(
         &self,
         session: &Arc<Session>,
@@ -226,10 +228,10 @@ impl ServerHandle {
         new_or(is_new, "resource", resource.uri())
     }
 
-    /// As [`ServerHandle::add_session_resource`], in the place of the one of the same URI if the session has one to itself.
+    /// Same as [`ServerHandle::add_session_resource`], replacing the session's own one with the same URI.
     ///
     /// # Errors
-    /// If it cannot be used.
+    /// If it is invalid.
     pub fn replace_session_resource<M>(
         &self,
         session: &Arc<Session>,
@@ -243,30 +245,30 @@ impl ServerHandle {
         Ok(())
     }
 
-    /// Takes away a resource or a family that one session has to itself; false if it has none of that URI.
+    /// Removes a session's own resource or resource template. Returns `false` if it has none with the URI.
     pub fn remove_session_resource(&self, session: &Arc<Session>, uri: &str) -> bool {
         self.change_session(session, &Change::Resources, |own| own.remove_resource(uri))
     }
 
-    /// Tells whoever listens that something has changed that the server cannot see, such as what stands in a resource.
+    /// Notifies subscribed clients of a change that the server cannot detect, such as new contents of a resource.
     pub fn announce(&self, change: &Change) {
         self.0.subscriptions.announce(change, |handle, session, uri| self.may_tell(handle, session, uri));
     }
 
-    /// Tells whoever watches this resource that it has changed.
+    /// Notifies the subscribers of a resource that it has changed.
     pub fn resource_updated(&self, uri: impl Into<String>) {
         self.announce(&Change::Resource(uri.into()));
     }
 
-    /// Tells every client that has shaken hands something of your own.
+    /// Sends a custom notification to every session.
     pub fn notify(&self, notification: &Notification) {
         for session in self.sessions() {
             tell(&session, notification.clone());
         }
     }
 
-    /// Sends a log message to every session that wants any of this level. Clients of 2026-07-28 hear only of their own
-    /// requests: see [`Context::log`](crate::Context::log).
+    /// Sends a log message to every session that requested messages of this level. Clients of 2026-07-28 receive only
+    /// the log messages of their requests: see [`Context::log`](crate::Context::log).
     pub fn log(&self, level: LoggingLevel, data: impl Serialize) {
         let Ok(data) = RawJson::encode(&data) else { return };
         let Ok(notification) = Notification::new::<Log>(&LogMessage::new(level, data)) else {
@@ -281,15 +283,15 @@ impl ServerHandle {
         }
     }
 
-    /// The clients that have shaken hands and are still there.
+    /// Returns the connected sessions that have sent `initialize`.
     #[must_use]
     pub fn sessions(&self) -> Vec<Arc<Session>> {
         self.0.subscriptions.sessions().iter().filter_map(|handle| handle.existing_state()).collect()
     }
 
-    /// Ends the server: no more is taken in, what runs may finish within the time that [`Server::limits`](crate::Server::limits)
-    /// grants (two seconds unless told otherwise) and is refused after, then every connection is closed. Over HTTP the listener
-    /// says how long what runs may take.
+    /// Shuts the server down. New requests are rejected. Running calls may finish within the time limit of
+    /// [`Server::limits`](crate::Server::limits) (default: two seconds) and fail after it. Then every connection is
+    /// closed. Over HTTP, the listener has its own time limit.
     pub fn shutdown(&self) {
         self.0.shutdown.begin();
     }
@@ -303,12 +305,12 @@ impl ServerHandle {
         &self.0.shutdown
     }
 
-    /// Returns `true` if some tool runs as a task, or did.
+    /// Returns `true` if a tool that runs as a task is or was registered.
     pub(crate) fn has_tasks(&self) -> bool {
         self.0.has_tasks.load(Ordering::Relaxed)
     }
 
-    /// The same record as another session has, if one of the last few different clients has sent the same.
+    /// Returns the record of another session if one of the most recent distinct clients has sent the same.
     pub(crate) fn share_client(&self, client: ClientRecord) -> Arc<ClientRecord> {
         const MAX_CLIENTS: usize = 16;
         let mut clients = self.0.clients.lock();
@@ -351,12 +353,12 @@ impl ServerHandle {
         let _ = self.0.settings.set(Arc::downgrade(settings));
     }
 
-    /// The settings, while the server that was built exists.
+    /// Returns the settings while the built server exists.
     pub(crate) fn settings(&self) -> Option<Arc<Settings>> {
         self.0.settings.get()?.upgrade()
     }
 
-    /// Returns `true` if the one who subscribed to a resource in a session may still see it.
+    /// Returns `true` if the caller that subscribed to a resource in a session may still see it.
     fn may_tell(&self, handle: &Arc<SessionHandle>, session: &Arc<Session>, uri: &str) -> bool {
         let Some(subscriber) = session.subscriber(uri) else { return true };
         let Some(settings) = self.settings() else { return false };
@@ -385,7 +387,7 @@ impl ServerHandle {
         });
     }
 
-    /// Puts a changed catalog in the place of the old one. Calls that run keep the one they began with.
+    /// Replaces the catalog. Running calls keep the one they started with.
     pub(crate) fn change(&self, change: &Change, edit: impl Fn(&mut Catalog)) {
         self.change_if(change, |catalog| {
             edit(catalog);
@@ -424,7 +426,7 @@ impl ServerHandle {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistrationError {
-    /// There is one of the same name or URI.
+    /// There is an item with the same name or URI.
     #[error("{kind} {name:?} exists already; use a replace method to replace it")]
     #[non_exhaustive]
     Duplicate {
@@ -433,7 +435,7 @@ pub enum RegistrationError {
         /// The name, or the URI of a resource.
         name: String,
     },
-    /// It cannot be used.
+    /// The item is invalid.
     #[error("{kind} {name:?}: {reason}")]
     #[non_exhaustive]
     Invalid {

@@ -1,4 +1,4 @@
-//! Handlers are plain functions; their arguments say what they want of a call.
+//! Handlers: functions whose arguments are extracted from a call.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,26 +13,26 @@ use turms_proto::{Ability, DecodeError, ErrorCode, ErrorObject, Object, Protocol
 use crate::context::Context;
 use crate::schema;
 
-/// A call on its way to a handler.
+/// A call before its handler runs. Extractors take values from it.
 #[derive(Debug, Clone)]
 pub struct Call {
     pub(crate) context: Context,
     pub(crate) input: Input,
 }
 
-/// What the caller gave.
+/// The input of a call.
 #[derive(Debug, Clone)]
 pub(crate) enum Input {
     /// The arguments of a tool.
     Json(Object),
-    /// The same, as a client in this process holds them.
+    /// The arguments of a tool, shared with a client in the same process.
     Shared(Arc<CallToolParams>),
-    /// The arguments of a prompt, or the variables in a URI.
+    /// The arguments of a prompt, or the variables of a URI.
     Texts(BTreeMap<String, String>),
 }
 
 impl Input {
-    /// The arguments as an object.
+    /// Returns the arguments as an object.
     pub(crate) fn arguments(&self) -> Cow<'_, Object> {
         static NONE: Object = Object::new();
         match self {
@@ -42,7 +42,7 @@ impl Input {
         }
     }
 
-    /// Decodes the arguments into the type that a handler takes.
+    /// Decodes the arguments to the type that a handler takes.
     pub(crate) fn decode<T: DeserializeOwned>(&self) -> Result<T, DecodeError> {
         match self {
             Self::Texts(texts) => decode_strings(texts),
@@ -52,7 +52,7 @@ impl Input {
 }
 
 impl Call {
-    /// What surrounds the call.
+    /// Returns the context of the call.
     #[must_use]
     pub fn context(&self) -> &Context {
         if let Some(rounds) = self.context.rounds() {
@@ -61,7 +61,7 @@ impl Call {
         &self.context
     }
 
-    /// The last check before the handler runs, which has taken what it wants.
+    /// Runs the last check, after all extractors and before the handler.
     fn check(&self) -> Result<(), Rejection> {
         match self.context.rounds() {
             Some(rounds) => Ok(rounds.check_without_context()?),
@@ -70,18 +70,18 @@ impl Call {
     }
 }
 
-/// Why a call does not reach its handler.
+/// The error of a call that is rejected before its handler runs.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Rejection {
-    /// The caller's arguments do not fit; a model may do better next time.
+    /// The arguments are invalid. A model may correct them.
     Arguments(String),
     /// The request cannot be served.
     Protocol(Box<ErrorObject>),
 }
 
 impl Rejection {
-    /// Converts into the protocol's error.
+    /// Converts to a protocol error.
     pub(crate) fn into_error(self) -> ErrorObject {
         match self {
             Self::Arguments(message) => ErrorObject::invalid_params(message),
@@ -89,8 +89,8 @@ impl Rejection {
         }
     }
 
-    /// Converts into the result or the error of a tool. Wrong arguments are a result where the caller's revision wants them to
-    /// be. So is a missing capability of the client in revisions that have no error for it.
+    /// Converts to a tool result or an error. Invalid arguments become a result if the revision requires it. So does a
+    /// missing client capability in revisions that have no error code for it.
     pub(crate) fn into_tool_result(self, version: ProtocolVersion) -> Result<ToolResult, ErrorObject> {
         match self {
             Self::Arguments(message) if version.has(Ability::ArgumentErrorsAsResults) => Ok(ToolResult::error(message)),
@@ -116,7 +116,7 @@ impl From<ErrorObject> for Rejection {
     }
 }
 
-/// What a handler may take as an argument.
+/// An extractor: a type that a handler can take as an argument.
 #[diagnostic::on_unimplemented(
     message = "a handler cannot take `{Self}`",
     label = "not something a call can be asked for",
@@ -125,20 +125,21 @@ impl From<ErrorObject> for Rejection {
             `Option` of one of these"
 )]
 pub trait FromCall: Sized {
-    /// Takes it out of the call.
+    /// Extracts the value from the call.
     ///
     /// # Errors
-    /// When the call does not have it.
+    /// If the call does not have the value.
     fn from_call(call: &mut Call) -> Result<Self, Rejection>;
 
-    /// The schema of the caller's arguments, if this is what takes them.
+    /// Returns the schema of the arguments, if this extractor decodes them.
     #[must_use]
     fn input_schema() -> Option<Value> {
         None
     }
 }
 
-/// An asynchronous function whose arguments come from a call. `X` only tells functions of different arguments apart.
+/// An async function whose arguments are extracted from a call. `X` only distinguishes functions with different
+/// arguments.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler",
     label = "not a handler",
@@ -147,39 +148,39 @@ pub trait FromCall: Sized {
     note = "`Args<T>` implements `FromCall` if `T` derives `serde::Deserialize` and `schemars::JsonSchema`"
 )]
 pub trait Handler<X>: Clone + Send + Sync + 'static {
-    /// What it returns.
+    /// The return type.
     type Output: Send + 'static;
 
-    /// Takes the arguments out of the call, and calls the function with them. It fails if the call does not have one of them.
+    /// Extracts the arguments and calls the function. Fails if an extractor fails.
     fn call(self, call: Call) -> impl Future<Output = Result<Self::Output, Rejection>> + Send;
 
-    /// The schema of the caller's arguments.
+    /// Returns the schema of the arguments.
     #[must_use]
     fn input_schema() -> Option<Value>;
 }
 
-/// As [`Handler`], for functions that answer at once.
+/// Same as [`Handler`], for functions that are not async.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler",
     note = "a handler takes at most eight arguments that each implement `FromCall`",
     note = "`Args<T>` implements `FromCall` if `T` derives `serde::Deserialize` and `schemars::JsonSchema`"
 )]
 pub trait SyncHandler<X>: Clone + Send + Sync + 'static {
-    /// What it returns.
+    /// The return type.
     type Output: Send + 'static;
 
-    /// Calls it.
+    /// Extracts the arguments and calls the function.
     ///
     /// # Errors
-    /// When the call does not have what it takes.
+    /// If an extractor fails.
     fn call(&self, call: &mut Call) -> Result<Self::Output, Rejection>;
 
-    /// The schema of the caller's arguments.
+    /// Returns the schema of the arguments.
     #[must_use]
     fn input_schema() -> Option<Value>;
 }
 
-/// A handler whose type is erased: the one place where that happens.
+/// A type-erased handler.
 pub(crate) type BoxedHandler<R> = Box<dyn Fn(Call) -> BoxFuture<'static, Result<R, Rejection>> + Send + Sync>;
 
 macro_rules! handlers {
@@ -194,7 +195,7 @@ macro_rules! handlers {
         {
             type Output = Fut::Output;
 
-            #[allow(unused_mut, reason = "a handler without arguments takes nothing out of the call")]
+            #[allow(unused_mut, reason = "a handler without arguments extracts nothing")]
             async fn call(self, mut call: Call) -> Result<Self::Output, Rejection> {
                 let running = {
                     $( let $T = $T::from_call(&mut call)?; )*
@@ -246,7 +247,7 @@ handlers!(A B C D E G);
 handlers!(A B C D E G H);
 handlers!(A B C D E G H I);
 
-/// The schema of `T`, for extractors that take the caller's arguments.
+/// Returns the schema of `T`, for extractors that decode the arguments.
 pub(crate) fn schema_of<T: schemars::JsonSchema>() -> Option<Value> {
     Some(schema::of::<T>())
 }

@@ -1,4 +1,4 @@
-//! A prompt: what it is, and the function behind it.
+//! Prompts: their descriptions and handlers.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -19,11 +19,11 @@ use crate::layered::{Innermost, LayerStack, call_layered};
 use crate::respond::{IntoCompletion, IntoPromptResult};
 use crate::text_arguments::TextArguments;
 
-/// Messages prepared for a model: what they are, and the function that makes them.
+/// A prompt: its description, and the handler that creates its messages.
 #[derive(Clone)]
 pub struct Prompt {
     core: Arc<PromptCore>,
-    /// The prompt behind its layers, if it has any.
+    /// The prompt wrapped in its layers, if it has any.
     layered: Option<SharedService>,
 }
 
@@ -33,23 +33,23 @@ struct PromptCore {
     constraints: Option<TextArguments>,
     handler: BoxedHandler<PromptResult>,
     completers: HashMap<String, Completer>,
-    /// The reason why it cannot be used. It is reported when the server is built, not when the prompt is called.
+    /// The registration error. It is reported when the server is built, not when the prompt is requested.
     fault: Option<String>,
 }
 
 impl Prompt {
-    /// Begins a prompt of this name.
+    /// Creates a builder for a prompt with a name.
     pub fn builder(name: impl Into<String>) -> PromptBuilder {
         PromptBuilder { spec: PromptSpec::new(name), completers: HashMap::new(), layers: LayerStack::default() }
     }
 
-    /// Its name.
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.core.spec.name
     }
 
-    /// What clients are told of it.
+    /// Returns the description that clients receive.
     #[must_use]
     pub fn spec(&self) -> &PromptSpec {
         &self.core.spec
@@ -97,7 +97,7 @@ impl fmt::Debug for Prompt {
     }
 }
 
-/// A prompt without its function yet.
+/// A builder for prompts.
 #[must_use = "a prompt needs a handler"]
 pub struct PromptBuilder {
     spec: PromptSpec,
@@ -106,37 +106,37 @@ pub struct PromptBuilder {
 }
 
 impl PromptBuilder {
-    /// Its name for people.
+    /// Sets the human-readable title.
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.spec.title = Some(title.into());
         self
     }
 
-    /// What it is for.
+    /// Sets the description.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.spec.description = Some(description.into());
         self
     }
 
-    /// A picture of it.
+    /// Adds an icon.
     pub fn icon(mut self, icon: Icon) -> Self {
         self.spec.icons.get_or_insert_default().push(icon);
         self
     }
 
-    /// Beside the subject.
+    /// Protocol metadata (`_meta`).
     pub fn meta(mut self, meta: Meta) -> Self {
         self.spec.meta = Some(meta);
         self
     }
 
-    /// An argument, described by hand; otherwise they are read off the handler's type.
+    /// Adds the description of an argument. By default, the arguments are derived from the handler's type.
     pub fn argument(mut self, argument: PromptArgument) -> Self {
         self.spec.arguments.get_or_insert_default().push(argument);
         self
     }
 
-    /// What could stand in an argument. The handler takes [`Completing`](crate::Completing).
+    /// Sets the completion handler of an argument. It extracts [`Completing`](crate::Completing).
     pub fn completion<H: Handler<X>, X>(mut self, argument: impl Into<String>, handler: H) -> Self
     where
         H::Output: IntoCompletion,
@@ -145,7 +145,7 @@ impl PromptBuilder {
         self
     }
 
-    /// A layer in front of this prompt alone; the last one added is the first to see a call.
+    /// Adds a layer around this prompt. The layer added last is the outermost.
     pub fn layer<L>(mut self, layer: L) -> Self
     where
         L: Layer<SharedService> + Send + Sync + 'static,
@@ -155,7 +155,7 @@ impl PromptBuilder {
         self
     }
 
-    /// The function behind it.
+    /// Sets the async handler and finishes the prompt.
     pub fn handler<H: Handler<X>, X>(self, handler: H) -> Prompt
     where
         H::Output: IntoPromptResult,
@@ -167,7 +167,7 @@ impl PromptBuilder {
         self.finish(boxed, H::input_schema())
     }
 
-    /// The function behind it, if it answers at once.
+    /// Sets a handler that is not async and finishes the prompt. It must not block.
     pub fn handler_sync<H: SyncHandler<X>, X>(self, handler: H) -> Prompt
     where
         H::Output: IntoPromptResult,
@@ -205,7 +205,7 @@ impl fmt::Debug for PromptBuilder {
     }
 }
 
-/// The arguments of a prompt, from the schema of the type that its handler takes.
+/// Derives the arguments of a prompt from the schema of its handler's type.
 fn arguments_of(schema: &Value) -> Vec<PromptArgument> {
     let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let properties = schema["properties"].as_object().into_iter().flatten();
@@ -219,15 +219,15 @@ fn arguments_of(schema: &Value) -> Vec<PromptArgument> {
         .collect()
 }
 
-/// What [`Server::prompt`](crate::Server::prompt) takes: a [`Prompt`], or a function that makes one, as `#[prompt]` writes it.
-/// `M` only tells the two apart.
+/// Conversion for [`Server::prompt`](crate::Server::prompt): from a [`Prompt`], or from a function that creates one, as
+/// generated by `#[prompt]`. `M` only distinguishes the two implementations.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a prompt",
     label = "not a prompt",
     note = "put `#[prompt]` on the function, or build one with `Prompt::builder(\"name\").handler(..)`"
 )]
 pub trait IntoPrompt<M> {
-    /// Makes the prompt.
+    /// Converts to the prompt.
     fn into_prompt(self) -> Prompt;
 }
 
@@ -243,8 +243,8 @@ impl<F: FnOnce() -> Prompt> IntoPrompt<fn() -> Prompt> for F {
     }
 }
 
-/// For no type at all. With a second implementation to consider, the compiler says that a function is not a prompt rather than that
-/// it takes too many arguments.
+/// Implemented for no type. Because of this second candidate, the compiler reports that a function is not a prompt
+/// instead of that it takes too many arguments.
 #[doc(hidden)]
 impl<T: Into<Infallible>> IntoPrompt<Infallible> for T {
     fn into_prompt(self) -> Prompt {

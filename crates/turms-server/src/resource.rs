@@ -1,4 +1,4 @@
-//! A resource or a family of them: what it is, and the function behind it.
+//! Resources and resource templates: their descriptions and handlers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
@@ -22,9 +22,9 @@ use crate::respond::{IntoCompletion, IntoResourceResult};
 use crate::text_arguments::TextArguments;
 use crate::uri_spelling::normalized;
 
-/// Something that can be read, or a family of such: what it is, and the function that reads it.
+/// A resource or a resource template: its description and its handler.
 ///
-/// With braces in its URI it is a template, whose variables are the arguments of the handler.
+/// If the URI has variables in braces, it is a template, and the variables are the arguments of the handler.
 ///
 /// ```
 /// use turms_server::Resource;
@@ -35,7 +35,7 @@ use crate::uri_spelling::normalized;
 #[derive(Clone)]
 pub struct Resource {
     core: Arc<ResourceCore>,
-    /// The resource behind its layers, if it has any.
+    /// The resource wrapped in its layers, if it has any.
     layered: Option<SharedService>,
 }
 
@@ -47,15 +47,15 @@ struct ResourceCore {
     completers: HashMap<String, Completer>,
     cache: Option<(i64, CacheScope)>,
     shown_if: Option<ShownIf>,
-    /// The reason why it cannot be used. It is reported when the server is built, not when the resource is read.
+    /// The registration error. It is reported when the server is built, not when the resource is read.
     fault: Option<String>,
 }
 
-/// A handler whose type is erased, with the URI that is read.
+/// A type-erased handler. It receives the URI that is read.
 type ResourceHandler =
     Box<dyn Fn(Call, String) -> BoxFuture<'static, Result<ReadResourceResult, Rejection>> + Send + Sync>;
 
-/// What clients are told.
+/// The description that clients receive.
 #[derive(Debug, Clone)]
 pub(crate) enum Spec {
     One(ResourceSpec),
@@ -65,7 +65,7 @@ pub(crate) enum Spec {
 type ShownIf = Box<dyn Fn(&str, &Context) -> bool + Send + Sync>;
 
 impl Resource {
-    /// Begins a resource at this URI, or a family of them if it has variables in braces.
+    /// Creates a builder for a resource at a URI, or for a resource template if the URI has variables in braces.
     pub fn builder(uri: impl Into<String>) -> ResourceBuilder {
         let uri = uri.into();
         let mut fault = None;
@@ -90,7 +90,7 @@ impl Resource {
         }
     }
 
-    /// Its URI, or the form of its URIs.
+    /// Returns the URI or the URI template.
     #[must_use]
     pub fn uri(&self) -> &str {
         match &self.core.spec {
@@ -99,7 +99,7 @@ impl Resource {
         }
     }
 
-    /// Whether it is a family of resources.
+    /// Returns `true` if this is a resource template.
     #[must_use]
     pub fn is_template(&self) -> bool {
         matches!(self.core.spec, Spec::Family(..))
@@ -113,12 +113,12 @@ impl Resource {
         &self.core.spec
     }
 
-    /// The variables in a URI, if it is one of this family.
+    /// Returns the variables of a URI, if it matches this template.
     pub(crate) fn variables(&self, uri: &str) -> Option<BTreeMap<String, String>> {
         self.core.variables(uri)
     }
 
-    /// Returns `true` if the caller may see the member of this family at a URI.
+    /// Returns `true` if the caller may see the resource at a URI of this template.
     pub(crate) fn is_shown(&self, uri: &str, context: &Context) -> bool {
         self.core.shown_if.as_ref().is_none_or(|shown_if| shown_if(uri, context))
     }
@@ -149,7 +149,7 @@ impl ResourceCore {
         let uri = params.uri;
         let variables = match &self.spec {
             Spec::One(_) => BTreeMap::new(),
-            // The literals of a template may be spelled otherwise.
+            // The literals of a template may be percent-encoded differently.
             Spec::Family(..) => {
                 let variables = self.variables(&normalized(&uri)).or_else(|| self.variables(&uri));
                 variables.ok_or_else(|| ErrorObject::resource_not_found(&uri))?
@@ -169,7 +169,7 @@ impl ResourceCore {
         Ok(self.complete_result(result, &uri))
     }
 
-    /// The variables in a URI, if it is one of this family.
+    /// Returns the variables of a URI, if it matches this template.
     fn variables(&self, uri: &str) -> Option<BTreeMap<String, String>> {
         match &self.spec {
             Spec::One(_) => None,
@@ -181,7 +181,7 @@ impl ResourceCore {
         }
     }
 
-    /// Fills in what the handler left out.
+    /// Fills in the URI, the MIME type and the cache settings.
     fn complete_result(&self, mut result: ReadResourceResult, uri: &str) -> ReadResourceResult {
         let mime_type = match &self.spec {
             Spec::One(spec) => spec.mime_type.as_ref(),
@@ -208,7 +208,7 @@ impl fmt::Debug for Resource {
     }
 }
 
-/// A resource without its function yet.
+/// A builder for resources and resource templates.
 #[must_use = "a resource needs a handler"]
 pub struct ResourceBuilder {
     spec: Spec,
@@ -234,21 +234,21 @@ macro_rules! on_either {
 
 impl ResourceBuilder {
     on_either! {
-        /// Its name for people.
+        /// Sets the human-readable title.
         title: String;
-        /// What it is.
+        /// Sets the description.
         description: String;
-        /// Its type.
+        /// Sets the MIME type.
         mime_type: String;
-        /// Hints.
+        /// Sets the annotations: audience, priority and modification time.
         annotations: Box<Annotations>;
-        /// Pictures of it.
+        /// Sets the icons.
         icons: Vec<Icon>;
-        /// Beside the subject.
+        /// Protocol metadata (`_meta`).
         meta: Meta;
     }
 
-    /// Its name for programs; the URI without.
+    /// Sets the programmatic name. Default: the URI.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         match &mut self.spec {
             Spec::One(spec) => spec.name = name.into(),
@@ -257,7 +257,7 @@ impl ResourceBuilder {
         self
     }
 
-    /// Its size in bytes; families have none.
+    /// Sets the size in bytes. Ignored for resource templates.
     pub fn size(mut self, size: u64) -> Self {
         if let Spec::One(spec) = &mut self.spec {
             spec.size = i64::try_from(size).ok();
@@ -265,20 +265,20 @@ impl ResourceBuilder {
         self
     }
 
-    /// For how long and by whom what was read may be reused.
+    /// Sets the time to live and the scope with which clients may cache the contents. Default: not declared.
     pub fn cache(mut self, ttl: std::time::Duration, scope: CacheScope) -> Self {
         self.cache = Some((i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX), scope));
         self
     }
 
-    /// Decides about each member of a family whether a caller may see it.
+    /// Sets a visibility check for each URI of a resource template.
     #[cfg(feature = "skills")]
     pub(crate) fn shown_if(mut self, shown_if: impl Fn(&str, &Context) -> bool + Send + Sync + 'static) -> Self {
         self.shown_if = Some(Box::new(shown_if));
         self
     }
 
-    /// What could stand in a variable. The handler takes [`Completing`](crate::Completing).
+    /// Sets the completion handler of a variable. It extracts [`Completing`](crate::Completing).
     pub fn completion<H: Handler<X>, X>(mut self, variable: impl Into<String>, handler: H) -> Self
     where
         H::Output: IntoCompletion,
@@ -287,7 +287,7 @@ impl ResourceBuilder {
         self
     }
 
-    /// A layer in front of this resource alone; the last one added is the first to see a call.
+    /// Adds a layer around this resource. The layer added last is the outermost.
     pub fn layer<L>(mut self, layer: L) -> Self
     where
         L: Layer<SharedService> + Send + Sync + 'static,
@@ -297,7 +297,7 @@ impl ResourceBuilder {
         self
     }
 
-    /// The function behind it.
+    /// Sets the async handler and finishes the resource.
     pub fn handler<H: Handler<X>, X>(self, handler: H) -> Resource
     where
         H::Output: IntoResourceResult,
@@ -309,7 +309,7 @@ impl ResourceBuilder {
         self.finish(boxed, H::input_schema().as_ref())
     }
 
-    /// The function behind it, if it answers at once.
+    /// Sets a handler that is not async and finishes the resource. It must not block.
     pub fn handler_sync<H: SyncHandler<X>, X>(self, handler: H) -> Resource
     where
         H::Output: IntoResourceResult,
@@ -343,7 +343,7 @@ impl fmt::Debug for ResourceBuilder {
     }
 }
 
-/// The URI that is being read. Handlers of families may take it beside the variables.
+/// Extracts the URI that is being read, for handlers of resource templates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "a wrapper and nothing else")]
 pub struct Uri(pub String);
@@ -351,20 +351,19 @@ pub struct Uri(pub String);
 impl FromCall for Uri {
     fn from_call(call: &mut Call) -> Result<Self, Rejection> {
         let uri = call.context.extension::<Self>().cloned();
-        uri.ok_or_else(|| ErrorObject::internal("only resources are read at a URI").into())
+        uri.ok_or_else(|| ErrorObject::internal("`Uri` is available only to handlers of resources").into())
     }
 }
 
-/// What [`Server::resource`](crate::Server::resource) takes: a [`Resource`], or a function that makes one, as `#[resource]`
-/// writes it.
-/// `M` only tells the two apart.
+/// Conversion for [`Server::resource`](crate::Server::resource): from a [`Resource`], or from a function that creates
+/// one, as generated by `#[resource]`. `M` only distinguishes the two implementations.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a resource",
     label = "not a resource",
     note = "put `#[resource(\"uri\")]` on the function, or build one with `Resource::builder(\"uri\").handler(..)`"
 )]
 pub trait IntoResource<M> {
-    /// Makes the resource.
+    /// Converts to the resource.
     fn into_resource(self) -> Resource;
 }
 
@@ -380,8 +379,8 @@ impl<F: FnOnce() -> Resource> IntoResource<fn() -> Resource> for F {
     }
 }
 
-/// For no type at all. With a second implementation to consider, the compiler says that a function is not a resource rather than that
-/// it takes too many arguments.
+/// Implemented for no type. Because of this second candidate, the compiler reports that a function is not a resource
+/// instead of that it takes too many arguments.
 #[doc(hidden)]
 impl<T: Into<Infallible>> IntoResource<Infallible> for T {
     fn into_resource(self) -> Resource {

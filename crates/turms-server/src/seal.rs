@@ -1,4 +1,5 @@
-//! `requestState`: what a handler has learned so far, sealed so that a client can carry it but neither read nor change it.
+//! Encryption of `requestState`: the responses and outcomes of earlier rounds, which the client carries but can neither
+//! read nor modify.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,21 +10,21 @@ use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use turms_core::random_bytes;
 
-/// A key for sealing. Replicas that share keys can open each other's states.
+/// A key that encrypts request state. Replicas that share keys accept each other's request state.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SealKey([u8; 32]);
 
 impl SealKey {
-    /// From 32 secret bytes.
+    /// Creates a key from 32 secret bytes.
     #[must_use]
     pub fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// A key that only this process has.
+    /// Creates a random key for this process.
     ///
     /// # Panics
-    /// When the operating system has no random numbers, without which nothing here is safe.
+    /// If the operating system provides no random numbers.
     #[must_use]
     pub fn random() -> Self {
         Self(random_bytes())
@@ -36,14 +37,14 @@ impl fmt::Debug for SealKey {
     }
 }
 
-/// Seals with the newest key, opens with any.
+/// Encrypts with the first key, decrypts with any.
 #[derive(Debug)]
 pub(crate) struct Sealer {
     keys: Vec<SealKey>,
     lifetime: Duration,
 }
 
-/// A state that this server did not give, or not for this, or too long ago.
+/// Error for a request state that this server did not issue for the request, or that has expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("requestState is not valid for this request, or has expired")]
 pub(crate) struct Unsealable;
@@ -56,7 +57,7 @@ impl Sealer {
         Self { keys, lifetime }
     }
 
-    /// Seals a state; `bound_to` is what has to be the same when it comes back.
+    /// Encrypts a state. `bound_to` is authenticated data that must be the same when the client returns the state.
     pub(crate) fn seal(&self, state: &[u8], bound_to: &[u8]) -> String {
         let nonce = random_bytes::<{ Self::NONCE }>();
         let expiry = (unix_time() + self.lifetime).as_secs().to_be_bytes();
@@ -64,7 +65,7 @@ impl Sealer {
         let payload = Payload { msg: &text, aad: bound_to };
         let sealed = cipher(&self.keys[0])
             .encrypt(&XNonce::from(nonce), payload)
-            .expect("a state is far smaller than what the cipher can take");
+            .expect("a state is far smaller than the limit of the cipher");
         URL_SAFE_NO_PAD.encode([&nonce[..], &sealed].concat())
     }
 

@@ -19,22 +19,22 @@ use crate::subscriptions::Change;
 
 /// A client session after `initialize`. There is none in 2026-07-28.
 ///
-/// A handler that takes `Arc<Session>` fails for requests of 2026-07-28; take `Option<Arc<Session>>` to serve all clients. Values that
-/// have to last between requests of every revision belong into [`State`](crate::State), by [`Principal`](crate::Principal) if they
-/// differ by caller.
+/// A handler that takes `Arc<Session>` fails for requests of 2026-07-28; take `Option<Arc<Session>>` to support all
+/// clients. Store values that must outlast a request in [`State`](crate::State), keyed by
+/// [`Principal`](crate::Principal) if they differ between callers: this works in every revision.
 ///
-/// On a connection (stdio, a byte stream, WebSocket, HTTP+SSE), a second `initialize` ends the session and begins another
-/// one: running calls are cancelled and answered with an error, subscriptions, log level and assigned values are gone, and the
-/// peer of the earlier session reaches nothing any more.
+/// On a connection (stdio, a byte stream, WebSocket, HTTP+SSE), a second `initialize` ends the session and starts
+/// another one. Running calls are cancelled with an error, subscriptions, log level and assigned values are removed,
+/// and the peer of the earlier session is disconnected.
 pub struct Session {
     serial: u64,
     peer: Peer,
     server: ServerHandle,
     client: OnceLock<Arc<ClientRecord>>,
     pub(crate) own: ArcSwapOption<Catalog>,
-    /// Whether `on_open` and `on_close` have been called: one of the stages below.
+    /// One of `NEW`, `OPEN` and `CLOSED`: records whether `on_open` and `on_close` have been called.
     stage: AtomicU8,
-    /// What few sessions have and idle ones need no room for.
+    /// State that most sessions do not need. Boxed to keep idle sessions small.
     rest: Mutex<Option<Box<SessionRest>>>,
 }
 
@@ -42,22 +42,22 @@ pub struct Session {
 const NEW: u8 = 0;
 /// `on_open` has been called, and `on_close` will be.
 const OPEN: u8 = 1;
-/// Neither will be called any more.
+/// Neither callback will be called any more.
 const CLOSED: u8 = 2;
 
-/// The part of a session that idle ones do not have.
+/// The state of a session that idle ones do not have.
 #[derive(Default)]
 struct SessionRest {
-    /// The resources subscribed to, each with the call that did, if visibility depends on the caller.
+    /// Subscribed resources, each with the context of the subscribing call if visibility depends on the caller.
     subscriptions: BTreeMap<String, Option<Arc<turms_core::CallContext>>>,
-    /// Few enough to be looked through.
+    /// Assigned values by type. Searched linearly, because there are few.
     assigns: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
-    /// Changes that the client had no room for when they happened, and whether somebody tells them.
+    /// The backlog: changes that did not fit into the client's queue.
     changes: BTreeSet<Change>,
     are_changes_told: bool,
 }
 
-/// How many resources one client may watch at once.
+/// Maximum number of resource subscriptions of one client.
 pub(crate) const MAX_SUBSCRIPTIONS: usize = 1024;
 
 impl Session {
@@ -73,44 +73,44 @@ impl Session {
         }
     }
 
-    /// Looks at what is kept.
+    /// Reads the extras.
     fn look<T: Default>(&self, look: impl FnOnce(&SessionRest) -> T) -> T {
         self.rest.lock().as_deref().map(look).unwrap_or_default()
     }
 
-    /// Changes what is kept.
+    /// Modifies the extras.
     fn keep<T>(&self, change: impl FnOnce(&mut SessionRest) -> T) -> T {
         change(self.rest.lock().get_or_insert_default())
     }
 
-    /// A number that no other session of this process has.
+    /// Returns the serial number of the session, unique in this process.
     #[must_use]
     pub fn serial(&self) -> u64 {
         self.serial
     }
 
-    /// Who the client says it is, once it has shaken hands.
+    /// Returns the client's name and version, after `initialize`. Not verified: use it only for display and logs.
     #[must_use]
     pub fn client_info(&self) -> Option<&Implementation> {
         self.client.get().map(|client| &client.info)
     }
 
-    /// What the client can do, once it has shaken hands.
+    /// Returns the client's capabilities, after `initialize`.
     #[must_use]
     pub fn client_capabilities(&self) -> Option<&ClientCapabilities> {
         self.client.get().map(|client| &client.capabilities)
     }
 
-    /// The client.
+    /// Returns the client as a peer, to send requests and notifications.
     #[must_use]
     pub fn peer(&self) -> &Peer {
         &self.peer
     }
 
-    /// Keeps a value for the rest of the session, in place of one of the same type.
+    /// Stores a value for the rest of the session, replacing one of the same type.
     pub fn assign<T: Send + Sync + 'static>(&self, value: T) {
         let value = Arc::new(value);
-        // What was there before may do anything when it goes, so it goes when nobody waits for the others.
+        // The replaced value is dropped after the lock is released, because its `drop` may run any code.
         let _before = self.keep(|kept| {
             let before = kept.assigns.iter().position(|(kind, _)| *kind == TypeId::of::<T>());
             let before = before.map(|place| kept.assigns.swap_remove(place));
@@ -119,7 +119,7 @@ impl Session {
         });
     }
 
-    /// A value that was kept.
+    /// Returns the stored value of a type.
     #[must_use]
     pub fn assigned<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         let find = |kept: &SessionRest| kept.assigns.iter().find(|(kind, _)| *kind == TypeId::of::<T>()).cloned();
@@ -127,7 +127,7 @@ impl Session {
         value.downcast().ok()
     }
 
-    /// Stores what the client has sent in `initialize`.
+    /// Stores the client info and capabilities from `initialize`.
     pub(crate) fn set_client(&self, client: Arc<ClientRecord>) {
         let _ = self.client.set(client);
     }
@@ -137,7 +137,7 @@ impl Session {
         self.client.get().is_some()
     }
 
-    /// Calls `on_open` when the client has sent `notifications/initialized`, once, unless the session is closed already.
+    /// Calls `on_open` once, after `notifications/initialized`, unless the session is closed.
     pub(crate) fn open(self: &Arc<Self>, settings: &Settings) {
         if self.is_initialized()
             && self.stage.compare_exchange(NEW, OPEN, Ordering::AcqRel, Ordering::Relaxed).is_ok()
@@ -151,7 +151,8 @@ impl Session {
         self.look(|kept| kept.are_changes_told || !kept.changes.is_empty())
     }
 
-    /// Keeps a change; true if the caller has to begin telling, which it can if `can_tell`.
+    /// Adds a change to the backlog. Returns `true` if the caller must start sending the backlog. `can_tell` is `true`
+    /// if it can.
     pub(crate) fn keep_for_later(&self, change: Change, can_tell: bool) -> bool {
         self.keep(|kept| {
             kept.changes.insert(change);
@@ -159,7 +160,7 @@ impl Session {
         })
     }
 
-    /// Keeps a change that could not be told, and ends telling.
+    /// Returns a change to the backlog after a failure, and stops sending.
     pub(crate) fn put_back(&self, change: Change) {
         self.keep(|kept| {
             kept.changes.insert(change);
@@ -167,7 +168,7 @@ impl Session {
         });
     }
 
-    /// The next change that was kept; after `None` somebody has to begin anew.
+    /// Takes the next change from the backlog. After `None`, sending stops and must be started again.
     pub(crate) fn take_kept(&self) -> Option<Change> {
         self.keep(|kept| {
             let change = kept.changes.pop_first();
@@ -176,7 +177,7 @@ impl Session {
         })
     }
 
-    /// Adds a subscription; returns `false` if there are too many.
+    /// Adds a subscription. Returns `false` if there are too many.
     pub(crate) fn subscribe(&self, uri: String, subscriber: Option<Arc<turms_core::CallContext>>) -> bool {
         self.keep(|SessionRest { subscriptions, .. }| {
             let fits = subscriptions.len() < MAX_SUBSCRIPTIONS || subscriptions.contains_key(&uri);
@@ -187,7 +188,7 @@ impl Session {
         })
     }
 
-    /// The call that subscribed to a resource, if visibility depends on the caller.
+    /// Returns the context of the call that subscribed to a resource, if visibility depends on the caller.
     pub(crate) fn subscriber(&self, uri: &str) -> Option<Arc<turms_core::CallContext>> {
         self.look(|kept| kept.subscriptions.get(uri).cloned().flatten())
     }
@@ -196,21 +197,21 @@ impl Session {
         self.keep(|kept| kept.subscriptions.remove(uri));
     }
 
-    /// The URIs that the client is subscribed to.
+    /// Returns the URIs that the client is subscribed to.
     pub(crate) fn subscribed_uris(&self) -> Vec<String> {
         self.look(|kept| kept.subscriptions.keys().cloned().collect())
     }
 }
 
 impl SessionState for Session {
-    /// `on_close` follows each `on_open`. A handler that is being polled while its session is closed may still finish that poll.
+    /// Calls `on_close` if `on_open` was called. A handler that is being polled meanwhile may finish that poll.
     fn on_close(self: Arc<Self>, _: CloseReason) {
         self.server.subscriptions().leave(&self);
         if self.stage.swap(CLOSED, Ordering::AcqRel) == OPEN
             && let Some(settings) = self.server.settings()
             && let Some(hook) = &settings.on_close
         {
-            // A hook that panics must not keep the connection from ending.
+            // A panic in the callback must not prevent the connection from closing.
             let _ = catch_unwind(AssertUnwindSafe(|| hook(&self)));
         }
     }

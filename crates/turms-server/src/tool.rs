@@ -1,4 +1,4 @@
-//! A tool: what it is, and the function behind it.
+//! Tools: their descriptions and handlers.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -23,7 +23,7 @@ use crate::router::ToolRequest;
 use crate::schema::{Schema, SchemaError, Violations};
 use crate::task::TaskMode;
 
-/// Something that can be called: what it is, and the function behind it.
+/// A tool: its description and its handler.
 ///
 /// ```
 /// use schemars::JsonSchema;
@@ -47,11 +47,11 @@ use crate::task::TaskMode;
 #[derive(Clone)]
 pub struct Tool {
     core: Arc<ToolCore>,
-    /// The tool behind its layers, if it has any.
+    /// The tool wrapped in its layers, if it has any.
     layered: Option<SharedService>,
 }
 
-/// A tool without its layers: its description, the schemas that its input and output are checked against, and its handler.
+/// A tool without its layers: its description, the schemas of its input and output, and its handler.
 struct ToolCore {
     spec: ToolSpec,
     input: Option<Schema>,
@@ -60,18 +60,18 @@ struct ToolCore {
     handler: ToolHandler,
     task: Option<TaskMode>,
     keep_task_for: Option<Duration>,
-    /// The reason why it cannot be used. It is reported when the server is built, not when the tool is called.
+    /// The registration error. It is reported when the server is built, not when the tool is called.
     fault: Option<String>,
 }
 
-/// The function of a tool, run between the checks of the tool. Its type is erased here.
+/// The type-erased handler of a tool. Runs between the checks of input and output.
 type ToolHandler = Box<dyn Fn(Arc<ToolCore>, Call) -> ToolFuture + Send + Sync>;
 
-/// A tool that runs.
+/// A running tool call.
 pub(crate) type ToolFuture = BoxFuture<'static, Result<ToolResult, ServiceError>>;
 
 impl Tool {
-    /// Begins a tool of this name.
+    /// Creates a builder for a tool with a name.
     pub fn builder(name: impl Into<String>) -> ToolBuilder {
         ToolBuilder {
             spec: ToolSpec::new(name),
@@ -85,19 +85,19 @@ impl Tool {
         }
     }
 
-    /// Its name.
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.core.spec.name
     }
 
-    /// What clients are told of it.
+    /// Returns the description that clients receive.
     #[must_use]
     pub fn spec(&self) -> &ToolSpec {
         &self.core.spec
     }
 
-    /// The headers that mirror its arguments over HTTP.
+    /// Returns the HTTP headers that mirror its arguments.
     #[must_use]
     pub fn headers(&self) -> Option<&ParamHeaders> {
         self.core.mirrored.as_ref()
@@ -107,7 +107,7 @@ impl Tool {
         self.core.task
     }
 
-    /// How long its tasks are kept, if not as long as the others.
+    /// Returns the time to live of its tasks, if it differs from the server's.
     pub(crate) fn keep_task_for(&self) -> Option<Duration> {
         self.core.keep_task_for
     }
@@ -164,7 +164,7 @@ impl ToolCore {
         };
         checked.map_err(|Violations(violations)| {
             let tool = &self.spec.name;
-            ErrorObject::internal(format!("tool {tool:?} gave what its output schema forbids: {violations}"))
+            ErrorObject::internal(format!("tool {tool:?} returned a result that violates its output schema: {violations}"))
         })
     }
 }
@@ -175,7 +175,7 @@ impl fmt::Debug for Tool {
     }
 }
 
-/// A tool without its function yet.
+/// A builder for tools.
 #[derive(Debug)]
 #[must_use = "a tool needs a handler"]
 pub struct ToolBuilder {
@@ -190,101 +190,103 @@ pub struct ToolBuilder {
 }
 
 impl ToolBuilder {
-    /// Its name for people.
+    /// Sets the human-readable title.
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.spec.title = Some(title.into());
         self
     }
 
-    /// What it does, for the model.
+    /// Sets the description for the model.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.spec.description = Some(description.into());
         self
     }
 
-    /// A picture of it.
+    /// Adds an icon.
     pub fn icon(mut self, icon: Icon) -> Self {
         self.spec.icons.get_or_insert_default().push(icon);
         self
     }
 
-    /// It changes nothing.
+    /// Declares that the tool does not modify anything (`readOnlyHint`).
     pub fn read_only(mut self) -> Self {
         self.annotations.read_only_hint = Some(true);
         self
     }
 
-    /// It may destroy something, or not.
+    /// Declares whether the tool may perform destructive updates (`destructiveHint`).
     pub fn destructive(mut self, destructive: bool) -> Self {
         self.annotations.destructive_hint = Some(destructive);
         self
     }
 
-    /// Calling it again with the same arguments changes nothing more.
+    /// Declares that repeated calls with the same arguments have no additional effect (`idempotentHint`).
     pub fn idempotent(mut self) -> Self {
         self.annotations.idempotent_hint = Some(true);
         self
     }
 
-    /// It deals with an open world, or not.
+    /// Declares whether the tool interacts with external systems (`openWorldHint`).
     pub fn open_world(mut self, open_world: bool) -> Self {
         self.annotations.open_world_hint = Some(open_world);
         self
     }
 
-    /// Beside the subject. What was said there before stays if it is not said anew, such as [the page](ToolBuilder::app).
-    #[expect(clippy::needless_pass_by_value, reason = "given away like everything else that a builder takes")]
+    /// Adds protocol metadata (`_meta`). Members that are already set, such as [the page](ToolBuilder::app), are kept
+    /// unless replaced.
+    #[expect(clippy::needless_pass_by_value, reason = "builder methods take values")]
     pub fn meta(mut self, meta: Meta) -> Self {
         self.spec.meta.get_or_insert_default().merge(&meta);
         self
     }
 
-    /// A schema of your own for the arguments, instead of the one made from the handler's type.
+    /// Sets a custom schema for the arguments, instead of the one that is generated from the handler's type.
     pub fn input_schema(mut self, schema: impl Into<Object>) -> Self {
         self.input = Some(schema.into());
         self
     }
 
-    /// A schema of your own for the structured content, instead of the one made from the handler's type.
+    /// Sets a custom schema for the structured content, instead of the one that is generated from the handler's type.
     pub fn output_schema(mut self, schema: impl Into<Object>) -> Self {
         self.output = Some(schema.into());
         self
     }
 
-    /// Its function takes its time without being `async`: it is run on a thread of its own, where it keeps nobody waiting.
-    /// Means something only with [`ToolBuilder::handler_sync`].
+    /// Runs the handler on a blocking thread. Applies only to [`ToolBuilder::handler_sync`]. Default: off.
     pub fn blocking(mut self) -> Self {
         self.blocking = true;
         self
     }
 
-    /// It takes its time: for a client that knows of tasks it runs as one, so that the client need not wait with an open request.
-    /// One that is done at once answers at once. Its handler is written as any other. A question that it asks is one of the task, and a task that is cancelled drops it.
+    /// Runs the tool as a task for clients that support tasks, so that no request stays open while it runs. In
+    /// 2026-07-28, a handler that is ready at once returns its result instead of a task. Input requests of the handler
+    /// become input requests of the task. Cancelling the task drops the handler.
     pub fn task(mut self) -> Self {
         self.task = Some(TaskMode::Optional);
         self
     }
 
-    /// As [`ToolBuilder::task`], and clients of 2025-11-25 and later that do not know of tasks are refused.
+    /// Same as [`ToolBuilder::task`], and rejects clients of 2025-11-25 and later that do not support tasks.
     pub fn task_required(mut self) -> Self {
         self.task = Some(TaskMode::Required);
         self
     }
 
-    /// It begins as a call like any other, and may go on as a task from where its handler says
-    /// [`Context::go_on_as_task`](crate::Context::go_on_as_task). What it asks before that belongs to the call.
+    /// Starts the tool as an ordinary call that may continue as a task when its handler calls
+    /// [`Context::go_on_as_task`](crate::Context::go_on_as_task). Input requests before that belong to the call.
     pub fn task_later(mut self) -> Self {
         self.task = Some(TaskMode::Detachable);
         self
     }
 
-    /// For how long its tasks are kept from their beginning, if not as long as [`Tasks::keep_for`](crate::Tasks::keep_for) says.
+    /// Sets the time to live of its tasks, counted from their creation. Default:
+    /// [`Tasks::keep_for`](crate::Tasks::keep_for).
     pub fn keep_task_for(mut self, time: Duration) -> Self {
         self.keep_task_for = Some(time);
         self
     }
 
-    /// A layer in front of this tool alone; the last one added is the first to see a call.
+    /// Adds a layer around this tool. The layer added last is the outermost.
     pub fn layer<L>(mut self, layer: L) -> Self
     where
         L: Layer<SharedService> + Send + Sync + 'static,
@@ -294,7 +296,7 @@ impl ToolBuilder {
         self
     }
 
-    /// The function behind it.
+    /// Sets the async handler and finishes the tool.
     pub fn handler<H: Handler<X>, X>(self, handler: H) -> Tool
     where
         H::Output: IntoToolResult,
@@ -306,8 +308,8 @@ impl ToolBuilder {
         self.finish(boxed, H::input_schema(), <H::Output as IntoToolResult>::output_schema())
     }
 
-    /// The function behind it, if it answers at once. The connection waits for it: one that computes for long, reads files or
-    /// sleeps needs [`ToolBuilder::blocking`], too.
+    /// Sets a handler that is not async and finishes the tool. It must not block the connection: a handler that
+    /// computes for long, reads files or sleeps needs [`ToolBuilder::blocking`] as well.
     pub fn handler_sync<H: SyncHandler<X>, X>(self, handler: H) -> Tool
     where
         H::Output: IntoToolResult,
@@ -385,7 +387,7 @@ impl ToolBuilder {
     }
 }
 
-/// Runs a function on a thread of its own, where it may block.
+/// Runs a function on a blocking thread.
 async fn on_a_thread(
     run: impl FnOnce() -> Result<ToolResult, Rejection> + Send + 'static,
 ) -> Result<ToolResult, Rejection> {
@@ -404,15 +406,15 @@ fn param_headers(schema: &Object) -> Result<Option<ParamHeaders>, String> {
     Ok(Some(headers).filter(|headers| !headers.is_empty()))
 }
 
-/// What [`Server::tool`](crate::Server::tool) takes: a [`Tool`], or a function that makes one, as `#[tool]` writes it.
-/// `M` only tells the two apart.
+/// Conversion for [`Server::tool`](crate::Server::tool): from a [`Tool`], or from a function that creates one, as
+/// generated by `#[tool]`. `M` only distinguishes the two implementations.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tool",
     label = "not a tool",
     note = "put `#[tool]` on the function, or build one with `Tool::builder(\"name\").handler(..)`"
 )]
 pub trait IntoTool<M> {
-    /// Makes the tool.
+    /// Converts to the tool.
     fn into_tool(self) -> Tool;
 }
 
@@ -428,8 +430,8 @@ impl<F: FnOnce() -> Tool> IntoTool<fn() -> Tool> for F {
     }
 }
 
-/// For no type at all. With a second implementation to consider, the compiler says that a function is not a tool rather than that
-/// it takes too many arguments.
+/// Implemented for no type. Because of this second candidate, the compiler reports that a function is not a tool
+/// instead of that it takes too many arguments.
 #[doc(hidden)]
 impl<T: Into<Infallible>> IntoTool<Infallible> for T {
     fn into_tool(self) -> Tool {

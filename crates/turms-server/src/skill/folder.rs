@@ -1,4 +1,4 @@
-//! Skills from a directory.
+//! Skills in a directory.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,13 +11,13 @@ use turms_proto::types::Skill;
 use super::SkillError;
 use super::shelf::Written;
 
-/// How deep directories may stand within each other.
+/// Maximum depth of nested directories.
 const MAX_DEPTH: usize = 32;
 
-/// How many files may lie in the whole directory.
+/// Maximum number of files in the whole directory.
 const MAX_FILES: usize = 100_000;
 
-/// All skills in a directory. Nothing in it is run, and nothing outside of it is read.
+/// Reads all skills in a directory. Executes nothing in it, and reads nothing outside it.
 pub(super) fn read(folder: &Path) -> Result<Vec<Written>, SkillError> {
     let real = fs::canonicalize(folder).map_err(|error| SkillError::new(folder.display(), error))?;
     if !real.is_dir() {
@@ -32,7 +32,7 @@ pub(super) fn read(folder: &Path) -> Result<Vec<Written>, SkillError> {
     homes.into_iter().map(|home| skill(&home, folder, &real, &found, &mut read)).collect()
 }
 
-/// What is read once, though it may belong to a skill and to one within it.
+/// The contents of files that were read. A file may belong to a skill and to a nested one, and is read once.
 type Contents = BTreeMap<PathBuf, Arc<[u8]>>;
 
 fn skill(
@@ -66,14 +66,14 @@ fn skill(
     }
     let mut path = Vec::new();
     if found.contains_key(["SKILL.md"].map(str::to_owned).as_slice()) {
-        // The directory itself is a skill, and called like it; others in it are within that skill.
+        // The directory itself is a skill with its name; other skills in it are nested.
         path.extend(real.file_name().and_then(|name| name.to_str()).map(str::to_owned));
     }
     path.extend_from_slice(home);
     Ok(Written { place: directory.join("SKILL.md").display().to_string(), path, files })
 }
 
-/// Reads a file, but not much more than it may have.
+/// Reads a file, up to one byte more than the limit.
 fn contents_of(file: &Path, limit: u64) -> Result<Arc<[u8]>, SkillError> {
     let failed = |error| SkillError::new(file.display(), error);
     let mut contents = Vec::new();
@@ -81,12 +81,12 @@ fn contents_of(file: &Path, limit: u64) -> Result<Arc<[u8]>, SkillError> {
     Ok(contents.into())
 }
 
-/// A walk through directories.
+/// A recursive directory walk.
 struct Walk {
     root: PathBuf,
     /// Files, by the path from the root.
     found: BTreeMap<Vec<String>, PathBuf>,
-    /// The directories that the walk is in.
+    /// The directories above the current one.
     above: Vec<PathBuf>,
 }
 
@@ -118,12 +118,12 @@ impl Walk {
         let refused = |problem: &str| Err(SkillError::new(place.display(), problem));
         let real = fs::canonicalize(place).map_err(|error| SkillError::new(place.display(), error))?;
         if !real.starts_with(&self.root) {
-            return refused("the link leads out of the directory of the skills");
+            return refused("the link points outside the directory of skills");
         }
         let kind = fs::metadata(&real).map_err(|error| SkillError::new(place.display(), error))?.file_type();
         if kind.is_dir() {
             if self.above.contains(&real) {
-                return refused("the link leads back to a directory that it is in");
+                return refused("the link points to one of its parent directories");
             }
             self.above.push(real);
             self.enter(place, path)?;
@@ -134,9 +134,9 @@ impl Walk {
             return refused("it is neither a file nor a directory");
         }
         if self.found.len() >= MAX_FILES {
-            return refused("there are more files here than skills can need");
+            return refused("there are too many files");
         }
-        // What was looked at is what is read, wherever a link leads by then.
+        // The resolved path is read, even if the link changes later.
         self.found.insert(path.clone(), real);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Skills: instructions for models, with the files that belong to them (SEP-2640).
+//! Skills: instructions for models, with their files (SEP-2640).
 
 mod draft;
 mod folder;
@@ -28,7 +28,7 @@ use crate::extension::{ExtensionScope, ServerExtension};
 use crate::handle::ServerHandle;
 use crate::resource::{Resource, Uri};
 
-/// The skills of a server, as the extension `io.modelcontextprotocol/skills` of the protocol.
+/// The skills of a server: the protocol extension `io.modelcontextprotocol/skills`.
 ///
 /// ```
 /// use turms_server::testing::TestClient;
@@ -51,8 +51,8 @@ use crate::resource::{Resource, Uri};
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
 /// ```
 ///
-/// Skills usually lie in a directory: see [`Skills::directory`]. Their files are read with `resources/read` like any other; each
-/// `SKILL.md` is in the list of resources, the files beside it are not, for there may be many.
+/// Skills are usually stored in a directory: see [`Skills::directory`]. Clients read their files with `resources/read`.
+/// The list of resources contains each `SKILL.md`, but not the other files, of which there may be many.
 #[must_use = "skills are served by the server that they are given to"]
 pub struct Skills {
     folders: Vec<PathBuf>,
@@ -61,11 +61,11 @@ pub struct Skills {
     style: Style,
     directory_read: bool,
     faults: Vec<SkillError>,
-    /// The servers that have them. What a server holds on to is the shelf alone, so the two do not keep each other alive.
+    /// The servers with these skills. A server owns only the index, so there is no reference cycle.
     servers: Mutex<Vec<ServerHandle>>,
 }
 
-/// How lists are written.
+/// Settings for lists.
 #[derive(Debug, Clone)]
 struct Style {
     page_size: usize,
@@ -74,7 +74,7 @@ struct Style {
 }
 
 impl Skills {
-    /// None yet.
+    /// Creates an extension without skills.
     pub fn new() -> Self {
         Self {
             folders: Vec::new(),
@@ -87,12 +87,13 @@ impl Skills {
         }
     }
 
-    /// The skills in a directory: every directory below it that has a `SKILL.md`, or the directory itself if it has one.
+    /// Reads the skills in a directory: every directory below it that has a `SKILL.md`, or the directory itself if it
+    /// has one.
     ///
-    /// The path from there is the skill's path in its URIs, so `billing/refunds/SKILL.md` is
-    /// `skill://billing/refunds/SKILL.md`. Files whose names begin with a dot are left out. Links are followed, but not out of
-    /// the directory. Everything is read into memory at once, so that what is listed and what is read always fit each other;
-    /// what changes on the disk is seen by [`Skills::reload`].
+    /// The relative path is the path of the skill in its URIs: `billing/refunds/SKILL.md` is at
+    /// `skill://billing/refunds/SKILL.md`. Files whose names begin with a dot are skipped. Links are followed within
+    /// the directory only. All files are read into memory at once, so that lists and contents are consistent.
+    /// [`Skills::reload`] reads changes.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -104,15 +105,15 @@ impl Skills {
     /// ```
     ///
     /// # Errors
-    /// When something cannot be read, leads out of the directory, or is not a skill as the specification wants it.
+    /// If a file cannot be read, a link points outside the directory, or a skill is invalid.
     pub fn directory(path: impl AsRef<Path>) -> Result<Self, SkillError> {
         Self::new().and_directory(path)
     }
 
-    /// The skills in one more directory.
+    /// Adds the skills in another directory.
     ///
     /// # Errors
-    /// As [`Skills::directory`].
+    /// Same as [`Skills::directory`].
     pub fn and_directory(mut self, path: impl AsRef<Path>) -> Result<Self, SkillError> {
         let path = path.as_ref().to_owned();
         let mut shelf = Shelf::clone(&self.shelf.load());
@@ -122,7 +123,7 @@ impl Skills {
         Ok(self)
     }
 
-    /// A skill from memory. One that is not as the specification wants it keeps the server from being built.
+    /// Adds a skill that is defined in code. Building the server fails if it is invalid.
     pub fn skill(mut self, skill: Skill) -> Self {
         let mut shelf = Shelf::clone(&self.shelf.load());
         match skill.written().and_then(|written| shelf.add(written)) {
@@ -135,32 +136,32 @@ impl Skills {
         self
     }
 
-    /// Does not answer `resources/directory/read`.
+    /// Disables `resources/directory/read`. Default: enabled.
     pub fn without_directory_read(mut self) -> Self {
         self.directory_read = false;
         self
     }
 
-    /// How many skills or files a page of a list holds; 50 unless told otherwise.
+    /// Sets the number of skills or files per page of a list. Default: 50.
     pub fn page_size(mut self, size: usize) -> Self {
         self.style.page_size = size.max(1);
         self
     }
 
-    /// For how long and by whom lists of skills may be reused.
+    /// Sets the time to live and the scope with which clients may cache lists of skills. Default: zero and private.
     pub fn cache(mut self, ttl: Duration, scope: CacheScope) -> Self {
         self.style.ttl_ms = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
         self.style.scope = scope;
         self
     }
 
-    /// Reads the directories again, and tells whoever listens what has changed. Keep an `Arc` of the skills for that; the server
-    /// takes one, too. It waits for the disk, so call it where waiting is allowed, such as in `tokio::task::spawn_blocking`.
+    /// Reads the directories again and notifies clients of changes. Keep an `Arc` of the skills for this; a server
+    /// accepts an `Arc` as well. Blocks on file I/O: call it in `tokio::task::spawn_blocking`.
     ///
     /// # Errors
-    /// As [`Skills::directory`]. What was there before stays then.
+    /// Same as [`Skills::directory`]. The previous skills stay in use then.
     pub fn reload(&self) -> Result<(), SkillError> {
-        // Held from the beginning, so that of two at a time the one that has read last is the one that is shown.
+        // Locked from the start: of two concurrent reloads, the one that reads last is the one that is served.
         let servers = self.servers.lock();
         let next = Arc::new(self.read()?);
         let last = self.shelf.swap(next.clone());
@@ -213,9 +214,9 @@ impl ServerExtension for Skills {
         settings
     }
 
-    /// The extension lets its methods be called by whoever has seen its declaration.
+    /// The specification allows every client to call the methods of the extension.
     fn add_to(self: Arc<Self>, mut scope: ExtensionScope) -> ExtensionScope {
-        // Held to the end, so that nothing is read anew before the server has what there is now.
+        // Locked until the end, so that no reload runs before the server has the current skills.
         let mut servers = self.servers.lock();
         servers.push(scope.own_handle());
         for fault in &self.faults {
@@ -247,13 +248,13 @@ impl ServerExtension for Skills {
     }
 }
 
-/// Returns `true` if the caller may see a file or a directory, by what [`Server::visible`](crate::Server::visible) says of the
-/// manifests.
+/// Returns `true` if the caller may see a file or a directory, according to the visibility of the manifests
+/// ([`Server::visible`](crate::Server::visible)).
 fn is_shown(shelf: &Shelf, uri: &str, context: &Context) -> bool {
     !context.is_view_filtered() || shelf.is_shown(uri, &|manifest| context.sees_listed(manifest))
 }
 
-/// A skill as a caller sees it: without the files of hidden skills within.
+/// Returns a skill as a caller sees it: without the files of hidden nested skills.
 fn seen(shelf: &Shelf, skill: &SkillSpec, context: &Context) -> SkillSpec {
     let mut skill = skill.clone();
     if let (true, Some(SkillResources::Files(files))) = (context.is_view_filtered(), &mut skill.resources) {
@@ -262,12 +263,12 @@ fn seen(shelf: &Shelf, skill: &SkillSpec, context: &Context) -> SkillSpec {
     skill
 }
 
-/// The scope of a list: what differs from caller to caller is not public.
+/// Returns the cache scope of a list. A list that differs between callers is private.
 fn scope_for(style: &Style, context: &Context) -> CacheScope {
     if context.is_view_filtered() { CacheScope::Private } else { style.scope.clone() }
 }
 
-/// The `SKILL.md` of a skill, as a resource that is listed.
+/// Creates the listed resource for the `SKILL.md` of a skill.
 fn manifest(shelf: &Arc<ArcSwap<Shelf>>, now: &Shelf, uri: &str) -> Resource {
     let about = now.about(uri);
     let mut builder = Resource::builder(uri).name(about.name);
@@ -329,7 +330,8 @@ fn read_directory(
     Ok(result)
 }
 
-/// A page of what is in order. A cursor is what the page before ended with, so it keeps its meaning when things come and go.
+/// Returns a page of sorted items. A cursor is the key of the last item of the previous page, so it stays valid when
+/// items are added or removed.
 fn page<'a, T>(
     items: impl Iterator<Item = &'a T>,
     cursor: Option<&Cursor>,
@@ -349,7 +351,7 @@ fn page<'a, T>(
     Ok((page, next))
 }
 
-/// Why something is not a skill that can be served.
+/// Error for an invalid skill.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct SkillError {
@@ -362,13 +364,13 @@ impl SkillError {
         Self { place: place.to_string(), problem: problem.to_string() }
     }
 
-    /// Which file, directory or skill.
+    /// Returns the file, directory or skill.
     #[must_use]
     pub fn place(&self) -> &str {
         &self.place
     }
 
-    /// What is wrong with it.
+    /// Returns the reason.
     #[must_use]
     pub fn problem(&self) -> &str {
         &self.problem

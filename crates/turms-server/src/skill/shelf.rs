@@ -1,4 +1,4 @@
-//! All skills that a server has at a time, by their URIs.
+//! The index of a server's skills, by URI.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use turms_proto::types::{
 
 use super::SkillError;
 
-/// How long what a skill is for may be told.
+/// Maximum length of a skill's description, in characters.
 const MAX_DESCRIPTION: usize = 1024;
 
-/// A skill as files, from wherever it comes.
+/// The files of a skill.
 pub(super) struct Written {
-    /// What to name when something is wrong with it.
+    /// The location for error messages.
     pub(super) place: String,
     /// The path of the skill; its last part is its name.
     pub(super) path: Vec<String>,
@@ -26,12 +26,12 @@ pub(super) struct Written {
     pub(super) files: BTreeMap<Vec<String>, Arc<[u8]>>,
 }
 
-/// All skills.
+/// An index of skills, files and directories.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Shelf {
     skills: BTreeMap<String, Skill>,
     files: BTreeMap<String, File>,
-    /// The URIs of what is in a directory.
+    /// The URIs of the entries of a directory.
     directories: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -42,7 +42,7 @@ struct File {
 }
 
 impl Shelf {
-    /// Puts a skill there.
+    /// Adds a skill.
     pub(super) fn add(&mut self, written: Written) -> Result<(), SkillError> {
         let Written { place, path, files } = written;
         let wrong = |problem: String| SkillError::new(&place, problem);
@@ -74,7 +74,7 @@ impl Shelf {
         }
     }
 
-    /// A file may belong to a skill and to one within it, but there is only one at a URI.
+    /// Adds a file. A file may belong to a skill and to a nested one, but each URI has one file.
     fn add_file(&mut self, uri: &str, file: File) -> Result<(), String> {
         if self.directories.contains_key(uri) {
             return Err(format!("{uri} is a file and a directory"));
@@ -99,7 +99,7 @@ impl Shelf {
         self.skills.get(uri)
     }
 
-    /// All of them, in the order of their URIs.
+    /// Returns all skills, ordered by URI.
     pub(super) fn manifests(&self) -> impl Iterator<Item = &Skill> {
         self.skills.values()
     }
@@ -108,8 +108,8 @@ impl Shelf {
         self.directories.get(uri)
     }
 
-    /// Returns `true` if a caller who sees the manifests that `sees` allows may see a file or a directory: a manifest by itself,
-    /// any other file as part of the innermost skill that has it, a directory for something within.
+    /// Returns `true` if a file or a directory is visible to a caller. `sees` decides about manifests. Any other file
+    /// is visible with the innermost skill that contains it, a directory with any file in it.
     pub(super) fn is_shown(&self, uri: &str, sees: &dyn Fn(&str) -> bool) -> bool {
         if self.directories.contains_key(uri) {
             let start = format!("{uri}/");
@@ -130,7 +130,7 @@ impl Shelf {
         false
     }
 
-    /// What stands in a file.
+    /// Returns the contents of a file.
     pub(super) fn contents(&self, uri: &str) -> Option<ResourceContents> {
         let contents = &self.files.get(uri)?.contents;
         let read = match std::str::from_utf8(contents) {
@@ -140,7 +140,7 @@ impl Shelf {
         Some(read.mime_type(mime_type(uri, contents)))
     }
 
-    /// What a list tells of a file or a directory.
+    /// Returns the description of a file or a directory for lists.
     pub(super) fn about(&self, uri: &str) -> Resource {
         let name = decoded(uri.rsplit('/').next().unwrap_or_default());
         let Some(file) = self.files.get(uri) else {
@@ -155,7 +155,7 @@ impl Shelf {
         about
     }
 
-    /// The files that were there before and are not the same any more.
+    /// Returns the URIs of the files that were changed or removed since `last`.
     pub(super) fn changed_since<'a>(&'a self, last: &'a Self) -> impl Iterator<Item = &'a str> {
         last.files.iter().filter_map(|(uri, file)| {
             let same = self.files.get(uri).is_some_and(|now| now.digest == file.digest);
@@ -174,8 +174,8 @@ fn check_path(path: &[String]) -> Result<(), String> {
 fn check_header(header: &Map<String, Value>, directory: Option<&String>) -> Result<(), String> {
     let text = |member: &str| match header.get(member) {
         Some(Value::String(text)) if !text.trim().is_empty() => Ok(text),
-        Some(_) => Err(format!("{member} has to be text that is not empty")),
-        None => Err(format!("the header has no {member}")),
+        Some(_) => Err(format!("{member} has to be a string that is not empty")),
+        None => Err(format!("the front matter has no {member}")),
     };
     let (name, description) = (text("name")?, text("description")?);
     if !is_skill_name(name) {
@@ -196,21 +196,21 @@ fn check_header(header: &Map<String, Value>, directory: Option<&String>) -> Resu
     }
 }
 
-/// The characters that are percent-encoded in a segment of a path.
+/// The characters that are percent-encoded in a path segment.
 const NOT_IN_SEGMENT: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A path as it stands in a URI.
+/// Encodes a path for a URI.
 fn encoded(path: &[String]) -> String {
     let segments: Vec<_> = path.iter().map(|part| utf8_percent_encode(part, &NOT_IN_SEGMENT).to_string()).collect();
     segments.join("/")
 }
 
-/// A name out of a URI that was made here.
+/// Decodes a path segment of a generated URI.
 fn decoded(part: &str) -> String {
     percent_decode_str(part).decode_utf8_lossy().into_owned()
 }
 
-/// What kind of file it is, by its name; failing that, by whether it is text.
+/// Returns the MIME type by file extension, or else `text/plain` for valid UTF-8.
 fn mime_type(uri: &str, contents: &[u8]) -> &'static str {
     let extension = uri.rsplit('/').next().and_then(|name| name.rsplit_once('.')).map(|(_, extension)| extension);
     match extension.map(str::to_ascii_lowercase).as_deref() {

@@ -214,7 +214,7 @@ impl ServerExtension for Usurper {
 fn a_method_that_the_server_answers_itself_keeps_it_from_being_built() {
     for name in ["tools/call", "tools/list", "ping", "initialize", "server/discover", "subscriptions/listen"] {
         let fault = Server::new("s", "1").extension(Usurper(name)).build().unwrap_err().to_string();
-        let problem = format!("the method {name:?} is the protocol's, and the server answers it itself");
+        let problem = format!("the method {name:?} is reserved: the server implements it");
         assert_eq!(fault, format!(r#"cannot be served: extension "com.example/usurper": {problem}"#));
         let server = Server::new("s", "1").method(name, |_: Object, _| async { Ok(Object::new()) });
         assert_eq!(server.build().unwrap_err().to_string(), format!("cannot be served: {problem}"));

@@ -300,7 +300,7 @@ fn what_is_wrong_in_a_directory_is_named_with_its_place() {
     for (name, text, problem) in [
         ("other", manifest("name"), r#"the skill is called "name" and its directory "other""#),
         ("Bad", manifest("Bad"), r#""Bad" is not a name for a skill"#),
-        ("a", "---\nname: a\n---\n".to_owned(), "the header has no description"),
+        ("a", "---\nname: a\n---\n".to_owned(), "the front matter has no description"),
         ("a", "---\nname: a\ndescription: 5\n---\n".to_owned(), "description has to be text"),
         ("a", format!("---\nname: a\ndescription: {}\n---\n", "x".repeat(1025)), "more than 1024"),
         ("a", "---\nname: a\n description: x\n---\n".to_owned(), "line 3"),
@@ -344,10 +344,10 @@ fn links_stay_within_the_directory() {
         assert_eq!(folder.error(), format!("/a/link: {problem}"));
         fs::remove_file(link).unwrap();
     };
-    refuse(&outside.0.join("secret"), "the link leads out of the directory of the skills");
-    refuse(&outside.0, "the link leads out of the directory of the skills");
-    refuse(Path::new("../../../../../../../../etc/passwd"), "the link leads out of the directory of the skills");
-    refuse(&folder.0, "the link leads back to a directory that it is in");
+    refuse(&outside.0.join("secret"), "the link points outside the directory of skills");
+    refuse(&outside.0, "the link points outside the directory of skills");
+    refuse(Path::new("../../../../../../../../etc/passwd"), "the link points outside the directory of skills");
+    refuse(&folder.0, "the link points to one of its parent directories");
 }
 
 #[test]
@@ -358,7 +358,7 @@ fn a_skill_from_memory_that_cannot_be_served_keeps_the_server_from_being_built()
     assert!(fault(Skill::new("a", " ")).contains("description has to be text"));
     assert!(fault(Skill::new("a", "d").file("../b", "")).contains(r#"".." cannot be a part of its path"#));
     assert!(fault(Skill::new("a", "d").file("/b", "")).contains(r#""" cannot be a part of its path"#));
-    assert!(fault(Skill::new("a", "d").file("SKILL.md", "")).contains("is made of its header"));
+    assert!(fault(Skill::new("a", "d").file("SKILL.md", "")).contains("is generated from its front matter"));
     assert!(fault(Skill::new("a", "d").file("b", "").file("b/c", "")).contains("is a file and a directory"));
     let twice = Skills::new().skill(Skill::new("a", "d")).skill(Skill::new("a", "d"));
     let twice = Server::new("s", "1").extension(twice).build().unwrap_err().to_string();
